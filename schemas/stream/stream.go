@@ -1,0 +1,109 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Names of streams and buckets.
+const (
+	Events = "EVENTS"
+	DLQ    = "DLQ"
+	// Checkpoints is the key-value bucket that holds, per view and slot
+	// group, the batch that a projector has decided to apply.
+	Checkpoints = "millrace_checkpoints"
+)
+
+// Headers of a dead letter. The body is that of the message.
+const (
+	HeaderReason  = "Millrace-Reason"  // the rule, for people
+	HeaderCode    = "Millrace-Code"    // the rule's stable name
+	HeaderField   = "Millrace-Field"   // the field that breaks it
+	HeaderSubject = "Millrace-Subject" // where the message came from
+	HeaderStream  = "Millrace-Stream"
+	HeaderSeq     = "Millrace-Seq"
+	HeaderTime    = "Millrace-Time" // when the stream received it, RFC 3339
+)
+
+// Config shapes the streams. The zero value of a field stands for its default.
+type Config struct {
+	Replicas    int           // copies of each stream; default 1
+	DedupWindow time.Duration // how long the broker remembers message ids; default 1 h
+	MaxAge      time.Duration // how long events stay; default 7 days
+	MaxBytes    int64         // size of the event stream; default unlimited
+}
+
+func (c Config) withDefaults() Config {
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.DedupWindow == 0 {
+		c.DedupWindow = time.Hour
+	}
+	if c.MaxAge == 0 {
+		c.MaxAge = 7 * 24 * time.Hour
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = -1
+	}
+	return c
+}
+
+// Ensure creates the streams and buckets or brings their configuration up to
+// date. It is idempotent and safe to call from several processes.
+func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
+	cfg = cfg.withDefaults()
+	for _, sc := range []jetstream.StreamConfig{cfg.events(), cfg.dlq()} {
+		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
+			return fmt.Errorf("create stream %s: %w", sc.Name, err)
+		}
+	}
+	_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket:      Checkpoints,
+		Description: "batches that projectors have decided",
+		History:     1,
+		Replicas:    cfg.Replicas,
+		Storage:     jetstream.FileStorage,
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+		return fmt.Errorf("create bucket %s: %w", Checkpoints, err)
+	}
+	return nil
+}
+
+func (c Config) events() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        Events,
+		Description: "pipeline events as published",
+		Subjects:    []string{EventSubjects},
+		Retention:   jetstream.LimitsPolicy,
+		// A full stream refuses what is new, which its publisher notices,
+		// and does not drop what a projector has yet to read.
+		Discard:            jetstream.DiscardNew,
+		MaxAge:             c.MaxAge,
+		MaxBytes:           c.MaxBytes,
+		Storage:            jetstream.FileStorage,
+		Replicas:           c.Replicas,
+		Duplicates:         c.DedupWindow,
+		AllowDirect:        true,
+		AllowAtomicPublish: true,
+	}
+}
+
+func (c Config) dlq() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        DLQ,
+		Description: "messages that could not be processed, with the reason",
+		Subjects:    []string{DLQSubjects},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardOld,
+		MaxAge:      90 * 24 * time.Hour,
+		Storage:     jetstream.FileStorage,
+		Replicas:    c.Replicas,
+		AllowDirect: true,
+	}
+}

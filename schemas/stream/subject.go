@@ -1,0 +1,43 @@
+package stream
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
+
+// Subjects.
+const (
+	EventSubjects = "events.*.*"
+	DLQSubjects   = "dlq.>"
+	// FunnelDeltas is the core NATS subject on which a projector announces
+	// what it has just made durable.
+	FunnelDeltas = "millrace.funnel.deltas"
+)
+
+// Slots is the number of parts that an article's hash assigns events to.
+const Slots = 256
+
+// EventSubject returns events.<stage>.<hh>, where hh is the first two hex
+// digits of the article's hash.
+func EventSubject(stage string, urlHash [sha256.Size]byte) string {
+	return "events." + stage + "." + hex.EncodeToString(urlHash[:1])
+}
+
+// MatchesSubject tells whether an event of the stage and hash belongs on the
+// subject. It does not allocate.
+func MatchesSubject(subject string, stage []byte, urlHash [sha256.Size]byte) bool {
+	rest, ok := strings.CutPrefix(subject, "events.")
+	if !ok || len(rest) != len(stage)+3 || rest[:len(stage)] != string(stage) || rest[len(stage)] != '.' {
+		return false
+	}
+	const digits = "0123456789abcdef"
+	return rest[len(rest)-2] == digits[urlHash[0]>>4] && rest[len(rest)-1] == digits[urlHash[0]&15]
+}
+
+// DeadLetterSubject returns where a message of a stream goes when it cannot be
+// processed: one subject a message, so that it can be there only once.
+func DeadLetterSubject(stream string, seq uint64) string {
+	return "dlq." + stream + "." + strconv.FormatUint(seq, 10)
+}
