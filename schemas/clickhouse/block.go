@@ -1,0 +1,236 @@
+package clickhouse
+
+import (
+	"math"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// MaxRows bounds the rows of a block: keys of its dictionaries are 16 bits.
+const MaxRows = 60_000
+
+// EventBlock collects rows of the events table, column by column. Appending
+// copies what it takes, and allocates only for new dictionary values and while
+// the columns grow. It is not safe for concurrent use.
+type EventBlock struct {
+	seq           proto.ColUInt64
+	occurredAt    nanoTime
+	receivedAt    nanoTime
+	stage         lowCard
+	source        lowCard
+	service       lowCard
+	domain        lowCard
+	articleURL    proto.ColStr
+	articleHash   proto.ColFixedStr
+	canonicalURL  proto.ColStr
+	traceID       proto.ColStr
+	key           proto.ColStr
+	identity      proto.ColFixedStr
+	metadata      proto.ColStr
+	schemaVersion proto.ColUInt16
+	quality       nullableFloat
+	topics        lowCardArray
+	modelVersion  lowCard
+	contentType   lowCard
+	channel       lowCard
+	reclassified  proto.ColBool
+	duplicate     proto.ColBool
+	backfilled    proto.ColBool
+}
+
+// NewEventBlock returns an empty block.
+func NewEventBlock() *EventBlock {
+	b := new(EventBlock)
+	for _, c := range b.lowCards() {
+		c.init(proto.KeyUInt16)
+	}
+	b.topics.values.init(proto.KeyUInt32)
+	b.articleHash.Size, b.identity.Size = 32, 16
+	b.quality.Values = new(proto.ColFloat64)
+	return b
+}
+
+func (b *EventBlock) lowCards() []*lowCard {
+	return []*lowCard{&b.stage, &b.source, &b.service, &b.domain, &b.modelVersion, &b.contentType, &b.channel}
+}
+
+// Append adds a row. seq is the event's place in its stream and received the
+// time at which the stream got it, in Unix nanoseconds.
+func (b *EventBlock) Append(seq uint64, received int64, r *event.Record, id event.Identity) {
+	b.seq.Append(seq)
+	b.occurredAt.Append(r.OccurredAt)
+	b.receivedAt.Append(received)
+	b.stage.append(r.Stage)
+	b.source.append(r.SourceName)
+	b.service.append(r.ServiceName)
+	b.domain.append(r.Domain)
+	b.articleURL.AppendBytes(r.ArticleURL)
+	b.articleHash.Append(r.URLHash[:])
+	b.canonicalURL.AppendBytes(r.CanonicalURL)
+	b.traceID.AppendBytes(r.TraceID)
+	b.key.AppendBytes(r.IdempotencyKey)
+	b.identity.Append(id[:])
+	b.metadata.AppendBytes(r.Metadata)
+	b.schemaVersion.Append(r.MetadataSchemaVersion)
+	b.quality.append(r.Meta.QualityScore)
+	b.topics.append(r.Meta.Topics)
+	b.modelVersion.append(r.Meta.ModelVersion)
+	b.contentType.append(r.Meta.ContentType)
+	b.channel.append(r.Meta.Channel)
+	b.reclassified.Append(r.Meta.IsReclassification)
+	b.duplicate.Append(r.Meta.IsDuplicate)
+	b.backfilled.Append(r.Meta.Backfilled)
+}
+
+// Rows returns how many rows the block holds.
+func (b *EventBlock) Rows() int { return b.seq.Rows() }
+
+// Seq returns the stream sequence of row i.
+func (b *EventBlock) Seq(i int) uint64 { return b.seq[i] }
+
+// Bounds returns the earliest and the latest occurred_at in Unix nanoseconds.
+// The block must not be empty.
+func (b *EventBlock) Bounds() (first, last int64) {
+	first, last = math.MaxInt64, math.MinInt64
+	for _, t := range b.occurredAt.ColInt64 {
+		first, last = min(first, t), max(last, t)
+	}
+	return first, last
+}
+
+// Bytes returns about how much memory the block's rows take.
+func (b *EventBlock) Bytes() int {
+	return len(b.articleURL.Buf) + len(b.metadata.Buf) + len(b.key.Buf) + len(b.canonicalURL.Buf) + 160*b.Rows()
+}
+
+// Reset empties the block and keeps its memory.
+func (b *EventBlock) Reset() {
+	for _, c := range b.lowCards() {
+		c.reset()
+	}
+	for _, c := range b.Input() {
+		if r, ok := c.Data.(proto.Resettable); ok {
+			r.Reset()
+		}
+	}
+	b.topics.reset()
+}
+
+// Input returns the block's columns for an insert.
+func (b *EventBlock) Input() proto.Input {
+	return proto.Input{
+		{Name: "seq", Data: &b.seq},
+		{Name: "occurred_at", Data: &b.occurredAt},
+		{Name: "received_at", Data: &b.receivedAt},
+		{Name: "stage", Data: &b.stage},
+		{Name: "source_name", Data: &b.source},
+		{Name: "service_name", Data: &b.service},
+		{Name: "domain", Data: &b.domain},
+		{Name: "article_url", Data: &b.articleURL},
+		{Name: "article_hash", Data: &b.articleHash},
+		{Name: "canonical_url", Data: &b.canonicalURL},
+		{Name: "trace_id", Data: &b.traceID},
+		{Name: "idempotency_key", Data: &b.key},
+		{Name: "identity", Data: &b.identity},
+		{Name: "metadata", Data: &b.metadata},
+		{Name: "metadata_schema_version", Data: &b.schemaVersion},
+		{Name: "quality_score", Data: &b.quality},
+		{Name: "topics", Data: &b.topics},
+		{Name: "model_version", Data: &b.modelVersion},
+		{Name: "content_type", Data: &b.contentType},
+		{Name: "channel", Data: &b.channel},
+		{Name: "is_reclassification", Data: &b.reclassified},
+		{Name: "is_duplicate", Data: &b.duplicate},
+		{Name: "backfilled", Data: &b.backfilled},
+	}
+}
+
+// nanoTime is a DateTime64(9, 'UTC') column of Unix nanoseconds.
+type nanoTime struct{ proto.ColInt64 }
+
+func (nanoTime) Type() proto.ColumnType { return "DateTime64(9, 'UTC')" }
+
+// nullableFloat is a Nullable(Float64) column in which NaN stands for null.
+type nullableFloat struct{ proto.ColNullable[float64] }
+
+func (c *nullableFloat) append(f float64) {
+	if math.IsNaN(f) {
+		c.Append(proto.Null[float64]())
+		return
+	}
+	c.Append(proto.NewNullable(f))
+}
+
+// FunnelBlock collects rows of the funnel table. It is not safe for
+// concurrent use.
+type FunnelBlock struct {
+	width    proto.ColUInt32
+	bucket   proto.ColDateTime
+	source   lowCard
+	stage    lowCard
+	group    proto.ColUInt32
+	events   proto.ColUInt64
+	articles proto.ColStr
+	seq      proto.ColUInt64
+	scratch  []byte
+}
+
+// NewFunnelBlock returns an empty block.
+func NewFunnelBlock() *FunnelBlock {
+	b := new(FunnelBlock)
+	b.source.init(proto.KeyUInt32)
+	b.stage.init(proto.KeyUInt16)
+	return b
+}
+
+// Append adds the whole state of a row, folded up to seq by a slot group.
+func (b *FunnelBlock) Append(key funnel.Key, group uint32, events uint64, articles *funnel.Set, seq uint64) error {
+	set, err := articles.AppendBinary(b.scratch[:0])
+	if err != nil {
+		return err
+	}
+	b.scratch = set
+	b.width.Append(uint32(key.Width))
+	b.bucket.Data = append(b.bucket.Data, proto.DateTime(key.Bucket))
+	b.source.append([]byte(key.Source))
+	b.stage.append([]byte(key.Stage))
+	b.group.Append(group)
+	b.events.Append(events)
+	b.articles.AppendBytes(set)
+	b.seq.Append(seq)
+	return nil
+}
+
+// Rows returns how many rows the block holds.
+func (b *FunnelBlock) Rows() int { return b.width.Rows() }
+
+// Bytes returns about how much memory the block's rows take.
+func (b *FunnelBlock) Bytes() int { return len(b.articles.Buf) + 40*b.Rows() }
+
+// Reset empties the block and keeps its memory.
+func (b *FunnelBlock) Reset() {
+	b.source.reset()
+	b.stage.reset()
+	for _, c := range b.Input() {
+		if r, ok := c.Data.(proto.Resettable); ok {
+			r.Reset()
+		}
+	}
+}
+
+// Input returns the block's columns for an insert.
+func (b *FunnelBlock) Input() proto.Input {
+	return proto.Input{
+		{Name: "width", Data: &b.width},
+		{Name: "bucket", Data: &b.bucket},
+		{Name: "source", Data: &b.source},
+		{Name: "stage", Data: &b.stage},
+		{Name: "slot_group", Data: &b.group},
+		{Name: "events", Data: &b.events},
+		{Name: "articles", Data: &b.articles},
+		{Name: "seq", Data: &b.seq},
+	}
+}

@@ -1,0 +1,79 @@
+// Package clickhouse holds the contracts of what rests in ClickHouse: numbered
+// migrations and the columns of each table.
+package clickhouse
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+// ErrNewerSchema is the error of a database that a newer release has migrated.
+var ErrNewerSchema = errors.New("the schema is newer than this release")
+
+// Migrate brings the database up to date. It is idempotent; projectors and
+// query services may not run it at the same time as each other.
+func Migrate(ctx context.Context, db *sql.DB) error {
+	p, err := provider(db)
+	if err != nil {
+		return err
+	}
+	if err := refuseNewer(ctx, p); err != nil {
+		return err
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate clickhouse: %w", err)
+	}
+	return nil
+}
+
+// Check returns ErrNewerSchema for a schema that this release does not know,
+// and an error for one that lacks migrations.
+func Check(ctx context.Context, db *sql.DB) error {
+	p, err := provider(db)
+	if err != nil {
+		return err
+	}
+	if err := refuseNewer(ctx, p); err != nil {
+		return err
+	}
+	pending, err := p.HasPending(ctx)
+	if err != nil {
+		return fmt.Errorf("read clickhouse schema version: %w", err)
+	}
+	if pending {
+		return errors.New(`the clickhouse schema is older than this release: run "millrace migrate"`)
+	}
+	return nil
+}
+
+func provider(db *sql.DB) (*goose.Provider, error) {
+	dir, err := fs.Sub(files, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("open migrations: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectClickHouse, db, dir)
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return p, nil
+}
+
+func refuseNewer(ctx context.Context, p *goose.Provider) error {
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read clickhouse schema version: %w", err)
+	}
+	if current > target {
+		return fmt.Errorf("clickhouse schema version %d, this release knows up to %d: %w: install the newer release", current, target, ErrNewerSchema)
+	}
+	return nil
+}
