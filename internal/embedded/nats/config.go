@@ -1,0 +1,89 @@
+package nats
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// EnvListen is the setting that errors about the address name.
+const EnvListen = "MILLRACE_NATS_LISTEN"
+
+// Config describes the server.
+type Config struct {
+	Listen     string // host:port; default 127.0.0.1:4222; port 0 takes a free one
+	StoreDir   string // folder of the streams; required, made when missing
+	ServerName string // default "millrace"
+
+	// SyncInterval is how often written messages are synced to disk. Default 0:
+	// always, before they are acknowledged.
+	SyncInterval time.Duration
+
+	MaxMemory  int64 // bytes of all streams held in memory; default 256 MiB
+	MaxStore   int64 // bytes of all streams on disk; default three quarters of what is free
+	MaxPayload int32 // bytes of one message; default 8 MiB
+
+	User, Password string // default none, which loopback alone allows
+}
+
+// options checks the configuration and turns it into the server's.
+func (c Config) options() (*server.Options, error) {
+	if c.StoreDir == "" {
+		return nil, errors.New("embedded NATS: no folder for its streams is given")
+	}
+	host, port, err := c.address()
+	if err != nil {
+		return nil, err
+	}
+	if (c.User == "") != (c.Password == "") {
+		return nil, errors.New("embedded NATS: user and password go together")
+	}
+	if c.User == "" && !loopback(host) {
+		return nil, fmt.Errorf("embedded NATS: %s=%s is open to other machines: give it a user and a password, or listen on 127.0.0.1", EnvListen, c.Listen)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	opts := &server.Options{
+		ServerName: or(c.ServerName, "millrace"), Host: host, Port: port,
+		Username: c.User, Password: c.Password,
+		MaxPayload: or(c.MaxPayload, 8<<20),
+		JetStream:  true, StoreDir: c.StoreDir,
+		JetStreamMaxMemory: or(c.MaxMemory, 256<<20), JetStreamMaxStore: c.MaxStore,
+		SyncAlways: c.SyncInterval == 0, SyncInterval: c.SyncInterval,
+		NoSigs: true, // signals belong to the program around it
+		NoLog:  true, // its own log; see logger
+	}
+	return opts, nil
+}
+
+func (c Config) address() (host string, port int, err error) {
+	listen := or(c.Listen, "127.0.0.1:4222")
+	host, number, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("embedded NATS: %s=%s is not host:port: %w", EnvListen, listen, err)
+	}
+	port, err = strconv.Atoi(number)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("embedded NATS: %s=%s has no valid port", EnvListen, listen)
+	}
+	return or(host, "0.0.0.0"), port, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// or is the value, or its default when it is not set.
+func or[T comparable](value, standard T) T {
+	var unset T
+	if value == unset {
+		return standard
+	}
+	return value
+}

@@ -1,0 +1,124 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Server is the embedded server. Its methods may be called from any goroutine,
+// Run only once.
+type Server struct {
+	config Config
+	opts   *server.Options
+	srv    *server.Server
+	log    *logger
+	ready  chan struct{}
+	ran    atomic.Bool
+}
+
+// New checks the configuration and starts nothing.
+func New(config Config, log *slog.Logger) (*Server, error) {
+	opts, err := config.options()
+	if err != nil {
+		return nil, err
+	}
+	srv, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("embedded NATS: %w", err)
+	}
+	s := &Server{config: config, opts: opts, srv: srv, log: &logger{log: log.With("component", "nats")}, ready: make(chan struct{})}
+	srv.SetLoggerV2(s.log, false, false, false)
+	return s, nil
+}
+
+// Ready is closed when clients can connect.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Run serves until ctx ends, and returns when the server has stopped and its
+// streams are closed. Clients should have ended before: see the order of
+// shutdown in the program.
+func (s *Server) Run(ctx context.Context) error {
+	if s.ran.Swap(true) {
+		return errors.New("embedded NATS: was run before")
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	s.srv.Start() // returns when it accepts connections, or has failed
+	defer func() {
+		s.srv.Shutdown()
+		s.srv.WaitForShutdown()
+	}()
+	if fatal := s.log.fatal(); fatal != nil {
+		return fmt.Errorf("embedded NATS on %s in %s: %w", s.hostPort(), s.config.StoreDir, fatal)
+	}
+	s.log.log.Info("embedded NATS serves", "address", s.hostPort(), "folder", s.config.StoreDir, "sync_always", s.opts.SyncAlways)
+	close(s.ready)
+	<-ctx.Done()
+	return nil
+}
+
+// check finds what the server itself would report less clearly.
+func (s *Server) check() error {
+	if err := os.MkdirAll(s.config.StoreDir, 0o750); err != nil {
+		return fmt.Errorf("embedded NATS: make the folder of its streams: %w", err)
+	}
+	// RANDOM_PORT becomes 0 within the server's options.
+	if s.opts.Port <= 0 {
+		return nil
+	}
+	l, err := net.Listen("tcp", s.hostPort())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("embedded NATS: %s is taken by another program: set %s to another address, or MILLRACE_NATS_URL to use a server of your own",
+			s.hostPort(), EnvListen)
+	}
+	if err != nil {
+		return fmt.Errorf("embedded NATS: listen on %s (%s): %w", s.hostPort(), EnvListen, err)
+	}
+	return l.Close()
+}
+
+func (s *Server) hostPort() string {
+	if a := s.srv.Addr(); a != nil {
+		return a.String()
+	}
+	return net.JoinHostPort(s.opts.Host, strconv.Itoa(max(s.opts.Port, 0)))
+}
+
+// ClientURL is the URL for clients on this machine, with the credentials when
+// there are any: keep it out of logs. It is right once the server is ready.
+func (s *Server) ClientURL() string {
+	host, port, err := net.SplitHostPort(s.hostPort())
+	if err != nil {
+		return s.srv.ClientURL()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	u := url.URL{Scheme: "nats", Host: net.JoinHostPort(host, port)}
+	if s.config.User != "" {
+		u.User = url.UserPassword(s.config.User, s.config.Password)
+	}
+	return u.String()
+}
+
+// InProcess is an option for nats.Connect that connects without a socket; the
+// URL is then of no account.
+func (s *Server) InProcess() nats.Option {
+	return func(o *nats.Options) error {
+		o.InProcessServer = s.srv
+		o.User, o.Password = s.config.User, s.config.Password
+		return nil
+	}
+}

@@ -1,0 +1,199 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+)
+
+// run starts a server, and returns it with what stops it and waits.
+func run(t testing.TB, config Config) (*Server, func()) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	if _, test := t.(*testing.T); test {
+		log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	s, err := New(config, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	select {
+	case <-s.Ready():
+	case err := <-done:
+		cancel()
+		t.Fatal(err)
+	}
+	stopped := false
+	stop := func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return s, stop
+}
+
+func connect(t testing.TB, url string, opts ...nats.Option) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(url, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func stream(t testing.TB, js jetstream.JetStream) jetstream.Stream {
+	t.Helper()
+	s, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
+		Name: "EVENTS", Subjects: []string{"events.*"}, AllowAtomicPublish: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func messages(ids ...string) []*nats.Msg {
+	all := make([]*nats.Msg, len(ids))
+	for i, id := range ids {
+		all[i] = &nats.Msg{Subject: "events.a", Data: []byte(id), Header: nats.Header{jetstream.MsgIDHeader: {id}}}
+	}
+	return all
+}
+
+func TestStreamsOutliveTheServer(t *testing.T) {
+	dir := t.TempDir()
+	s, stop := run(t, Config{Listen: "127.0.0.1:0", StoreDir: dir})
+	js := connect(t, s.ClientURL())
+	stream(t, js)
+	for _, duplicate := range []bool{false, true} {
+		ack, err := js.PublishMsg(t.Context(), messages("one")[0])
+		if err != nil || ack.Duplicate != duplicate || ack.Sequence != 1 {
+			t.Fatalf("publish = %+v, %v", ack, err)
+		}
+	}
+	stop()
+
+	s, _ = run(t, Config{Listen: "127.0.0.1:0", StoreDir: dir})
+	js = connect(t, "", s.InProcess())
+	ack, err := js.PublishMsg(t.Context(), messages("one")[0])
+	if err != nil || !ack.Duplicate {
+		t.Errorf("publish after a restart = %+v, %v, want a duplicate", ack, err)
+	}
+}
+
+// A batch with a duplicate is refused as a whole, and leaves no trace: its other
+// messages can be sent again at once.
+func TestAtomicBatch(t *testing.T) {
+	s, _ := run(t, Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	js := connect(t, s.ClientURL())
+	events := stream(t, js)
+	publish := func(ids ...string) (*jetstreamext.BatchAck, error) {
+		return jetstreamext.PublishMsgBatch(t.Context(), js, messages(ids...))
+	}
+	ack, err := publish("a", "b", "c")
+	if err != nil || ack.Sequence != 3 || ack.BatchSize != 3 {
+		t.Fatalf("batch = %+v, %v", ack, err)
+	}
+	for _, ids := range [][]string{{"d", "b", "e"}, {"d", "d"}} {
+		if _, err = publish(ids...); !errors.Is(err, jetstreamext.ErrBatchPublishDuplicateMsgID) {
+			var api *jetstream.APIError
+			if !errors.As(err, &api) || api.ErrorCode != jetstreamext.JSErrCodeBatchPublishDuplicateMsgID {
+				t.Fatalf("batch %v = %v, want error 10201", ids, err)
+			}
+		}
+	}
+	if ack, err = publish("d", "e"); err != nil || ack.Sequence != 5 {
+		t.Fatalf("the rest = %+v, %v", ack, err)
+	}
+	if info, err := events.Info(t.Context()); err != nil || info.State.Msgs != 5 {
+		t.Errorf("the stream holds %+v, %v", info, err)
+	}
+}
+
+func TestLargestBatch(t *testing.T) {
+	s, _ := run(t, Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	js := connect(t, "", s.InProcess())
+	stream(t, js)
+	ids := make([]string, 1001)
+	for i := range ids {
+		ids[i] = fmt.Sprint("id", i)
+	}
+	_, err := jetstreamext.PublishMsgBatch(t.Context(), js, messages(ids...))
+	var api *jetstream.APIError
+	if !errors.As(err, &api) || api.ErrorCode != jetstreamext.JSErrCodeBatchPublishExceedsLimit {
+		t.Fatalf("1,001 messages = %v, want error 10199", err)
+	}
+	if ack, err := jetstreamext.PublishMsgBatch(t.Context(), js, messages(ids[:1000]...)); err != nil || ack.Sequence != 1000 {
+		t.Errorf("1,000 messages = %+v, %v", ack, err)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	s, _ := run(t, Config{Listen: "0.0.0.0:0", StoreDir: t.TempDir(), User: "mill", Password: "p@ss/word"})
+	if !strings.HasPrefix(s.ClientURL(), "nats://mill:p%40ss%2Fword@127.0.0.1:") {
+		t.Errorf("ClientURL = %s", s.ClientURL())
+	}
+	stream(t, connect(t, s.ClientURL()))
+	stream(t, connect(t, "", s.InProcess()))
+	_, address, _ := strings.Cut(s.ClientURL(), "@")
+	if _, err := nats.Connect("nats://" + address); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("connect without credentials = %v", err)
+	}
+}
+
+func TestBadConfigIsOneLine(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, c := range []struct {
+		name   string
+		config Config
+		want   string
+	}{
+		{"no folder", Config{StoreDir: ""}, "no folder"},
+		{"open to all", Config{Listen: "0.0.0.0:0"}, "MILLRACE_NATS_LISTEN=0.0.0.0:0 is open to other machines"},
+		{"any host", Config{Listen: ":0"}, "MILLRACE_NATS_LISTEN=:0 is open to other machines"},
+		{"no port", Config{Listen: "127.0.0.1"}, "MILLRACE_NATS_LISTEN=127.0.0.1 is not host:port"},
+		{"no such port", Config{Listen: "127.0.0.1:70000"}, "no valid port"},
+		{"half credentials", Config{User: "mill"}, "go together"},
+		{"taken port", Config{Listen: taken.Addr().String()}, "is taken by another program: set MILLRACE_NATS_LISTEN"},
+		{"folder is a file", Config{Listen: "127.0.0.1:0", StoreDir: "server.go"}, "make the folder of its streams"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.config.StoreDir == "" && c.name != "no folder" {
+				c.config.StoreDir = t.TempDir()
+			}
+			s, err := New(c.config, slog.New(slog.DiscardHandler))
+			if err == nil {
+				err = s.Run(t.Context())
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want one line with %q", err, c.want)
+			}
+		})
+	}
+}
