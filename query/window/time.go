@@ -1,0 +1,70 @@
+package window
+
+import (
+	"errors"
+	"strings"
+	"time"
+)
+
+var (
+	errTime  = errors.New(`must be an RFC 3339 time, such as 2026-02-10T14:30:00Z (in a URL, "+" is written %2B)`)
+	errRange = errors.New("must lie between the years 1970 and 2261")
+)
+
+// ParseTime reads an RFC 3339 time that nanoseconds in 64 bits can hold. The
+// error is the rule that the text breaks.
+func ParseTime(text string) (time.Time, error) {
+	if len(text) > 64 {
+		return time.Time{}, errTime
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, errTime
+	}
+	if t = t.UTC(); t.Year() < 1970 || t.Year() > 2261 {
+		return time.Time{}, errRange
+	}
+	return t, nil
+}
+
+// parseZone reads the name of a time zone. Names that depend on the machine
+// ("Local") or that reach for files are not zones.
+func parseZone(name string) (string, *time.Location, error) {
+	if name == "" || name == "UTC" {
+		return "UTC", time.UTC, nil
+	}
+	invalid := &Invalid{"tz", "zone_unknown", "must be a time zone of the IANA database, such as Europe/Berlin"}
+	if len(name) > 64 || name == "Local" || strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\.\x00") {
+		return "", nil, invalid
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		return "", nil, invalid
+	}
+	return name, loc, nil
+}
+
+// startOfDay returns the first moment of the day that now lies in. That is
+// midnight, but for zones whose clocks jump over midnight: there it is the
+// moment of the jump. Where midnight comes twice it is the first.
+func startOfDay(now time.Time, loc *time.Location) time.Time {
+	year, month, day := now.In(loc).Date()
+	midnight := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	// No offset is above 16 hours. Walk the stretches of one offset that
+	// come into question, in the order of time.
+	for at := midnight.Add(-16 * time.Hour).In(loc); ; {
+		_, offset := at.Zone()
+		start, end := at.ZoneBounds()
+		first := midnight.Add(-time.Duration(offset) * time.Second).In(loc)
+		if first.Before(start) {
+			first = start
+		}
+		if y, m, d := first.Date(); (end.IsZero() || first.Before(end)) && y == year && m == month && d == day {
+			return first.UTC()
+		}
+		if end.IsZero() || end.After(now) {
+			return now // not reached: now itself lies in the day
+		}
+		at = end
+	}
+}
