@@ -1,0 +1,166 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const script = "assets/index-1a2b3c.js"
+
+// sample is a build as Vite leaves it, so that the test does not depend on whether the page has been built.
+func sample(t *testing.T) http.Handler {
+	t.Helper()
+	pages, err := load(fstest.MapFS{
+		".gitkeep":          {},
+		"index.html":        {Data: []byte("<title>Millrace</title>")},
+		"docs.html":         {Data: []byte("<title>API</title>")},
+		script:              {Data: []byte("let plain")},
+		script + ".gz":      {Data: zip(t, "let plain")},
+		"assets/font.woff2": {Data: []byte("wOF2")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secured(pages)
+}
+
+func zip(t *testing.T, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func get(h http.Handler, target string, headers ...string) *http.Response {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestHandlerServesTheBuild(t *testing.T) {
+	for _, tc := range []struct {
+		path, contentType, cache, body string
+	}{
+		{"/", "text/html; charset=utf-8", revalidate, "<title>Millrace</title>"},
+		{"/index.html", "text/html; charset=utf-8", revalidate, "<title>Millrace</title>"},
+		{"/docs", "text/html; charset=utf-8", revalidate, "<title>API</title>"},
+		{"/docs.html", "text/html; charset=utf-8", revalidate, "<title>API</title>"},
+		{"/" + script, "text/javascript; charset=utf-8", cacheForever, "let plain"},
+		{"/assets/font.woff2", "font/woff2", cacheForever, "wOF2"},
+	} {
+		t.Run(tc.path, func(t *testing.T) {
+			res := get(sample(t), tc.path)
+			body, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.StatusCode != http.StatusOK || string(body) != tc.body {
+				t.Errorf("got %d %q, want 200 %q", res.StatusCode, body, tc.body)
+			}
+			for name, want := range map[string]string{
+				"Content-Type":            tc.contentType,
+				"Cache-Control":           tc.cache,
+				"Content-Security-Policy": contentSecurityPolicy,
+				"X-Content-Type-Options":  "nosniff",
+			} {
+				if got := res.Header.Get(name); got != want {
+					t.Errorf("%s: got %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestHandlerServesGzipToThoseWhoAcceptIt(t *testing.T) {
+	for accept, zipped := range map[string]bool{
+		"gzip, deflate, br": true,
+		"br, gzip;q=0.5":    true,
+		"gzip;q=0":          false,
+		"identity":          false,
+		"":                  false,
+	} {
+		res := get(sample(t), "/"+script, "Accept-Encoding", accept)
+		if got := res.Header.Get("Content-Encoding") == "gzip"; got != zipped {
+			t.Errorf("Accept-Encoding %q: zipped %v, want %v", accept, got, zipped)
+		}
+		if got := res.Header.Get("Vary"); got != "Accept-Encoding" {
+			t.Errorf("Accept-Encoding %q: Vary %q", accept, got)
+		}
+	}
+}
+
+func TestHandlerAnswersUnchanged(t *testing.T) {
+	h := sample(t)
+	etag := get(h, "/").Header.Get("ETag")
+	if res := get(h, "/", "If-None-Match", etag); res.StatusCode != http.StatusNotModified {
+		t.Errorf("got %d for a known ETag %s, want 304", res.StatusCode, etag)
+	}
+}
+
+func TestHandlerRefuses(t *testing.T) {
+	for _, path := range []string{"/nothing", "/.gitkeep", "/" + script + ".gz", "/assets/", "/../embed.go"} {
+		if res := get(sample(t), path); res.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: got %d, want 404", path, res.StatusCode)
+		}
+	}
+	w := httptest.NewRecorder()
+	sample(t).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: got %d, want 405", w.Code)
+	}
+}
+
+func TestHandlerBelowAPrefix(t *testing.T) {
+	const prefix = "/api/pipeline"
+	h := http.StripPrefix(prefix, sample(t))
+	if res := get(h, prefix+"/docs"); res.StatusCode != http.StatusOK {
+		t.Errorf("docs: got %d, want 200", res.StatusCode)
+	}
+	for target, want := range map[string]string{
+		prefix:            "pipeline/",
+		prefix + "?a=b":   "pipeline/",
+		prefix + "/docs/": "../docs",
+	} {
+		res := get(h, target)
+		if got := res.Header.Get("Location"); res.StatusCode != http.StatusMovedPermanently || got != want {
+			t.Errorf("%s: got %d to %q, want 301 to %q", target, res.StatusCode, got, want)
+		}
+	}
+}
+
+func TestNotBuiltSaysWhatToDo(t *testing.T) {
+	res := get(http.HandlerFunc(serveNotBuilt), "/")
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(body), "make build") {
+		t.Errorf("got %q", body)
+	}
+	if res := get(http.HandlerFunc(serveNotBuilt), "/other"); res.StatusCode != http.StatusNotFound {
+		t.Errorf("another path: got %d, want 404", res.StatusCode)
+	}
+}
+
+// The handler of whatever build is there, or none, answers at "/".
+func TestHandlerOfThisBinary(t *testing.T) {
+	if res := get(Handler(), "/"); res.StatusCode != http.StatusOK {
+		t.Errorf("got %d, want 200", res.StatusCode)
+	}
+}

@@ -1,0 +1,33 @@
+import { createRouter, createWebHashHistory } from 'vue-router';
+import FunnelView from '../views/FunnelView.vue';
+
+/**
+ * Views live behind the "#": the page then has one address whatever prefix a proxy puts before it, and the server
+ * needs no list of views. A view that is named in `meta.title` appears in the navigation.
+ */
+export const router = createRouter({
+  history: createWebHashHistory(),
+  routes: [
+    { path: '/', name: 'funnel', component: FunnelView, meta: { title: 'Funnel' } },
+    { path: '/:unknown(.*)*', redirect: { name: 'funnel' } },
+  ],
+});
+
+router.afterEach((to) => {
+  document.title = to.meta.title ? `${to.meta.title} · Millrace` : 'Millrace';
+});
+
+adoptPlainQuery();
+
+/** `…/?period=7d`, as people type it, means `…/#/?period=7d`. */
+function adoptPlainQuery(): void {
+  const { search, hash, pathname } = window.location;
+  if (!search || hash.includes('?')) return;
+  window.history.replaceState(window.history.state, '', `${pathname}${hash || '#/'}${search}`);
+}
+
+declare module 'vue-router' {
+  interface RouteMeta {
+    title?: string;
+  }
+}

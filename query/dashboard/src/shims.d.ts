@@ -1,0 +1,2 @@
+/** A web component; its package has no types. */
+declare module 'rapidoc';
