@@ -1,0 +1,65 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+)
+
+// bodyTime is how long a request body may take, whatever its size: a caller
+// that trickles must not hold a connection for ever.
+const bodyTime = 60 * time.Second
+
+// WriteJSON answers a request with a JSON document.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// A caller that has gone away is no error of ours.
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// LimitBody is the middleware of a plain route with a body: reading more than
+// limit bytes fails, and so does reading for more than a minute. BodyProblem
+// turns either error into its problem.
+func LimitBody(limit int64) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength > limit {
+				WriteProblem(w, TooLarge(limit))
+				return
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, limit)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// limitBodyTime sets the deadline of every request's body.
+func limitBodyTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			conn := http.NewResponseController(w)
+			if conn.SetReadDeadline(time.Now().Add(bodyTime)) == nil {
+				r.Body = &timedBody{r.Body, conn}
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// timedBody lifts the deadline when the body has been read. Left in place it
+// would pass while a long answer is being written, and the server would take
+// that for a caller who has gone.
+type timedBody struct {
+	io.ReadCloser
+	conn *http.ResponseController
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		_ = b.conn.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}

@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Check is one dependency that /ready asks after.
+type Check struct {
+	Name  string
+	Probe func(ctx context.Context) error // nil: the dependency is up
+	// Timeout bounds a probe; default 2 s.
+	Timeout time.Duration
+}
+
+// CheckStatus is what /ready says of a dependency.
+type CheckStatus struct {
+	Name   string    `json:"name" example:"nats"`
+	Status string    `json:"status" enum:"up,down"`
+	Error  string    `json:"error,omitempty" doc:"Why it is down"`
+	Since  time.Time `json:"since" doc:"When it came to this status"`
+}
+
+// Readiness is the answer of /ready.
+type Readiness struct {
+	Status string        `json:"status" enum:"ready,not ready"`
+	Checks []CheckStatus `json:"checks"`
+}
+
+// readyFor is how long an answer is kept, so that many pollers cost no more
+// than one.
+const readyFor = time.Second
+
+type readiness struct {
+	probes []*probe
+	mu     sync.Mutex // held while probing, so that callers share the result
+	at     time.Time
+	last   Readiness
+}
+
+func newReadiness(checks []Check) *readiness {
+	r := &readiness{}
+	for _, c := range checks {
+		if c.Timeout == 0 {
+			c.Timeout = 2 * time.Second
+		}
+		r.probes = append(r.probes, &probe{check: c})
+	}
+	return r
+}
+
+// now returns the state of all dependencies, at most a second old. It is
+// independent of the request, whose end must not read as an outage.
+func (r *readiness) now() Readiness {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.at.IsZero() && time.Since(r.at) < readyFor {
+		return r.last
+	}
+	states := make([]CheckStatus, len(r.probes))
+	var wg sync.WaitGroup
+	for i, p := range r.probes {
+		wg.Go(func() { states[i] = p.run() })
+	}
+	wg.Wait()
+	r.last = Readiness{Status: "ready", Checks: states}
+	for _, s := range states {
+		if s.Status == "down" {
+			r.last.Status = "not ready"
+		}
+	}
+	r.at = time.Now()
+	return r.last
+}
+
+type probe struct {
+	check   Check
+	state   CheckStatus
+	pending chan error // the result of a probe that outlived its timeout
+}
+
+var errNoAnswer = errors.New("no answer in time")
+
+func (p *probe) run() CheckStatus {
+	err := p.ask()
+	state := CheckStatus{Name: p.check.Name, Status: "up", Since: time.Now().UTC()}
+	if err != nil {
+		state.Status, state.Error = "down", err.Error()
+	}
+	if state.Status == p.state.Status {
+		state.Since = p.state.Since
+	}
+	p.state = state
+	return state
+}
+
+// ask never runs two probes at once, even if one ignores its context.
+func (p *probe) ask() error {
+	ctx, cancel := context.WithTimeout(context.Background(), p.check.Timeout)
+	defer cancel()
+	if p.pending == nil {
+		result := make(chan error, 1)
+		p.pending = result
+		go func() { result <- p.check.Probe(ctx) }()
+	}
+	select {
+	case err := <-p.pending:
+		p.pending = nil
+		return err
+	case <-ctx.Done():
+		return errNoAnswer
+	}
+}
+
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	state := s.readiness.now()
+	status := http.StatusOK
+	if state.Status != "ready" {
+		status = http.StatusServiceUnavailable
+	}
+	WriteJSON(w, status, state)
+}

@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+)
+
+// Health is the answer of /health.
+type Health struct {
+	Status  string `json:"status" example:"ok"`
+	Version string `json:"version" example:"1.0.0"`
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	WriteJSON(w, http.StatusOK, Health{Status: "ok", Version: s.cfg.Version})
+}
+
+// openAPI marshals on each call: routes may register until the server runs,
+// and the description is asked for rarely.
+func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
+	text, err := json.Marshal(s.api.OpenAPI())
+	if err != nil {
+		WriteProblem(w, Internal(fmt.Errorf("marshal the OpenAPI description: %w", err)))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text)
+}
+
+// exposeCause hands what a problem hides to the frame's log.
+func exposeCause(ctx huma.Context, _ string, v any) (any, error) {
+	if p, ok := v.(*Problem); ok && p.cause != nil {
+		_, w := humachi.Unwrap(ctx)
+		reportCause(w, p.cause)
+	}
+	return v, nil
+}
+
+// describeRoot adds the routes outside of the base path, which the server
+// list of their own path items places.
+func describeRoot(doc *huma.OpenAPI) {
+	add := func(path, id, summary, contentType string, answers map[string]*huma.Response) {
+		for _, r := range answers {
+			if r.Content == nil {
+				r.Content = map[string]*huma.MediaType{contentType: {}}
+			}
+		}
+		if doc.Paths == nil {
+			doc.Paths = map[string]*huma.PathItem{}
+		}
+		doc.Paths[path] = &huma.PathItem{
+			Servers: []*huma.Server{{URL: "."}},
+			Get:     &huma.Operation{OperationID: id, Summary: summary, Tags: []string{"service"}, Responses: answers},
+		}
+	}
+	schema := func(v any) map[string]*huma.MediaType {
+		return map[string]*huma.MediaType{"application/json": {Schema: schemaOf(doc, v)}}
+	}
+	add("/health", "health", "Whether the process runs", "", map[string]*huma.Response{
+		"200": {Description: "It runs", Content: schema(Health{})},
+	})
+	add("/ready", "ready", "Whether every dependency is there", "", map[string]*huma.Response{
+		"200": {Description: "All are up", Content: schema(Readiness{})},
+		"503": {Description: "One is down", Content: schema(Readiness{})},
+	})
+	add("/metrics", "metrics", "Metrics for Prometheus", "text/plain", map[string]*huma.Response{"200": {Description: "The metrics"}})
+}

@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Config shapes the server. The zero value of a field stands for its default.
+type Config struct {
+	Addr     string // host:port to listen on; default 127.0.0.1:8075
+	BasePath string // of the API; default /api/v1
+	Version  string // of the program; default "dev"
+	// Protected says that callers are authenticated. Without it the server
+	// listens on loopback addresses only.
+	Protected bool
+	// DrainTimeout is how long requests under way may take when the server
+	// ends; default 10 s.
+	DrainTimeout time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Addr == "" {
+		c.Addr = "127.0.0.1:8075"
+	}
+	if c.BasePath == "" {
+		c.BasePath = "/api/v1"
+	}
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 10 * time.Second
+	}
+	return c
+}
+
+// Deps are what the server works with.
+type Deps struct {
+	Log      *slog.Logger
+	Registry *prometheus.Registry // served at /metrics; the server adds its own
+	Checks   []Check              // what /ready asks after
+	// Site serves every GET at the root that is not the server's own: the
+	// page, /docs and their assets. It may be nil. It answers what it does
+	// not have with NotFound.
+	Site http.Handler
+}
+
+// Server is the HTTP frame. Register operations before it runs.
+type Server struct {
+	cfg       Config
+	log       *slog.Logger
+	root      *chi.Mux
+	base      *chi.Mux
+	api       huma.API
+	site      http.Handler
+	readiness *readiness
+	durations *prometheus.HistogramVec
+	draining  chan struct{}
+	drainOnce sync.Once
+	active    sync.WaitGroup // requests, those of WebSockets too
+}
+
+// New makes the frame and starts nothing.
+func New(cfg Config, deps Deps) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if deps.Log == nil || deps.Registry == nil {
+		return nil, errors.New("HTTP server: a logger and a metrics registry are needed")
+	}
+	if !strings.HasPrefix(cfg.BasePath, "/") || strings.HasSuffix(cfg.BasePath, "/") {
+		return nil, errors.New("HTTP server: the base path must start with a slash and not end with one")
+	}
+	if err := checkExposure(cfg); err != nil {
+		return nil, err
+	}
+	durations, err := newDurations(deps.Registry)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, log: deps.Log, root: chi.NewRouter(), base: chi.NewRouter(), site: deps.Site,
+		readiness: newReadiness(deps.Checks), durations: durations, draining: make(chan struct{}),
+	}
+	s.route(deps.Registry)
+	return s, nil
+}
+
+func (s *Server) route(registry *prometheus.Registry) {
+	s.root.Use(s.observe, middleware.GetHead, limitBodyTime)
+	s.base.NotFound(NotFound)
+	s.root.NotFound(s.serveSite)
+	s.base.MethodNotAllowed(s.methodNotAllowed)
+	s.root.MethodNotAllowed(s.methodNotAllowed)
+	s.api = s.newAPI()
+	s.root.Get("/health", s.health)
+	s.root.Get("/ready", s.ready)
+	s.root.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	s.root.Get("/openapi.json", s.openAPI)
+	s.root.Mount(s.cfg.BasePath, s.base)
+}
+
+// newAPI leaves out huma's own routes for the description and for its
+// schemas: they would name absolute paths, and would stand under the base.
+func (s *Server) newAPI() huma.API {
+	installProblems()
+	cfg := huma.DefaultConfig("Millrace", s.cfg.Version)
+	cfg.Info.Description = "Pipeline events in, each counted once; live and historic views out."
+	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath, cfg.CreateHooks = "", "", "", nil
+	cfg.Transformers = []huma.Transformer{exposeCause}
+	cfg.Servers = []*huma.Server{{URL: strings.TrimPrefix(s.cfg.BasePath, "/")}}
+	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		SecurityScheme: {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "HS256, signed with AUTH_JWT_SECRET; needed only where that is set. The scopes are in the token."},
+	}
+	api := humachi.New(s.base, cfg)
+	describeRoot(api.OpenAPI())
+	return api
+}
+
+// SecurityScheme is the name of the bearer token in the OpenAPI description.
+const SecurityScheme = "bearer"
+
+// API is where operations register, with paths relative to the base path.
+func (s *Server) API() huma.API { return s.api }
+
+// Routes is where plain handlers register, with paths relative to the base
+// path. They describe themselves with API().OpenAPI().AddOperation.
+func (s *Server) Routes() chi.Router { return s.base }
+
+// Handler returns everything the server answers, for tests.
+func (s *Server) Handler() http.Handler { return s.root }
+
+// Draining is closed when the server begins to end. WebSockets and long
+// streams watch it, close and return: the server waits for them.
+func (s *Server) Draining() <-chan struct{} { return s.draining }
+
+// NotFound answers 404 with a problem document.
+func NotFound(w http.ResponseWriter, r *http.Request) {
+	WriteProblem(w, NewProblem(http.StatusNotFound, "there is nothing at "+r.URL.Path))
+}
+
+func (s *Server) serveSite(w http.ResponseWriter, r *http.Request) {
+	if s.site == nil || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
+		NotFound(w, r)
+		return
+	}
+	s.site.ServeHTTP(w, r)
+}
+
+func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		if s.root.Match(chi.NewRouteContext(), m, r.URL.Path) {
+			allowed = append(allowed, m)
+		}
+	}
+	list := strings.Join(allowed, ", ")
+	WriteProblem(w, NewProblem(http.StatusMethodNotAllowed, "the methods here are "+list).WithHeader("Allow", list))
+}

@@ -1,0 +1,260 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type fixture struct {
+	*Server
+	log *bytes.Buffer // safe to read when no request is under way
+}
+
+func newServer(t *testing.T, cfg Config, checks ...Check) fixture {
+	t.Helper()
+	log := &bytes.Buffer{}
+	cfg.Version = "1.2.3"
+	s, err := New(cfg, Deps{
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Registry: prometheus.NewRegistry(), Checks: checks,
+		Site: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/" {
+				NotFound(w, r)
+				return
+			}
+			_, _ = io.WriteString(w, "the page")
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fixture{s, log}
+}
+
+type thing struct {
+	Body struct {
+		Name string `json:"name" maxLength:"5"`
+	}
+	Limit int    `query:"limit" minimum:"1" maximum:"10" default:"3"`
+	Kind  string `query:"kind" enum:"a,b"`
+}
+
+func (f fixture) register() {
+	huma.Register(f.API(), huma.Operation{Method: "POST", Path: "/things", OperationID: "things"}, func(_ context.Context, in *thing) (*struct{}, error) {
+		switch in.Body.Name {
+		case "panic":
+			panic("a bug")
+		case "error":
+			return nil, errors.New("the disk is on fire")
+		case "busy":
+			return nil, NewProblem(503, "come back", FieldError{"name", "busy", "must wait"}).WithHeader("Retry-After", "3")
+		}
+		return nil, nil
+	})
+	f.Routes().With(LimitBody(10)).Post("/plain", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			WriteProblem(w, BodyProblem(err))
+			return
+		}
+		WriteProblem(w, Internal(errors.New("secret cause")))
+	})
+}
+
+func (f fixture) do(method, target, contentType, body string) (*http.Response, Problem) {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	w := httptest.NewRecorder()
+	f.Handler().ServeHTTP(w, r)
+	var p Problem
+	_ = json.Unmarshal(w.Body.Bytes(), &p)
+	return w.Result(), p
+}
+
+func TestEveryErrorIsAProblem(t *testing.T) {
+	f := newServer(t, Config{})
+	f.register()
+	const j = "application/json"
+	for _, c := range []struct {
+		name, method, target, contentType, body string
+		status                                  int
+		field, code                             string
+	}{
+		{"unknown path", "GET", "/api/v1/nothing", "", "", 404, "", ""},
+		{"unknown path at the root", "GET", "/nothing", "", "", 404, "", ""},
+		{"post to the site", "POST", "/", j, "{}", 404, "", ""},
+		{"other method", "DELETE", "/api/v1/things", "", "", 405, "", ""},
+		{"other method at the root", "POST", "/health", j, "{}", 405, "", ""},
+		{"odd method", "BREW", "/health", j, "{}", 405, "", ""},
+		{"broken JSON", "POST", "/api/v1/things", j, "{", 400, "", "invalid"},
+		{"missing field", "POST", "/api/v1/things", j, "{}", 400, "name", "missing"},
+		{"long field", "POST", "/api/v1/things", j, `{"name":"toolong"}`, 400, "name", "invalid"},
+		{"parameter out of range", "POST", "/api/v1/things?limit=99", j, `{"name":"x"}`, 400, "limit", "invalid"},
+		{"parameter of another type", "POST", "/api/v1/things?limit=x", j, `{"name":"x"}`, 400, "limit", "invalid"},
+		{"parameter not in the list", "POST", "/api/v1/things?kind=x", j, `{"name":"x"}`, 400, "kind", "invalid"},
+		{"no body", "POST", "/api/v1/things", j, "", 400, "", ""},
+		{"content type", "POST", "/api/v1/things", "text/plain", `{"name":"x"}`, 415, "", "invalid"},
+		{"large body", "POST", "/api/v1/things", j, `{"name":"` + strings.Repeat("x", 2<<20) + `"}`, 413, "", ""},
+		{"large plain body", "POST", "/api/v1/plain", j, strings.Repeat("x", 11), 413, "", "body_size"},
+		{"handler's problem", "POST", "/api/v1/things", j, `{"name":"busy"}`, 503, "name", "busy"},
+		{"handler's error", "POST", "/api/v1/things", j, `{"name":"error"}`, 500, "", ""},
+		{"panic", "POST", "/api/v1/things", j, `{"name":"panic"}`, 500, "", ""},
+		{"hidden cause", "POST", "/api/v1/plain", j, "x", 500, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, p := f.do(c.method, c.target, c.contentType, c.body)
+			if r.StatusCode != c.status || p.Status != c.status || p.Title != http.StatusText(c.status) || p.Type != "about:blank" {
+				t.Fatalf("%d %+v", r.StatusCode, p)
+			}
+			if got := r.Header.Get("Content-Type"); got != problemType {
+				t.Errorf("content type %q", got)
+			}
+			if c.code != "" && (len(p.Errors) == 0 || p.Errors[0].Field != c.field || p.Errors[0].Code != c.code || p.Errors[0].Rule == "") {
+				t.Errorf("errors are %+v, want %s %s", p.Errors, c.field, c.code)
+			}
+			if p.Detail == "" || strings.Contains(p.Detail, "secret") || strings.Contains(p.Detail, "fire") || strings.Contains(p.Detail, "bug") {
+				t.Errorf("detail is %q", p.Detail)
+			}
+		})
+	}
+	if r, _ := f.do("POST", "/api/v1/things", j, `{"name":"busy"}`); r.Header.Get("Retry-After") != "3" {
+		t.Error("the problem's header is lost")
+	}
+	if r, _ := f.do("DELETE", "/api/v1/things", "", ""); r.Header.Get("Allow") != "POST" {
+		t.Errorf("Allow is %q", r.Header.Get("Allow"))
+	}
+	for _, cause := range []string{"secret cause", "the disk is on fire", "a bug", "server_test.go"} {
+		if !strings.Contains(f.log.String(), cause) {
+			t.Errorf("the log does not have %q", cause)
+		}
+	}
+}
+
+func TestRoot(t *testing.T) {
+	f := newServer(t, Config{})
+	f.register()
+	body := func(method, target string) (int, string) {
+		r, _ := f.do(method, target, "", "")
+		text, _ := io.ReadAll(r.Body)
+		return r.StatusCode, string(text)
+	}
+	for target, want := range map[string]string{
+		"/": "the page", "/health": `{"status":"ok","version":"1.2.3"}`, "/ready": `"status":"ready"`,
+		"/metrics": "millrace_http_request_duration_seconds", "/openapi.json": `"openapi":"3.1.0"`,
+	} {
+		body("GET", "/health")
+		if status, text := body("GET", target); status != 200 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %.200s", target, status, text)
+		}
+	}
+	if status, _ := body("HEAD", "/health"); status != 200 {
+		t.Errorf("HEAD /health: %d", status)
+	}
+	_, text := body("GET", "/openapi.json")
+	var doc struct {
+		Servers []struct{ URL string }
+		Paths   map[string]struct {
+			Servers []struct{ URL string }
+			Post    struct {
+				Responses map[string]struct{ Content map[string]any }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Servers[0].URL != "api/v1" || doc.Paths["/ready"].Servers[0].URL != "." {
+		t.Errorf("the description names absolute paths: %+v", doc)
+	}
+	if doc.Paths["/things"].Post.Responses["default"].Content[problemType] == nil {
+		t.Errorf("errors are not described: %+v", doc.Paths["/things"])
+	}
+}
+
+func TestReady(t *testing.T) {
+	var fail, probes atomic.Int32
+	release := make(chan struct{})
+	defer close(release)
+	f := newServer(t, Config{},
+		Check{Name: "good", Probe: func(context.Context) error { probes.Add(1); return nil }},
+		Check{Name: "bad", Probe: func(context.Context) error {
+			if fail.Load() > 0 {
+				return errors.New("connection refused")
+			}
+			return nil
+		}},
+		Check{Name: "stuck", Timeout: time.Millisecond, Probe: func(context.Context) error {
+			if fail.Load() > 0 {
+				<-release
+			}
+			return nil
+		}},
+	)
+	get := func() (int, Readiness) {
+		w := httptest.NewRecorder()
+		f.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/ready", nil))
+		var state Readiness
+		_ = json.Unmarshal(w.Body.Bytes(), &state)
+		return w.Code, state
+	}
+	get()
+	code, first := get()
+	if code != 200 || first.Status != "ready" || probes.Load() != 1 {
+		t.Errorf("%d %+v after %d probes", code, first, probes.Load())
+	}
+	fail.Store(1)
+	for range 2 { // the stuck probe is not started a second time
+		f.readiness.at = time.Time{}
+		code, state := get()
+		if code != 503 || state.Status != "not ready" || state.Checks[1].Error != "connection refused" || state.Checks[2].Error == "" {
+			t.Errorf("%d %+v", code, state)
+		}
+		if state.Checks[0].Since != first.Checks[0].Since || !state.Checks[1].Since.After(first.Checks[1].Since) {
+			t.Errorf("since is wrong: %+v, before %+v", state, first)
+		}
+	}
+}
+
+func TestExposure(t *testing.T) {
+	for addr, open := range map[string]bool{
+		"127.0.0.1:0": true, "[::1]:80": true, "localhost:80": true, "127.8.8.8:1": true,
+		":8075": false, "0.0.0.0:8075": false, "[::]:80": false, "10.0.0.1:80": false, "example.com:80": false,
+	} {
+		_, err := New(Config{Addr: addr}, Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+		if (err == nil) != open {
+			t.Errorf("%s without a secret: %v", addr, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "AUTH_JWT_SECRET") || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if _, err := New(Config{Addr: addr, Protected: true}, Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()}); err != nil {
+			t.Errorf("%s with a secret: %v", addr, err)
+		}
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	err = newServer(t, Config{Addr: ln.Addr().String()}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "MILLRACE_HTTP_ADDR") || !strings.Contains(err.Error(), ln.Addr().String()) {
+		t.Errorf("got %v", err)
+	}
+}
