@@ -1,0 +1,176 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+)
+
+// goodSecret is how many bytes HS256 wants of a secret, so that a token does
+// not give it away to guessing.
+const goodSecret = 32
+
+// Config says who is let in.
+type Config struct {
+	// Secret signs tokens (AUTH_JWT_SECRET). Empty: everything is allowed.
+	Secret string
+	// AnonymousIngest opens the routes that publish events, and no others, to
+	// callers without a token.
+	AnonymousIngest bool
+}
+
+// Auth checks the tokens of requests.
+type Auth struct {
+	secret    []byte
+	anonymous bool
+	parser    *jwt.Parser
+}
+
+// New returns the check for a configuration.
+func New(cfg Config) *Auth {
+	return &Auth{
+		secret: []byte(cfg.Secret), anonymous: cfg.AnonymousIngest,
+		// The algorithm is pinned: a token must not choose how it is checked.
+		parser: jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithIssuedAt()),
+	}
+}
+
+// Protected tells whether callers need tokens.
+func (a *Auth) Protected() bool { return len(a.secret) > 0 }
+
+// Weak tells whether the secret is short enough to be guessed from a token.
+// It is taken all the same, since other services share it.
+func (a *Auth) Weak() bool { return a.Protected() && len(a.secret) < goodSecret }
+
+// Caller is who sends a request.
+type Caller struct {
+	Subject string // the user; empty when anonymous
+	scopes  []Scope
+	open    bool // there is no secret: everything is allowed
+}
+
+// Has tells whether the caller may do what needs the scope.
+func (c Caller) Has(scope Scope) bool {
+	return c.open || slices.Contains(c.scopes, scope) || slices.Contains(c.scopes, Admin)
+}
+
+type callerKey struct{}
+
+// CallerFrom returns who sent the request that a context belongs to. Without
+// one that passed Require or Protect it is nobody, who may do nothing.
+func CallerFrom(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
+
+// Require is the middleware of a plain handler that needs a scope. A
+// WebSocket's handler uses it too.
+func (a *Auth) Require(scope Scope) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			caller, problem := a.check(r, scope)
+			if problem != nil {
+				httpapi.WriteProblem(w, problem)
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+		})
+	}
+}
+
+// Protect adds a required scope to a huma operation: its check, and its
+// description.
+func (a *Auth) Protect(op huma.Operation, scope Scope) huma.Operation {
+	op.Security = Security(scope)
+	op.Middlewares = append(huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
+		r, w := humachi.Unwrap(ctx)
+		caller, problem := a.check(r, scope)
+		if problem != nil {
+			httpapi.WriteProblem(w, problem)
+			return
+		}
+		next(huma.WithValue(ctx, callerKey{}, caller))
+	}}, op.Middlewares...)
+	return op
+}
+
+// Security describes a required scope in the OpenAPI description.
+func Security(scope Scope) []map[string][]string {
+	return []map[string][]string{{httpapi.SecurityScheme: {string(scope)}}}
+}
+
+// check finds out who calls and whether they may.
+func (a *Auth) check(r *http.Request, scope Scope) (Caller, *httpapi.Problem) {
+	if !a.Protected() {
+		return Caller{open: true}, nil
+	}
+	token := tokenOf(r)
+	if token == "" {
+		if a.anonymous && scope == EventsWrite {
+			return Caller{scopes: []Scope{EventsWrite}}, nil
+		}
+		return Caller{}, unauthorized("a bearer token is required", `Bearer realm="millrace"`)
+	}
+	caller, err := a.parse(token)
+	if err != nil {
+		return Caller{}, unauthorized("the token is not valid: "+reason(err), `Bearer realm="millrace", error="invalid_token"`)
+	}
+	if !caller.Has(scope) {
+		return Caller{}, httpapi.NewProblem(http.StatusForbidden, "the token lacks the scope "+string(scope)).
+			WithHeader("WWW-Authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="`+string(scope)+`"`)
+	}
+	return caller, nil
+}
+
+func unauthorized(detail, challenge string) *httpapi.Problem {
+	return httpapi.NewProblem(http.StatusUnauthorized, detail).WithHeader("WWW-Authenticate", challenge)
+}
+
+// reason says what is wrong with a token without echoing any of it.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return "it has expired"
+	case errors.Is(err, jwt.ErrTokenRequiredClaimMissing):
+		return "it has no exp"
+	case errors.Is(err, jwt.ErrTokenNotValidYet), errors.Is(err, jwt.ErrTokenUsedBeforeIssued):
+		return "it is not valid yet"
+	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
+		return "its signature or algorithm is wrong"
+	}
+	return "it is malformed"
+}
+
+// Subprotocol is what a WebSocket that was offered a token answers with.
+const Subprotocol = "bearer"
+
+func tokenOf(r *http.Request) string {
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return ""
+	}
+	if token := r.URL.Query().Get("access_token"); token != "" {
+		return token
+	}
+	return fromSubprotocol(r.Header.Values("Sec-WebSocket-Protocol"))
+}
+
+func fromSubprotocol(values []string) string {
+	names := strings.Split(strings.Join(values, ","), ",")
+	for i, name := range names[:len(names)-1] {
+		if strings.TrimSpace(name) == Subprotocol {
+			return strings.TrimSpace(names[i+1])
+		}
+	}
+	return ""
+}
