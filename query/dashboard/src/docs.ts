@@ -1,5 +1,6 @@
 import 'rapidoc';
 import './styles/base.css';
+import './styles/docs.css';
 import { token } from './api/access';
 
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
@@ -19,8 +20,10 @@ for (const [name, value] of Object.entries({
   'show-header': 'false',
   'allow-spec-url-load': 'false',
   'allow-spec-file-load': 'false',
+  'allow-server-selection': 'false',
   'allow-authentication': 'true',
-  'show-method-in-nav-bar': 'as-colored-block',
+  'font-size': 'large',
+  'show-method-in-nav-bar': 'as-colored-text',
   'use-path-in-nav-bar': 'true',
   'load-fonts': 'false',
   'regular-font': 'Inter Variable, system-ui, sans-serif',
@@ -31,6 +34,13 @@ for (const [name, value] of Object.entries({
 })) {
   reference.setAttribute(name, value);
 }
+
+const back = document.createElement('a');
+back.slot = 'nav-logo';
+back.className = 'back';
+back.href = './';
+back.textContent = '← Millrace';
+reference.append(back);
 
 function paint(): void {
   const theme = dark.matches ? 'dark' : 'light';

@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { flowShape } from './flowShape';
+import { flowShape, streamline } from './flowShape';
+
+describe('a streamline', () => {
+  it('follows the outline between its banks', () => {
+    const outline = flowShape([100, 50], 100, 200, 100);
+    expect(streamline(outline, 0).every(([, y]) => Math.abs(y - 50) < 1e-9)).toBe(true);
+    expect(streamline(outline, -0.5)[0]).toEqual([0, 25]);
+    expect(streamline(outline, 1).at(-1)).toEqual([200, 75]);
+  });
+});
 
 const heightAt = (points: [number, number][], x: number) => {
   const ys = points.filter((point) => Math.abs(point[0] - x) < 1e-9).map((point) => point[1]);

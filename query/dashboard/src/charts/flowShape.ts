@@ -30,6 +30,16 @@ export function flowShape(values: readonly number[], largest: number, width: num
   return [...top, ...bottom];
 }
 
+/** A line within the outline, at a part of the way from its middle (0) to its upper (-1) or lower (1) bank. */
+export function streamline(outline: readonly Pixel[], part: number): Pixel[] {
+  const upper = outline.slice(0, outline.length / 2);
+  return upper.map(([x, top], i): Pixel => {
+    const bottom = outline[outline.length - 1 - i]![1];
+    const middle = (top + bottom) / 2;
+    return [x, middle + (part * (bottom - top)) / 2];
+  });
+}
+
 /** Level at both ends. */
 function ease(t: number): number {
   return t * t * t * (t * (6 * t - 15) + 10);

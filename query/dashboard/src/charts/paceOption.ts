@@ -12,17 +12,22 @@ export interface StagePace {
   points: readonly Point[];
 }
 
+/** A page just opened shows this much, and more as it fills. */
+const shortest = 60_000;
+
 /** Events per second over the last minutes, a line per stage. */
 export function paceOption(stages: readonly StagePace[], now: number, theme: ChartTheme): ChartOption {
   const colors = stageColors(stages.length, theme.name);
+  const oldest = stages[0]?.points[0]?.at ?? now;
+  const start = Math.max(now - kept, Math.min(oldest, now - shortest));
   const axis = {
     axisLine: { show: false },
     axisTick: { show: false },
-    axisLabel: { color: theme.muted, fontFamily: 'inherit', fontSize: 12 },
+    axisLabel: { color: theme.muted, fontFamily: theme.font, fontSize: 11.5 },
   };
   return {
     animation: false,
-    grid: { left: 4, right: 12, top: 12, bottom: 4, outerBoundsMode: 'same' },
+    grid: { left: 4, right: 26, top: 12, bottom: 4, outerBoundsMode: 'same' },
     tooltip: {
       ...tooltipStyle(theme),
       trigger: 'axis',
@@ -31,12 +36,12 @@ export function paceOption(stages: readonly StagePace[], now: number, theme: Cha
     },
     xAxis: {
       type: 'time',
-      min: now - kept,
+      min: start,
       max: now,
       ...axis,
-      axisLabel: { ...axis.axisLabel, formatter: (at: number) => formatClock(at).slice(0, 5), hideOverlap: true },
+      axisLabel: { ...axis.axisLabel, formatter: (at: number) => formatClock(at), hideOverlap: true },
       splitLine: { show: false },
-      splitNumber: 5,
+      splitNumber: 4,
     },
     yAxis: {
       type: 'value',

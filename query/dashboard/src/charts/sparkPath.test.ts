@@ -12,13 +12,17 @@ describe('the spark line', () => {
     expect(line).toBe('M0,27L120,2');
   });
 
+  it('is stretched at most fourfold', () => {
+    expect(sparkPath([{ at: 0, rate: 5 }, { at: 5_000, rate: 5 }], 120, 28).line).toBe('M80,2L120,2');
+  });
+
   it('has a gap where the rate is not known', () => {
     const points = [1, null, 1, 1].map((rate, i) => ({ at: i * 1_000, rate }));
     expect(sparkPath(points, 120, 28).line.match(/M/g)).toHaveLength(2);
   });
 
   it('leaves out what is older than a minute', () => {
-    const points = [{ at: 0, rate: 100 }, { at: 61_000, rate: 1 }, { at: 62_000, rate: 1 }];
-    expect(sparkPath(points, 120, 28).line).toBe('M118,2L120,2');
+    const points = [{ at: 0, rate: 100 }, { at: 2_000, rate: 1 }, { at: 62_000, rate: 1 }];
+    expect(sparkPath(points, 120, 28).line).toBe('M0,2L120,2');
   });
 });

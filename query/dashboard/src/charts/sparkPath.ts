@@ -1,12 +1,15 @@
 import type { Point } from '../funnel/pace';
 
-/** How much of the past a spark line shows. */
-const span = 60_000;
+/** How much of the past a spark line shows, once there is as much, and the least that it stretches over its width. */
+const longest = 60_000;
+const shortest = 15_000;
 
 /** SVG paths of the last minute; a gap in what is known is a gap in the line. */
 export function sparkPath(points: readonly Point[], width: number, height: number): { line: string; area: string } {
   const end = points.at(-1)?.at ?? 0;
-  const recent = points.filter((point) => point.at >= end - span);
+  const recent = points.filter((point) => point.at >= end - longest);
+  const oldest = recent.find((point) => point.rate !== null)?.at ?? end;
+  const span = Math.max(shortest, end - oldest);
   const highest = Math.max(1e-9, ...recent.map((point) => point.rate ?? 0));
   const x = (at: number) => round(width - ((end - at) / span) * width);
   const y = (rate: number) => round(height - 1 - (rate / highest) * (height - 3));

@@ -15,6 +15,7 @@ export interface ChartTheme {
   line: string;
   surface: string;
   hover: string;
+  font: string;
 }
 
 /** A canvas does not see CSS variables, so the colors of the page are read for it. */
@@ -29,6 +30,7 @@ export const chartTheme = computed<ChartTheme>(() => {
     line: color('--line'),
     surface: color('--raised'),
     hover: name === 'dark' ? 'rgba(255,255,255,0.04)' : 'rgba(15,23,42,0.035)',
+    font: color('--font'),
   };
 });
 

@@ -25,7 +25,7 @@ export function tooltipStyle(theme: ChartTheme) {
     borderColor: theme.line,
     borderWidth: 1,
     padding: 0,
-    textStyle: { color: theme.text, fontFamily: 'inherit', fontSize: 13 },
+    textStyle: { color: theme.text, fontFamily: theme.font, fontSize: 13 },
     extraCssText: 'border-radius:10px;box-shadow:var(--shadow-high);',
     confine: true,
     transitionDuration: 0.15,

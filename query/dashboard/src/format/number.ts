@@ -18,7 +18,8 @@ export function formatShare(share: number | null): string {
   const percent = share * 100;
   if (percent > 0 && percent < 0.1) return '<0.1 %';
   if (percent > 99.9 && percent < 100) return '>99.9 %';
-  return `${trim(percent, percent >= 1_000 ? 0 : 1)} %`;
+  if (percent === 0 || percent === 100 || percent >= 1_000) return `${trim(percent, 0)} %`;
+  return `${percent.toFixed(1)} %`;
 }
 
 /** Events per second. */

@@ -34,6 +34,8 @@ describe('zones', () => {
 
   it('include UTC and offsets of 45 minutes', () => {
     expect(allZones()[0]).toBe('UTC');
+    expect(allZones()).toContain('Asia/Kathmandu');
+    expect(allZones()).not.toContain('Asia/Katmandu');
     expect(allZones().length).toBeGreaterThan(300);
     expect(formatOffset('Asia/Kathmandu')).toBe('UTC+5:45');
     expect(formatOffset('UTC')).toBe('UTC');

@@ -1,12 +1,34 @@
+/** Names that browsers still list under what the places were once called; people search for the present ones. */
+const renamed: Record<string, string> = {
+  'America/Buenos_Aires': 'America/Argentina/Buenos_Aires',
+  'America/Godthab': 'America/Nuuk',
+  'America/Indianapolis': 'America/Indiana/Indianapolis',
+  'America/Louisville': 'America/Kentucky/Louisville',
+  'Asia/Calcutta': 'Asia/Kolkata',
+  'Asia/Katmandu': 'Asia/Kathmandu',
+  'Asia/Rangoon': 'Asia/Yangon',
+  'Asia/Saigon': 'Asia/Ho_Chi_Minh',
+  'Atlantic/Faeroe': 'Atlantic/Faroe',
+  'Europe/Kiev': 'Europe/Kyiv',
+  'Pacific/Enderbury': 'Pacific/Kanton',
+  'Pacific/Ponape': 'Pacific/Pohnpei',
+  'Pacific/Truk': 'Pacific/Chuuk',
+};
+
+function present(name: string): string {
+  const now = renamed[name];
+  return now && isZone(now) ? now : name;
+}
+
 /** The zone of the browser; some report none. */
 export function browserZone(): string {
-  return Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+  return present(Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC');
 }
 
 /** All zones that the browser knows, UTC first: the list of some browsers leaves it out. */
 export function allZones(): string[] {
-  const zones = new Set(['UTC', browserZone(), ...Intl.supportedValuesOf('timeZone')]);
-  return [...zones];
+  const listed = Intl.supportedValuesOf('timeZone').map(present).sort();
+  return [...new Set(['UTC', browserZone(), ...listed])];
 }
 
 export function isZone(name: string): boolean {

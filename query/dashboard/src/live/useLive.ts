@@ -25,6 +25,8 @@ export function installLive(app: App): void {
   });
   watch(token, () => client.restart());
   window.addEventListener('online', () => client.wake());
+  // A cut network is not noticed by the socket; asking for an answer finds out.
+  window.addEventListener('offline', () => client.wake());
   document.addEventListener('visibilitychange', () => {
     if (document.visibilityState === 'visible') client.wake();
   });

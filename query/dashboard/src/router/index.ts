@@ -1,6 +1,9 @@
 import { createRouter, createWebHashHistory } from 'vue-router';
 import FunnelView from '../views/FunnelView.vue';
 
+// Before the router reads the address.
+adoptPlainQuery();
+
 /**
  * Views live behind the "#": the page then has one address whatever prefix a proxy puts before it, and the server
  * needs no list of views. A view that is named in `meta.title` appears in the navigation.
@@ -16,8 +19,6 @@ export const router = createRouter({
 router.afterEach((to) => {
   document.title = to.meta.title ? `${to.meta.title} · Millrace` : 'Millrace';
 });
-
-adoptPlainQuery();
 
 /** `…/?period=7d`, as people type it, means `…/#/?period=7d`. */
 function adoptPlainQuery(): void {
