@@ -1,0 +1,91 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+)
+
+// EnvListen is the setting that errors about the address name.
+const EnvListen = "MILLRACE_POSTGRES_LISTEN"
+
+// envDSN is the setting that makes do without this server.
+const envDSN = "MILLRACE_POSTGRES_DSN"
+
+// superuser owns the cluster and the database.
+const superuser = "millrace"
+
+// Config describes the server.
+type Config struct {
+	Engine   string // folder of Postgres, with bin, lib and share; required
+	Dir      string // folder for the data and the password; required, made when missing
+	Listen   string // host:port; default 127.0.0.1:5432; port 0 takes a free one
+	Database string // made when missing; default "millrace"
+}
+
+// check fills in the defaults and finds what cannot work.
+func (c *Config) check() (host string, port int, err error) {
+	if c.Engine == "" || c.Dir == "" {
+		return "", 0, errors.New("embedded Postgres: the folders of the engine and of the data are required")
+	}
+	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
+		return "", 0, fmt.Errorf("embedded Postgres: resolve its folder: %w", err)
+	}
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:5432"
+	}
+	if c.Database == "" {
+		c.Database = "millrace"
+	}
+	host, number, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("embedded Postgres: %s=%s is not host:port: %w", EnvListen, c.Listen, err)
+	}
+	port, err = strconv.Atoi(number)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("embedded Postgres: %s=%s has no valid port", EnvListen, c.Listen)
+	}
+	return host, port, nil
+}
+
+func (c *Config) program(name string) string { return filepath.Join(c.Engine, "bin", name) }
+func (c *Config) data() string               { return filepath.Join(c.Dir, "data") }
+func (c *Config) passwordFile() string       { return filepath.Join(c.Dir, "password") }
+func (c *Config) accessFile() string         { return filepath.Join(c.Dir, "pg_hba.conf") }
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// settings are what this server does not leave to Postgres' defaults. They are
+// given on its command line, so that a new release changes them for old folders.
+func (s *Server) settings() []string {
+	listen := s.host
+	if listen == "" {
+		listen = "*"
+	}
+	return []string{
+		"-D", s.config.data(),
+		"-c", "hba_file=" + s.config.accessFile(),
+		"-c", "listen_addresses=" + listen,
+		"-c", "port=" + strconv.Itoa(s.port),
+		"-c", "unix_socket_directories=", // their paths have a short limit
+		"-c", "max_connections=100",
+		"-c", "shared_buffers=64MB",
+		"-c", "effective_cache_size=512MB",
+		"-c", "fsync=on",
+		"-c", "synchronous_commit=on",
+		"-c", "full_page_writes=on",
+		"-c", "jit=off",
+		"-c", "timezone=UTC",
+		"-c", "log_timezone=UTC",
+		"-c", "log_destination=stderr",
+		"-c", "logging_collector=off",
+		"-c", "log_line_prefix=",
+		"-c", "log_checkpoints=off",
+		"-c", "log_min_error_statement=panic", // statements may hold private data
+	}
+}

@@ -1,0 +1,18 @@
+// Package postgres runs a Postgres server as a child process, for installations
+// that name no server of their own. Clients reach it over TCP as any other.
+//
+// What it promises:
+//
+//  1. The data folder is complete or absent: initdb works in a folder beside it,
+//     which is renamed into place when it is done.
+//  2. What was committed survives whatever ends the server. It dies with this
+//     process (see package child); after that, or after any other crash, the next
+//     start waits for what is left of it, and recovers.
+//  3. Everyone who connects gives a password. It is made on the first start and
+//     kept in the data folder, for its owner only.
+//  4. Postgres refuses to run as root. For a root of Linux it runs in a user
+//     namespace, where root bears another number: files still belong to root, and
+//     folders that only root may enter stay within reach. Where namespaces are
+//     not permitted, as in most containers, it runs as nobody and its folder is
+//     given to nobody; and a folder that belongs to someone is served as them.
+package postgres
