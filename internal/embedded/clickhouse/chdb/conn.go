@@ -1,0 +1,205 @@
+package chdb
+
+import (
+	"errors"
+	"runtime"
+	"unsafe"
+)
+
+// Conn is one session of the engine: it has its own settings, current database
+// and temporary tables. Use it from one goroutine at a time.
+type Conn struct {
+	lib    *Library
+	handle **byte
+}
+
+// Connect opens a session. The first one of a process starts the engine with
+// args, which later ones ignore; closing the last one stops it and flushes its
+// data.
+func (l *Library) Connect(args ...string) (*Conn, error) {
+	argv := newVector(append([]string{"clickhouse"}, args...))
+	handle := l.connect(int32(len(argv.ptrs)), argv.first())
+	runtime.KeepAlive(argv)
+	if handle == nil || *handle == nil {
+		return nil, errors.New("connect to the ClickHouse engine: it refused (is another process using the data folder?)")
+	}
+	return &Conn{lib: l, handle: handle}, nil
+}
+
+// Close ends the session.
+func (c *Conn) Close() {
+	if c.handle != nil {
+		c.lib.closeConn(c.handle)
+		c.handle = nil
+	}
+}
+
+// Query runs sql and returns its whole result in format, in Go's memory. Use it
+// for results that are known to be small.
+func (c *Conn) Query(sql, format string) (Chunk, error) {
+	res := c.lib.query(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)))
+	runtime.KeepAlive(sql)
+	runtime.KeepAlive(format)
+	if res == 0 {
+		return Chunk{}, errors.New("query the ClickHouse engine: no result")
+	}
+	defer c.lib.destroy(res)
+	if err := c.lib.err(res); err != nil {
+		return Chunk{}, err
+	}
+	chunk := c.lib.chunk(res)
+	chunk.Data = append([]byte(nil), chunk.Data...)
+	return chunk, nil
+}
+
+// Exec runs sql for its effect.
+func (c *Conn) Exec(sql string) error {
+	_, err := c.Query(sql, "Null")
+	return err
+}
+
+// Param is the value of a {name:Type} placeholder.
+type Param struct{ Name, Value string }
+
+// Stream starts sql and returns its result as a stream of chunks in format.
+//
+// The engine ties a running query to a thread: the calling goroutine stays
+// locked to its own until it closes the stream.
+func (c *Conn) Stream(sql, format string, params ...Param) (*Stream, error) {
+	runtime.LockOSThread()
+	handle := c.start(sql, format, params)
+	if handle == 0 {
+		runtime.UnlockOSThread()
+		return nil, errors.New("start a query in the ClickHouse engine: no result")
+	}
+	if err := c.lib.err(handle); err != nil {
+		c.lib.destroy(handle)
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	return &Stream{conn: c, handle: handle}, nil
+}
+
+func (c *Conn) start(sql, format string, params []Param) uintptr {
+	defer runtime.KeepAlive(sql)
+	defer runtime.KeepAlive(format)
+	text, length := unsafe.StringData(sql), uintptr(len(sql))
+	kind, kindLength := unsafe.StringData(format), uintptr(len(format))
+	if len(params) == 0 {
+		return c.lib.streamQuery(*c.handle, text, length, kind, kindLength)
+	}
+	var names, values []string
+	for _, p := range params {
+		names, values = append(names, p.Name), append(values, p.Value)
+	}
+	n, v := newVector(names), newVector(values)
+	defer runtime.KeepAlive(n)
+	defer runtime.KeepAlive(v)
+	return c.lib.streamParams(*c.handle, text, length, kind, kindLength,
+		n.first(), &n.lens[0], v.first(), &v.lens[0], uintptr(len(params)))
+}
+
+// Stream is the result of a running query.
+type Stream struct {
+	conn   *Conn
+	handle uintptr
+	chunk  uintptr
+	done   bool
+}
+
+// Chunk is a part of a result. Data is the engine's memory, valid until the
+// next call on the stream.
+type Chunk struct {
+	Data                      []byte
+	Rows                      uint64 // rows of the result in Data
+	ReadRows, ReadBytes       uint64 // read from storage since the last chunk
+	WrittenRows, WrittenBytes uint64
+}
+
+// Next returns the next chunk; one without data ends the stream.
+func (s *Stream) Next() (Chunk, error) {
+	s.free()
+	if s.done {
+		return Chunk{}, nil
+	}
+	lib := s.conn.lib
+	s.chunk = lib.fetch(*s.conn.handle, s.handle)
+	if s.chunk == 0 {
+		s.done = true
+		return Chunk{}, errors.New("fetch from the ClickHouse engine: no result")
+	}
+	if err := lib.err(s.chunk); err != nil {
+		s.done = true
+		return Chunk{}, err
+	}
+	chunk := lib.chunk(s.chunk)
+	s.done = len(chunk.Data) == 0
+	return chunk, nil
+}
+
+// Close ends the query, which is cancelled when it has not run to its end. Call
+// it from the goroutine that started the stream.
+func (s *Stream) Close() {
+	if s.handle == 0 {
+		return
+	}
+	s.free()
+	if !s.done {
+		s.conn.lib.cancel(*s.conn.handle, s.handle)
+	}
+	s.conn.lib.destroy(s.handle)
+	s.handle = 0
+	runtime.UnlockOSThread()
+}
+
+func (s *Stream) free() {
+	if s.chunk != 0 {
+		s.conn.lib.destroy(s.chunk)
+		s.chunk = 0
+	}
+}
+
+// chunk is a result, its data in the engine's memory.
+func (l *Library) chunk(result uintptr) Chunk {
+	return Chunk{
+		Data:         unsafe.Slice(l.resultBuffer(result), int(l.resultLength(result))),
+		Rows:         l.rowsRead(result),
+		ReadRows:     l.storageRows(result),
+		ReadBytes:    l.storageBytes(result),
+		WrittenRows:  l.rowsWritten(result),
+		WrittenBytes: l.bytesWritten(result),
+	}
+}
+
+// err is the exception that a result stands for, if any.
+func (l *Library) err(result uintptr) error {
+	text := l.resultError(result)
+	if text == nil {
+		return nil
+	}
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(text), n)) != 0 {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	return parseException(string(unsafe.Slice(text, n)))
+}
+
+// vector is a C array of strings, each ended by a zero byte.
+type vector struct {
+	ptrs []*byte
+	lens []uintptr
+}
+
+func newVector(items []string) *vector {
+	v := &vector{}
+	for _, s := range items {
+		v.ptrs = append(v.ptrs, &append([]byte(s), 0)[0])
+		v.lens = append(v.lens, uintptr(len(s)))
+	}
+	return v
+}
+
+func (v *vector) first() **byte { return &v.ptrs[0] }

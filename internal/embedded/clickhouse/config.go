@@ -1,0 +1,77 @@
+package clickhouse
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// Config of a server.
+type Config struct {
+	Library    string // path of libchdb.so
+	Path       string // data folder, made when missing
+	Database   string // default database, made at start; "millrace" when empty
+	Listen     string // native protocol; "127.0.0.1:9000" when empty
+	HTTPListen string // HTTP interface; "127.0.0.1:8123" when empty
+
+	User, Password                 string // read-write login; "default" and no password when empty
+	ReadOnlyUser, ReadOnlyPassword string // analysts' login; "analyst" and no password when empty
+
+	// MaxMemory bounds what the engine takes, in bytes; 1 GiB when 0. A query
+	// beyond it fails; the server goes on.
+	MaxMemory int64
+	// MaxConnections bounds native connections; 256 when 0.
+	MaxConnections int
+	// Grace is what running queries have left when the server stops before they
+	// are cancelled; 5 s when 0.
+	Grace time.Duration
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// withDefaults fills what is empty and validates what is not.
+func (c Config) withDefaults() (Config, error) {
+	for _, f := range []struct {
+		to    *string
+		value string
+	}{
+		{&c.Database, "millrace"},
+		{&c.Listen, "127.0.0.1:9000"},
+		{&c.HTTPListen, "127.0.0.1:8123"},
+		{&c.User, "default"},
+		{&c.ReadOnlyUser, "analyst"},
+	} {
+		if *f.to == "" {
+			*f.to = f.value
+		}
+	}
+	if c.MaxMemory == 0 {
+		c.MaxMemory = 1 << 30
+	}
+	if c.MaxConnections == 0 {
+		c.MaxConnections = 256
+	}
+	if c.Grace == 0 {
+		c.Grace = 5 * time.Second
+	}
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Library == "":
+		return errors.New("clickhouse: no engine library is named")
+	case c.Path == "":
+		return errors.New("clickhouse: no data folder is named")
+	case !identifier.MatchString(c.Database):
+		return fmt.Errorf("clickhouse: database %q: letters, digits and _ only", c.Database)
+	case c.Database == "default" || c.Database == "system":
+		return fmt.Errorf("clickhouse: database %q is the engine's own", c.Database)
+	case c.User == c.ReadOnlyUser:
+		return fmt.Errorf("clickhouse: the read-only login needs another name than %q", c.User)
+	case c.MaxMemory < 64<<20:
+		return fmt.Errorf("clickhouse: %d bytes of memory are too few", c.MaxMemory)
+	}
+	return nil
+}

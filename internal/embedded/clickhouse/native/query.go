@@ -1,0 +1,136 @@
+package native
+
+import "fmt"
+
+// Setting is a query setting as a client sends it.
+type Setting struct{ Name, Value string }
+
+// Query is a client's query packet.
+type Query struct {
+	ID         string
+	Settings   []Setting
+	Compressed bool // blocks travel compressed, both ways
+	Text       string
+}
+
+// stageComplete asks for a complete result; the other stages are for servers
+// that talk to each other.
+const stageComplete = 2
+
+// ReadQuery reads a query packet behind its code.
+func (r *Reader) ReadQuery() (q Query, err error) {
+	if q.ID, err = r.str("query id", maxName); err != nil {
+		return q, err
+	}
+	if err = r.clientInfo(); err != nil {
+		return q, err
+	}
+	if q.Settings, err = r.settings(); err != nil {
+		return q, err
+	}
+	if _, err = r.str("inter-server secret", maxName); err != nil {
+		return q, err
+	}
+	stage, err := r.uvarint("stage", 16)
+	if err != nil {
+		return q, err
+	}
+	if stage != stageComplete {
+		return q, fmt.Errorf("read query: %w: stage %d", ErrProtocol, stage)
+	}
+	compressed, err := r.uvarint("compression", 1)
+	if err != nil {
+		return q, err
+	}
+	q.Compressed = compressed == 1
+	q.Text, err = r.str("query text", maxText)
+	return q, err
+}
+
+func (r *Reader) settings() ([]Setting, error) {
+	var all []Setting
+	for len(all) <= maxSettings {
+		name, err := r.str("setting name", maxName)
+		if err != nil || name == "" {
+			return all, err
+		}
+		if _, err := r.uvarint("setting flags", 1<<16); err != nil {
+			return nil, err
+		}
+		value, err := r.str("setting "+name, maxText)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Setting{name, value})
+	}
+	return nil, fmt.Errorf("read settings: %w: more than %d", ErrProtocol, maxSettings)
+}
+
+// clientInfo skips what a client says of itself: nothing here depends on it.
+func (r *Reader) clientInfo() error {
+	kind, err := r.byte("query kind")
+	if err != nil || kind == 0 {
+		return err
+	}
+	if err := r.strings("initial user", "initial query id", "initial address"); err != nil {
+		return err
+	}
+	if err := r.skip("initial time", 8); err != nil {
+		return err
+	}
+	iface, err := r.byte("interface")
+	if err != nil {
+		return err
+	}
+	if iface != 1 {
+		return fmt.Errorf("read client info: %w: interface %d", ErrProtocol, iface)
+	}
+	if err := r.strings("OS user", "host name", "client name"); err != nil {
+		return err
+	}
+	if err := r.uvarints("major version", "minor version", "client revision"); err != nil {
+		return err
+	}
+	if err := r.strings("quota key"); err != nil {
+		return err
+	}
+	if err := r.uvarints("distributed depth", "patch version"); err != nil {
+		return err
+	}
+	if err := r.trace(); err != nil {
+		return err
+	}
+	return r.uvarints("collaborate", "replica count", "replica number")
+}
+
+func (r *Reader) trace() error {
+	has, err := r.byte("trace")
+	if err != nil || has == 0 {
+		return err
+	}
+	if err := r.skip("trace id", 16+8); err != nil {
+		return err
+	}
+	if err := r.strings("trace state"); err != nil {
+		return err
+	}
+	return r.skip("trace flags", 1)
+}
+
+func (r *Reader) strings(names ...string) error {
+	for _, name := range names {
+		if _, err := r.str(name, maxName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) uvarints(names ...string) error {
+	for _, name := range names {
+		if _, err := r.uvarint(name, 1<<62); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package native
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Revision is the protocol revision that is announced and required.
+const Revision = 54453
+
+// Packets of a client.
+const (
+	ClientHello  = 0
+	ClientQuery  = 1
+	ClientData   = 2
+	ClientCancel = 3
+	ClientPing   = 4
+)
+
+// Limits on what a client sends.
+const (
+	maxName     = 4 << 10  // names, logins, settings' names
+	maxText     = 64 << 20 // query text and values of settings
+	maxSettings = 1000
+)
+
+// ErrProtocol marks input that does not follow the protocol.
+var ErrProtocol = errors.New("protocol violation")
+
+// Reader decodes a client's packets.
+type Reader struct {
+	*bufio.Reader
+}
+
+// NewReader returns a reader of src.
+func NewReader(src io.Reader) *Reader {
+	return &Reader{Reader: bufio.NewReaderSize(src, 256<<10)}
+}
+
+// uvarint reads a number that must not exceed limit.
+func (r *Reader) uvarint(what string, limit uint64) (uint64, error) {
+	v, err := binary.ReadUvarint(r)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", what, err)
+	}
+	if v > limit {
+		return 0, fmt.Errorf("read %s: %w: %d is above %d", what, ErrProtocol, v, limit)
+	}
+	return v, nil
+}
+
+func (r *Reader) str(what string, limit uint64) (string, error) {
+	n, err := r.uvarint("length of "+what, limit)
+	if err != nil {
+		return "", err
+	}
+	// Grown as the bytes arrive: a lying length costs no memory.
+	buf := make([]byte, 0, min(n, 64<<10))
+	for uint64(len(buf)) < n {
+		part, err := r.Peek(1)
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", what, noEOF(err))
+		}
+		part, _ = r.Peek(int(min(n-uint64(len(buf)), uint64(r.Buffered()), uint64(r.Size()))))
+		buf = append(buf, part...)
+		_, _ = r.Discard(len(part))
+	}
+	return string(buf), nil
+}
+
+func (r *Reader) skip(what string, n int) error {
+	if _, err := r.Discard(n); err != nil {
+		return fmt.Errorf("read %s: %w", what, noEOF(err))
+	}
+	return nil
+}
+
+func (r *Reader) byte(what string) (byte, error) {
+	b, err := r.ReadByte()
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", what, noEOF(err))
+	}
+	return b, nil
+}
+
+// Packet reads the code of the next packet. The end of the connection between
+// two packets is [io.EOF].
+func (r *Reader) Packet() (uint64, error) {
+	return binary.ReadUvarint(r)
+}
+
+// noEOF makes an end within a packet what it is.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

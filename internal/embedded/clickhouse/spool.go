@@ -1,0 +1,85 @@
+package clickhouse
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+)
+
+// spoolMemory is how much of an insert is held in memory.
+const spoolMemory = 64 << 20
+
+// spool takes an insert's rows and hands them to the engine as a file: an
+// unnamed one in memory, and in the data folder what is too large for that.
+type spool struct {
+	file     *os.File
+	dir      string
+	size     int64
+	inMemory bool
+}
+
+func newSpool(dir string) (*spool, error) {
+	s := &spool{dir: dir}
+	file, err := memoryFile()
+	if err == nil {
+		s.file, s.inMemory = file, true
+		return s, nil
+	}
+	return s, s.toDisk()
+}
+
+func (s *spool) toDisk() error {
+	file, err := os.CreateTemp(s.dir, "insert-*")
+	if err != nil {
+		return fmt.Errorf("make spool file: %w", err)
+	}
+	if s.file != nil {
+		if err := moveFile(s.file, file); err != nil {
+			_ = file.Close()
+			_ = os.Remove(file.Name())
+			return err
+		}
+	}
+	s.file, s.inMemory = file, false
+	return nil
+}
+
+func moveFile(from, to *os.File) error {
+	if _, err := from.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("rewind spool: %w", err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		return fmt.Errorf("move spool to disk: %w", err)
+	}
+	return from.Close()
+}
+
+func (s *spool) Write(p []byte) (int, error) {
+	if s.inMemory && s.size+int64(len(p)) > spoolMemory {
+		if err := s.toDisk(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.file.Write(p)
+	s.size += int64(n)
+	return n, err
+}
+
+// path is where the engine, which is in this process, finds the rows.
+func (s *spool) path() string {
+	if s.inMemory {
+		return "/proc/self/fd/" + strconv.Itoa(int(s.file.Fd()))
+	}
+	return s.file.Name()
+}
+
+func (s *spool) close() {
+	if s.file == nil {
+		return
+	}
+	_ = s.file.Close()
+	if !s.inMemory {
+		_ = os.Remove(s.file.Name())
+	}
+}

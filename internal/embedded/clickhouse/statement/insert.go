@@ -1,0 +1,117 @@
+package statement
+
+import "strings"
+
+// Insert is an INSERT whose data follows it, in its text or by itself.
+type Insert struct {
+	Head     string // "INSERT INTO t (a, b)"
+	Table    string // as written: db.t
+	Columns  string // the list as written, without parentheses; empty for all
+	Settings string // of its SETTINGS clause
+	Format   string // Values when it names none
+	Inline   string // what follows in the text itself
+}
+
+// insert reads an INSERT; nil is one that selects its rows.
+func (p *parser) insert() (*Insert, error) {
+	start := p.tok.start
+	fork := *p
+	p.advance()
+	if p.isWord("INTO") {
+		p.advance()
+	}
+	if p.isWord("TABLE") {
+		p.advance()
+	}
+	if p.isWord("FUNCTION") {
+		*p = fork
+		return nil, nil
+	}
+	in := &Insert{Format: "Values"}
+	in.Table = p.tableName()
+	if p.isSymbol('(') {
+		columns, ok := p.columns()
+		if !ok {
+			*p = fork
+			return nil, nil
+		}
+		in.Columns = columns
+	}
+	in.Head = p.text[start:p.prevEnd()]
+	if p.isWord("FROM") {
+		return nil, ErrOutfile
+	}
+	if p.isWord("SETTINGS") {
+		in.Settings = p.settings()
+	}
+	switch {
+	case p.isWord("VALUES"):
+		in.Inline = p.text[p.tok.end:]
+	case p.isWord("FORMAT"):
+		p.advance()
+		in.Format = p.text[p.tok.start:p.tok.end]
+		in.Inline = behindFormat(p.text[p.tok.end:])
+	case p.tok.kind == end, p.isSymbol(';'):
+		in.Inline = ""
+	default:
+		*p = fork
+		return nil, nil
+	}
+	if strings.Trim(in.Inline, " \t\r\n;") == "" {
+		in.Inline = ""
+	}
+	return in, nil
+}
+
+// tableName reads db.t; afterwards the current token is the one behind it.
+func (p *parser) tableName() string {
+	start, stop := p.tok.start, p.tok.end
+	for p.advance(); p.isSymbol('.'); p.advance() {
+		p.advance()
+		stop = p.tok.end
+	}
+	return p.text[start:stop]
+}
+
+// columns reads a column list; it is not one when it selects.
+func (p *parser) columns() (string, bool) {
+	start := p.tok.end
+	p.advance()
+	if p.isWord("SELECT") || p.isWord("WITH") {
+		return "", false
+	}
+	for depth := 1; p.tok.kind != end; p.advance() {
+		if p.isSymbol('(') {
+			depth++
+		}
+		if p.isSymbol(')') {
+			if depth--; depth == 0 {
+				list := p.text[start:p.tok.start]
+				p.advance()
+				return list, true
+			}
+		}
+	}
+	return "", false
+}
+
+// prevEnd is the end of what was read before the current token.
+func (p *parser) prevEnd() int {
+	return len(strings.TrimRight(p.text[:p.tok.start], " \t\r\n"))
+}
+
+func (p *parser) settings() string {
+	p.advance()
+	start := p.tok.start
+	for p.tok.kind != end && !p.isWord("VALUES") && !p.isWord("FORMAT") && !p.isWord("SELECT") && !p.isWord("WITH") && !p.isSymbol(';') {
+		p.advance()
+	}
+	return strings.TrimSpace(p.text[start:p.tok.start])
+}
+
+// behindFormat is the data behind a format's name: white space and one line's
+// end between them are no data.
+func behindFormat(s string) string {
+	s = strings.TrimLeft(s, " \t\r")
+	return strings.TrimPrefix(s, "\n")
+}

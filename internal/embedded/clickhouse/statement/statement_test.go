@@ -1,0 +1,76 @@
+package statement
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ text, verb, want, format string }{
+		{"select 1", "SELECT", "select 1", ""},
+		{"select 1;", "SELECT", "select 1", ""},
+		{" -- hello\n select 1 /* x ; */ ; ", "SELECT", "select 1", ""},
+		{"SELECT 1 FORMAT JSON", "SELECT", "SELECT 1", "JSON"},
+		{"SELECT 1 FORMAT JSON SETTINGS a=1", "SELECT", "SELECT 1 SETTINGS a=1", "JSON"},
+		{"SELECT 1 AS format", "SELECT", "SELECT 1 AS format", ""},
+		{"SELECT format FROM t", "SELECT", "SELECT format FROM t", ""},
+		{"SELECT (select 1 format) x", "SELECT", "SELECT (select 1 format) x", ""},
+		{"(SELECT 1) FORMAT CSV", "SELECT", "(SELECT 1)", "CSV"},
+		{"with 1 as x select x, ';', \"a;b\", 'it''s;', 'b\\';'", "SELECT", "with 1 as x select x, ';', \"a;b\", 'it''s;', 'b\\';'", ""},
+		{"select $a$ ; $a$", "SELECT", "select $a$ ; $a$", ""},
+		{"create table t (a int) engine=Memory", "CREATE", "create table t (a int) engine=Memory", ""},
+		{"insert into t select 1", "INSERT", "insert into t select 1", ""},
+		{"insert into t (a) (select 1)", "INSERT", "insert into t (a) (select 1)", ""},
+		{"insert into function null('a int') values (1)", "INSERT", "insert into function null('a int') values (1)", ""},
+	} {
+		s, err := Parse(c.text)
+		if err != nil || s.Verb != c.verb || s.Text != c.want || s.Format != c.format || s.Insert != nil {
+			t.Errorf("%q: %+v, %v", c.text, s, err)
+		}
+	}
+}
+
+func TestParseInsert(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want Insert
+	}{
+		{"INSERT INTO t (a, `b c`) VALUES", Insert{"INSERT INTO t (a, `b c`)", "t", "a, `b c`", "", "Values", ""}},
+		{"insert into db.`t` FORMAT Native", Insert{"insert into db.`t`", "db.`t`", "", "", "Native", ""}},
+		{"insert into t", Insert{"insert into t", "t", "", "", "Values", ""}},
+		{"insert into t settings a=1, b='values' values (1);", Insert{"insert into t", "t", "", "a=1, b='values'", "Values", " (1);"}},
+		{"insert into t(a)format CSV\n\n1", Insert{"insert into t(a)", "t", "a", "", "CSV", "\n1"}},
+		{"insert into table t (* except(a)) format JSONEachRow {}", Insert{"insert into table t (* except(a))", "t", "* except(a)", "", "JSONEachRow", "{}"}},
+	} {
+		s, err := Parse(c.text)
+		if err != nil || s.Insert == nil || *s.Insert != c.want {
+			t.Errorf("%q: %+v, %v", c.text, s.Insert, err)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for text, want := range map[string]error{
+		"":                          ErrEmpty,
+		" ; -- nothing":             ErrEmpty,
+		"select 1; drop table t":    ErrMultiple,
+		"select 1 into outfile 'x'": ErrOutfile,
+		"insert into t from infile 'x' format CSV": ErrOutfile,
+	} {
+		if _, err := Parse(text); !errors.Is(err, want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"select 1; select 2", "insert into t (a) values (1)", "$a$", "'\\", "/*", "insert into", "(", ")", "a)format b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse(text)
+		if err == nil && s.Insert == nil && s.Text == "" {
+			t.Errorf("%q has no text", text)
+		}
+	})
+}
