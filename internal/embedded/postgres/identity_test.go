@@ -42,7 +42,7 @@ func TestRootBecomesNobody(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(folder), 0o755); err != nil { // nobody may enter, as into most data folders
 		t.Fatal(err)
 	}
-	dir := filepath.Join(folder, "postgres")
+	dir := filepath.Join(folder, "data", "postgres")
 	s := newServer(t, Config{Dir: dir})
 	s.identify = asNobody
 	stop := run(t, s)

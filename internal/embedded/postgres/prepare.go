@@ -16,7 +16,7 @@ import (
 // prepare brings the folder to where Postgres can start on it, and returns the
 // password.
 func (s *Server) prepare(ctx context.Context) (password string, err error) {
-	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
+	if err := makeDir(s.config.Dir); err != nil {
 		return "", fmt.Errorf("make its folder: %w", err)
 	}
 	if s.identity, err = s.identify(ctx, &s.config); err != nil {
@@ -41,6 +41,18 @@ func (s *Server) prepare(ctx context.Context) (password string, err error) {
 		return password, s.initialize(ctx)
 	}
 	return password, nil
+}
+
+// makeDir makes a private folder below ones that others may enter: Postgres may
+// have to run as another user.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // password reads the password, or makes one for a fresh folder.
