@@ -7,8 +7,8 @@ const dark = window.matchMedia('(prefers-color-scheme: dark)');
 
 /** RapiDoc takes its colors as attributes; these are the ones of tokens.css. */
 const colors = {
-  light: { 'bg-color': '#ffffff', 'text-color': '#10151c', 'nav-bg-color': '#f6f7f9', 'primary-color': '#2557d6' },
-  dark: { 'bg-color': '#101318', 'text-color': '#eef1f5', 'nav-bg-color': '#0a0c10', 'primary-color': '#7fa8ff' },
+  light: { 'bg-color': '#ffffff', 'text-color': '#10151c', 'nav-bg-color': '#f6f7f9', 'nav-text-color': '#566071', 'primary-color': '#2557d6' },
+  dark: { 'bg-color': '#101318', 'text-color': '#eef1f5', 'nav-bg-color': '#0a0c10', 'nav-text-color': '#98a2b3', 'primary-color': '#7fa8ff' },
 };
 
 const reference = document.createElement('rapi-doc');
