@@ -106,6 +106,34 @@ func (b *EventBlock) Bytes() int {
 	return len(b.articleURL.Buf) + len(b.metadata.Buf) + len(b.key.Buf) + len(b.canonicalURL.Buf) + 160*b.Rows()
 }
 
+// Select returns a copy that has the rows that keep tells.
+func (b *EventBlock) Select(keep func(row int) bool) *EventBlock {
+	out := NewEventBlock()
+	for i := range b.seq {
+		if keep(i) {
+			b.copyRow(out, i)
+		}
+	}
+	return out
+}
+
+func (b *EventBlock) copyRow(out *EventBlock, i int) {
+	r := event.Record{
+		ArticleURL: b.articleURL.RowBytes(i), SourceName: b.source.row(i), Stage: b.stage.row(i), ServiceName: b.service.row(i),
+		IdempotencyKey: b.key.RowBytes(i), TraceID: b.traceID.RowBytes(i), CanonicalURL: b.canonicalURL.RowBytes(i),
+		Metadata: b.metadata.RowBytes(i), OccurredAt: b.occurredAt.Row(i), MetadataSchemaVersion: b.schemaVersion[i],
+		URLHash: [32]byte(b.articleHash.Row(i)), Domain: b.domain.row(i),
+		Meta: event.Metadata{
+			QualityScore: math.NaN(), Topics: b.topics.row(i), ModelVersion: b.modelVersion.row(i), ContentType: b.contentType.row(i),
+			Channel: b.channel.row(i), IsReclassification: b.reclassified[i], IsDuplicate: b.duplicate[i], Backfilled: b.backfilled[i],
+		},
+	}
+	if q := b.quality.Row(i); q.Set {
+		r.Meta.QualityScore = q.Value
+	}
+	out.Append(b.seq[i], b.receivedAt.Row(i), &r, event.Identity(b.identity.Row(i)))
+}
+
 // Reset empties the block and keeps its memory.
 func (b *EventBlock) Reset() {
 	for _, c := range b.lowCards() {

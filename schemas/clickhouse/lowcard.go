@@ -38,6 +38,14 @@ func (c *lowCard) lookup(v []byte) int {
 	return key
 }
 
+// row returns the value of row i.
+func (c *lowCard) row(i int) []byte {
+	if c.Key == proto.KeyUInt16 {
+		return c.dict.RowBytes(int(c.Keys16[i]))
+	}
+	return c.dict.RowBytes(int(c.Keys32[i]))
+}
+
 func (c *lowCard) reset() {
 	c.ColLowCardinalityRaw.Reset()
 	clear(c.keys)
@@ -57,6 +65,18 @@ func (c *lowCardArray) append(vs [][]byte) {
 	}
 	c.total += uint64(len(vs))
 	c.offsets.Append(c.total)
+}
+
+// row returns the values of row i.
+func (c *lowCardArray) row(i int) (vs [][]byte) {
+	first := uint64(0)
+	if i > 0 {
+		first = c.offsets[i-1]
+	}
+	for k := first; k < c.offsets[i]; k++ {
+		vs = append(vs, c.values.row(int(k)))
+	}
+	return vs
 }
 
 func (c *lowCardArray) reset() {

@@ -1,0 +1,193 @@
+package projector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/millrace-io/millrace/projector/deadletter"
+	"github.com/millrace-io/millrace/projector/funnel"
+	"github.com/millrace-io/millrace/projector/keystore"
+	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/projector/store"
+	"github.com/millrace-io/millrace/schemas/event"
+
+	schema "github.com/millrace-io/millrace/schemas/clickhouse"
+	contract "github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// batch is the effects of the messages of the stream sequences (From, To].
+type batch struct {
+	store.Batch
+	rows      *schema.EventBlock
+	sightings []keystore.Sighting // of the rows
+	groups    grouping
+	funnel    *schema.FunnelBlock
+	letters   []deadletter.Letter
+
+	// until is the decided end of a batch that is being recovered, 0 for one
+	// whose end is still open.
+	until      uint64
+	messages   int
+	duplicates int
+	late       int
+	maxDelay   time.Duration
+	last       source.Message
+}
+
+func newBatch(stages []string) *batch {
+	return &batch{
+		rows:   schema.NewEventBlock(),
+		funnel: schema.NewFunnelBlock(),
+		groups: newGrouping(stages),
+	}
+}
+
+func (b *batch) reset() {
+	b.Batch = store.Batch{}
+	b.rows.Reset()
+	b.funnel.Reset()
+	b.sightings = b.sightings[:0]
+	b.letters = nil
+	b.groups.reset()
+	b.until, b.messages, b.duplicates, b.late, b.maxDelay, b.last = 0, 0, 0, 0, 0, source.Message{}
+}
+
+// append adds a valid event, for as long as it is not known to be repeated.
+func (b *batch) append(m source.Message, r *event.Record, stage int) {
+	id := r.Identity()
+	b.rows.Append(m.Seq, m.Time, r, id)
+	b.sightings = append(b.sightings, keystore.See(id, m.Seq))
+	b.groups.add(stage, r)
+	if received := time.Unix(0, m.Time); r.Late(received) {
+		b.late++
+		b.maxDelay = max(b.maxDelay, received.Sub(r.Time()))
+	}
+}
+
+// drop takes repeated events, by their places, out again.
+func (b *batch) drop(repeated []int32) {
+	b.duplicates = len(repeated)
+	switch len(repeated) {
+	case 0:
+		return
+	case b.rows.Rows():
+		b.rows.Reset()
+		b.groups.entries = b.groups.entries[:0]
+		return
+	}
+	slices.Sort(repeated)
+	keep := func(row int) bool {
+		_, found := slices.BinarySearch(repeated, int32(row))
+		return !found
+	}
+	b.rows = b.rows.Select(keep)
+	kept := b.groups.entries[:0]
+	for i, e := range b.groups.entries {
+		if keep(i) {
+			kept = append(kept, e)
+		}
+	}
+	b.groups.entries = kept
+}
+
+// grouping keeps a batch's events as the funnel sees them, in the form in
+// which they are announced, and sorts them by quarter, stage and source.
+type grouping struct {
+	stages   []string
+	sources  []string
+	places   map[string]uint32 // of sources
+	last     uint32            // place of the source of the event before
+	entries  []contract.Entry
+	quarters map[uint32]struct{}
+	index    map[groupKey]int
+	groups   []funnel.Group
+	byStage  []int // events, by place of the stage
+}
+
+type groupKey struct {
+	quarter uint32
+	stage   uint16
+	source  uint32
+}
+
+func newGrouping(stages []string) grouping {
+	return grouping{
+		stages: stages, places: map[string]uint32{}, quarters: map[uint32]struct{}{},
+		index: map[groupKey]int{}, byStage: make([]int, len(stages)),
+	}
+}
+
+func (g *grouping) reset() {
+	g.sources, g.entries, g.groups = g.sources[:0], g.entries[:0], g.groups[:0]
+	clear(g.places)
+	clear(g.quarters)
+	clear(g.index)
+	clear(g.byStage)
+}
+
+func (g *grouping) add(stage int, r *event.Record) {
+	quarter := uint32(contract.Quarter.Floor(r.OccurredAt / 1e9))
+	if n := len(g.entries); n == 0 || g.entries[n-1].Quarter != quarter {
+		g.quarters[quarter] = struct{}{}
+	}
+	g.entries = append(g.entries, contract.Entry{
+		Quarter: quarter, Stage: uint16(stage), Source: g.place(r.SourceName), Article: r.ArticleID(),
+	})
+}
+
+// sort fills groups from entries.
+func (g *grouping) sort() {
+	for _, e := range g.entries {
+		key := groupKey{e.Quarter, e.Stage, e.Source}
+		i, ok := g.index[key]
+		if !ok {
+			i = len(g.groups)
+			g.index[key] = i
+			g.grow()
+			g.groups[i].Quarter, g.groups[i].Stage, g.groups[i].Source = e.Quarter, g.stages[e.Stage], g.sources[e.Source]
+		}
+		g.groups[i].Articles = append(g.groups[i].Articles, e.Article)
+		g.byStage[e.Stage]++
+	}
+}
+
+// grow adds an empty group, with the memory of one of an earlier batch.
+func (g *grouping) grow() {
+	if n := len(g.groups); n < cap(g.groups) {
+		g.groups = g.groups[:n+1]
+		g.groups[n].Articles = g.groups[n].Articles[:0]
+		return
+	}
+	g.groups = append(g.groups, funnel.Group{})
+}
+
+func (g *grouping) place(name []byte) uint32 {
+	if len(g.sources) > 0 && g.sources[g.last] == string(name) {
+		return g.last
+	}
+	place, ok := g.places[string(name)]
+	if !ok {
+		place = uint32(len(g.sources))
+		source := string(name)
+		g.sources = append(g.sources, source)
+		g.places[source] = place
+	}
+	g.last = place
+	return place
+}
+
+// deltas returns the announcement of the batch, in as many parts as it takes.
+func (b *batch) deltas() []contract.Delta {
+	g := &b.groups
+	parts := max(1, (len(g.entries)+contract.MaxEntries-1)/contract.MaxEntries)
+	out := make([]contract.Delta, parts)
+	for i := range out {
+		lo := i * contract.MaxEntries
+		hi := min(lo+contract.MaxEntries, len(g.entries))
+		out[i] = contract.Delta{
+			Group: b.Group, From: b.From, To: b.To, Part: uint32(i), Parts: uint32(parts),
+			Stages: g.stages, Sources: g.sources, Entries: g.entries[lo:hi],
+		}
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+// Package deadletter puts messages that cannot be processed into the DLQ
+// stream, each once, with the reason in its headers.
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// Letter is a message of a stream and why it can't be processed.
+type Letter struct {
+	Stream  string
+	Subject string
+	Seq     uint64
+	Time    time.Time // when the stream received it
+	Data    []byte
+	Reason  *event.Invalid
+}
+
+// Publish puts the letters into the DLQ stream and returns when all are
+// durable or ctx ends. A letter that is there already stays the only one: its
+// subject is its own and has to be new.
+func Publish(ctx context.Context, js jetstream.JetStream, letters []Letter, log *slog.Logger) error {
+	for wait := 50 * time.Millisecond; len(letters) > 0; wait = min(2*wait, 5*time.Second) {
+		left, err := publish(ctx, js, letters)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("publish dead letters: %w", err)
+		}
+		log.Warn("dead letters not stored, trying again", "letters", len(left), "error", err, "retry_in", wait)
+		letters = left
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("publish dead letters: %w", err)
+		case <-time.After(wait):
+		}
+	}
+	return nil
+}
+
+// publish tries each letter once and returns those whose outcome is not sure.
+func publish(ctx context.Context, js jetstream.JetStream, letters []Letter) (left []Letter, err error) {
+	futures := make([]jetstream.PubAckFuture, len(letters))
+	for i, l := range letters {
+		futures[i], err = js.PublishMsgAsync(message(l),
+			jetstream.WithExpectLastSequencePerSubject(0), jetstream.WithRetryAttempts(0))
+		if err != nil {
+			return letters[i:], errors.Join(err, settle(ctx, futures[:i]))
+		}
+	}
+	for i, f := range futures {
+		if e := settle(ctx, []jetstream.PubAckFuture{f}); e != nil {
+			left, err = append(left, letters[i]), e
+		}
+	}
+	return left, err
+}
+
+func settle(ctx context.Context, futures []jetstream.PubAckFuture) error {
+	for _, f := range futures {
+		select {
+		case <-f.Ok():
+		case err := <-f.Err():
+			var refused *jetstream.APIError
+			if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+				continue
+			}
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func message(l Letter) *nats.Msg {
+	m := nats.NewMsg(stream.DeadLetterSubject(l.Stream, l.Seq))
+	m.Data = l.Data
+	for name, value := range map[string]string{
+		stream.HeaderReason:  l.Reason.Rule,
+		stream.HeaderCode:    l.Reason.Code,
+		stream.HeaderField:   l.Reason.Field,
+		stream.HeaderSubject: l.Subject,
+		stream.HeaderStream:  l.Stream,
+		stream.HeaderSeq:     strconv.FormatUint(l.Seq, 10),
+		stream.HeaderTime:    l.Time.UTC().Format(time.RFC3339Nano),
+	} {
+		m.Header.Set(name, oneLine.Replace(value))
+	}
+	return m
+}
+
+var oneLine = strings.NewReplacer("\r", " ", "\n", " ")

@@ -1,0 +1,42 @@
+// Package projector folds streams into views, each event exactly once.
+//
+// # The promise
+//
+// Each identity (package schemas/event) counts once in every view, whatever is
+// retried, redelivered, replayed or killed. It rests on these invariants; the
+// tests cite their numbers.
+//
+//  1. One order. A group's messages are folded in the order of their stream
+//     sequence, each sequence once a term, without gaps: the source checks the
+//     consumer's own sequence and asks again from the last message it has when
+//     one is missing.
+//  2. First sighting. The key store maps an identity to the sequence of its
+//     first sighting. A message counts if its identity is unknown or known by
+//     this very sequence; so folding a message again decides the same.
+//  3. Decided cuts. Before any effect of a batch reaches a database, its
+//     bounds (from, to] are written to the checkpoint by compare-and-swap.
+//     Whoever folds next, folds these same bounds first. A projector that has
+//     been replaced fails the swap, and writes no more.
+//  4. Named inserts. Rows of a batch go to the events table in one insert
+//     whose deduplication token is made of the decided bounds. Repeated, late
+//     and zombie inserts of the batch carry the same token and change nothing.
+//  5. Asking, not guessing. After an insert whose outcome was unknown, the
+//     projector asks which sequences have landed, and inserts those that have
+//     not under a token of their own.
+//  6. Whole states. A row of the funnel is the whole state up to the sequence
+//     it carries. A batch changes a row only if the row's sequence lies before
+//     the batch's end.
+//  7. Durable, then acknowledged. The consumer's acknowledgement, the
+//     announcement to readers and the next checkpoint come after every effect
+//     of the batch: rows, funnel rows, keys synced to disk, dead letters.
+//  8. Nothing in silence. A message that breaks a rule is in the DLQ stream,
+//     once, before it is acknowledged.
+//  9. Bounded memory. A projector holds at most the batch being folded, the
+//     one being written, what the source has read ahead, and caches of fixed
+//     size.
+//
+// Limits: the token is remembered for 10,000 inserts (schemas/clickhouse), so
+// a projector would have to sleep through that many batches of its successor,
+// with an insert already under way, to double rows. The stream keeps messages
+// for its own age limit only; what it drops before it is folded is lost.
+package projector

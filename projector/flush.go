@@ -1,0 +1,108 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/projector/deadletter"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// quiet is how long the flusher waits for another batch before it says that
+// none is under way.
+const quiet = 200 * time.Millisecond
+
+// flush makes one batch after the other durable until there are no more.
+func (t *term) flush(ctx context.Context) error {
+	timer := time.NewTimer(quiet)
+	defer timer.Stop()
+	for {
+		select {
+		case t.idle <- struct{}{}:
+		default:
+		}
+		select {
+		case b, ok := <-t.sealed:
+			if !ok {
+				return t.rest(ctx)
+			}
+			if err := t.apply(ctx, b); err != nil {
+				return err
+			}
+			t.free <- b
+			timer.Reset(quiet)
+		case <-timer.C:
+			if err := t.rest(ctx); err != nil {
+				return err
+			}
+			timer.Reset(t.cfg.Lease / 3)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// rest says that no batch is under way, and that this projector is alive.
+func (t *term) rest(ctx context.Context) error {
+	if r := t.decisions.Record(); r.To > t.durable.Load() {
+		return nil // a batch to recover has not been folded yet
+	}
+	return t.decisions.Done(ctx, t.durable.Load())
+}
+
+// apply gives a batch every effect (invariants 3 to 8).
+func (t *term) apply(ctx context.Context, b *batch) error {
+	start := time.Now()
+	if err := t.decisions.Decide(ctx, b.From, b.To); err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return t.db.InsertEvents(gctx, b.Batch, b.rows) })
+	g.Go(func() error { return t.db.InsertFunnel(gctx, b.Batch, b.funnel) })
+	g.Go(func() error { return deadletter.Publish(gctx, t.js, b.letters, t.log) })
+	g.Go(t.keys.Sync)
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("batch (%d, %d]: %w", b.From, b.To, err)
+	}
+	t.durable.Store(b.To)
+	t.announce(b)
+	t.metrics.observe(b, t.cfg.Stages.Names(), time.Since(start).Seconds())
+	t.report(b, time.Since(start))
+	return nil
+}
+
+// announce tells readers and operators. Neither is needed for a view to be
+// right: a reader that misses a delta loads again, and the consumer's
+// acknowledged position is there to be looked at.
+func (t *term) announce(b *batch) {
+	deltas := b.deltas()
+	for i := range deltas {
+		if err := t.nc.Publish(stream.FunnelDeltas, deltas[i].AppendBinary(nil)); err != nil {
+			t.log.Warn("delta not published", "to", b.To, "error", err)
+		}
+	}
+	if b.messages == 0 {
+		return
+	}
+	if err := t.src.Ack(b.last); err != nil {
+		t.log.Warn("batch not acknowledged", "to", b.To, "error", err)
+	}
+}
+
+func (t *term) report(b *batch, took time.Duration) {
+	t.log.Debug("batch durable", "from", b.From, "to", b.To, "messages", b.messages, "events", b.rows.Rows(),
+		"duplicates", b.duplicates, "rejected", len(b.letters), "funnel_rows", b.funnel.Rows(), "took", took)
+	if b.late > 0 {
+		t.log.Warn("late event received", "events", b.late, "delay", b.maxDelay)
+	}
+	for i, l := range b.letters {
+		if i == 5 {
+			t.log.Warn("event rejected", "more", len(b.letters)-i)
+			break
+		}
+		t.log.Warn("event rejected", "seq", l.Seq, "subject", l.Subject, "field", l.Reason.Field, "reason", l.Reason.Rule)
+	}
+}

@@ -1,0 +1,101 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// check makes the consumer again when it is broken, for as long as it takes.
+func (s *Source) check(ctx context.Context) error {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		reason := s.reason()
+		if reason == nil {
+			return nil
+		}
+		err := s.remake(ctx)
+		if err == nil {
+			if !errors.Is(reason, errNew) {
+				s.log.Info("consumer made again", "stream", s.cfg.Stream, "consumer", s.cfg.Consumer, "reason", reason)
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.log.Warn("consumer can't be made", "stream", s.cfg.Stream, "consumer", s.cfg.Consumer, "reason", reason, "error", err, "retry_in", wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// reason says why the consumer can't be trusted, or nil.
+func (s *Source) reason() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.broken != nil:
+	case !s.nc.IsConnected() || s.nc.Stats().Reconnects != s.reconnects:
+		s.broken = errDisconnected
+	case s.asked > 0 && time.Since(s.alive) > silence:
+		s.broken = errSilent
+	}
+	return s.broken
+}
+
+// remake replaces the consumer by one that starts after the last message
+// received. Redelivery is never relied on: a consumer that goes on after a
+// restart would take the first acknowledgement for everything before it.
+func (s *Source) remake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	s.Close()
+	s.mu.Lock()
+	next := s.last + 1
+	s.mu.Unlock()
+
+	err := s.js.DeleteConsumer(ctx, s.cfg.Stream, s.cfg.Consumer)
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return fmt.Errorf("delete consumer: %w", err)
+	}
+	_, err = s.js.CreateConsumer(ctx, s.cfg.Stream, jetstream.ConsumerConfig{
+		Durable:       s.cfg.Consumer,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:   next,
+		AckPolicy:     jetstream.AckAllPolicy,
+		AckWait:       24 * time.Hour, // what is not acknowledged is being folded, not lost
+		MaxAckPending: -1,
+		MaxWaiting:    16,
+		Replicas:      0, // as the stream
+	})
+	if err != nil {
+		return fmt.Errorf("create consumer: %w", err)
+	}
+	return s.subscribe()
+}
+
+func (s *Source) subscribe() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.generation++
+	generation := s.generation
+	sub, err := s.nc.Subscribe(nats.NewInbox(), func(m *nats.Msg) { s.receive(generation, m) })
+	if err != nil {
+		return fmt.Errorf("subscribe: %w", err)
+	}
+	// What may be under way is bounded by what is asked for.
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return fmt.Errorf("subscribe: %w", err)
+	}
+	s.sub, s.consumer, s.asked, s.askedBytes = sub, 0, 0, 0
+	s.alive, s.broken, s.reconnects = time.Now(), nil, s.nc.Stats().Reconnects
+	s.ask()
+	return nil
+}

@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/funnel"
+
+	schema "github.com/millrace-io/millrace/schemas/clickhouse"
+)
+
+var (
+	//go:embed sql/landed.sql
+	sqlLanded string
+	//go:embed sql/identities.sql
+	sqlIdentities string
+	//go:embed sql/buckets.sql
+	sqlBuckets string
+	//go:embed sql/rows.sql
+	sqlRows string
+)
+
+// repair asks which rows of a batch have landed and inserts the others
+// (invariant 5). A server that is killed between noting a token and keeping
+// the rows would otherwise drop them for good.
+func (s *Store) repair(ctx context.Context, b Batch, rows *schema.EventBlock) error {
+	for attempt := 1; ; attempt++ {
+		missing, err := s.missing(ctx, b, rows)
+		if err != nil || missing == nil {
+			return err
+		}
+		s.log.Warn("rows of a confirmed insert are missing, inserting them again", "from", b.From, "to", b.To, "rows", missing.Rows())
+		token := fmt.Sprintf("%s/repair/%d/%d", b.token("events"), missing.Rows(), attempt)
+		if _, err := s.retry(ctx, "repair events "+token, func(ctx context.Context) error {
+			return s.events.insert(ctx, "events", token, missing.Input())
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// missing returns those rows of the batch that are not in the table, or nil.
+func (s *Store) missing(ctx context.Context, b Batch, rows *schema.EventBlock) (*schema.EventBlock, error) {
+	var landed []uint64
+	_, err := s.retry(ctx, "ask what has landed", func(ctx context.Context) (err error) {
+		landed, err = s.landed(ctx, b, rows)
+		return err
+	})
+	if err != nil || len(landed) == rows.Rows() {
+		return nil, err
+	}
+	return rows.Select(func(row int) bool {
+		_, ok := slices.BinarySearch(landed, rows.Seq(row))
+		return !ok
+	}), nil
+}
+
+// landed returns, in order, the sequences of the batch that are in the table.
+func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([]uint64, error) {
+	first, last := rows.Bounds()
+	r, err := s.conn.Query(ctx, sqlLanded, time.Unix(0, first).UTC(), time.Unix(0, last).UTC(), b.From, b.To)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var seqs []uint64
+	for r.Next() {
+		var seq uint64
+		if err := r.Scan(&seq); err != nil {
+			return nil, err
+		}
+		seqs = append(seqs, seq)
+	}
+	return seqs, r.Err()
+}
+
+// Identities calls add for every event of the sequences (from, to], for a key
+// store that has lost or not yet seen them.
+func (s *Store) Identities(ctx context.Context, from, to uint64, add func(event.Identity, uint64) error) error {
+	r, err := s.conn.Query(ctx, sqlIdentities, from, to)
+	if err != nil {
+		return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)
+	}
+	defer r.Close()
+	for r.Next() {
+		var id string
+		var seq uint64
+		if err := r.Scan(&id, &seq); err != nil {
+			return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)
+		}
+		if err := add(event.Identity([]byte(id)), seq); err != nil {
+			return err
+		}
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)
+	}
+	return nil
+}
+
+// Buckets calls add for every bucket that a group has rows in.
+func (s *Store) Buckets(ctx context.Context, group uint32, add func(funnel.Width, uint32)) error {
+	r, err := s.conn.Query(ctx, sqlBuckets, group)
+	if err != nil {
+		return fmt.Errorf("read funnel buckets: %w", err)
+	}
+	defer r.Close()
+	for r.Next() {
+		var width, bucket uint32
+		if err := r.Scan(&width, &bucket); err != nil {
+			return fmt.Errorf("read funnel buckets: %w", err)
+		}
+		add(funnel.Width(width), bucket)
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("read funnel buckets: %w", err)
+	}
+	return nil
+}
+
+// Row is the state of a funnel row.
+type Row struct {
+	Key      funnel.Key
+	Events   uint64
+	Articles funnel.Set
+	Seq      uint64
+}
+
+// Rows calls add for every row that a group has in the buckets of a width.
+func (s *Store) Rows(ctx context.Context, group uint32, width funnel.Width, buckets []uint32, add func(*Row)) error {
+	r, err := s.conn.Query(ctx, sqlRows, uint32(width), buckets, group)
+	if err != nil {
+		return fmt.Errorf("read funnel rows: %w", err)
+	}
+	defer r.Close()
+	for r.Next() {
+		row := &Row{Key: funnel.Key{Width: width}}
+		var set string
+		if err := r.Scan(&row.Key.Bucket, &row.Key.Source, &row.Key.Stage, &row.Events, &set, &row.Seq); err != nil {
+			return fmt.Errorf("read funnel rows: %w", err)
+		}
+		if err := row.Articles.UnmarshalBinary([]byte(set)); err != nil {
+			return fmt.Errorf("read funnel row %+v: %w", row.Key, err)
+		}
+		add(row)
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("read funnel rows: %w", err)
+	}
+	return nil
+}
+
+// Retry repeats a read until it succeeds or ctx ends.
+func (s *Store) Retry(ctx context.Context, what string, do func(context.Context) error) error {
+	_, err := s.retry(ctx, what, do)
+	return err
+}

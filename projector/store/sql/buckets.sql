@@ -1,0 +1,3 @@
+SELECT DISTINCT width, toUInt32(bucket)
+FROM funnel
+WHERE slot_group = ?

@@ -1,0 +1,3 @@
+SELECT toString(identity), seq
+FROM events
+WHERE seq > ? AND seq <= ?

@@ -1,0 +1,3 @@
+SELECT toUInt32(bucket), source, stage, events, articles, seq
+FROM funnel FINAL
+WHERE width = ? AND bucket IN (SELECT toDateTime(arrayJoin(?), 'UTC')) AND slot_group = ?

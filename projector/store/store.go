@@ -1,0 +1,177 @@
+// Package store writes the projector's batches to ClickHouse and asks what has
+// landed.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/ch-go"
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	schema "github.com/millrace-io/millrace/schemas/clickhouse"
+)
+
+// Store is a connection to the views' database for one projector. Inserts of
+// different tables may run beside each other; those of one table may not.
+type Store struct {
+	opts   *clickhouse.Options
+	conn   driver.Conn
+	log    *slog.Logger
+	events writer
+	funnel writer
+}
+
+// Open prepares the connections. It does not need the server to be there yet.
+func Open(opts *clickhouse.Options, log *slog.Logger) (*Store, error) {
+	conn, err := clickhouse.Open(opts)
+	if err != nil {
+		return nil, fmt.Errorf("open clickhouse: %w", err)
+	}
+	s := &Store{opts: opts, conn: conn, log: log}
+	s.events.opts, s.funnel.opts = opts, opts
+	return s, nil
+}
+
+// Close closes the connections. No call may be under way.
+func (s *Store) Close() error {
+	return errors.Join(s.events.close(), s.funnel.close(), s.conn.Close())
+}
+
+// retry repeats do until it succeeds or ctx ends, with growing waits, and
+// counts the failures. A server that refuses is asked again like one that is
+// away: what it is given is the same, and must not be lost.
+func (s *Store) retry(ctx context.Context, what string, do func(context.Context) error) (failures int, err error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := do(ctx)
+		if err == nil {
+			return failures, nil
+		}
+		if ctx.Err() != nil {
+			return failures, fmt.Errorf("%s: %w", what, err)
+		}
+		failures++
+		s.log.Warn("clickhouse failed, trying again", "operation", what, "error", err, "failures", failures, "retry_in", wait)
+		select {
+		case <-ctx.Done():
+			return failures, fmt.Errorf("%s: %w", what, err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// writer inserts native blocks over a connection of its own, which it makes
+// anew after an error.
+type writer struct {
+	opts   *clickhouse.Options
+	client *ch.Client
+}
+
+// insertTimeout bounds one attempt. An attempt that takes longer is repeated,
+// under the same token.
+const insertTimeout = 2 * time.Minute
+
+func (w *writer) insert(ctx context.Context, table, token string, input proto.Input) error {
+	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
+	defer cancel()
+	if err := w.dial(ctx); err != nil {
+		return err
+	}
+	err := w.client.Do(ctx, ch.Query{
+		Body:  input.Into(table),
+		Input: input,
+		Settings: []ch.Setting{
+			{Key: "insert_deduplication_token", Value: token},
+			{Key: "insert_deduplicate", Value: "1"},
+			{Key: "async_insert", Value: "0"},
+			{Key: "max_partitions_per_insert_block", Value: "0"},
+			{Key: "max_insert_block_size", Value: "1048576"},
+		},
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("insert into %s: %w", table, err), w.close())
+	}
+	return nil
+}
+
+func (w *writer) dial(ctx context.Context) error {
+	if w.client != nil && !w.client.IsClosed() {
+		return nil
+	}
+	o := ch.Options{
+		Address:     w.opts.Addr[0],
+		Database:    w.opts.Auth.Database,
+		User:        w.opts.Auth.Username,
+		Password:    w.opts.Auth.Password,
+		TLS:         w.opts.TLS,
+		ClientName:  "millrace-projector",
+		DialTimeout: 5 * time.Second,
+		ReadTimeout: insertTimeout,
+	}
+	if c := w.opts.Compression; c != nil && c.Method == clickhouse.CompressionLZ4 {
+		o.Compression = ch.CompressionLZ4
+	}
+	client, err := ch.Dial(ctx, o)
+	if err != nil {
+		return fmt.Errorf("connect to clickhouse at %s: %w", o.Address, err)
+	}
+	w.client = client
+	return nil
+}
+
+func (w *writer) close() error {
+	if w.client == nil || w.client.IsClosed() {
+		w.client = nil
+		return nil
+	}
+	err := w.client.Close()
+	w.client = nil
+	return err
+}
+
+// Batch names the rows of an insert: those of the stream sequences (From, To].
+type Batch struct {
+	Group    uint32
+	From, To uint64
+	// Recovered says that an earlier insert of the batch may have been tried,
+	// by this process or by another one.
+	Recovered bool
+}
+
+func (b Batch) token(table string) string {
+	return fmt.Sprintf("%s/%d/%d-%d", table, b.Group, b.From, b.To)
+}
+
+// InsertEvents writes a batch's rows of the events table exactly once. It
+// returns when they are durable or ctx ends.
+func (s *Store) InsertEvents(ctx context.Context, b Batch, rows *schema.EventBlock) error {
+	if rows.Rows() == 0 {
+		return nil
+	}
+	token := b.token("events")
+	failures, err := s.retry(ctx, "insert events "+token, func(ctx context.Context) error {
+		return s.events.insert(ctx, "events", token, rows.Input())
+	})
+	if err != nil || (failures == 0 && !b.Recovered) {
+		return err
+	}
+	return s.repair(ctx, b, rows)
+}
+
+// InsertFunnel writes whole states of funnel rows. Writing them again changes
+// nothing.
+func (s *Store) InsertFunnel(ctx context.Context, b Batch, rows *schema.FunnelBlock) error {
+	if rows.Rows() == 0 {
+		return nil
+	}
+	token := b.token("funnel")
+	_, err := s.retry(ctx, "insert funnel "+token, func(ctx context.Context) error {
+		return s.funnel.insert(ctx, "funnel", token, rows.Input())
+	})
+	return err
+}

@@ -1,0 +1,314 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/funnel"
+	"github.com/millrace-io/millrace/projector/keystore"
+	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/projector/store"
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/stream"
+
+	contract "github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// grace is how long a projector that is told to stop may take to complete
+// what it has begun.
+const grace = 8 * time.Second
+
+// maxQuarters bounds the quarters that one batch touches, and so the funnel
+// rows it holds in memory, when a backfill comes in no order of time.
+const maxQuarters = 1000
+
+// term is one ownership of a slot group, from taking it to losing it.
+//
+// Three goroutines form a pipeline: the source reads ahead, the folder turns
+// messages into batches, the flusher makes one batch after the other durable.
+// While a batch is being flushed the next one grows, so that batches are small
+// when messages trickle and large when there is a backlog.
+type term struct {
+	*Projector
+	decisions *checkpoint.Log
+	keys      *keystore.Store
+	db        *store.Store
+	log       *slog.Logger
+	src       *source.Source
+	folder    folder
+	durable   atomic.Uint64
+
+	sealed chan *batch   // from folder to flusher
+	idle   chan struct{} // the flusher waits for a batch
+	free   chan *batch   // batches to use again
+}
+
+// lead folds until ctx ends or another projector takes over.
+func (p *Projector) lead(ctx context.Context, decisions *checkpoint.Log, keys *keystore.Store, db *store.Store) error {
+	t := &term{
+		Projector: p, decisions: decisions, keys: keys, db: db, log: p.log,
+		sealed: make(chan *batch), idle: make(chan struct{}, 1), free: make(chan *batch, 3),
+	}
+	for range cap(t.free) {
+		t.free <- newBatch(p.cfg.Stages.Names())
+	}
+	if err := t.prepare(ctx); err != nil {
+		return err
+	}
+	defer t.src.Close()
+	t.log.Info("folding", "group", p.cfg.Group, "position", t.durable.Load())
+
+	// What has been begun is completed after ctx has ended, within the grace.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
+
+	g, gctx := errgroup.WithContext(work)
+	stop, stopReading := context.WithCancel(gctx)
+	defer context.AfterFunc(ctx, stopReading)()
+	chunks := make(chan []source.Message)
+	g.Go(func() error { defer close(chunks); return t.read(stop, chunks) })
+	g.Go(func() error { defer close(t.sealed); return t.fold(gctx, chunks) })
+	g.Go(func() error { return t.flush(gctx) })
+	err := g.Wait()
+	if err == nil {
+		err = decisions.Release(work)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// prepare brings key store and funnel to the decided position and opens the
+// source behind it.
+func (t *term) prepare(ctx context.Context) error {
+	rec := t.decisions.Record()
+	from, to, err := t.recoverable(ctx, rec)
+	if err != nil {
+		return err
+	}
+	t.durable.Store(from)
+	if err := t.fillKeys(ctx, from); err != nil {
+		return err
+	}
+	var view *funnel.View
+	err = t.db.Retry(ctx, "open the funnel", func(ctx context.Context) (err error) {
+		view, err = funnel.Open(ctx, funnel.Config{CacheBytes: t.cfg.FunnelCacheBytes}, rows{t.db, t.cfg.Group})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.folder = folder{
+		group: t.cfg.Group, stages: t.cfg.Stages, keys: t.keys, view: view, durable: t.durable.Load, position: from,
+	}
+	t.src = source.New(source.Config{Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", t.cfg.Group)}, t.nc, t.js, from, t.log)
+	t.begin()
+	if to > from {
+		t.log.Info("completing the batch that was under way", "from", from, "to", to)
+		t.folder.cur.Recovered, t.folder.cur.until = true, to
+	}
+	return nil
+}
+
+// recoverable returns the position and the end of a batch that has been
+// decided and perhaps not completed. When the stream no longer has that
+// batch's messages, its end is the position.
+func (t *term) recoverable(ctx context.Context, rec checkpoint.Record) (from, to uint64, err error) {
+	s, err := t.js.Stream(ctx, stream.Events)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read stream %s: %w", stream.Events, err)
+	}
+	state := s.CachedInfo().State
+	if state.LastSeq < rec.To {
+		return 0, 0, fmt.Errorf("stream %s ends at sequence %d, but its views are folded up to %d: "+
+			"the stream's storage was replaced; restore it, or remove the views' storage too", stream.Events, state.LastSeq, rec.To)
+	}
+	if rec.To > rec.From && (state.Msgs == 0 || state.FirstSeq > rec.To) {
+		t.log.Error("the stream has dropped messages before they were folded", "from", rec.From, "to", rec.To, "first", state.FirstSeq)
+		return rec.To, rec.To, t.decisions.Skip(ctx)
+	}
+	return rec.From, rec.To, nil
+}
+
+// fillKeys reads the identities that the key store lacks from the events
+// table.
+func (t *term) fillKeys(ctx context.Context, upTo uint64) error {
+	applied := t.keys.Applied()
+	if applied >= upTo {
+		return nil
+	}
+	t.log.Info("filling the key store", "from", applied, "to", upTo)
+	var batch []keystore.Sighting
+	fold := func(upTo uint64) error {
+		_, err := t.keys.Fold(batch, upTo)
+		batch = batch[:0]
+		return err
+	}
+	err := t.db.Retry(ctx, "fill the key store", func(ctx context.Context) error {
+		batch = batch[:0]
+		return t.db.Identities(ctx, applied, upTo, func(id event.Identity, seq uint64) error {
+			if batch = append(batch, keystore.See(id, seq)); len(batch) < 50_000 {
+				return nil
+			}
+			return fold(applied)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if err := fold(upTo); err != nil {
+		return err
+	}
+	return t.keys.Sync()
+}
+
+func (t *term) begin() { t.folder.begin(<-t.free) }
+
+// read hands chunks of messages to the folder until ctx ends.
+func (t *term) read(ctx context.Context, chunks chan<- []source.Message) error {
+	for {
+		ms, err := t.src.Next(ctx)
+		if err != nil {
+			return nil // it ends only with ctx
+		}
+		select {
+		case chunks <- ms:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// fold turns chunks into batches until there are no more, and hands the last
+// one over too.
+func (t *term) fold(ctx context.Context, chunks <-chan []source.Message) error {
+	var started time.Time // when the last batch was handed over
+	idle := false
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case ms, ok := <-chunks:
+			if !ok {
+				return t.finish(ctx)
+			}
+			for _, m := range ms {
+				if err := t.add(ctx, m); err != nil {
+					return err
+				}
+			}
+		case <-t.idle:
+			idle = true
+		case <-pause.C:
+		}
+		if !idle || t.folder.cur.messages == 0 || t.folder.cur.until > 0 {
+			continue
+		}
+		if wait := t.cfg.MinInterval - time.Since(started); wait > 0 {
+			pause.Reset(wait)
+			continue
+		}
+		started, idle = time.Now(), false
+		if err := t.hand(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// add folds a message, and hands the batch over when it is complete.
+func (t *term) add(ctx context.Context, m source.Message) error {
+	b := t.folder.cur
+	if b.until > 0 && m.Seq > b.until { // the stream has lost the batch's last message
+		if err := t.hand(ctx); err != nil {
+			return err
+		}
+	}
+	t.folder.add(m)
+	if b = t.folder.cur; b.until > 0 {
+		if m.Seq < b.until && m.Pending > 0 {
+			return nil
+		}
+		return t.hand(ctx)
+	}
+	if b.messages >= t.cfg.BatchRows || b.rows.Bytes() >= t.cfg.BatchBytes || len(b.groups.quarters) >= maxQuarters {
+		return t.hand(ctx)
+	}
+	return nil
+}
+
+// hand seals the batch, gives it to the flusher and begins another one.
+func (t *term) hand(ctx context.Context) error {
+	if until := t.folder.cur.until; until > 0 {
+		t.folder.position, t.folder.cur.To, t.folder.cur.until = until, until, 0
+	}
+	b, err := t.folder.seal(ctx)
+	if err != nil {
+		return err
+	}
+	t.metrics.cache.Set(float64(t.folder.view.Bytes()))
+	select {
+	case t.sealed <- b:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case next := <-t.free:
+		t.folder.begin(next)
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finish hands over what has been folded when reading has ended. A batch that
+// was being recovered and is not whole stays decided, for the next term.
+func (t *term) finish(ctx context.Context) error {
+	if b := t.folder.cur; b.messages == 0 || b.until > 0 {
+		return nil
+	}
+	b, err := t.folder.seal(ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case t.sealed <- b:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// rows reads funnel rows of one slot group back, for as long as it takes.
+type rows struct {
+	db    *store.Store
+	group uint32
+}
+
+func (r rows) Buckets(ctx context.Context, add func(contract.Width, uint32)) error {
+	return r.db.Buckets(ctx, r.group, add)
+}
+
+func (r rows) Rows(ctx context.Context, width contract.Width, buckets []uint32, add func(contract.Key, funnel.Row)) error {
+	var read []*store.Row
+	err := r.db.Retry(ctx, "read funnel rows", func(ctx context.Context) error {
+		read = read[:0]
+		return r.db.Rows(ctx, r.group, width, buckets, func(row *store.Row) { read = append(read, row) })
+	})
+	if err != nil {
+		return err
+	}
+	for _, row := range read {
+		add(row.Key, funnel.Row{Events: row.Events, Articles: row.Articles, Seq: row.Seq})
+	}
+	return nil
+}
