@@ -1,0 +1,202 @@
+package mirror
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// Uniques is how distinct articles are wanted.
+type Uniques string
+
+// Auto is Exact where the mirror holds the articles of the window, else
+// Sketch.
+const (
+	Auto   Uniques = "auto"
+	Exact  Uniques = "exact"
+	Sketch Uniques = "sketch"
+)
+
+// Stage is what a window holds of one stage.
+type Stage struct {
+	Events   uint64
+	Articles uint64 // distinct ones
+}
+
+// Answer is the funnel of a window.
+type Answer struct {
+	// From is when the window truly begins: with the quarter, where that has
+	// too many events to be split.
+	From   time.Time
+	Stages []Stage // in the order of the pipeline
+	Exact  bool    // whether Articles are, or are estimates
+	Folded uint64  // stream sequence up to which events are counted
+}
+
+// view is a question and what has been found for it.
+type view struct {
+	source  string
+	uniques Uniques
+	request uint64 // the state's clock when it was asked
+	from    time.Time
+	first   quarter // first whole quarter of the window
+	split   bool    // the window begins within the quarter before
+
+	track  *track
+	edge   *edge // nil when not split
+	sketch *sketch
+}
+
+// Funnel answers a live window. Where it does not hold what the window needs,
+// it loads that first. It returns ErrNotHeld when exact articles are wanted
+// but there are too many.
+func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uniques Uniques) (Answer, error) {
+	v := view{source: source, uniques: uniques, from: w.From}
+	var state *state
+	for {
+		m.mu.Lock()
+		if m.state == nil {
+			m.mu.Unlock()
+			return Answer{}, m.Err()
+		}
+		if state != m.state { // also after a reload meanwhile
+			state = m.state
+			v = view{source: source, uniques: uniques, from: w.From, request: state.tick()}
+		}
+		v.split, v.first = split(v.from)
+		missing, err := m.gather(state, &v)
+		if err != nil {
+			m.mu.Unlock()
+			return Answer{}, err
+		}
+		if missing == nil {
+			break
+		}
+		m.mu.Unlock()
+		if err := missing.wait(ctx); err != nil {
+			return Answer{}, err
+		}
+	}
+	if v.sketch == nil {
+		defer m.mu.Unlock()
+		return v.exact(state), nil
+	}
+	return m.estimate(state, &v)
+}
+
+// split tells whether a time lies within a quarter, and which is the first
+// whole quarter from it on.
+func split(from time.Time) (within bool, first quarter) {
+	lo, _ := funnel.Align(from, from.Add(horizon))
+	return !lo.Equal(from), quarter(lo.Unix() / int64(funnel.Quarter))
+}
+
+// gather finds what a view needs. It starts what has to be loaded and returns
+// one load to wait for, nil when there is none. The lock is held.
+func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
+	// What this request has waited for serves it, even if it had to make room
+	// for others meanwhile.
+	if v.track == nil || !v.track.loaded() {
+		v.track = m.trackOf(s, v.source)
+	}
+	if v.split && (v.edge == nil || !v.edge.loaded()) {
+		v.edge = m.edgeOf(s, v.first-1, v.request)
+	}
+	if !v.track.loaded() {
+		return &v.track.load, nil
+	}
+	if v.edge != nil && !v.edge.loaded() {
+		return &v.edge.load, nil
+	}
+	if v.edge != nil && v.edge.tooMany {
+		v.from, v.split, v.first, v.edge = start(v.first-1), false, v.first-1, nil
+		v.sketch = nil
+	}
+	held := v.track.articles.from <= v.first
+	switch {
+	case v.uniques == Exact && !held:
+		return nil, ErrNotHeld
+	case v.uniques != Sketch && held:
+		v.sketch = nil
+	default:
+		if v.sketch == nil || !v.sketch.loaded() {
+			v.sketch = m.sketchOf(s, v.track, v.first)
+		}
+		if !v.sketch.loaded() {
+			return &v.sketch.load, nil
+		}
+	}
+	return nil, nil
+}
+
+// events counts the events of a view. The lock is held.
+func (v *view) events(s *state) Answer {
+	a := Answer{From: v.from, Stages: make([]Stage, len(s.stages)), Folded: s.position()}
+	for i := range a.Stages {
+		a.Stages[i].Events = v.track.counts[i].since(v.first)
+	}
+	if v.edge != nil {
+		v.edge.of(v.source, v.edge.from(v.from.UnixNano()), func(e *edgeEvent, _ bool) { a.Stages[e.stage].Events++ })
+	}
+	return a
+}
+
+// exact answers from what is held. The lock is held.
+func (v *view) exact(s *state) Answer {
+	a := v.events(s)
+	a.Exact = true
+	articles := &v.track.articles
+	for i := range a.Stages {
+		a.Stages[i].Articles = articles.since(i, v.first)
+	}
+	if v.edge != nil {
+		v.edge.of(v.source, v.edge.from(v.from.UnixNano()), func(e *edgeEvent, distinct bool) {
+			if distinct && !articles.seenAfter(int(e.stage), e.article, v.first-1) {
+				a.Stages[e.stage].Articles++
+			}
+		})
+	}
+	a.clamp()
+	return a
+}
+
+// estimate answers from a sketch. It is called with the lock held and
+// releases it: estimating takes milliseconds.
+func (m *Mirror) estimate(s *state, v *view) (Answer, error) {
+	a := v.events(s)
+	k, of := v.sketch, estimate{version: v.sketch.version, edge: v.edge}
+	if v.edge != nil {
+		of.edgeFrom = v.edge.from(v.from.UnixNano())
+	}
+	if c := k.cache; c.articles != nil && c.version == of.version && c.edge == of.edge && c.edgeFrom == of.edgeFrom {
+		of = c
+		m.mu.Unlock()
+	} else {
+		sets := k.clone()
+		m.mu.Unlock()
+		if v.edge != nil {
+			v.edge.of(v.source, of.edgeFrom, func(e *edgeEvent, _ bool) { sets[e.stage].Insert(e.article) })
+		}
+		for _, set := range sets {
+			of.articles = append(of.articles, set.Estimate())
+		}
+		m.mu.Lock()
+		k.cache = of
+		m.mu.Unlock()
+	}
+	for i := range a.Stages {
+		a.Stages[i].Articles = of.articles[i]
+	}
+	a.clamp()
+	return a, nil
+}
+
+// clamp keeps the articles of each stage within its events: an estimate may
+// exceed them, and so may articles that were loaded a moment later.
+func (a *Answer) clamp() {
+	for i := range a.Stages {
+		a.Stages[i].Articles = min(a.Stages[i].Articles, a.Stages[i].Events)
+	}
+}

@@ -1,0 +1,123 @@
+package mirror
+
+import (
+	"maps"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// Apply takes a delta, in the order of their announcement (invariant 3). It
+// keeps the delta.
+func (m *Mirror) Apply(d *funnel.Delta) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	step := m.pos.step(d.Group, d.From, d.To)
+	if step == repeats {
+		return
+	}
+	parts, complete, broken := m.assemble(d)
+	if broken {
+		step = gap
+	}
+	switch {
+	case step == gap:
+		m.log.Info("a funnel delta was missed: loading again", "group", d.Group, "from", d.From, "to", d.To)
+		delete(m.parts, d.Group)
+		m.pos.advance(d.Group, d.To)
+		m.requestReload()
+		return
+	case !complete:
+		return
+	}
+	m.pos.advance(d.Group, d.To)
+	if s := m.receiver(); s != nil {
+		s.apply(parts)
+		if s == m.state {
+			m.notify()
+		}
+	}
+}
+
+// receiver is the state that deltas go into: the one being loaded, else the
+// one that answers. There is none while a load is waited for, which will see
+// what the delta announces. The lock is held.
+func (m *Mirror) receiver() *state {
+	switch {
+	case m.want:
+		return nil
+	case m.next != nil:
+		return m.next
+	}
+	return m.state
+}
+
+// assemble collects the parts of a delta. Broken means that one is missing.
+// The lock is held.
+func (m *Mirror) assemble(d *funnel.Delta) (parts []*funnel.Delta, complete, broken bool) {
+	held := m.parts[d.Group]
+	delete(m.parts, d.Group)
+	if d.Part == 0 {
+		broken = len(held) > 0 && held[0].To != d.To
+		held = nil
+	} else if len(held) != int(d.Part) || held[0].From != d.From || held[0].To != d.To {
+		return nil, false, true
+	}
+	held = append(held, d)
+	if complete = len(held) == int(d.Parts); !complete {
+		m.parts[d.Group] = held
+	}
+	return held, complete, broken
+}
+
+// Missed says that messages were lost, and that everything has to be loaded.
+func (m *Mirror) Missed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requestReload()
+}
+
+// requestReload asks Run for a load of everything. The lock is held.
+func (m *Mirror) requestReload() {
+	m.want = true
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Checkpoint notes up to which sequence a slot group is durable.
+func (m *Mirror) Checkpoint(group uint32, durable uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pos.checkpoint(group, durable, m.cfg.Now())
+}
+
+// begin makes the state of a load of everything.
+func (m *Mirror) begin() *state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.want = false
+	m.pos.catchUp()
+	m.next = newState(m.cfg.Stages, m.base(), maps.Clone(m.pos.applied))
+	return m.next
+}
+
+// Reload loads everything. Run does so at its start and after a gap.
+func (m *Mirror) Reload() error {
+	s := m.begin()
+	m.mu.Lock()
+	t := s.tracks[funnel.AllSources]
+	m.mu.Unlock()
+	m.loadTrack(s, t)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next, m.err = nil, t.err
+	if t.err != nil {
+		m.requestReload()
+		return t.err
+	}
+	m.state = s
+	m.reloads++
+	m.notify()
+	return nil
+}

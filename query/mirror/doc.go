@@ -1,0 +1,36 @@
+// Package mirror holds the live part of the funnel view in memory: what
+// happened from some moment of the last month until now, for all sources
+// together and for those single sources that are being looked at. It loads
+// from ClickHouse once and then follows the deltas that projectors announce
+// over NATS.
+//
+// # What is held
+//
+// Per source a track: the number of events by stage and quarter of an hour,
+// and for each article the last quarter in which it reached a stage. A live
+// window is open on the right, so both answer a window from any quarter on:
+// its events are a sum of quarters, and its distinct articles are those last
+// seen in one of them. Both are exact, in every time zone.
+//
+// The articles of a track are bounded: beyond the bound the oldest quarters
+// are forgotten, and windows that begin earlier take their distinct articles
+// from a sketch, merged from the rows of the funnel table when first asked for
+// and kept current from then on.
+//
+// A window that begins within a quarter also needs the single events of that
+// quarter. They are read once, and again when a delta says that one came late.
+//
+// # Invariants
+//
+//  1. Subscribe, then load: a delta is announced after ClickHouse has
+//     confirmed its batch, so what a load does not see arrives as a delta.
+//  2. Every count row of a load carries the stream sequence it is folded up to;
+//     a delta that ends at or before it is part of it already and is not
+//     counted again. Sets of articles need no such fence: adding an article
+//     twice changes nothing.
+//  3. The deltas of a slot group are contiguous. One that does not begin where
+//     the one before ended, or a checkpoint that stays ahead of what was
+//     applied for more than a second, means that a message was lost: everything
+//     is loaded again, and the old state answers until then.
+//  4. What a reader gets is of one moment: it is read under one lock.
+package mirror

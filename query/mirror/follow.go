@@ -1,0 +1,185 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// checkEvery is how often Run looks for lost messages and for what has become
+// too old.
+const checkEvery = 250 * time.Millisecond
+
+// Run loads the funnel and follows the projectors until ctx ends. A database
+// that is not there does not end it: it tries again, and Err tells meanwhile.
+// A mirror runs once.
+func (m *Mirror) Run(ctx context.Context, nc *nats.Conn, js jetstream.JetStream) error {
+	defer m.stop()
+	defer context.AfterFunc(ctx, m.cancel)()
+	sub, err := m.subscribe(ctx, nc)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	status := nc.StatusChanged(nats.CONNECTED)
+	defer nc.RemoveStatusListener(status)
+
+	initial := make(chan struct{})
+	m.loads.Go(func() { m.watchCheckpoints(m.ctx, js, initial) })
+	select {
+	case <-initial:
+	case <-ctx.Done():
+		return nil
+	}
+	m.Missed()
+	m.follow(ctx, sub, status)
+	return nil
+}
+
+func (m *Mirror) subscribe(ctx context.Context, nc *nats.Conn) (*nats.Subscription, error) {
+	sub, err := nc.Subscribe(stream.FunnelDeltas, func(msg *nats.Msg) {
+		d := new(funnel.Delta)
+		if err := d.UnmarshalBinary(msg.Data); err != nil {
+			m.log.Error("a funnel delta cannot be read: loading again", "error", err)
+			m.Missed()
+			return
+		}
+		m.Apply(d)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to %s: %w", stream.FunnelDeltas, err)
+	}
+	// The server has to know of it before the load begins (invariant 1).
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := nc.FlushWithContext(ctx); err != nil {
+		_ = sub.Unsubscribe()
+		return nil, fmt.Errorf("subscribe to %s: %w", stream.FunnelDeltas, err)
+	}
+	return sub, nil
+}
+
+func (m *Mirror) follow(ctx context.Context, sub *nats.Subscription, reconnected <-chan nats.Status) {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	var dropped int
+	retry := backoff{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.wake:
+			if err := m.Reload(); err != nil && ctx.Err() == nil {
+				m.log.Warn("the funnel cannot be loaded; trying again", "error", err)
+				retry.wait(ctx)
+			} else {
+				retry = backoff{}
+			}
+		case <-reconnected:
+			m.Missed()
+		case <-tick.C:
+			if n, err := sub.Dropped(); err == nil && n > dropped {
+				dropped = n
+				m.Missed()
+			}
+			m.check()
+		}
+	}
+}
+
+// check looks for a lost delta and keeps the bounds.
+func (m *Mirror) check() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pos.lost(m.cfg.Now()) && !m.want {
+		m.log.Info("projectors are ahead of the last funnel delta: loading again")
+		m.requestReload()
+	}
+	if m.state != nil {
+		m.state.tend(m.base(), m.cfg.Limits)
+	}
+}
+
+// watchCheckpoints follows the projectors' checkpoints. It closes initial when
+// it has the present ones, or cannot have them.
+func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream, initial chan struct{}) {
+	begun := func() {
+		select {
+		case <-initial:
+		default:
+			close(initial)
+		}
+	}
+	defer begun()
+	retry := backoff{}
+	for ctx.Err() == nil {
+		err := m.watchOnce(ctx, js, begun)
+		if ctx.Err() != nil {
+			return
+		}
+		m.log.Debug("checkpoints cannot be watched; trying again", "error", err)
+		begun()
+		retry.wait(ctx)
+	}
+}
+
+func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun func()) error {
+	open, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	kv, err := js.KeyValue(open, stream.Checkpoints)
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", stream.Checkpoints, err)
+	}
+	w, err := kv.Watch(ctx, "funnel.*", jetstream.IgnoreDeletes())
+	if err != nil {
+		return fmt.Errorf("watch bucket %s: %w", stream.Checkpoints, err)
+	}
+	defer func() { _ = w.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case entry, open := <-w.Updates():
+			if !open {
+				return fmt.Errorf("watch bucket %s: ended", stream.Checkpoints)
+			}
+			if entry == nil {
+				begun() // the present values are through
+			} else if group, durable, ok := parseCheckpoint(entry.Key(), entry.Value()); ok {
+				m.Checkpoint(group, durable)
+			}
+		}
+	}
+}
+
+// parseCheckpoint reads how far a slot group is durable.
+func parseCheckpoint(key string, value []byte) (group uint32, durable uint64, ok bool) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(key, "funnel."), 10, 32)
+	var c struct {
+		From *uint64 `json:"from"`
+	}
+	if err != nil || json.Unmarshal(value, &c) != nil || c.From == nil {
+		return 0, 0, false
+	}
+	return uint32(n), *c.From, true
+}
+
+// backoff waits longer each time, from 100 ms to 5 s.
+type backoff struct{ last time.Duration }
+
+func (b *backoff) wait(ctx context.Context) {
+	b.last = min(max(2*b.last, 100*time.Millisecond), 5*time.Second)
+	select {
+	case <-time.After(b.last):
+	case <-ctx.Done():
+	}
+}

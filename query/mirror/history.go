@@ -1,0 +1,49 @@
+package mirror
+
+import "slices"
+
+// quarter numbers the quarters of an hour since 1970.
+type quarter = uint32
+
+// maxQuarters bounds a history, whatever times it is handed: 64 days.
+const maxQuarters = 64 * 96
+
+// history counts something by quarter. What lies before base is not counted.
+type history struct {
+	base quarter
+	n    []uint32
+}
+
+// add counts d more, or fewer, in a quarter.
+func (h *history) add(q quarter, d int32) {
+	if q < h.base || q-h.base >= maxQuarters {
+		return
+	}
+	i := int(q - h.base)
+	if i >= len(h.n) {
+		h.n = append(h.n, make([]uint32, i+1-len(h.n))...)
+	}
+	h.n[i] += uint32(d) // wraps for a negative d, as intended
+}
+
+// since sums up the quarters from q on.
+func (h *history) since(q quarter) uint64 {
+	from := 0
+	if q > h.base {
+		from = int(q - h.base)
+	}
+	var sum uint64
+	for i := from; i < len(h.n); i++ {
+		sum += uint64(h.n[i])
+	}
+	return sum
+}
+
+// trim forgets what lies before q.
+func (h *history) trim(q quarter) {
+	if q <= h.base {
+		return
+	}
+	h.n = slices.Delete(h.n, 0, min(int(q-h.base), len(h.n)))
+	h.base = q
+}

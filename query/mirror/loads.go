@@ -1,0 +1,192 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// spawn runs a load that ends with the mirror, whoever asked for it may have
+// gone by then. The lock is held.
+func (m *Mirror) spawn(l *load, run func()) {
+	if m.ctx.Err() != nil {
+		l.finish(m.ctx.Err())
+		return
+	}
+	m.loads.Go(func() {
+		m.slots <- struct{}{}
+		defer func() { <-m.slots }()
+		run()
+	})
+}
+
+// stop ends all loads and waits for them.
+func (m *Mirror) stop() {
+	m.mu.Lock()
+	m.cancel()
+	m.mu.Unlock()
+	m.loads.Wait()
+}
+
+// loadTrack brings in a track, and ends its load.
+func (m *Mirror) loadTrack(s *state, t *track) {
+	err := m.loadCounts(s, t)
+	if err == nil {
+		err = m.loadArticles(s, t)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("load the funnel of source %q: %w", t.source, err)
+		if t.source != funnel.AllSources {
+			delete(s.tracks, t.source)
+		}
+	}
+	t.finish(err)
+	s.tend(m.base(), m.cfg.Limits)
+}
+
+func (m *Mirror) loadCounts(s *state, t *track) error {
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
+	defer cancel()
+	m.mu.Lock()
+	base := s.base
+	m.mu.Unlock()
+	var rows []countRow
+	err := m.store.QuarterCounts(ctx, t.source, start(base), func(c Count) error {
+		if stage, known := s.stages[c.Stage]; known {
+			at := cell{stage, c.Bucket / quarter(funnel.Quarter)}
+			rows = append(rows, countRow{at, c.Group, uint32(c.Events), c.Seq})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t.setCounts(rows)
+	// An article counts once at most, so that as many events hold no more.
+	t.articles.raise(firstWithin(t.counts, m.cfg.Limits.Articles))
+	return nil
+}
+
+func (m *Mirror) loadArticles(s *state, t *track) error {
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
+	defer cancel()
+	m.mu.Lock()
+	from := start(t.articles.from)
+	m.mu.Unlock()
+	return m.store.LastSeen(ctx, t.source, from, func(name string, bucket uint32, articles []uint64) error {
+		stage, known := s.stages[name]
+		if !known {
+			return nil
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, article := range articles {
+			t.articles.insert(stage, article, bucket/quarter(funnel.Quarter))
+		}
+		return nil
+	})
+}
+
+// trackOf returns the track of a source, which may still be loading. The lock
+// is held, as for sketchOf and edgeOf.
+func (m *Mirror) trackOf(s *state, source string) *track {
+	t := s.tracks[source]
+	if t == nil {
+		t = newTrack(source, len(s.stages), s.base)
+		s.tracks[source] = t
+		m.spawn(&t.load, func() { m.loadTrack(s, t) })
+	}
+	t.used = s.tick()
+	return t
+}
+
+func (m *Mirror) sketchOf(s *state, t *track, first quarter) *sketch {
+	k := t.sketches[first]
+	if k == nil {
+		k = newSketch(first, len(s.stages))
+		t.sketches[first] = k
+		m.spawn(&k.load, func() { m.loadSketch(s, t, k) })
+	}
+	k.used = s.tick()
+	return k
+}
+
+func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
+	defer cancel()
+	sets := make([]funnel.Set, len(s.stages))
+	// The window is open; the end only has to lie after everything.
+	end := m.cfg.Now().Add(48 * time.Hour).Truncate(24 * time.Hour)
+	err := m.store.Sets(ctx, t.source, funnel.Cover(start(k.first), end), func(name string, set *funnel.Set) error {
+		if stage, known := s.stages[name]; known {
+			return sets[stage].Merge(set)
+		}
+		return nil
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		err = k.merge(sets)
+	}
+	if err != nil {
+		err = fmt.Errorf("load the sketch of source %q from %s: %w", t.source, start(k.first).Format(time.RFC3339), err)
+		delete(t.sketches, k.first)
+	}
+	k.finish(err)
+	s.dropSketches(m.cfg.Limits.Sketches)
+}
+
+// edgeOf returns the events of a quarter. One that is stale is loaded again,
+// unless it is as young as the reader's request.
+func (m *Mirror) edgeOf(s *state, q quarter, request uint64) *edge {
+	e := s.edges[q]
+	if e == nil || (e.stale && e.born < request) {
+		e = &edge{load: newLoad(), quarter: q, born: s.tick()}
+		s.edges[q] = e
+		m.spawn(&e.load, func() { m.loadEdge(s, e) })
+	}
+	e.used = s.tick()
+	return e
+}
+
+func (m *Mirror) loadEdge(s *state, e *edge) {
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
+	defer cancel()
+	var events []edgeEvent
+	sources := map[string]uint32{}
+	n, limit := 0, m.cfg.Limits.EdgeEvents
+	err := m.store.Events(ctx, start(e.quarter), start(e.quarter+1), limit+1, func(v Event) error {
+		n++ // also those of stages that are no longer part of the pipeline
+		stage, known := s.stages[v.Stage]
+		if !known {
+			return nil
+		}
+		id, known := sources[v.Source]
+		if !known {
+			id = uint32(len(sources))
+			sources[v.Source] = id
+		}
+		events = append(events, edgeEvent{at: v.At, article: v.Article, source: id, stage: uint16(stage)})
+		return nil
+	})
+	if err == nil && n <= limit {
+		e.fill(events, sources)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.tooMany = n > limit
+	if err != nil {
+		err = fmt.Errorf("load the events of the quarter from %s: %w", start(e.quarter).Format(time.RFC3339), err)
+		if s.edges[e.quarter] == e {
+			delete(s.edges, e.quarter)
+		}
+	}
+	e.finish(err)
+	s.dropEdges(m.cfg.Limits.Edges)
+}

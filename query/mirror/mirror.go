@@ -1,0 +1,179 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// Limits bound the mirror's memory. The zero value of a field stands for its
+// default.
+type Limits struct {
+	// Articles held exactly, counted once per stage: for all sources
+	// together, and again for all single sources in use. About 30 bytes
+	// each; default 2,000,000. While a reload is under way it may double.
+	Articles int
+	Sources  int // single sources kept current; default 128, about 120 KB each
+	Sketches int // windows beyond Articles; default 32, 16 KB per stage each
+	Edges    int // quarters held event by event; default 8
+	// EdgeEvents is the most events that a quarter may have to be held event
+	// by event, 24 bytes each; default 200,000. A window that begins in a
+	// larger one begins at its start instead, and says so.
+	EdgeEvents int
+}
+
+func (l Limits) withDefaults() Limits {
+	for _, f := range []struct {
+		field  *int
+		preset int
+	}{{&l.Articles, 2_000_000}, {&l.Sources, 128}, {&l.Sketches, 32}, {&l.Edges, 8}, {&l.EdgeEvents, 200_000}} {
+		if *f.field == 0 {
+			*f.field = f.preset
+		}
+	}
+	return l
+}
+
+// Config shapes a mirror.
+type Config struct {
+	Stages []string // the pipeline's, in order
+	Limits Limits
+	// LoadTimeout bounds each query of a load; default 30 s.
+	LoadTimeout time.Duration
+	Now         func() time.Time // default time.Now
+}
+
+// horizon is how far back the mirror goes: the longest period, and the day
+// that any time zone may add.
+const horizon = 32 * 24 * time.Hour
+
+// maxLoads is how many loads run side by side, besides that of all sources.
+const maxLoads = 4
+
+// Store is where the mirror loads from. Its methods call yield for every row;
+// what yield returns ends the query. All filter by source, or take everything
+// for funnel.AllSources.
+type Store interface {
+	// QuarterCounts reads the number of events by quarter from a quarter on.
+	QuarterCounts(ctx context.Context, source string, from time.Time, yield func(Count) error) error
+	// LastSeen reads in which quarter articles were last seen at a stage.
+	LastSeen(ctx context.Context, source string, from time.Time, yield func(stage string, bucket uint32, articles []uint64) error) error
+	// Sets reads the sets of articles of buckets.
+	Sets(ctx context.Context, source string, spans []funnel.Span, yield func(stage string, set *funnel.Set) error) error
+	// Events reads at most limit single events of all sources in [from, to).
+	Events(ctx context.Context, from, to time.Time, limit int, yield func(Event) error) error
+}
+
+// Count is a row of the funnel table without its articles.
+type Count struct {
+	Stage  string
+	Bucket uint32 // start of the quarter, Unix seconds
+	Group  uint32
+	Events uint64
+	Seq    uint64 // folded up to this sequence
+}
+
+// Event is a single event.
+type Event struct {
+	At      int64 // nanoseconds since 1970
+	Stage   string
+	Source  string
+	Article uint64
+}
+
+// ErrNotLoaded is the error of a mirror that has nothing to answer from yet.
+var ErrNotLoaded = errors.New("the funnel is not loaded yet")
+
+// ErrNotHeld is the error of asking for exact articles of a window that has
+// more of them than the mirror holds.
+var ErrNotHeld = errors.New("the window is too large to be held exactly")
+
+// Mirror is the funnel in memory. It is safe for concurrent use.
+type Mirror struct {
+	cfg   Config
+	store Store
+	log   *slog.Logger
+
+	ctx    context.Context // ends with Run; loads run in it
+	cancel context.CancelFunc
+	loads  sync.WaitGroup
+	slots  chan struct{} // bounds how many loads run side by side
+
+	mu      sync.Mutex
+	state   *state // what answers; nil before the first load
+	next    *state // what is being loaded
+	pos     positions
+	parts   map[uint32][]*funnel.Delta // of deltas that are not complete, by slot group
+	want    bool                       // everything has to be loaded again
+	err     error                      // why the last load failed
+	reloads uint64
+	wake    chan struct{} // holds a token when want is set
+	changed chan struct{} // closed and replaced when the state changes
+}
+
+// New makes an empty mirror and starts nothing.
+func New(cfg Config, store Store, log *slog.Logger) (*Mirror, error) {
+	if len(cfg.Stages) == 0 || store == nil || log == nil {
+		return nil, errors.New("funnel mirror: stages, a store and a logger are needed")
+	}
+	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.LoadTimeout == 0 {
+		cfg.LoadTimeout = 30 * time.Second
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Mirror{
+		cfg: cfg, store: store, log: log, ctx: ctx, cancel: cancel,
+		pos: newPositions(), wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		parts: map[uint32][]*funnel.Delta{}, slots: make(chan struct{}, maxLoads),
+	}, nil
+}
+
+// Changed returns a channel that is closed when the mirror next changes.
+func (m *Mirror) Changed() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+// Folded returns the stream sequence up to which the mirror has counted.
+func (m *Mirror) Folded() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state == nil {
+		return 0
+	}
+	return m.state.position()
+}
+
+// Err tells why the mirror cannot answer, nil when it can.
+func (m *Mirror) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.state != nil:
+		return nil
+	case m.err != nil:
+		return m.err
+	}
+	return ErrNotLoaded
+}
+
+// notify tells readers of a change. The lock is held.
+func (m *Mirror) notify() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// base is the first quarter that the mirror holds.
+func (m *Mirror) base() quarter {
+	return quarter(m.cfg.Now().Add(-horizon).Unix() / int64(funnel.Quarter))
+}
+
+func start(q quarter) time.Time { return time.Unix(int64(q)*int64(funnel.Quarter), 0).UTC() }

@@ -1,0 +1,244 @@
+package mirror
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+var zones = []string{"UTC", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Pacific/Chatham", "America/Sao_Paulo"}
+
+// clock is the time of a test, which it moves itself.
+type clock struct{ now atomic.Int64 }
+
+func (c *clock) time() time.Time         { return time.Unix(0, c.now.Load()).UTC() }
+func (c *clock) advance(d time.Duration) { c.now.Add(int64(d)) }
+
+func newWorld(t *testing.T, limits Limits) (*world, *Mirror, *clock) {
+	t.Helper()
+	c := &clock{}
+	c.now.Store(time.Date(2026, 10, 4, 11, 7, 13, 250_000_000, time.UTC).UnixNano())
+	w := &world{rows: map[funnel.Key]*row{}}
+	m, err := New(Config{Stages: pipeline, Limits: limits, Now: c.time}, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.stop)
+	return w, m, c
+}
+
+// check compares the mirror with a recount, for every period and some zones.
+func check(t *testing.T, w *world, m *Mirror, now time.Time, uniques Uniques) {
+	t.Helper()
+	for _, source := range []string{"", "source-1", "source-3", "nobody"} {
+		for _, period := range []string{"today", "24h", "7d", "30d"} {
+			for _, zone := range zones {
+				a, err := m.Funnel(t.Context(), source, windowOf(period, zone, now), uniques)
+				if err != nil {
+					t.Fatalf("%s %s %q: %v", period, zone, source, err)
+				}
+				if want := w.recount(source, a.From); !reflect.DeepEqual(a.Stages, want) {
+					t.Fatalf("%s %s %q from %s (exact %v): %v, want %v", period, zone, source, a.From, a.Exact, a.Stages, want)
+				}
+				if period != "today" {
+					break // the zone plays no part
+				}
+			}
+		}
+	}
+}
+
+// TestHistories drives the mirror through random histories: batches in parts,
+// lost and repeated deltas, batches that land in the middle of a load, time
+// that moves on. Whenever nothing is under way it has to equal a recount
+// (invariants 1 to 4). The limits make it forget, evict and estimate; sets of
+// so few articles are exact all the same.
+func TestHistories(t *testing.T) {
+	for name, limits := range map[string]Limits{
+		"roomy":  {},
+		"narrow": {Articles: 40, Sources: 1, Sketches: 2, Edges: 1, EdgeEvents: 5},
+		"middle": {Articles: 90, Sources: 2, Sketches: 3, Edges: 2, EdgeEvents: 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(3) {
+				t.Logf("seed %d", seed)
+				live(t, rand.New(rand.NewPCG(seed, 7)), limits)
+			}
+		})
+	}
+}
+
+func live(t *testing.T, rng *rand.Rand, limits Limits) {
+	w, m, c := newWorld(t, limits)
+	deliver := func() {
+		d := w.commit(draw(rng, c.time(), rng.IntN(30), 60))
+		for _, p := range splitDelta(d, 1+rng.IntN(3)) {
+			m.Apply(p)
+			if rng.IntN(9) == 0 {
+				m.Apply(p) // a repetition
+			}
+		}
+	}
+	settle := func() {
+		w.during = nil
+		for m.wanted() {
+			if err := m.Reload(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.commit(draw(rng, c.time(), 40, 60)) // before there was a subscription
+	m.Missed()
+	for range 30 {
+		c.advance(time.Duration(rng.Int64N(int64(17 * time.Minute))))
+		switch rng.IntN(6) {
+		case 0: // lost; the next delta shows it
+			w.commit(draw(rng, c.time(), 1+rng.IntN(9), 60))
+			deliver()
+		case 1: // the last before a pause is lost; the checkpoint shows it
+			m.Checkpoint(0, w.commit(draw(rng, c.time(), 1+rng.IntN(9), 60)).To)
+			c.advance(2 * lagAllowed)
+			m.check()
+		case 2: // a part is lost
+			parts := splitDelta(w.commit(draw(rng, c.time(), 9, 60)), 3)
+			lost := rng.IntN(3)
+			for i, p := range parts {
+				if i != lost {
+					m.Apply(p)
+				}
+			}
+			deliver()
+		case 3: // batches land while everything loads
+			m.Missed()
+			budget := 5
+			w.during = func() {
+				if budget--; budget >= 0 {
+					deliver()
+				}
+			}
+		default:
+			deliver()
+		}
+		if m.wanted() && w.during != nil {
+			_ = m.Reload()
+		}
+		settle()
+		check(t, w, m, c.time(), []Uniques{Auto, Sketch}[rng.IntN(2)])
+	}
+}
+
+func (m *Mirror) wanted() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.want
+}
+
+func TestExactOrNot(t *testing.T) {
+	w, m, c := newWorld(t, Limits{Articles: 50})
+	rng := rand.New(rand.NewPCG(1, 2))
+	w.commit(draw(rng, c.time(), 600, 500))
+	if _, err := m.Funnel(t.Context(), "", windowOf("today", "UTC", c.time()), Auto); !errors.Is(err, ErrNotLoaded) {
+		t.Fatalf("before the load: %v", err)
+	}
+	if err := m.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Funnel(t.Context(), "", windowOf("30d", "UTC", c.time()), Exact); !errors.Is(err, ErrNotHeld) {
+		t.Fatalf("a window that is too large: %v", err)
+	}
+	a, err := m.Funnel(t.Context(), "", windowOf("30d", "UTC", c.time()), Auto)
+	if err != nil || a.Exact {
+		t.Fatalf("a window that is too large: exact %v, %v", a.Exact, err)
+	}
+	for i, want := range w.recount("", a.From) {
+		if got := a.Stages[i]; got.Events != want.Events || !within(got.Articles, want.Articles) {
+			t.Errorf("stage %d: %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+// within allows three standard errors.
+func within(got, want uint64) bool {
+	d := float64(got) - float64(want)
+	return d*d <= 9*funnel.StandardError*funnel.StandardError*float64(want)*float64(want)+1
+}
+
+func TestSketchOfManyArticles(t *testing.T) {
+	w, m, c := newWorld(t, Limits{Articles: 1000})
+	rng := rand.New(rand.NewPCG(3, 4))
+	w.commit(draw(rng, c.time(), 60_000, 50_000))
+	if err := m.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		for _, period := range []string{"24h", "7d", "30d"} {
+			a, err := m.Funnel(t.Context(), "", windowOf(period, "UTC", c.time()), Auto)
+			if err != nil || a.Exact {
+				t.Fatalf("%s: exact %v, %v", period, a.Exact, err)
+			}
+			for i, want := range w.recount("", a.From) {
+				if got := a.Stages[i]; got.Events != want.Events || !within(got.Articles, want.Articles) {
+					t.Errorf("%s, stage %d: %+v, want %+v", period, i, got, want)
+				}
+			}
+		}
+		m.Apply(w.commit(draw(rng, c.time(), 10_000, 50_000)))
+	}
+}
+
+// TestReloadFails: the old state answers while a load does not come about.
+func TestReloadFails(t *testing.T) {
+	w, m, c := newWorld(t, Limits{})
+	if err := m.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	m.Apply(w.commit(draw(rand.New(rand.NewPCG(5, 6)), c.time(), 50, 50)))
+	check(t, w, m, c.time(), Auto)
+	before, err := m.Funnel(t.Context(), "", windowOf("today", "UTC", c.time()), Auto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.fail = errors.New("no database")
+	m.Missed()
+	if err := m.Reload(); !errors.Is(err, w.fail) || !m.wanted() {
+		t.Fatalf("reload: %v", err)
+	}
+	after, err := m.Funnel(t.Context(), "", windowOf("today", "UTC", c.time()), Auto)
+	if err != nil || !reflect.DeepEqual(before, after) {
+		t.Fatalf("%v, %v, want %v", after, err, before)
+	}
+	if _, err := m.Funnel(t.Context(), "source-9", windowOf("today", "UTC", c.time()), Auto); !errors.Is(err, w.fail) {
+		t.Fatalf("a source that is not held: %v", err)
+	}
+	w.fail = nil
+	if err := m.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	check(t, w, m, c.time(), Auto)
+}
+
+func TestCheckpointForms(t *testing.T) {
+	for _, tc := range []struct {
+		key, value string
+		group      uint32
+		durable    uint64
+		ok         bool
+	}{
+		{"funnel.0", `{"from":7,"to":9}`, 0, 7, true},
+		{"funnel.12", `{"from":0,"to":0,"more":[]}`, 12, 0, true},
+		{"funnel.x", `{"from":7}`, 0, 0, false},
+		{"funnel.0", `{"to":7}`, 0, 0, false},
+		{"funnel.0", `seven`, 0, 0, false},
+	} {
+		if g, d, ok := parseCheckpoint(tc.key, []byte(tc.value)); g != tc.group || d != tc.durable || ok != tc.ok {
+			t.Errorf("%s %s: %d %d %v", tc.key, tc.value, g, d, ok)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package mirror
+
+import "time"
+
+// lagAllowed is how long a checkpoint may be ahead of what was applied before
+// the delta in between counts as lost.
+const lagAllowed = time.Second
+
+// positions follow the slot groups: how far the deltas have come, and how far
+// the projectors say they are.
+type positions struct {
+	applied map[uint32]uint64
+	// adopt marks the groups of which no delta has been seen since the
+	// subscription: the first one may begin anywhere, since what was announced
+	// before is part of the load (invariant 1).
+	adopt   map[uint32]bool
+	durable map[uint32]uint64    // by checkpoint
+	behind  map[uint32]time.Time // since when durable has been ahead of applied
+}
+
+func newPositions() positions {
+	return positions{map[uint32]uint64{}, map[uint32]bool{}, map[uint32]uint64{}, map[uint32]time.Time{}}
+}
+
+// step is what a delta is to the one before it.
+type step int
+
+const (
+	follows step = iota
+	repeats      // it has been applied
+	gap          // something between is missing
+)
+
+func (p *positions) step(group uint32, from, to uint64) step {
+	at, known := p.applied[group]
+	switch {
+	case known && to <= at:
+		return repeats
+	case !known || p.adopt[group] || from == at:
+		return follows
+	}
+	return gap
+}
+
+func (p *positions) advance(group uint32, to uint64) {
+	p.applied[group] = to
+	delete(p.adopt, group)
+	if to >= p.durable[group] {
+		delete(p.behind, group)
+	}
+}
+
+// checkpoint notes how far a projector says it is.
+func (p *positions) checkpoint(group uint32, durable uint64, now time.Time) {
+	p.durable[group] = durable
+	at, known := p.applied[group]
+	if !known {
+		p.applied[group], p.adopt[group] = durable, true
+		return
+	}
+	if durable <= at {
+		delete(p.behind, group)
+	} else if _, is := p.behind[group]; !is {
+		p.behind[group] = now
+	}
+}
+
+// lost tells whether a checkpoint has been ahead for too long, which means
+// that the last delta before a pause did not arrive.
+func (p *positions) lost(now time.Time) bool {
+	for _, since := range p.behind {
+		if now.Sub(since) > lagAllowed {
+			return true
+		}
+	}
+	return false
+}
+
+// catchUp is called before everything is loaded: the load will see what is
+// durable now.
+func (p *positions) catchUp() {
+	for group, durable := range p.durable {
+		if durable > p.applied[group] {
+			p.applied[group] = durable
+		}
+	}
+	clear(p.behind)
+}

@@ -1,0 +1,162 @@
+package mirror
+
+import (
+	"maps"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// state is everything held between one load of everything and the next. It is
+// guarded by the mirror's lock.
+type state struct {
+	stages map[string]int
+	base   quarter // nothing before is held
+	clock  uint64  // counts uses, to find what has not been used for long
+	tracks map[string]*track
+	edges  map[quarter]*edge
+	folded map[uint32]uint64 // by slot group: everything up to it is applied
+}
+
+func newState(stages []string, base quarter, folded map[uint32]uint64) *state {
+	s := &state{
+		stages: make(map[string]int, len(stages)), base: base,
+		tracks: map[string]*track{}, edges: map[quarter]*edge{}, folded: maps.Clone(folded),
+	}
+	for i, name := range stages {
+		s.stages[name] = i
+	}
+	s.tracks[funnel.AllSources] = newTrack(funnel.AllSources, len(stages), base)
+	return s
+}
+
+func (s *state) tick() uint64 {
+	s.clock++
+	return s.clock
+}
+
+// apply takes all parts of a delta.
+func (s *state) apply(parts []*funnel.Delta) {
+	for _, t := range s.tracks {
+		t.begin(parts[0].Group, parts[0].From)
+	}
+	for _, d := range parts {
+		s.applyPart(d)
+	}
+	s.folded[parts[0].Group] = parts[0].To
+}
+
+func (s *state) applyPart(d *funnel.Delta) {
+	stages := make([]int, len(d.Stages))
+	for i, name := range d.Stages {
+		stages[i] = s.stage(name)
+	}
+	tracks := make([]*track, len(d.Sources))
+	for i, name := range d.Sources {
+		tracks[i] = s.tracks[name]
+	}
+	all, b := s.tracks[funnel.AllSources], batch{d.Group, d.To}
+	for _, e := range d.Entries {
+		c := cell{stages[e.Stage], e.Quarter / quarter(funnel.Quarter)}
+		if c.stage < 0 || c.quarter < s.base {
+			continue
+		}
+		if g := s.edges[c.quarter]; g != nil {
+			g.stale = true
+		}
+		all.add(b, c, e.Article)
+		if t := tracks[e.Source]; t != nil && t != all {
+			t.add(b, c, e.Article)
+		}
+	}
+}
+
+// stage returns a stage's place in the pipeline, -1 for one that is not (or no
+// longer) part of it.
+func (s *state) stage(name string) int {
+	if i, ok := s.stages[name]; ok {
+		return i
+	}
+	return -1
+}
+
+// position is the stream sequence up to which every slot group is applied.
+func (s *state) position() uint64 {
+	var least uint64
+	first := true
+	for _, seq := range s.folded {
+		if first || seq < least {
+			least, first = seq, false
+		}
+	}
+	return least
+}
+
+// tend forgets what is too old and what exceeds the bounds.
+func (s *state) tend(base quarter, l Limits) {
+	s.base = max(s.base, base)
+	articles := 0
+	for _, t := range s.tracks {
+		if !t.loaded() {
+			continue
+		}
+		t.trim(s.base, l.Articles)
+		if t.source != funnel.AllSources {
+			articles += t.articles.size
+		}
+	}
+	for len(s.tracks)-1 > l.Sources || (articles > l.Articles && len(s.tracks) > 2) {
+		t := s.leastUsedSource()
+		if t == nil {
+			break
+		}
+		articles -= t.articles.size
+		delete(s.tracks, t.source)
+	}
+	s.dropSketches(l.Sketches)
+	s.dropEdges(l.Edges)
+}
+
+func (s *state) leastUsedSource() *track {
+	var least *track
+	for _, t := range s.tracks {
+		if t.source != funnel.AllSources && t.loaded() && (least == nil || t.used < least.used) {
+			least = t
+		}
+	}
+	return least
+}
+
+func (s *state) dropSketches(limit int) {
+	for {
+		n := 0
+		var of *track
+		var least *sketch
+		for _, t := range s.tracks {
+			n += len(t.sketches)
+			for _, k := range t.sketches {
+				if k.loaded() && (least == nil || k.used < least.used) {
+					of, least = t, k
+				}
+			}
+		}
+		if n <= limit || least == nil {
+			return
+		}
+		delete(of.sketches, least.first)
+	}
+}
+
+func (s *state) dropEdges(limit int) {
+	for len(s.edges) > limit {
+		var least *edge
+		for _, e := range s.edges {
+			if e.loaded() && (least == nil || e.used < least.used) {
+				least = e
+			}
+		}
+		if least == nil {
+			return
+		}
+		delete(s.edges, least.quarter)
+	}
+}
