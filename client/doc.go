@@ -1,0 +1,21 @@
+// Package client is what a service imports to publish events on NATS
+// JetStream, each stored once, and to know of each what became of it.
+//
+//  1. An outcome of Accepted or Duplicate is reported only after the server
+//     has said that the message is on its disk.
+//  2. A message whose fate is unknown, because an answer did not come, is
+//     published again under the same id until the fate is known or the
+//     context ends; within the stream's dedup window it is stored once.
+//  3. Many messages go as atomic batches, each stored whole by one sync to
+//     disk; a few go as ordinary publishes side by side.
+//
+// # Duplicates in batches
+//
+// The server refuses a whole batch for one id that the stream already has,
+// and does not say which. The publisher then asks: it publishes each id with
+// an empty body and with the condition that the stream's last message has an
+// id that none ever has. A known id is acknowledged as a duplicate, which the
+// server decides first; an unknown one fails on the condition. Nothing is
+// stored either way, so this runs at the speed of the network. The rest of the
+// batch then goes again. Where most batches hold duplicates it asks first.
+package client
