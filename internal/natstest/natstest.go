@@ -1,0 +1,119 @@
+// Package natstest gives tests a real NATS server with Millrace's streams,
+// syncing every write as the embedded one does, that they can stop and start.
+package natstest
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	embedded "github.com/millrace-io/millrace/internal/embedded/nats"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// Server is a server of one test.
+type Server struct {
+	t    testing.TB
+	addr string
+	dir  string
+	stop func()
+}
+
+// Start runs a server until the test ends, and makes the streams.
+func Start(t testing.TB, cfg stream.Config) *Server {
+	t.Helper()
+	s := &Server{t: t, addr: "127.0.0.1:0", dir: t.TempDir()}
+	s.Start()
+	t.Cleanup(s.Stop)
+	if err := stream.Ensure(t.Context(), s.JetStream(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Start runs the server again, at its old address with its old streams.
+func (s *Server) Start() {
+	s.t.Helper()
+	srv, err := embedded.New(embedded.Config{Listen: s.addr, StoreDir: s.dir}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- srv.Run(ctx) }()
+	select {
+	case <-srv.Ready():
+	case err := <-done:
+		cancel()
+		s.t.Fatal(err)
+	}
+	s.addr = strings.TrimPrefix(srv.ClientURL(), "nats://")
+	s.stop = func() { cancel(); <-done }
+}
+
+// Stop ends the server. Stopping twice is fine.
+func (s *Server) Stop() {
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+}
+
+// URL is where clients connect.
+func (s *Server) URL() string { return "nats://" + s.addr }
+
+// Connect returns a connection that outlives restarts of the server and
+// closes with the test.
+func (s *Server) Connect() *nats.Conn {
+	s.t.Helper()
+	nc, err := nats.Connect(s.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(nc.Close)
+	return nc
+}
+
+// JetStream returns JetStream on a connection of its own.
+func (s *Server) JetStream() jetstream.JetStream {
+	s.t.Helper()
+	js, err := jetstream.New(s.Connect())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return js
+}
+
+// IDs reads the event stream from its start and counts each message id.
+func (s *Server) IDs() map[string]int {
+	s.t.Helper()
+	js := s.JetStream()
+	info, err := js.Stream(s.t.Context(), stream.Events)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	consumer, err := info.OrderedConsumer(s.t.Context(), jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ids := map[string]int{}
+	for left := int(info.CachedInfo().State.Msgs); left > 0; {
+		batch, err := consumer.Fetch(min(left, 1000))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for m := range batch.Messages() {
+			ids[m.Headers().Get(jetstream.MsgIDHeader)]++
+			left--
+		}
+		if err := batch.Error(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return ids
+}
