@@ -123,7 +123,7 @@ func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
 	sets := make([]funnel.Set, len(s.stages))
 	// The window is open; the end only has to lie after everything.
 	end := m.cfg.Now().Add(48 * time.Hour).Truncate(24 * time.Hour)
-	err := m.store.Sets(ctx, t.source, funnel.Cover(start(k.first), end), func(name string, set *funnel.Set) error {
+	err := m.store.Sets(ctx, t.source, funnel.Cover(start(k.first), end), func(name string, _ uint64, set *funnel.Set) error {
 		if stage, known := s.stages[name]; known {
 			return sets[stage].Merge(set)
 		}
@@ -161,7 +161,7 @@ func (m *Mirror) loadEdge(s *state, e *edge) {
 	var events []edgeEvent
 	sources := map[string]uint32{}
 	n, limit := 0, m.cfg.Limits.EdgeEvents
-	err := m.store.Events(ctx, start(e.quarter), start(e.quarter+1), limit+1, func(v Event) error {
+	err := m.store.SingleEvents(ctx, start(e.quarter), start(e.quarter+1), limit+1, func(v Event) error {
 		n++ // also those of stages that are no longer part of the pipeline
 		stage, known := s.stages[v.Stage]
 		if !known {

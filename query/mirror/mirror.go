@@ -62,10 +62,10 @@ type Store interface {
 	QuarterCounts(ctx context.Context, source string, from time.Time, yield func(Count) error) error
 	// LastSeen reads in which quarter articles were last seen at a stage.
 	LastSeen(ctx context.Context, source string, from time.Time, yield func(stage string, bucket uint32, articles []uint64) error) error
-	// Sets reads the sets of articles of buckets.
-	Sets(ctx context.Context, source string, spans []funnel.Span, yield func(stage string, set *funnel.Set) error) error
-	// Events reads at most limit single events of all sources in [from, to).
-	Events(ctx context.Context, from, to time.Time, limit int, yield func(Event) error) error
+	// Sets reads the rows of buckets.
+	Sets(ctx context.Context, source string, spans []funnel.Span, yield func(stage string, events uint64, set *funnel.Set) error) error
+	// SingleEvents reads at most limit events of all sources in [from, to).
+	SingleEvents(ctx context.Context, from, to time.Time, limit int, yield func(Event) error) error
 }
 
 // Count is a row of the funnel table without its articles.

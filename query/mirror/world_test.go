@@ -138,7 +138,7 @@ func (w *world) LastSeen(_ context.Context, source string, from time.Time, yield
 	return w.interrupt()
 }
 
-func (w *world) Sets(_ context.Context, source string, spans []funnel.Span, yield func(string, *funnel.Set) error) error {
+func (w *world) Sets(_ context.Context, source string, spans []funnel.Span, yield func(string, uint64, *funnel.Set) error) error {
 	if err := w.interrupt(); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (w *world) Sets(_ context.Context, source string, spans []funnel.Span, yiel
 	for _, span := range spans {
 		for k, r := range w.rows {
 			if k.Width == span.Width && k.Source == source && int64(k.Bucket) >= span.From && int64(k.Bucket) < span.To {
-				if err := yield(k.Stage, r.set.Clone()); err != nil {
+				if err := yield(k.Stage, r.events, r.set.Clone()); err != nil {
 					return err
 				}
 			}
@@ -156,7 +156,7 @@ func (w *world) Sets(_ context.Context, source string, spans []funnel.Span, yiel
 	return nil
 }
 
-func (w *world) Events(_ context.Context, from, to time.Time, limit int, yield func(Event) error) error {
+func (w *world) SingleEvents(_ context.Context, from, to time.Time, limit int, yield func(Event) error) error {
 	if err := w.interrupt(); err != nil {
 		return err
 	}

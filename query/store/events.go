@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// Position is an event's place in the order of pages.
+type Position struct {
+	At  int64 // occurred_at, nanoseconds since 1970
+	Seq uint64
+}
+
+// Newest lies before all events, since pages begin with the newest.
+var newest = Position{math.MaxInt64, math.MaxUint64}
+
+// EventFilter says which events a page holds. The zero value of a field does
+// not filter.
+type EventFilter struct {
+	URL, Hash              string // article_url, and url_hash in lower-case hex
+	Stage, Source, Service string
+	From, To               time.Time // [From, To)
+	After                  Position  // the last event of the page before
+	Limit                  int
+}
+
+// Event is a row of the events table.
+type Event struct {
+	Seq                    uint64
+	OccurredAt, ReceivedAt time.Time
+	Stage, Source, Service string
+	Domain, URL, Hash      string
+	CanonicalURL, TraceID  string
+	Key                    string // the idempotency key, sent or computed
+	Metadata               string // a JSON object, or empty
+	SchemaVersion          uint16
+}
+
+// Events returns a page of events, newest first.
+func (s *Store) Events(ctx context.Context, f EventFilter) ([]Event, error) {
+	out := make([]Event, 0, min(f.Limit, 1000))
+	err := s.each(ctx, "events.sql", f.params(), func(rows driver.Rows) error {
+		e, err := scanEvent(rows)
+		if err == nil {
+			out = append(out, e)
+		}
+		return err
+	})
+	return out, err
+}
+
+func (f EventFilter) params() params {
+	after, from, to := f.After, int64(0), int64(math.MaxInt64)
+	if after == (Position{}) {
+		after = newest
+	}
+	if !f.From.IsZero() {
+		from = f.From.UnixNano()
+	}
+	if !f.To.IsZero() {
+		to = f.To.UnixNano()
+	}
+	return params{
+		"from": from, "to": to, "cursor_at": after.At, "cursor_seq": after.Seq, "hash": f.Hash, "url": f.URL,
+		"stage": f.Stage, "source": f.Source, "service": f.Service, "limit": f.Limit,
+	}
+}
+
+func scanEvent(rows driver.Rows) (Event, error) {
+	var e Event
+	var key, model string
+	var reclassified bool
+	err := rows.Scan(&e.Seq, &e.OccurredAt, &e.ReceivedAt, &e.Stage, &e.Source, &e.Service, &e.Domain, &e.URL, &e.Hash,
+		&e.CanonicalURL, &e.TraceID, &key, &e.Metadata, &e.SchemaVersion, &model, &reclassified)
+	if err != nil {
+		return e, err
+	}
+	e.OccurredAt, e.ReceivedAt = e.OccurredAt.UTC(), e.ReceivedAt.UTC()
+	r := event.Record{
+		ServiceName: []byte(e.Service), Stage: []byte(e.Stage), IdempotencyKey: []byte(key), OccurredAt: e.OccurredAt.UnixNano(),
+		Meta: event.Metadata{ModelVersion: []byte(model), IsReclassification: reclassified},
+	}
+	if _, err := hex.Decode(r.URLHash[:], []byte(e.Hash)); err != nil {
+		return e, fmt.Errorf("event %d: %w", e.Seq, err)
+	}
+	e.Key = string(r.AppendKey(nil))
+	return e, nil
+}
+
+// Reached is when an article first reached a stage, and its events there.
+type Reached struct {
+	FirstAt time.Time
+	Events  uint64
+}
+
+// Journey tells by stage how an article went through the pipeline.
+func (s *Store) Journey(ctx context.Context, hash string) (map[string]Reached, error) {
+	out := map[string]Reached{}
+	err := s.each(ctx, "journey.sql", params{"hash": hash}, func(rows driver.Rows) error {
+		var stage string
+		var r Reached
+		if err := rows.Scan(&stage, &r.FirstAt, &r.Events); err != nil {
+			return err
+		}
+		r.FirstAt = r.FirstAt.UTC()
+		out[stage] = r
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/query/mirror"
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// QuarterCounts implements mirror.Store.
+func (s *Store) QuarterCounts(ctx context.Context, source string, from time.Time, yield func(mirror.Count) error) error {
+	return s.each(ctx, "quarter_counts.sql", params{"source": source, "from": from.Unix()}, func(rows driver.Rows) error {
+		var c mirror.Count
+		if err := rows.Scan(&c.Stage, &c.Bucket, &c.Group, &c.Events, &c.Seq); err != nil {
+			return err
+		}
+		return yield(c)
+	})
+}
+
+// LastSeen implements mirror.Store.
+func (s *Store) LastSeen(ctx context.Context, source string, from time.Time, yield func(stage string, bucket uint32, articles []uint64) error) error {
+	return s.each(ctx, "last_seen.sql", params{"source": source, "from": from.UnixNano()}, func(rows driver.Rows) error {
+		var stage string
+		var bucket uint32
+		var articles []uint64
+		if err := rows.Scan(&stage, &bucket, &articles); err != nil {
+			return err
+		}
+		return yield(stage, bucket, articles)
+	})
+}
+
+// Sets implements mirror.Store.
+func (s *Store) Sets(ctx context.Context, source string, spans []funnel.Span, yield func(stage string, events uint64, set *funnel.Set) error) error {
+	for _, span := range spans {
+		p := params{"source": source, "width": uint32(span.Width), "from": span.From, "to": span.To}
+		err := s.each(ctx, "sets.sql", p, func(rows driver.Rows) error {
+			var stage string
+			var events uint64
+			var encoded []byte
+			if err := rows.Scan(&stage, &events, &encoded); err != nil {
+				return err
+			}
+			set := new(funnel.Set)
+			if err := set.UnmarshalBinary(encoded); err != nil {
+				return fmt.Errorf("stage %s: %w", stage, err)
+			}
+			return yield(stage, events, set)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SingleEvents implements mirror.Store.
+func (s *Store) SingleEvents(ctx context.Context, from, to time.Time, limit int, yield func(mirror.Event) error) error {
+	return s.singleEvents(ctx, funnel.AllSources, from, to, limit, yield)
+}
+
+func (s *Store) singleEvents(ctx context.Context, source string, from, to time.Time, limit int, yield func(mirror.Event) error) error {
+	p := params{"source": source, "from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
+	return s.each(ctx, "single_events.sql", p, func(rows driver.Rows) error {
+		var e mirror.Event
+		if err := rows.Scan(&e.At, &e.Stage, &e.Source, &e.Article); err != nil {
+			return err
+		}
+		return yield(e)
+	})
+}
+
+// Stage is what a window holds of one stage.
+type Stage struct{ Events, Articles uint64 }
+
+// Exact counts the events and the distinct articles of [from, to) by stage.
+func (s *Store) Exact(ctx context.Context, source string, from, to time.Time) (map[string]Stage, error) {
+	stages := map[string]Stage{}
+	p := params{"source": source, "from": from.UnixNano(), "to": to.UnixNano()}
+	err := s.each(ctx, "exact.sql", p, func(rows driver.Rows) error {
+		var name string
+		var stage Stage
+		if err := rows.Scan(&name, &stage.Events, &stage.Articles); err != nil {
+			return err
+		}
+		stages[name] = stage
+		return nil
+	})
+	return stages, err
+}
+
+// CountUpTo counts the events of [from, to), but not beyond a limit.
+func (s *Store) CountUpTo(ctx context.Context, source string, from, to time.Time, limit int) (n uint64, err error) {
+	p := params{"source": source, "from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
+	err = s.each(ctx, "count_up_to.sql", p, func(rows driver.Rows) error { return rows.Scan(&n) })
+	return n, err
+}
+
+// sketch is a stage while its rows are being merged.
+type sketch struct {
+	events uint64
+	set    funnel.Set
+}
+
+// Sketch counts the events of [from, to) by stage and estimates their distinct
+// articles: from whole buckets, and single events on either side.
+func (s *Store) Sketch(ctx context.Context, source string, from, to time.Time) (map[string]Stage, error) {
+	sketches := map[string]*sketch{}
+	at := func(stage string) *sketch {
+		if sketches[stage] == nil {
+			sketches[stage] = new(sketch)
+		}
+		return sketches[stage]
+	}
+	lo, hi := funnel.Align(from, to)
+	err := s.Sets(ctx, source, funnel.Cover(lo, hi), func(stage string, events uint64, set *funnel.Set) error {
+		k := at(stage)
+		k.events += events
+		return k.set.Merge(set)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, edge := range edges(from, to, lo, hi) {
+		err := s.singleEvents(ctx, source, edge[0], edge[1], 1<<40, func(e mirror.Event) error {
+			k := at(e.Stage)
+			k.events++
+			k.set.Insert(e.Article)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	stages := make(map[string]Stage, len(sketches))
+	for name, k := range sketches {
+		stages[name] = Stage{k.events, min(k.set.Estimate(), k.events)}
+	}
+	return stages, nil
+}
+
+// edges returns what whole quarters leave of a window on either side. Where
+// it holds no whole quarter it is all edge.
+func edges(from, to, lo, hi time.Time) [][2]time.Time {
+	if !lo.Before(hi) {
+		return [][2]time.Time{{from, to}}
+	}
+	var out [][2]time.Time
+	if from.Before(lo) {
+		out = append(out, [2]time.Time{from, lo})
+	}
+	if hi.Before(to) {
+		out = append(out, [2]time.Time{hi, to})
+	}
+	return out
+}
+
+// Source is a source and its number of events.
+type Source struct {
+	Name   string
+	Events uint64
+}
+
+// Sources lists the sources of [from, to), most events first.
+func (s *Store) Sources(ctx context.Context, from, to time.Time, limit int) ([]Source, error) {
+	out := []Source{}
+	p := params{"from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
+	err := s.each(ctx, "sources.sql", p, func(rows driver.Rows) error {
+		var v Source
+		if err := rows.Scan(&v.Name, &v.Events); err != nil {
+			return err
+		}
+		out = append(out, v)
+		return nil
+	})
+	return out, err
+}

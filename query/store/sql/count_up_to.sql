@@ -1,0 +1,11 @@
+-- How many events a window has. It stops counting at the limit.
+SELECT count()
+FROM
+(
+    SELECT 1
+    FROM events
+    WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
+      AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
+      AND (@source = '' OR source_name = @source)
+    LIMIT @limit
+)

@@ -1,0 +1,32 @@
+-- A page of events, newest first. An empty parameter does not filter. The
+-- cursor is the last event of the page before; its first condition is what
+-- the primary key can use.
+SELECT
+    seq,
+    occurred_at,
+    received_at,
+    stage,
+    source_name,
+    service_name,
+    domain,
+    article_url,
+    lower(hex(article_hash)) AS hash,
+    canonical_url,
+    trace_id,
+    idempotency_key,
+    metadata,
+    metadata_schema_version,
+    model_version,
+    is_reclassification
+FROM events
+WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
+  AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
+  AND occurred_at <= fromUnixTimestamp64Nano(toInt64(@cursor_at), 'UTC')
+  AND (occurred_at < fromUnixTimestamp64Nano(toInt64(@cursor_at), 'UTC') OR seq < @cursor_seq)
+  AND (@hash = '' OR article_hash = unhex(@hash))
+  AND (@url = '' OR article_url = @url)
+  AND (@stage = '' OR stage = @stage)
+  AND (@source = '' OR source_name = @source)
+  AND (@service = '' OR service_name = @service)
+ORDER BY occurred_at DESC, seq DESC
+LIMIT @limit

@@ -1,0 +1,18 @@
+-- Articles by the quarter of an hour in which each was last seen at a stage.
+-- An article is the first 64 bits of its hash, big-endian.
+SELECT
+    stage,
+    start,
+    groupArray(article) AS articles
+FROM
+(
+    SELECT
+        stage,
+        reinterpretAsUInt64(reverse(substring(article_hash, 1, 8)))              AS article,
+        toUInt32(max(intDiv(toUnixTimestamp64Nano(occurred_at), 900000000000)) * 900) AS start
+    FROM events
+    WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
+      AND (@source = '' OR source_name = @source)
+    GROUP BY stage, article
+)
+GROUP BY stage, start
