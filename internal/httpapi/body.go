@@ -26,12 +26,23 @@ func LimitBody(limit int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.ContentLength > limit {
+				drain(r)
 				WriteProblem(w, TooLarge(limit))
 				return
 			}
 			r.Body = http.MaxBytesReader(w, r.Body, limit)
 			next.ServeHTTP(w, r)
 		})
+	}
+}
+
+// drain reads a body that is refused: a client that is still writing when the
+// connection closes may never see the answer. One that waits to be told to
+// write is told no at once.
+func drain(r *http.Request) {
+	const most = 64 << 20
+	if r.Header.Get("Expect") == "" && r.ContentLength <= most {
+		_, _ = io.CopyN(io.Discard, r.Body, most)
 	}
 }
 

@@ -83,7 +83,11 @@ func (p *Problem) ContentType(string) string { return problemType }
 const problemType = "application/problem+json"
 
 // WriteProblem answers a request with a problem document.
-func WriteProblem(w http.ResponseWriter, p *Problem) {
+func WriteProblem(w http.ResponseWriter, p *Problem) { WriteProblemDocument(w, p, p) }
+
+// WriteProblemDocument answers with a problem whose document has members of
+// its own beside those of p.
+func WriteProblemDocument(w http.ResponseWriter, p *Problem, document any) {
 	if p.cause != nil {
 		reportCause(w, p.cause)
 	}
@@ -95,7 +99,7 @@ func WriteProblem(w http.ResponseWriter, p *Problem) {
 	h.Del("Content-Length")
 	w.WriteHeader(p.Status)
 	// A caller that has gone away is no error of ours.
-	_ = json.NewEncoder(w).Encode(p)
+	_ = json.NewEncoder(w).Encode(document)
 }
 
 // BodyProblem turns an error from reading a request's body into a problem:
