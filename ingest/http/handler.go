@@ -1,0 +1,146 @@
+package ingesthttp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// Limits of a request.
+const (
+	MaxBody   = 8 << 20 // bytes
+	MaxEvents = 10_000
+)
+
+// Config shapes the handler. The zero value of a field stands for its default.
+type Config struct {
+	// Timeout is how long a request waits for the stream; default 5 s.
+	Timeout time.Duration
+}
+
+// Deps are what the handler works with.
+type Deps struct {
+	Log       *slog.Logger
+	Registry  prometheus.Registerer
+	Auth      *auth.Auth
+	Publisher *client.Publisher
+	Stages    event.Stages
+}
+
+// Handler answers the event routes.
+type Handler struct {
+	timeout   time.Duration
+	log       *slog.Logger
+	auth      *auth.Auth
+	publisher *client.Publisher
+	batcher   *client.Batcher
+	stages    event.Stages
+	metrics   *metrics
+	schema    map[string]any
+}
+
+// New makes the handler; Register puts it on a server.
+func New(cfg Config, deps Deps) (*Handler, error) {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 5 * time.Second
+	}
+	if deps.Log == nil || deps.Registry == nil || deps.Auth == nil || deps.Publisher == nil || len(deps.Stages.Names()) == 0 {
+		return nil, errors.New("HTTP ingest: a logger, a registry, authentication, a publisher and stages are needed")
+	}
+	m, err := newMetrics(deps.Registry, deps.Stages)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := event.Schema(deps.Stages)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{
+		timeout: cfg.Timeout, log: deps.Log, auth: deps.Auth, publisher: deps.Publisher,
+		batcher: client.NewBatcher(deps.Publisher, cfg.Timeout), stages: deps.Stages, metrics: m, schema: schema,
+	}, nil
+}
+
+// Register adds the routes and describes them.
+func (h *Handler) Register(s *httpapi.Server) {
+	guarded := s.Routes().With(h.auth.Require(auth.EventsWrite), h.metrics.time, httpapi.LimitBody(MaxBody))
+	guarded.Post("/events", h.events)
+	guarded.Post("/events/batch", h.batch)
+	s.Routes().Get("/schemas/event.json", h.serveSchema)
+	h.describe(s)
+}
+
+func (h *Handler) serveSchema(w http.ResponseWriter, _ *http.Request) {
+	httpapi.WriteJSON(w, http.StatusOK, h.schema)
+}
+
+// events takes one event, or lines of events.
+func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
+	kind, problem := kindOf(r)
+	if problem != nil {
+		httpapi.WriteProblem(w, problem)
+		return
+	}
+	body, problem := readBody(r)
+	switch {
+	case problem != nil:
+		h.metrics.rejected.WithLabelValues(problem.Errors[0].Code).Inc()
+		httpapi.WriteProblem(w, problem)
+	case kind == kindLines:
+		h.many(w, r, splitLines(body))
+	default:
+		h.one(w, r, body)
+	}
+}
+
+// batch takes a list of events, or lines of events.
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request) {
+	kind, problem := kindOf(r)
+	if problem != nil {
+		httpapi.WriteProblem(w, problem)
+		return
+	}
+	body, problem := readBody(r)
+	var items [][]byte
+	if problem == nil {
+		if kind == kindLines {
+			items = splitLines(body)
+		} else {
+			items, problem = splitBatch(body)
+		}
+	}
+	if problem != nil {
+		h.metrics.rejected.WithLabelValues(problem.Errors[0].Code).Inc()
+		httpapi.WriteProblem(w, problem)
+		return
+	}
+	h.many(w, r, items)
+}
+
+// waiting bounds how long a request waits for the stream.
+func (h *Handler) waiting(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.Context(), h.timeout)
+}
+
+func (h *Handler) mayBackfill(r *http.Request) bool {
+	return auth.CallerFrom(r.Context()).Has(auth.EventsBackfill)
+}
+
+// unavailable is the answer when events could not be stored.
+func unavailable(err error) *httpapi.Problem {
+	detail, code := "the event stream does not answer; send the same request again, what was stored will count as a duplicate", "unavailable"
+	if errors.Is(err, client.ErrStreamFull) {
+		detail, code = "the event stream is full; send the same request again when its limits have been raised or old events have expired", "stream_full"
+	}
+	return httpapi.NewProblem(http.StatusServiceUnavailable, detail, httpapi.FieldError{Code: code, Rule: err.Error()}).
+		WithHeader("Retry-After", "2")
+}

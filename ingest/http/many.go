@@ -1,0 +1,162 @@
+package ingesthttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// BatchResult is the answer to many events.
+type BatchResult struct {
+	Accepted   int        `json:"accepted" doc:"Events that are new"`
+	Duplicates int        `json:"duplicates" doc:"Events that the stream had already, or that stand twice in the request"`
+	Rejected   []Rejected `json:"rejected" doc:"Events that break a rule"`
+}
+
+// Rejected says why one event of a batch was not taken.
+type Rejected struct {
+	Index int                `json:"index" doc:"Its place in the request, from 0; blank lines do not count"`
+	Error httpapi.FieldError `json:"error"`
+}
+
+// refusal is the answer when no event of a batch is valid: a problem that has
+// the members of a BatchResult as well.
+type refusal struct {
+	*httpapi.Problem
+	BatchResult
+}
+
+// shownErrors is how many rejected events a problem repeats as its errors.
+const shownErrors = 20
+
+// item is what logs and metrics need of an event under way.
+type item struct {
+	index int
+	stage string
+	late  time.Duration // 0: in time
+}
+
+func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
+	if len(texts) == 0 {
+		httpapi.WriteProblem(w, badRequest("events", "missing", "must hold at least one event"))
+		return
+	}
+	if len(texts) > MaxEvents {
+		rule := fmt.Sprintf("must hold at most %d events", MaxEvents)
+		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusRequestEntityTooLarge, "a batch "+rule, httpapi.FieldError{Field: "events", Code: "batch_size", Rule: rule}))
+		return
+	}
+	msgs, items, result := h.sort(texts, h.mayBackfill(r))
+	ctx, cancel := h.waiting(r)
+	defer cancel()
+	outcomes, err := h.publisher.PublishRaw(ctx, msgs)
+	if err != nil {
+		err = dropTooLarge(&result, items, outcomes)
+	}
+	h.tally(&result, msgs, items, outcomes)
+	switch {
+	case err != nil:
+		h.log.Error("events not stored", "accepted", result.Accepted, "duplicates", result.Duplicates, "error", err)
+		httpapi.WriteProblem(w, unavailable(err))
+	case result.Accepted > 0:
+		httpapi.WriteJSON(w, http.StatusCreated, result)
+	case result.Duplicates > 0:
+		httpapi.WriteJSON(w, http.StatusOK, result)
+	default:
+		refuse(w, result)
+	}
+}
+
+// sort makes messages of the valid events and rejects the others.
+func (h *Handler) sort(texts [][]byte, backfill bool) ([]client.Message, []item, BatchResult) {
+	received := time.Now()
+	msgs := make([]client.Message, 0, len(texts))
+	items := make([]item, 0, len(texts))
+	result := BatchResult{Rejected: []Rejected{}}
+	var record event.Record
+	for i, text := range texts {
+		if invalid := h.check(&record, text, received, backfill); invalid != nil {
+			h.metrics.rejected.WithLabelValues(invalid.Code).Inc()
+			result.Rejected = append(result.Rejected, Rejected{i, httpapi.FieldError(*invalid)})
+			continue
+		}
+		stage, _ := h.stages.Index(record.Stage)
+		it := item{index: i, stage: h.stages.Names()[stage]}
+		if record.Late(received) {
+			it.late = received.Sub(record.Time())
+		}
+		msgs, items = append(msgs, client.EventMessage(&record, text)), append(items, it)
+	}
+	return msgs, items, result
+}
+
+// dropTooLarge rejects events that the server's own limit keeps out, which no
+// retry mends, and returns the first error of any other kind.
+func dropTooLarge(result *BatchResult, items []item, outcomes []client.Outcome) error {
+	var other error
+	for k, o := range outcomes {
+		switch {
+		case errors.Is(o.Err, client.ErrTooLarge):
+			result.Rejected = append(result.Rejected, Rejected{items[k].index, tooLarge(o.Err)})
+		case o.Err != nil && other == nil:
+			other = o.Err
+		}
+	}
+	slices.SortFunc(result.Rejected, func(a, b Rejected) int { return a.Index - b.Index })
+	return other
+}
+
+// tally counts and logs outcomes: one line for each kind, because a line an
+// event would drown the log.
+func (h *Handler) tally(result *BatchResult, msgs []client.Message, items []item, outcomes []client.Outcome) {
+	type lateness struct {
+		events int
+		most   time.Duration
+	}
+	accepted, late := map[string]int{}, map[string]lateness{}
+	debug := h.log.Enabled(context.Background(), slog.LevelDebug)
+	for k, o := range outcomes {
+		switch o.Status {
+		case client.Accepted:
+			result.Accepted++
+			accepted[items[k].stage]++
+			if d := items[k].late; d > 0 {
+				l := late[items[k].stage]
+				late[items[k].stage] = lateness{l.events + 1, max(l.most, d)}
+			}
+		case client.Duplicate:
+			result.Duplicates++
+			if debug {
+				h.log.Debug("duplicate event skipped", "idempotency_key", msgs[k].ID[:strings.LastIndexByte(msgs[k].ID, '/')])
+			}
+		case client.Failed:
+		}
+	}
+	for stage, n := range accepted {
+		h.metrics.ingested.WithLabelValues(stage).Add(float64(n))
+	}
+	for stage, l := range late {
+		h.log.Warn("late event received", "stage", stage, "delay", l.most, "events", l.events)
+	}
+	h.metrics.duplicated.Add(float64(result.Duplicates))
+	h.log.Info("events ingested", "accepted", result.Accepted, "duplicates", result.Duplicates, "rejected", len(result.Rejected))
+}
+
+func refuse(w http.ResponseWriter, result BatchResult) {
+	p := httpapi.NewProblem(http.StatusBadRequest, "no event of the batch is valid")
+	for _, r := range result.Rejected[:min(len(result.Rejected), shownErrors)] {
+		e := r.Error
+		e.Field = strings.TrimSuffix(fmt.Sprintf("events[%d].%s", r.Index, e.Field), ".")
+		p.Errors = append(p.Errors, e)
+	}
+	httpapi.WriteProblemDocument(w, p, refusal{p, result})
+}

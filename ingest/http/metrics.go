@@ -1,0 +1,54 @@
+package ingesthttp
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+type metrics struct {
+	ingested   *prometheus.CounterVec
+	duplicated prometheus.Counter
+	rejected   *prometheus.CounterVec
+	duration   prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer, stages event.Stages) (*metrics, error) {
+	m := &metrics{
+		ingested: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pipeline_events_ingested_total", Help: "Events accepted over HTTP, by stage.",
+		}, []string{"stage"}),
+		duplicated: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pipeline_events_duplicated_total", Help: "Events received over HTTP that the stream had already.",
+		}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pipeline_events_rejected_total", Help: "Events received over HTTP that break a rule, by the rule.",
+		}, []string{"reason"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "pipeline_ingest_duration_seconds", Help: "Time to answer a request that brings events.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.ingested, m.duplicated, m.rejected, m.duration} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register ingest metrics: %w", err)
+		}
+	}
+	// An alert on a stage that falls silent needs its zero.
+	for _, stage := range stages.Names() {
+		m.ingested.WithLabelValues(stage)
+	}
+	return m, nil
+}
+
+func (m *metrics) time(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		next.ServeHTTP(w, r)
+		m.duration.Observe(time.Since(start).Seconds())
+	})
+}
