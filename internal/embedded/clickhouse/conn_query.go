@@ -36,6 +36,9 @@ func (c *conn) query(ctx context.Context) error {
 	if q.Statement, err = statement.Parse(packet.Text); err != nil {
 		return c.exception(err)
 	}
+	if q.Insert != nil && !c.sess.writes() {
+		return c.exception(errReadOnly())
+	}
 	if q.Insert != nil {
 		return c.insert(ctx, q, blocks)
 	}

@@ -153,13 +153,26 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 			_ = client.Close()
 			continue
 		}
-		s.tasks.Go(func() {
+		go func() {
+			defer s.tasks.Done()
 			defer s.unregister(c)
 			c.serve(ctx)
-		})
+		}()
 	}
 }
 
+// begin notes a task, unless the server stops.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns == nil {
+		return false
+	}
+	s.tasks.Add(1)
+	return true
+}
+
+// register notes a client and its task.
 func (s *Server) register(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,6 +184,7 @@ func (s *Server) register(c *conn) bool {
 		return false
 	}
 	s.conns[c] = struct{}{}
+	s.tasks.Add(1)
 	return true
 }
 

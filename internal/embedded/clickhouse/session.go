@@ -36,9 +36,18 @@ type settings map[string]string
 type query struct {
 	statement.Statement
 	format   string
+	file     string // where the engine writes the result, instead of returning it
 	settings settings
 	params   []chdb.Param
 	limited  bool // as with HTTP's GET: the engine refuses all but reads
+}
+
+// outfile is the text of q with the file its result goes to.
+func (q query) outfile() string {
+	if q.file == "" {
+		return q.Text
+	}
+	return q.Text + "\nINTO OUTFILE " + quote(q.file) + " TRUNCATE FORMAT " + q.format
 }
 
 // session is what a client has between its queries. One goroutine uses it.
@@ -46,6 +55,7 @@ type session interface {
 	// run runs q; each chunk of its result is given to emit, whose error ends
 	// the query. When ctx is done the query is cancelled.
 	run(ctx context.Context, q query, emit func(chdb.Chunk) error) error
+	writes() bool // whether it may insert
 	close()
 }
 
@@ -98,7 +108,8 @@ type writerSession struct {
 	applied, before settings
 }
 
-func (s *writerSession) close() { s.conn.Close() }
+func (s *writerSession) close()       { s.conn.Close() }
+func (s *writerSession) writes() bool { return true }
 
 func (s *writerSession) run(ctx context.Context, q query, emit func(chdb.Chunk) error) error {
 	if q.Verb == "SET" {
@@ -179,15 +190,14 @@ func execute(ctx context.Context, e *engine, conn *chdb.Conn, q query, emit func
 	}
 	tag := e.tag()
 	defer e.killWhenDone(ctx, tag)()
-	text := q.Text + "\n" + tag
-	if q.Verb != "SELECT" {
-		chunk, err := conn.Query(text, q.format)
+	if q.Verb != "SELECT" || q.file != "" {
+		chunk, err := conn.Query(q.outfile()+"\n"+tag, q.format, q.params...)
 		if err != nil {
 			return err
 		}
 		return emit(chunk)
 	}
-	stream, err := conn.Stream(text, q.format, q.params...)
+	stream, err := conn.Stream(q.Text+"\n"+tag, q.format)
 	if err != nil {
 		return err
 	}

@@ -34,12 +34,13 @@ func (c *Conn) Close() {
 	}
 }
 
+// Param is the value of a {name:Type} placeholder.
+type Param struct{ Name, Value string }
+
 // Query runs sql and returns its whole result in format, in Go's memory. Use it
 // for results that are known to be small.
-func (c *Conn) Query(sql, format string) (Chunk, error) {
-	res := c.lib.query(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)))
-	runtime.KeepAlive(sql)
-	runtime.KeepAlive(format)
+func (c *Conn) Query(sql, format string, params ...Param) (Chunk, error) {
+	res := c.query(sql, format, params)
 	if res == 0 {
 		return Chunk{}, errors.New("query the ClickHouse engine: no result")
 	}
@@ -58,16 +59,36 @@ func (c *Conn) Exec(sql string) error {
 	return err
 }
 
-// Param is the value of a {name:Type} placeholder.
-type Param struct{ Name, Value string }
+func (c *Conn) query(sql, format string, params []Param) uintptr {
+	defer runtime.KeepAlive(sql)
+	defer runtime.KeepAlive(format)
+	text, length := unsafe.StringData(sql), uintptr(len(sql))
+	kind, kindLength := unsafe.StringData(format), uintptr(len(format))
+	if len(params) == 0 {
+		return c.lib.query(*c.handle, text, length, kind, kindLength)
+	}
+	var names, values []string
+	for _, p := range params {
+		names, values = append(names, p.Name), append(values, p.Value)
+	}
+	n, v := newVector(names), newVector(values)
+	defer runtime.KeepAlive(n)
+	defer runtime.KeepAlive(v)
+	return c.lib.queryParams(*c.handle, text, length, kind, kindLength,
+		n.first(), &n.lens[0], v.first(), &v.lens[0], uintptr(len(params)))
+}
 
-// Stream starts sql and returns its result as a stream of chunks in format.
+// Stream starts sql, which selects, and returns its result as a stream of
+// chunks. Each chunk is a document of format by itself: use one that has
+// neither head nor tail, such as Native.
 //
 // The engine ties a running query to a thread: the calling goroutine stays
 // locked to its own until it closes the stream.
-func (c *Conn) Stream(sql, format string, params ...Param) (*Stream, error) {
+func (c *Conn) Stream(sql, format string) (*Stream, error) {
 	runtime.LockOSThread()
-	handle := c.start(sql, format, params)
+	handle := c.lib.streamQuery(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)))
+	runtime.KeepAlive(sql)
+	runtime.KeepAlive(format)
 	if handle == 0 {
 		runtime.UnlockOSThread()
 		return nil, errors.New("start a query in the ClickHouse engine: no result")
@@ -78,25 +99,6 @@ func (c *Conn) Stream(sql, format string, params ...Param) (*Stream, error) {
 		return nil, err
 	}
 	return &Stream{conn: c, handle: handle}, nil
-}
-
-func (c *Conn) start(sql, format string, params []Param) uintptr {
-	defer runtime.KeepAlive(sql)
-	defer runtime.KeepAlive(format)
-	text, length := unsafe.StringData(sql), uintptr(len(sql))
-	kind, kindLength := unsafe.StringData(format), uintptr(len(format))
-	if len(params) == 0 {
-		return c.lib.streamQuery(*c.handle, text, length, kind, kindLength)
-	}
-	var names, values []string
-	for _, p := range params {
-		names, values = append(names, p.Name), append(values, p.Value)
-	}
-	n, v := newVector(names), newVector(values)
-	defer runtime.KeepAlive(n)
-	defer runtime.KeepAlive(v)
-	return c.lib.streamParams(*c.handle, text, length, kind, kindLength,
-		n.first(), &n.lens[0], v.first(), &v.lens[0], uintptr(len(params)))
 }
 
 // Stream is the result of a running query.

@@ -12,8 +12,8 @@ type Library struct {
 	connect       func(argc int32, argv **byte) **byte
 	closeConn     func(conn **byte)
 	query         func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr) uintptr
+	queryParams   func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr, names **byte, nameLens *uintptr, values **byte, valueLens *uintptr, count uintptr) uintptr
 	streamQuery   func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr) uintptr
-	streamParams  func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr, names **byte, nameLens *uintptr, values **byte, valueLens *uintptr, count uintptr) uintptr
 	fetch         func(conn *byte, stream uintptr) uintptr
 	cancel        func(conn *byte, stream uintptr)
 	destroy       func(result uintptr)
@@ -39,8 +39,8 @@ func Load(path string) (lib *Library, err error) {
 		"chdb_connect":                     &lib.connect,
 		"chdb_close_conn":                  &lib.closeConn,
 		"chdb_query_n":                     &lib.query,
+		"chdb_query_with_params_n":         &lib.queryParams,
 		"chdb_stream_query_n":              &lib.streamQuery,
-		"chdb_stream_query_with_params_n":  &lib.streamParams,
 		"chdb_stream_fetch_result":         &lib.fetch,
 		"chdb_stream_cancel_query":         &lib.cancel,
 		"chdb_destroy_query_result":        &lib.destroy,

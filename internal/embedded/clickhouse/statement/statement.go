@@ -92,7 +92,7 @@ func (p *parser) rest(verb string, start int) (Statement, error) {
 		return s, ErrOutfile
 	}
 	s.Text = p.text[start:last]
-	if i := p.format(outer); i > 0 && output(verb) {
+	if i := p.format(outer); i > 0 && HasOutput(verb) {
 		name := outer[i+1]
 		s.Format = p.text[name.start:name.end]
 		s.Text = strings.TrimRight(p.text[start:outer[i].start], " \t\r\n") + s.Text[name.end-start:]
@@ -142,8 +142,9 @@ func (p *parser) clause(t token) bool {
 	return w != "SELECT" && w != "AS" && w != "BY"
 }
 
-// output tells whether a statement's FORMAT clause is about its result.
-func output(verb string) bool {
+// HasOutput tells whether a statement has a result, which its FORMAT clause is
+// about.
+func HasOutput(verb string) bool {
 	switch verb {
 	case "SELECT", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "EXISTS", "CHECK", "KILL", "OPTIMIZE", "VALUES":
 		return true
