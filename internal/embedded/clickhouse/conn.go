@@ -57,8 +57,7 @@ func (c *conn) serve(ctx context.Context) {
 		return
 	}
 	defer c.sess.close()
-	err := c.packets(ctx)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+	if err := c.packets(ctx); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		c.log.Warn("ClickHouse client is disconnected", "error", err)
 	}
 }
@@ -96,7 +95,8 @@ func (c *conn) handshake() error {
 	return c.net.SetReadDeadline(time.Time{})
 }
 
-// packets serves queries and pings until the client or the server ends.
+// packets serves queries and pings until the client or the server ends, which
+// is [io.EOF].
 func (c *conn) packets(ctx context.Context) error {
 	for {
 		code, err := c.wait()

@@ -151,10 +151,22 @@ func (s *writerSession) apply(want settings) error {
 		return nil
 	}
 	if err := s.conn.Exec("SET " + strings.Join(set, ", ")); err != nil {
+		s.restore(want)
 		return err
 	}
 	s.applied = maps.Clone(want)
 	return nil
+}
+
+// restore undoes all query settings, one by one: a SET that failed may have set
+// some of its own.
+func (s *writerSession) restore(failed settings) {
+	for _, set := range []settings{s.applied, failed} {
+		for name := range set {
+			_ = s.conn.Exec("SET " + name + " = " + s.before[name])
+		}
+	}
+	s.applied = settings{}
 }
 
 // remember notes the session's values of settings that are not yet applied.

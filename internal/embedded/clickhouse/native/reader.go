@@ -60,11 +60,10 @@ func (r *Reader) str(what string, limit uint64) (string, error) {
 	// Grown as the bytes arrive: a lying length costs no memory.
 	buf := make([]byte, 0, min(n, 64<<10))
 	for uint64(len(buf)) < n {
-		part, err := r.Peek(1)
-		if err != nil {
+		if _, err := r.Peek(1); err != nil {
 			return "", fmt.Errorf("read %s: %w", what, noEOF(err))
 		}
-		part, _ = r.Peek(int(min(n-uint64(len(buf)), uint64(r.Buffered()), uint64(r.Size()))))
+		part, _ := r.Peek(int(min(n-uint64(len(buf)), uint64(r.Buffered()), uint64(r.Size()))))
 		buf = append(buf, part...)
 		_, _ = r.Discard(len(part))
 	}

@@ -6,10 +6,10 @@ import (
 )
 
 // ErrMultiple is a text of several statements.
-var ErrMultiple = errors.New("Syntax error (Multi-statements are not allowed)")
+var ErrMultiple = errors.New("syntax error: multi-statements are not allowed")
 
 // ErrEmpty is a text without a statement.
-var ErrEmpty = errors.New("Empty query")
+var ErrEmpty = errors.New("syntax error: empty query")
 
 // ErrOutfile is a statement that would read or write a file of the client,
 // which is not on this side of the connection.

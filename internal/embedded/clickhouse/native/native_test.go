@@ -1,0 +1,139 @@
+package native_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/ch-go/compress"
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
+)
+
+// sample is a block as ch-go encodes it, and its bytes behind the BlockInfo.
+func sample(t testing.TB, rows int) (wire, file []byte) {
+	t.Helper()
+	var (
+		str   proto.ColStr
+		num   proto.ColUInt64
+		low   = new(proto.ColStr).LowCardinality()
+		array = new(proto.ColStr).Array()
+		null  = new(proto.ColUInt8).Nullable()
+		at    = new(proto.ColDateTime64).WithPrecision(9).WithLocation(time.UTC)
+		kv    = proto.NewMap(new(proto.ColStr), new(proto.ColUInt8))
+	)
+	for i := range rows {
+		str.Append(string(bytes.Repeat([]byte("x"), i%300)))
+		num.Append(uint64(i))
+		low.Append([]string{"a", "b", "c"}[i%3])
+		array.Append([]string{"p", "q"}[:i%3%2])
+		null.Append(proto.NewNullable(uint8(i)))
+		at.Append(time.Unix(int64(i), 0))
+		kv.Append(map[string]uint8{"k": 1})
+	}
+	input := proto.Input{
+		{Name: "str", Data: &str},
+		{Name: "num", Data: &num},
+		{Name: "low", Data: low},
+		{Name: "array", Data: array},
+		{Name: "null", Data: null},
+		{Name: "at", Data: at},
+		{Name: "kv", Data: kv},
+	}
+	var b proto.Buffer
+	block := proto.Block{Info: proto.BlockInfo{BucketNum: -1}, Columns: len(input), Rows: rows}
+	if err := block.EncodeBlock(&b, native.Revision, input); err != nil {
+		t.Fatal(err)
+	}
+	var info proto.Buffer
+	block.Info.Encode(&info)
+	return b.Buf, b.Buf[len(info.Buf):]
+}
+
+func TestCopyBlock(t *testing.T) {
+	for _, rows := range []int{0, 1, 5, 70_000} {
+		wire, file := sample(t, rows)
+		in := native.NewReader(bytes.NewReader(append(wire, "next"...)))
+		var out bytes.Buffer
+		size, err := in.CopyBlock(&out)
+		if err != nil || size.Columns != 7 || size.Rows != uint64(rows) {
+			t.Fatalf("%d rows: %+v, %v", rows, size, err)
+		}
+		if !bytes.Equal(out.Bytes(), file) {
+			t.Errorf("%d rows: %d bytes, want %d", rows, out.Len(), len(file))
+		}
+		if rest, _ := io.ReadAll(in); string(rest) != "next" {
+			t.Errorf("%d rows: %q is left", rows, rest)
+		}
+		if n, got, err := native.BlockLen(append(file, file...)); n != len(file) || got != uint64(rows) || err != nil {
+			t.Errorf("%d rows: block of %d, %d rows, %v", rows, n, got, err)
+		}
+	}
+}
+
+// A block may come in many frames.
+func TestBlocksCompressed(t *testing.T) {
+	wire, file := sample(t, 5000)
+	for _, frame := range []int{100, 7000, 1 << 20} {
+		var in bytes.Buffer
+		in.WriteByte(0) // the table's name
+		w := compress.NewWriter(compress.LevelZero, compress.LZ4)
+		for part := wire; len(part) > 0; part = part[min(frame, len(part)):] {
+			if err := w.Compress(part[:min(frame, len(part))]); err != nil {
+				t.Fatal(err)
+			}
+			in.Write(w.Data)
+		}
+		var out bytes.Buffer
+		_, size, err := native.NewBlocks(native.NewReader(&in), true).Copy(&out)
+		if err != nil || size.Rows != 5000 || !bytes.Equal(out.Bytes(), file) {
+			t.Errorf("frames of %d: %+v, %v", frame, size, err)
+		}
+	}
+}
+
+func TestTruncatedBlock(t *testing.T) {
+	wire, _ := sample(t, 20)
+	for n := range wire {
+		if _, err := native.NewReader(bytes.NewReader(wire[:n])).CopyBlock(io.Discard); err == nil {
+			t.Fatalf("%d of %d bytes are taken for a block", n, len(wire))
+		}
+	}
+}
+
+func TestUnknownTypes(t *testing.T) {
+	for _, name := range []string{"Nonsense", "AggregateFunction(uniq, String)", "Array()", "Array(", "FixedString(0)", "Dynamic", "Tuple()"} {
+		file := native.Header([]native.Column{{Name: "c", Type: name}})
+		if _, _, err := native.BlockLen(file); !errors.Is(err, native.ErrType) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzPackets(f *testing.F) {
+	var hello, query proto.Buffer
+	proto.ClientHello{Name: "test", ProtocolVersion: native.Revision, Database: "d", User: "u", Password: "p"}.Encode(&hello)
+	proto.Query{
+		ID: "1", Body: "SELECT 1", Stage: proto.StageComplete, Settings: []proto.Setting{{Key: "a", Value: "b"}},
+		Info: proto.ClientInfo{ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP, Query: proto.ClientQueryInitial},
+	}.EncodeAware(&query, native.Revision)
+	wire, _ := sample(f, 3)
+	f.Add(hello.Buf)
+	f.Add(query.Buf[1:])
+	f.Add(wire)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = native.NewReader(bytes.NewReader(data)).ReadHello()
+		_, _ = native.NewReader(bytes.NewReader(data)).ReadQuery()
+		_, _, _ = native.NewBlocks(native.NewReader(bytes.NewReader(data)), true).Copy(io.Discard)
+		var out bytes.Buffer
+		size, err := native.NewReader(bytes.NewReader(data)).CopyBlock(&out)
+		if err == nil && size.Columns > 0 {
+			if n, _, err := native.BlockLen(out.Bytes()); err != nil || n != out.Len() {
+				t.Errorf("a copied block of %d bytes is read as %d: %v", out.Len(), n, err)
+			}
+		}
+	})
+}
