@@ -87,6 +87,14 @@ func New(cfg Config, nc *nats.Conn, ch *clickhouse.Options, reg prometheus.Regis
 // Run folds until ctx ends, and then completes and acknowledges what it has
 // begun. While another projector owns the slot group, it stands by.
 func (p *Projector) Run(ctx context.Context) error {
+	err := p.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+func (p *Projector) run(ctx context.Context) error {
 	keys, err := p.openKeys()
 	if err != nil {
 		return err
@@ -110,14 +118,10 @@ func (p *Projector) Run(ctx context.Context) error {
 		if err == nil {
 			err = p.lead(ctx, log, keys, db)
 		}
-		switch {
-		case errors.Is(err, checkpoint.ErrLost):
-			p.log.Warn("standing by", "reason", err)
-		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-			return nil
-		default:
+		if !errors.Is(err, checkpoint.ErrLost) {
 			return err
 		}
+		p.log.Warn("standing by", "reason", err)
 	}
 }
 

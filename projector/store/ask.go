@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
@@ -28,18 +27,23 @@ var (
 // (invariant 5). A server that is killed between noting a token and keeping
 // the rows would otherwise drop them for good.
 func (s *Store) repair(ctx context.Context, b Batch, rows *schema.EventBlock) error {
-	for attempt := 1; ; attempt++ {
+	for attempt, certain := 1, false; ; attempt++ {
 		missing, err := s.missing(ctx, b, rows)
 		if err != nil || missing == nil {
 			return err
 		}
+		if certain {
+			return fmt.Errorf("batch (%d, %d]: %d rows are not to be seen after an insert that was confirmed", b.From, b.To, missing.Rows())
+		}
 		s.log.Warn("rows of a confirmed insert are missing, inserting them again", "from", b.From, "to", b.To, "rows", missing.Rows())
 		token := fmt.Sprintf("%s/repair/%d/%d", b.token("events"), missing.Rows(), attempt)
-		if _, err := s.retry(ctx, "repair events "+token, func(ctx context.Context) error {
+		failures, err := s.retry(ctx, "repair events "+token, func(ctx context.Context) error {
 			return s.events.insert(ctx, "events", token, missing.Input())
-		}); err != nil {
+		})
+		if err != nil {
 			return err
 		}
+		certain = failures == 0
 	}
 }
 
@@ -62,7 +66,7 @@ func (s *Store) missing(ctx context.Context, b Batch, rows *schema.EventBlock) (
 // landed returns, in order, the sequences of the batch that are in the table.
 func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([]uint64, error) {
 	first, last := rows.Bounds()
-	r, err := s.conn.Query(ctx, sqlLanded, time.Unix(0, first).UTC(), time.Unix(0, last).UTC(), b.From, b.To)
+	r, err := s.conn.Query(ctx, sqlLanded, first, last, b.From, b.To)
 	if err != nil {
 		return nil, err
 	}

@@ -1,3 +1,3 @@
-SELECT toString(identity), seq
+SELECT identity, seq
 FROM events
 WHERE seq > ? AND seq <= ?

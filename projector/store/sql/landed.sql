@@ -1,4 +1,5 @@
 SELECT DISTINCT seq
 FROM events
-WHERE occurred_at >= ? AND occurred_at <= ? AND seq > ? AND seq <= ?
+WHERE occurred_at >= fromUnixTimestamp64Nano(?, 'UTC') AND occurred_at <= fromUnixTimestamp64Nano(?, 'UTC')
+  AND seq > ? AND seq <= ?
 ORDER BY seq

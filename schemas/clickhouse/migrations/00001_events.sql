@@ -5,9 +5,9 @@
 -- what is confirmed is acknowledged to the stream.
 CREATE TABLE events
 (
-    seq                     UInt64 CODEC(Delta, LZ4) COMMENT 'sequence in the EVENTS stream',
-    occurred_at             DateTime64(9, 'UTC') CODEC(Delta, LZ4) COMMENT 'set by the emitting service',
-    received_at             DateTime64(9, 'UTC') CODEC(Delta, LZ4) COMMENT 'when the stream received it',
+    seq                     UInt64 COMMENT 'sequence in the EVENTS stream' CODEC(Delta, LZ4),
+    occurred_at             DateTime64(9, 'UTC') COMMENT 'set by the emitting service' CODEC(Delta, LZ4),
+    received_at             DateTime64(9, 'UTC') COMMENT 'when the stream received it' CODEC(Delta, LZ4),
     stage                   LowCardinality(String),
     source_name             LowCardinality(String),
     service_name            LowCardinality(String),

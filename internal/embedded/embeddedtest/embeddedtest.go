@@ -1,0 +1,150 @@
+// Package embeddedtest starts the embedded engines for tests of other
+// packages: one ClickHouse server a test process, with a database for each
+// test, and a NATS server for each test.
+package embeddedtest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/nats-io/nats.go"
+
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse"
+	"github.com/millrace-io/millrace/internal/embedded/engines"
+	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
+	schema "github.com/millrace-io/millrace/schemas/clickhouse"
+)
+
+// ClickHouse is the server of a test process.
+type ClickHouse struct {
+	server *clickhouse.Server
+	serial atomic.Int64
+}
+
+// Main runs a package's tests with a ClickHouse server, for TestMain:
+//
+//	var engine embeddedtest.ClickHouse
+//
+//	func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+func (c *ClickHouse) Main(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "millrace-test-*")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	stop, err := c.start(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start clickhouse:", err)
+		return 1
+	}
+	code := m.Run()
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop clickhouse:", err)
+		return 1
+	}
+	return code
+}
+
+func (c *ClickHouse) start(dir string) (stop func() error, err error) {
+	library, err := engines.ClickHouse()
+	if err != nil {
+		return nil, err
+	}
+	c.server, err = clickhouse.New(clickhouse.Config{
+		Library: library, Path: dir, Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.server.Run(ctx) }()
+	stop = func() error { cancel(); return <-ended }
+	select {
+	case <-c.server.Ready():
+		return stop, nil
+	case err := <-ended:
+		cancel()
+		return nil, err
+	}
+}
+
+// Database makes a migrated database for a test and returns how to connect to
+// it.
+func (c *ClickHouse) Database(t testing.TB) *driver.Options {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", c.serial.Add(1))
+	admin := driver.OpenDB(c.options("millrace"))
+	defer admin.Close()
+	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	db := driver.OpenDB(c.options(name))
+	defer db.Close()
+	if err := schema.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	return c.options(name)
+}
+
+func (c *ClickHouse) options(database string) *driver.Options {
+	return &driver.Options{
+		Addr: []string{c.server.Addr().String()},
+		Auth: driver.Auth{Database: database, Username: "default"},
+	}
+}
+
+// NATS starts a server that lives as long as the test and returns its URL.
+func NATS(t testing.TB) *embeddednats.Server {
+	t.Helper()
+	s, err := embeddednats.New(embeddednats.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error("nats:", err)
+		}
+	})
+	select {
+	case <-s.Ready():
+	case err := <-ended:
+		ended <- err
+		t.Fatal("nats:", err)
+	}
+	return s
+}
+
+// Connect connects to a server for as long as the test lives.
+func Connect(t testing.TB, s *embeddednats.Server) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// Log returns a logger that writes to the test's log.
+func Log(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(lines{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+type lines struct{ t testing.TB }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}
