@@ -177,3 +177,25 @@ func (m *Mirror) base() quarter {
 }
 
 func start(q quarter) time.Time { return time.Unix(int64(q)*int64(funnel.Quarter), 0).UTC() }
+
+// Stats are figures of a mirror.
+type Stats struct {
+	Articles int    // held exactly, by stage, of all tracks
+	Sources  int    // single sources kept current
+	Loads    uint64 // of everything
+	Folded   uint64
+}
+
+// Stats returns the present figures.
+func (m *Mirror) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state == nil {
+		return Stats{Loads: m.reloads}
+	}
+	stats := Stats{Sources: len(m.state.tracks) - 1, Loads: m.reloads, Folded: m.state.position()}
+	for _, t := range m.state.tracks {
+		stats.Articles += t.articles.size
+	}
+	return stats
+}

@@ -1,0 +1,10 @@
+// Package query answers everything that reads views, over HTTP and WebSocket:
+// the funnel, events, journeys of articles, sources.
+//
+// The funnel of a live window (a period that ends now) comes from the mirror
+// (package mirror), which holds it in memory; windows in the past, and counts
+// that are wanted exact beyond what the mirror holds, come from ClickHouse
+// (package store). Whatever the way, the numbers of an answer are of one
+// moment, belong to the window that the answer names, and say whether distinct
+// articles are exact or estimates.
+package query

@@ -1,0 +1,141 @@
+package query
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/store"
+	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// Event is an event as it was taken.
+type Event struct {
+	Seq                   uint64          `json:"seq" doc:"Its place in the event stream" example:"91220"`
+	ArticleURL            string          `json:"article_url" example:"https://example.com/article-123"`
+	CanonicalURL          string          `json:"canonical_url,omitempty"`
+	URLHash               string          `json:"url_hash" doc:"SHA-256 of canonical_url, or of article_url without one"`
+	Domain                string          `json:"domain" example:"example.com"`
+	SourceName            string          `json:"source_name" example:"example_com"`
+	Stage                 string          `json:"stage" example:"classified"`
+	OccurredAt            time.Time       `json:"occurred_at" example:"2026-02-10T14:30:00Z"`
+	ReceivedAt            time.Time       `json:"received_at" example:"2026-02-10T14:30:00.013Z"`
+	ServiceName           string          `json:"service_name" example:"classifier"`
+	IdempotencyKey        string          `json:"idempotency_key" doc:"As sent, or as computed where none was sent" example:"classifier:classified:a1b2c3d4:2026-02-10T14:30:00Z"`
+	TraceID               string          `json:"trace_id,omitempty"`
+	MetadataSchemaVersion uint16          `json:"metadata_schema_version" example:"1"`
+	Metadata              json.RawMessage `json:"metadata" doc:"A JSON object, or null"`
+}
+
+func newEvent(e store.Event) Event {
+	out := Event{
+		Seq: e.Seq, ArticleURL: e.URL, CanonicalURL: e.CanonicalURL, URLHash: e.Hash, Domain: e.Domain, SourceName: e.Source,
+		Stage: e.Stage, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, ServiceName: e.Service, IdempotencyKey: e.Key,
+		TraceID: e.TraceID, MetadataSchemaVersion: e.SchemaVersion, Metadata: json.RawMessage("null"),
+	}
+	// One row that somebody else wrote must not make a page unreadable.
+	if json.Valid([]byte(e.Metadata)) {
+		out.Metadata = json.RawMessage(e.Metadata)
+	}
+	return out
+}
+
+// EventsRequest are the parameters of GET /events.
+type EventsRequest struct {
+	ArticleURL string `query:"article_url" doc:"Only events with this article_url" example:"https://example.com/article-123"`
+	URLHash    string `query:"url_hash" doc:"Only events of the article with this hash"`
+	Stage      string `query:"stage" doc:"Only events of this stage" example:"classified"`
+	Source     string `query:"source" doc:"Only events of this source" example:"example_com"`
+	Service    string `query:"service" doc:"Only events of this service" example:"classifier"`
+	From       string `query:"from" doc:"Only events at or after this time, RFC 3339" example:"2026-02-10T00:00:00Z"`
+	To         string `query:"to" doc:"Only events before this time, RFC 3339" example:"2026-02-11T00:00:00Z"`
+	Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many events a page has at most"`
+	Cursor     string `query:"cursor" doc:"next_cursor of the page before, with the same filters"`
+}
+
+// EventsPage is the answer of GET /events.
+type EventsPage struct {
+	Events     []Event `json:"events" doc:"Newest first, by occurred_at"`
+	NextCursor string  `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
+}
+
+func (s *Service) events(ctx context.Context, r EventsRequest) (EventsPage, error) {
+	f, p := s.eventFilter(r)
+	if p != nil {
+		return EventsPage{}, p
+	}
+	f.Limit++ // one more tells whether there is another page
+	rows, err := s.store.Events(ctx, f)
+	if err != nil {
+		return EventsPage{}, err
+	}
+	page := EventsPage{Events: make([]Event, 0, len(rows))}
+	if len(rows) == f.Limit {
+		rows = rows[:f.Limit-1]
+		last := rows[len(rows)-1]
+		page.NextCursor = encodeCursor(store.Position{At: last.OccurredAt.UnixNano(), Seq: last.Seq})
+	}
+	for _, row := range rows {
+		page.Events = append(page.Events, newEvent(row))
+	}
+	return page, nil
+}
+
+func (s *Service) eventFilter(r EventsRequest) (f store.EventFilter, p *httpapi.Problem) {
+	f = store.EventFilter{URL: r.ArticleURL, Stage: r.Stage, Source: r.Source, Service: r.Service, Limit: r.Limit}
+	if len(f.URL) > event.MaxURL {
+		return f, breaks("article_url", "length", "must be at most 2048 bytes")
+	}
+	for _, name := range [...][2]string{{"source", r.Source}, {"service", r.Service}} {
+		if p := checkName(name[0], name[1]); p != nil {
+			return f, p
+		}
+	}
+	if _, known := s.cfg.Stages.Index([]byte(r.Stage)); r.Stage != "" && !known {
+		return f, breaks("stage", "stage_unknown", "must be one of "+strings.Join(s.cfg.Stages.Names(), ", "))
+	}
+	if r.URLHash != "" {
+		if f.Hash, p = parseHash(r.URLHash); p != nil {
+			return f, p
+		}
+	}
+	if r.Cursor != "" {
+		var ok bool
+		if f.After, ok = decodeCursor(r.Cursor); !ok {
+			return f, breaks("cursor", "cursor", "must be the next_cursor of a page")
+		}
+	}
+	if f.From, p = parseTime("from", r.From); p != nil {
+		return f, p
+	}
+	if f.To, p = parseTime("to", r.To); p != nil {
+		return f, p
+	}
+	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
+		return f, breaks("to", "span_order", "must be later than from")
+	}
+	return f, nil
+}
+
+func parseTime(field, text string) (time.Time, *httpapi.Problem) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := window.ParseTime(text)
+	if err != nil {
+		return t, breaks(field, "time_format", err.Error())
+	}
+	return t, nil
+}
+
+// parseHash reads a url_hash, whatever its case.
+func parseHash(text string) (string, *httpapi.Problem) {
+	if b, err := hex.DecodeString(text); err != nil || len(b) != 32 {
+		return "", breaks("url_hash", "url_hash", "must be 64 hexadecimal digits: the SHA-256 of the article's URL")
+	}
+	return strings.ToLower(text), nil
+}

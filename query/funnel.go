@@ -1,0 +1,161 @@
+package query
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/mirror"
+	"github.com/millrace-io/millrace/query/store"
+	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// FunnelStage is one stage of a funnel.
+type FunnelStage struct {
+	Name           string `json:"name" example:"crawled"`
+	Count          uint64 `json:"count" doc:"Events, also repeated ones such as reclassifications" example:"75480"`
+	UniqueArticles uint64 `json:"unique_articles" doc:"Distinct articles; never more than count" example:"71200"`
+}
+
+// Funnel is the answer of GET /funnel and the snapshot of the live view.
+type Funnel struct {
+	Period       string         `json:"period" enum:"today,24h,7d,30d,custom" example:"today"`
+	Timezone     string         `json:"timezone" example:"UTC"`
+	Source       string         `json:"source" doc:"Only this source; empty: all"`
+	From         time.Time      `json:"from" doc:"The window's begin, inclusive" example:"2026-02-10T00:00:00Z"`
+	To           time.Time      `json:"to" doc:"When the window was looked at, for a period: it holds everything from its begin on. Its end, exclusive, for a custom window" example:"2026-02-10T15:42:00Z"`
+	Stages       []FunnelStage  `json:"stages" doc:"All stages of the pipeline, in its order"`
+	UniqueMethod string         `json:"unique_method" enum:"exact,sketch" doc:"Whether unique_articles are exact or estimates"`
+	UniqueError  float64        `json:"unique_error" doc:"Relative error of unique_articles: three standard errors of the sketch, 0 when exact" example:"0"`
+	GeneratedAt  time.Time      `json:"generated_at" example:"2026-02-10T15:42:00.003Z"`
+	Stream       StreamPosition `json:"stream"`
+}
+
+// countsAtOnce bounds how many requests count in the database at one time.
+const countsAtOnce = 4
+
+// ahead lies after everything that a live window can hold: events may be set
+// a few seconds ahead.
+const ahead = time.Hour
+
+// funnel answers for a window. positionAge is how old its distance to the
+// stream may be.
+func (s *Service) funnel(ctx context.Context, source string, spec window.Spec, uniques mirror.Uniques, positionAge time.Duration) (Funnel, error) {
+	w := spec.At(s.cfg.Now())
+	f, err := s.count(ctx, source, w, uniques)
+	if err != nil {
+		return Funnel{}, err
+	}
+	folded := f.Stream.FoldedSeq
+	f.Period, f.Timezone, f.Source, f.To = w.Period, w.Zone, source, w.To
+	f.Stream = s.position.of(ctx, folded, positionAge)
+	f.GeneratedAt = s.cfg.Now().UTC()
+	return f, nil
+}
+
+// count fills in what depends on where the numbers come from: From, Stages,
+// UniqueMethod, UniqueError and Stream.FoldedSeq.
+func (s *Service) count(ctx context.Context, source string, w window.Window, uniques mirror.Uniques) (Funnel, error) {
+	if !w.Live {
+		return s.countTable(ctx, source, w, uniques)
+	}
+	a, err := s.mirror.Funnel(ctx, source, w, uniques)
+	switch {
+	case errors.Is(err, mirror.ErrNotHeld):
+		return s.countTable(ctx, source, w, mirror.Exact)
+	case errors.Is(err, mirror.ErrNotLoaded):
+		return s.countTable(ctx, source, w, uniques)
+	case err != nil:
+		return Funnel{}, err
+	}
+	f := newFunnel(a.From, a.Exact)
+	for i, name := range s.cfg.Stages.Names() {
+		f.Stages = append(f.Stages, FunnelStage{name, a.Stages[i].Events, a.Stages[i].Articles})
+	}
+	f.Stream.FoldedSeq = a.Folded
+	return f, nil
+}
+
+// countTable counts a window in the database.
+func (s *Service) countTable(ctx context.Context, source string, w window.Window, uniques mirror.Uniques) (Funnel, error) {
+	select {
+	case s.counting <- struct{}{}:
+		defer func() { <-s.counting }()
+	case <-ctx.Done():
+		return Funnel{}, ctx.Err()
+	}
+	to := w.To
+	if w.Live {
+		to = to.Add(ahead)
+	}
+	folded := s.mirror.Folded() // the tables hold at least this
+	exact := uniques == mirror.Exact
+	if uniques == mirror.Auto {
+		n, err := s.store.CountUpTo(ctx, source, w.From, to, s.cfg.ExactEvents+1)
+		if err != nil {
+			return Funnel{}, err
+		}
+		exact = n <= uint64(s.cfg.ExactEvents)
+	}
+	count := s.store.Sketch
+	if exact {
+		count = s.store.Exact
+	}
+	stages, err := count(ctx, source, w.From, to)
+	if err != nil {
+		return Funnel{}, err
+	}
+	f := newFunnel(w.From, exact)
+	for _, name := range s.cfg.Stages.Names() {
+		f.Stages = append(f.Stages, FunnelStage{name, stages[name].Events, stages[name].Articles})
+	}
+	f.Stream.FoldedSeq = folded
+	return f, nil
+}
+
+func newFunnel(from time.Time, exact bool) Funnel {
+	if exact {
+		return Funnel{From: from, UniqueMethod: string(mirror.Exact)}
+	}
+	return Funnel{From: from, UniqueMethod: string(mirror.Sketch), UniqueError: 3 * funnel.StandardError}
+}
+
+// funnelView is the funnel as WebSockets subscribe to it.
+type funnelView struct{ *Service }
+
+func (v *funnelView) Changed() <-chan struct{} { return v.mirror.Changed() }
+
+func (v *funnelView) Check(source string) *httpapi.Problem { return checkName("source", source) }
+
+func (v *funnelView) Problem(err error) *httpapi.Problem { return v.problem(err) }
+
+func (v *funnelView) Snapshot(ctx context.Context, q live.Query) (live.Snapshot, error) {
+	defer v.timed("live")()
+	f, err := v.funnel(ctx, q.Source, q.Spec, mirror.Auto, time.Second)
+	if err != nil {
+		return live.Snapshot{}, err
+	}
+	body, err := json.Marshal(f)
+	if err != nil {
+		return live.Snapshot{}, fmt.Errorf("encode the funnel: %w", err)
+	}
+	return live.Snapshot{Body: body, Numbers: numbers(f)}, nil
+}
+
+// numbers is what makes a snapshot news: a rolling window moves all the time.
+func numbers(f Funnel) string {
+	var b strings.Builder
+	if f.Period == window.Today {
+		b.WriteString(f.From.String())
+	}
+	fmt.Fprint(&b, f.UniqueMethod, f.Stages)
+	return b.String()
+}
+
+var _ mirror.Store = (*store.Store)(nil)

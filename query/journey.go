@@ -1,0 +1,80 @@
+package query
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/store"
+)
+
+// maxJourneyEvents bounds the events of a journey; GET /events has them all.
+const maxJourneyEvents = 1000
+
+// JourneyStage is a stage that an article has reached, or not.
+type JourneyStage struct {
+	Name    string     `json:"name" example:"classified"`
+	FirstAt *time.Time `json:"first_at" doc:"When the article first reached the stage; null if it has not" example:"2026-02-10T14:30:00Z"`
+	Events  uint64     `json:"events" example:"1"`
+	Latency *float64   `json:"latency_seconds" doc:"Seconds since the stage before it that the article reached, 0 where clocks disagree; null for the first" example:"12.5"`
+}
+
+// Journey is the answer of GET /articles/{url_hash}/journey.
+type Journey struct {
+	URLHash    string         `json:"url_hash"`
+	ArticleURL string         `json:"article_url" doc:"The URL that url_hash is of" example:"https://example.com/article-123"`
+	Domain     string         `json:"domain" example:"example.com"`
+	SourceName string         `json:"source_name" doc:"That of the first event" example:"example_com"`
+	Stages     []JourneyStage `json:"stages" doc:"All stages of the pipeline, in its order"`
+	Events     []Event        `json:"events" doc:"Oldest first; the newest 1000 where there are more"`
+}
+
+func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
+	hash, p := parseHash(hash)
+	if p != nil {
+		return Journey{}, p
+	}
+	rows, err := s.store.Events(ctx, store.EventFilter{Hash: hash, Limit: maxJourneyEvents})
+	if err != nil {
+		return Journey{}, err
+	}
+	if len(rows) == 0 {
+		return Journey{}, httpapi.NewProblem(http.StatusNotFound, "no event of an article with this hash is known",
+			httpapi.FieldError{Field: "url_hash", Code: "article_unknown", Rule: "must be that of an article with events"})
+	}
+	reached, err := s.store.Journey(ctx, hash)
+	if err != nil {
+		return Journey{}, err
+	}
+	slices.Reverse(rows)
+	first := rows[0]
+	j := Journey{URLHash: hash, ArticleURL: first.URL, Domain: first.Domain, SourceName: first.Source, Stages: journeyStages(s.cfg.Stages.Names(), reached)}
+	if first.CanonicalURL != "" {
+		j.ArticleURL = first.CanonicalURL
+	}
+	for _, row := range rows {
+		j.Events = append(j.Events, newEvent(row))
+	}
+	return j, nil
+}
+
+// journeyStages sets the latencies between the stages that were reached.
+func journeyStages(names []string, reached map[string]store.Reached) []JourneyStage {
+	out := make([]JourneyStage, 0, len(names))
+	var before *time.Time
+	for _, name := range names {
+		stage := JourneyStage{Name: name}
+		if r, ok := reached[name]; ok {
+			stage.FirstAt, stage.Events = &r.FirstAt, r.Events
+			if before != nil {
+				latency := max(0, r.FirstAt.Sub(*before).Seconds())
+				stage.Latency = &latency
+			}
+			before = &r.FirstAt
+		}
+		out = append(out, stage)
+	}
+	return out
+}

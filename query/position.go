@@ -1,0 +1,86 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// stuckAfter is how long a view may be behind the stream without moving
+// before the service says that it is not ready.
+const stuckAfter = 30 * time.Second
+
+// StreamPosition tells how current a view is.
+type StreamPosition struct {
+	LastSeq   uint64 `json:"last_seq" doc:"Sequence of the newest message in the event stream" example:"91220"`
+	FoldedSeq uint64 `json:"folded_seq" doc:"Messages up to this sequence are counted" example:"91220"`
+	Behind    uint64 `json:"behind" doc:"Messages that are not yet counted" example:"0"`
+}
+
+// position knows where the event stream ends.
+type position struct {
+	js     jetstream.JetStream
+	folded func() uint64
+
+	mu    sync.Mutex
+	last  uint64
+	asked time.Time
+	// For check: the folded sequence when it last moved, and when that was.
+	moved   uint64
+	movedAt time.Time
+}
+
+// of compares a view with the stream. The end of the stream is known to be at
+// most maxAge old, unless it cannot be asked for.
+func (p *position) of(ctx context.Context, folded uint64, maxAge time.Duration) StreamPosition {
+	last, _ := p.end(ctx, maxAge) // the view is worth more than its distance
+	last = max(last, folded)
+	return StreamPosition{LastSeq: last, FoldedSeq: folded, Behind: last - folded}
+}
+
+func (p *position) end(ctx context.Context, maxAge time.Duration) (uint64, error) {
+	p.mu.Lock()
+	last, asked := p.last, p.asked
+	p.mu.Unlock()
+	if time.Since(asked) < maxAge {
+		return last, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	now := time.Now()
+	s, err := p.js.Stream(ctx, stream.Events)
+	if err != nil {
+		return last, fmt.Errorf("ask for the state of stream %s: %w", stream.Events, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.After(p.asked) {
+		p.last, p.asked = s.CachedInfo().State.LastSeq, now
+	}
+	return p.last, nil
+}
+
+// check fails when the view is behind and does not move: then no projector is
+// at work. One that catches up is no failure.
+func (p *position) check(ctx context.Context) error {
+	last, err := p.end(ctx, 0)
+	if err != nil {
+		return err
+	}
+	folded := p.folded()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if folded >= last || folded != p.moved || p.movedAt.IsZero() {
+		p.moved, p.movedAt = folded, time.Now()
+		return nil
+	}
+	if since := time.Since(p.movedAt); since > stuckAfter {
+		return fmt.Errorf("the funnel is behind by %d messages and has not moved for %s: no projector is at work", last-folded, since.Round(time.Second))
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package query
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/mirror"
+	"github.com/millrace-io/millrace/query/window"
+)
+
+// FunnelRequest are the parameters of GET /funnel.
+type FunnelRequest struct {
+	Period  string `query:"period" enum:"today,24h,7d,30d" doc:"A period that ends now; today (the default) begins at midnight of tz" example:"today"`
+	From    string `query:"from" doc:"Begin of a custom window, inclusive, RFC 3339; instead of period" example:"2026-02-01T00:00:00Z"`
+	To      string `query:"to" doc:"End of a custom window, exclusive" example:"2026-02-10T00:00:00Z"`
+	TZ      string `query:"tz" doc:"The time zone in which today begins; default UTC" example:"Europe/Berlin"`
+	Source  string `query:"source" doc:"Only events of this source" example:"example_com"`
+	Uniques string `query:"uniques" enum:"auto,exact,sketch" default:"auto" doc:"How distinct articles are counted; auto: exactly, unless the window is large"`
+}
+
+// SourcesRequest are the parameters of GET /sources.
+type SourcesRequest struct {
+	Period string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel" example:"today"`
+	From   string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
+	To     string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
+	TZ     string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many sources at most"`
+}
+
+// Source is a source and its number of events.
+type Source struct {
+	Name  string `json:"name" example:"example_com"`
+	Count uint64 `json:"count" doc:"Events" example:"12300"`
+}
+
+// Sources is the answer of GET /sources.
+type Sources struct {
+	Sources []Source `json:"sources" doc:"Most events first"`
+}
+
+// JourneyRequest are the parameters of GET /articles/{url_hash}/journey.
+type JourneyRequest struct {
+	URLHash string `path:"url_hash" doc:"SHA-256 of the article's URL, hexadecimal"`
+}
+
+// Output is a JSON answer.
+type Output[T any] struct{ Body T }
+
+// Register adds the service's routes to a server, for callers with the scope
+// read.
+func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
+	get(s, srv, a, "funnel", "/funnel", "The funnel of a window: events and distinct articles by stage", s.getFunnel)
+	get(s, srv, a, "events", "/events", "Events, newest first", s.events)
+	get(s, srv, a, "sources", "/sources", "Sources by number of events", s.sources)
+	get(s, srv, a, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", func(ctx context.Context, r JourneyRequest) (Journey, error) {
+		return s.journey(ctx, r.URLHash)
+	})
+	srv.Routes().With(a.Require(auth.Read)).Method(http.MethodGet, "/live", s.hub.Handler(srv.Draining()))
+	describeLive(srv)
+}
+
+// get registers an operation that reads.
+func get[In, Out any](s *Service, srv *httpapi.Server, a *auth.Auth, name, path, summary string, handle func(context.Context, In) (Out, error)) {
+	op := a.Protect(huma.Operation{
+		OperationID: "get-" + name, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Views"},
+		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
+	}, auth.Read)
+	huma.Register(srv.API(), op, func(ctx context.Context, in *In) (*Output[Out], error) {
+		defer s.timed(name)()
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
+		defer cancel()
+		out, err := handle(ctx, *in)
+		if err != nil {
+			return nil, s.problem(err)
+		}
+		return &Output[Out]{out}, nil
+	})
+}
+
+func (s *Service) getFunnel(ctx context.Context, r FunnelRequest) (Funnel, error) {
+	spec, err := window.Parse(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ})
+	if err != nil {
+		return Funnel{}, err
+	}
+	if p := checkName("source", r.Source); p != nil {
+		return Funnel{}, p
+	}
+	return s.funnel(ctx, r.Source, spec, mirror.Uniques(r.Uniques), 0)
+}
+
+func (s *Service) sources(ctx context.Context, r SourcesRequest) (Sources, error) {
+	spec, err := window.Parse(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ})
+	if err != nil {
+		return Sources{}, err
+	}
+	w := spec.At(s.cfg.Now())
+	if w.Live {
+		w.To = w.To.Add(ahead)
+	}
+	rows, err := s.store.Sources(ctx, w.From, w.To, r.Limit)
+	if err != nil {
+		return Sources{}, err
+	}
+	out := Sources{Sources: make([]Source, 0, len(rows))}
+	for _, row := range rows {
+		out.Sources = append(out.Sources, Source{row.Name, row.Events})
+	}
+	return out, nil
+}
+
+const liveText = `A WebSocket. Send {"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}; ` +
+	`the answer is a snapshot, {"id":"a","seq":1,"funnel":{…as GET /funnel…}}, and another whole one whenever it changed, ` +
+	`the first change at once, then at most ten a second. {"op":"unsubscribe","id":"a"} ends it. ` +
+	`A request that is not accepted is answered {"id":"a","error":{…a problem document…}}. ` +
+	`A browser hands its token over as the query parameter access_token, or as the subprotocols "bearer, <token>".`
+
+func describeLive(srv *httpapi.Server) {
+	doc := srv.API().OpenAPI()
+	schemas := doc.Components.Schemas
+	doc.AddOperation(&huma.Operation{
+		OperationID: "live", Method: http.MethodGet, Path: "/live", Summary: "Views as they change, over a WebSocket", Tags: []string{"Views"},
+		Description: liveText, Security: auth.Security(auth.Read),
+		Responses: srv.Problems(map[string]*huma.Response{
+			"101": {
+				Description: "The connection is a WebSocket; its messages are described above",
+				Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{OneOf: []*huma.Schema{
+					schemas.Schema(typeOf[live.Request](), true, ""), schemas.Schema(typeOf[LiveSnapshot](), true, ""), schemas.Schema(typeOf[LiveError](), true, ""),
+				}}}},
+			},
+		}, http.StatusUnauthorized, http.StatusForbidden, http.StatusUpgradeRequired, http.StatusServiceUnavailable),
+	})
+}

@@ -1,0 +1,158 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/mirror"
+	"github.com/millrace-io/millrace/query/store"
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// Config shapes the service. The zero value of a field stands for its default.
+type Config struct {
+	Stages event.Stages // the pipeline's; required
+	// QueryTimeout bounds a request and each of its queries; default 10 s.
+	QueryTimeout time.Duration
+	// ExactEvents is up to how many events of a window distinct articles are
+	// counted exactly, unless a request says otherwise; default 2,000,000. It
+	// is also how many articles the mirror holds.
+	ExactEvents int
+	// MaxSources is how many single sources the mirror keeps current; default
+	// 128.
+	MaxSources int
+	Live       live.Config
+	Now        func() time.Time // default time.Now
+}
+
+// Deps are what the service works with. It closes none of them.
+type Deps struct {
+	ClickHouse driver.Conn
+	NATS       *nats.Conn
+	JetStream  jetstream.JetStream
+	Log        *slog.Logger
+	Registry   prometheus.Registerer
+}
+
+// Service answers queries. Register its routes, and run it beside the server.
+type Service struct {
+	cfg       Config
+	deps      Deps
+	store     *store.Store
+	mirror    *mirror.Mirror
+	hub       *live.Hub
+	counting  chan struct{} // bounds how many requests count in the database
+	position  *position
+	durations *prometheus.HistogramVec
+}
+
+// New checks the configuration and starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if len(cfg.Stages.Names()) == 0 || deps.ClickHouse == nil || deps.NATS == nil || deps.JetStream == nil || deps.Log == nil || deps.Registry == nil {
+		return nil, errors.New("query service: stages, ClickHouse, NATS, JetStream, a logger and a metrics registry are needed")
+	}
+	if cfg.QueryTimeout == 0 {
+		cfg.QueryTimeout = 10 * time.Second
+	}
+	if cfg.ExactEvents == 0 {
+		cfg.ExactEvents = 2_000_000
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &Service{cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce)}
+	if err := s.assemble(); err != nil {
+		return nil, fmt.Errorf("query service: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Service) assemble() (err error) {
+	if s.store, err = store.New(s.deps.ClickHouse, store.Config{Timeout: s.cfg.QueryTimeout}); err != nil {
+		return err
+	}
+	// Loading everything may take longer than a request waits.
+	loads, err := store.New(s.deps.ClickHouse, store.Config{Timeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	s.mirror, err = mirror.New(mirror.Config{
+		Stages: s.cfg.Stages.Names(), Now: s.cfg.Now, LoadTimeout: time.Minute,
+		Limits: mirror.Limits{Articles: s.cfg.ExactEvents, Sources: s.cfg.MaxSources},
+	}, loads, s.deps.Log)
+	if err != nil {
+		return err
+	}
+	s.position = &position{js: s.deps.JetStream, folded: s.mirror.Folded}
+	s.hub, err = live.New(s.cfg.Live, map[string]live.View{"funnel": &funnelView{s}}, s.deps.Registry, s.deps.Log)
+	if err != nil {
+		return err
+	}
+	return s.registerMetrics()
+}
+
+func (s *Service) registerMetrics() error {
+	s.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "pipeline_query_duration_seconds",
+		Help:    "Time to answer queries, by endpoint; live is a snapshot for WebSockets.",
+		Buckets: []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	}, []string{"endpoint"})
+	gauge := func(name, help string, value func(mirror.Stats) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(s.mirror.Stats()) })
+	}
+	for _, c := range []prometheus.Collector{
+		s.durations,
+		gauge("millrace_mirror_articles", "Articles by stage that the mirror holds exactly.", func(v mirror.Stats) float64 { return float64(v.Articles) }),
+		gauge("millrace_mirror_sources", "Single sources that the mirror keeps current.", func(v mirror.Stats) float64 { return float64(v.Sources) }),
+		gauge("millrace_mirror_folded_seq", "Stream sequence up to which the mirror has counted.", func(v mirror.Stats) float64 { return float64(v.Folded) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "millrace_mirror_loads_total", Help: "How often the mirror was loaded as a whole; more than once means that messages were missed.",
+		}, func() float64 { return float64(s.mirror.Stats().Loads) }),
+	} {
+		if err := s.deps.Registry.Register(c); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// Run keeps the mirror current until ctx ends, then waits for the feeds of
+// WebSockets. The server must have ended by then, or be ending.
+func (s *Service) Run(ctx context.Context) error {
+	err := s.mirror.Run(ctx, s.deps.NATS, s.deps.JetStream)
+	s.hub.Wait()
+	return err
+}
+
+// Checks are what /ready asks after.
+func (s *Service) Checks() []httpapi.Check {
+	return []httpapi.Check{
+		{Name: "clickhouse", Probe: s.store.Ping},
+		{Name: "nats", Probe: s.natsConnected},
+		{Name: "funnel", Probe: func(context.Context) error { return s.mirror.Err() }},
+		{Name: "projector", Probe: s.position.check},
+	}
+}
+
+func (s *Service) natsConnected(context.Context) error {
+	if !s.deps.NATS.IsConnected() {
+		return fmt.Errorf("the connection is %s", s.deps.NATS.Status())
+	}
+	return nil
+}
+
+// timed measures what an endpoint takes.
+func (s *Service) timed(endpoint string) func() {
+	timer := prometheus.NewTimer(s.durations.WithLabelValues(endpoint))
+	return func() { timer.ObserveDuration() }
+}
