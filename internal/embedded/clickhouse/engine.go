@@ -34,7 +34,8 @@ type engine struct {
 // sessionSettings hold for every session.
 //
 // Inserts are exact: one client insert is one block, written when it is
-// answered. A statement needs its keyword, as on a server.
+// answered. A statement needs its keyword, as on a server. Files are read, not
+// mapped: one that shrinks meanwhile would kill the process.
 const sessionSettings = "async_insert = 0, implicit_select = 0, allow_introspection_functions = 0, " +
 	"max_insert_threads = 1, deduplicate_insert = 'enable', insert_deduplicate = 1, " +
 	"deduplicate_blocks_in_dependent_materialized_views = 1, storage_file_read_method = 'pread'"
@@ -44,7 +45,7 @@ func openEngine(cfg Config, log *slog.Logger) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resolve data folder %s: %w", cfg.Path, err)
 	}
-	if err := os.MkdirAll(filepath.Join(path, "spool"), 0o750); err != nil {
+	if err := os.MkdirAll(path, 0o750); err != nil {
 		return nil, fmt.Errorf("make data folder %s: %w", path, err)
 	}
 	lib, err := chdb.Load(cfg.Library)
@@ -96,6 +97,14 @@ func engineArgs(path string, memory int64) []string {
 func (e *engine) spoolDir() string { return filepath.Join(e.path, "spool") }
 
 func (e *engine) prepare() error {
+	// What is there was left by a process that was killed: the engine's lock
+	// keeps others out of the folder.
+	if err := os.RemoveAll(e.spoolDir()); err != nil {
+		return fmt.Errorf("clear spool: %w", err)
+	}
+	if err := os.Mkdir(e.spoolDir(), 0o750); err != nil {
+		return fmt.Errorf("make spool: %w", err)
+	}
 	if err := e.control.Exec("CREATE DATABASE IF NOT EXISTS " + e.database); err != nil {
 		return fmt.Errorf("create database %s: %w", e.database, err)
 	}

@@ -61,6 +61,11 @@ func readRequest(r *http.Request) (*request, error) {
 	if !identifier.MatchString(req.format) {
 		return nil, exception(73, "UNKNOWN_FORMAT", "Unknown format %s", req.format)
 	}
+	if req.format == "Native" && values.Get("client_protocol_version") != "" {
+		// Its blocks carry marks of that revision, which the engine does not write.
+		return nil, exception(codeNotImplemented, "NOT_IMPLEMENTED",
+			"Drivers that speak Native over HTTP are not supported: use the native protocol, on its own port")
+	}
 	if req.id == "" {
 		req.id = newID()
 	}

@@ -92,6 +92,7 @@ func TestHTTPErrors(t *testing.T) {
 		{"GET", "", values("query", "CREATE TABLE by_get (a UInt8) ENGINE = Memory"), 500, "164"},
 		{"GET", "", values("query", "INSERT INTO by_get VALUES (1)"), 500, "164"},
 		{"DELETE", "SELECT 1", nil, 501, "48"},
+		{"POST", "SELECT 1", values("default_format", "Native", "client_protocol_version", "54460"), 501, "48"},
 	} {
 		status, header, text := call(t, c.method, c.params, c.body)
 		if status != c.status || header.Get("X-ClickHouse-Exception-Code") != c.code || !strings.HasPrefix(text, "Code: "+c.code+". DB::Exception: ") {

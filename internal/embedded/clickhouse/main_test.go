@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
@@ -67,7 +68,7 @@ func start(dir string) (stop func() error, err error) {
 	}
 	server, err = clickhouse.New(clickhouse.Config{
 		Library: lib, Path: dir, Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
-		Password: password, ReadOnlyPassword: analystPassword,
+		Password: password, ReadOnlyPassword: analystPassword, Grace: 100 * time.Millisecond,
 	}, log)
 	if err != nil {
 		return nil, err

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	osexec "os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
@@ -118,9 +121,54 @@ func childProcess(t *testing.T, dir, mode string) *osexec.Cmd {
 	return cmd
 }
 
+// A server that stops cancels what runs beyond its grace, and ends well.
+func TestStopWhileQueriesRun(t *testing.T) {
+	out, err := childProcess(t, t.TempDir(), "busy").CombinedOutput()
+	if err != nil || strings.Count(string(out), "cancelled") != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// keepBusy starts two queries that do not end, and returns when both run; wait
+// returns when both have ended.
+func keepBusy(ctx context.Context) (wait func(), err error) {
+	conn, err := ch.Open(options(ch.CompressionLZ4))
+	if err != nil {
+		return nil, err
+	}
+	var queries sync.WaitGroup
+	queries.Go(func() { report(conn.Exec(ctx, fmt.Sprintf(computing, "busy"))) })
+	queries.Go(func() {
+		resp, err := http.Post("http://"+server.HTTPAddr().String()+"/?user=default&password="+password, "", strings.NewReader(fmt.Sprintf(computing, "busy")))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		report(errors.New(string(text)))
+	})
+	var n uint64
+	for n != 2 && err == nil {
+		err = conn.QueryRow(ctx, "SELECT count() FROM system.processes WHERE position(query, concat('b', 'usy')) > 0").Scan(&n)
+	}
+	return queries.Wait, err
+}
+
+func report(err error) {
+	if strings.Contains(err.Error(), "QUERY_WAS_CANCELLED") {
+		fmt.Println("cancelled")
+	} else {
+		fmt.Println(err)
+	}
+}
+
 func child(dir string) int {
 	stop, err := start(dir)
-	if err == nil {
+	wait := func() {}
+	if err == nil && os.Getenv("MILLRACE_TEST_MODE") == "busy" {
+		wait, err = keepBusy(context.Background())
+	} else if err == nil {
 		err = round(context.Background())
 	}
 	if err == nil && os.Getenv("MILLRACE_TEST_MODE") == "kill" {
@@ -130,6 +178,7 @@ func child(dir string) int {
 	}
 	if err == nil {
 		err = stop()
+		wait()
 	}
 	if err != nil {
 		fmt.Println(err)
