@@ -25,7 +25,7 @@ func (e *Exception) Error() string {
 var (
 	codePrefix = regexp.MustCompile(`^(?:Error[^:]*: )?(?:Code: (\d+)\. )?DB::Exception: `)
 	nameSuffix = regexp.MustCompile(` \(([A-Z][A-Z0-9_]+)\)$`)
-	version    = regexp.MustCompile(` \(version [^()]*\)$`)
+	version    = regexp.MustCompile(` \(version [^()]*\)\.?$`)
 )
 
 // codeUnknown is what ClickHouse calls UNKNOWN_EXCEPTION.
