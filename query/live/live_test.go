@@ -1,0 +1,445 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+)
+
+// counter is a view that shows a number.
+type counter struct {
+	mu       sync.Mutex
+	n        int
+	fail     error
+	computed int
+	pad      string // makes snapshots large
+	changed  chan struct{}
+}
+
+func newCounter() *counter { return &counter{changed: make(chan struct{})} }
+
+func (v *counter) Check(source string) *httpapi.Problem {
+	if source == "bad" {
+		return problem("a field breaks a rule", httpapi.FieldError{Field: "source", Code: "bad", Rule: "must be good"})
+	}
+	return nil
+}
+
+func (v *counter) Snapshot(_ context.Context, q Query) (Snapshot, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.computed++
+	if v.fail != nil {
+		return Snapshot{}, v.fail
+	}
+	return Snapshot{Body: fmt.Appendf(nil, `{"source":%q,"n":%d,"pad":"%s"}`, q.Source, v.n, v.pad), Numbers: fmt.Sprint(v.n)}, nil
+}
+
+func (v *counter) Changed() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.changed
+}
+
+func (v *counter) Problem(err error) *httpapi.Problem {
+	return httpapi.NewProblem(http.StatusServiceUnavailable, err.Error())
+}
+
+func (v *counter) set(change func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	change()
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+type message struct {
+	ID     string
+	Seq    uint64
+	Funnel *struct {
+		Source string
+		N      int
+	}
+	Error *httpapi.Problem
+}
+
+// fixture is a hub behind a server.
+type fixture struct {
+	t        *testing.T
+	hub      *Hub
+	view     *counter
+	url      string
+	draining chan struct{}
+}
+
+func start(t *testing.T, cfg Config) *fixture {
+	t.Helper()
+	f := &fixture{t: t, view: newCounter(), draining: make(chan struct{})}
+	if cfg.Interval == 0 {
+		cfg.Interval = time.Millisecond
+	}
+	if cfg.Refresh == 0 {
+		cfg.Refresh = time.Hour
+	}
+	var err error
+	f.hub, err = New(cfg, map[string]View{"funnel": f.view}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(f.hub.Handler(f.draining))
+	f.url = "ws" + strings.TrimPrefix(srv.URL, "http")
+	t.Cleanup(func() {
+		select {
+		case <-f.draining:
+		default:
+			close(f.draining)
+		}
+		srv.Close()
+		f.hub.Wait()
+	})
+	return f
+}
+
+func (f *fixture) dial() *websocket.Conn {
+	f.t.Helper()
+	ws, _, err := websocket.DefaultDialer.Dial(f.url, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = ws.Close() })
+	return ws
+}
+
+func send(t *testing.T, ws *websocket.Conn, text string) {
+	t.Helper()
+	if err := ws.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func receive(t *testing.T, ws *websocket.Conn) message {
+	t.Helper()
+	_ = ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_, data, err := ws.ReadMessage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m message
+	if err := json.Unmarshal(data, &m); err != nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	return m
+}
+
+// want receives until a subscription shows a number, and checks that it counts
+// its snapshots without a gap.
+func want(t *testing.T, ws *websocket.Conn, id string, n int, seq *uint64) {
+	t.Helper()
+	for {
+		m := receive(t, ws)
+		if m.Error != nil || m.ID != id || m.Funnel == nil || m.Seq != *seq+1 || m.Funnel.N > n {
+			t.Fatalf("%+v after snapshot %d, want %d", m, *seq, n)
+		}
+		if *seq = m.Seq; m.Funnel.N == n {
+			return
+		}
+	}
+}
+
+func TestSnapshots(t *testing.T) {
+	f := start(t, Config{})
+	a, b := f.dial(), f.dial()
+	var seqA, seqB uint64
+	send(t, a, `{"op":"subscribe","id":"a"}`)
+	want(t, a, "a", 0, &seqA)
+	send(t, b, `{"op":"subscribe","id":"b \"\u00fc","view":"funnel","period":"today","source":"","tz":"UTC"}`)
+	want(t, b, `b "ü`, 0, &seqB)
+	for n := range 20 {
+		f.view.set(func() { f.view.n = n + 1 })
+		want(t, a, "a", n+1, &seqA)
+		want(t, b, `b "ü`, n+1, &seqB)
+	}
+	f.hub.mu.Lock()
+	feeds := len(f.hub.feeds)
+	f.hub.mu.Unlock()
+	f.view.mu.Lock()
+	defer f.view.mu.Unlock()
+	if feeds != 1 || f.view.computed > 42 {
+		t.Errorf("%d feeds have computed %d snapshots of one view", feeds, f.view.computed)
+	}
+}
+
+// TestNoNewsNoSnapshot: a change that does not show is not sent.
+func TestNoNewsNoSnapshot(t *testing.T) {
+	f := start(t, Config{Refresh: time.Millisecond})
+	ws := f.dial()
+	var seq uint64
+	send(t, ws, `{"op":"subscribe","id":"a"}`)
+	want(t, ws, "a", 0, &seq)
+	for range 50 {
+		f.view.set(func() {})
+	}
+	f.view.set(func() { f.view.n = 1 })
+	if m := receive(t, ws); m.Seq != 2 || m.Funnel.N != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestUnsubscribe(t *testing.T) {
+	f := start(t, Config{})
+	ws := f.dial()
+	var seq, other uint64
+	send(t, ws, `{"op":"subscribe","id":"a"}`)
+	want(t, ws, "a", 0, &seq)
+	send(t, ws, `{"op":"unsubscribe","id":"a"}`)
+	send(t, ws, `{"op":"unsubscribe","id":"a"}`)
+	if m := receive(t, ws); m.ID != "a" || m.Error == nil || m.Error.Errors[0].Code != "id_unknown" {
+		t.Fatalf("%+v", m)
+	}
+	f.view.set(func() { f.view.n = 1 })
+	send(t, ws, `{"op":"subscribe","id":"a","source":"s"}`)
+	want(t, ws, "a", 1, &other)
+}
+
+// TestSlowReader: who does not read gets the newest state next, not all that
+// was missed.
+func TestSlowReader(t *testing.T) {
+	f := start(t, Config{WriteTimeout: time.Minute})
+	f.view.pad = strings.Repeat("x", 256<<10)
+	slow, fast := f.dial(), f.dial()
+	if err := slow.NetConn().(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	var seqSlow, seqFast uint64
+	send(t, slow, `{"op":"subscribe","id":"slow"}`)
+	send(t, fast, `{"op":"subscribe","id":"fast"}`)
+	want(t, slow, "slow", 0, &seqSlow)
+	want(t, fast, "fast", 0, &seqFast)
+	const last = 60
+	for n := range last {
+		f.view.set(func() { f.view.n = n + 1 })
+		want(t, fast, "fast", n+1, &seqFast)
+	}
+	want(t, slow, "slow", last, &seqSlow)
+	// What the sockets' buffers hold may arrive; 15 MB do not fit.
+	if seqSlow > last/2 {
+		t.Errorf("the slow reader got %d of %d snapshots", seqSlow, last)
+	}
+}
+
+func TestSlowReaderIsClosed(t *testing.T) {
+	f := start(t, Config{WriteTimeout: 10 * time.Millisecond})
+	f.view.pad = strings.Repeat("x", 16<<20)
+	ws := f.dial()
+	send(t, ws, `{"op":"subscribe","id":"a"}`)
+	f.gone(1)
+}
+
+// gone waits until a connection has been there and is closed.
+func (f *fixture) gone(feeds int) {
+	f.t.Helper()
+	seen := false
+	deadline := time.After(20 * time.Second)
+	for {
+		f.hub.mu.Lock()
+		now := len(f.hub.feeds)
+		conns := f.hub.conns
+		f.hub.mu.Unlock()
+		if seen = seen || now >= feeds; seen && now == 0 && conns == 0 {
+			return
+		}
+		select {
+		case <-deadline:
+			f.t.Fatalf("%d feeds and %d connections are left", now, conns)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestSilentClientIsClosed(t *testing.T) {
+	f := start(t, Config{PingInterval: 20 * time.Millisecond})
+	ws := f.dial()
+	ws.SetPingHandler(func(string) error { return nil }) // answers no ping
+	send(t, ws, `{"op":"subscribe","id":"a"}`)
+	go func() {
+		for {
+			if _, _, err := ws.ReadMessage(); err != nil {
+				return
+			}
+		}
+	}()
+	f.gone(1)
+}
+
+func TestPingsKeepAlive(t *testing.T) {
+	f := start(t, Config{PingInterval: 20 * time.Millisecond})
+	ws := f.dial()
+	pings := make(chan struct{}, 100)
+	answer := ws.PingHandler()
+	ws.SetPingHandler(func(data string) error {
+		pings <- struct{}{}
+		return answer(data)
+	})
+	var seq uint64
+	send(t, ws, `{"op":"subscribe","id":"a"}`)
+	want(t, ws, "a", 0, &seq)
+	done := make(chan message, 1)
+	go func() { done <- receive(t, ws) }()
+	for range 10 {
+		<-pings
+	}
+	f.view.set(func() { f.view.n = 1 })
+	if m := <-done; m.Funnel.N != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestRefusedRequests(t *testing.T) {
+	f := start(t, Config{Subscriptions: 2, Feeds: 2})
+	ws := f.dial()
+	for _, tc := range []struct{ text, id, field, code string }{
+		{`nonsense`, "", "", "json"},
+		{`[]`, "", "", "json"},
+		{`{"op":"subscribe"}`, "", "id", "length"},
+		{`{"op":"subscribe","id":"` + strings.Repeat("i", 65) + `"}`, strings.Repeat("i", 65), "id", "length"},
+		{`{"op":"subscribe","id":7}`, "", "id", "type"},
+		{`{"op":"dance","id":"a"}`, "a", "op", "op_unknown"},
+		{`{"op":"subscribe","id":"a","view":"jobs"}`, "a", "view", "view_unknown"},
+		{`{"op":"subscribe","id":"a","period":"1h"}`, "a", "period", "period_unknown"},
+		{`{"op":"subscribe","id":"a","tz":"Mars"}`, "a", "tz", "zone_unknown"},
+		{`{"op":"subscribe","id":"a","source":"bad"}`, "a", "source", "bad"},
+		{`{"op":"unsubscribe","id":"a"}`, "a", "id", "id_unknown"},
+	} {
+		send(t, ws, tc.text)
+		if m := receive(t, ws); m.ID != tc.id || m.Error == nil || len(m.Error.Errors) != 1 || m.Error.Errors[0].Field != tc.field || m.Error.Errors[0].Code != tc.code {
+			t.Errorf("%s: %+v", tc.text, m)
+		}
+	}
+	if err := ws.WriteMessage(websocket.BinaryMessage, []byte(`{"op":"subscribe","id":"a"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, ws); m.Error == nil {
+		t.Errorf("%+v", m)
+	}
+	var seq uint64
+	send(t, ws, `{"op":"subscribe","id":"a"}`)
+	want(t, ws, "a", 0, &seq)
+	send(t, ws, `{"op":"subscribe","id":"a","period":"7d"}`)
+	if m := receive(t, ws); m.Error == nil || m.Error.Errors[0].Code != "id_in_use" {
+		t.Errorf("%+v", m)
+	}
+	seq = 0
+	send(t, ws, `{"op":"subscribe","id":"b","period":"7d"}`)
+	want(t, ws, "b", 0, &seq)
+	send(t, ws, `{"op":"subscribe","id":"c"}`)
+	if m := receive(t, ws); m.Error == nil || m.Error.Status != http.StatusTooManyRequests {
+		t.Errorf("too many subscriptions: %+v", m)
+	}
+	other := f.dial()
+	send(t, other, `{"op":"subscribe","id":"a","period":"30d"}`)
+	if m := receive(t, other); m.Error == nil || m.Error.Status != http.StatusServiceUnavailable {
+		t.Errorf("too many feeds: %+v", m)
+	}
+	send(t, other, `{"op":"subscribe","id":"a","pad":"`+strings.Repeat("x", maxMessage)+`"}`)
+	if _, _, err := other.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseMessageTooBig) {
+		t.Errorf("a message that is too large: %v", err)
+	}
+}
+
+// TestFailingView: subscribers are told once, and get a snapshot when it works
+// again.
+func TestFailingView(t *testing.T) {
+	f := start(t, Config{})
+	f.view.fail = errors.New("no database")
+	ws := f.dial()
+	send(t, ws, `{"op":"subscribe","id":"a"}`)
+	if m := receive(t, ws); m.ID != "a" || m.Error == nil || m.Error.Detail != "no database" {
+		t.Fatalf("%+v", m)
+	}
+	f.view.set(func() { f.view.fail = nil })
+	var seq uint64
+	want(t, ws, "a", 0, &seq)
+}
+
+func TestConnections(t *testing.T) {
+	f := start(t, Config{Connections: 1, Origins: []string{"https://dashboard.example/"}})
+	host := strings.TrimPrefix(f.url, "ws://")
+	for origin, status := range map[string]int{
+		"https://evil.example":          http.StatusForbidden,
+		"null":                          http.StatusForbidden,
+		"http://" + host + ".evil.com":  http.StatusForbidden,
+		"http://" + host:                http.StatusSwitchingProtocols,
+		"https://dashboard.example":     http.StatusSwitchingProtocols,
+		"":                              http.StatusSwitchingProtocols,
+		"https://dashboard.example.com": http.StatusForbidden,
+	} {
+		header := http.Header{}
+		if origin != "" {
+			header.Set("Origin", origin)
+		}
+		ws, resp, err := websocket.DefaultDialer.Dial(f.url, header)
+		if resp == nil || resp.StatusCode != status {
+			t.Errorf("origin %q: %v, %v", origin, resp, err)
+		}
+		if err != nil {
+			continue
+		}
+		if _, resp, err := websocket.DefaultDialer.Dial(f.url, nil); err == nil || resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("a connection too many: %v, %v", resp, err)
+		}
+		_ = ws.Close()
+		f.gone(0)
+	}
+	resp, err := http.Get("http://" + host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("no upgrade: %s", resp.Status)
+	}
+}
+
+func TestDraining(t *testing.T) {
+	f := start(t, Config{})
+	ws := f.dial()
+	var seq uint64
+	send(t, ws, `{"op":"subscribe","id":"a"}`)
+	want(t, ws, "a", 0, &seq)
+	close(f.draining)
+	if _, _, err := ws.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseGoingAway) {
+		t.Errorf("%v", err)
+	}
+	f.gone(0)
+}
+
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}`))
+	f.Add([]byte(`{"op":"unsubscribe","id":"a"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		hub, err := New(Config{}, map[string]View{"funnel": newCounter()}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newConn(hub, nil)
+		id, problem := c.handle(websocket.TextMessage, data)
+		if problem == nil && !c.unsubscribe(id) {
+			t.Fatalf("%s: neither a problem nor a subscription", data)
+		}
+		hub.Wait()
+	})
+}
