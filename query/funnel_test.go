@@ -17,7 +17,7 @@ import (
 )
 
 // sameFunnel compares an answer with a recount of the window it names.
-func sameFunnel(t *testing.T, r *rig, query url.Values) Funnel {
+func sameFunnel(t testing.TB, r *rig, query url.Values) Funnel {
 	t.Helper()
 	var f Funnel
 	r.must("/funnel", query, &f)

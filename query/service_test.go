@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // rig is a service on engines of its own, with a clock that the test moves.
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	svc    *Service
 	http   *httptest.Server
 	nc     *nats.Conn
@@ -47,7 +47,7 @@ var noon = time.Date(2026, 3, 17, 12, 7, 13, 250_000_000, time.UTC)
 
 // newRig prepares a service; before runs when its databases are there and it
 // does not run yet.
-func newRig(t *testing.T, cfg Config, secret string, before func(*rig)) *rig {
+func newRig(t testing.TB, cfg Config, secret string, before func(*rig)) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	r.clock.Store(noon.UnixNano())

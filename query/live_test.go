@@ -1,0 +1,181 @@
+package query
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/query/internal/viewtest"
+)
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+func (r *rig) dial(query string, header http.Header) (*websocket.Conn, *http.Response, error) {
+	return websocket.DefaultDialer.Dial("ws"+strings.TrimPrefix(r.http.URL, "http")+"/api/v1/live"+query, header)
+}
+
+func snapshot(tb testing.TB, ws *websocket.Conn) LiveSnapshot {
+	tb.Helper()
+	_ = ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_, data, err := ws.ReadMessage()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var m LiveSnapshot
+	if err := json.Unmarshal(data, &m); err != nil || len(m.Funnel.Stages) == 0 {
+		tb.Fatalf("%s: %v", data, err)
+	}
+	return m
+}
+
+// TestLive: what is announced reaches the subscribers of its views, and those
+// only, with the numbers that GET /funnel has.
+func TestLive(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	r := newRig(t, Config{}, "", func(r *rig) { r.writer.Write(draw(rng, noon, 300)...) })
+	ws, _, err := r.dial("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	for _, m := range []string{
+		`{"op":"subscribe","id":"all","view":"funnel","period":"30d","source":"","tz":"UTC"}`,
+		`{"op":"subscribe","id":"one","view":"funnel","period":"today","source":"source-1","tz":"Asia/Kathmandu"}`,
+	} {
+		if err := ws.WriteMessage(websocket.TextMessage, []byte(m)); err != nil {
+			t.Fatal(err)
+		}
+		snapshot(t, ws)
+	}
+	for i := range 5 {
+		for _, source := range []string{"source-0", "source-1"} {
+			event := draw(rng, noon, 1)[0]
+			event.SourceName, event.OccurredAt = source, noon.Add(time.Duration(i)*time.Millisecond)
+			d := r.writer.Write(event)
+			viewtest.Announce(t, r.nc, d)
+			left := map[string]bool{"all": true, "one": source == "source-1"}
+			for left["all"] || left["one"] {
+				m := snapshot(t, ws)
+				if !left[m.ID] {
+					t.Fatalf("no news for %s: %+v", m.ID, m)
+				}
+				left[m.ID] = false
+				if want := r.recount(m.Funnel.Source, m.Funnel.From, noon.Add(time.Hour)); m.Funnel.Stream.FoldedSeq != d.To || !reflect.DeepEqual(m.Funnel.Stages, want) {
+					t.Fatalf("%s: %+v, want %+v", m.ID, m.Funnel, want)
+				}
+			}
+		}
+	}
+}
+
+// TestAccess: every way to hand a token over works, and none is needed where
+// there is no secret.
+func TestAccess(t *testing.T) {
+	r := newRig(t, Config{}, secret, nil)
+	mint := func(scopes ...auth.Scope) string {
+		token, err := auth.Mint(secret, "tester", scopes, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	read, write := mint(auth.Read), mint(auth.EventsWrite)
+	for name, tc := range map[string]struct {
+		query  string
+		header http.Header
+		status int
+	}{
+		"none":                 {"", nil, http.StatusUnauthorized},
+		"header":               {"", http.Header{"Authorization": {"Bearer " + read}}, http.StatusSwitchingProtocols},
+		"query":                {"?access_token=" + read, nil, http.StatusSwitchingProtocols},
+		"subprotocol":          {"", http.Header{"Sec-Websocket-Protocol": {"bearer, " + read}}, http.StatusSwitchingProtocols},
+		"another scope":        {"?access_token=" + write, nil, http.StatusForbidden},
+		"another origin":       {"?access_token=" + read, http.Header{"Origin": {"https://evil.example"}}, http.StatusForbidden},
+		"spoilt":               {"?access_token=" + read + "x", nil, http.StatusUnauthorized},
+		"spoilt subprotocol":   {"", http.Header{"Sec-Websocket-Protocol": {"bearer, x"}}, http.StatusUnauthorized},
+		"token as subprotocol": {"", http.Header{"Sec-Websocket-Protocol": {read}}, http.StatusUnauthorized},
+	} {
+		ws, resp, err := r.dial(tc.query, tc.header)
+		if resp == nil || resp.StatusCode != tc.status {
+			t.Errorf("%s: %v, %v", name, resp, err)
+			continue
+		}
+		if ws != nil {
+			if name == "subprotocol" && ws.Subprotocol() != auth.Subprotocol {
+				t.Errorf("answered with the subprotocol %q", ws.Subprotocol())
+			}
+			_ = ws.Close()
+		}
+	}
+	for _, path := range []string{"/funnel", "/events", "/sources", "/articles/x/journey"} {
+		var p map[string]any
+		if status := r.get(path, nil, &p); status != http.StatusUnauthorized {
+			t.Errorf("%s without a token: %d", path, status)
+		}
+	}
+}
+
+// TestDescription: what is served is described.
+func TestDescription(t *testing.T) {
+	r := newRig(t, Config{}, "", nil)
+	resp, err := http.Get(r.http.URL + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var doc struct {
+		Paths      map[string]map[string]any
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/funnel", "/events", "/sources", "/articles/{url_hash}/journey", "/live"} {
+		if doc.Paths[path]["get"] == nil {
+			t.Errorf("%s is not described", path)
+		}
+	}
+	for _, name := range []string{"Funnel", "EventsPage", "Journey", "Sources", "Request", "LiveSnapshot", "LiveError"} {
+		if doc.Components.Schemas[name] == nil {
+			t.Errorf("%s is not described", name)
+		}
+	}
+	for _, c := range r.svc.Checks() {
+		if err := c.Probe(t.Context()); err != nil {
+			t.Errorf("check %s: %v", c.Name, err)
+		}
+	}
+}
+
+// BenchmarkPush is the time from a delta's announcement to its snapshot at a
+// WebSocket.
+func BenchmarkPush(b *testing.B) {
+	r := newRig(b, Config{}, "", nil)
+	ws, _, err := r.dial("", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ws.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	if err := ws.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","id":"a","period":"24h"}`)); err != nil {
+		b.Fatal(err)
+	}
+	snapshot(b, ws)
+	for b.Loop() {
+		b.StopTimer()
+		e := draw(rng, noon, 1)
+		e[0].OccurredAt = noon
+		d := r.writer.Write(e...)
+		time.Sleep(100 * time.Millisecond) // a benchmark of an idle system
+		b.StartTimer()
+		viewtest.Announce(b, r.nc, d)
+		snapshot(b, ws)
+	}
+}
