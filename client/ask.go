@@ -37,8 +37,8 @@ func (c *chunk) singly(ctx context.Context) error {
 // stays pending, and so does what may succeed later; the error is then that of
 // the first such message.
 func (c *chunk) each(ctx context.Context, message func(i int) *nats.Msg) error {
-	ctx, cancel := context.WithTimeout(ctx, c.p.cfg.Attempt)
-	defer cancel()
+	ctx, end := c.p.attempt(ctx)
+	defer end()
 	answers := make([]answer, len(c.pending))
 	for k, i := range c.pending {
 		answers[k].future, answers[k].err = c.p.js.PublishMsgAsync(message(i), jetstream.WithStallWait(c.p.cfg.Attempt), jetstream.WithRetryAttempts(0))
@@ -84,6 +84,6 @@ func (a answer) await(ctx context.Context) (*jetstream.PubAck, error) {
 	case err := <-a.future.Err():
 		return nil, classify(err)
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, why(ctx, ctx.Err())
 	}
 }

@@ -116,12 +116,12 @@ func (c *chunk) refusedForDuplicate(ctx context.Context, refusal error) error {
 
 // one publishes the only message left.
 func (c *chunk) one(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.p.cfg.Attempt)
-	defer cancel()
+	ctx, end := c.p.attempt(ctx)
+	defer end()
 	i := c.pending[0]
 	ack, err := c.p.js.PublishMsg(ctx, c.msgs[i].msg(), jetstream.WithRetryAttempts(0))
 	if err != nil {
-		return classify(err)
+		return classify(why(ctx, err))
 	}
 	c.pending = nil
 	c.acknowledge(i, ack)
@@ -130,15 +130,16 @@ func (c *chunk) one(ctx context.Context) error {
 
 // batch publishes all that is pending as one atomic batch.
 func (c *chunk) batch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.p.cfg.Attempt)
-	defer cancel()
+	ctx, end := c.p.attempt(ctx)
+	defer end()
 	msgs := make([]*nats.Msg, len(c.pending))
 	for k, i := range c.pending {
 		msgs[k] = c.msgs[i].msg()
 	}
-	ack, err := jetstreamext.PublishMsgBatch(ctx, c.p.js, msgs)
+	// The answer to the last message tells of the whole batch.
+	ack, err := jetstreamext.PublishMsgBatch(ctx, c.p.js, msgs, jetstreamext.BatchFlowControl{})
 	if err != nil {
-		return c.classifyBatch(err)
+		return c.classifyBatch(why(ctx, err))
 	}
 	for _, i := range c.pending {
 		c.outcomes[i] = Outcome{Status: Accepted}
@@ -190,6 +191,30 @@ func (c *chunk) fail(err error) {
 		c.outcomes[i] = Outcome{Err: err}
 	}
 	c.pending = nil
+}
+
+// attempt returns the context of one attempt, which ends early when the
+// connection is lost: no answer will come on it then.
+func (p *Publisher) attempt(ctx context.Context) (_ context.Context, end func()) {
+	ctx, lose := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Attempt)
+	lost := p.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	go func() {
+		<-lost // or closed by end
+		lose(nats.ErrDisconnected)
+	}()
+	return ctx, func() {
+		p.nc.RemoveStatusListener(lost)
+		cancel()
+	}
+}
+
+// why gives a lost connection as an attempt's error where that ended it.
+func why(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), nats.ErrDisconnected) {
+		return nats.ErrDisconnected
+	}
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
