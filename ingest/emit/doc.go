@@ -1,0 +1,11 @@
+// Package emit publishes events from JSON lines, as `millrace emit` does.
+//
+//  1. Run returns without an error only when every line has been acknowledged
+//     by the stream, or has been reported as rejected.
+//  2. It waits for a server that is not there, and publishes again what was
+//     not acknowledged, for as long as its context lives.
+//  3. Its memory is bounded by the batches under way, whatever the input.
+//
+// Lines that lie around are sent when the input pauses, so a pipe that trickles
+// is published as it comes.
+package emit

@@ -1,0 +1,179 @@
+package emit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// Config says what to do with the lines. The zero value of a field stands for
+// its default.
+type Config struct {
+	URL    string // of the NATS server, several separated by commas; required
+	Stages event.Stages
+	// InFlight is the number of batches under way at once; default 4.
+	InFlight int
+	// Errors gets a line for each of the first 20 rejected lines, and then a
+	// count; default nowhere.
+	Errors io.Writer
+	// Rejects gets the text of every rejected line, but for lines four times
+	// as long as an event can be; default nowhere.
+	Rejects io.Writer
+	// Progress is the terminal to draw a progress bar on; default none.
+	Progress io.Writer
+	// Size is the size of the input in bytes, for the bar; 0: unknown.
+	Size int64
+	// Log gets warnings about connections and retries; default none.
+	Log *slog.Logger
+}
+
+// Report counts what became of the lines.
+type Report struct {
+	Accepted   int
+	Duplicates int
+	Rejected   int
+	Took       time.Duration
+}
+
+func (r Report) String() string {
+	rate := float64(r.Accepted+r.Duplicates+r.Rejected) / max(r.Took.Seconds(), 1e-9)
+	return fmt.Sprintf("accepted=%d duplicates=%d rejected=%d (%.0f events/s in %s)", r.Accepted, r.Duplicates, r.Rejected, rate, r.Took.Round(time.Millisecond))
+}
+
+func (c Config) withDefaults() Config {
+	if c.InFlight == 0 {
+		c.InFlight = 4
+	}
+	if c.Errors == nil {
+		c.Errors = io.Discard
+	}
+	if c.Rejects == nil {
+		c.Rejects = io.Discard
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Run publishes the lines of in. The report holds with an error, too. A Read
+// of in that blocks may outlast Run when ctx ends.
+func Run(ctx context.Context, in io.Reader, cfg Config) (Report, error) {
+	cfg = cfg.withDefaults()
+	if cfg.URL == "" || len(cfg.Stages.Names()) == 0 {
+		return Report{}, errors.New("emit: the URL of a NATS server and the stages are needed")
+	}
+	nc, err := connect(cfg)
+	if err != nil {
+		return Report{}, err
+	}
+	defer nc.Close()
+	publisher, err := client.New(nc, client.Config{InFlight: cfg.InFlight, Log: cfg.Log})
+	if err != nil {
+		return Report{}, fmt.Errorf("emit: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	e := &emitter{cfg: cfg, nc: nc, publisher: publisher, cancel: cancel, tally: newTally(cfg)}
+	start := time.Now()
+	err = e.run(ctx, in)
+	report, rejectsErr := e.tally.finish()
+	report.Took = time.Since(start)
+	return report, errors.Join(err, rejectsErr)
+}
+
+// connect does not need a server to be there yet.
+func connect(cfg Config) (*nats.Conn, error) {
+	nc, err := nats.Connect(
+		cfg.URL, nats.Name("millrace emit"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(250*time.Millisecond),
+		// Without a buffer an outage is an error at once, and retried in order.
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				cfg.Log.Warn("connection to NATS lost", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { cfg.Log.Info("connected to NATS") }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { cfg.Log.Warn("NATS reports", "error", err) }),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("emit: connect to NATS: %w", err)
+	}
+	if !nc.IsConnected() {
+		cfg.Log.Warn("NATS does not answer yet; waiting for it", "error", nc.LastError())
+	}
+	return nc, nil
+}
+
+type emitter struct {
+	cfg       Config
+	nc        *nats.Conn
+	publisher *client.Publisher
+	cancel    context.CancelCauseFunc
+	tally     *tally
+}
+
+// run reads in one goroutine and publishes in several.
+func (e *emitter) run(ctx context.Context, in io.Reader) error {
+	chunks := make(chan *chunk)
+	read := make(chan error, 1)
+	go func() {
+		defer close(chunks)
+		read <- newReader(in, e.cfg.Stages, e.tally).chunks(ctx, chunks)
+	}()
+	var wg sync.WaitGroup
+	for range e.cfg.InFlight {
+		wg.Go(func() { e.work(ctx, chunks) })
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return fmt.Errorf("emit: %w", context.Cause(ctx))
+	}
+	return <-read
+}
+
+func (e *emitter) work(ctx context.Context, chunks <-chan *chunk) {
+	for {
+		select {
+		case c, ok := <-chunks:
+			if !ok {
+				return
+			}
+			e.publish(ctx, c)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (e *emitter) publish(ctx context.Context, c *chunk) {
+	outcomes, _ := e.publisher.PublishRaw(ctx, c.msgs) // each outcome has its error
+	for i, o := range outcomes {
+		switch {
+		case o.Status != client.Failed:
+		case errors.Is(o.Err, client.ErrTooLarge), errors.Is(o.Err, client.ErrRefused):
+			e.tally.reject(c.lines[i], c.msgs[i].Data, o.Err.Error())
+		default:
+			e.cancel(fmt.Errorf("line %d is not published: %w", c.lines[i], e.explain(o.Err)))
+		}
+	}
+	e.tally.settle(outcomes, c.bytes)
+}
+
+// explain adds why the connection was given up, such as a wrong password.
+func (e *emitter) explain(err error) error {
+	if last := e.nc.LastError(); last != nil && errors.Is(err, nats.ErrConnectionClosed) {
+		return fmt.Errorf("%w: %w", err, last)
+	}
+	return err
+}

@@ -1,0 +1,85 @@
+package emit
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/millrace-io/millrace/client"
+)
+
+// shownRejects is how many rejected lines are reported in full.
+const shownRejects = 20
+
+// tally counts, reports rejected lines and draws the bar. It is safe for
+// concurrent use.
+type tally struct {
+	mu      sync.Mutex
+	report  Report
+	errors  io.Writer
+	rejects io.Writer
+	failed  error                    // of writing to rejects
+	bar     *progressbar.ProgressBar // nil: none
+}
+
+func newTally(cfg Config) *tally {
+	t := &tally{errors: cfg.Errors, rejects: cfg.Rejects}
+	if cfg.Progress != nil {
+		size := cfg.Size
+		if size == 0 {
+			size = -1 // a spinner
+		}
+		t.bar = progressbar.NewOptions64(
+			size, progressbar.OptionSetWriter(cfg.Progress), progressbar.OptionSetDescription("emit"),
+			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+		)
+	}
+	return t
+}
+
+// reject counts a line that is not published, and says why.
+func (t *tally) reject(line int, text []byte, why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.report.Rejected++
+	if t.report.Rejected <= shownRejects {
+		_, _ = fmt.Fprintf(t.errors, "line %d: %s\n", line, why)
+	}
+	if text != nil && t.failed == nil {
+		if _, err := fmt.Fprintf(t.rejects, "%s\n", text); err != nil {
+			t.failed = fmt.Errorf("emit: write rejected line %d: %w", line, err)
+		}
+	}
+}
+
+func (t *tally) settle(outcomes []client.Outcome, bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range outcomes {
+		switch o.Status {
+		case client.Accepted:
+			t.report.Accepted++
+		case client.Duplicate:
+			t.report.Duplicates++
+		case client.Failed: // counted as rejected, or the end of the run
+		}
+	}
+	if t.bar != nil {
+		_ = t.bar.Add64(bytes)
+	}
+}
+
+func (t *tally) finish() (Report, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bar != nil {
+		_ = t.bar.Finish()
+	}
+	if more := t.report.Rejected - shownRejects; more > 0 {
+		_, _ = fmt.Fprintf(t.errors, "and %d more rejected lines\n", more)
+	}
+	return t.report, t.failed
+}
