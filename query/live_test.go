@@ -179,3 +179,28 @@ func BenchmarkPush(b *testing.B) {
 		snapshot(b, ws)
 	}
 }
+
+// TestReconnect: what is announced while the connection is down is not missed.
+func TestReconnect(t *testing.T) {
+	r := newRig(t, Config{}, "", nil)
+	rng := rand.New(rand.NewPCG(1, 2))
+	r.write(draw(rng, noon, 10)...)
+	ws, _, err := r.dial("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	if err := ws.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","id":"a","period":"30d"}`)); err != nil {
+		t.Fatal(err)
+	}
+	snapshot(t, ws)
+	r.nats.Stop()
+	sameFunnel(t, r, values("period", "30d"))
+	e := draw(rng, noon, 1)
+	e[0].OccurredAt = noon
+	r.writer.Write(e...)
+	r.nats.Start()
+	if got, want := snapshot(t, ws).Funnel, r.recount("", noon.AddDate(0, 0, -30), noon.Add(time.Hour)); !reflect.DeepEqual(got.Stages, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

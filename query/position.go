@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -24,6 +25,7 @@ type StreamPosition struct {
 
 // position knows where the event stream ends.
 type position struct {
+	nc     *nats.Conn
 	js     jetstream.JetStream
 	folded func() uint64
 
@@ -50,7 +52,10 @@ func (p *position) end(ctx context.Context, maxAge time.Duration) (uint64, error
 	if time.Since(asked) < maxAge {
 		return last, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	if !p.nc.IsConnected() { // a request would wait for the connection
+		return last, fmt.Errorf("ask for the state of stream %s: %w", stream.Events, nats.ErrDisconnected)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	now := time.Now()
 	s, err := p.js.Stream(ctx, stream.Events)

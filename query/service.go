@@ -93,7 +93,7 @@ func (s *Service) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	s.position = &position{js: s.deps.JetStream, folded: s.mirror.Folded}
+	s.position = &position{nc: s.deps.NATS, js: s.deps.JetStream, folded: s.mirror.Folded}
 	s.hub, err = live.New(s.cfg.Live, map[string]live.View{"funnel": &funnelView{s}}, s.deps.Registry, s.deps.Log)
 	if err != nil {
 		return err

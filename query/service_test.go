@@ -37,6 +37,7 @@ type rig struct {
 	t      testing.TB
 	svc    *Service
 	http   *httptest.Server
+	nats   *natstest.Server
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	writer *viewtest.Writer
@@ -53,8 +54,8 @@ func newRig(t testing.TB, cfg Config, secret string, before func(*rig)) *rig {
 	r.clock.Store(noon.UnixNano())
 	opts := server.Options(t)
 	r.writer = viewtest.NewWriter(t, opts)
-	n := natstest.Start(t, stream.Config{})
-	r.nc, r.js = n.Connect(), n.JetStream()
+	r.nats = natstest.Start(t, stream.Config{})
+	r.nc, r.js = r.nats.Connect(), r.nats.JetStream()
 	stages, err := event.ParseStages(event.DefaultStages)
 	if err != nil {
 		t.Fatal(err)

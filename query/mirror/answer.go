@@ -58,8 +58,8 @@ func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uni
 	for {
 		m.mu.Lock()
 		if m.state == nil {
-			m.mu.Unlock()
-			return Answer{}, m.Err()
+			defer m.mu.Unlock()
+			return Answer{}, m.reason()
 		}
 		if state != m.state { // also after a reload meanwhile
 			state = m.state

@@ -25,13 +25,16 @@ const checkEvery = 250 * time.Millisecond
 func (m *Mirror) Run(ctx context.Context, nc *nats.Conn, js jetstream.JetStream) error {
 	defer m.stop()
 	defer context.AfterFunc(ctx, m.cancel)()
-	sub, err := m.subscribe(ctx, nc)
+	status := nc.StatusChanged(nats.CONNECTED)
+	defer nc.RemoveStatusListener(status)
+	sub, err := m.subscribe(nc)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	status := nc.StatusChanged(nats.CONNECTED)
-	defer nc.RemoveStatusListener(status)
+	if !m.subscribed(ctx, nc) {
+		return nil
+	}
 
 	initial := make(chan struct{})
 	m.loads.Go(func() { m.watchCheckpoints(m.ctx, js, initial) })
@@ -41,11 +44,11 @@ func (m *Mirror) Run(ctx context.Context, nc *nats.Conn, js jetstream.JetStream)
 		return nil
 	}
 	m.Missed()
-	m.follow(ctx, sub, status)
+	m.follow(ctx, nc, sub, status)
 	return nil
 }
 
-func (m *Mirror) subscribe(ctx context.Context, nc *nats.Conn) (*nats.Subscription, error) {
+func (m *Mirror) subscribe(nc *nats.Conn) (*nats.Subscription, error) {
 	sub, err := nc.Subscribe(stream.FunnelDeltas, func(msg *nats.Msg) {
 		d := new(funnel.Delta)
 		if err := d.UnmarshalBinary(msg.Data); err != nil {
@@ -58,17 +61,25 @@ func (m *Mirror) subscribe(ctx context.Context, nc *nats.Conn) (*nats.Subscripti
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to %s: %w", stream.FunnelDeltas, err)
 	}
-	// The server has to know of it before the load begins (invariant 1).
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if err := nc.FlushWithContext(ctx); err != nil {
-		_ = sub.Unsubscribe()
-		return nil, fmt.Errorf("subscribe to %s: %w", stream.FunnelDeltas, err)
-	}
 	return sub, nil
 }
 
-func (m *Mirror) follow(ctx context.Context, sub *nats.Subscription, reconnected <-chan nats.Status) {
+// subscribed waits until the server knows of the subscription, as it has to
+// before a load begins (invariant 1). It returns false when ctx ends.
+func (m *Mirror) subscribed(ctx context.Context, nc *nats.Conn) bool {
+	for retry := (backoff{}); ctx.Err() == nil; retry.wait(ctx) {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := nc.FlushWithContext(attempt)
+		cancel()
+		if err == nil {
+			return true
+		}
+		m.log.Debug("NATS has not confirmed the subscription; trying again", "subject", stream.FunnelDeltas, "error", err)
+	}
+	return false
+}
+
+func (m *Mirror) follow(ctx context.Context, nc *nats.Conn, sub *nats.Subscription, reconnected <-chan nats.Status) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	var dropped int
@@ -85,7 +96,9 @@ func (m *Mirror) follow(ctx context.Context, sub *nats.Subscription, reconnected
 				retry = backoff{}
 			}
 		case <-reconnected:
-			m.Missed()
+			if m.subscribed(ctx, nc) {
+				m.Missed()
+			}
 		case <-tick.C:
 			if n, err := sub.Dropped(); err == nil && n > dropped {
 				dropped = n

@@ -156,10 +156,15 @@ func (m *Mirror) Folded() uint64 {
 func (m *Mirror) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case m.state != nil:
+	if m.state != nil {
 		return nil
-	case m.err != nil:
+	}
+	return m.reason()
+}
+
+// reason tells why there is no state. The lock is held.
+func (m *Mirror) reason() error {
+	if m.err != nil {
 		return m.err
 	}
 	return ErrNotLoaded
