@@ -25,7 +25,7 @@ type Config struct {
 	// Errors gets a line for each of the first 20 rejected lines, and then a
 	// count; default nowhere.
 	Errors io.Writer
-	// Rejects gets the text of every rejected line, but for lines four times
+	// Rejects gets the text of every rejected line, but for lines many times
 	// as long as an event can be; default nowhere.
 	Rejects io.Writer
 	// Progress is the terminal to draw a progress bar on; default none.

@@ -146,14 +146,15 @@ func TestRestarts(t *testing.T) {
 	s.Stop()
 	const total = 30_000
 	reached := make(chan int, 100)
-	in := &marked{r: strings.NewReader(lines(0, total)), every: 400_000, reached: reached}
+	in := &marked{r: strings.NewReader(lines(0, total)), every: 200_000, reached: reached}
 	done := make(chan Report, 1)
 	go func() { done <- run(t, s, in, Config{}) }()
 	<-reached
 	s.Start()
 	for range 3 {
-		<-reached
-		<-reached
+		for range 5 {
+			<-reached
+		}
 		s.Stop()
 		s.Start()
 	}
@@ -170,7 +171,7 @@ type marked struct {
 }
 
 func (m *marked) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
+	n, err := m.r.Read(p[:min(len(p), 64<<10)])
 	if (m.n+n)/m.every > m.n/m.every {
 		select {
 		case m.reached <- m.n:

@@ -39,8 +39,9 @@ type reader struct {
 }
 
 func newReader(in io.Reader, stages event.Stages, t *tally) *reader {
-	// The buffer holds a line of any valid length.
-	return &reader{in: bufio.NewReaderSize(in, 4*event.MaxSize), stages: stages, tally: t}
+	// The buffer holds a line of any valid length, and many chunks: where it
+	// runs dry, a chunk goes before it is full.
+	return &reader{in: bufio.NewReaderSize(in, 16*event.MaxSize), stages: stages, tally: t}
 }
 
 // chunks sends the input to out until it ends, or until ctx does.
