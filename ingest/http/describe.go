@@ -36,7 +36,7 @@ func (h *Handler) describe(s *httpapi.Server) {
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: one}, linesType: lines}},
 		Responses: s.Problems(map[string]*huma.Response{
 			"201": s.Answer("The event is new", Stored{}), "200": s.Answer("It is a duplicate", Stored{}),
-		}, 400, 401, 403, 408, 413, 415, 503),
+		}, 400, 401, 403, 408, 413, 415, 429, 503),
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "post-events", Method: http.MethodPost, Path: "/events/batch", Tags: []string{"events"},
@@ -47,7 +47,7 @@ func (h *Handler) describe(s *httpapi.Server) {
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: list}, linesType: lines}},
 		Responses: s.Problems(map[string]*huma.Response{
 			"201": s.Answer("At least one event is new", BatchResult{}), "200": batchResult,
-		}, 400, 401, 403, 408, 413, 415, 503),
+		}, 400, 401, 403, 408, 413, 415, 429, 503),
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "event-schema", Method: http.MethodGet, Path: "/schemas/event.json", Tags: []string{"events"},

@@ -137,6 +137,10 @@ func (h *Handler) mayBackfill(r *http.Request) bool {
 
 // unavailable is the answer when events could not be stored.
 func unavailable(err error) *httpapi.Problem {
+	if errors.Is(err, client.ErrBusy) {
+		return httpapi.NewProblem(http.StatusTooManyRequests, "too many events wait to be stored; send this one again",
+			httpapi.FieldError{Code: "busy", Rule: err.Error()}).WithHeader("Retry-After", "1")
+	}
 	detail, code := "the event stream does not answer; send the same request again, what was stored will count as a duplicate", "unavailable"
 	if errors.Is(err, client.ErrStreamFull) {
 		detail, code = "the event stream is full; send the same request again when its limits have been raised or old events have expired", "stream_full"
