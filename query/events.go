@@ -13,8 +13,8 @@ import (
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
-// Event is an event as it was taken.
-type Event struct {
+// StoredEvent is an event as it was taken.
+type StoredEvent struct {
 	Seq                   uint64          `json:"seq" doc:"Its place in the event stream" example:"91220"`
 	ArticleURL            string          `json:"article_url" example:"https://example.com/article-123"`
 	CanonicalURL          string          `json:"canonical_url,omitempty"`
@@ -31,8 +31,8 @@ type Event struct {
 	Metadata              json.RawMessage `json:"metadata" doc:"A JSON object, or null"`
 }
 
-func newEvent(e store.Event) Event {
-	out := Event{
+func newEvent(e store.Event) StoredEvent {
+	out := StoredEvent{
 		Seq: e.Seq, ArticleURL: e.URL, CanonicalURL: e.CanonicalURL, URLHash: e.Hash, Domain: e.Domain, SourceName: e.Source,
 		Stage: e.Stage, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, ServiceName: e.Service, IdempotencyKey: e.Key,
 		TraceID: e.TraceID, MetadataSchemaVersion: e.SchemaVersion, Metadata: json.RawMessage("null"),
@@ -59,7 +59,7 @@ type EventsRequest struct {
 
 // EventsPage is the answer of GET /events.
 type EventsPage struct {
-	Events     []Event `json:"events" doc:"Newest first, by occurred_at"`
+	Events     []StoredEvent `json:"events" doc:"Newest first, by occurred_at"`
 	NextCursor string  `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
 }
 
@@ -73,7 +73,7 @@ func (s *Service) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 	if err != nil {
 		return EventsPage{}, err
 	}
-	page := EventsPage{Events: make([]Event, 0, len(rows))}
+	page := EventsPage{Events: make([]StoredEvent, 0, len(rows))}
 	if len(rows) == f.Limit {
 		rows = rows[:f.Limit-1]
 		last := rows[len(rows)-1]

@@ -120,7 +120,7 @@ func TestEventFields(t *testing.T) {
 	}
 	got := page.Events[0]
 	got.Metadata = nil
-	want := Event{
+	want := StoredEvent{
 		Seq: 1, ArticleURL: full.ArticleURL, CanonicalURL: full.CanonicalURL, URLHash: hash, Domain: "example.com", SourceName: "a b",
 		Stage: "classified", OccurredAt: at, ReceivedAt: at.Add(1500), ServiceName: "classifier", TraceID: "trace", MetadataSchemaVersion: 3,
 		IdempotencyKey: "classifier:classified:" + hash[:8] + ":v2.1:2026-03-17T11:00:00.12Z",

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/millrace-io/millrace/client"
+	ingesthttp "github.com/millrace-io/millrace/ingest/http"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/projector"
+	"github.com/millrace-io/millrace/query"
+	"github.com/millrace-io/millrace/query/dashboard"
+	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/schemas/stream"
+
+	schema "github.com/millrace-io/millrace/schemas/clickhouse"
+)
+
+// roles are the parts of Millrace that a process runs.
+type roles struct {
+	Ingest, Projector, Query bool
+}
+
+// node is what the roles of a process share.
+type node struct {
+	log        *slog.Logger
+	pipeline   pipelineSettings
+	http       httpSettings
+	data       string // folder of the projector's key store
+	nats       *nats.Conn
+	clickhouse *clickhouse.Options
+	registry   *prometheus.Registry
+}
+
+func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, data string) *node {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &node{log: log, pipeline: pipeline, http: http, data: data, registry: registry}
+}
+
+// connect makes the connection that all roles use. It is not bounded by its
+// buffer: what can't be sent is an error at once.
+func connect(ctx context.Context, url string, log *slog.Logger, options ...nats.Option) (*nats.Conn, error) {
+	options = append(options,
+		nats.Name("millrace"), nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1),
+		nats.Timeout(5*time.Second),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("connection to NATS lost", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("connected to NATS again") }),
+	)
+	nc, err := nats.Connect(url, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	return nc, ctx.Err()
+}
+
+// migrate creates streams and tables or brings them up to date.
+func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, cfg stream.Config) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if err := stream.Ensure(ctx, js, cfg); err != nil {
+		return err
+	}
+	db := clickhouse.OpenDB(ch)
+	defer db.Close()
+	return schema.Migrate(ctx, db)
+}
+
+// run starts the roles on the stack.
+func (n *node) run(s *stack, r roles) error {
+	js, err := jetstream.New(n.nats)
+	if err != nil {
+		return err
+	}
+	if r.Projector {
+		if err := n.runProjector(s); err != nil {
+			return err
+		}
+	}
+	if !r.Ingest && !r.Query {
+		return n.runHTTP(s, nil, nil)
+	}
+	a := auth.New(auth.Config{Secret: n.http.JWTSecret, AnonymousIngest: n.http.AnonymousIngest})
+	if a.Weak() {
+		n.log.Warn("AUTH_JWT_SECRET is short: use at least 32 random bytes")
+	}
+	var in *ingesthttp.Handler
+	if r.Ingest {
+		if in, err = n.ingest(a); err != nil {
+			return err
+		}
+	}
+	var out *query.Service
+	if r.Query {
+		if out, err = n.query(s, js); err != nil {
+			return err
+		}
+	}
+	return n.runHTTP(s, func(srv *httpapi.Server) {
+		if in != nil {
+			in.Register(srv)
+		}
+		if out != nil {
+			out.Register(srv, a)
+		}
+	}, out)
+}
+
+func (n *node) runProjector(s *stack) error {
+	dir := filepath.Join(n.data, "projector")
+	if err := makeDir(dir); err != nil {
+		return err
+	}
+	p, err := projector.New(projector.Config{Stages: n.pipeline.Stages.Stages, Dir: dir}, n.nats, n.clickhouse, n.registry, n.log)
+	if err != nil {
+		return err
+	}
+	s.launch("projector", p.Run)
+	return nil
+}
+
+func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
+	publisher, err := client.New(n.nats, client.Config{Service: "millrace", Log: n.log})
+	if err != nil {
+		return nil, err
+	}
+	return ingesthttp.New(ingesthttp.Config{}, ingesthttp.Deps{
+		Log: n.log, Registry: n.registry, Auth: a, Publisher: publisher, Stages: n.pipeline.Stages.Stages,
+	})
+}
+
+func (n *node) query(s *stack, js jetstream.JetStream) (*query.Service, error) {
+	conn, err := clickhouse.Open(n.clickhouse)
+	if err != nil {
+		return nil, fmt.Errorf("open clickhouse: %w", err)
+	}
+	q, err := query.New(query.Config{
+		Stages: n.pipeline.Stages.Stages, Live: live.Config{Origins: n.http.AllowedOrigins},
+	}, query.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	s.launch("query", func(ctx context.Context) error { return errors.Join(q.Run(ctx), conn.Close()) })
+	return q, nil
+}
+
+// runHTTP starts the server last, so that it is the first to end.
+func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Service) error {
+	deps := httpapi.Deps{Log: n.log, Registry: n.registry, Checks: n.checks()}
+	if q != nil {
+		deps.Checks, deps.Site = q.Checks(), dashboard.Handler()
+	}
+	srv, err := httpapi.New(httpapi.Config{Addr: n.http.Addr, Version: version, Protected: n.http.JWTSecret != ""}, deps)
+	if err != nil {
+		return err
+	}
+	if register != nil {
+		register(srv)
+	}
+	ln, err := srv.Listen()
+	if err != nil {
+		return err
+	}
+	s.launch("http", func(ctx context.Context) error { return srv.Serve(ctx, ln) })
+	return nil
+}
+
+// checks are for processes without the query role.
+func (n *node) checks() []httpapi.Check {
+	return []httpapi.Check{{Name: "nats", Probe: func(context.Context) error {
+		if !n.nats.IsConnected() {
+			return fmt.Errorf("the connection is %s", n.nats.Status())
+		}
+		return nil
+	}}}
+}

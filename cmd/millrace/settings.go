@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// pipelineSettings say what the pipeline is.
+type pipelineSettings struct {
+	Stages stages `help:"Stages of the pipeline, in order, separated by commas." env:"MILLRACE_STAGES" default:"crawled,indexed,classified,routed,published"`
+}
+
+type stages struct{ event.Stages }
+
+func (s *stages) UnmarshalText(text []byte) (err error) {
+	s.Stages, err = event.ParseStages(string(text))
+	return err
+}
+
+// streamSettings shape the streams.
+type streamSettings struct {
+	Replicas    int           `help:"Copies of each stream: 1, or 3 on a cluster." env:"MILLRACE_NATS_REPLICAS" name:"nats-replicas" default:"1"`
+	DedupWindow time.Duration `help:"How long the broker drops repeated message ids. Repeats that come later are dropped by the projector." env:"MILLRACE_DEDUP_WINDOW" default:"1h"`
+	MaxAge      time.Duration `help:"How long the stream keeps events." env:"MILLRACE_EVENTS_MAX_AGE" name:"events-max-age" default:"168h"`
+	MaxBytes    int64         `help:"Size of the event stream in bytes, beyond which it refuses new events; 0: unlimited." env:"MILLRACE_EVENTS_MAX_BYTES" name:"events-max-bytes" default:"0"`
+}
+
+func (s streamSettings) config() stream.Config {
+	return stream.Config{Replicas: s.Replicas, DedupWindow: s.DedupWindow, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes}
+}
+
+// httpSettings shape the HTTP server.
+type httpSettings struct {
+	Addr            string   `help:"Address of the HTTP server." env:"MILLRACE_HTTP_ADDR" name:"http-addr" default:"127.0.0.1:8075"`
+	JWTSecret       string   `help:"Secret that signs tokens (HS256). Without it, callers need none, and the server listens on loopback only." env:"AUTH_JWT_SECRET" name:"jwt-secret"`
+	AnonymousIngest bool     `help:"Let callers without a token publish events." env:"MILLRACE_ANONYMOUS_INGEST" name:"anonymous-ingest"`
+	AllowedOrigins  []string `help:"Origins, beside the server's own, whose pages may open the WebSocket." env:"MILLRACE_ALLOWED_ORIGINS" name:"allowed-origins"`
+}
+
+// clickhouseServer shapes the embedded ClickHouse server.
+type clickhouseServer struct {
+	Listen          string `help:"Native protocol of the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_LISTEN" name:"clickhouse-listen" default:"127.0.0.1:9000"`
+	HTTP            string `help:"HTTP interface of the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_HTTP" name:"clickhouse-http" default:"127.0.0.1:8123"`
+	Password        string `help:"Password of the login default, which may write." env:"MILLRACE_CLICKHOUSE_PASSWORD" name:"clickhouse-password"`
+	AnalystPassword string `help:"Password of the login analyst, which may only read." env:"MILLRACE_CLICKHOUSE_ANALYST_PASSWORD" name:"clickhouse-analyst-password"`
+	MaxMemory       int64  `help:"Memory that the embedded ClickHouse may take, in bytes." env:"MILLRACE_CLICKHOUSE_MAX_MEMORY" name:"clickhouse-max-memory" default:"1073741824"`
+}
+
+// check refuses to open the server to other machines without passwords.
+func (s clickhouseServer) check() error {
+	for setting, addr := range map[string]string{"MILLRACE_CLICKHOUSE_LISTEN": s.Listen, "MILLRACE_CLICKHOUSE_HTTP": s.HTTP} {
+		if !loopback(addr) && (s.Password == "" || s.AnalystPassword == "") {
+			return fmt.Errorf("%s=%s is open to other machines: set MILLRACE_CLICKHOUSE_PASSWORD and MILLRACE_CLICKHOUSE_ANALYST_PASSWORD, or listen on 127.0.0.1", setting, addr)
+		}
+	}
+	return nil
+}
+
+// options returns how the other parts connect to the server.
+func (s clickhouseServer) options() *clickhouse.Options {
+	return &clickhouse.Options{
+		Addr: []string{dialable(s.Listen)},
+		Auth: clickhouse.Auth{Database: "millrace", Username: "default", Password: s.Password},
+	}
+}
+
+// sharedSettings name servers that are not embedded.
+type sharedSettings struct {
+	NATS       string `help:"URL of a NATS server with JetStream." env:"MILLRACE_NATS_URL" name:"nats-url"`
+	ClickHouse string `help:"DSN of a ClickHouse server: clickhouse://user:password@host:9000/millrace" env:"MILLRACE_CLICKHOUSE_DSN" name:"clickhouse-dsn"`
+	Postgres   string `help:"DSN of a Postgres server: postgres://user:password@host:5432/millrace" env:"MILLRACE_POSTGRES_DSN" name:"postgres-dsn"`
+}
+
+// require returns an error unless both servers are named.
+func (s sharedSettings) require() error {
+	if s.NATS == "" || s.ClickHouse == "" {
+		return errors.New("set MILLRACE_NATS_URL and MILLRACE_CLICKHOUSE_DSN, or use \"millrace up\", which brings its own servers")
+	}
+	return nil
+}
+
+func (s sharedSettings) clickhouseOptions() (*clickhouse.Options, error) {
+	o, err := clickhouse.ParseDSN(s.ClickHouse)
+	if err != nil {
+		return nil, fmt.Errorf("MILLRACE_CLICKHOUSE_DSN: %w", err)
+	}
+	return o, nil
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}
+
+// dialable turns an address to listen on into one to connect to.
+func dialable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || (host != "" && host != "0.0.0.0" && host != "::") {
+		return addr
+	}
+	return net.JoinHostPort("127.0.0.1", port)
+}
+
+func orDefault(s, fallback string) string {
+	if strings.TrimSpace(s) == "" {
+		return fallback
+	}
+	return s
+}

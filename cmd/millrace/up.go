@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/internal/embedded/child"
+	"github.com/millrace-io/millrace/internal/embedded/engines"
+	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
+	"github.com/millrace-io/millrace/internal/embedded/postgres"
+)
+
+type upCmd struct {
+	Data           string           `help:"Folder for all data." env:"MILLRACE_DATA" default:"./data"`
+	NoDemo         bool             `help:"Leave the demonstration events out." env:"MILLRACE_NO_DEMO"`
+	Pipeline       pipelineSettings `embed:"" group:"Pipeline"`
+	HTTP           httpSettings     `embed:"" group:"HTTP"`
+	Stream         streamSettings   `embed:"" group:"Streams"`
+	NATSListen     string           `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
+	NATSUser       string           `help:"User of the embedded NATS server." env:"MILLRACE_NATS_USER" name:"nats-user" group:"Engines"`
+	NATSPassword   string           `help:"Password of the embedded NATS server." env:"MILLRACE_NATS_PASSWORD" name:"nats-password" group:"Engines"`
+	NATSSync       time.Duration    `help:"How often the embedded NATS server syncs messages to disk; 0: before each is acknowledged. Anything else can lose acknowledged events with the machine's power." env:"MILLRACE_NATS_SYNC_INTERVAL" name:"nats-sync-interval" default:"0" group:"Engines"`
+	ClickHouse     clickhouseServer `embed:"" group:"Engines"`
+	PostgresListen string           `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
+	Shared         sharedSettings   `embed:"" group:"Servers to use instead of embedded ones"`
+}
+
+// Run brings everything up and keeps it up until a signal comes.
+func (c *upCmd) Run(p *program) error {
+	if err := c.ClickHouse.check(); err != nil {
+		return err
+	}
+	unlock, err := lockData(c.Data)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	tuneGC()
+	s := newStack(p.log)
+	err = c.start(p, s)
+	if err == nil {
+		err = s.wait(p.ctx)
+		p.log.Info("stopping")
+	}
+	if p.ctx.Err() != nil && errors.Is(err, p.ctx.Err()) {
+		err = nil // a signal during the start
+	}
+	return errors.Join(err, s.stop(p.hurry))
+}
+
+func (c *upCmd) start(p *program, s *stack) error {
+	begin := time.Now()
+	e, err := c.startEngines(p, s)
+	if err != nil {
+		return err
+	}
+	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
+	n.clickhouse = e.clickhouse
+	if n.nats, err = connect(p.ctx, e.natsURL, p.log, e.natsOptions...); err != nil {
+		return err
+	}
+	s.launch("nats connection", closing(n.nats))
+	if err := migrate(p.ctx, n.nats, n.clickhouse, c.Stream.config()); err != nil {
+		return err
+	}
+	if err := n.run(s, roles{Ingest: true, Projector: true, Query: true}); err != nil {
+		return err
+	}
+	p.log.Info("millrace is up", "page", "http://"+dialable(c.HTTP.Addr)+"/", "nats", dialable(c.NATSListen),
+		"clickhouse", dialable(c.ClickHouse.Listen), "clickhouse_http", dialable(c.ClickHouse.HTTP), "took", time.Since(begin).Round(time.Millisecond))
+	return nil
+}
+
+// closing keeps a connection until the stack stops.
+func closing(nc *nats.Conn) func(context.Context) error {
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		nc.Close()
+		return nil
+	}
+}
+
+// servers is how to connect to the engines.
+type servers struct {
+	natsURL     string
+	natsOptions []nats.Option
+	clickhouse  *clickhouse.Options
+}
+
+// startEngines starts what is not configured as a server of its own, side by
+// side.
+func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
+	e := servers{natsURL: c.Shared.NATS}
+	var err error
+	if c.Shared.ClickHouse != "" {
+		if e.clickhouse, err = c.Shared.clickhouseOptions(); err != nil {
+			return e, err
+		}
+	}
+	starts := map[string]func() (func(context.Context) error, <-chan struct{}, error){}
+	if e.natsURL == "" {
+		starts["nats"] = func() (func(context.Context) error, <-chan struct{}, error) {
+			srv, err := embeddednats.New(embeddednats.Config{
+				Listen: c.NATSListen, StoreDir: filepath.Join(c.Data, "nats"), User: c.NATSUser, Password: c.NATSPassword, SyncInterval: c.NATSSync,
+			}, p.log)
+			if err != nil {
+				return nil, nil, err
+			}
+			e.natsOptions = []nats.Option{srv.InProcess()}
+			if c.NATSUser != "" {
+				e.natsOptions = append(e.natsOptions, nats.UserInfo(c.NATSUser, c.NATSPassword))
+			}
+			return srv.Run, srv.Ready(), nil
+		}
+	}
+	if e.clickhouse == nil {
+		e.clickhouse = c.ClickHouse.options()
+		starts["clickhouse"] = func() (func(context.Context) error, <-chan struct{}, error) {
+			ch, err := c.clickhouseChild(p)
+			if err != nil {
+				return nil, nil, err
+			}
+			return ch.Run, ch.Ready(), nil
+		}
+	}
+	if c.Shared.Postgres == "" {
+		starts["postgres"] = func() (func(context.Context) error, <-chan struct{}, error) {
+			engine, err := engines.Postgres()
+			if err != nil {
+				return nil, nil, err
+			}
+			pg, err := postgres.New(postgres.Config{Engine: engine, Dir: filepath.Join(c.Data, "postgres"), Listen: c.PostgresListen}, p.log)
+			if err != nil {
+				return nil, nil, err
+			}
+			return pg.Run, pg.Ready(), nil
+		}
+	}
+	var ready errgroup.Group
+	for _, name := range []string{"postgres", "clickhouse", "nats"} {
+		start, ok := starts[name]
+		if !ok {
+			continue
+		}
+		run, isReady, err := start()
+		if err != nil {
+			return e, err
+		}
+		part := s.launch(name, run)
+		ready.Go(func() error { return part.await(p.ctx, isReady) })
+	}
+	return e, ready.Wait()
+}
+
+func (c *upCmd) clickhouseChild(p *program) (*child.Child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start clickhouse: %w", err)
+	}
+	if _, err := engines.ClickHouse(); err != nil {
+		return nil, err
+	}
+	return child.New(child.Config{
+		Name: "clickhouse", Path: self,
+		Args: []string{
+			"--log-format=json", "--log-level=warn", "clickhouse", "--data=" + c.Data,
+			"--clickhouse-listen=" + c.ClickHouse.Listen, "--clickhouse-http=" + c.ClickHouse.HTTP,
+			"--clickhouse-max-memory=" + strconv.FormatInt(c.ClickHouse.MaxMemory, 10),
+		},
+		Env: append(os.Environ(),
+			"MILLRACE_CLICKHOUSE_PASSWORD="+c.ClickHouse.Password,
+			"MILLRACE_CLICKHOUSE_ANALYST_PASSWORD="+c.ClickHouse.AnalystPassword),
+		Probe: func(ctx context.Context) error { return ping(ctx, c.ClickHouse.options()) },
+		Stop:  []child.Step{{Signal: syscall.SIGTERM, Grace: 10 * time.Second}},
+		Parse: parseLog,
+	}, p.log)
+}
+
+func ping(ctx context.Context, o *clickhouse.Options) error {
+	conn, err := clickhouse.Open(o)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Ping(ctx)
+}
+
+// tuneGC trades memory that a server has for time that collecting takes,
+// unless the user has set it.
+func tuneGC() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(640 << 20)
+	}
+}
