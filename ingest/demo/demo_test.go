@@ -1,0 +1,276 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/ingest/demo/internal/sample"
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// The tests run by the clock of a synctest bubble, in which time passes at
+// once and exactly.
+
+// sent is an event that was stored, and when.
+type sent struct {
+	event.Event
+	at time.Time
+}
+
+// recorder is a server that stores what it gets, unless fail says otherwise.
+type recorder struct {
+	fail func([]event.Event) ([]client.Outcome, error)
+	sent []sent
+}
+
+func (r *recorder) EmitBatch(_ context.Context, events []event.Event) ([]client.Outcome, error) {
+	if r.fail != nil {
+		if outcomes, err := r.fail(events); err != nil {
+			return outcomes, err
+		}
+	}
+	for _, e := range events {
+		r.sent = append(r.sent, sent{e, time.Now()})
+	}
+	return make([]client.Outcome, len(events)), nil
+}
+
+func parse(t testing.TB, list string) event.Stages {
+	stages, err := event.ParseStages(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stages
+}
+
+// run runs a demo for some time and waits for its end.
+func run(t *testing.T, cfg Config, r *recorder, log io.Writer, d time.Duration) {
+	t.Helper()
+	demo, err := New(cfg, r, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	if err := demo.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() == nil {
+		t.Fatal("it ended before its context did")
+	}
+}
+
+// check decodes and validates every event as the projector does, and returns
+// their stages.
+func check(t *testing.T, stages event.Stages, all []sent) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	ids := map[event.Identity]bool{}
+	var r event.Record
+	for _, s := range all {
+		text, err := json.Marshal(s.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := event.Decode(text, &r); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if err := r.Validate(stages, s.at, true); err != nil {
+			t.Fatalf("%s at %s: %v", text, s.at, err)
+		}
+		if s.OccurredAt.After(s.at) || r.Late(s.at) || s.at.Sub(s.OccurredAt) > event.MaxAge {
+			t.Fatalf("%s at %s: late, or in the future", text, s.at)
+		}
+		if s.Metadata["demo"] != true || !strings.HasPrefix(s.ServiceName, "demo-") {
+			t.Fatalf("%s: does not look like a demo", text)
+		}
+		if ids[r.Identity()] {
+			t.Fatalf("%s: sent before", text)
+		}
+		ids[r.Identity()] = true
+		counts[s.Stage]++
+	}
+	return counts
+}
+
+func TestSample(t *testing.T) {
+	if len(sampleFile) > 2<<20 {
+		t.Errorf("the sample has %d bytes", len(sampleFile))
+	}
+	s, err := sample.Read(bytes.NewReader(sampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Sightings) < 40_000 || len(s.Articles) < 25_000 {
+		t.Errorf("only %d sightings of %d articles", len(s.Sightings), len(s.Articles))
+	}
+}
+
+// TestWholeSample replays more than the sample holds, so that it begins again.
+func TestWholeSample(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		stages := parse(t, event.DefaultStages)
+		run(t, Config{Stages: stages, Seed: 1, Pace: 1000}, r, t.Output(), 150*time.Second)
+		counts := check(t, stages, r.sent)
+		for _, pair := range [][2]string{{"crawled", "indexed"}, {"indexed", "classified"}, {"classified", "routed"}, {"routed", "published"}} {
+			if counts[pair[0]] <= counts[pair[1]] {
+				t.Errorf("no funnel: %v", counts)
+			}
+		}
+		if counts["published"] < counts["crawled"]/5 {
+			t.Errorf("too narrow a funnel: %v", counts)
+		}
+		again := slices.ContainsFunc(r.sent, func(s sent) bool { return s.Metadata["is_reclassification"] == true })
+		if !again {
+			t.Error("the sample did not begin again")
+		}
+		checkOrder(t, stages, r.sent)
+	})
+}
+
+// checkOrder wants each stage of an article to be preceded by the one before.
+func checkOrder(t *testing.T, stages event.Stages, all []sent) {
+	t.Helper()
+	last := map[[2]string]time.Time{}
+	for i, s := range all {
+		last[[2]string{s.ArticleURL, s.Stage}] = s.OccurredAt
+		place, _ := stages.Index([]byte(s.Stage))
+		if place > 0 {
+			before, ok := last[[2]string{s.ArticleURL, stages.Names()[place-1]}]
+			if !ok || !before.Before(s.OccurredAt) || s.OccurredAt.Sub(before) > 10*time.Second {
+				t.Fatalf("event %d: %s of %s at %s, the stage before at %s", i, s.Stage, s.ArticleURL, s.OccurredAt, before)
+			}
+		}
+		if i > 0 && s.OccurredAt.Before(all[i-1].OccurredAt) {
+			t.Fatalf("event %d: not in the order of time", i)
+		}
+	}
+}
+
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const minutes = 20
+		start := time.Now()
+		r := &recorder{}
+		run(t, Config{Stages: parse(t, event.DefaultStages), Seed: 2}, r, t.Output(), minutes*time.Minute)
+		if !r.sent[0].at.Equal(start) {
+			t.Errorf("the first event came after %s", r.sent[0].at.Sub(start))
+		}
+		if mean := float64(len(r.sent)) / (minutes * 60); mean < 0.9*defaultPace || mean > 1.1*defaultPace {
+			t.Errorf("%.1f events a second, want about %d", mean, defaultPace)
+		}
+		perSecond := make([]int, minutes*60)
+		for _, s := range r.sent {
+			perSecond[min(int(s.at.Sub(start)/time.Second), len(perSecond)-1)]++
+		}
+		least, most := slices.Min(perSecond[15:]), slices.Max(perSecond)
+		if least > defaultPace*3/4 || most < defaultPace*5/4 || most > 5*defaultPace {
+			t.Errorf("from %d to %d events a second", least, most)
+		}
+		t.Logf("from %d to %d events a second", least, most)
+	})
+}
+
+func TestWarmUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		r := &recorder{}
+		stages := parse(t, event.DefaultStages)
+		run(t, Config{Stages: stages, Seed: 3, WarmUp: true}, r, t.Output(), 30*time.Second)
+		check(t, stages, r.sent)
+		checkOrder(t, stages, r.sent)
+		past, recent := 0, 0
+		for _, s := range r.sent {
+			isPast := s.OccurredAt.Before(start)
+			if isPast != (s.Metadata["backfilled"] == true) {
+				t.Fatalf("backfilled is wrong: %+v", s)
+			}
+			if isPast {
+				past++
+			}
+			if isPast && start.Sub(s.OccurredAt) < time.Hour {
+				recent++
+			}
+			if start.Sub(s.OccurredAt) > warmUpSpan {
+				t.Fatalf("%+v is before the span", s)
+			}
+		}
+		if past < warmUpEvents*9/10 || past > warmUpEvents*11/10 || recent < past/5 || recent > past/2 {
+			t.Errorf("%d events of the past, %d of its last hour", past, recent)
+		}
+		if !r.sent[past-1].at.Equal(start) || r.sent[0].OccurredAt.After(start.Add(-5*time.Hour)) {
+			t.Error("the past did not come at once")
+		}
+	})
+}
+
+func TestOtherStages(t *testing.T) {
+	for _, list := range []string{"submitted,checked,approved,requested,paid", "one", "published,crawled"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &recorder{}
+			stages := parse(t, list)
+			run(t, Config{Stages: stages, Seed: 4, WarmUp: true}, r, t.Output(), time.Minute)
+			counts := check(t, stages, r.sent)
+			checkOrder(t, stages, r.sent)
+			for i, name := range stages.Names() {
+				if counts[name] == 0 || i > 0 && counts[name] >= counts[stages.Names()[i-1]] {
+					t.Errorf("%s: no funnel: %v", list, counts)
+				}
+			}
+		})
+	}
+}
+
+func TestSeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stages := parse(t, event.DefaultStages)
+		start := time.Now()
+		texts := map[string]int{}
+		for _, seed := range []uint64{7, 7, 8} {
+			p := newPlayer(Config{Stages: stages, Seed: seed, Pace: 50}, mustRead(t))
+			p.warmUp(start)
+			text, err := json.Marshal(p.due(start))
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[string(text)]++
+		}
+		if len(texts) != 2 {
+			t.Errorf("%d different histories, want 2", len(texts))
+		}
+	})
+}
+
+func mustRead(t *testing.T) *sample.Sample {
+	s, err := sample.Read(bytes.NewReader(sampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestConfig(t *testing.T) {
+	stages := parse(t, event.DefaultStages)
+	log := slog.New(slog.DiscardHandler)
+	for _, cfg := range []Config{{}, {Stages: stages, Pace: -1}, {Stages: stages, Pace: 1001}} {
+		if _, err := New(cfg, &recorder{}, log); err == nil {
+			t.Errorf("%+v was accepted", cfg)
+		}
+	}
+	if _, err := New(Config{Stages: stages}, nil, log); err == nil {
+		t.Error("no publisher was accepted")
+	}
+	if _, err := New(Config{Stages: stages}, &recorder{}, log); err != nil {
+		t.Error(err)
+	}
+}
