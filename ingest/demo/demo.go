@@ -74,8 +74,8 @@ type Demo struct {
 }
 
 // New returns a demo that Run starts. It unpacks the sample, which takes some
-// 50 ms, so that Run's first events come the sooner. The demo reports outages itself, once
-// each; the publisher is best given no log of its own.
+// 50 ms, so that Run's first events come the sooner. The demo reports outages
+// itself, once each; the publisher is best given no log of its own.
 func New(cfg Config, publisher Publisher, log *slog.Logger) (*Demo, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
