@@ -68,7 +68,7 @@ func (c *chunk) publish(ctx context.Context) {
 			c.fail(unknown(ctx, err))
 			return
 		}
-		c.p.cfg.Log.Warn("publishing again", "messages", len(c.pending), "wait", wait, "error", err)
+		c.p.cfg.Log.Log(ctx, c.p.retryLevel(), "publishing again", "messages", len(c.pending), "wait", wait, "error", err)
 		if !sleep(ctx, wait/2+rand.N(wait/2)) {
 			c.fail(unknown(ctx, err))
 			return

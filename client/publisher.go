@@ -195,3 +195,12 @@ func (s *share) note(had bool) {
 // likely tells whether asking first is cheaper: asking costs about a third of
 // a batch that is refused and then sent again.
 func (s *share) likely() bool { return s.value.Load() > 400 }
+
+// retryLevel is quiet while there is no connection: the connection's owner is
+// told of that once, not with every attempt.
+func (p *Publisher) retryLevel() slog.Level {
+	if !p.nc.IsConnected() {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}

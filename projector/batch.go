@@ -29,8 +29,7 @@ type batch struct {
 	until      uint64
 	messages   int
 	duplicates int
-	late       int
-	maxDelay   time.Duration
+	late       lateness
 	last       source.Message
 }
 
@@ -49,7 +48,7 @@ func (b *batch) reset() {
 	b.sightings = b.sightings[:0]
 	b.letters = nil
 	b.groups.reset()
-	b.until, b.messages, b.duplicates, b.late, b.maxDelay, b.last = 0, 0, 0, 0, 0, source.Message{}
+	b.until, b.messages, b.duplicates, b.late, b.last = 0, 0, 0, lateness{}, source.Message{}
 }
 
 // append adds a valid event, for as long as it is not known to be repeated.
@@ -59,8 +58,21 @@ func (b *batch) append(m source.Message, r *event.Record, stage int) {
 	b.sightings = append(b.sightings, keystore.See(id, m.Seq))
 	b.groups.add(stage, r)
 	if received := time.Unix(0, m.Time); r.Late(received) {
-		b.late++
-		b.maxDelay = max(b.maxDelay, received.Sub(r.Time()))
+		b.late.merge(lateness{events: 1, stage: b.groups.stages[stage], delay: received.Sub(r.Time())})
+	}
+}
+
+// lateness sums up events that arrived long after they happened.
+type lateness struct {
+	events int
+	stage  string // of the latest
+	delay  time.Duration
+}
+
+func (l *lateness) merge(o lateness) {
+	l.events += o.events
+	if o.delay > l.delay {
+		l.stage, l.delay = o.stage, o.delay
 	}
 }
 

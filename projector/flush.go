@@ -95,9 +95,7 @@ func (t *term) announce(b *batch) {
 func (t *term) report(b *batch, took time.Duration) {
 	t.log.Debug("batch durable", "from", b.From, "to", b.To, "messages", b.messages, "events", b.rows.Rows(),
 		"duplicates", b.duplicates, "rejected", len(b.letters), "funnel_rows", b.funnel.Rows(), "took", took)
-	if b.late > 0 {
-		t.log.Warn("late event received", "events", b.late, "delay", b.maxDelay)
-	}
+	t.reportLate(b)
 	for i, l := range b.letters {
 		if i == 5 {
 			t.log.Warn("event rejected", "more", len(b.letters)-i)
@@ -105,4 +103,18 @@ func (t *term) report(b *batch, took time.Duration) {
 		}
 		t.log.Warn("event rejected", "seq", l.Seq, "subject", l.Subject, "field", l.Reason.Field, "reason", l.Reason.Rule)
 	}
+}
+
+// lateEvery is how often late events are reported.
+const lateEvery = 10 * time.Second
+
+// reportLate warns of late events: at once, then of all since, for a source
+// that lags would fill the log with one line a batch.
+func (t *term) reportLate(b *batch) {
+	t.late.merge(b.late)
+	if t.late.events == 0 || time.Since(t.lateTold) < lateEvery {
+		return
+	}
+	t.log.Warn("late event received", "stage", t.late.stage, "delay", t.late.delay.String(), "events", t.late.events)
+	t.late, t.lateTold = lateness{}, time.Now()
 }

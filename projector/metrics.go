@@ -38,7 +38,7 @@ func (m *metrics) observe(b *batch, stages []string, seconds float64) {
 		m.rejected.WithLabelValues(l.Reason.Code).Inc()
 	}
 	m.duplicates.Add(float64(b.duplicates))
-	m.late.Add(float64(b.late))
+	m.late.Add(float64(b.late.events))
 	m.rows.Observe(float64(b.messages))
 	m.flush.Observe(seconds)
 	m.behind.Set(float64(b.last.Pending))

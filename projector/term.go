@@ -43,6 +43,8 @@ type term struct {
 	src       *source.Source
 	folder    folder
 	durable   atomic.Uint64
+	late      lateness  // not yet reported
+	lateTold  time.Time // when late events were last reported
 
 	sealed chan *batch   // from folder to flusher
 	idle   chan struct{} // the flusher waits for a batch
