@@ -171,6 +171,9 @@ func (c *upCmd) clickhouseChild(p *program) (*child.Child, error) {
 	if _, err := engines.ClickHouse(); err != nil {
 		return nil, err
 	}
+	if err := c.ClickHouse.checkFree(p.ctx); err != nil {
+		return nil, err
+	}
 	return child.New(child.Config{
 		Name: "clickhouse", Path: self,
 		Args: []string{
