@@ -109,21 +109,49 @@ func (p *Projector) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		began := time.Now()
+		err := p.term(ctx, owner, keys, db)
+		var fatal stopError
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case errors.As(err, &fatal):
+			return err
+		case errors.Is(err, checkpoint.ErrLost):
+			p.log.Warn("standing by", "reason", err)
+			continue
+		}
+		if time.Since(began) > time.Minute {
+			wait = time.Second
+		}
+		p.log.Error("projector failed, starting again from what is durable", "error", err, "retry_in", wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// term waits for the slot group and folds until another projector takes over,
+// ctx ends, or something fails.
+func (p *Projector) term(ctx context.Context, owner string, keys *keystore.Store, db *store.Store) error {
 	kv, err := p.js.KeyValue(ctx, stream.Checkpoints)
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", stream.Checkpoints, err)
 	}
-	for {
-		log, err := p.stand(ctx, kv, owner)
-		if err == nil {
-			err = p.lead(ctx, log, keys, db)
-		}
-		if !errors.Is(err, checkpoint.ErrLost) {
-			return err
-		}
-		p.log.Warn("standing by", "reason", err)
+	log, err := p.stand(ctx, kv, owner)
+	if err != nil {
+		return err
 	}
+	return p.lead(ctx, log, keys, db)
 }
+
+// stopError is one that starting again would not mend.
+type stopError struct{ error }
+
+func (e stopError) Unwrap() error { return e.error }
 
 func (p *Projector) checkpointKey() string { return fmt.Sprintf("funnel.%d", p.cfg.Group) }
 

@@ -130,8 +130,8 @@ func (t *term) recoverable(ctx context.Context, rec checkpoint.Record) (from, to
 	}
 	state := s.CachedInfo().State
 	if state.LastSeq < rec.To {
-		return 0, 0, fmt.Errorf("stream %s ends at sequence %d, but its views are folded up to %d: "+
-			"the stream's storage was replaced; restore it, or remove the views' storage too", stream.Events, state.LastSeq, rec.To)
+		return 0, 0, stopError{fmt.Errorf("stream %s ends at sequence %d, but its views are folded up to %d: "+
+			"the stream's storage was replaced; restore it, or remove the views' storage too", stream.Events, state.LastSeq, rec.To)}
 	}
 	if rec.To > rec.From && (state.Msgs == 0 || state.FirstSeq > rec.To) {
 		t.log.Error("the stream has dropped messages before they were folded", "from", rec.From, "to", rec.To, "first", state.FirstSeq)
@@ -152,7 +152,10 @@ func (t *term) fillKeys(ctx context.Context, upTo uint64) error {
 	fold := func(upTo uint64) error {
 		_, err := t.keys.Fold(batch, upTo)
 		batch = batch[:0]
-		return err
+		if err != nil {
+			return stopError{err}
+		}
+		return nil
 	}
 	err := t.db.Retry(ctx, "fill the key store", func(ctx context.Context) error {
 		batch = batch[:0]

@@ -31,6 +31,7 @@ CREATE TABLE events
     backfilled              Bool,
     INDEX by_seq seq TYPE minmax GRANULARITY 1,
     INDEX by_article article_hash TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_url article_url TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX by_trace trace_id TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = MergeTree
