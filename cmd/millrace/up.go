@@ -77,6 +77,11 @@ func (c *upCmd) start(p *program, s *stack) error {
 	if err := n.run(s, roles{Ingest: true, Projector: true, Query: true}); err != nil {
 		return err
 	}
+	if !c.NoDemo {
+		if err := n.runDemo(p.ctx, s); err != nil {
+			return err
+		}
+	}
 	p.log.Info("millrace is up", "page", "http://"+dialable(c.HTTP.Addr)+"/", "nats", dialable(c.NATSListen),
 		"clickhouse", dialable(c.ClickHouse.Listen), "clickhouse_http", dialable(c.ClickHouse.HTTP), "took", time.Since(begin).Round(time.Millisecond))
 	return nil

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/ingest/demo"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// runDemo replays the bundled crawl history through the ordinary client. An
+// empty stream gets some hours of history first.
+func (n *node) runDemo(ctx context.Context, s *stack) error {
+	js, err := jetstream.New(n.nats)
+	if err != nil {
+		return fmt.Errorf("start the demo: %w", err)
+	}
+	events, err := js.Stream(ctx, stream.Events)
+	if err != nil {
+		return fmt.Errorf("start the demo: %w", err)
+	}
+	publisher, err := client.New(n.nats, client.Config{}) // the demo itself says once that it can't publish
+	if err != nil {
+		return fmt.Errorf("start the demo: %w", err)
+	}
+	d, err := demo.New(demo.Config{
+		Stages: n.pipeline.Stages.Stages, WarmUp: events.CachedInfo().State.LastSeq == 0,
+	}, publisher, n.log)
+	if err != nil {
+		return fmt.Errorf("start the demo: %w", err)
+	}
+	s.launch("demo", d.Run)
+	return nil
+}
