@@ -25,6 +25,7 @@ type cli struct {
 	Migrate    migrateCmd    `cmd:"" help:"Bring the streams and tables of shared servers up to date."`
 	Emit       emitCmd       `cmd:"" help:"Publish events from a file of JSON lines."`
 	Engines    enginesCmd    `cmd:"" help:"Install the embedded engines (needs npm)."`
+	Token      tokenCmd      `cmd:"" help:"Mint a token for callers of the HTTP server."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
