@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 	"time"
+
+	"github.com/millrace-io/millrace/internal/embedded/port"
 )
 
 // portPatience is how long a start waits for the child of an earlier millrace
@@ -37,10 +38,7 @@ func (s clickhouseServer) checkFree(ctx context.Context) error {
 // not when ctx ended.
 func waitFree(ctx context.Context, addr string) error {
 	for {
-		ln, err := net.Listen("tcp", addr)
-		if err == nil {
-			return ln.Close()
-		}
+		_, err := port.Try(addr)
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/millrace-io/millrace/internal/embedded/port"
 )
 
 // Server is the embedded server. Its methods may be called from any goroutine,
@@ -78,7 +80,7 @@ func (s *Server) check() error {
 	if s.opts.Port <= 0 {
 		return nil
 	}
-	l, err := net.Listen("tcp", s.hostPort())
+	_, err := port.Try(s.hostPort())
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("embedded NATS: %s is taken by another program: set %s to another address, or MILLRACE_NATS_URL to use a server of your own",
 			s.hostPort(), EnvListen)
@@ -86,7 +88,7 @@ func (s *Server) check() error {
 	if err != nil {
 		return fmt.Errorf("embedded NATS: listen on %s (%s): %w", s.hostPort(), EnvListen, err)
 	}
-	return l.Close()
+	return nil
 }
 
 func (s *Server) hostPort() string {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/child"
+	"github.com/millrace-io/millrace/internal/embedded/port"
 )
 
 // Server is the embedded server. Its methods may be called from any goroutine,
@@ -150,15 +151,15 @@ func (s *Server) url(password, database string) string {
 // takePort finds out, in clear words, whether the port is free, and chooses one
 // when none is configured.
 func (s *Server) takePort() error {
-	l, err := net.Listen("tcp", s.address())
+	addr, err := port.Try(s.address())
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return s.portTaken()
 	}
 	if err != nil {
 		return fmt.Errorf("listen on %s (%s): %w", s.address(), EnvListen, err)
 	}
-	s.port = l.Addr().(*net.TCPAddr).Port
-	return l.Close()
+	s.port = addr.(*net.TCPAddr).Port
+	return nil
 }
 
 func (s *Server) portTaken() error {
