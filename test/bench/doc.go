@@ -1,0 +1,15 @@
+// Command bench measures Millrace: the program itself, as a user runs it, in
+// processes of its own on temporary data, and beside each figure what the
+// engines do on the same machine in the same minutes without Millrace.
+//
+//	go run ./test/bench -events 1000000 -runs 3
+//	go run ./test/bench -only backlog -profile cpu.pprof
+//
+// A machine's speed drifts by a quarter within minutes, so compare ratios of
+// one run rather than figures of two. Every backlog that is folded is compared
+// with what was generated, and so is what was posted over HTTP: a fast wrong
+// answer is an error and no figure.
+//
+// The program to measure is MILLRACE_BIN, by default bin/millrace. Processor
+// time and memory are read from /proc, so it needs Linux.
+package main

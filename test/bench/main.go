@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if name := os.Getenv(envPart); name != "" {
+		if err := runPart(name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	cfg, err := parse(os.Args[1:], os.Stderr)
+	if err != nil {
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err = measure(ctx, cfg, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// config is what the flags say.
+type config struct {
+	bin     string // the program to measure
+	events  int
+	only    []string
+	runs    int
+	json    bool
+	profile string // file for a profile of the fold; empty: none
+}
+
+var sectionNames = []string{"backlog", "query", "live", "http", "publish"}
+
+func parse(args []string, errOut io.Writer) (config, error) {
+	cfg := config{bin: os.Getenv("MILLRACE_BIN")}
+	if cfg.bin == "" {
+		cfg.bin = "bin/millrace"
+	}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(errOut)
+	flags.IntVar(&cfg.events, "events", 1_000_000, "events in the backlog")
+	flags.IntVar(&cfg.runs, "runs", 1, "how often to measure everything; the report has the medians")
+	flags.BoolVar(&cfg.json, "json", false, "print JSON in place of a table")
+	flags.StringVar(&cfg.profile, "profile", "", "file for a processor profile of the program while it folds the backlog")
+	only := flags.String("only", strings.Join(sectionNames, ","), "sections to measure")
+	if err := flags.Parse(args); err != nil {
+		return cfg, err
+	}
+	cfg.only = strings.Split(*only, ",")
+	return cfg, cfg.check(errOut)
+}
+
+func (c *config) check(errOut io.Writer) error {
+	err := func() error {
+		for _, name := range c.only {
+			if !slices.Contains(sectionNames, name) {
+				return fmt.Errorf("-only: there is no section %q, but %s", name, strings.Join(sectionNames, ", "))
+			}
+		}
+		if c.events < 1000 || c.runs < 1 {
+			return errors.New("-events has to be at least 1000, -runs at least 1")
+		}
+		return nil
+	}()
+	if err != nil {
+		fmt.Fprintln(errOut, "bench:", err)
+	}
+	return err
+}
+
+// bench is one execution of the program.
+type bench struct {
+	cfg     config
+	dir     string // for all temporary data
+	out     io.Writer
+	history *history
+	data    string    // folder in which the history is folded
+	running *millrace // on that folder
+	posts   posts     // what has been published to it since
+	echoed  posts     // and to no program
+	lines   []line    // of this run
+}
+
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(b.out, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}
+
+func (b *bench) add(l ...line) { b.lines = append(b.lines, l...) }
+
+// measure runs everything and prints the report.
+func measure(ctx context.Context, cfg config, out, progress io.Writer) (err error) {
+	if cfg.bin, err = filepath.Abs(cfg.bin); err != nil {
+		return err
+	}
+	if _, err := os.Stat(cfg.bin); err != nil {
+		return fmt.Errorf("%w: build it with \"go build -o bin/millrace ./cmd/millrace\", or set MILLRACE_BIN", err)
+	}
+	dir, err := os.MkdirTemp("", "millrace-bench-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return err
+	}
+	b := &bench{cfg: cfg, dir: dir, out: progress, history: newHistory(1, cfg.events, time.Now().Add(-time.Minute))}
+	r := report{Machine: thisMachine(), Events: cfg.events, Runs: cfg.runs}
+	var runs [][]line
+	for i := range cfg.runs {
+		b.say("run %d of %d", i+1, cfg.runs)
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		runs = append(runs, b.lines)
+	}
+	r.Lines = summarize(runs)
+	if cfg.json {
+		return r.json(out)
+	}
+	return r.table(out)
+}
+
+// run measures every section once.
+func (b *bench) run(ctx context.Context) (err error) {
+	b.lines, b.running, b.data = nil, nil, ""
+	b.posts.next.Store(0)
+	defer func() {
+		if b.running != nil {
+			err = errors.Join(err, b.running.close())
+		}
+		if b.data != "" {
+			err = errors.Join(err, os.RemoveAll(b.data))
+		}
+	}()
+	sections := map[string]func(context.Context) error{
+		"backlog": b.backlog, "query": b.query, "live": b.live, "http": b.post, "publish": b.publish,
+	}
+	for _, name := range sectionNames {
+		if !slices.Contains(b.cfg.only, name) {
+			continue
+		}
+		if err := sections[name](ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// millrace is a running "millrace up" on a data folder of its own.
+type millrace struct {
+	*program
+	http, nats, clickhouse string // addresses
+	profile                string // of its profiles, when asked for
+	nc                     *nats.Conn
+	js                     jetstream.JetStream
+	folding                time.Time // when the projector began
+}
+
+// up starts the program and returns when its projector has begun to fold.
+func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
+	addrs, err := freeAddrs(6)
+	if err != nil {
+		return nil, err
+	}
+	m := &millrace{http: addrs[0], nats: addrs[1], clickhouse: addrs[2], profile: addrs[5]}
+	args := []string{
+		"--log-format=json", "up", "--no-demo", "--data=" + data,
+		"--http-addr=" + m.http, "--nats-listen=" + m.nats, "--clickhouse-listen=" + m.clickhouse,
+		"--clickhouse-http=" + addrs[3], "--postgres-listen=" + addrs[4],
+	}
+	if b.cfg.profile != "" {
+		args = append(args, "--pprof-addr="+m.profile)
+	}
+	if m.program, err = launch(b.cfg.bin, args, nil); err != nil {
+		return nil, err
+	}
+	if err := m.connect(ctx); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+func (m *millrace) connect(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	if m.folding, err = m.await(ctx, "folding"); err != nil {
+		return err
+	}
+	m.nc, m.js, err = dial(m.nats)
+	return err
+}
+
+func dial(addr string) (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect("nats://"+addr, nats.Name("millrace bench"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to NATS on %s: %w", addr, err)
+	}
+	js, err := jetstream.New(nc)
+	return nc, js, err
+}
+
+func (m *millrace) close() error {
+	if m.nc != nil {
+		m.nc.Close()
+	}
+	return m.stop()
+}
+
+// folded waits until everything up to a stream sequence has every effect, and
+// returns when that was. The projector acknowledges no sooner than that.
+func (m *millrace) folded(ctx context.Context, seq uint64) (time.Time, error) {
+	every := time.NewTicker(10 * time.Millisecond)
+	defer every.Stop()
+	for {
+		c, err := m.js.Consumer(ctx, stream.Events, "projector-0")
+		now := time.Now()
+		switch {
+		case err == nil && c.CachedInfo().AckFloor.Stream >= seq:
+			return now, m.checkpoint(ctx, seq)
+		case err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound):
+			return now, fmt.Errorf("ask how far the projector is: %w", err)
+		}
+		select {
+		case <-every.C:
+		case <-m.done:
+			return now, m.failure()
+		case <-ctx.Done():
+			return now, fmt.Errorf("waiting for sequence %d to be folded: %w", seq, ctx.Err())
+		}
+	}
+}
+
+// checkpoint waits until the projector has noted the position as well.
+func (m *millrace) checkpoint(ctx context.Context, seq uint64) error {
+	kv, err := m.js.KeyValue(ctx, stream.Checkpoints)
+	if err != nil {
+		return fmt.Errorf("open the checkpoints: %w", err)
+	}
+	w, err := kv.Watch(ctx, "funnel.0")
+	if err != nil {
+		return fmt.Errorf("watch the checkpoint: %w", err)
+	}
+	defer func() { _ = w.Stop() }() // the connection's end is another
+	for {
+		select {
+		case entry, open := <-w.Updates():
+			if !open {
+				return errors.New("watch the checkpoint: connection lost")
+			}
+			var at struct{ From uint64 }
+			if entry != nil && json.Unmarshal(entry.Value(), &at) == nil && at.From >= seq {
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the checkpoint to reach %d: %w", seq, ctx.Err())
+		}
+	}
+}
+
+// funnel is the part of GET /funnel that is looked at.
+type funnel struct {
+	From   time.Time
+	Stages []count
+	Method string  `json:"unique_method"`
+	Error  float64 `json:"unique_error"`
+	Stream struct {
+		Folded uint64 `json:"folded_seq"`
+	}
+}
+
+func (m *millrace) get(ctx context.Context, path string, query url.Values, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.http+"/api/v1"+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return fmt.Errorf("GET %s: %w", path, err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("GET %s: %w", path, err)
+	}
+	return decode(resp, http.StatusOK, into)
+}
+
+// check compares the funnel of all time, exact and by sketch, with the truth.
+func (m *millrace) check(ctx context.Context, seq uint64, want []count) error {
+	for _, method := range []string{"exact", "sketch"} {
+		var got funnel
+		for got.Stream.Folded < seq { // what was folded has yet to reach the mirror
+			err := m.get(ctx, "/funnel", url.Values{"period": {"30d"}, "uniques": {method}}, &got)
+			if err != nil {
+				return err
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if got.Method != method || !within(got.Stages, want, got.Error) {
+			return fmt.Errorf("the funnel (%s) is wrong:\n%+v, generated were\n%+v", method, got.Stages, want)
+		}
+	}
+	return nil
+}
+
+// within compares counts exactly and articles up to a relative error.
+func within(got, want []count, tolerance float64) bool {
+	if len(got) != len(want) {
+		return false
+	}
+	rounded := make([]count, len(got))
+	for i, c := range got {
+		rounded[i] = c
+		w := float64(want[i].Articles)
+		if d := float64(c.Articles) - w; d <= w*tolerance && -d <= w*tolerance {
+			rounded[i].Articles = want[i].Articles
+		}
+	}
+	return reflect.DeepEqual(rounded, want)
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tick is the unit of processor times in /proc (USER_HZ, 100 on Linux).
+const tick = 10 * time.Millisecond
+
+// stat reads the parent and the processor time of a process. Of one that has
+// ended it returns ok false.
+func stat(pid int) (parent int, cpu time.Duration, ok bool) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, false
+	}
+	// The name may hold anything, but it ends with the last parenthesis.
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if len(fields) < 13 {
+		return 0, 0, false
+	}
+	number := func(i int) int64 { n, _ := strconv.ParseInt(fields[i], 10, 64); return n }
+	return int(number(1)), time.Duration(number(11)+number(12)) * tick, true
+}
+
+// family returns a process and all that descend from it.
+func family(root int) []int {
+	children := map[int][]int{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if parent, _, ok := stat(pid); ok {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	all := []int{root}
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
+// clickhouseIn finds the ClickHouse child of a millrace process.
+func clickhouseIn(root int) int {
+	for _, pid := range family(root) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty when it has ended
+		if pid != root && bytes.Contains(line, []byte("\x00clickhouse\x00")) {
+			return pid
+		}
+	}
+	return 0
+}
+
+func resident(pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	fields := strings.Fields(string(data))
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// proportional is resident memory in which a page that processes share counts
+// once in all. It is 0 where the process may not be looked into.
+func proportional(pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == "Pss:" {
+			kib, _ := strconv.ParseInt(f[1], 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// peaks are the most memory that a process tree was seen to take, in bytes.
+type peaks struct {
+	RSS, PSS, Root, ClickHouse int64
+}
+
+// watcher samples the memory of a process tree.
+type watcher struct {
+	mu   sync.Mutex
+	seen peaks
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+func watch(root int) *watcher {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &watcher{stop: cancel, done: make(chan struct{})}
+	go w.run(ctx, root)
+	return w
+}
+
+func (w *watcher) run(ctx context.Context, root int) {
+	defer close(w.done)
+	every := time.NewTicker(100 * time.Millisecond)
+	defer every.Stop()
+	var pids []int
+	var clickhouse int
+	for i := 0; ; i++ {
+		// What is dear to tell is looked at once a second.
+		rare := i%10 == 0
+		if rare {
+			pids, clickhouse = family(root), clickhouseIn(root)
+		}
+		w.sample(root, pids, clickhouse, rare)
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+}
+
+func (w *watcher) sample(root int, pids []int, clickhouse int, shares bool) {
+	var rss, pss int64
+	for _, pid := range pids {
+		rss += resident(pid)
+		if shares {
+			pss += proportional(pid)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen.RSS, w.seen.PSS = max(w.seen.RSS, rss), max(w.seen.PSS, pss)
+	w.seen.Root, w.seen.ClickHouse = max(w.seen.Root, resident(root)), max(w.seen.ClickHouse, resident(clickhouse))
+}
+
+// end stops sampling and returns what was seen.
+func (w *watcher) end() peaks {
+	w.stop()
+	<-w.done
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen
+}
