@@ -155,7 +155,7 @@ func (s *Source) receive(generation int, m *nats.Msg) {
 		return
 	}
 	s.alive = time.Now()
-	if len(m.Data) == 0 && m.Reply == "" || m.Header.Get("Status") != "" {
+	if m.Reply == "" { // the server's own, which has no acknowledgement
 		s.status(m)
 		return
 	}

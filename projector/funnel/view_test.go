@@ -1,0 +1,143 @@
+package funnel
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	contract "github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// table is the database: the newest state of each row, encoded.
+type table map[contract.Key]state
+
+type state struct {
+	events uint64
+	set    []byte
+	seq    uint64
+}
+
+func (t table) Buckets(_ context.Context, add func(contract.Width, uint32)) error {
+	for k := range t {
+		add(k.Width, k.Bucket)
+	}
+	return nil
+}
+
+func (t table) Rows(_ context.Context, width contract.Width, buckets []uint32, add func(contract.Key, Row)) error {
+	wanted := map[uint32]bool{}
+	for _, b := range buckets {
+		wanted[b] = true
+	}
+	for k, s := range t {
+		if k.Width != width || !wanted[k.Bucket] {
+			continue
+		}
+		row := Row{Events: s.events, Seq: s.seq}
+		if err := row.Articles.UnmarshalBinary(s.set); err != nil {
+			return err
+		}
+		add(k, row)
+	}
+	return nil
+}
+
+// write is the sink, and replaces as the table's engine does. It may lose rows
+// of the batch, as a crash does.
+func (t table) write(lose func() bool) Sink {
+	return func(key contract.Key, events uint64, articles *contract.Set, seq uint64) error {
+		set, err := articles.AppendBinary(nil)
+		if err == nil && !lose() && t[key].seq <= seq {
+			t[key] = state{events, set, seq}
+		}
+		return err
+	}
+}
+
+// TestHistories holds invariants 6 and 9 over random batches, with a cache that
+// holds next to nothing, and crashes that lose some rows of a batch, after
+// which it is folded again.
+func TestHistories(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		db := table{}
+		want := map[contract.Key]map[uint64]bool{}
+		counts := map[contract.Key]uint64{}
+		open := func() *View {
+			v, err := Open(t.Context(), Config{CacheBytes: 4000}, db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		v := open()
+		for seq := uint64(1); seq <= 60; seq++ {
+			groups := randomGroups(rng)
+			for rng.IntN(5) == 0 { // killed while writing
+				if err := v.Fold(t.Context(), groups, seq, seq-1, db.write(func() bool { return rng.IntN(2) == 0 })); err != nil {
+					t.Fatal(err)
+				}
+				v = open()
+			}
+			if err := v.Fold(t.Context(), groups, seq, seq-1, db.write(func() bool { return false })); err != nil {
+				t.Fatal(err)
+			}
+			recount(groups, want, counts)
+		}
+		for key, n := range counts {
+			var set contract.Set
+			if err := set.UnmarshalBinary(db[key].set); err != nil {
+				t.Fatal(err)
+			}
+			if got := db[key].events; got != n || set.Estimate() != uint64(len(want[key])) {
+				t.Fatalf("seed %d: row %+v has %d events of %d articles, want %d of %d", seed, key, got, set.Estimate(), n, len(want[key]))
+			}
+		}
+		if len(db) != len(counts) {
+			t.Fatalf("seed %d: %d rows, want %d", seed, len(db), len(counts))
+		}
+		// With all of it durable, and none needed by a batch, the limit holds.
+		if err := v.Fold(t.Context(), nil, 61, 60, db.write(func() bool { return false })); err != nil {
+			t.Fatal(err)
+		}
+		if v.Bytes() > 4000 {
+			t.Errorf("seed %d: %d bytes are held", seed, v.Bytes())
+		}
+	}
+}
+
+// randomGroups has each quarter, source and stage once, as a batch has.
+func randomGroups(rng *rand.Rand) (groups []Group) {
+	type at struct{ quarter, source, stage int }
+	seen := map[at]bool{}
+	for range 1 + rng.IntN(8) {
+		k := at{rng.IntN(300), rng.IntN(3), rng.IntN(2)}
+		if seen[k] {
+			continue
+		}
+		seen[k] = true
+		g := Group{Quarter: uint32(k.quarter) * 900, Source: string(rune('a' + k.source)), Stage: string(rune('x' + k.stage))}
+		for range 1 + rng.IntN(20) {
+			g.Articles = append(g.Articles, rng.Uint64N(500)*0x9E3779B97F4A7C15)
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+func recount(groups []Group, want map[contract.Key]map[uint64]bool, counts map[contract.Key]uint64) {
+	for _, g := range groups {
+		for _, w := range contract.Widths {
+			for _, source := range []string{contract.AllSources, g.Source} {
+				key := contract.Key{Width: w, Bucket: uint32(w.Floor(int64(g.Quarter))), Source: source, Stage: g.Stage}
+				if want[key] == nil {
+					want[key] = map[uint64]bool{}
+				}
+				for _, id := range g.Articles {
+					want[key][id] = true
+				}
+				counts[key] += uint64(len(g.Articles))
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+func publish(t *testing.T, js jetstream.JetStream, from, to int) {
+	t.Helper()
+	for i := from; i <= to; i++ {
+		m := nats.NewMsg("events.crawled.00")
+		m.Data = fmt.Append(nil, i)
+		m.Header.Set("Status", "409") // a publisher's header is not the server's word
+		if _, err := js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// expect reads up to a sequence and holds that none is missing or repeated.
+func expect(t *testing.T, s *Source, from, to uint64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for next := from; next <= to; {
+		ms, err := s.Next(ctx)
+		if err != nil {
+			t.Fatalf("waiting for sequence %d: %v", next, err)
+		}
+		for _, m := range ms {
+			if m.Seq != next || string(m.Data) != fmt.Sprint(next) {
+				t.Fatalf("sequence %d with %q, want %d", m.Seq, m.Data, next)
+			}
+			next++
+		}
+		if err := s.Ack(ms[len(ms)-1]); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOrderOverRestarts holds invariant 1 of the projector: one order, without
+// gaps, while the server restarts, the consumer is deleted and the read-ahead
+// is small.
+func TestOrderOverRestarts(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	nc := srv.Connect()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Stream: stream.Events, Consumer: "test", ReadAhead: 16, ReadAheadBytes: 2000}, nc, js, 10, slog.New(slog.DiscardHandler))
+	defer s.Close()
+	publish(t, js, 1, 60)
+	expect(t, s, 11, 60)
+
+	srv.Stop()
+	srv.Start()
+	publish(t, srv.JetStream(), 61, 120)
+	expect(t, s, 61, 120)
+
+	if err := srv.JetStream().DeleteConsumer(t.Context(), stream.Events, "test"); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, srv.JetStream(), 121, 180)
+	expect(t, s, 121, 180)
+}
+
+func TestParseMetadata(t *testing.T) {
+	want := metadata{stream: 42, consumer: 7, time: 1700000000000000001, pending: 3}
+	for _, reply := range []string{
+		"$JS.ACK.EVENTS.projector-0.1.42.7.1700000000000000001.3",
+		"$JS.ACK.hub.AABBCC.EVENTS.projector-0.1.42.7.1700000000000000001.3",
+		"$JS.ACK.hub.AABBCC.EVENTS.projector-0.1.42.7.1700000000000000001.3.token",
+	} {
+		if got, err := parseMetadata(reply); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", reply, got, err)
+		}
+	}
+	for _, reply := range []string{"", "_INBOX.x", "$JS.ACK.EVENTS", "$JS.ACK.EVENTS.c.1.x.7.1.3", "$JS.ACK.EVENTS.c.1.42.7.1."} {
+		if got, err := parseMetadata(reply); err == nil {
+			t.Errorf("%q reads as %+v", reply, got)
+		}
+	}
+}
+
+func FuzzParseMetadata(f *testing.F) {
+	f.Add("$JS.ACK.EVENTS.projector-0.1.42.7.1700000000000000001.3")
+	f.Fuzz(func(_ *testing.T, reply string) { _, _ = parseMetadata(reply) })
+}
