@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const api = "/api/v1"
+
+// funnel is the part of GET /funnel that tests look at.
+type funnel struct {
+	Stages       []stageCount `json:"stages"`
+	UniqueMethod string       `json:"unique_method"`
+	UniqueError  float64      `json:"unique_error"`
+	Stream       struct {
+		LastSeq   uint64 `json:"last_seq"`
+		FoldedSeq uint64 `json:"folded_seq"`
+		Behind    uint64 `json:"behind"`
+	} `json:"stream"`
+}
+
+type stageCount struct {
+	Name    string `json:"name"`
+	Events  int    `json:"count"`
+	Uniques int    `json:"unique_articles"`
+}
+
+// get reads JSON. Params are a query, such as "period=24h".
+func get[T any](s *server, path, params string) T {
+	s.t.Helper()
+	status, _, body := s.fetch(path + "?" + params)
+	if status != http.StatusOK {
+		s.t.Fatalf("GET %s?%s: status %d: %s", path, params, status, body)
+	}
+	var v T
+	if err := json.Unmarshal(body, &v); err != nil {
+		s.t.Fatalf("GET %s: %v: %s", path, err, body)
+	}
+	return v
+}
+
+func (s *server) fetch(target string) (status int, header http.Header, body []byte) {
+	s.t.Helper()
+	resp, err := http.Get(s.url(api + target))
+	return s.read(resp, err)
+}
+
+func (s *server) post(path, contentType, body string) (status int, header http.Header, answer []byte) {
+	s.t.Helper()
+	resp, err := http.Post(s.url(api+path), contentType, strings.NewReader(body))
+	return s.read(resp, err)
+}
+
+func (s *server) read(resp *http.Response, err error) (int, http.Header, []byte) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, body
+}
+
+// caughtUp waits until everything in the stream is counted, and returns the
+// stream's last sequence.
+func (s *server) caughtUp() uint64 {
+	s.t.Helper()
+	var f funnel
+	poll(s.t, waitLimit, "the funnel to catch up with the stream", func() bool {
+		f = get[funnel](s, "/funnel", "period=24h")
+		return f.Stream.Behind == 0 && f.Stream.FoldedSeq == f.Stream.LastSeq
+	})
+	return f.Stream.LastSeq
+}
+
+// emitted is what "millrace emit" reports.
+type emitted struct{ accepted, duplicates, rejected int }
+
+var reportLine = regexp.MustCompile(`accepted=(\d+) duplicates=(\d+) rejected=(\d+)`)
+
+// emit publishes lines of events by "millrace emit -".
+func (s *server) emit(lines []byte) emitted {
+	s.t.Helper()
+	p := s.beginEmit(bytes.NewReader(lines))
+	if status := p.wait(s.t, waitLimit); status != 0 {
+		s.t.Fatalf("millrace emit: exit status %d:\n%s", status, p.log)
+	}
+	return report(s.t, p.out.String())
+}
+
+func (s *server) beginEmit(in io.Reader) *process {
+	s.t.Helper()
+	env := []string{"MILLRACE_NATS_URL=" + s.natsURL()}
+	for _, setting := range s.env {
+		if strings.HasPrefix(setting, "MILLRACE_STAGES=") {
+			env = append(env, setting)
+		}
+	}
+	return launch(s.t, env, in, "emit", "-")
+}
+
+func report(t testing.TB, text string) emitted {
+	t.Helper()
+	m := reportLine.FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("millrace emit reports %q", text)
+	}
+	var n [3]int
+	for i := range n {
+		n[i], _ = strconv.Atoi(m[i+1])
+	}
+	return emitted{n[0], n[1], n[2]}
+}
+
+// sql runs a query over ClickHouse's HTTP interface.
+func (s *server) sql(user, query string) (status int, header http.Header, answer string) {
+	s.t.Helper()
+	resp, err := http.Post(fmt.Sprintf("http://%s/?user=%s", s.ports.ClickHouseHTTP, url.QueryEscape(user)), "text/plain", strings.NewReader(query))
+	status, header, body := s.read(resp, err)
+	return status, header, strings.TrimSpace(string(body))
+}
+
+// ask runs a query as an analyst.
+func (s *server) ask(query string) string {
+	s.t.Helper()
+	status, _, answer := s.sql("analyst", query)
+	if status != http.StatusOK {
+		s.t.Fatalf("%s: status %d: %s", query, status, answer)
+	}
+	return answer
+}

@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// server is a "millrace up" that can be killed and started again.
+type server struct {
+	t     testing.TB
+	ports ports
+	data  string
+	env   []string // settings beside addresses
+	*process
+}
+
+// Generous: a machine that is busy with other things is no failure.
+const (
+	startLimit = 90 * time.Second
+	waitLimit  = 90 * time.Second
+)
+
+// up starts a server in an empty data folder and waits until it is ready. Env
+// holds settings as NAME=value.
+func up(t testing.TB, env ...string) *server {
+	t.Helper()
+	s := prepare(t, env...)
+	for s.begin(); !s.becomesReady(); s.begin() {
+		if !strings.Contains(s.log.String(), "is taken by") && !strings.Contains(s.log.String(), "is in use: set") {
+			t.Fatalf("the server ended while it started:\n%s", s.log)
+		}
+		s.ports = freePorts(t) // somebody was faster
+	}
+	return s
+}
+
+// prepare makes a server that has not been started.
+func prepare(t testing.TB, env ...string) *server {
+	t.Helper()
+	s := &server{t: t, ports: freePorts(t), data: dataFolder(t), env: env}
+	t.Cleanup(func() {
+		if t.Failed() && s.process != nil {
+			t.Logf("log of the server:\n%s", tail(s.log.String(), 60))
+		}
+	})
+	return s
+}
+
+// dataFolder is a folder that the unprivileged user of Postgres can reach, too.
+func dataFolder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "millrace-e2e-data-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Log("remove the data folder:", err)
+		}
+	})
+	return dir
+}
+
+// begin starts the process and does not wait.
+func (s *server) begin() {
+	s.t.Helper()
+	s.process = launch(s.t, append(s.ports.env(), s.env...), nil, "up", "--no-demo", "--data", s.data)
+}
+
+// restart starts the server again and waits until it is ready.
+func (s *server) restart() {
+	s.t.Helper()
+	s.begin()
+	if !s.becomesReady() {
+		s.t.Fatalf("the server ended while it started again:\n%s", s.log)
+	}
+}
+
+// becomesReady returns false when the process ends before.
+func (s *server) becomesReady() bool {
+	s.t.Helper()
+	ready := false
+	poll(s.t, startLimit, "the server to be ready", func() bool {
+		if !s.running() {
+			return true
+		}
+		resp, err := http.Get(s.url("/ready"))
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		// Another server may answer at a port that this one failed to get.
+		ready = resp.StatusCode == http.StatusOK && strings.Contains(s.log.String(), "millrace is up")
+		return ready
+	})
+	return ready
+}
+
+// stop ends the server by SIGTERM, and holds it to its promise to exit 0.
+func (s *server) stop() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	if status := s.wait(s.t, 10*time.Second); status != 0 {
+		s.t.Fatalf("exit status %d after SIGTERM:\n%s", status, tail(s.log.String(), 40))
+	}
+}
+
+// killParent ends the server as kill -9 of its process alone does, and returns
+// when its children are gone, too.
+func (s *server) killParent() {
+	s.t.Helper()
+	children := descendants(s.cmd.Process.Pid)
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		s.t.Fatal(err)
+	}
+	<-s.done
+	poll(s.t, 20*time.Second, "the children to die with their parent", func() bool { return len(alive(children)) == 0 })
+}
+
+func (s *server) url(path string) string { return "http://" + s.ports.HTTP + path }
+
+func (s *server) natsURL() string { return "nats://" + s.ports.NATS }
+
+func (s *server) nats() *nats.Conn {
+	s.t.Helper()
+	nc, err := nats.Connect(s.natsURL())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(nc.Close)
+	return nc
+}
+
+// poll returns when the condition holds.
+func poll(t testing.TB, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for !holds() {
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			t.Fatalf("waited %s for %s", limit, what)
+		}
+	}
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
