@@ -1,0 +1,86 @@
+// The page in a real browser: it shows the funnel, follows it, says when the
+// connection is lost, and picks up again by itself.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { Millrace } from '../node/millrace.mjs';
+
+const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
+  .find((path) => path && existsSync(path));
+const missing = 'Chromium is not installed: install it, or set CHROMIUM to its path';
+// Nothing may pass in continuous integration by not being run.
+const skip = executablePath || process.env.CI ? false : missing;
+
+const args = [
+  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+];
+const timeout = 60_000; // generous: a busy machine is no failure
+
+describe('the page', { skip }, () => {
+  let millrace, profile, context, page;
+  const problems = [];
+
+  before(async () => {
+    assert.ok(executablePath, missing);
+    millrace = await Millrace.start();
+    profile = await mkdtemp(join(tmpdir(), 'millrace-browser-'));
+    context = await chromium.launchPersistentContext(profile, { executablePath, headless: true, args, timeout });
+    context.setDefaultTimeout(timeout);
+    page = context.pages()[0] ?? (await context.newPage());
+    page.on('pageerror', (error) => problems.push(String(error)));
+    await page.goto(`http://${millrace.http}/`);
+  });
+
+  after(async () => {
+    await context?.close();
+    if (profile) await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+    await millrace?.stop();
+  });
+
+  const shows = (testid, attribute, value) =>
+    page.waitForSelector(`[data-testid="${testid}"][${attribute}="${value}"]`, { state: 'attached' });
+
+  const event = (stage, n) => ({
+    article_url: `https://example.com/${n}`, source_name: 'browser_test', stage, service_name: 'browser',
+    occurred_at: new Date().toISOString(),
+  });
+
+  test('says that nothing has happened yet', async () => {
+    await shows('connection', 'data-state', 'live');
+    await page.waitForSelector('[data-testid="empty"]');
+  });
+
+  test('shows numbers, and follows events without being loaded again', async () => {
+    await page.evaluate(() => { globalThis.stillTheSamePage = true; });
+    for (const [stage, n] of [['crawled', 1], ['crawled', 2], ['crawled', 2], ['indexed', 1]]) {
+      assert.equal(await millrace.post(event(stage, n)), 201);
+    }
+    await shows('stage-crawled-count', 'data-value', '3');
+    await shows('stage-crawled-unique', 'data-value', '2');
+    await shows('stage-indexed-count', 'data-value', '1');
+    await shows('stage-published-count', 'data-value', '0');
+    await page.waitForSelector('[data-testid="updated"]');
+
+    assert.equal(await millrace.post(event('indexed', 2)), 201);
+    await shows('stage-indexed-count', 'data-value', '2');
+    await shows('stage-indexed-unique', 'data-value', '2');
+    assert.equal(await page.evaluate(() => globalThis.stillTheSamePage), true);
+  });
+
+  test('says that the connection is lost, and picks up by itself', async () => {
+    await millrace.kill();
+    await shows('connection', 'data-state', 'lost');
+    await millrace.begin();
+    assert.equal(await millrace.post(event('crawled', 3)), 201);
+    await shows('connection', 'data-state', 'live');
+    await shows('stage-crawled-count', 'data-value', '4');
+    assert.equal(await page.evaluate(() => globalThis.stillTheSamePage), true);
+  });
+
+  test('has thrown no errors', () => assert.deepEqual(problems, []));
+});
