@@ -1,0 +1,3 @@
+// Package lint holds the rules of the house that compilers and linters do not
+// know, as tests.
+package lint

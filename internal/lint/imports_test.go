@@ -1,0 +1,187 @@
+package lint
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/millrace-io/millrace"
+
+// pkg is a package of this module, its names without the module's own.
+type pkg struct {
+	ImportPath                string
+	Imports, Deps             []string
+	TestImports, XTestImports []string
+}
+
+// packages lists this module's packages as the go command sees them.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps,TestImports,XTestImports", "./...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		p.ImportPath = local(p.ImportPath)
+		for _, list := range [][]string{p.Imports, p.Deps, p.TestImports, p.XTestImports} {
+			for i := range list {
+				list[i] = local(list[i])
+			}
+		}
+		all = append(all, p)
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d packages found", len(all))
+	}
+	return all
+}
+
+// local turns a package of this module into ./its/folder.
+func local(name string) string {
+	if rest, ok := strings.CutPrefix(name, module); ok {
+		return "." + rest
+	}
+	return name
+}
+
+func within(name string, folders ...string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return name == f || strings.HasPrefix(name, f+"/") })
+}
+
+func standard(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return !within(name, ".") && !strings.Contains(first, ".")
+}
+
+// forTests are packages that only tests import, and that run what they need.
+func forTests(name string) bool {
+	return strings.HasSuffix(path.Base(name), "test")
+}
+
+// rule says what the packages of some folders may import of this module. An
+// empty list is none; what is in the same folder is allowed always.
+type rule struct {
+	folder string
+	may    []string
+	why    string
+}
+
+var rules = []rule{
+	{"./schemas/event", nil, "the event is what all others agree on"},
+	{"./schemas/stream", []string{"./schemas"}, "contracts depend on contracts"},
+	{"./schemas/funnel", []string{"./schemas"}, "contracts depend on contracts"},
+	{"./schemas/clickhouse", []string{"./schemas"}, "contracts depend on contracts"},
+	{"./schemas/postgres", []string{"./schemas"}, "contracts depend on contracts"},
+	{"./client", []string{"./schemas/event", "./schemas/stream"}, "services import the client: it stays light"},
+	{"./ingest", []string{"./client", "./schemas", "./internal"}, "stages meet in schemas"},
+	{"./projector", []string{"./schemas", "./internal"}, "stages meet in schemas"},
+	{"./query", []string{"./schemas", "./internal"}, "stages meet in schemas"},
+	{"./internal", []string{"./internal", "./schemas"}, "what stages share knows no stage"},
+}
+
+// TestImports holds the picture of the architecture: services → client →
+// schemas/stream → projector → schemas/clickhouse → query.
+func TestImports(t *testing.T) {
+	for _, p := range packages(t) {
+		if forTests(p.ImportPath) {
+			continue
+		}
+		for _, r := range rules {
+			if !within(p.ImportPath, r.folder) {
+				continue
+			}
+			for _, name := range p.Imports {
+				if within(name, ".") && !within(name, r.folder) && !within(name, r.may...) {
+					t.Errorf("%s imports %s: %s", p.ImportPath, name, r.why)
+				}
+			}
+		}
+	}
+}
+
+// TestStagesApart holds the same for tests: a stage is tested without the
+// others.
+func TestStagesApart(t *testing.T) {
+	stages := []string{"./ingest", "./projector", "./query"}
+	for _, p := range packages(t) {
+		for _, stage := range stages {
+			if !within(p.ImportPath, stage) {
+				continue
+			}
+			for _, name := range slices.Concat(p.Imports, p.Deps, p.TestImports, p.XTestImports) {
+				if within(name, stages...) && !within(name, stage) {
+					t.Errorf("%s depends on %s: stages meet in schemas", p.ImportPath, name)
+				}
+			}
+		}
+	}
+}
+
+// TestEngines holds that only the program, tests, and what runs for tests know
+// the embedded engines.
+func TestEngines(t *testing.T) {
+	const engines = "./internal/embedded"
+	for _, p := range packages(t) {
+		if within(p.ImportPath, engines, "./cmd", "./test") || forTests(p.ImportPath) {
+			continue
+		}
+		for _, name := range p.Deps {
+			if within(name, engines) {
+				t.Errorf("%s depends on %s", p.ImportPath, name)
+			}
+		}
+	}
+}
+
+// TestLight holds that the event needs the standard library alone, and the
+// client little more than the client of NATS.
+func TestLight(t *testing.T) {
+	light := []string{
+		"./client", "./schemas/event", "./schemas/stream", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid",
+		"github.com/synadia-io/orbit.go", "github.com/klauspost/compress", "golang.org/x/crypto", "golang.org/x/sys",
+	}
+	for _, p := range packages(t) {
+		for _, name := range p.Deps {
+			switch {
+			case p.ImportPath == "./schemas/event" && !standard(name):
+				t.Errorf("the event depends on %s", name)
+			case p.ImportPath == "./client" && !standard(name) && !within(name, light...):
+				t.Errorf("the client depends on %s", name)
+			}
+		}
+	}
+}
+
+// TestBlackBoxes holds that nothing imports the black-box tests, nor packages
+// for tests but tests.
+func TestBlackBoxes(t *testing.T) {
+	for _, p := range packages(t) {
+		if within(p.ImportPath, "./test") {
+			continue
+		}
+		for _, name := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if within(name, "./test") {
+				t.Errorf("%s imports %s", p.ImportPath, name)
+			}
+		}
+		for _, name := range p.Imports {
+			if within(name, ".") && forTests(name) && !forTests(p.ImportPath) {
+				t.Errorf("%s imports %s outside of its tests", p.ImportPath, name)
+			}
+		}
+	}
+}
