@@ -1,0 +1,80 @@
+# What a machine needs: Go, Node with npm, and make. Everything else is fetched
+# by lock file: the engines into a cache folder, npm's modules beside their
+# package.json, Go's tools by go.mod.
+
+# Nothing here needs a C compiler, and no binary differs by whether there is one.
+export CGO_ENABLED := 0
+
+FUZZTIME ?= 30s
+ARGS     ?=
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BIN      := bin/millrace
+PAGE     := query/dashboard/dist/index.html
+PAGE_SRC := $(shell find query/dashboard/src query/dashboard/public query/dashboard/build -type f) \
+	$(wildcard query/dashboard/*.json query/dashboard/*.html query/dashboard/*.ts)
+
+# Where a race detector can be built, the packages are tested with it.
+RACE := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build engines ## Run everything, with demonstration events, on 127.0.0.1:8075 (ARGS=--no-demo leaves them out)
+	$(BIN) up $(ARGS)
+
+.PHONY: demo
+demo: build engines ## The same in a data folder that is thrown away at the end
+	@data=$$(mktemp -d) && chmod 711 "$$data" && trap 'rm -rf "$$data"' EXIT && trap : INT TERM && $(BIN) up --data "$$data/data" $(ARGS)
+
+.PHONY: build
+build: $(PAGE) ## Build the page and bin/millrace
+	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BIN) ./cmd/millrace
+
+.PHONY: engines
+engines: build ## Install the embedded engines into a cache folder
+	$(BIN) engines
+
+.PHONY: test
+test: build engines test/node/node_modules/.package-lock.json test/browser/node_modules/.package-lock.json ## Run all tests: Go, the page, a Node client, a browser
+	$(if $(RACE),CGO_ENABLED=1) go test -count=1 $(RACE) -p 2 $$(go list ./... | grep -v /test/)
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go test -count=1 ./test/...
+	cd query/dashboard && npm test
+	cd test/node && npm test
+	cd test/browser && npm test
+
+.PHONY: lint
+lint: $(PAGE) ## Check formatting, and look for mistakes
+	@unformatted=$$(go tool gofumpt -l $$(git ls-files '*.go')) && if [ -n "$$unformatted" ]; then \
+		printf 'gofumpt would change:\n%s\n' "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+	cd query/dashboard && npm run lint
+
+.PHONY: fuzz
+fuzz: ## Fuzz each decoder for FUZZTIME (30s)
+	@grep -rEo --include='*_test.go' --exclude-dir=node_modules '^func Fuzz[A-Za-z0-9_]*' . | while IFS=: read -r file func; do \
+		echo "$${func#func } in $$(dirname $$file)"; \
+		go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)" || exit 1; \
+	done
+
+.PHONY: bench
+bench: build engines ## Measure throughput, latency and memory, and print them
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/bench $(ARGS)
+
+.PHONY: clean
+clean: ## Remove what was built, but neither data nor engines
+	rm -rf bin query/dashboard/node_modules test/*/node_modules
+	find query/dashboard/dist -mindepth 1 ! -name .gitkeep -delete
+
+$(PAGE): query/dashboard/node_modules/.package-lock.json $(PAGE_SRC)
+	cd query/dashboard && npm run build
+	@touch $@
+
+%/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	cd $* && npm ci
+	@touch $@
