@@ -27,6 +27,7 @@ type serveCmd struct {
 	HTTP     httpSettings     `embed:"" group:"HTTP"`
 	Stream   streamSettings   `embed:"" group:"Streams"`
 	Shared   sharedSettings   `embed:"" group:"Servers"`
+	Profile  profileSettings  `embed:"" group:"Diagnosis"`
 }
 
 // Run runs the roles until a signal comes.
@@ -50,6 +51,9 @@ func (c *serveCmd) Run(p *program) error {
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse = ch
 	err = func() error {
+		if err := c.Profile.launch(s); err != nil {
+			return err
+		}
 		if n.nats, err = connect(p.ctx, c.Shared.NATS, p.log); err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ type upCmd struct {
 	ClickHouse     clickhouseServer `embed:"" group:"Engines"`
 	PostgresListen string           `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
 	Shared         sharedSettings   `embed:"" group:"Servers to use instead of embedded ones"`
+	Profile        profileSettings  `embed:"" group:"Diagnosis"`
 }
 
 // Run brings everything up and keeps it up until a signal comes.
@@ -61,6 +62,9 @@ func (c *upCmd) Run(p *program) error {
 
 func (c *upCmd) start(p *program, s *stack) error {
 	begin := time.Now()
+	if err := c.Profile.launch(s); err != nil {
+		return err
+	}
 	e, err := c.startEngines(p, s)
 	if err != nil {
 		return err
