@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // millrace is a running "millrace up" on a data folder of its own.
@@ -24,6 +21,7 @@ type millrace struct {
 	nc                     *nats.Conn
 	js                     jetstream.JetStream
 	folding                time.Time // when the projector began
+	announced              announced
 }
 
 // up starts the program and returns when its projector has begun to fold.
@@ -56,8 +54,10 @@ func (m *millrace) connect(ctx context.Context) (err error) {
 	if m.folding, err = m.await(ctx, "folding"); err != nil {
 		return err
 	}
-	m.nc, m.js, err = dial(m.nats)
-	return err
+	if m.nc, m.js, err = dial(m.nats); err != nil {
+		return err
+	}
+	return m.announced.follow(m.nc)
 }
 
 func dial(addr string) (*nats.Conn, jetstream.JetStream, error) {
@@ -74,57 +74,6 @@ func (m *millrace) close() error {
 		m.nc.Close()
 	}
 	return m.stop()
-}
-
-// folded waits until everything up to a stream sequence has every effect, and
-// returns when that was. The projector acknowledges no sooner than that.
-func (m *millrace) folded(ctx context.Context, seq uint64) (time.Time, error) {
-	every := time.NewTicker(10 * time.Millisecond)
-	defer every.Stop()
-	for {
-		c, err := m.js.Consumer(ctx, stream.Events, "projector-0")
-		now := time.Now()
-		switch {
-		case err == nil && c.CachedInfo().AckFloor.Stream >= seq:
-			return now, m.checkpoint(ctx, seq)
-		case err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound):
-			return now, fmt.Errorf("ask how far the projector is: %w", err)
-		}
-		select {
-		case <-every.C:
-		case <-m.done:
-			return now, m.failure()
-		case <-ctx.Done():
-			return now, fmt.Errorf("waiting for sequence %d to be folded: %w", seq, ctx.Err())
-		}
-	}
-}
-
-// checkpoint waits until the projector has noted the position as well.
-func (m *millrace) checkpoint(ctx context.Context, seq uint64) error {
-	kv, err := m.js.KeyValue(ctx, stream.Checkpoints)
-	if err != nil {
-		return fmt.Errorf("open the checkpoints: %w", err)
-	}
-	w, err := kv.Watch(ctx, "funnel.0")
-	if err != nil {
-		return fmt.Errorf("watch the checkpoint: %w", err)
-	}
-	defer func() { _ = w.Stop() }() // the connection's end is another
-	for {
-		select {
-		case entry, open := <-w.Updates():
-			if !open {
-				return errors.New("watch the checkpoint: connection lost")
-			}
-			var at struct{ From uint64 }
-			if entry != nil && json.Unmarshal(entry.Value(), &at) == nil && at.From >= seq {
-				return nil
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the checkpoint to reach %d: %w", seq, ctx.Err())
-		}
-	}
 }
 
 // funnel is the part of GET /funnel that is looked at.
