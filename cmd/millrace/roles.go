@@ -37,7 +37,8 @@ type node struct {
 	log        *slog.Logger
 	pipeline   pipelineSettings
 	http       httpSettings
-	data       string // folder of the projector's key store
+	data       string        // folder of the projector's key store
+	lease      time.Duration // of the projector; 0: its default
 	nats       *nats.Conn
 	clickhouse *clickhouse.Options
 	registry   *prometheus.Registry
@@ -128,7 +129,7 @@ func (n *node) runProjector(s *stack) error {
 	if err := makeDir(dir); err != nil {
 		return err
 	}
-	p, err := projector.New(projector.Config{Stages: n.pipeline.Stages.Stages, Dir: dir}, n.nats, n.clickhouse, n.registry, n.log)
+	p, err := projector.New(projector.Config{Stages: n.pipeline.Stages.Stages, Dir: dir, Lease: n.lease}, n.nats, n.clickhouse, n.registry, n.log)
 	if err != nil {
 		return err
 	}
