@@ -60,7 +60,7 @@ type EventsRequest struct {
 // EventsPage is the answer of GET /events.
 type EventsPage struct {
 	Events     []StoredEvent `json:"events" doc:"Newest first, by occurred_at"`
-	NextCursor string  `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
+	NextCursor string        `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
 }
 
 func (s *Service) events(ctx context.Context, r EventsRequest) (EventsPage, error) {

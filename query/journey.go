@@ -28,7 +28,7 @@ type Journey struct {
 	Domain     string         `json:"domain" example:"example.com"`
 	SourceName string         `json:"source_name" doc:"That of the first event" example:"example_com"`
 	Stages     []JourneyStage `json:"stages" doc:"All stages of the pipeline, in its order"`
-	Events     []StoredEvent        `json:"events" doc:"Oldest first; the newest 1000 where there are more"`
+	Events     []StoredEvent  `json:"events" doc:"Oldest first; the newest 1000 where there are more"`
 }
 
 func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
