@@ -1,0 +1,117 @@
+package dlq
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// replayID is the id under which a letter's message is published; see the
+// package comment.
+func replayID(l *Letter) string { return "replay/" + l.Origin }
+
+// judge returns the message of a letter as it would be taken now, or the rule
+// that it breaks.
+func (s *Service) judge(f *found, asBackfill bool, r *event.Record) (client.Message, *Invalid) {
+	if f.Origin == "" {
+		return client.Message{}, &Invalid{"origin", "origin", "must be known: the letter does not say which stream its message came from"}
+	}
+	if f.Stream == stream.Events {
+		return s.judgeEvent(f, asBackfill, r)
+	}
+	if !publishable(f.Subject) {
+		return client.Message{}, &Invalid{"subject", "subject", "must be one that a stream of messages has"}
+	}
+	return client.Message{Subject: f.Subject, ID: replayID(&f.Letter), Data: f.body}, nil
+}
+
+// judgeEvent applies the projector's rules as they will be when the message is
+// on the stream, so at this time. The subject is made anew from the event: a
+// wrong one is what most letters of valid events are about.
+func (s *Service) judgeEvent(f *found, asBackfill bool, r *event.Record) (client.Message, *Invalid) {
+	body := f.body
+	if invalid := event.Decode(body, r); invalid != nil {
+		return client.Message{}, (*Invalid)(invalid)
+	}
+	invalid := r.Validate(s.cfg.Stages, s.now(), true)
+	if tooOld(invalid) {
+		if !asBackfill {
+			return client.Message{}, s.whyTooOld(f, r)
+		}
+		if body, invalid = backfilled(body, r); invalid == nil {
+			invalid = r.Validate(s.cfg.Stages, s.now(), true)
+		}
+	}
+	if invalid != nil {
+		return client.Message{}, (*Invalid)(invalid)
+	}
+	m := client.EventMessage(r, body)
+	m.ID = replayID(&f.Letter)
+	return m, nil
+}
+
+func tooOld(invalid *event.Invalid) bool { return invalid != nil && invalid.Code == "time_too_old" }
+
+// whyTooOld tells an event that has aged as a letter from one that came too
+// late in the first place.
+func (s *Service) whyTooOld(f *found, r *event.Record) *Invalid {
+	if tooOld(r.Validate(s.cfg.Stages, f.ReceivedAt, true)) {
+		return &Invalid{"occurred_at", "time_too_old", "was more than 24 hours in the past when the event came; replay it as backfill (--as-backfill) to count it all the same"}
+	}
+	return &Invalid{"occurred_at", "too_old_now", "is more than 24 hours in the past by now, and was not when the event came: too old now; replay it as backfill (--as-backfill)"}
+}
+
+// backfilled returns an event with metadata.backfilled set, decoded to r. All
+// other values stay as they are, and so does the event's identity.
+func backfilled(body []byte, r *event.Record) ([]byte, *event.Invalid) {
+	id := r.Identity()
+	broken := &event.Invalid{Field: "metadata", Code: "backfill", Rule: "cannot be changed to say backfilled"}
+	var fields, metadata map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil || fields == nil {
+		return nil, broken
+	}
+	if text := fields["metadata"]; text != nil && json.Unmarshal(text, &metadata) != nil {
+		return nil, broken
+	}
+	if metadata == nil { // absent, or null
+		metadata = map[string]json.RawMessage{}
+	}
+	metadata["backfilled"] = json.RawMessage("true")
+	text, err := encode(metadata)
+	if err != nil {
+		return nil, broken
+	}
+	fields["metadata"] = text
+	if body, err = encode(fields); err != nil {
+		return nil, broken
+	}
+	if invalid := event.Decode(body, r); invalid != nil {
+		return nil, invalid
+	}
+	if r.Identity() != id {
+		return nil, broken
+	}
+	return body, nil
+}
+
+// encode leaves <, > and & as they are, which must not make an event longer
+// than it may be.
+func encode(v map[string]json.RawMessage) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// publishable keeps a forged letter from speaking to the server itself, to
+// somebody's inbox, or to the dead letters.
+func publishable(subject string) bool {
+	first, _, _ := strings.Cut(subject, ".")
+	return isPattern(subject) && checkText("subject", subject) == nil && !strings.ContainsAny(subject, "*>") &&
+		!strings.HasPrefix(first, "$") && !strings.HasPrefix(first, "_") && first != "dlq"
+}

@@ -1,0 +1,128 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// ReplayOptions say how letters are replayed.
+type ReplayOptions struct {
+	DryRun bool // only say what would be done
+	// AsBackfill marks events that are too old to be taken as backfilled,
+	// which may be of any age.
+	AsBackfill bool
+}
+
+// Replay publishes the messages of letters again and deletes these letters.
+// The report holds what was done even when there is an error; the same call
+// may then be made again.
+func (s *Service) Replay(ctx context.Context, sel Selection, o ReplayOptions) (LetterReport, error) {
+	report := newReport(o.DryRun)
+	if len(s.cfg.Stages.Names()) == 0 {
+		return report, errors.New("replay dead letters: the pipeline's stages are needed")
+	}
+	if err := sel.check(); err != nil {
+		return report, err
+	}
+	st, err := s.stream(ctx)
+	if err != nil {
+		return report, err
+	}
+	run := replay{Service: s, o: o, report: &report}
+	err = s.each(ctx, st, sel, &report, func(some []found) error { return run.some(ctx, some) })
+	if !o.DryRun && report.Matched > 0 {
+		s.log.Info("dead letters replayed", "matched", report.Matched, "replayed", report.Replayed, "kept", report.Kept)
+	}
+	return report, err
+}
+
+// replay is one call of Replay.
+type replay struct {
+	*Service
+	o      ReplayOptions
+	report *LetterReport
+	record event.Record
+}
+
+// some replays letters: each is published, then deleted.
+func (r *replay) some(ctx context.Context, some []found) error {
+	var events []client.Message
+	var eventOf []*found
+	var stored []uint64 // letters whose message is on its stream again
+	var failure error
+	for i := range some {
+		f := &some[i]
+		m, invalid := r.judge(f, r.o.AsBackfill, &r.record)
+		switch {
+		case invalid != nil:
+			r.report.keep(&f.Letter, invalid)
+		case r.o.DryRun:
+			r.report.Replayed++
+		case f.Stream == stream.Events:
+			events, eventOf = append(events, m), append(eventOf, f)
+		case failure == nil:
+			outcome := r.publish(ctx, f.Stream, m)
+			stored, failure = r.settle(f, outcome, stored, failure)
+		}
+	}
+	for i, outcome := range r.publishEvents(ctx, events) {
+		stored, failure = r.settle(eventOf[i], outcome, stored, failure)
+	}
+	deleted, err := r.deleteAll(ctx, stored)
+	r.report.Deleted += deleted
+	return errors.Join(failure, err)
+}
+
+func (r *replay) publishEvents(ctx context.Context, events []client.Message) []client.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, 2*r.cfg.Timeout)
+	defer cancel()
+	outcomes, _ := r.publisher.PublishRaw(ctx, events) // each outcome has its error
+	return outcomes
+}
+
+// settle notes what became of a letter's message.
+func (r *replay) settle(f *found, o client.Outcome, stored []uint64, failure error) ([]uint64, error) {
+	switch {
+	case o.Status != client.Failed:
+		r.report.Replayed++
+		if o.Status == client.Duplicate {
+			r.report.Duplicates++
+		}
+		return append(stored, f.ID), failure
+	case errors.Is(o.Err, client.ErrTooLarge), errors.Is(o.Err, client.ErrRefused):
+		r.report.keep(&f.Letter, &Invalid{Code: "refused", Rule: o.Err.Error()})
+	case failure == nil:
+		failure = fmt.Errorf("replay dead letter %d: %w", f.ID, o.Err)
+	}
+	return stored, failure
+}
+
+// publish sends a message that is no event, to the stream that it came from
+// and to no other.
+func (r *replay) publish(ctx context.Context, name string, m client.Message) client.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	msg := &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header{}}
+	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(m.ID), jetstream.WithExpectStream(name), jetstream.WithRetryWait(100*time.Millisecond))
+	var refused *jetstream.APIError
+	switch {
+	case errors.As(err, &refused) && refused.Code < 429, errors.Is(err, nats.ErrMaxPayload):
+		return client.Outcome{Err: fmt.Errorf("%w: %w", client.ErrRefused, err)}
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
+		return client.Outcome{Err: fmt.Errorf("%w: no stream takes the subject %s: %w", client.ErrRefused, m.Subject, err)}
+	case err != nil:
+		return client.Outcome{Err: err}
+	case ack.Duplicate:
+		return client.Outcome{Status: client.Duplicate}
+	}
+	return client.Outcome{Status: client.Accepted}
+}
