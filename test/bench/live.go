@@ -88,7 +88,7 @@ func (b *bench) live(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	floor, err := b.echoes(ctx, n)
+	floor, err := b.echoes(ctx, (n+2)/3)
 	if err != nil {
 		return fmt.Errorf("floor: %w", err)
 	}

@@ -12,10 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -35,21 +32,29 @@ func (b *bench) publish(ctx context.Context) error {
 		return err
 	}
 	b.say("publishing")
+	batched, err := b.made(min(b.cfg.events, 200_000))
+	if err != nil {
+		return err
+	}
+	single, err := b.made(min(b.cfg.events, 20_000)) // of its own: batches add headers
+	if err != nil {
+		return err
+	}
 	rates := map[string]float64{}
 	for _, way := range []struct {
 		name string
-		n    int // messages: those that are slow or held in memory are fewer
-		do   func(context.Context, string, int) error
+		n    int // messages: of those that are slow or held in memory fewer
+		do   publisher
 	}{
-		{"emit", b.cfg.events, func(ctx context.Context, addr string, n int) error { return b.emit(ctx, file, addr, n) }},
-		{"atomic", min(b.cfg.events, 200_000), nil},
-		{"async", min(b.cfg.events, 20_000), nil},
+		{"emit", b.cfg.events, func(ctx context.Context, addr string, _ jetstream.JetStream) error {
+			return b.emit(ctx, file, addr, b.cfg.events)
+		}},
+		{"atomic", len(batched), atomicBatches(batched)},
+		{"async", len(single), asynchronous(single)},
 	} {
-		rate, err := b.publishAlone(ctx, way.name, way.n, way.do)
-		if err != nil {
+		if rates[way.name], err = b.publishAlone(ctx, way.n, way.do); err != nil {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
-		rates[way.name] = rate
 	}
 	emitted, folded, err := b.emitAndFold(ctx, file)
 	if err != nil {
@@ -86,9 +91,11 @@ func (b *bench) file() (string, error) {
 	return path, errors.Join(w.Flush(), f.Close())
 }
 
-// publishAlone publishes n events to a new server and returns the rate. Where
-// do is nil, the messages are made before the clock starts.
-func (b *bench) publishAlone(ctx context.Context, name string, n int, do func(context.Context, string, int) error) (rate float64, err error) {
+// publisher publishes to a server with empty streams.
+type publisher func(ctx context.Context, addr string, js jetstream.JetStream) error
+
+// publishAlone publishes n events to a new server and returns the rate.
+func (b *bench) publishAlone(ctx context.Context, n int, do publisher) (rate float64, err error) {
 	dir, err := b.folder("publish-*")
 	if err != nil {
 		return 0, err
@@ -107,15 +114,8 @@ func (b *bench) publishAlone(ctx context.Context, name string, n int, do func(co
 	if err := stream.Ensure(ctx, js, stream.Config{}); err != nil {
 		return 0, err
 	}
-	if do == nil {
-		msgs, err := b.made(n)
-		if err != nil {
-			return 0, err
-		}
-		do = func(ctx context.Context, _ string, _ int) error { return ways[name](ctx, js, msgs) }
-	}
 	begin := time.Now()
-	if err := do(ctx, addr, n); err != nil {
+	if err := do(ctx, addr, js); err != nil {
 		return 0, err
 	}
 	rate = float64(n) / time.Since(begin).Seconds()
@@ -127,47 +127,6 @@ func (b *bench) publishAlone(ctx context.Context, name string, n int, do func(co
 		return 0, fmt.Errorf("the stream has %d events of %d", got, n)
 	}
 	return rate, nil
-}
-
-func (b *bench) made(n int) ([]*nats.Msg, error) {
-	all, err := b.history.messages(0, n)
-	if err != nil {
-		return nil, err
-	}
-	msgs := make([]*nats.Msg, n)
-	for i, m := range all {
-		msgs[i] = natsMessage(m.Subject, m.ID, m.Data)
-	}
-	return msgs, nil
-}
-
-// ways to publish with nats.go and the library of atomic batches.
-var ways = map[string]func(context.Context, jetstream.JetStream, []*nats.Msg) error{
-	"atomic": func(ctx context.Context, js jetstream.JetStream, msgs []*nats.Msg) error {
-		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(4)
-		for ; len(msgs) > 0; msgs = msgs[min(1000, len(msgs)):] {
-			batch := msgs[:min(1000, len(msgs))]
-			g.Go(func() error {
-				_, err := jetstreamext.PublishMsgBatch(ctx, js, batch, jetstreamext.BatchFlowControl{})
-				return err
-			})
-		}
-		return g.Wait()
-	},
-	"async": func(ctx context.Context, js jetstream.JetStream, msgs []*nats.Msg) error {
-		for _, m := range msgs {
-			if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(time.Minute)); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-js.PublishAsyncComplete():
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	},
 }
 
 // emit runs "millrace emit" on the file of n events.
