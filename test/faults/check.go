@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// verdict is what the comparison found.
+type verdict struct {
+	sent, acked  int // distinct identities
+	counted      int // rows of the events table
+	lost         int // acknowledged, and not in the table
+	doubled      int // rows beyond one an identity
+	letters      int
+	mismatches   []string
+	streamLosses int // acknowledged, and not even on the stream
+}
+
+func (v *verdict) wrong(format string, args ...any) {
+	v.mismatches = append(v.mismatches, fmt.Sprintf(format, args...))
+}
+
+// check compares everything that can be read with a recount of what was
+// acknowledged, or is on the stream without an acknowledgement.
+func check(ctx context.Context, c *cluster, l *ledger, j *journal, lv *live) (*verdict, error) {
+	v := &verdict{}
+	facts := v.compareStream(l, j)
+	t := recount(facts)
+	db := database{c.chHTTP}
+	for _, step := range []func() error{
+		func() error { return v.compareEvents(ctx, db, t, j) },
+		func() error { return v.compareFunnel(ctx, db, t) },
+		func() error { return v.compareViews(ctx, db, t) },
+		func() error { return v.compareHTTP(ctx, c.queryAddr, t) },
+	} {
+		if err := step(); err != nil {
+			return v, err
+		}
+	}
+	v.compareLetters(j)
+	v.compareLive(ctx, lv, t)
+	return v, nil
+}
+
+// compareStream returns the facts that have to be counted.
+func (v *verdict) compareStream(l *ledger, j *journal) map[string]*fact {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	facts, sent, acked := map[string]*fact{}, map[string]bool{}, map[string]bool{}
+	for body, n := range l.sent {
+		if n.acked && !j.bodies[body] && (n.fact == nil || j.first[n.fact.id] == 0) {
+			v.streamLosses++
+		}
+		if n.fact == nil {
+			continue
+		}
+		sent[n.fact.id] = true
+		if n.acked {
+			acked[n.fact.id] = true
+		}
+		if n.acked || j.first[n.fact.id] > 0 {
+			facts[n.fact.id] = n.fact
+		}
+	}
+	v.sent, v.acked = len(sent), len(acked)
+	if v.streamLosses > 0 {
+		v.wrong("%d acknowledged messages are not on the stream", v.streamLosses)
+	}
+	if j.strange > 0 {
+		v.wrong("%d messages on the stream that nobody sent, or that were refused", j.strange)
+	}
+	return facts
+}
+
+// compareEvents holds the events table to one row an identity: that of its
+// first sighting.
+func (v *verdict) compareEvents(ctx context.Context, db database, t truth, j *journal) error {
+	rows, err := db.query(ctx, "SELECT lower(hex(identity)), seq, stage, source_name, toString(toUnixTimestamp(occurred_at)) FROM events")
+	if err != nil {
+		return err
+	}
+	v.counted = len(rows)
+	seen := map[string]bool{}
+	for _, r := range rows {
+		raw, _ := hex.DecodeString(r[0]) // of bad text nothing is known
+		id := string(raw)
+		f := t.facts[id]
+		switch at, _ := strconv.ParseInt(r[4], 10, 64); {
+		case f == nil:
+			v.wrong("events: a row that nobody sent: %v", r)
+		case seen[id]:
+			v.doubled++
+		case r[1] != fmt.Sprint(j.first[id]):
+			v.wrong("events: %s counts at sequence %s, its first sighting is %d", f.msgID, r[1], j.first[id])
+		case r[2] != f.stage || r[3] != f.source || at-at%900 != f.quarter:
+			v.wrong("events: %s says %v", f.msgID, r)
+		}
+		seen[id] = true
+	}
+	for id, f := range t.facts {
+		if !seen[id] {
+			if v.lost++; v.lost <= 3 {
+				v.wrong("events: %s is lost, sequence %d", f.msgID, j.first[id])
+			}
+		}
+	}
+	return nil
+}
+
+// compareFunnel holds every row of the funnel table to the recount.
+func (v *verdict) compareFunnel(ctx context.Context, db database, t truth) error {
+	rows, err := db.query(ctx, "SELECT width, toUnixTimestamp(bucket), source, stage, events, hex(articles) FROM funnel FINAL")
+	if err != nil {
+		return err
+	}
+	left := map[funnel.Key]*tally{}
+	for key, want := range t.bucket {
+		left[key] = want
+	}
+	for _, r := range rows {
+		width, _ := strconv.ParseUint(r[0], 10, 32)
+		bucket, _ := strconv.ParseUint(r[1], 10, 32)
+		key := funnel.Key{Width: funnel.Width(width), Bucket: uint32(bucket), Source: r[2], Stage: r[3]}
+		want := left[key]
+		if delete(left, key); want == nil {
+			v.wrong("funnel: a row too many: %v", r[:5])
+			continue
+		}
+		var set funnel.Set
+		data, _ := hex.DecodeString(r[5]) // bad text is no set either
+		if err := set.UnmarshalBinary(data); err != nil {
+			v.wrong("funnel: %v: %v", r[:5], err)
+			continue
+		}
+		if r[4] != fmt.Sprint(want.events) || set.Exact() && int(set.Estimate()) != len(want.articles) {
+			v.wrong("funnel: %+v has %s events of %d articles, want %d of %d", key, r[4], set.Estimate(), want.events, len(want.articles))
+		}
+	}
+	if len(left) > 0 {
+		v.wrong("funnel: %d rows are missing", len(left))
+	}
+	return nil
+}
+
+// compareViews holds the analysts' views to the recount.
+func (v *verdict) compareViews(ctx context.Context, db database, t truth) error {
+	articles, journeys := t.pairs()
+	for query, want := range map[string][]string{
+		"SELECT count(), uniqExact(identity) FROM events": {fmt.Sprint(len(t.facts)), fmt.Sprint(len(t.facts))},
+		"SELECT count() FROM articles":                    {fmt.Sprint(articles)},
+		"SELECT count(), sum(events) FROM journeys":       {fmt.Sprint(journeys), fmt.Sprint(len(t.facts))},
+	} {
+		rows, err := db.query(ctx, query)
+		if err != nil {
+			return err
+		}
+		if len(rows) != 1 || !slices.Equal(rows[0], want) {
+			v.wrong("%s: %v, want %v", query, rows, want)
+		}
+	}
+	return nil
+}
+
+// compareHTTP holds the funnel over HTTP to the recount.
+func (v *verdict) compareHTTP(ctx context.Context, query string, t truth) error {
+	begin := time.Unix(t.oldest, 0).UTC()
+	window := "from=" + begin.Format(time.RFC3339) + "&to=" + time.Now().UTC().Add(time.Minute).Format(time.RFC3339)
+	sources := t.sources()
+	sources[""] = true
+	for source := range sources {
+		for params, want := range map[string][]count{
+			"period=24h":              t.stages(source, dayAgo()),
+			window:                    t.stages(source, 0),
+			window + "&uniques=exact": t.stages(source, 0),
+		} {
+			f, err := getFunnel(ctx, query, params, source)
+			if err != nil {
+				return err
+			}
+			if same := slices.Equal(f.Stages, want); !same && f.UniqueMethod == "exact" || !sameEvents(f.Stages, want) {
+				v.wrong("GET /funnel?%s of source %q: %v, want %v", params, source, f.Stages, want)
+			}
+		}
+	}
+	return nil
+}
+
+// dayAgo is where a window of 24 hours begins: in the gap between what
+// happened within 20 hours and what is backfilled from beyond 40.
+func dayAgo() int64 { return time.Now().Add(-24 * time.Hour).Unix() }
+
+func sameEvents(a, b []count) bool {
+	return slices.EqualFunc(a, b, func(x, y count) bool { return x.Name == y.Name && x.Events == y.Events })
+}
+
+// compareLetters holds the dead letters to the messages on the stream that
+// break a rule: each once.
+func (v *verdict) compareLetters(j *journal) {
+	for seq, n := range j.letters {
+		v.letters += n
+		if n > 1 || j.invalid[seq] == "" {
+			v.wrong("DLQ: %d letters of sequence %d, %q", n, seq, j.invalid[seq])
+		}
+	}
+	for seq, body := range j.invalid {
+		if j.letters[seq] == 0 {
+			v.wrong("DLQ: no letter of sequence %d: %s", seq, body)
+		}
+	}
+}
+
+func (v *verdict) compareLive(ctx context.Context, l *live, t truth) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	for _, source := range l.sources {
+		want := t.stages(source, dayAgo())
+		if got, ok := l.settles(ctx, source, want); !ok {
+			v.wrong("WebSocket, source %q: %v, want %v", source, got, want)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.failures {
+		v.wrong("WebSocket: %s", f)
+	}
+}

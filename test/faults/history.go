@@ -1,0 +1,222 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// dedupWindow is how long the broker remembers ids: short, so that repeats
+// fall on either side of its end.
+const dedupWindow = time.Second
+
+// tick is the time between two deliveries.
+const tick = 50 * time.Millisecond
+
+// fact is what an event says, once, however often it is sent.
+type fact struct {
+	id      string // its identity, as bytes
+	msgID   string
+	stage   string
+	source  string
+	quarter int64 // of the hour it happened in, Unix seconds
+	article string
+	hash    [sha256.Size]byte
+}
+
+// item is a message to publish.
+type item struct {
+	body    string
+	fact    *fact  // nil: the event breaks a rule
+	subject string // over NATS
+	msgID   string // over NATS
+}
+
+// delivery is what one publisher sends at once.
+type delivery struct {
+	http  bool
+	items []item
+}
+
+// history makes deliveries by fixed rules from a seed and a begin.
+type history struct {
+	random  *rand.Rand
+	begin   time.Time
+	perTick int
+	ticks   int
+	made    []event.Event // valid events, to be sent again or to go on from
+	serial  int
+}
+
+func newHistory(seed uint64, rate int, begin time.Time) *history {
+	return &history{
+		random: rand.New(rand.NewPCG(seed, 1)), begin: begin.UTC().Truncate(time.Microsecond),
+		perTick: max(1, rate*int(tick/time.Millisecond)/1000),
+	}
+}
+
+func sourceNames() []string {
+	return []string{"example_com", "Example News", "Известия", "o'hara \"daily\"", "a.b > * c", "日本経済", "source%20name"}
+}
+
+// next returns what is sent at the next tick; most ticks are alike, some are
+// bursts, some silent.
+func (h *history) next() delivery {
+	h.ticks++
+	n := 1 + h.random.IntN(2*h.perTick)
+	switch h.random.IntN(40) {
+	case 0:
+		n *= 12
+	case 1, 2, 3:
+		n = 1
+	}
+	d := delivery{http: h.random.IntN(5) < 2}
+	for range n {
+		d.items = append(d.items, h.item(d.http))
+	}
+	return d
+}
+
+func (h *history) item(http bool) item {
+	if h.random.IntN(30) == 0 {
+		return h.invalid()
+	}
+	e := h.event()
+	it := encode(e)
+	if !http && h.random.IntN(40) == 0 { // a client that chooses ids its own way
+		it.msgID = fmt.Sprint("own-", h.random.Uint64())
+	}
+	return it
+}
+
+// event is a new one, or one that has been sent before.
+func (h *history) event() event.Event {
+	back := 0
+	switch n := h.random.IntN(100); {
+	case n < 8: // a retry, mostly within the broker's window
+		back = 1 + h.random.IntN(2*h.perTick)
+	case n < 18: // a replay from beyond it
+		back = 1 + h.random.IntN(len(h.made)+1)
+	}
+	if at := len(h.made) - back; back > 0 && at >= 0 {
+		return h.again(h.made[at])
+	}
+	e := h.fresh()
+	h.made = append(h.made, e)
+	return e
+}
+
+// again is the same event, now and then in other words.
+func (h *history) again(e event.Event) event.Event {
+	if e.IdempotencyKey != "" && h.random.IntN(2) == 0 {
+		e.TraceID = fmt.Sprint("attempt-", h.random.IntN(1000))
+	}
+	return e
+}
+
+func (h *history) fresh() event.Event {
+	h.serial++
+	e := event.Event{
+		ArticleURL: fmt.Sprintf("https://%c.example.com/%d", 'a'+rune(h.serial%7), h.serial),
+		SourceName: sourceNames()[h.random.IntN(len(sourceNames()))], ServiceName: "crawler", OccurredAt: h.moment(),
+	}
+	if n := len(h.made); n > 0 && h.random.IntN(3) > 0 { // an article that is known goes on, in no order
+		before := h.made[n-1-h.random.IntN(min(n, 500))]
+		e.ArticleURL, e.SourceName, e.CanonicalURL = before.ArticleURL, before.SourceName, before.CanonicalURL
+	} else if h.random.IntN(10) == 0 {
+		e.CanonicalURL = fmt.Sprintf("https://example.org/%d", h.random.IntN(h.serial))
+	}
+	e.Stage = stageNames()[h.random.IntN(len(stageNames()))]
+	h.decorate(&e)
+	return e
+}
+
+// moment is mostly some seconds before the event is sent, so that events come
+// in no order; now and then it is hours before.
+func (h *history) moment() time.Time {
+	now := h.begin.Add(time.Duration(h.ticks) * tick)
+	if h.random.IntN(12) == 0 {
+		return now.Add(-time.Hour - time.Duration(h.random.Int64N(int64(19*time.Hour))))
+	}
+	return now.Add(-time.Minute - time.Duration(h.random.Int64N(int64(time.Minute))))
+}
+
+func (h *history) decorate(e *event.Event) {
+	switch h.random.IntN(20) {
+	case 0:
+		e.OccurredAt = h.begin.Add(-48*time.Hour - time.Duration(h.random.Int64N(int64(40*24*time.Hour))))
+		e.Metadata = map[string]any{"backfilled": true}
+	case 1:
+		e.Metadata = map[string]any{"is_reclassification": true, "model_version": fmt.Sprint("v", h.random.IntN(3))}
+	case 2, 3, 4:
+		e.IdempotencyKey = fmt.Sprint("key-", h.serial)
+	case 5:
+		e.IdempotencyKey = "shared by articles, " + e.Stage
+		// The key says that all of these are one event of the article, so they
+		// have to say the same.
+		e.SourceName, e.CanonicalURL, e.ArticleURL = "shared", "", fmt.Sprint("https://shared.example.com/", h.random.IntN(1000))
+		e.OccurredAt = h.begin.Add(-time.Hour)
+	}
+}
+
+func (h *history) invalid() item {
+	h.serial++
+	e := h.fresh()
+	e.TraceID, e.IdempotencyKey = fmt.Sprint("invalid-", h.serial), ""
+	it := encode(e)
+	switch h.random.IntN(5) {
+	case 0:
+		it.body = it.body[:len(it.body)-1]
+	case 1:
+		it.body = fmt.Sprintf(`{"article_url":"https://example.com/","stage":"crawled","trace_id":"invalid-%d"}`, h.serial)
+	case 2:
+		e.OccurredAt = h.begin.Add(-30 * time.Hour)
+		e.Metadata = nil
+		it.body = encode(e).body
+	case 3:
+		e.OccurredAt = h.begin.Add(72 * time.Hour)
+		it.body = encode(e).body
+	case 4:
+		e.Stage = "printed"
+		it.body = encode(e).body
+	}
+	it.fact, it.msgID = nil, fmt.Sprint("invalid-", h.serial)
+	return it
+}
+
+// encode states the contract's rules anew, to be compared with the program's.
+func encode(e event.Event) item {
+	body, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // nothing in it can fail
+	}
+	f := &fact{stage: e.Stage, source: e.SourceName, article: e.ArticleURL}
+	if e.CanonicalURL != "" {
+		f.article = e.CanonicalURL
+	}
+	f.hash = sha256.Sum256([]byte(f.article))
+	hash := hex.EncodeToString(f.hash[:])
+	key := e.IdempotencyKey
+	if key == "" {
+		key = e.ServiceName + ":" + e.Stage + ":" + hash[:8] + ":"
+		if e.Metadata["is_reclassification"] == true {
+			key += fmt.Sprint(e.Metadata["model_version"], ":")
+		}
+		key += e.OccurredAt.Format(time.RFC3339Nano)
+	}
+	f.msgID = key + "/" + hash
+	id := sha256.Sum256([]byte(f.msgID))
+	f.id = string(id[:16])
+	at := e.OccurredAt.Unix()
+	f.quarter = at - at%900
+	return item{body: string(body), fact: f, subject: "events." + e.Stage + "." + hash[:2], msgID: f.msgID}
+}
+
+func stageNames() []string {
+	return []string{"crawled", "indexed", "classified", "routed", "published"}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// journal is what the streams hold at the end.
+type journal struct {
+	first   map[string]uint64 // by identity: the sequence of its first sighting
+	invalid map[uint64]string // bodies that break a rule, by sequence
+	bodies  map[string]bool
+	strange int // messages that nobody sent
+	letters map[uint64]int
+}
+
+// read reads all messages of both streams.
+func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (*journal, error) {
+	j := &journal{first: map[string]uint64{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := each(ctx, js, stream.Events, func(seq uint64, m jetstream.Msg) {
+		body := string(m.Data())
+		j.bodies[body] = true
+		switch n := l.sent[body]; {
+		case n == nil:
+			j.strange++
+		case n.fact == nil:
+			j.invalid[seq] = body
+		case j.first[n.fact.id] == 0:
+			j.first[n.fact.id] = seq
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return j, each(ctx, js, stream.DLQ, func(_ uint64, m jetstream.Msg) {
+		seq, _ := strconv.ParseUint(m.Headers().Get(stream.HeaderSeq), 10, 64) // 0 is no message's
+		j.letters[seq]++
+	})
+}
+
+// each calls f for every message of a stream.
+func each(ctx context.Context, js jetstream.JetStream, name string, f func(uint64, jetstream.Msg)) error {
+	s, err := js.Stream(ctx, name)
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", name, err)
+	}
+	left := s.CachedInfo().State.Msgs
+	if left == 0 {
+		return nil
+	}
+	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", name, err)
+	}
+	for left > 0 {
+		batch, err := c.Fetch(int(min(left, 2000)), jetstream.FetchMaxWait(10*time.Second))
+		if err != nil {
+			return fmt.Errorf("read stream %s: %w", name, err)
+		}
+		n := uint64(0)
+		for m := range batch.Messages() {
+			meta, err := m.Metadata()
+			if err != nil {
+				return fmt.Errorf("read stream %s: %w", name, err)
+			}
+			f(meta.Sequence.Stream, m)
+			n++
+		}
+		if left -= n; n == 0 {
+			return errors.Join(fmt.Errorf("read stream %s: %d messages do not come", name, left), batch.Error())
+		}
+	}
+	return nil
+}

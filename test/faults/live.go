@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// count is what the funnel says of a stage.
+type count struct {
+	Name     string `json:"name"`
+	Events   int    `json:"count"`
+	Articles int    `json:"unique_articles"`
+}
+
+// live is a WebSocket that stays subscribed: when it is lost, it connects
+// again.
+type live struct {
+	url     string
+	sources []string // one subscription each; empty: all together
+
+	mu       sync.Mutex
+	state    map[string][]count // by source
+	most     map[string]int     // events of all stages, at any time
+	connects int
+	failures []string
+}
+
+func newLive(query string) *live {
+	return &live{
+		url: "ws://" + query + "/api/v1/live", sources: append([]string{""}, sourceNames()[:2]...),
+		state: map[string][]count{}, most: map[string]int{},
+	}
+}
+
+func (l *live) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		_ = l.once(ctx) // lost with the process that it led to
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// once subscribes and reads until the connection is lost.
+func (l *live) once(ctx context.Context) error {
+	conn, resp, err := websocket.DefaultDialer.DialContext(ctx, l.url, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	for i, source := range l.sources {
+		m := map[string]string{"op": "subscribe", "id": fmt.Sprint(i), "view": "funnel", "period": "24h", "source": source}
+		if err := conn.WriteJSON(m); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	l.connects++
+	l.mu.Unlock()
+	for {
+		_, message, err := conn.ReadMessage()
+		if err != nil {
+			return err
+		}
+		l.take(message)
+	}
+}
+
+// take keeps a snapshot. Nothing leaves the window during a run, so counts
+// must not fall, whatever breaks.
+func (l *live) take(message []byte) {
+	var m struct {
+		ID     string
+		Funnel *struct {
+			Source string
+			Stages []count
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := json.Unmarshal(message, &m); err != nil {
+		l.failures = append(l.failures, fmt.Sprintf("unreadable message: %v: %.200s", err, message))
+		return
+	}
+	if m.Funnel == nil { // an error, as while ClickHouse is away
+		return
+	}
+	sum := 0
+	for _, s := range m.Funnel.Stages {
+		sum += s.Events
+	}
+	if source := m.Funnel.Source; sum < l.most[source] {
+		l.failures = append(l.failures, fmt.Sprintf("the count of source %q fell from %d to %d", source, l.most[source], sum))
+	}
+	l.state[m.Funnel.Source] = m.Funnel.Stages
+	l.most[m.Funnel.Source] = max(l.most[m.Funnel.Source], sum)
+}
+
+// settles waits until the state is what is wanted, and returns what it is.
+func (l *live) settles(ctx context.Context, source string, want []count) (got []count, ok bool) {
+	for {
+		l.mu.Lock()
+		got = l.state[source]
+		l.mu.Unlock()
+		if slices.Equal(got, want) {
+			return got, true
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return got, false
+		}
+	}
+}

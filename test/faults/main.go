@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if os.Getenv(envPart) != "" {
+		os.Exit(runPart(os.Stderr))
+	}
+	cfg, err := parse(os.Args[1:], os.Stderr)
+	if err != nil {
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	r, err := run(ctx, cfg, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+	r.print(os.Stdout)
+	if r.failed() {
+		os.Exit(1)
+	}
+}
+
+// config is what the flags say.
+type config struct {
+	bin    string // the program to break; empty: build it
+	seed   uint64
+	length time.Duration
+	kinds  []kind
+	rate   int // events a second, on average
+	keep   bool
+}
+
+func parse(args []string, errOut io.Writer) (config, error) {
+	cfg := config{bin: os.Getenv("MILLRACE_BIN")}
+	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
+	flags.SetOutput(errOut)
+	flags.Uint64Var(&cfg.seed, "seed", 0, "decides the history and the plan; 0: a random one")
+	flags.DurationVar(&cfg.length, "for", 2*time.Minute, "how long events are published and faults act")
+	flags.IntVar(&cfg.rate, "rate", 400, "events a second, on average")
+	flags.BoolVar(&cfg.keep, "keep", false, "leave the folder with all data and logs, as a failure does")
+	names := flags.String("faults", "all", "kinds to inject, separated by commas; none for a run without, all for "+kindNames())
+	if err := flags.Parse(args); err != nil {
+		return cfg, err
+	}
+	var err error
+	switch {
+	case cfg.rate < 1 || cfg.length <= 0:
+		err = errors.New("-rate and -for have to be positive")
+	case flags.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	default:
+		cfg.kinds, err = parseKinds(*names)
+	}
+	if err != nil {
+		fmt.Fprintln(errOut, "faults:", err)
+	}
+	if cfg.seed == 0 {
+		cfg.seed = uint64(rand.Uint32()) + 1
+	}
+	return cfg, err
+}
+
+// folder makes the folder for all data, and the function that removes it.
+func (c config) folder() (dir string, remove func(failed bool) string, err error) {
+	dir, err = os.MkdirTemp("", "millrace-faults-*")
+	if err != nil {
+		return "", nil, err
+	}
+	return dir, func(failed bool) string {
+		if c.keep || failed {
+			return "data and logs are left in " + dir
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return "the folder is not removed: " + err.Error()
+		}
+		return ""
+	}, nil
+}
+
+// binary returns the program to break, built into dir unless it is given.
+func (c config) binary(ctx context.Context, dir string) (string, error) {
+	if c.bin != "" {
+		path, err := filepath.Abs(c.bin)
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			return "", fmt.Errorf("MILLRACE_BIN: %w", err)
+		}
+		return path, nil
+	}
+	path := filepath.Join(dir, "millrace")
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/millrace-io/millrace/cmd/millrace").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the program: %w\n%s", err, strings.TrimSpace(string(out)))
+	}
+	return path, nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// kind is a kind of fault.
+type kind string
+
+const (
+	killLeader      kind = "kill-leader"      // kill -9 of the projector that folds
+	killStandby     kind = "kill-standby"     // … of the one that stands by
+	killQuery       kind = "kill-query"       // … of query
+	killIngest      kind = "kill-ingest"      // … of ingest
+	killClickHouse  kind = "kill-clickhouse"  // … of ClickHouse
+	killNATS        kind = "kill-nats"        // … of NATS
+	killAll         kind = "kill-all"         // … of everything at once
+	stallLeader     kind = "stall-leader"     // SIGSTOP of the leader beyond its lease, and on again
+	stallClickHouse kind = "stall-clickhouse" // … of ClickHouse: inserts time out and land later
+	stallNATS       kind = "stall-nats"       // … of NATS
+	loseKeys        kind = "lose-keys"        // the leader's key store is deleted while it is down
+	newProjector    kind = "new-projector"    // a third projector of the slot group, with an empty folder
+	rolling         kind = "rolling"          // SIGTERM and restart of one role after the other
+)
+
+func allKinds() []kind {
+	return []kind{
+		killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killAll,
+		stallLeader, stallClickHouse, stallNATS, loseKeys, newProjector, rolling,
+	}
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range allKinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+func parseKinds(list string) ([]kind, error) {
+	switch list {
+	case "all":
+		return allKinds(), nil
+	case "none", "":
+		return nil, nil
+	}
+	var kinds []kind
+	for name := range strings.SplitSeq(list, ",") {
+		k := kind(strings.TrimSpace(name))
+		if !slices.Contains(allKinds(), k) {
+			return nil, fmt.Errorf("-faults: there is no kind %q, but %s", name, kindNames())
+		}
+		kinds = append(kinds, k)
+	}
+	return kinds, nil
+}
+
+// fault is a step of the plan.
+type fault struct {
+	kind   kind
+	after  time.Duration // since the step before, when that is over
+	lasts  time.Duration // how long what is killed stays down, or what is stopped stays so
+	joined bool          // the next step does not wait for this one
+}
+
+// plan makes faults from a seed: first each kind once, in random order, then
+// any.
+type plan struct {
+	random *rand.Rand
+	kinds  []kind
+	left   []kind // of the present round
+	rounds int
+}
+
+func newPlan(seed uint64, kinds []kind) *plan {
+	return &plan{random: rand.New(rand.NewPCG(seed, 2)), kinds: kinds}
+}
+
+func (p *plan) next() fault {
+	if len(p.left) == 0 {
+		p.left = slices.Clone(p.kinds)
+		p.random.Shuffle(len(p.left), func(i, j int) { p.left[i], p.left[j] = p.left[j], p.left[i] })
+		p.rounds++
+	}
+	f := fault{
+		kind: p.left[0], after: time.Duration(200+p.random.IntN(1800)) * time.Millisecond,
+		lasts: time.Duration(p.random.IntN(2500)) * time.Millisecond,
+		// The first round shows what each kind does alone.
+		joined: p.random.IntN(3) == 0 && p.rounds > 1,
+	}
+	if p.random.IntN(4) == 0 {
+		f.lasts = lease + time.Duration(p.random.IntN(3000))*time.Millisecond
+	}
+	if f.kind == rolling || strings.HasPrefix(string(f.kind), "stall-") {
+		f.joined = false // what is stopped obeys no SIGTERM
+	}
+	if f.kind == stallLeader {
+		f.lasts = lease + time.Duration(1000+p.random.IntN(3000))*time.Millisecond
+	}
+	p.left = p.left[1:]
+	return f
+}

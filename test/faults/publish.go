@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/client"
+)
+
+// publishers send a history and note what is acknowledged.
+type publishers struct {
+	ledger *ledger
+	nats   *client.Publisher
+	url    string // of the batch route
+	web    *http.Client
+}
+
+func newPublishers(l *ledger, nc *nats.Conn, ingest string) (*publishers, error) {
+	p, err := client.New(nc, client.Config{Attempt: 2 * time.Second})
+	if err != nil {
+		return nil, err
+	}
+	return &publishers{
+		ledger: l, nats: p, url: "http://" + ingest + "/api/v1/events/batch",
+		web: &http.Client{Timeout: 8 * time.Second},
+	}, nil
+}
+
+// run sends deliveries, one a tick, until sending ends, and returns when all
+// of them are acknowledged or patience ends. Several publishers work side by
+// side, so that deliveries overtake each other.
+func (p *publishers) run(sending, patience context.Context, h *history) error {
+	queue := make(chan delivery)
+	g, patience := errgroup.WithContext(patience)
+	for range 6 {
+		g.Go(func() error {
+			for d := range queue {
+				if err := p.deliver(patience, d); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	every := time.NewTicker(tick)
+	defer every.Stop()
+	for sending.Err() == nil && patience.Err() == nil {
+		select {
+		case <-every.C:
+			// While all publishers wait, the history does too.
+			select {
+			case queue <- h.next():
+			case <-patience.Done():
+			}
+		case <-sending.Done():
+		}
+	}
+	close(queue)
+	return g.Wait()
+}
+
+// deliver publishes until everything is acknowledged, each time with the same
+// identities.
+func (p *publishers) deliver(ctx context.Context, d delivery) error {
+	send := p.overNATS
+	if d.http {
+		send = p.overHTTP
+	} else {
+		p.ledger.sending(d.items)
+	}
+	for {
+		left, err := send(ctx, d.items)
+		if d.items = left; len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%d messages are not acknowledged: %w", len(left), err)
+		}
+	}
+}
+
+func (p *publishers) overNATS(ctx context.Context, items []item) (left []item, err error) {
+	msgs := make([]client.Message, len(items))
+	for i, it := range items {
+		msgs[i] = client.Message{Subject: it.subject, ID: it.msgID, Data: []byte(it.body)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	outcomes, err := p.nats.PublishRaw(ctx, msgs)
+	var done []item
+	for i, o := range outcomes {
+		if o.Status != client.Failed {
+			done = append(done, items[i])
+			continue
+		}
+		left = append(left, items[i])
+		if !errors.Is(o.Err, client.ErrUnknown) {
+			p.ledger.fail("publish over NATS: %v", o.Err)
+		}
+	}
+	p.ledger.acknowledged(done)
+	return left, err
+}
+
+// overHTTP publishes a batch as lines. Events that break a rule must be
+// refused, each by its place, and are done with then.
+func (p *publishers) overHTTP(ctx context.Context, items []item) (left []item, err error) {
+	var body bytes.Buffer
+	var valid []item
+	bad := map[int]bool{}
+	for i, it := range items {
+		body.WriteString(it.body + "\n")
+		if it.fact == nil {
+			bad[i] = true
+		} else {
+			valid = append(valid, it)
+		}
+	}
+	p.ledger.sending(valid)
+	status, answer, err := p.post(ctx, &body)
+	if err != nil || status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+		return items, errors.Join(err, fmt.Errorf("status %d: %.200s", status, answer))
+	}
+	if err := agree(status, answer, len(valid), bad); err != nil {
+		p.ledger.fail("POST of %d valid events and %d others: %v", len(valid), len(bad), err)
+		return items, err
+	}
+	p.ledger.acknowledged(valid)
+	return nil, nil
+}
+
+func (p *publishers) post(ctx context.Context, body io.Reader) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	resp, err := p.web.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
+}
+
+// agree compares the answer with what has to be in it.
+func agree(status int, answer []byte, valid int, bad map[int]bool) error {
+	var r struct {
+		Accepted, Duplicates int
+		Rejected             []struct{ Index int }
+	}
+	if err := json.Unmarshal(answer, &r); err != nil {
+		return fmt.Errorf("status %d: %w: %.200s", status, err, answer)
+	}
+	right := r.Accepted+r.Duplicates == valid && len(r.Rejected) == len(bad)
+	for _, item := range r.Rejected {
+		right = right && bad[item.Index]
+	}
+	if !right || (status >= 300) != (valid == 0) {
+		return fmt.Errorf("status %d: %.300s", status, strings.TrimSpace(string(answer)))
+	}
+	return nil
+}

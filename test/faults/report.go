@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// report is what a trial found.
+type report struct {
+	seed     uint64
+	length   time.Duration
+	folding  time.Duration // from the last acknowledgement until all was folded
+	injected map[kind][]injection
+	messages int // acknowledged, repeats included
+	connects int // of the WebSocket
+	verdict  *verdict
+	failures []string // beside what the verdict says
+}
+
+func (r *report) failed() bool {
+	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 || r.verdict.doubled > 0
+}
+
+func (r *report) print(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "fault\ttimes\theld, median\tposition moves after, median\tat most\t")
+	for _, k := range allKinds() {
+		if all := r.injected[k]; len(all) > 0 {
+			held, silence := seconds(all, func(i injection) time.Duration { return i.held }), seconds(all, func(i injection) time.Duration { return i.silence })
+			fmt.Fprintf(w, "%s\t%d\t%.1f s\t%.1f s\t%.1f s\t\n", k, len(all), held[len(held)/2], silence[len(silence)/2], silence[len(silence)-1])
+		}
+	}
+	w.Flush()
+	if v := r.verdict; v != nil {
+		fmt.Fprintf(out, "\nseed %d, %s: %d messages acknowledged, folded %.1f s after the last one; the WebSocket connected %d times\n",
+			r.seed, r.length.Round(time.Second), r.messages, r.folding.Seconds(), r.connects)
+		fmt.Fprintf(out, "events acknowledged %d, counted %d, lost %d, doubled %d, dead letters %d\n", v.acked, v.counted, v.lost, v.doubled, v.letters)
+		r.list(out, "views differ from the recount", v.mismatches)
+	}
+	r.list(out, "what should not have happened", r.failures)
+	if !r.failed() {
+		fmt.Fprintln(out, "every view equals the recount")
+	}
+}
+
+func (r *report) list(out io.Writer, title string, lines []string) {
+	const shown = 12
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%s (%d):\n", title, len(lines))
+	for _, line := range lines[:min(shown, len(lines))] {
+		fmt.Fprintln(out, "  "+strings.ReplaceAll(line, "\n", "\n    "))
+	}
+}
+
+// seconds are sorted.
+func seconds(all []injection, of func(injection) time.Duration) []float64 {
+	var s []float64
+	for _, i := range all {
+		s = append(s, of(i).Seconds())
+	}
+	slices.Sort(s)
+	return s
+}

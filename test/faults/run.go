@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Limits that a busy machine does not reach.
+const (
+	startLimit = 90 * time.Second
+	drainLimit = 90 * time.Second // for all that was sent to be acknowledged
+	foldLimit  = 90 * time.Second
+	checkLimit = 2 * time.Minute
+)
+
+// trial is one execution of the program.
+type trial struct {
+	cfg     config
+	out     io.Writer
+	cluster *cluster
+	ledger  *ledger
+	js      jetstream.JetStream
+	watch   *watch
+	live    *live
+	pubs    *publishers
+	sab     *saboteur
+}
+
+// run breaks an installation in a folder of its own and reports what was
+// found. The error is that of a trial which could not be carried out.
+func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) {
+	dir, remove, err := cfg.folder()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if told := remove(err != nil || r.failed()); told != "" {
+			fmt.Fprintln(out, told)
+		}
+	}()
+	fmt.Fprintf(out, "seed %d: faults -seed %d -for %s -rate %d repeats this history and plan, but not their timing\n",
+		cfg.seed, cfg.seed, cfg.length, cfg.rate)
+	bin, err := cfg.binary(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTrial(cfg, dir, bin, out)
+	if err != nil {
+		return nil, err
+	}
+	defer t.js.Conn().Close()
+	return t.run(ctx)
+}
+
+func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
+	c, err := newCluster(dir, bin)
+	if err != nil {
+		return nil, err
+	}
+	nc, err := connect(c.natsAddr)
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{cfg: cfg, out: out, cluster: c, ledger: newLedger(), live: newLive(c.queryAddr)}
+	if t.js, err = jetstream.New(nc); err != nil {
+		return nil, err
+	}
+	if t.pubs, err = newPublishers(t.ledger, nc, c.ingestAddr); err != nil {
+		return nil, err
+	}
+	t.watch = &watch{js: t.js}
+	t.sab = &saboteur{cluster: c, watch: t.watch, out: out, injected: map[kind][]injection{}}
+	return t, nil
+}
+
+// run starts everything, and ends it again before it returns.
+func (t *trial) run(ctx context.Context) (*report, error) {
+	parts, end := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	var broken error
+	wg.Go(func() { broken = t.cluster.run(parts) })
+	wg.Go(func() { t.watch.run(parts) })
+	wg.Go(func() { t.live.run(parts) })
+	defer wg.Wait()
+	defer end()
+	r, err := t.act(ctx)
+	if err == nil {
+		for _, p := range t.cluster.all() {
+			r.failures = append(r.failures, p.misfortunes()...)
+		}
+	}
+	end()
+	wg.Wait()
+	if broken != nil {
+		return nil, broken
+	}
+	return r, err
+}
+
+// act publishes and breaks, waits until all is well, and compares.
+func (t *trial) act(ctx context.Context) (*report, error) {
+	starting, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	warm := newHistory(t.cfg.seed, t.cfg.rate, time.Now())
+	sending, stop := context.WithCancel(ctx)
+	defer stop()
+	patience, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	drained := make(chan error, 1)
+	go func() { drained <- t.pubs.run(sending, patience, warm) }()
+	if err := t.watch.begun(starting); err != nil {
+		return nil, err
+	}
+	acting, cancelActing := context.WithTimeout(ctx, t.cfg.length)
+	defer cancelActing()
+	begin := time.Now()
+	t.sab.run(acting, newPlan(t.cfg.seed, t.cfg.kinds))
+	<-acting.Done()
+	stop()
+	time.AfterFunc(drainLimit, giveUp)
+	r := &report{seed: t.cfg.seed, length: time.Since(begin), injected: t.sab.injected}
+	if err := <-drained; err != nil {
+		r.failures = append(r.failures, "publishers: "+err.Error())
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return r, t.conclude(ctx, r)
+}
+
+func (t *trial) conclude(ctx context.Context, r *report) (err error) {
+	folding, cancel := context.WithTimeout(ctx, foldLimit)
+	defer cancel()
+	begin := time.Now()
+	if err := t.watch.folded(folding); err != nil {
+		r.failures = append(r.failures, err.Error())
+	}
+	r.folding = time.Since(begin)
+	checking, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	j, err := t.ledger.read(checking, t.js)
+	if err != nil {
+		return err
+	}
+	r.verdict, err = check(checking, t.cluster, t.ledger, j, t.live)
+	r.messages, r.connects = t.ledger.acks, t.live.connects
+	r.failures = append(append(r.failures, t.sab.failures...), t.ledger.failures...)
+	return err
+}
