@@ -61,13 +61,12 @@ func (s *saboteur) one(f fault) {
 		s.fail("%s: %v", f.kind, err)
 		return
 	}
-	before := s.watch.position() // what is dead has moved it as far as it ever will
 	over := make(chan time.Duration, 1)
-	go func() {
-		time.Sleep(f.lasts)
+	time.AfterFunc(f.lasts, func() {
 		end()
 		over <- time.Since(begin)
-	}()
+	})
+	before := s.watch.now() // what is dead has moved it as far as it ever will
 	moved := s.watch.beyond(before, f.lasts+stopGrace*4+recoveryLimit)
 	in := injection{silence: time.Since(begin), stuck: !moved, held: <-over}
 	fmt.Fprintf(s.out, "%s %-16s held %5.1fs, position moves after %5.1fs\n",
@@ -108,6 +107,8 @@ func (s *saboteur) inject(f fault) (end func(), err error) {
 		return s.leader().pause(), nil
 	case stallClickHouse:
 		return c.clickhouse.pause(), nil
+	case zombieInsert:
+		return s.zombie(), nil
 	case stallNATS:
 		return c.nats.pause(), nil
 	case loseKeys:
@@ -149,6 +150,19 @@ func (s *saboteur) standby() *process {
 		return s.cluster.projectors[1]
 	}
 	return s.cluster.projectors[0]
+}
+
+// zombie kills the leader while ClickHouse stands still: what the leader has
+// sent is carried out when it goes on, however late.
+func (s *saboteur) zombie() (end func()) {
+	resume := s.cluster.clickhouse.pause()
+	time.Sleep(300 * time.Millisecond) // for a batch to be sent meanwhile
+	release := kill(s.leader())
+	return func() {
+		release()
+		time.Sleep(time.Second) // for the successor to be at work by then
+		resume()
+	}
 }
 
 // third starts another projector and kills the leader, so that three compete.

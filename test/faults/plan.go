@@ -21,6 +21,7 @@ const (
 	killAll         kind = "kill-all"         // … of everything at once
 	stallLeader     kind = "stall-leader"     // SIGSTOP of the leader beyond its lease, and on again
 	stallClickHouse kind = "stall-clickhouse" // … of ClickHouse: inserts time out and land later
+	zombieInsert    kind = "zombie-insert"    // … and kill -9 of the leader meanwhile: its insert lands beside its successor's
 	stallNATS       kind = "stall-nats"       // … of NATS
 	loseKeys        kind = "lose-keys"        // the leader's key store is deleted while it is down
 	newProjector    kind = "new-projector"    // a third projector of the slot group, with an empty folder
@@ -30,7 +31,7 @@ const (
 func allKinds() []kind {
 	return []kind{
 		killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killAll,
-		stallLeader, stallClickHouse, stallNATS, loseKeys, newProjector, rolling,
+		stallLeader, stallClickHouse, zombieInsert, stallNATS, loseKeys, newProjector, rolling,
 	}
 }
 
@@ -96,8 +97,10 @@ func (p *plan) next() fault {
 	if p.random.IntN(4) == 0 {
 		f.lasts = lease + time.Duration(p.random.IntN(3000))*time.Millisecond
 	}
-	if f.kind == rolling || strings.HasPrefix(string(f.kind), "stall-") {
+	switch f.kind {
+	case rolling, stallLeader, stallClickHouse, zombieInsert, stallNATS:
 		f.joined = false // what is stopped obeys no SIGTERM
+	default:
 	}
 	if f.kind == stallLeader {
 		f.lasts = lease + time.Duration(1000+p.random.IntN(3000))*time.Millisecond

@@ -68,6 +68,14 @@ func (w *watch) last() record {
 	return w.seen
 }
 
+// now reads the position; where it cannot be read, it is the last one seen.
+func (w *watch) now() uint64 {
+	if r, err := w.read(context.Background()); err == nil {
+		return r.From
+	}
+	return w.position()
+}
+
 func (w *watch) position() uint64 { return w.last().From }
 
 func (w *watch) owner() string { return w.last().Owner }

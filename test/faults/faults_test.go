@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// TestMain lets the tests' own program be started again as the NATS server.
+func TestMain(m *testing.M) {
+	if os.Getenv(envPart) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestFaults breaks an installation for a short while. A seed that fails is
+// tried again by "go run ./test/faults -seed N".
+func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes most of a minute")
+	}
+	cfg, err := parse([]string{"-for", "20s", "-rate", "200"}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	r, err := run(ctx, cfg, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.print(t.Output())
+	if r.failed() {
+		t.Errorf("seed %d: see above", cfg.seed)
+	}
+}
+
+// TestHistory: what the history says of its events is what the contract says,
+// each identity says one thing, and there are repeats of all kinds.
+func TestHistory(t *testing.T) {
+	stages, err := event.ParseStages(event.DefaultStages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	h := newHistory(3, 400, begin)
+	facts, bodies, invalid, repeated, reworded := map[string]*fact{}, map[string]bool{}, 0, 0, 0
+	for range 2000 {
+		for _, it := range h.next().items {
+			now := h.begin.Add(time.Duration(h.ticks) * tick)
+			var r event.Record
+			bad := event.Decode([]byte(it.body), &r)
+			if bad == nil {
+				bad = r.Validate(stages, now, true)
+			}
+			if (bad != nil) != (it.fact == nil) {
+				t.Fatalf("%s: %v", it.body, bad)
+			}
+			if it.fact == nil {
+				invalid++
+				continue
+			}
+			id := r.Identity()
+			if it.fact.id != string(id[:]) || it.fact.msgID != r.MessageID() || it.fact.stage != string(r.Stage) {
+				t.Fatalf("%s: %+v", it.body, it.fact)
+			}
+			if f := facts[it.fact.id]; f != nil {
+				if *f != *it.fact {
+					t.Fatalf("one identity says two things: %+v, %+v", f, it.fact)
+				}
+				repeated++
+				if !bodies[it.body] {
+					reworded++
+				}
+			}
+			facts[it.fact.id], bodies[it.body] = it.fact, true
+		}
+	}
+	if invalid < 500 || repeated < 2000 || reworded < 100 {
+		t.Errorf("%d events: %d invalid, %d repeated, %d in other words", len(facts), invalid, repeated, reworded)
+	}
+}
+
+// TestRepeatable: history and plan are functions of the seed.
+func TestRepeatable(t *testing.T) {
+	begin := time.Now()
+	a, b := newHistory(5, 300, begin), newHistory(5, 300, begin)
+	p, q := newPlan(5, allKinds()), newPlan(5, allKinds())
+	for range 300 {
+		x, y := a.next(), b.next()
+		same := slices.EqualFunc(x.items, y.items, func(i, j item) bool { return i.body == j.body && i.msgID == j.msgID })
+		if x.http != y.http || !same || p.next() != q.next() {
+			t.Fatal("one seed, two runs")
+		}
+	}
+}
+
+// TestNotices: a loss, a double, a wrong row and a wrong letter are found.
+func TestNotices(t *testing.T) {
+	h := newHistory(1, 100, time.Now())
+	l := newLedger()
+	j := &journal{first: map[string]uint64{}, invalid: map[uint64]string{7: "{"}, bodies: map[string]bool{}, letters: map[uint64]int{8: 1}}
+	it := encode(h.fresh())
+	l.sending([]item{it})
+	l.acknowledged([]item{it})
+	v := &verdict{}
+	if facts := v.compareStream(l, j); v.streamLosses != 1 || len(facts) != 1 {
+		t.Errorf("an acknowledged event that is not on the stream: %+v", v)
+	}
+	v.compareLetters(j)
+	if len(v.mismatches) != 3 {
+		t.Errorf("a letter too many and one too few: %q", v.mismatches)
+	}
+	lv := newLive("")
+	lv.take([]byte(`{"id":"0","funnel":{"source":"","stages":[{"name":"crawled","count":2}]}}`))
+	lv.take([]byte(`{"id":"0","funnel":{"source":"","stages":[{"name":"crawled","count":1}]}}`))
+	if len(lv.failures) != 1 {
+		t.Errorf("a count that falls: %q", lv.failures)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, bad := range []string{"-faults=flood", "-rate=0", "-for=-1s", "now", "-such"} {
+		if _, err := parse([]string{bad}, io.Discard); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+	cfg, err := parse(strings.Fields("-seed 9 -faults kill-nats,rolling -for 3s"), io.Discard)
+	if err != nil || cfg.seed != 9 || !slices.Equal(cfg.kinds, []kind{killNATS, rolling}) {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+}
