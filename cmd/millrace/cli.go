@@ -24,6 +24,7 @@ type cli struct {
 	Clickhouse clickhouseCmd `cmd:"" help:"Run the embedded ClickHouse server alone."`
 	Migrate    migrateCmd    `cmd:"" help:"Bring the streams and tables of shared servers up to date."`
 	Emit       emitCmd       `cmd:"" help:"Publish events from a file of JSON lines."`
+	DLQ        dlqCmd        `cmd:"" name:"dlq" help:"List, show, replay or purge dead letters: messages that could not be processed."`
 	Engines    enginesCmd    `cmd:"" help:"Install the embedded engines (needs npm)."`
 	Token      tokenCmd      `cmd:"" help:"Mint a token for callers of the HTTP server."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`

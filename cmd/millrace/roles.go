@@ -103,8 +103,12 @@ func (n *node) run(s *stack, r roles) error {
 		n.log.Warn("AUTH_JWT_SECRET is short: use at least 32 random bytes")
 	}
 	var in *ingesthttp.Handler
+	var letters func(*httpapi.Server)
 	if r.Ingest {
 		if in, err = n.ingest(a); err != nil {
+			return err
+		}
+		if letters, err = n.letters(a); err != nil {
 			return err
 		}
 	}
@@ -117,6 +121,7 @@ func (n *node) run(s *stack, r roles) error {
 	return n.runHTTP(s, func(srv *httpapi.Server) {
 		if in != nil {
 			in.Register(srv)
+			letters(srv)
 		}
 		if out != nil {
 			out.Register(srv, a)

@@ -24,7 +24,9 @@ type Filter struct {
 // Empty tells whether every letter passes.
 func (f Filter) Empty() bool { return f == Filter{} }
 
-func (f Filter) check() error {
+// Check returns an Invalid for a text that no letter could have, a subject that
+// NATS does not know, and times in the wrong order.
+func (f Filter) Check() error {
 	for _, text := range [...][2]string{{"stream", f.Stream}, {"code", f.Code}, {"field", f.Field}, {"subject", f.Subject}} {
 		if err := checkText(text[0], text[1]); err != nil {
 			return err

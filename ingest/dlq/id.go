@@ -27,6 +27,12 @@ func parseID(id string) (key, error) {
 	return k, nil
 }
 
+// CheckID returns an Invalid for what cannot be the id of a letter.
+func CheckID(id string) error {
+	_, err := parseID(id)
+	return err
+}
+
 // Cursor is where a selection goes on. Letters behind UpTo came after it
 // began.
 type Cursor struct{ After, UpTo uint64 }

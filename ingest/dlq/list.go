@@ -27,7 +27,7 @@ type LetterPage struct {
 
 // List returns a page of letters.
 func (s *Service) List(ctx context.Context, o ListOptions) (LetterPage, error) {
-	if err := o.Filter.check(); err != nil {
+	if err := o.Filter.Check(); err != nil {
 		return LetterPage{}, err
 	}
 	if o.Limit < 1 || o.Limit > MaxPage {

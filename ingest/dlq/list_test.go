@@ -138,12 +138,12 @@ func TestRefusedRequests(t *testing.T) {
 	f := start(t)
 	now := time.Now()
 	for i, err := range []error{
-		Filter{Subject: "a..b"}.check(), Filter{Subject: "a.>.b"}.check(), Filter{Subject: "a b"}.check(), Filter{Subject: "a\x1b[2J"}.check(),
-		Filter{Code: "a\n"}.check(), Filter{Field: "\xff"}.check(), Filter{Code: strings.Repeat("x", 513)}.check(),
-		Filter{Stream: "EVENTS.>"}.check(), Filter{Stream: "*"}.check(), Filter{Stream: "a b"}.check(), Filter{Since: now, Until: now}.check(),
-		(&Selection{}).check(), (&Selection{All: true, IDs: []string{"1"}}).check(), (&Selection{All: true, Filter: Filter{Code: "x"}}).check(),
-		(&Selection{IDs: make([]string, 1001)}).check(), (&Selection{All: true, Limit: 10_001}).check(), (&Selection{All: true, Limit: -1}).check(),
-		(&Selection{IDs: []string{"1", "-1"}}).check(),
+		Filter{Subject: "a..b"}.Check(), Filter{Subject: "a.>.b"}.Check(), Filter{Subject: "a b"}.Check(), Filter{Subject: "a\x1b[2J"}.Check(),
+		Filter{Code: "a\n"}.Check(), Filter{Field: "\xff"}.Check(), Filter{Code: strings.Repeat("x", 513)}.Check(),
+		Filter{Stream: "EVENTS.>"}.Check(), Filter{Stream: "*"}.Check(), Filter{Stream: "a b"}.Check(), Filter{Since: now, Until: now}.Check(),
+		(&Selection{}).Check(), (&Selection{All: true, IDs: []string{"1"}}).Check(), (&Selection{All: true, Filter: Filter{Code: "x"}}).Check(),
+		(&Selection{IDs: make([]string, 1001)}).Check(), (&Selection{All: true, Limit: 10_001}).Check(), (&Selection{All: true, Limit: -1}).Check(),
+		(&Selection{IDs: []string{"1", "-1"}}).Check(),
 		second(f.List(t.Context(), ListOptions{})), second(f.List(t.Context(), ListOptions{Limit: 1001})),
 		second(ParseCursor("7")), second(ParseCursor("7-6")), second(ParseCursor("a-b")), second(ParseCursor("0-7")),
 	} {

@@ -21,8 +21,8 @@ const deleters = 16
 // Purge deletes letters. The report holds what was done even when there is an
 // error.
 func (s *Service) Purge(ctx context.Context, sel Selection, dryRun bool) (LetterReport, error) {
-	report := newReport(dryRun)
-	if err := sel.check(); err != nil {
+	report := NewReport(dryRun)
+	if err := sel.Check(); err != nil {
 		return report, err
 	}
 	st, err := s.stream(ctx)
@@ -53,6 +53,9 @@ func (s *Selection) serverCan() bool {
 // purge deletes the letters of a subject up to a sequence, and returns how
 // many they were.
 func (s *Service) purge(ctx context.Context, subject string, upTo uint64) (int, error) {
+	// The server answers when it has done it all.
+	ctx, cancel := context.WithTimeout(ctx, 10*s.cfg.Timeout)
+	defer cancel()
 	var answer struct{ Purged int }
 	err := s.ask(ctx, "STREAM.PURGE", jetstream.StreamPurgeRequest{Subject: subject, Sequence: upTo + 1}, &answer)
 	return answer.Purged, err
@@ -62,8 +65,6 @@ func (s *Service) purge(ctx context.Context, subject string, upTo uint64) (int, 
 // nats.go for what that does not hand on: how many messages were purged, and
 // the code of the error of a deletion.
 func (s *Service) ask(ctx context.Context, api string, request, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
 	text, err := json.Marshal(request)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", api, stream.DLQ, err)
@@ -121,6 +122,8 @@ func (s *Service) delete(ctx context.Context, id uint64) error {
 		Seq     uint64 `json:"seq"`
 		NoErase bool   `json:"no_erase"`
 	}{id, true}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
 	err := s.ask(ctx, "STREAM.MSG.DELETE", request, &struct{}{})
 	var refused *jetstream.APIError
 	if !errors.As(err, &refused) {

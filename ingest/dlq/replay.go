@@ -26,11 +26,11 @@ type ReplayOptions struct {
 // The report holds what was done even when there is an error; the same call
 // may then be made again.
 func (s *Service) Replay(ctx context.Context, sel Selection, o ReplayOptions) (LetterReport, error) {
-	report := newReport(o.DryRun)
+	report := NewReport(o.DryRun)
 	if len(s.cfg.Stages.Names()) == 0 {
 		return report, errors.New("replay dead letters: the pipeline's stages are needed")
 	}
-	if err := sel.check(); err != nil {
+	if err := sel.Check(); err != nil {
 		return report, err
 	}
 	st, err := s.stream(ctx)

@@ -108,7 +108,7 @@ func TestReplayAfterCrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, sel, report := replay{Service: dying}, Selection{All: true, Limit: 100}, newReport(false)
+	run, sel, report := replay{Service: dying}, Selection{All: true, Limit: 100}, NewReport(false)
 	err = dying.each(t.Context(), st, sel, &report, func(some []found) error {
 		for i := range some[:20] {
 			m, invalid := run.judge(&some[i], false, &run.record)
@@ -159,7 +159,7 @@ func TestReplayInSteps(t *testing.T) {
 		f.put(dead{seq: uint64(i + 1), body: body})
 	}
 	sel := Selection{All: true, Limit: 7}
-	all := newReport(false)
+	all := NewReport(false)
 	for calls := 1; ; calls++ {
 		r := f.replay(sel, ReplayOptions{})
 		if all.Add(r); r.NextCursor == "" {

@@ -27,7 +27,8 @@ type KeptLetter struct {
 	Rule   string `json:"rule" doc:"The rule, for people"`
 }
 
-func newReport(dryRun bool) LetterReport {
+// NewReport returns a report of nothing, to add others to.
+func NewReport(dryRun bool) LetterReport {
 	return LetterReport{DryRun: dryRun, Reasons: map[string]int{}, Letters: []KeptLetter{}, Missing: []string{}}
 }
 

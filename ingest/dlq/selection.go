@@ -26,15 +26,13 @@ type Selection struct {
 	Cursor Cursor // NextCursor of the call before
 }
 
-func (s *Selection) check() error {
+// Check returns an Invalid for a selection that says nothing, or too much.
+func (s Selection) Check() error {
 	kinds := 0
 	for _, given := range [...]bool{len(s.IDs) > 0, !s.Filter.Empty(), s.All} {
 		if given {
 			kinds++
 		}
-	}
-	if s.Limit == 0 {
-		s.Limit = 1000
 	}
 	switch {
 	case kinds == 0:
@@ -43,7 +41,7 @@ func (s *Selection) check() error {
 		return &Invalid{"", "selection", "must have one of ids, a filter, or all"}
 	case len(s.IDs) > MaxIDs:
 		return &Invalid{"ids", "length", fmt.Sprintf("must be at most %d", MaxIDs)}
-	case s.Limit < 1 || s.Limit > MaxLetters:
+	case s.Limit < 0 || s.Limit > MaxLetters:
 		return &Invalid{"limit", "range", fmt.Sprintf("must be from 1 to %d", MaxLetters)}
 	}
 	for _, id := range s.IDs {
@@ -51,7 +49,7 @@ func (s *Selection) check() error {
 			return err
 		}
 	}
-	return s.Filter.check()
+	return s.Filter.Check()
 }
 
 // each hands over the selected letters in slices, oldest first, and notes in
@@ -59,6 +57,9 @@ func (s *Selection) check() error {
 func (s *Service) each(ctx context.Context, st jetstream.Stream, sel Selection, r *LetterReport, work func([]found) error) error {
 	if len(sel.IDs) > 0 {
 		return s.eachID(ctx, st, sel.IDs, r, work)
+	}
+	if sel.Limit == 0 {
+		sel.Limit = 1000
 	}
 	state := st.CachedInfo().State
 	upTo := state.LastSeq

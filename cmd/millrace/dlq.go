@@ -1,0 +1,223 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/millrace-io/millrace/ingest/dlq"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+)
+
+type dlqCmd struct {
+	List   dlqListCmd   `cmd:"" help:"List dead letters."`
+	Show   dlqShowCmd   `cmd:"" help:"Show one dead letter with its headers and its body."`
+	Replay dlqReplayCmd `cmd:"" help:"Publish the messages of dead letters again, and delete these letters. What would be refused again stays, and is reported."`
+	Purge  dlqPurgeCmd  `cmd:"" help:"Delete dead letters for good."`
+}
+
+// dlqSettings are those of every command.
+type dlqSettings struct {
+	NATS string `help:"URL of the NATS server." env:"MILLRACE_NATS_URL" name:"nats-url" default:"nats://127.0.0.1:4222"`
+	JSON bool   `help:"Print JSON."`
+}
+
+// with runs work on the letters of the server.
+func (d dlqSettings) with(p *program, stages stages, work func(*dlq.Service) error) error {
+	nc, err := connect(p.ctx, d.NATS, p.log)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	s, err := dlq.New(dlq.Config{Stages: stages.Stages}, nc, p.log)
+	if err != nil {
+		return err
+	}
+	return work(s)
+}
+
+// dlqFilter selects letters.
+type dlqFilter struct {
+	Stream  string `help:"Only letters of messages that came from this stream." placeholder:"EVENTS"`
+	Code    string `help:"Only letters that break this rule." placeholder:"stage_unknown"`
+	Field   string `help:"Only letters of which this field breaks a rule." placeholder:"stage"`
+	Subject string `help:"Only letters of messages that came on this subject; * and > are wildcards as in NATS." placeholder:"events.crawled.*"`
+	Since   moment `help:"Only letters of messages that their stream received at or after this time: RFC 3339, or so long ago." placeholder:"24h"`
+	Until   moment `help:"Only letters of messages that their stream received before this time." placeholder:"2026-02-10T00:00:00Z"`
+}
+
+func (f dlqFilter) filter() dlq.Filter {
+	return dlq.Filter{Stream: f.Stream, Code: f.Code, Field: f.Field, Subject: f.Subject, Since: f.Since.Time, Until: f.Until.Time}
+}
+
+// moment is a time, or how long it is ago.
+type moment struct{ time.Time }
+
+func (m *moment) UnmarshalText(text []byte) (err error) {
+	if d, err := time.ParseDuration(string(text)); err == nil && d >= 0 {
+		m.Time = time.Now().Add(-d)
+		return nil
+	}
+	if m.Time, err = time.Parse(time.RFC3339, string(text)); err != nil {
+		return errors.New(`must be a time such as "2026-02-10T14:30:00Z", or so long ago, such as "24h"`)
+	}
+	return nil
+}
+
+type dlqListCmd struct {
+	dlqFilter
+	Server dlqSettings `embed:""`
+	Oldest bool        `help:"Oldest first; otherwise the newest are."`
+	Limit  int         `help:"How many letters at most; 0: all." default:"100"`
+}
+
+// Validate makes a wrong filter bad usage.
+func (c *dlqListCmd) Validate() error {
+	if c.Limit < 0 {
+		return errors.New("--limit: must not be negative")
+	}
+	return usageOf(c.filter().Check())
+}
+
+// Run lists letters.
+func (c *dlqListCmd) Run(p *program) error {
+	return c.Server.with(p, stages{}, func(s *dlq.Service) error {
+		out := newLetterPrinter(p.out, c.Server.JSON)
+		left := c.Limit
+		o := dlq.ListOptions{Filter: c.filter(), Oldest: c.Oldest}
+		for {
+			if o.Limit = dlq.MaxPage; c.Limit > 0 {
+				o.Limit = min(left, dlq.MaxPage)
+			}
+			page, err := s.List(p.ctx, o)
+			if err != nil {
+				return err
+			}
+			if err := out.letters(page.Letters); err != nil {
+				return err
+			}
+			left -= len(page.Letters)
+			o.Cursor = page.NextCursor
+			if o.Cursor == 0 || (c.Limit > 0 && left == 0) {
+				return out.end(o.Cursor != 0)
+			}
+		}
+	})
+}
+
+type dlqShowCmd struct {
+	ID     string      `arg:"" help:"The letter's number, or its message's stream and place there: EVENTS/123."`
+	Server dlqSettings `embed:""`
+}
+
+// Validate makes a wrong id bad usage.
+func (c *dlqShowCmd) Validate() error { return usageOf(dlq.CheckID(c.ID)) }
+
+// Run shows a letter.
+func (c *dlqShowCmd) Run(p *program) error {
+	return c.Server.with(p, stages{}, func(s *dlq.Service) error {
+		letter, err := s.Show(p.ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.Server.JSON {
+			return printJSON(p.out, letter)
+		}
+		return printLetter(p.out, letter)
+	})
+}
+
+// dlqSelection names the letters of a replay or a purge.
+type dlqSelection struct {
+	IDs []string `arg:"" optional:"" name:"id" help:"Letters, each by its number or by its message's stream and place there: EVENTS/123."`
+	dlqFilter
+	All    bool        `help:"All letters."`
+	DryRun bool        `help:"Only say what would be done."`
+	Server dlqSettings `embed:""`
+}
+
+func (c *dlqSelection) selection() dlq.Selection {
+	return dlq.Selection{IDs: c.IDs, Filter: c.filter(), All: c.All, Limit: dlq.MaxLetters}
+}
+
+// Validate makes a selection of nothing, or of two kinds, bad usage.
+func (c *dlqSelection) Validate() error { return usageOf(c.selection().Check()) }
+
+// run works on the selection, call by call, and reports all of them as one.
+func (c *dlqSelection) run(p *program, stages stages, call func(*dlq.Service, dlq.Selection) (dlq.LetterReport, error)) error {
+	return c.Server.with(p, stages, func(s *dlq.Service) error {
+		sel, total := c.selection(), dlq.NewReport(c.DryRun)
+		var err error
+		for {
+			var r dlq.LetterReport
+			r, err = call(s, sel)
+			total.Add(r)
+			if err != nil || r.NextCursor == "" {
+				break
+			}
+			if sel.Cursor, err = dlq.ParseCursor(r.NextCursor); err != nil {
+				break
+			}
+		}
+		var printErr error
+		if c.Server.JSON {
+			printErr = printJSON(p.out, total)
+		} else {
+			printErr = printReport(p.out, total)
+		}
+		if err == nil && len(total.Missing) > 0 {
+			err = fmt.Errorf("there are no dead letters %s", strings.Join(total.Missing, ", "))
+		}
+		return errors.Join(err, printErr)
+	})
+}
+
+type dlqReplayCmd struct {
+	dlqSelection
+	AsBackfill bool             `help:"Mark events that are too old to be taken (24 hours) as backfilled, and so take them."`
+	Pipeline   pipelineSettings `embed:"" group:"Pipeline"`
+}
+
+// Run replays letters. Those that stay are no failure: they are reported.
+func (c *dlqReplayCmd) Run(p *program) error {
+	return c.run(p, c.Pipeline.Stages, func(s *dlq.Service, sel dlq.Selection) (dlq.LetterReport, error) {
+		return s.Replay(p.ctx, sel, dlq.ReplayOptions{DryRun: c.DryRun, AsBackfill: c.AsBackfill})
+	})
+}
+
+type dlqPurgeCmd struct{ dlqSelection }
+
+// Run purges letters.
+func (c *dlqPurgeCmd) Run(p *program) error {
+	return c.run(p, stages{}, func(s *dlq.Service, sel dlq.Selection) (dlq.LetterReport, error) {
+		return s.Purge(p.ctx, sel, c.DryRun)
+	})
+}
+
+// usageOf names flags as the command line does.
+func usageOf(err error) error {
+	var invalid *dlq.Invalid
+	switch {
+	case !errors.As(err, &invalid):
+		return err
+	case invalid.Code == "selection":
+		return errors.New("say which letters are meant, in one way: their ids, filters, or --all")
+	case invalid.Field == "id" || invalid.Field == "ids":
+		return fmt.Errorf("<id>: %s", invalid.Rule)
+	}
+	return fmt.Errorf("--%s: %s", invalid.Field, invalid.Rule)
+}
+
+// letters adds the routes and the metric of dead letters.
+func (n *node) letters(a *auth.Auth) (func(*httpapi.Server), error) {
+	s, err := dlq.New(dlq.Config{Stages: n.pipeline.Stages.Stages}, n.nats, n.log)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.registry.Register(dlq.NewGauge(s)); err != nil {
+		return nil, fmt.Errorf("register the metric of dead letters: %w", err)
+	}
+	return func(srv *httpapi.Server) { s.Register(srv, a) }, nil
+}
