@@ -22,6 +22,7 @@ type cluster struct {
 	dir                                     string
 	nats, clickhouse, ingest, query         *process
 	projectors                              []*process // of one slot group; the third one is held down at first
+	toNATS, toClickHouse                    *proxy
 	natsAddr, chHTTP, ingestAddr, queryAddr string
 }
 
@@ -30,14 +31,15 @@ func newCluster(dir, bin string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := freeAddrs(8)
+	addrs, err := freeAddrs(10)
 	if err != nil {
 		return nil, err
 	}
 	c := &cluster{dir: dir, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4]}
+	c.toNATS, c.toClickHouse = newProxy(addrs[8], addrs[0]), newProxy(addrs[9], addrs[1])
 	shared := []string{
-		"MILLRACE_NATS_URL=nats://" + addrs[0],
-		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default@" + addrs[1] + "/millrace",
+		"MILLRACE_NATS_URL=nats://" + c.toNATS.listen,
+		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default@" + c.toClickHouse.listen + "/millrace",
 		"MILLRACE_DEDUP_WINDOW=" + dedupWindow.String(),
 		"MILLRACE_PROJECTOR_LEASE=" + lease.String(),
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
@@ -68,6 +70,8 @@ func (c *cluster) run(ctx context.Context) error {
 	for _, p := range c.all() {
 		g.Go(func() error { return p.run(ctx) })
 	}
+	g.Go(func() error { return c.toNATS.run(ctx) })
+	g.Go(func() error { return c.toClickHouse.run(ctx) })
 	return g.Wait()
 }
 

@@ -66,7 +66,7 @@ func (s *saboteur) one(f fault) {
 		end()
 		over <- time.Since(begin)
 	})
-	before := s.watch.now() // what is dead has moved it as far as it ever will
+	before := s.watch.decided()
 	moved := s.watch.beyond(before, f.lasts+stopGrace*4+recoveryLimit)
 	in := injection{silence: time.Since(begin), stuck: !moved, held: <-over}
 	fmt.Fprintf(s.out, "%s %-16s held %5.1fs, position moves after %5.1fs\n",
@@ -111,6 +111,14 @@ func (s *saboteur) inject(f fault) (end func(), err error) {
 		return s.zombie(), nil
 	case stallNATS:
 		return c.nats.pause(), nil
+	case cutClickHouse:
+		return c.toClickHouse.cut(), nil
+	case cutNATS:
+		return c.toNATS.cut(), nil
+	case muteClickHouse:
+		return c.toClickHouse.mute(), nil
+	case muteNATS:
+		return c.toNATS.mute(), nil
 	case loseKeys:
 		leader := s.leader()
 		end := kill(leader)

@@ -23,6 +23,10 @@ const (
 	stallClickHouse kind = "stall-clickhouse" // … of ClickHouse: inserts time out and land later
 	zombieInsert    kind = "zombie-insert"    // … and kill -9 of the leader meanwhile: its insert lands beside its successor's
 	stallNATS       kind = "stall-nats"       // … of NATS
+	cutClickHouse   kind = "cut-clickhouse"   // connections to ClickHouse are reset, and none is made for a while
+	cutNATS         kind = "cut-nats"         // … to NATS
+	muteClickHouse  kind = "mute-clickhouse"  // ClickHouse does what it is asked, and the answers are lost
+	muteNATS        kind = "mute-nats"        // NATS does
 	loseKeys        kind = "lose-keys"        // the leader's key store is deleted while it is down
 	newProjector    kind = "new-projector"    // a third projector of the slot group, with an empty folder
 	rolling         kind = "rolling"          // SIGTERM and restart of one role after the other
@@ -31,7 +35,8 @@ const (
 func allKinds() []kind {
 	return []kind{
 		killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killAll,
-		stallLeader, stallClickHouse, zombieInsert, stallNATS, loseKeys, newProjector, rolling,
+		stallLeader, stallClickHouse, zombieInsert, stallNATS,
+		cutClickHouse, cutNATS, muteClickHouse, muteNATS, loseKeys, newProjector, rolling,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -20,15 +21,16 @@ const (
 
 // trial is one execution of the program.
 type trial struct {
-	cfg     config
-	out     io.Writer
-	cluster *cluster
-	ledger  *ledger
-	js      jetstream.JetStream
-	watch   *watch
-	live    *live
-	pubs    *publishers
-	sab     *saboteur
+	cfg        config
+	out        io.Writer
+	cluster    *cluster
+	ledger     *ledger
+	js         jetstream.JetStream
+	publishing *nats.Conn
+	watch      *watch
+	live       *live
+	pubs       *publishers
+	sab        *saboteur
 }
 
 // run breaks an installation in a folder of its own and reports what was
@@ -54,6 +56,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 		return nil, err
 	}
 	defer t.js.Conn().Close()
+	defer t.publishing.Close()
 	return t.run(ctx)
 }
 
@@ -62,15 +65,19 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	nc, err := connect(c.natsAddr)
+	nc, err := connect(c.natsAddr) // what observes is not cut off
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{cfg: cfg, out: out, cluster: c, ledger: newLedger(), live: newLive(c.queryAddr)}
+	publishing, err := connect(c.toNATS.listen)
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{cfg: cfg, out: out, cluster: c, ledger: newLedger(), live: newLive(c.queryAddr), publishing: publishing}
 	if t.js, err = jetstream.New(nc); err != nil {
 		return nil, err
 	}
-	if t.pubs, err = newPublishers(t.ledger, nc, c.ingestAddr); err != nil {
+	if t.pubs, err = newPublishers(t.ledger, publishing, c.ingestAddr); err != nil {
 		return nil, err
 	}
 	t.watch = &watch{js: t.js}

@@ -68,12 +68,13 @@ func (w *watch) last() record {
 	return w.seen
 }
 
-// now reads the position; where it cannot be read, it is the last one seen.
-func (w *watch) now() uint64 {
+// decided is the end of the last batch that was begun: a position beyond it is
+// new work. Where it cannot be read, it is the last one seen.
+func (w *watch) decided() uint64 {
 	if r, err := w.read(context.Background()); err == nil {
-		return r.From
+		return r.To
 	}
-	return w.position()
+	return w.last().To
 }
 
 func (w *watch) position() uint64 { return w.last().From }
