@@ -26,11 +26,13 @@
 //  6. Whole states. A row of the funnel is the whole state up to the sequence
 //     it carries. A batch changes a row only if the row's sequence lies before
 //     the batch's end.
-//  7. Durable, then acknowledged. The consumer's acknowledgement, the
-//     announcement to readers and the next checkpoint come after every effect
-//     of the batch: rows, funnel rows, keys synced to disk, dead letters.
+//  7. Durable, then acknowledged. The next checkpoint, which is the
+//     acknowledgement, and the announcement to readers come after every effect
+//     of the batch: rows, funnel rows, keys synced to disk, dead letters. The
+//     consumer itself acknowledges nothing: one that goes on after a restart
+//     would take its first acknowledgement for everything before it.
 //  8. Nothing in silence. A message that breaks a rule is in the DLQ stream,
-//     once, before it is acknowledged.
+//     once, before it counts as done.
 //  9. Bounded memory. A projector holds at most the batch being folded, the
 //     one being written, what the source has read ahead, and caches of fixed
 //     size.

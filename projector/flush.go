@@ -74,21 +74,14 @@ func (t *term) apply(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// announce tells readers and operators. Neither is needed for a view to be
-// right: a reader that misses a delta loads again, and the consumer's
-// acknowledged position is there to be looked at.
+// announce tells readers. It is not needed for a view to be right: a reader
+// that misses a delta loads again.
 func (t *term) announce(b *batch) {
 	deltas := b.deltas()
 	for i := range deltas {
 		if err := t.nc.Publish(stream.FunnelDeltas, deltas[i].AppendBinary(nil)); err != nil {
 			t.log.Warn("delta not published", "to", b.To, "error", err)
 		}
-	}
-	if b.messages == 0 {
-		return
-	}
-	if err := t.src.Ack(b.last); err != nil {
-		t.log.Warn("batch not acknowledged", "to", b.To, "error", err)
 	}
 }
 

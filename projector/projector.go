@@ -27,7 +27,7 @@ type Config struct {
 	Stages event.Stages // the pipeline; required
 	Dir    string       // folder of the key store; required
 	Group  uint32       // slot group; default 0
-	// BatchRows bounds the messages of a batch; default 40,000.
+	// BatchRows bounds the messages of a batch; default 32,000.
 	BatchRows int
 	// BatchBytes bounds a batch's messages in bytes; default 32 MiB.
 	BatchBytes int
@@ -44,7 +44,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.BatchRows == 0 {
-		c.BatchRows = 40_000
+		c.BatchRows = 32_000
 	}
 	if c.BatchBytes == 0 {
 		c.BatchBytes = 32 << 20

@@ -215,6 +215,6 @@ func tuneGC() {
 		debug.SetGCPercent(300)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(640 << 20)
+		debug.SetMemoryLimit(800 << 20)
 	}
 }

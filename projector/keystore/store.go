@@ -31,8 +31,8 @@ var appliedKey = []byte("applied")
 
 // Options of a Store. The zero value of a field stands for its default.
 type Options struct {
-	CacheBytes    int64  // block cache; default 64 MiB
-	MemTableBytes uint64 // of a write buffer, of which there are up to three; default 32 MiB
+	CacheBytes    int64  // block cache; default 32 MiB
+	MemTableBytes uint64 // of a write buffer, of which there are up to three; default 16 MiB
 	Logger        *slog.Logger
 }
 
@@ -40,10 +40,10 @@ type Options struct {
 // has open is an error.
 func Open(dir string, o Options) (*Store, error) {
 	if o.CacheBytes == 0 {
-		o.CacheBytes = 64 << 20
+		o.CacheBytes = 32 << 20
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 32 << 20
+		o.MemTableBytes = 16 << 20
 	}
 	// Write buffers are taken off the cache's size.
 	cache := pebble.NewCache(o.CacheBytes + 3*int64(o.MemTableBytes))

@@ -51,8 +51,7 @@ func (s *Source) reason() error {
 }
 
 // remake replaces the consumer by one that starts after the last message
-// received. Redelivery is never relied on: a consumer that goes on after a
-// restart would take the first acknowledgement for everything before it.
+// received. What a consumer remembers is never relied on.
 func (s *Source) remake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -69,11 +68,11 @@ func (s *Source) remake(ctx context.Context) error {
 		Durable:       s.cfg.Consumer,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   next,
-		AckPolicy:     jetstream.AckAllPolicy,
-		AckWait:       24 * time.Hour, // what is not acknowledged is being folded, not lost
-		MaxAckPending: -1,
-		MaxWaiting:    16,
-		Replicas:      0, // as the stream
+		// The checkpoint says what is done. Acknowledgements to the broker
+		// would say the same again, and it would keep track of every message
+		// under way for them.
+		AckPolicy:  jetstream.AckNonePolicy,
+		MaxWaiting: 16,
 	})
 	if err != nil {
 		return fmt.Errorf("create consumer: %w", err)

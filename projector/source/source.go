@@ -34,17 +34,9 @@ type Message struct {
 	Time    int64 // when the stream received it, Unix nanoseconds
 	// Pending counts the messages of the stream behind this one.
 	Pending uint64
-	ack     ack
 }
 
-// ack says how to acknowledge a message and all before it.
-type ack struct {
-	subject    string
-	generation int
-}
-
-// Source reads a stream from a position on. Next and Ack may run beside each
-// other.
+// Source reads a stream from a position on. It is not safe for concurrent use.
 type Source struct {
 	cfg Config
 	nc  *nats.Conn
@@ -174,7 +166,6 @@ func (s *Source) receive(generation int, m *nats.Msg) {
 	s.readyBytes += m.Size()
 	s.ready = append(s.ready, Message{
 		Subject: m.Subject, Data: m.Data, Seq: meta.stream, Time: meta.time, Pending: meta.pending,
-		ack: ack{m.Reply, generation},
 	})
 	s.signal()
 }
@@ -220,23 +211,8 @@ func (s *Source) signal() {
 	}
 }
 
-// Ack acknowledges a message and all before it. It is for operators, who see
-// by it how far the view is; the position is kept elsewhere.
-func (s *Source) Ack(m Message) error {
-	s.mu.Lock()
-	current := m.ack.generation == s.generation
-	s.mu.Unlock()
-	if !current {
-		return nil
-	}
-	if err := s.nc.Publish(m.ack.subject, []byte("+ACK")); err != nil {
-		return fmt.Errorf("acknowledge sequence %d: %w", m.Seq, err)
-	}
-	return nil
-}
-
-// Close stops reading. The durable consumer stays, for its acknowledged
-// position to be seen.
+// Close stops reading. The durable consumer stays, for operators to see how far
+// it has been read.
 func (s *Source) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
