@@ -10,6 +10,8 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 FUZZTIME ?= 30s
+SEED     ?= 0
+FOR      ?= 2m
 ARGS     ?=
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -66,6 +68,10 @@ fuzz: ## Fuzz each decoder for FUZZTIME (30s)
 		echo "$${func#func } in $$(dirname $$file)"; \
 		go test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)" || exit 1; \
 	done
+
+.PHONY: faults
+faults: build engines ## Break a running installation for FOR (2m) at random, or by SEED, and recount
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -seed $(SEED) -for $(FOR) $(ARGS)
 
 .PHONY: bench
 bench: build engines ## Measure throughput, latency and memory, and print them (ARGS="-events 1000000 -runs 3")

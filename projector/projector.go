@@ -122,10 +122,12 @@ func (p *Projector) run(ctx context.Context) error {
 			p.log.Warn("standing by", "reason", err)
 			continue
 		}
-		if time.Since(began) > time.Minute {
+		if !p.nc.IsConnected() || time.Since(began) > time.Minute {
 			wait = time.Second
 		}
-		p.log.Error("projector failed, starting again from what is durable", "error", err, "retry_in", wait)
+		if p.nc.IsConnected() { // else the connection's owner is told
+			p.log.Error("projector failed, starting again from what is durable", "error", err, "retry_in", wait)
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -15,6 +15,10 @@ import (
 // ErrLost is the error of a projector that another one has replaced.
 var ErrLost = errors.New("another projector has taken over the slot group")
 
+// attempt bounds one request. One that has been answered over a connection
+// that was lost meanwhile is never answered.
+const attempt = 2 * time.Second
+
 // Record is a group's position in its stream. Everything up to From has every
 // effect; the batch (From, To], if To is larger, has been decided and may have
 // some.
@@ -136,7 +140,7 @@ func (l *Log) swap(ctx context.Context, from, to uint64) error {
 }
 
 func (l *Log) write(ctx context.Context, value []byte) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	return l.kv.Update(ctx, l.key, value, l.revision)
 }
@@ -144,7 +148,7 @@ func (l *Log) write(ctx context.Context, value []byte) (uint64, error) {
 // resolve finds out what a failed write has done: ours is there, somebody
 // else's is, or nothing has changed and the write may be tried again.
 func (l *Log) resolve(ctx context.Context, ours string) (written bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	entry, err := l.kv.Get(ctx, l.key)
 	switch {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
 )
 
 // check makes the consumer again when it is broken, for as long as it takes.
@@ -60,22 +61,28 @@ func (s *Source) remake(ctx context.Context) error {
 	next := s.last + 1
 	s.mu.Unlock()
 
-	err := s.js.DeleteConsumer(ctx, s.cfg.Stream, s.cfg.Consumer)
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return fmt.Errorf("delete consumer: %w", err)
-	}
-	_, err = s.js.CreateConsumer(ctx, s.cfg.Stream, jetstream.ConsumerConfig{
-		Durable:       s.cfg.Consumer,
+	// A name of its own each time: whoever has been replaced and does not know
+	// it yet can't take this one away.
+	old, name := s.name, s.cfg.Consumer+"-"+nuid.Next()
+	_, err := s.js.CreateConsumer(ctx, s.cfg.Stream, jetstream.ConsumerConfig{
+		Name:          name,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   next,
 		// The checkpoint says what is done. Acknowledgements to the broker
 		// would say the same again, and it would keep track of every message
 		// under way for them.
-		AckPolicy:  jetstream.AckNonePolicy,
-		MaxWaiting: 16,
+		AckPolicy:         jetstream.AckNonePolicy,
+		MaxWaiting:        16,
+		InactiveThreshold: time.Minute,
+		MemoryStorage:     true,
+		Replicas:          1,
 	})
 	if err != nil {
 		return fmt.Errorf("create consumer: %w", err)
+	}
+	s.name = name
+	if old != "" {
+		_ = s.js.DeleteConsumer(ctx, s.cfg.Stream, old) // it ends by itself too
 	}
 	return s.subscribe()
 }

@@ -19,7 +19,7 @@ import (
 // Config of a Source. The zero value of a field stands for its default.
 type Config struct {
 	Stream   string
-	Consumer string // durable name, for operators to see; re-made at every start
+	Consumer string // how the consumer's name begins, for operators to see
 	// ReadAhead bounds the messages that are asked for and not yet taken;
 	// default 32,768. ReadAheadBytes bounds them in bytes; default 32 MiB.
 	ReadAhead      int
@@ -42,6 +42,8 @@ type Source struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	log *slog.Logger
+
+	name string // of the consumer
 
 	mu         sync.Mutex
 	last       uint64 // stream sequence of the last message received
@@ -130,7 +132,7 @@ func (s *Source) ask() {
 	if err != nil {
 		panic("source: numbers do not marshal: " + err.Error())
 	}
-	subject := fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", s.cfg.Stream, s.cfg.Consumer)
+	subject := fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", s.cfg.Stream, s.name)
 	if err := s.nc.PublishRequest(subject, s.sub.Subject, request); err != nil {
 		s.fail(err)
 		return
@@ -211,8 +213,7 @@ func (s *Source) signal() {
 	}
 }
 
-// Close stops reading. The durable consumer stays, for operators to see how far
-// it has been read.
+// Close stops reading. The server removes the consumer soon after.
 func (s *Source) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

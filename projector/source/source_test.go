@@ -65,7 +65,7 @@ func TestOrderOverRestarts(t *testing.T) {
 	publish(t, srv.JetStream(), 61, 120)
 	expect(t, s, 61, 120)
 
-	if err := srv.JetStream().DeleteConsumer(t.Context(), stream.Events, "test"); err != nil {
+	if err := srv.JetStream().DeleteConsumer(t.Context(), stream.Events, s.name); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, srv.JetStream(), 121, 180)
