@@ -215,6 +215,6 @@ func tuneGC() {
 		debug.SetGCPercent(300)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(800 << 20)
+		debug.SetMemoryLimit(900 << 20)
 	}
 }
