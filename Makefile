@@ -21,8 +21,10 @@ PAGE_SRC := $(shell find query/dashboard/src query/dashboard/public query/dashbo
 	$(wildcard query/dashboard/*.json query/dashboard/*.html query/dashboard/*.ts)
 
 # Where a race detector can be built, the packages are tested with it. Each
-# benchmark runs once, so that none rots: its figures mean nothing there.
-RACE := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
+# benchmark runs once, so that none rots: its figures mean nothing there. It
+# runs by itself, because go test runs one package at a time when it measures.
+RACE   := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
+GOTEST := $(if $(RACE),CGO_ENABLED=1) go test -count=1 $(RACE)
 
 .DEFAULT_GOAL := help
 
@@ -48,7 +50,8 @@ engines: build ## Install the embedded engines into a cache folder
 
 .PHONY: test
 test: build engines test/node/node_modules/.package-lock.json test/browser/node_modules/.package-lock.json ## Run all tests: Go, the page, a Node client, a browser
-	$(if $(RACE),CGO_ENABLED=1) go test -count=1 $(RACE) -bench . -benchtime 1x $$(go list ./... | grep -v /test/)
+	$(GOTEST) $$(go list ./... | grep -v /test/)
+	$(GOTEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go test -count=1 ./test/...
 	cd query/dashboard && npm test
 	cd test/node && npm test
