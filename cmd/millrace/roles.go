@@ -147,7 +147,7 @@ func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ingesthttp.New(ingesthttp.Config{}, ingesthttp.Deps{
+	return ingesthttp.New(ingesthttp.Config{Limits: n.http.Limits.ingest()}, ingesthttp.Deps{
 		Log: n.log, Registry: n.registry, Auth: a, Publisher: publisher, Stages: n.pipeline.Stages.Stages,
 	})
 }
@@ -158,7 +158,7 @@ func (n *node) query(s *stack, js jetstream.JetStream) (*query.Service, error) {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
 	q, err := query.New(query.Config{
-		Stages: n.pipeline.Stages.Stages, Live: live.Config{Origins: n.http.AllowedOrigins},
+		Stages: n.pipeline.Stages.Stages, Live: live.Config{Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections},
 	}, query.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())

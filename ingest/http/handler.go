@@ -25,6 +25,7 @@ const (
 type Config struct {
 	// Timeout is how long a request waits for the stream; default 5 s.
 	Timeout time.Duration
+	Limits  Limits
 }
 
 // Deps are what the handler works with.
@@ -44,6 +45,7 @@ type Handler struct {
 	publisher *client.Publisher
 	batcher   *client.Batcher
 	stages    event.Stages
+	limiter   *limiter
 	metrics   *metrics
 	schema    map[string]any
 }
@@ -60,13 +62,17 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	limiter, err := newLimiter(cfg.Limits)
+	if err != nil {
+		return nil, err
+	}
 	schema, err := event.Schema(deps.Stages)
 	if err != nil {
 		return nil, err
 	}
 	return &Handler{
 		timeout: cfg.Timeout, log: deps.Log, auth: deps.Auth, publisher: deps.Publisher,
-		batcher: client.NewBatcher(deps.Publisher, cfg.Timeout), stages: deps.Stages, metrics: m, schema: schema,
+		batcher: client.NewBatcher(deps.Publisher, cfg.Timeout), stages: deps.Stages, limiter: limiter, metrics: m, schema: schema,
 	}, nil
 }
 
@@ -97,7 +103,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		httpapi.WriteProblem(w, problem)
 	case kind == kindLines:
 		h.many(w, r, splitLines(body))
-	default:
+	case h.allow(w, r, 1):
 		h.one(w, r, body)
 	}
 }
@@ -124,6 +130,18 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.many(w, r, items)
+}
+
+// allow charges the caller for events, and answers the request when it has
+// brought too many.
+func (h *Handler) allow(w http.ResponseWriter, r *http.Request, events int) bool {
+	problem := h.limiter.take(r, events)
+	if problem == nil {
+		return true
+	}
+	h.metrics.rejected.WithLabelValues(problem.Errors[0].Code).Add(float64(events))
+	httpapi.WriteProblem(w, problem)
+	return false
 }
 
 // waiting bounds how long a request waits for the stream.

@@ -53,6 +53,11 @@ func (b *lockedBuffer) String() string {
 
 func start(t *testing.T, authCfg auth.Config) fixture {
 	t.Helper()
+	return startWith(t, authCfg, Config{Timeout: 2 * time.Second, Limits: Limits{Rate: -1}})
+}
+
+func startWith(t *testing.T, authCfg auth.Config, cfg Config) fixture {
+	t.Helper()
 	f := fixture{t: t, nats: natstest.Start(t, stream.Config{}), log: &lockedBuffer{}}
 	log := slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	publisher, err := client.New(f.nats.Connect(), client.Config{Attempt: 200 * time.Millisecond})
@@ -64,7 +69,7 @@ func start(t *testing.T, authCfg auth.Config) fixture {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	f.Handler, err = New(Config{Timeout: 2 * time.Second}, Deps{Log: log, Registry: registry, Auth: auth.New(authCfg), Publisher: publisher, Stages: stages})
+	f.Handler, err = New(cfg, Deps{Log: log, Registry: registry, Auth: auth.New(authCfg), Publisher: publisher, Stages: stages})
 	if err != nil {
 		t.Fatal(err)
 	}

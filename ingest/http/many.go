@@ -55,6 +55,9 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
 		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusRequestEntityTooLarge, "a batch "+rule, httpapi.FieldError{Field: "events", Code: "batch_size", Rule: rule}))
 		return
 	}
+	if !h.allow(w, r, len(texts)) {
+		return
+	}
 	msgs, items, result := h.sort(texts, h.mayBackfill(r))
 	ctx, cancel := h.waiting(r)
 	defer cancel()

@@ -2,10 +2,13 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
@@ -53,6 +56,9 @@ func (a *Auth) Weak() bool { return a.Protected() && len(a.secret) < goodSecret 
 // Caller is who sends a request.
 type Caller struct {
 	Subject string // the user; empty when anonymous
+	// Token names the token, without giving it away; empty without one.
+	Token   string
+	Expires time.Time // when the token does; zero without one
 	scopes  []Scope
 	open    bool // there is no secret: everything is allowed
 }
@@ -123,6 +129,8 @@ func (a *Auth) check(r *http.Request, scope Scope) (Caller, *httpapi.Problem) {
 	if err != nil {
 		return Caller{}, unauthorized("the token is not valid: "+reason(err), `Bearer realm="millrace", error="invalid_token"`)
 	}
+	sum := sha256.Sum256([]byte(token))
+	caller.Token = hex.EncodeToString(sum[:16])
 	if !caller.Has(scope) {
 		return Caller{}, httpapi.NewProblem(http.StatusForbidden, "the token lacks the scope "+string(scope)).
 			WithHeader("WWW-Authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="`+string(scope)+`"`)

@@ -90,5 +90,5 @@ func (a *Auth) parse(token string) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{Subject: c.Subject, scopes: append(c.Scope, c.Scopes...)}, nil
+	return Caller{Subject: c.Subject, Expires: c.ExpiresAt.Time, scopes: append(c.Scope, c.Scopes...)}, nil
 }

@@ -32,7 +32,7 @@ func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
 	}
 	m := &millrace{http: addrs[0], nats: addrs[1], clickhouse: addrs[2], profile: addrs[5]}
 	args := []string{
-		"--log-format=json", "up", "--no-demo", "--data=" + data,
+		"--log-format=json", "up", "--no-demo", "--ingest-rate=0", "--data=" + data,
 		"--http-addr=" + m.http, "--nats-listen=" + m.nats, "--clickhouse-listen=" + m.clickhouse,
 		"--clickhouse-http=" + addrs[3], "--postgres-listen=" + addrs[4],
 	}

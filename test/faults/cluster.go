@@ -46,7 +46,7 @@ func newCluster(dir, bin string) (*cluster, error) {
 	}
 	serve := func(name, role, addr string) *process {
 		return newProcess(dir, name, bin, `"msg":"serving"`, append([]string{"MILLRACE_HTTP_ADDR=" + addr}, shared...),
-			"serve", "--role="+role, "--data="+filepath.Join(dir, name))
+			"serve", "--role="+role, "--ingest-rate=0", "--data="+filepath.Join(dir, name))
 	}
 	c.nats = newProcess(dir, "nats", self, "", []string{envPart + "=nats", envListen + "=" + addrs[0], envStore + "=" + filepath.Join(dir, "nats")})
 	c.clickhouse = newProcess(dir, "clickhouse", bin, "", nil, "clickhouse", "--data="+filepath.Join(dir, "clickhouse"),

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"net/netip"
+
+	ingesthttp "github.com/millrace-io/millrace/ingest/http"
+)
+
+// limitSettings bound what callers of the HTTP server may ask of it.
+type limitSettings struct {
+	Rate           float64        `help:"Events a second that each token, or each address without one, may send over HTTP; 0: unlimited." env:"MILLRACE_INGEST_RATE" name:"ingest-rate" default:"1000"`
+	Burst          int            `help:"Events that a caller that was silent may send at once; larger batches are refused." env:"MILLRACE_INGEST_BURST" name:"ingest-burst" default:"10000"`
+	TrustedProxies []netip.Prefix `help:"Networks of proxies that name the caller's address in X-Forwarded-For, such as 10.0.0.0/8." env:"MILLRACE_TRUSTED_PROXIES" name:"trusted-proxies"`
+	Connections    int            `help:"WebSockets that may be open at one time." env:"MILLRACE_LIVE_CONNECTIONS" name:"live-connections" default:"10000"`
+}
+
+func (s limitSettings) ingest() ingesthttp.Limits {
+	rate := s.Rate
+	if rate == 0 {
+		rate = -1
+	}
+	return ingesthttp.Limits{Rate: rate, Burst: s.Burst, Proxies: s.TrustedProxies}
+}
