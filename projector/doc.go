@@ -1,5 +1,11 @@
 // Package projector folds streams into views, each event exactly once.
 //
+// The 256 slots of the stream are divided among slot groups (package layout).
+// Each group has a checkpoint, key store and funnel rows of its own, and one
+// projector at a time that folds it (the term); projectors share the groups
+// (crew). What follows holds for each group by itself. Package members, by
+// which projectors know of each other, is there for balance alone.
+//
 // # The promise
 //
 // Each identity (package schemas/event) counts once in every view, whatever is

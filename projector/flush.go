@@ -38,7 +38,7 @@ func (t *term) flush(ctx context.Context) error {
 			if err := t.rest(ctx); err != nil {
 				return err
 			}
-			timer.Reset(t.cfg.Lease / 3)
+			timer.Reset(t.restless())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -50,7 +50,31 @@ func (t *term) rest(ctx context.Context) error {
 	if r := t.decisions.Record(); r.To > t.durable.Load() {
 		return nil // a batch to recover has not been folded yet
 	}
-	return t.decisions.Done(ctx, t.durable.Load())
+	return t.decisions.Done(ctx, t.durable.Load(), t.caughtUp(ctx))
+}
+
+// restless is how often an idle projector says that it is alive. One that does
+// not read the whole stream says so more often, because its position stands
+// still while that of the others moves.
+func (t *term) restless() time.Duration {
+	if t.Number == 0 {
+		return t.cfg.Lease / 3
+	}
+	return min(t.cfg.Lease/3, time.Second)
+}
+
+// caughtUp asks up to where nothing is left to fold, or returns 0.
+func (t *term) caughtUp(ctx context.Context) uint64 {
+	if t.Number == 0 {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	last, end, err := t.src.CaughtUp(ctx)
+	if err != nil || last > t.durable.Load() {
+		return 0 // it is known a second later
+	}
+	return end
 }
 
 // apply gives a batch every effect (invariants 3 to 8).
@@ -69,7 +93,7 @@ func (t *term) apply(ctx context.Context, b *batch) error {
 	}
 	t.durable.Store(b.To)
 	t.announce(b)
-	t.metrics.observe(b, t.cfg.Stages.Names(), time.Since(start).Seconds())
+	t.metrics.observe(t.Group, b, t.cfg.Stages.Names(), time.Since(start).Seconds())
 	t.report(b, time.Since(start))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/projector/funnel"
 	"github.com/millrace-io/millrace/projector/keystore"
+	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -18,7 +19,7 @@ import (
 // folder turns messages, in their order, into batches. It is the only writer
 // of the key store and of the funnel in memory.
 type folder struct {
-	group    uint32
+	group    layout.Group
 	stages   event.Stages
 	keys     *keystore.Store
 	view     *funnel.View
@@ -40,6 +41,9 @@ func (f *folder) add(m source.Message) {
 	b := f.cur
 	f.position, b.To, b.last = m.Seq, m.Seq, m
 	b.messages++
+	if !f.group.Owns(m.Subject) {
+		return
+	}
 	stage, invalid := f.check(m)
 	if invalid != nil {
 		b.letters = append(b.letters, deadletter.Letter{
@@ -83,7 +87,7 @@ func (f *folder) seal(ctx context.Context) (*batch, error) {
 	b.groups.sort()
 	err = f.view.Fold(ctx, b.groups.groups, b.To, f.durable(),
 		func(key contract.Key, events uint64, articles *contract.Set, seq uint64) error {
-			return b.funnel.Append(key, f.group, events, articles, seq)
+			return b.funnel.Append(key, f.group.Number, events, articles, seq)
 		})
 	if err != nil {
 		return nil, err

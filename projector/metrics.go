@@ -1,6 +1,12 @@
 package projector
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/projector/layout"
+)
 
 type metrics struct {
 	events     *prometheus.CounterVec
@@ -9,9 +15,9 @@ type metrics struct {
 	late       prometheus.Counter
 	rows       prometheus.Histogram
 	flush      prometheus.Histogram
-	behind     prometheus.Gauge
-	position   prometheus.Gauge
-	cache      prometheus.Gauge
+	behind     *prometheus.GaugeVec
+	position   *prometheus.GaugeVec
+	cache      *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -22,15 +28,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		late:       prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_projector_late_total", Help: "Events that arrived more than an hour after they happened."}),
 		rows:       prometheus.NewHistogram(prometheus.HistogramOpts{Name: "millrace_projector_batch_messages", Help: "Messages of a batch.", Buckets: prometheus.ExponentialBuckets(1, 4, 9)}),
 		flush:      prometheus.NewHistogram(prometheus.HistogramOpts{Name: "millrace_projector_flush_seconds", Help: "Time from deciding a batch until it is durable.", Buckets: prometheus.ExponentialBuckets(0.002, 2, 13)}),
-		behind:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "millrace_projector_behind", Help: "Messages of the stream behind the last durable batch."}),
-		position:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "millrace_projector_position", Help: "Stream sequence up to which everything is durable."}),
-		cache:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "millrace_projector_funnel_cache_bytes", Help: "Memory that funnel rows take."}),
+		behind:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_behind", Help: "Messages of the stream behind the last durable batch."}, []string{"group"}),
+		position:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_position", Help: "Stream sequence up to which everything is durable."}, []string{"group"}),
+		cache:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_funnel_cache_bytes", Help: "Memory that funnel rows take."}, []string{"group"}),
 	}
 	reg.MustRegister(m.events, m.duplicates, m.rejected, m.late, m.rows, m.flush, m.behind, m.position, m.cache)
 	return m
 }
 
-func (m *metrics) observe(b *batch, stages []string, seconds float64) {
+func (m *metrics) observe(g layout.Group, b *batch, stages []string, seconds float64) {
 	for i, n := range b.groups.byStage {
 		m.events.WithLabelValues(stages[i]).Add(float64(n))
 	}
@@ -41,6 +47,19 @@ func (m *metrics) observe(b *batch, stages []string, seconds float64) {
 	m.late.Add(float64(b.late.events))
 	m.rows.Observe(float64(b.messages))
 	m.flush.Observe(seconds)
-	m.behind.Set(float64(b.last.Pending))
-	m.position.Set(float64(b.To))
+	m.behind.WithLabelValues(label(g)).Set(float64(b.last.Pending))
+	m.position.WithLabelValues(label(g)).Set(float64(b.To))
 }
+
+func (m *metrics) cached(g layout.Group, bytes int) {
+	m.cache.WithLabelValues(label(g)).Set(float64(bytes))
+}
+
+// forget takes out what is said of a group that is no longer owned.
+func (m *metrics) forget(g layout.Group) {
+	for _, v := range []*prometheus.GaugeVec{m.behind, m.position, m.cache} {
+		v.DeleteLabelValues(label(g))
+	}
+}
+
+func label(g layout.Group) string { return strconv.FormatUint(uint64(g.Number), 10) }

@@ -39,6 +39,7 @@ type bench struct {
 	db     driver.Conn
 	dir    string
 	stages event.Stages
+	groups uint32 // slot groups
 	truth  truth
 }
 
@@ -66,7 +67,7 @@ func newBench(t *testing.T) *bench {
 	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return &bench{
-		t: t, nc: nc, js: js, ch: ch, db: db, dir: t.TempDir(), stages: stages,
+		t: t, nc: nc, js: js, ch: ch, db: db, dir: t.TempDir(), stages: stages, groups: 1,
 		truth: truth{seen: map[string]bool{}, count: map[string]uint64{}, articles: map[string]map[string]bool{}, sources: map[string]uint64{}},
 	}
 }
@@ -145,7 +146,7 @@ func (b *bench) event(rng *rand.Rand) (subject string, text []byte) {
 func (b *bench) start(change func(*projector.Config)) (stop func()) {
 	b.t.Helper()
 	var once sync.Once
-	cfg := projector.Config{Stages: b.stages, Dir: b.dir, MinInterval: time.Millisecond}
+	cfg := projector.Config{Stages: b.stages, Dir: b.dir, MinInterval: time.Millisecond, SlotGroups: b.groups}
 	if change != nil {
 		change(&cfg)
 	}
@@ -170,21 +171,33 @@ func (b *bench) start(change func(*projector.Config)) (stop func()) {
 // reach waits until everything up to a sequence is durable.
 func (b *bench) reach(seq uint64) {
 	b.t.Helper()
+	reached := map[string]bool{}
+	b.watch(fmt.Sprintf("sequence %d", seq), func(key string, r checkpoint.Record) bool {
+		if max(r.From, r.CaughtUp) >= seq && r.From == r.To {
+			reached[key] = true
+		}
+		return len(reached) == int(b.groups)
+	})
+}
+
+// watch follows the checkpoints of all groups until done says so.
+func (b *bench) watch(what string, done func(key string, r checkpoint.Record) bool) {
+	b.t.Helper()
 	kv, err := b.js.KeyValue(b.t.Context(), stream.Checkpoints)
 	must(b.t, err)
-	w, err := kv.Watch(b.t.Context(), "funnel.0")
+	w, err := kv.Watch(b.t.Context(), "funnel.*")
 	must(b.t, err)
 	defer w.Stop()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(40 * time.Second)
 	for {
 		select {
 		case entry := <-w.Updates():
 			var r checkpoint.Record
-			if entry != nil && json.Unmarshal(entry.Value(), &r) == nil && r.From >= seq {
+			if entry != nil && json.Unmarshal(entry.Value(), &r) == nil && done(entry.Key(), r) {
 				return
 			}
 		case <-timeout:
-			b.t.Fatalf("sequence %d is not reached", seq)
+			b.t.Fatalf("waiting for %s", what)
 		}
 	}
 }
@@ -332,6 +345,56 @@ func TestTakeover(t *testing.T) {
 	b.history(rng, 200, &sent)
 	b.reach(b.truth.last)
 	second()
+	b.check()
+}
+
+// TestRebalance holds every invariant while one projector becomes four and
+// one again, in four slot groups, with events under way and some that no slot
+// is for.
+func TestRebalance(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	b := newBench(t)
+	b.groups = 4
+	var sent [][2]string
+	var stops []func()
+	join := func() {
+		dir := t.TempDir()
+		stops = append(stops, b.start(func(c *projector.Config) {
+			c.Dir, c.Lease, c.BatchRows = dir, time.Second, 1+rng.IntN(200)
+		}))
+	}
+	// shared waits until as many projectors own the groups.
+	shared := func(n int) {
+		t.Helper()
+		owners := map[string]string{}
+		b.watch(fmt.Sprintf("%d owners", n), func(key string, r checkpoint.Record) bool {
+			owners[key] = r.Owner
+			distinct := map[string]bool{}
+			for _, o := range owners {
+				distinct[o] = true
+			}
+			return len(owners) == 4 && len(distinct) == n && !distinct[""]
+		})
+	}
+	join()
+	shared(1)
+	b.history(rng, 300, &sent)
+	for range 3 {
+		join()
+		b.history(rng, 100, &sent)
+	}
+	shared(4)
+	b.history(rng, 200, &sent)
+	b.publish("events.crawled.stray", []byte("{}"))
+	for _, stop := range stops[:3] {
+		stop()
+		b.history(rng, 100, &sent)
+	}
+	shared(1)
+	b.history(rng, 200, &sent)
+	b.reach(b.truth.last)
 	b.check()
 }
 

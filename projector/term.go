@@ -35,7 +35,7 @@ const maxQuarters = 1000
 // While a batch is being flushed the next one grows, so that batches are small
 // when messages trickle and large when there is a backlog.
 type term struct {
-	*Projector
+	*group
 	decisions *checkpoint.Log
 	keys      *keystore.Store
 	db        *store.Store
@@ -52,33 +52,33 @@ type term struct {
 }
 
 // lead folds until ctx ends or another projector takes over.
-func (p *Projector) lead(ctx context.Context, decisions *checkpoint.Log, keys *keystore.Store, db *store.Store) error {
+func (g *group) lead(ctx context.Context, decisions *checkpoint.Log, keys *keystore.Store, db *store.Store) error {
 	t := &term{
-		Projector: p, decisions: decisions, keys: keys, db: db, log: p.log,
+		group: g, decisions: decisions, keys: keys, db: db, log: g.log.With("group", g.Number),
 		sealed: make(chan *batch), idle: make(chan struct{}, 1), free: make(chan *batch, 3),
 	}
 	for range cap(t.free) {
-		t.free <- newBatch(p.cfg.Stages.Names())
+		t.free <- newBatch(g.cfg.Stages.Names())
 	}
 	if err := t.prepare(ctx); err != nil {
 		return err
 	}
 	defer t.src.Close()
-	t.log.Info("folding", "group", p.cfg.Group, "position", t.durable.Load())
+	t.log.Info("folding", "position", t.durable.Load())
 
 	// What has been begun is completed after ctx has ended, within the grace.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
 
-	g, gctx := errgroup.WithContext(work)
+	parts, gctx := errgroup.WithContext(work)
 	stop, stopReading := context.WithCancel(gctx)
 	defer context.AfterFunc(ctx, stopReading)()
 	chunks := make(chan []source.Message)
-	g.Go(func() error { defer close(chunks); return t.read(stop, chunks) })
-	g.Go(func() error { defer close(t.sealed); return t.fold(gctx, chunks) })
-	g.Go(func() error { return t.flush(gctx) })
-	err := g.Wait()
+	parts.Go(func() error { defer close(chunks); return t.read(stop, chunks) })
+	parts.Go(func() error { defer close(t.sealed); return t.fold(gctx, chunks) })
+	parts.Go(func() error { return t.flush(gctx) })
+	err := parts.Wait()
 	if err == nil {
 		err = decisions.Release(work)
 	}
@@ -102,16 +102,18 @@ func (t *term) prepare(ctx context.Context) error {
 	}
 	var view *funnel.View
 	err = t.db.Retry(ctx, "open the funnel", func(ctx context.Context) (err error) {
-		view, err = funnel.Open(ctx, funnel.Config{CacheBytes: t.cfg.FunnelCacheBytes}, rows{t.db, t.cfg.Group})
+		view, err = funnel.Open(ctx, funnel.Config{CacheBytes: t.cfg.FunnelCacheBytes}, rows{t.db, t.Number})
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	t.folder = folder{
-		group: t.cfg.Group, stages: t.cfg.Stages, keys: t.keys, view: view, durable: t.durable.Load, position: from,
+		group: t.Group, stages: t.cfg.Stages, keys: t.keys, view: view, durable: t.durable.Load, position: from,
 	}
-	t.src = source.New(source.Config{Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", t.cfg.Group)}, t.nc, t.js, from, t.log)
+	t.src = source.New(source.Config{
+		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", t.Number), Subjects: t.Filters(),
+	}, t.nc, t.js, from, t.log)
 	t.begin()
 	if to > from {
 		t.log.Info("completing the batch that was under way", "from", from, "to", to)
@@ -159,7 +161,7 @@ func (t *term) fillKeys(ctx context.Context, upTo uint64) error {
 	}
 	err := t.db.Retry(ctx, "fill the key store", func(ctx context.Context) error {
 		batch = batch[:0]
-		return t.db.Identities(ctx, applied, upTo, func(id event.Identity, seq uint64) error {
+		return t.db.Identities(ctx, t.Group, applied, upTo, func(id event.Identity, seq uint64) error {
 			if batch = append(batch, keystore.See(id, seq)); len(batch) < 50_000 {
 				return nil
 			}
@@ -260,7 +262,7 @@ func (t *term) hand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.metrics.cache.Set(float64(t.folder.view.Bytes()))
+	t.metrics.cached(t.Group, t.folder.view.Bytes())
 	select {
 	case t.sealed <- b:
 	case <-ctx.Done():

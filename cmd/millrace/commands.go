@@ -24,6 +24,7 @@ import (
 type serveCmd struct {
 	Role     []string         `help:"Roles to run: ingest, projector, query." env:"MILLRACE_ROLE" enum:"ingest,projector,query" required:""`
 	Data     string           `help:"Folder for the projector's key store." env:"MILLRACE_DATA" default:"./data"`
+	Groups   uint32           `help:"How many projectors may share the work; decided by the first one that folds." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
 	Lease    time.Duration    `help:"How long a projector that shows no sign of life keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
 	Pipeline pipelineSettings `embed:"" group:"Pipeline"`
 	HTTP     httpSettings     `embed:"" group:"HTTP"`
@@ -51,7 +52,7 @@ func (c *serveCmd) Run(p *program) error {
 	tuneGC()
 	s := newStack(p.log)
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
-	n.clickhouse, n.lease = ch, c.Lease
+	n.clickhouse, n.lease, n.groups = ch, c.Lease, c.Groups
 	err = func() error {
 		if err := c.Profile.launch(s); err != nil {
 			return err

@@ -39,6 +39,7 @@ type node struct {
 	http       httpSettings
 	data       string        // folder of the projector's key store
 	lease      time.Duration // of the projector; 0: its default
+	groups     uint32        // slot groups of the stream; 0: as they are
 	nats       *nats.Conn
 	clickhouse *clickhouse.Options
 	registry   *prometheus.Registry
@@ -134,7 +135,7 @@ func (n *node) runProjector(s *stack) error {
 	if err := makeDir(dir); err != nil {
 		return err
 	}
-	p, err := projector.New(projector.Config{Stages: n.pipeline.Stages.Stages, Dir: dir, Lease: n.lease}, n.nats, n.clickhouse, n.registry, n.log)
+	p, err := projector.New(projector.Config{Stages: n.pipeline.Stages.Stages, Dir: dir, Lease: n.lease, SlotGroups: n.groups}, n.nats, n.clickhouse, n.registry, n.log)
 	if err != nil {
 		return err
 	}

@@ -23,10 +23,14 @@ const attempt = 2 * time.Second
 // effect; the batch (From, To], if To is larger, has been decided and may have
 // some.
 type Record struct {
-	From  uint64    `json:"from"`
-	To    uint64    `json:"to"`
-	Owner string    `json:"owner"`
-	At    time.Time `json:"at"` // when it was written, by the owner's clock
+	From  uint64 `json:"from"`
+	To    uint64 `json:"to"`
+	Owner string `json:"owner"`
+	// CaughtUp is the sequence up to which, as the broker said, nothing
+	// behind From was for this group. It is for readers who want to know how
+	// current a view is, and no position: 0 when it is not known.
+	CaughtUp uint64    `json:"caught_up,omitempty"`
+	At       time.Time `json:"at"` // when it was written, by the owner's clock
 }
 
 // Log is the sequence of decisions of one group. It is not safe for
@@ -74,7 +78,7 @@ func (l *Log) read(ctx context.Context) error {
 
 // Take makes this projector the owner. A batch that has been decided stays so.
 func (l *Log) Take(ctx context.Context) error {
-	return l.swap(ctx, l.record.From, l.record.To)
+	return l.swap(ctx, Record{From: l.record.From, To: l.record.To})
 }
 
 // Decide fixes the bounds of the next batch, (from, to], and says that
@@ -90,30 +94,36 @@ func (l *Log) Decide(ctx context.Context, from, to uint64) error {
 	if from < l.record.From || to < from {
 		return fmt.Errorf("checkpoint %s: (%d, %d] lies before (%d, %d]", l.key, from, to, l.record.From, l.record.To)
 	}
-	return l.swap(ctx, from, to)
+	return l.swap(ctx, Record{From: from, To: to})
 }
 
-// Done says that everything up to the position has every effect and that no
-// batch is decided. It is also the sign of life of an idle owner.
-func (l *Log) Done(ctx context.Context, position uint64) error {
-	return l.Decide(ctx, position, position)
+// Done says that everything up to the position has every effect, that no batch
+// is decided, and up to where the group has caught up, if that is known. It is
+// also the sign of life of an idle owner.
+func (l *Log) Done(ctx context.Context, position, caughtUp uint64) error {
+	if position < l.record.To {
+		return fmt.Errorf("checkpoint %s: position %d lies before %d", l.key, position, l.record.To)
+	}
+	return l.swap(ctx, Record{From: position, To: position, CaughtUp: caughtUp})
 }
 
 // Skip gives a decided batch up, because its messages are gone.
-func (l *Log) Skip(ctx context.Context) error { return l.swap(ctx, l.record.To, l.record.To) }
+func (l *Log) Skip(ctx context.Context) error {
+	return l.swap(ctx, Record{From: l.record.To, To: l.record.To})
+}
 
 // Release gives the group up, so that another projector may take it at once.
 func (l *Log) Release(ctx context.Context) error {
 	owner := l.owner
 	l.owner = ""
 	defer func() { l.owner = owner }()
-	return l.swap(ctx, l.record.From, l.record.To)
+	return l.swap(ctx, Record{From: l.record.From, To: l.record.To})
 }
 
 // swap writes the record if nobody has written since it was read. When the
 // outcome is unknown it asks, for as long as ctx lives.
-func (l *Log) swap(ctx context.Context, from, to uint64) error {
-	next := Record{From: from, To: to, Owner: l.owner, At: time.Now().UTC()}
+func (l *Log) swap(ctx context.Context, next Record) error {
+	next.Owner, next.At = l.owner, time.Now().UTC()
 	value, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("write checkpoint %s: %w", l.key, err)

@@ -49,7 +49,7 @@ func TestDecisions(t *testing.T) {
 	}
 	must(b.Take(ctx))
 	for name, err := range map[string]error{
-		"decide": a.Decide(ctx, 25, 30), "done": a.Done(ctx, 25), "release": a.Release(ctx), "take": a.Take(ctx),
+		"decide": a.Decide(ctx, 25, 30), "done": a.Done(ctx, 25, 0), "release": a.Release(ctx), "take": a.Take(ctx),
 	} {
 		if !errors.Is(err, ErrLost) {
 			t.Errorf("%s after b has taken over: %v", name, err)
@@ -59,7 +59,7 @@ func TestDecisions(t *testing.T) {
 		t.Error("b cut a's batch anew")
 	}
 	must(b.Decide(ctx, 10, 25))
-	must(b.Done(ctx, 25))
+	must(b.Done(ctx, 25, 0))
 	must(b.Release(ctx))
 	if r := open(t, kv, "c").Record(); r.From != 25 || r.To != 25 || r.Owner != "" {
 		t.Errorf("c finds %+v", r)

@@ -65,9 +65,10 @@ func (s *Source) remake(ctx context.Context) error {
 	// it yet can't take this one away.
 	old, name := s.name, s.cfg.Consumer+"-"+nuid.Next()
 	_, err := s.js.CreateConsumer(ctx, s.cfg.Stream, jetstream.ConsumerConfig{
-		Name:          name,
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   next,
+		Name:           name,
+		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:    next,
+		FilterSubjects: s.cfg.Subjects,
 		// The checkpoint says what is done. Acknowledgements to the broker
 		// would say the same again, and it would keep track of every message
 		// under way for them.
@@ -80,7 +81,9 @@ func (s *Source) remake(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create consumer: %w", err)
 	}
+	s.mu.Lock()
 	s.name = name
+	s.mu.Unlock()
 	if old != "" {
 		_ = s.js.DeleteConsumer(ctx, s.cfg.Stream, old) // it ends by itself too
 	}

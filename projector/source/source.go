@@ -19,7 +19,8 @@ import (
 // Config of a Source. The zero value of a field stands for its default.
 type Config struct {
 	Stream   string
-	Consumer string // how the consumer's name begins, for operators to see
+	Consumer string   // how the consumer's name begins, for operators to see
+	Subjects []string // which messages to read; default all
 	// ReadAhead bounds the messages that are asked for and not yet taken;
 	// default 32,768. ReadAheadBytes bounds them in bytes; default 32 MiB.
 	ReadAhead      int
@@ -36,16 +37,16 @@ type Message struct {
 	Pending uint64
 }
 
-// Source reads a stream from a position on. It is not safe for concurrent use.
+// Source reads a stream from a position on. It is not safe for concurrent use,
+// but for CaughtUp.
 type Source struct {
 	cfg Config
 	nc  *nats.Conn
 	js  jetstream.JetStream
 	log *slog.Logger
 
-	name string // of the consumer
-
 	mu         sync.Mutex
+	name       string // of the consumer
 	last       uint64 // stream sequence of the last message received
 	consumer   uint64 // consumer sequence of the last message received
 	ready      []Message
@@ -211,6 +212,28 @@ func (s *Source) signal() {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// CaughtUp asks the broker whether everything has been received. It returns the
+// last sequence received and the end of the stream, or 0 where messages are
+// left. The broker's own count of them is good enough to show, and for nothing
+// that must be exact. CaughtUp may be called beside Next.
+func (s *Source) CaughtUp(ctx context.Context) (last, end uint64, err error) {
+	s.mu.Lock()
+	name, consumer, last := s.name, s.consumer, s.last
+	s.mu.Unlock()
+	str, err := s.js.Stream(ctx, s.cfg.Stream)
+	if err != nil {
+		return 0, 0, fmt.Errorf("ask for the end of stream %s: %w", s.cfg.Stream, err)
+	}
+	c, err := str.Consumer(ctx, name)
+	if err != nil {
+		return 0, 0, fmt.Errorf("ask for consumer %s: %w", name, err)
+	}
+	if info := c.CachedInfo(); info.NumPending > 0 || info.Delivered.Consumer != consumer {
+		return last, 0, nil
+	}
+	return last, str.CachedInfo().State.LastSeq, nil
 }
 
 // Close stops reading. The server removes the consumer soon after.

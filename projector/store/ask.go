@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 
@@ -66,7 +67,7 @@ func (s *Store) missing(ctx context.Context, b Batch, rows *schema.EventBlock) (
 // landed returns, in order, the sequences of the batch that are in the table.
 func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([]uint64, error) {
 	first, last := rows.Bounds()
-	r, err := s.conn.Query(ctx, sqlLanded, first, last, b.From, b.To)
+	r, err := s.conn.Query(ctx, sqlLanded, first, last, b.From, b.To, b.Group.Of, b.Group.Number)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +83,10 @@ func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([
 	return seqs, r.Err()
 }
 
-// Identities calls add for every event of the sequences (from, to], for a key
-// store that has lost or not yet seen them.
-func (s *Store) Identities(ctx context.Context, from, to uint64, add func(event.Identity, uint64) error) error {
-	r, err := s.conn.Query(ctx, sqlIdentities, from, to)
+// Identities calls add for every event of a group in the sequences (from, to],
+// for a key store that has lost or not yet seen them.
+func (s *Store) Identities(ctx context.Context, g layout.Group, from, to uint64, add func(event.Identity, uint64) error) error {
+	r, err := s.conn.Query(ctx, sqlIdentities, from, to, g.Of, g.Number)
 	if err != nil {
 		return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/millrace-io/millrace/projector/layout"
+
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 )
 
@@ -136,7 +138,7 @@ func (w *writer) close() error {
 
 // Batch names the rows of an insert: those of the stream sequences (From, To].
 type Batch struct {
-	Group    uint32
+	Group    layout.Group
 	From, To uint64
 	// Recovered says that an earlier insert of the batch may have been tried,
 	// by this process or by another one.
@@ -144,7 +146,7 @@ type Batch struct {
 }
 
 func (b Batch) token(table string) string {
-	return fmt.Sprintf("%s/%d/%d-%d", table, b.Group, b.From, b.To)
+	return fmt.Sprintf("%s/%d/%d-%d", table, b.Group.Number, b.From, b.To)
 }
 
 // InsertEvents writes a batch's rows of the events table exactly once. It

@@ -47,6 +47,7 @@ type view struct {
 	track  *track
 	edge   *edge // nil when not split
 	sketch *sketch
+	folded uint64 // up to which events are counted
 }
 
 // Funnel answers a live window. Where it does not hold what the window needs,
@@ -79,6 +80,7 @@ func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uni
 			return Answer{}, err
 		}
 	}
+	v.folded = m.pos.least(state.folded)
 	if v.sketch == nil {
 		defer m.mu.Unlock()
 		return v.exact(state), nil
@@ -133,7 +135,7 @@ func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
 
 // events counts the events of a view. The lock is held.
 func (v *view) events(s *state) Answer {
-	a := Answer{From: v.from, Stages: make([]Stage, len(s.stages)), Folded: s.position()}
+	a := Answer{From: v.from, Stages: make([]Stage, len(s.stages)), Folded: v.folded}
 	for i := range a.Stages {
 		a.Stages[i].Events = v.track.counts[i].since(v.first)
 	}

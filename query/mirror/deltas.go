@@ -85,11 +85,18 @@ func (m *Mirror) requestReload() {
 	}
 }
 
-// Checkpoint notes up to which sequence a slot group is durable.
-func (m *Mirror) Checkpoint(group uint32, durable uint64) {
+// Checkpoint is what the projector of a slot group says of its position.
+type Checkpoint struct {
+	Group    uint32
+	Durable  uint64 // everything up to it is in the views
+	CaughtUp uint64 // nothing up to it is left for the group; 0: not known
+}
+
+// Checkpoint notes how far a slot group has come.
+func (m *Mirror) Checkpoint(c Checkpoint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pos.checkpoint(group, durable, m.cfg.Now())
+	m.pos.checkpoint(c, m.cfg.Now())
 }
 
 // begin makes the state of a load of everything.

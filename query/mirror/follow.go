@@ -167,23 +167,24 @@ func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun fu
 			}
 			if entry == nil {
 				begun() // the present values are through
-			} else if group, durable, ok := parseCheckpoint(entry.Key(), entry.Value()); ok {
-				m.Checkpoint(group, durable)
+			} else if c, ok := parseCheckpoint(entry.Key(), entry.Value()); ok {
+				m.Checkpoint(c)
 			}
 		}
 	}
 }
 
 // parseCheckpoint reads how far a slot group is durable.
-func parseCheckpoint(key string, value []byte) (group uint32, durable uint64, ok bool) {
+func parseCheckpoint(key string, value []byte) (Checkpoint, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(key, "funnel."), 10, 32)
 	var c struct {
-		From *uint64 `json:"from"`
+		From     *uint64 `json:"from"`
+		CaughtUp uint64  `json:"caught_up"`
 	}
 	if err != nil || json.Unmarshal(value, &c) != nil || c.From == nil {
-		return 0, 0, false
+		return Checkpoint{}, false
 	}
-	return uint32(n), *c.From, true
+	return Checkpoint{Group: uint32(n), Durable: *c.From, CaughtUp: c.CaughtUp}, true
 }
 
 // backoff waits longer each time, from 100 ms to 5 s.

@@ -149,7 +149,7 @@ func (m *Mirror) Folded() uint64 {
 	if m.state == nil {
 		return 0
 	}
-	return m.state.position()
+	return m.pos.least(m.state.folded)
 }
 
 // Err tells why the mirror cannot answer, nil when it can.
@@ -198,7 +198,7 @@ func (m *Mirror) Stats() Stats {
 	if m.state == nil {
 		return Stats{Loads: m.reloads}
 	}
-	stats := Stats{Sources: len(m.state.tracks) - 1, Loads: m.reloads, Folded: m.state.position()}
+	stats := Stats{Sources: len(m.state.tracks) - 1, Loads: m.reloads, Folded: m.pos.least(m.state.folded)}
 	for _, t := range m.state.tracks {
 		stats.Articles += t.articles.size
 	}

@@ -103,7 +103,7 @@ func live(t *testing.T, rng *rand.Rand, limits Limits) {
 			w.commit(draw(rng, c.time(), 1+rng.IntN(9), 60))
 			deliver()
 		case 1: // the last before a pause is lost; the checkpoint shows it
-			m.Checkpoint(0, w.commit(draw(rng, c.time(), 1+rng.IntN(9), 60)).To)
+			m.Checkpoint(Checkpoint{Durable: w.commit(draw(rng, c.time(), 1+rng.IntN(9), 60)).To})
 			c.advance(2 * lagAllowed)
 			m.check()
 		case 2: // a part is lost
@@ -227,18 +227,18 @@ func TestReloadFails(t *testing.T) {
 func TestCheckpointForms(t *testing.T) {
 	for _, tc := range []struct {
 		key, value string
-		group      uint32
-		durable    uint64
+		want       Checkpoint
 		ok         bool
 	}{
-		{"funnel.0", `{"from":7,"to":9}`, 0, 7, true},
-		{"funnel.12", `{"from":0,"to":0,"more":[]}`, 12, 0, true},
-		{"funnel.x", `{"from":7}`, 0, 0, false},
-		{"funnel.0", `{"to":7}`, 0, 0, false},
-		{"funnel.0", `seven`, 0, 0, false},
+		{"funnel.0", `{"from":7,"to":9}`, Checkpoint{Durable: 7}, true},
+		{"funnel.12", `{"from":0,"to":0,"more":[]}`, Checkpoint{Group: 12}, true},
+		{"funnel.3", `{"from":7,"to":7,"caught_up":12}`, Checkpoint{Group: 3, Durable: 7, CaughtUp: 12}, true},
+		{"funnel.x", `{"from":7}`, Checkpoint{}, false},
+		{"funnel.0", `{"to":7}`, Checkpoint{}, false},
+		{"funnel.0", `seven`, Checkpoint{}, false},
 	} {
-		if g, d, ok := parseCheckpoint(tc.key, []byte(tc.value)); g != tc.group || d != tc.durable || ok != tc.ok {
-			t.Errorf("%s %s: %d %d %v", tc.key, tc.value, g, d, ok)
+		if c, ok := parseCheckpoint(tc.key, []byte(tc.value)); c != tc.want || ok != tc.ok {
+			t.Errorf("%s %s: %+v %v", tc.key, tc.value, c, ok)
 		}
 	}
 }

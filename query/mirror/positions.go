@@ -16,10 +16,12 @@ type positions struct {
 	adopt   map[uint32]bool
 	durable map[uint32]uint64    // by checkpoint
 	behind  map[uint32]time.Time // since when durable has been ahead of applied
+	// idle has the last checkpoint of each group that had caught up.
+	idle map[uint32]Checkpoint
 }
 
 func newPositions() positions {
-	return positions{map[uint32]uint64{}, map[uint32]bool{}, map[uint32]uint64{}, map[uint32]time.Time{}}
+	return positions{map[uint32]uint64{}, map[uint32]bool{}, map[uint32]uint64{}, map[uint32]time.Time{}, map[uint32]Checkpoint{}}
 }
 
 // step is what a delta is to the one before it.
@@ -51,8 +53,12 @@ func (p *positions) advance(group uint32, to uint64) {
 }
 
 // checkpoint notes how far a projector says it is.
-func (p *positions) checkpoint(group uint32, durable uint64, now time.Time) {
+func (p *positions) checkpoint(c Checkpoint, now time.Time) {
+	group, durable := c.Group, c.Durable
 	p.durable[group] = durable
+	if c.CaughtUp > durable {
+		p.idle[group] = c
+	}
 	at, known := p.applied[group]
 	if !known {
 		p.applied[group], p.adopt[group] = durable, true
@@ -74,6 +80,23 @@ func (p *positions) lost(now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// least returns the sequence up to which every group's events are in a state
+// that has applied so much of each. A group whose projector has nothing left to
+// fold does not hold the others back.
+func (p *positions) least(folded map[uint32]uint64) uint64 {
+	var least uint64
+	first := true
+	for group, seq := range folded {
+		if idle := p.idle[group]; seq >= idle.Durable {
+			seq = max(seq, idle.CaughtUp)
+		}
+		if first || seq < least {
+			least, first = seq, false
+		}
+	}
+	return least
 }
 
 // catchUp is called before everything is loaded: the load will see what is

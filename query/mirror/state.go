@@ -79,18 +79,6 @@ func (s *state) stage(name string) int {
 	return -1
 }
 
-// position is the stream sequence up to which every slot group is applied.
-func (s *state) position() uint64 {
-	var least uint64
-	first := true
-	for _, seq := range s.folded {
-		if first || seq < least {
-			least, first = seq, false
-		}
-	}
-	return least
-}
-
 // tend forgets what is too old and what exceeds the bounds.
 func (s *state) tend(base quarter, l Limits) {
 	s.base = max(s.base, base)

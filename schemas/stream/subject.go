@@ -41,3 +41,28 @@ func MatchesSubject(subject string, stage []byte, urlHash [sha256.Size]byte) boo
 func DeadLetterSubject(stream string, seq uint64) string {
 	return "dlq." + stream + "." + strconv.FormatUint(seq, 10)
 }
+
+// SlotSubjects returns the subjects of a slot's events, of every stage.
+func SlotSubjects(slot byte) string { return "events.*." + hex.EncodeToString([]byte{slot}) }
+
+// SubjectSlot returns the slot that a subject of the event stream names, if it
+// names one. It does not allocate.
+func SubjectSlot(subject string) (slot byte, ok bool) {
+	n := len(subject)
+	if n < 3 || subject[n-3] != '.' {
+		return 0, false
+	}
+	hi, lo := hexDigit(subject[n-2]), hexDigit(subject[n-1])
+	return byte(hi<<4 | lo), hi >= 0 && lo >= 0
+}
+
+// hexDigit returns the value of a lower-case hex digit, or -1.
+func hexDigit(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	}
+	return -1
+}

@@ -1,0 +1,233 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/projector/members"
+)
+
+// crew is the slot groups that a projector owns, each folded by a worker, and
+// the watch over those that it may take.
+type crew struct {
+	*Projector
+	kv       jetstream.KeyValue
+	owner    string
+	groups   uint32
+	register *members.Register
+
+	workers map[uint32]*worker
+	giving  bool // a worker has been told to give its group up
+	others  []members.Member
+	beaten  time.Time // when the others were last heard
+	watched map[uint32]*watch
+	ended   chan *worker
+	work    context.Context // of the workers
+}
+
+// worker folds one group.
+type worker struct {
+	group  layout.Group
+	began  time.Time
+	cancel context.CancelFunc
+	err    error // of its end
+}
+
+// watch is what is known of a group that this process does not own.
+type watch struct {
+	revision uint64
+	since    time.Time     // when the revision was first seen
+	not      time.Time     // before which the group is not to be taken
+	wait     time.Duration // after the next failure
+}
+
+// patience bounds one round of requests to the broker.
+const patience = 2 * time.Second
+
+func newCrew(p *Projector, kv jetstream.KeyValue, owner string, groups uint32) *crew {
+	return &crew{
+		Projector: p, kv: kv, owner: owner, groups: groups, register: members.New(kv, owner, p.cfg.Lease),
+		workers: map[uint32]*worker{}, watched: map[uint32]*watch{}, ended: make(chan *worker),
+	}
+}
+
+// run owns a fair share of the groups until ctx ends or a worker fails for
+// good. It returns after all workers have ended.
+func (c *crew) run(ctx context.Context) error {
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer c.leave(ctx)
+	c.work = work
+	tick := time.NewTicker(c.cfg.Lease / 20)
+	defer tick.Stop()
+	var err error
+	for err == nil {
+		c.round(work)
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case w := <-c.ended:
+			err = c.reap(ctx, w)
+		case <-tick.C:
+		}
+	}
+	cancel()
+	for len(c.workers) > 0 {
+		w := <-c.ended
+		delete(c.workers, w.group.Number)
+		if ctx.Err() != nil && !errors.Is(w.err, ctx.Err()) {
+			err = errors.Join(err, w.err)
+		}
+	}
+	return err
+}
+
+// leave lets the others share without this projector at once; without it they
+// do after a lease.
+func (c *crew) leave(ctx context.Context) {
+	if c.groups == 1 || !c.nc.IsConnected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if err := c.register.Leave(ctx); err != nil {
+		c.log.Debug("the others are not told", "error", err)
+	}
+}
+
+// round takes groups without an owner, or gives one up, as the others let it.
+// What fails is tried in the next round.
+func (c *crew) round(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := c.share(ctx); err != nil && c.nc.IsConnected() {
+		c.log.Debug("slot groups are not shared", "error", err)
+	}
+}
+
+func (c *crew) share(ctx context.Context) error {
+	if c.groups > 1 && time.Since(c.beaten) > c.cfg.Lease/3 {
+		others, err := c.register.Beat(ctx, len(c.workers))
+		if err != nil {
+			return err
+		}
+		c.others, c.beaten = others, time.Now()
+	}
+	if _, give := members.Share(int(c.groups), len(c.workers), c.others); give {
+		c.give()
+		return nil
+	}
+	for n := range c.groups {
+		if take, _ := members.Share(int(c.groups), len(c.workers), c.others); !take {
+			return nil
+		}
+		if c.workers[n] != nil {
+			continue
+		}
+		if err := c.take(ctx, layout.Group{Number: n, Of: c.groups}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// give tells one worker to complete what it has begun and to release its
+// group.
+func (c *crew) give() {
+	if c.giving {
+		return
+	}
+	var last *worker
+	for _, w := range c.workers {
+		if last == nil || w.group.Number > last.group.Number {
+			last = w
+		}
+	}
+	c.giving = true
+	c.log.Info("giving a slot group up to another projector", "group", last.group.Number)
+	last.cancel()
+}
+
+// take becomes the owner of a group that has none, and starts a worker.
+func (c *crew) take(ctx context.Context, g layout.Group) error {
+	w := c.watch(g)
+	if time.Now().Before(w.not) {
+		return nil
+	}
+	log, err := checkpoint.Open(ctx, c.kv, g.Key(), c.owner)
+	if err != nil {
+		return err
+	}
+	if log.Revision() != w.revision || w.since.IsZero() {
+		w.revision, w.since = log.Revision(), time.Now()
+	}
+	held := log.Record().Owner
+	if held != "" && held != c.owner && time.Since(w.since) <= c.cfg.Lease {
+		return nil
+	}
+	if err := log.Take(ctx); err != nil {
+		return err
+	}
+	c.beaten = time.Time{}
+	c.start(g, log)
+	return nil
+}
+
+func (c *crew) watch(g layout.Group) *watch {
+	w := c.watched[g.Number]
+	if w == nil {
+		w = new(watch)
+		c.watched[g.Number] = w
+	}
+	return w
+}
+
+// start runs a worker.
+func (c *crew) start(g layout.Group, log *checkpoint.Log) {
+	work, cancel := context.WithCancel(c.work)
+	w := &worker{group: g, began: time.Now(), cancel: cancel}
+	c.workers[g.Number] = w
+	go func() {
+		defer cancel()
+		w.err = (&group{c.Projector, g}).fold(work, log)
+		c.ended <- w
+	}()
+}
+
+// reap takes note of a worker's end. It returns the error that starting again
+// would not mend.
+func (c *crew) reap(ctx context.Context, w *worker) error {
+	delete(c.workers, w.group.Number)
+	c.metrics.forget(w.group)
+	c.giving, c.beaten = false, time.Time{}
+	watch := c.watch(w.group)
+	watch.since = time.Time{}
+	var fatal stopError
+	switch {
+	case ctx.Err() != nil:
+		return w.err
+	case errors.As(w.err, &fatal):
+		return fmt.Errorf("slot group %d: %w", w.group.Number, w.err)
+	case errors.Is(w.err, checkpoint.ErrLost):
+		c.log.Warn("standing by", "group", w.group.Number, "reason", w.err)
+		return nil
+	case errors.Is(w.err, context.Canceled): // given up
+		watch.not = time.Now().Add(c.cfg.Lease / 2)
+		return nil
+	}
+	if !c.nc.IsConnected() || time.Since(w.began) > time.Minute {
+		watch.wait = 0
+	}
+	watch.wait = min(max(2*watch.wait, time.Second), 30*time.Second)
+	watch.not = time.Now().Add(watch.wait)
+	if c.nc.IsConnected() { // else the connection's owner is told
+		c.log.Error("projector failed, starting again from what is durable", "group", w.group.Number, "error", w.err, "retry_in", watch.wait)
+	}
+	return nil
+}
