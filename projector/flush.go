@@ -45,8 +45,12 @@ func (t *term) flush(ctx context.Context) error {
 	}
 }
 
-// rest says that no batch is under way, and that this projector is alive.
+// rest says that no batch is under way, and that this projector is alive. One
+// that can't write keeps silent, so that another one may take over.
 func (t *term) rest(ctx context.Context) error {
+	if t.keys.Full() {
+		return nil
+	}
 	if r := t.decisions.Record(); r.To > t.durable.Load() {
 		return nil // a batch to recover has not been folded yet
 	}

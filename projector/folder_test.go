@@ -32,7 +32,7 @@ func BenchmarkFold(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	keys, err := keystore.Open(b.TempDir(), keystore.Options{})
+	keys, err := keystore.Open(b.Context(), b.TempDir(), keystore.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -21,9 +21,24 @@ type group struct {
 }
 
 // fold folds the group, which log owns, until ctx ends, another projector
-// takes over, or something fails.
-func (g *group) fold(ctx context.Context, log *checkpoint.Log) (err error) {
-	keys, err := g.openKeys()
+// takes over, or something fails. A key store whose damage shows when it is
+// read is replaced as one is that does not open (invariant 2).
+func (g *group) fold(ctx context.Context, log *checkpoint.Log) error {
+	for {
+		err := g.foldOnce(ctx, log)
+		if !keystore.IsDamaged(err) || ctx.Err() != nil {
+			return err
+		}
+		if err := g.putAside(err); err != nil {
+			return err
+		}
+	}
+}
+
+func (g *group) foldOnce(ctx context.Context, log *checkpoint.Log) (err error) {
+	o := g.cfg.KeyStore
+	o.Logger = g.log
+	keys, err := keystore.Open(ctx, g.keysDir(), o)
 	if err != nil {
 		return err
 	}
@@ -36,23 +51,21 @@ func (g *group) fold(ctx context.Context, log *checkpoint.Log) (err error) {
 	return g.lead(ctx, log, keys, db)
 }
 
-// openKeys opens the group's key store. A damaged one is put aside: it is
-// filled again from the events table.
-func (g *group) openKeys() (*keystore.Store, error) {
+func (g *group) keysDir() string {
 	dir := filepath.Join(g.cfg.Dir, "keys")
 	if g.Of > 1 {
 		dir = fmt.Sprintf("%s-%d", dir, g.Number)
 	}
-	o := g.cfg.KeyStore
-	o.Logger = g.log
-	keys, err := keystore.Open(dir, o)
-	if !keystore.IsDamaged(err) {
-		return keys, err
+	return dir
+}
+
+// putAside makes place for a new key store, which is filled from the events
+// table.
+func (g *group) putAside(damage error) error {
+	aside := fmt.Sprintf("%s.damaged-%d", g.keysDir(), time.Now().UnixNano())
+	g.log.Error("the key store is damaged, filling a new one from the events table", "group", g.Number, "error", damage, "aside", aside)
+	if err := os.Rename(g.keysDir(), aside); err != nil {
+		return fmt.Errorf("put damaged key store aside: %w", err)
 	}
-	aside := fmt.Sprintf("%s.damaged-%d", dir, time.Now().Unix())
-	g.log.Error("the key store is damaged, filling a new one from the events table", "error", err, "aside", aside)
-	if err := os.Rename(dir, aside); err != nil {
-		return nil, fmt.Errorf("put damaged key store aside: %w", err)
-	}
-	return keystore.Open(dir, o)
+	return nil
 }

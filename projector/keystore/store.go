@@ -5,15 +5,18 @@ package keystore
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/millrace-io/millrace/schemas/event"
 )
@@ -23,7 +26,12 @@ import (
 type Store struct {
 	db      *pebble.DB
 	cache   *pebble.Cache
+	disk    *disk
+	lock    *pebble.Lock
+	release func() bool
+	closing sync.Once
 	applied uint64
+	damage  damage
 }
 
 // appliedKey is shorter than an identity and so can't be one.
@@ -37,23 +45,33 @@ type Options struct {
 }
 
 // Open opens or creates the store in a folder. A folder that another process
-// has open is an error.
-func Open(dir string, o Options) (*Store, error) {
+// has open is an error. While the disk is full, calls wait until there is room
+// or ctx ends, and return ErrFull then.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	return openIn(ctx, vfs.Default, dir, o)
+}
+
+func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, error) {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = 32 << 20
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = 16 << 20
 	}
+	log := logger{o.Logger}
+	s := &Store{}
+	s.disk, s.release = newDisk(ctx, files, dir, log)
 	// Write buffers are taken off the cache's size.
-	cache := pebble.NewCache(o.CacheBytes + 3*int64(o.MemTableBytes))
+	s.cache = pebble.NewCache(o.CacheBytes + 3*int64(o.MemTableBytes))
 	opts := &pebble.Options{
-		Cache:                 cache,
+		Cache:                 s.cache,
+		FS:                    s.disk.fs,
+		EventListener:         &pebble.EventListener{DataCorruption: s.damage.note, BackgroundError: log.background},
 		MemTableSize:          o.MemTableBytes,
 		L0CompactionThreshold: 8,
 		FormatMajorVersion:    pebble.FormatNewest,
 		LBaseMaxBytes:         256 << 20,
-		Logger:                logger{o.Logger},
+		Logger:                log,
 	}
 	for i := range opts.Levels {
 		// Small files have small filters, which the cache can keep.
@@ -62,16 +80,63 @@ func Open(dir string, o Options) (*Store, error) {
 		opts.Levels[i].FilterType = pebble.TableFilter
 		opts.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression } // hashes
 	}
-	db, err := pebble.Open(dir, opts)
-	if err != nil {
-		cache.Unref()
+	if err := s.open(dir, opts); err != nil {
+		s.release()
 		return nil, fmt.Errorf("open key store %s: %w", dir, err)
 	}
-	s := &Store{db: db, cache: cache}
+	var err error
 	if s.applied, err = s.loadApplied(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+func (s *Store) open(dir string, opts *pebble.Options) error {
+	err := s.disk.do(func() (err error) {
+		if err := opts.FS.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if opts.Lock, err = pebble.LockDirectory(dir, opts.FS); err != nil {
+			return fmt.Errorf("it is in use, or can't be locked: %w", err)
+		}
+		s.lock = opts.Lock
+		if s.db, err = pebble.Open(dir, opts); err != nil {
+			return asDamage(err)
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrFull):
+		s.closeLater()
+		return err
+	}
+	return errors.Join(err, s.shut())
+}
+
+// shut closes what is open, once.
+func (s *Store) shut() (err error) {
+	s.closing.Do(func() {
+		if s.db != nil {
+			err = s.db.Close()
+		}
+		s.cache.Unref()
+		if s.lock != nil {
+			err = errors.Join(err, s.lock.Close())
+		}
+	})
+	return err
+}
+
+// closeLater closes a store that has been given up as soon as there is room.
+func (s *Store) closeLater() {
+	go func() {
+		s.disk.calls.Wait()
+		if err := survive(s.shut); err != nil {
+			s.disk.log.Errorf("close after the disk was full: %v", err)
+		}
+	}()
 }
 
 func (s *Store) loadApplied() (uint64, error) {
@@ -84,7 +149,7 @@ func (s *Store) loadApplied() (uint64, error) {
 	}
 	defer closer.Close()
 	if len(value) != 8 {
-		return 0, fmt.Errorf("read key store position: %d bytes", len(value))
+		return 0, fmt.Errorf("%w: its position has %d bytes", errDamaged, len(value))
 	}
 	return binary.LittleEndian.Uint64(value), nil
 }
@@ -120,6 +185,20 @@ func (s *Store) Fold(sightings []Sighting, upTo uint64) (repeated []int32, err e
 	slices.SortFunc(sightings, func(a, b Sighting) int {
 		return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo), cmp.Compare(a.row, b.row))
 	})
+	err = s.disk.do(func() (err error) {
+		repeated, err = s.fold(sightings, upTo)
+		return err
+	})
+	if err == nil {
+		err = s.damage.found() // by whoever reads in the background
+	}
+	if err != nil {
+		return nil, err
+	}
+	return repeated, nil
+}
+
+func (s *Store) fold(sightings []Sighting, upTo uint64) (repeated []int32, err error) {
 	known, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	if err != nil {
 		return nil, fmt.Errorf("read key store: %w", err)
@@ -151,7 +230,7 @@ func (s *Store) merge(sightings []Sighting, known *pebble.Iterator, batch *pebbl
 				return nil, err
 			}
 			if len(value) != 8 {
-				return nil, fmt.Errorf("identity %x has a value of %d bytes", key, len(value))
+				return nil, fmt.Errorf("%w: identity %x has a value of %d bytes", errDamaged, key, len(value))
 			}
 			if first = binary.LittleEndian.Uint64(value); first != now.seq {
 				repeated = append(repeated, now.row)
@@ -190,16 +269,26 @@ func (s *Store) commit(batch *pebble.Batch, upTo uint64) error {
 // Sync makes what has been applied survive a loss of power. It may run beside
 // the other methods.
 func (s *Store) Sync() error {
-	if err := s.db.LogData(nil, pebble.Sync); err != nil {
+	err := s.disk.do(func() error { return s.db.LogData(nil, pebble.Sync) })
+	if err != nil {
 		return fmt.Errorf("sync key store: %w", err)
 	}
 	return nil
 }
 
-// Close closes the store.
+// Full tells whether the store waits for room on its disk.
+func (s *Store) Full() bool { return s.disk.isFull() }
+
+// Close closes the store. One that has been given up because its disk is full
+// is closed when there is room, unless the process ends before: it is whole in
+// either case.
 func (s *Store) Close() error {
-	err := s.db.Close()
-	s.cache.Unref()
+	s.release()
+	err := s.disk.do(s.shut)
+	if errors.Is(err, ErrFull) {
+		s.closeLater()
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("close key store: %w", err)
 	}
@@ -222,10 +311,7 @@ func (l logger) Errorf(format string, args ...any) {
 	}
 }
 
-func (l logger) Fatalf(format string, args ...any) {
-	panic("key store: " + fmt.Sprintf(format, args...))
-}
+// background tells of what failed beside the calls, and is tried again.
+func (l logger) background(err error) { l.Errorf("in the background: %v", err) }
 
-// IsDamaged tells whether a store could not be opened because its files are
-// not what they should be.
-func IsDamaged(err error) bool { return err != nil && pebble.IsCorruptionError(err) }
+func (l logger) Fatalf(format string, args ...any) { panic(fatal(fmt.Sprintf(format, args...))) }

