@@ -1,0 +1,123 @@
+package embeddedtest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+
+	"github.com/millrace-io/millrace/internal/embedded/engines"
+	"github.com/millrace-io/millrace/internal/embedded/postgres"
+	schema "github.com/millrace-io/millrace/schemas/postgres"
+)
+
+// Postgres is the server of a test process.
+type Postgres struct {
+	server *postgres.Server
+	serial atomic.Int64
+}
+
+// Main runs a package's tests with a Postgres server, for TestMain:
+//
+//	var engine embeddedtest.Postgres
+//
+//	func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+func (p *Postgres) Main(m interface{ Run() int }) int {
+	stop, err := p.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start postgres:", err)
+		return 1
+	}
+	code := m.Run()
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop postgres:", err)
+		return 1
+	}
+	return code
+}
+
+// Start runs the server until stop is called, for a TestMain with more than
+// one engine.
+func (p *Postgres) Start() (stop func() error, err error) {
+	engine, err := engines.Postgres()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "millrace-test-*")
+	if err != nil {
+		return nil, err
+	}
+	p.server, err = postgres.New(postgres.Config{Engine: engine, Dir: dir + "/postgres", Listen: "127.0.0.1:0"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.server.Run(ctx) }()
+	stop = func() error {
+		cancel()
+		defer os.RemoveAll(dir)
+		return <-ended
+	}
+	select {
+	case <-p.server.Ready():
+	case err := <-ended:
+		cancel()
+		return nil, err
+	}
+	// Tests get copies of one migrated database.
+	if err := p.migrate(); err != nil {
+		return nil, fmt.Errorf("%w; %w", err, stop())
+	}
+	return stop, nil
+}
+
+func (p *Postgres) migrate() error {
+	db, err := sql.Open("pgx", p.server.DSN())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return schema.Migrate(context.Background(), db)
+}
+
+// DSN makes a migrated database for a test and returns its URL.
+func (p *Postgres) DSN(t testing.TB) string {
+	t.Helper()
+	u, err := url.Parse(p.server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := u.Path[1:]
+	name := fmt.Sprintf("test_%d", p.serial.Add(1))
+	u.Path = "/postgres"
+	admin, err := sql.Open("pgx", u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// Pool makes a migrated database for a test and connects to it for as long as
+// the test lives.
+func (p *Postgres) Pool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), p.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}

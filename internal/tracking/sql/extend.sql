@@ -1,0 +1,19 @@
+WITH asked AS MATERIALIZED (
+    SELECT u.*, t.id AS item
+    FROM unnest($2::bigint[], $3::text[], $4::integer[], $5::integer[], $6::text[], $7::bigint[]) WITH ORDINALITY
+        AS u (id, filename, shard, generation, worker, lease, place)
+    JOIN LATERAL (
+        SELECT p.id, p.{stage}_worker AS worker FROM millrace.pipeline_tracking AS p WHERE u.id <> 0 AND p.id = u.id
+        UNION ALL
+        SELECT p.id, p.{stage}_worker FROM millrace.pipeline_tracking AS p WHERE u.id = 0 AND p.filename = u.filename AND p.shard = u.shard
+    ) AS t ON u.worker = '' OR t.worker = u.worker
+), locked AS (
+    SELECT c.item_id FROM millrace.claim AS c
+    WHERE c.stage = $1 AND c.item_id IN (SELECT item FROM asked)
+    ORDER BY c.item_id FOR UPDATE
+)
+UPDATE millrace.claim AS c
+SET lease_until = now() + a.lease * interval '1 millisecond'
+FROM asked AS a JOIN locked AS l ON l.item_id = a.item
+WHERE c.stage = $1 AND c.item_id = a.item AND (a.generation = 0 OR c.generation = a.generation)
+RETURNING a.place

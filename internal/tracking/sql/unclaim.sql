@@ -1,0 +1,1 @@
+DELETE FROM millrace.claim WHERE stage = $1 AND item_id = ANY ($2::bigint[])

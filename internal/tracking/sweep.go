@@ -1,0 +1,150 @@
+package tracking
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/schemas/shard"
+)
+
+// sweepLimit is how many items one transaction of the sweeper moves.
+const sweepLimit = 1000
+
+// Run sees to leases, delays and counters until ctx ends. Any number of
+// processes may run it on the same database. While the database is away it
+// tries again at the next turn.
+func (s *Store) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.cfg.Sweep)
+	defer tick.Stop()
+	var failing bool
+	for {
+		err := s.Sweep(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			s.log.Warn("leases, delays and counters wait for Postgres", "error", err)
+		case err == nil && failing:
+			s.log.Info("leases, delays and counters are seen to again")
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Sweep does once what Run does at every turn: it gives back what has an
+// expired lease, queues what has been delayed long enough, and folds counters.
+func (s *Store) Sweep(ctx context.Context) error {
+	for _, stage := range shard.Queues {
+		for _, step := range []func(context.Context, shard.Stage) (int, error){s.expire, s.undelay} {
+			for {
+				n, err := step(ctx, stage)
+				if err != nil {
+					return err
+				}
+				if n < sweepLimit {
+					break
+				}
+			}
+		}
+	}
+	return s.fold(ctx)
+}
+
+// expire gives back items whose lease has ended.
+func (s *Store) expire(ctx context.Context, stage shard.Stage) (found int, err error) {
+	err = s.transact(ctx, fmt.Sprintf("expire leases at %s", stage), func(t *tx) error {
+		w := s.newWork(t, stage, shard.Expire)
+		collect(t.batch, &w.rows, stages[stage].lock+`JOIN millrace.claim AS c ON c.item_id = t.id
+			WHERE c.stage = $1 AND c.lease_until <= now() ORDER BY c.lease_until LIMIT $2 FOR NO KEY UPDATE OF t SKIP LOCKED`, int16(stage), sweepLimit)
+		if err := w.read(ctx); err != nil {
+			return err
+		}
+		if found = len(w.rows); found == 0 {
+			return nil
+		}
+		commands, err := w.expired(ctx)
+		if err != nil || len(commands) == 0 {
+			return err
+		}
+		_, err = w.decide(ctx, commands)
+		w.write()
+		return err
+	})
+	return found, err
+}
+
+// expired asks which of the claims are still expired, now that the items are
+// locked: a lease may have been extended just before. It locks the claims, so
+// that none is extended from here on.
+func (w *work) expired(ctx context.Context) (commands []Command, err error) {
+	ids := make([]int64, len(w.rows))
+	for i, r := range w.rows {
+		ids[i] = r.id
+	}
+	w.batch.Queue(`SELECT item_id, generation FROM millrace.claim
+		WHERE stage = $1 AND item_id = ANY ($2::bigint[]) AND lease_until <= now() ORDER BY item_id FOR UPDATE`, int16(w.stage), ids).
+		Query(func(rows pgx.Rows) error {
+			commands, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Command, error) {
+				c := Command{Error: "the lease has expired"}
+				return c, r.Scan(&c.ID, &c.Generation)
+			})
+			return err
+		})
+	return commands, w.flush(ctx)
+}
+
+// undelay puts items into the queue whose delay is over.
+func (s *Store) undelay(ctx context.Context, stage shard.Stage) (found int, err error) {
+	err = s.transact(ctx, fmt.Sprintf("end delays at %s", stage), func(t *tx) error {
+		w := s.newWork(t, stage, shard.Retry)
+		collect(t.batch, &w.rows, stages[stage].lock+`JOIN millrace.delayed AS d ON d.item_id = t.id AND d.generation = t.`+stage.Column()+`_generation
+			WHERE d.stage = $1 AND d.due_at <= now() AND t.`+stage.Column()+`_status = 'new'
+			ORDER BY d.due_at LIMIT $2 FOR NO KEY UPDATE OF t SKIP LOCKED`, int16(stage), sweepLimit)
+		if err := w.read(ctx); err != nil {
+			return err
+		}
+		if found = len(w.rows); found == 0 {
+			return nil
+		}
+		var due places
+		for i := range w.rows {
+			due.add(change{row: &w.rows[i]}, w.rows[i].item.Generation)
+		}
+		w.batch.Queue(sqlUndelay, int16(stage), due.ids)
+		w.announce(stage, due, func(c change) int32 { return c.item.Attempts })
+		return nil
+	})
+	return found, err
+}
+
+// foldLimit is how many rows one statement folds.
+const foldLimit = 50_000
+
+// fold adds what transactions have added to the counters up.
+func (s *Store) fold(ctx context.Context) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("fold counters: %w", err)
+	}
+	defer conn.Release()
+	tag, err := conn.Exec(ctx, text("fold"), lockClass, foldLimit)
+	if err != nil {
+		return fmt.Errorf("fold counters: %w", err)
+	}
+	// The table is read as a whole, so what is dead in it has to go.
+	if s.folded.Add(tag.RowsAffected()) > 2000 {
+		s.folded.Store(0)
+		if _, err := conn.Exec(ctx, "VACUUM (SKIP_LOCKED, INDEX_CLEANUP OFF) millrace.tally_delta"); err != nil {
+			return fmt.Errorf("vacuum counters: %w", err)
+		}
+	}
+	return nil
+}

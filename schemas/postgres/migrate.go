@@ -1,0 +1,80 @@
+// Package postgres holds the contract of what rests in Postgres: numbered
+// migrations of the schema millrace.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+// Schema is the schema of Postgres in which every table stands.
+const Schema = "millrace"
+
+// ErrNewerSchema is the error of a database that a newer release has migrated.
+var ErrNewerSchema = errors.New("the schema is newer than this release")
+
+// Migrate brings the database up to date. It is idempotent, and several
+// processes may run it at the same time: one of them works, the others wait.
+func Migrate(ctx context.Context, db *sql.DB) error {
+	// Two that make the same schema at once may still collide, and the second
+	// then finds it made.
+	for attempt := 0; ; attempt++ {
+		_, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+Schema)
+		if err == nil {
+			break
+		}
+		if attempt == 2 {
+			return fmt.Errorf("make the postgres schema %s: %w", Schema, err)
+		}
+	}
+	p, err := provider(db)
+	if err != nil {
+		return err
+	}
+	if err := refuseNewer(ctx, p); err != nil {
+		return err
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate postgres: %w", err)
+	}
+	return nil
+}
+
+func provider(db *sql.DB) (*goose.Provider, error) {
+	dir, err := fs.Sub(files, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("open migrations: %w", err)
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
+	if err != nil {
+		return nil, fmt.Errorf("lock migrations: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, db, dir,
+		goose.WithTableName(Schema+".schema_version"), goose.WithSessionLocker(locker),
+		goose.WithAllowOutofOrder(true)) // each part of Millrace has a range of numbers of its own
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return p, nil
+}
+
+func refuseNewer(ctx context.Context, p *goose.Provider) error {
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read postgres schema version: %w", err)
+	}
+	if current > target {
+		return fmt.Errorf("postgres schema version %d, this release knows up to %d: %w: install the newer release", current, target, ErrNewerSchema)
+	}
+	return nil
+}
