@@ -1,5 +1,10 @@
-// Package client is what a service imports to publish events on NATS
-// JetStream, each stored once, and to know of each what became of it.
+// Package client is what a service imports to tell Millrace what happens.
+//
+// [Client] is for services that must not be kept: Emit puts an event into a
+// bounded buffer, or a spool on disk, and returns; the event is delivered over
+// NATS or HTTP, with a circuit breaker between. Its comment says what it
+// promises. [Publisher] is for callers who wait, on NATS JetStream, to know of
+// each message what became of it:
 //
 //  1. An outcome of Accepted or Duplicate is reported only after the server
 //     has said that the message is on its disk.

@@ -46,23 +46,32 @@ func (p *Publisher) EmitBatch(ctx context.Context, events []event.Event) ([]Outc
 }
 
 func (p *Publisher) encode(e event.Event, r *event.Record) (Message, error) {
+	data, err := encode(e, p.cfg.Service, r)
+	if err != nil {
+		return Message{}, err
+	}
+	return EventMessage(r, data), nil
+}
+
+// encode returns the text of an event, which r then is of.
+func encode(e event.Event, service string, r *event.Record) ([]byte, error) {
 	if e.OccurredAt.IsZero() {
 		e.OccurredAt = time.Now()
 	}
 	if e.ServiceName == "" {
-		e.ServiceName = p.cfg.Service
+		e.ServiceName = service
 	}
 	data, err := json.Marshal(e)
 	if err != nil {
-		return Message{}, fmt.Errorf("marshal the event: %w", err)
+		return nil, fmt.Errorf("marshal the event: %w", err)
 	}
 	if invalid := event.Decode(data, r); invalid != nil {
-		return Message{}, invalid
+		return nil, invalid
 	}
 	// A stage is a part of the subject. Which stages there are, the server
 	// knows; that it is a name at all is checked here.
 	if s, err := event.ParseStages(e.Stage); err != nil || len(s.Names()) != 1 || s.Names()[0] != e.Stage {
-		return Message{}, &event.Invalid{Field: "stage", Code: "stage_unknown", Rule: "must be a name of lower-case letters, digits, '_' or '-'"}
+		return nil, &event.Invalid{Field: "stage", Code: "stage_unknown", Rule: "must be a name of lower-case letters, digits, '_' or '-'"}
 	}
-	return EventMessage(r, data), nil
+	return data, nil
 }

@@ -149,11 +149,14 @@ func TestEngines(t *testing.T) {
 }
 
 // TestLight holds that the event needs the standard library alone, and the
-// client little more than the client of NATS.
+// client little more than the client of NATS, and those of Prometheus, the
+// circuit breaker and the log on disk.
 func TestLight(t *testing.T) {
 	light := []string{
 		"./client", "./schemas/event", "./schemas/stream", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid",
 		"github.com/synadia-io/orbit.go", "github.com/klauspost/compress", "golang.org/x/crypto", "golang.org/x/sys",
+		"github.com/sony/gobreaker", "github.com/tidwall",
+		"github.com/prometheus", "github.com/beorn7/perks", "github.com/cespare/xxhash", "github.com/munnerz/goautoneg", "google.golang.org/protobuf",
 	}
 	for _, p := range packages(t) {
 		for _, name := range p.Deps {

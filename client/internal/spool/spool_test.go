@@ -1,0 +1,246 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The test binary is also the process that is killed while it appends.
+const envDir = "SPOOL_TEST_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(envDir); dir != "" {
+		appendForEver(dir)
+	}
+	os.Exit(m.Run())
+}
+
+// appendForEver prints the number of each record after it was taken.
+func appendForEver(dir string) {
+	s, err := Open(Config{Dir: dir, MaxBytes: 1 << 30, SyncEvery: time.Hour, Log: slog.Default()})
+	if err != nil {
+		panic(err)
+	}
+	for i := 0; ; i++ {
+		if err := s.Append([][]byte{record(i)}); err != nil {
+			panic(err)
+		}
+		fmt.Println(i)
+	}
+}
+
+func record(i int) []byte { return fmt.Appendf(nil, "record %d %s", i, strings.Repeat("x", i%700)) }
+
+func records(from, to int) (all [][]byte) {
+	for i := from; i < to; i++ {
+		all = append(all, record(i))
+	}
+	return all
+}
+
+func openAt(t testing.TB, dir string) *Spool {
+	t.Helper()
+	s, err := Open(Config{Dir: dir, MaxBytes: 64 << 20, SyncEvery: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rest reads and drops everything.
+func rest(t testing.TB, s *Spool) (all [][]byte) {
+	t.Helper()
+	for {
+		got, skipped, err := s.Read(100, 1<<20)
+		must(t, err)
+		if len(got)+skipped == 0 {
+			return all
+		}
+		all = append(all, got...)
+		must(t, s.Drop(got, skipped))
+	}
+}
+
+func mustEqual(t testing.TB, got, want [][]byte) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, bytes.Equal) {
+		t.Fatalf("%d records, want %d", len(got), len(want))
+	}
+}
+
+func TestOrder(t *testing.T) {
+	dir := t.TempDir()
+	s := openAt(t, dir)
+	random := rand.New(rand.NewPCG(1, 1))
+	at, dropped := 0, 0
+	for range 300 {
+		n := random.IntN(50)
+		must(t, s.Append(records(at, at+n)))
+		at += n
+		got, skipped, err := s.Read(random.IntN(60)+1, random.IntN(30_000)+1)
+		must(t, err)
+		mustEqual(t, got, records(dropped, dropped+len(got)))
+		must(t, s.Drop(got, skipped))
+		dropped += len(got)
+		if n, _ := s.Len(); n != at-dropped {
+			t.Fatalf("%d records wait, want %d", n, at-dropped)
+		}
+		if random.IntN(10) == 0 {
+			must(t, s.Close())
+			s = openAt(t, dir)
+		}
+	}
+	mustEqual(t, rest(t, s), records(dropped, at))
+	if n, bytes := s.Len(); n != 0 || bytes != 0 {
+		t.Errorf("%d records, %d bytes are left", n, bytes)
+	}
+	must(t, s.Close())
+	must(t, s.Close())
+	if err := s.Append(records(0, 1)); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
+	}
+	if size, err := sizeOf(filepath.Join(dir, "queue")); err != nil || size != 0 {
+		t.Errorf("%d bytes are left on disk, %v", size, err)
+	}
+}
+
+// TestKilled holds invariant 1.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	for range 3 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), envDir+"="+dir)
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		buf := make([]byte, 20_000)
+		n, err := out.Read(buf)
+		for total := n; err == nil && total < 10_000; total += n {
+			n, err = out.Read(buf)
+		}
+		must(t, cmd.Process.Kill())
+		var printed bytes.Buffer
+		_, _ = printed.ReadFrom(out)
+		_ = cmd.Wait()
+		last := 0
+		if lines := strings.Fields(printed.String()); len(lines) > 1 {
+			_, _ = fmt.Sscan(lines[len(lines)-2], &last) // the last line may be cut
+		}
+		s := openAt(t, dir)
+		got := rest(t, s)
+		if len(got) <= last {
+			t.Errorf("%d records, but %d was taken", len(got), last)
+		}
+		mustEqual(t, got, records(0, len(got)))
+		must(t, s.Close())
+	}
+}
+
+func TestFull(t *testing.T) {
+	s, err := Open(Config{Dir: t.TempDir(), MaxBytes: 10_000, Log: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	defer s.Close()
+	must(t, s.Append([][]byte{make([]byte, 6000)}))
+	if err := s.Append([][]byte{make([]byte, 100), make([]byte, 5000)}); !errors.Is(err, ErrFull) {
+		t.Error(err)
+	}
+	rest(t, s)
+	must(t, s.Append([][]byte{make([]byte, 9000)}))
+	if _, err := Open(Config{Dir: s.cfg.Dir, MaxBytes: 1, Log: slog.Default()}); err == nil {
+		t.Error("it is opened twice")
+	}
+}
+
+// TestDamage holds invariant 3: whatever is cut off or overwritten, what is
+// read was appended, in order, and new records are taken.
+func TestDamage(t *testing.T) {
+	const n = 4000 // several files
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	for range 12 {
+		dir := t.TempDir()
+		s := openAt(t, dir)
+		must(t, s.Append(records(0, n)))
+		must(t, s.Close())
+		names, err := segments(s.files())
+		must(t, err)
+		path := filepath.Join(s.files(), names[random.IntN(len(names))])
+		if random.IntN(2) == 0 {
+			path = filepath.Join(s.files(), names[len(names)-1])
+		}
+		data, err := os.ReadFile(path)
+		must(t, err)
+		at := random.IntN(len(data))
+		switch random.IntN(3) {
+		case 0:
+			data = data[:at]
+		case 1:
+			data[at] ^= 0xff
+		case 2:
+			clear(data[at:])
+		}
+		must(t, os.WriteFile(path, data, 0o600))
+		must(t, os.WriteFile(path+".TEMP", data, 0o600))
+		s = openAt(t, dir)
+		must(t, s.Append([][]byte{[]byte("new")}))
+		got := rest(t, s)
+		if len(got) == 0 || string(got[len(got)-1]) != "new" {
+			// Damage found while reading sets all aside, the new one too.
+			if s.Damaged() == 0 {
+				t.Errorf("%d records, and no damage told", len(got))
+			}
+			must(t, s.Append([][]byte{[]byte("new")}))
+			mustEqual(t, rest(t, s), [][]byte{[]byte("new")})
+			continue
+		}
+		last := -1
+		for _, r := range got[:len(got)-1] {
+			var i int
+			if _, err := fmt.Sscanf(string(r), "record %d", &i); err != nil || i <= last || !bytes.Equal(r, record(i)) {
+				t.Fatalf("after record %d: %q", last, r)
+			}
+			last = i
+		}
+		if len(got) != n+1 && s.Damaged() == 0 {
+			t.Errorf("%d records, and no damage told", len(got))
+		}
+		must(t, s.Close())
+	}
+}
+
+// FuzzTail opens whatever lies in a file.
+func FuzzTail(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{5, 'x', 1, 2, 3, 4, 0, 0, 0})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 1})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		must(t, os.MkdirAll(filepath.Join(dir, "queue"), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, "queue", fmt.Sprintf("%020d", 1)), data, 0o600))
+		s := openAt(t, dir)
+		must(t, s.Append([][]byte{[]byte("new")}))
+		got := rest(t, s)
+		if len(got) == 0 || string(got[len(got)-1]) != "new" {
+			t.Errorf("%q", got)
+		}
+	})
+}
