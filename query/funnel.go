@@ -53,13 +53,16 @@ func (s *Service) funnel(ctx context.Context, source string, spec window.Spec, u
 		return Funnel{}, err
 	}
 	folded := f.Stream.FoldedSeq
-	f.Period, f.Timezone, f.Source, f.To = w.Period, w.Zone, source, w.To
+	f.Period, f.Timezone, f.Source = w.Period, w.Zone, source
+	if f.To.IsZero() {
+		f.To = w.To
+	}
 	f.Stream = s.position.of(ctx, folded, positionAge)
 	f.GeneratedAt = s.cfg.Now().UTC()
 	return f, nil
 }
 
-// count fills in what depends on where the numbers come from: From, Stages,
+// count fills in what depends on where the numbers come from: From, To, Stages,
 // UniqueMethod, UniqueError and Stream.FoldedSeq.
 func (s *Service) count(ctx context.Context, source string, w window.Window, uniques mirror.Uniques) (Funnel, error) {
 	if !w.Live {
@@ -90,6 +93,11 @@ func (s *Service) countTable(ctx context.Context, source string, w window.Window
 	case <-ctx.Done():
 		return Funnel{}, ctx.Err()
 	}
+	before, err := s.retiredBefore(ctx)
+	if err != nil {
+		return Funnel{}, err
+	}
+	w, uniques = widen(w, uniques, before)
 	to := w.To
 	if w.Live {
 		to = to.Add(ahead)
@@ -112,6 +120,7 @@ func (s *Service) countTable(ctx context.Context, source string, w window.Window
 		return Funnel{}, err
 	}
 	f := newFunnel(w.From, exact)
+	f.To = w.To
 	for _, name := range s.cfg.Stages.Names() {
 		f.Stages = append(f.Stages, FunnelStage{name, stages[name].Events, stages[name].Articles})
 	}

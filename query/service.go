@@ -53,6 +53,7 @@ type Service struct {
 	hub       *live.Hub
 	counting  chan struct{} // bounds how many requests count in the database
 	position  *position
+	retired   retired
 	durations *prometheus.HistogramVec
 }
 

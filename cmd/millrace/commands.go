@@ -22,15 +22,16 @@ import (
 )
 
 type serveCmd struct {
-	Role     []string         `help:"Roles to run: ingest, projector, query." env:"MILLRACE_ROLE" enum:"ingest,projector,query" required:""`
-	Data     string           `help:"Folder for the projector's key store." env:"MILLRACE_DATA" default:"./data"`
-	Groups   uint32           `help:"How many projectors may share the work; decided by the first one that folds." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
-	Lease    time.Duration    `help:"How long a projector that shows no sign of life keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
-	Pipeline pipelineSettings `embed:"" group:"Pipeline"`
-	HTTP     httpSettings     `embed:"" group:"HTTP"`
-	Stream   streamSettings   `embed:"" group:"Streams"`
-	Shared   sharedSettings   `embed:"" group:"Servers"`
-	Profile  profileSettings  `embed:"" group:"Diagnosis"`
+	Role      []string          `help:"Roles to run: ingest, projector, query." env:"MILLRACE_ROLE" enum:"ingest,projector,query" required:""`
+	Data      string            `help:"Folder for the projector's key store." env:"MILLRACE_DATA" default:"./data"`
+	Groups    uint32            `help:"How many projectors may share the work; decided by the first one that folds." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
+	Lease     time.Duration     `help:"How long a projector that shows no sign of life keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
+	Pipeline  pipelineSettings  `embed:"" group:"Pipeline"`
+	HTTP      httpSettings      `embed:"" group:"HTTP"`
+	Stream    streamSettings    `embed:"" group:"Streams"`
+	Shared    sharedSettings    `embed:"" group:"Servers"`
+	Retention retentionSettings `embed:"" group:"Retention"`
+	Profile   profileSettings   `embed:"" group:"Diagnosis"`
 }
 
 // Run runs the roles until a signal comes.
@@ -53,6 +54,7 @@ func (c *serveCmd) Run(p *program) error {
 	s := newStack(p.log)
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.lease, n.groups = ch, c.Lease, c.Groups
+	n.layout, n.retention = c.Shared.layout(), c.Retention
 	err = func() error {
 		if err := c.Profile.launch(s); err != nil {
 			return err
@@ -61,7 +63,7 @@ func (c *serveCmd) Run(p *program) error {
 			return err
 		}
 		s.launch("nats connection", closing(n.nats))
-		if err := migrate(p.ctx, n.nats, ch, c.Stream.config()); err != nil {
+		if err := migrate(p.ctx, n.nats, ch, n.layout, c.Stream.config()); err != nil {
 			return err
 		}
 		return n.run(s, roles{
@@ -121,7 +123,7 @@ func (c *migrateCmd) Run(p *program) error {
 		return err
 	}
 	defer nc.Close()
-	if err := migrate(p.ctx, nc, ch, c.Stream.config()); err != nil {
+	if err := migrate(p.ctx, nc, ch, c.Shared.layout(), c.Stream.config()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(p.out, "streams and tables are up to date")

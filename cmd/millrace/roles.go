@@ -42,6 +42,8 @@ type node struct {
 	groups     uint32        // slot groups of the stream; 0: as they are
 	nats       *nats.Conn
 	clickhouse *clickhouse.Options
+	layout     schema.Layout // of the tables
+	retention  retentionSettings
 	registry   *prometheus.Registry
 }
 
@@ -72,7 +74,7 @@ func connect(ctx context.Context, url string, log *slog.Logger, options ...nats.
 }
 
 // migrate creates streams and tables or brings them up to date.
-func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, cfg stream.Config) error {
+func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, layout schema.Layout, cfg stream.Config) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -82,7 +84,7 @@ func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, cfg str
 	}
 	db := clickhouse.OpenDB(ch)
 	defer db.Close()
-	return schema.Migrate(ctx, db)
+	return layout.Migrate(ctx, db)
 }
 
 // run starts the roles on the stack.
@@ -140,7 +142,7 @@ func (n *node) runProjector(s *stack) error {
 		return err
 	}
 	s.launch("projector", p.Run)
-	return nil
+	return n.runRetention(s)
 }
 
 func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {

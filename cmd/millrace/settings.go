@@ -11,6 +11,8 @@ import (
 
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
+
+	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 )
 
 // pipelineSettings say what the pipeline is.
@@ -77,6 +79,7 @@ func (s clickhouseServer) options() *clickhouse.Options {
 type sharedSettings struct {
 	NATS       string `help:"URL of a NATS server with JetStream." env:"MILLRACE_NATS_URL" name:"nats-url"`
 	ClickHouse string `help:"DSN of a ClickHouse server: clickhouse://user:password@host:9000/millrace" env:"MILLRACE_CLICKHOUSE_DSN" name:"clickhouse-dsn"`
+	Cluster    string `help:"Name of a ClickHouse cluster, as its servers' configuration has it: tables are then replicated and distributed over it." env:"MILLRACE_CLICKHOUSE_CLUSTER" name:"clickhouse-cluster"`
 	Postgres   string `help:"DSN of a Postgres server: postgres://user:password@host:5432/millrace" env:"MILLRACE_POSTGRES_DSN" name:"postgres-dsn"`
 }
 
@@ -93,7 +96,22 @@ func (s sharedSettings) clickhouseOptions() (*clickhouse.Options, error) {
 	if err != nil {
 		return nil, fmt.Errorf("MILLRACE_CLICKHOUSE_DSN: %w", err)
 	}
+	if s.Cluster != "" {
+		if o.Settings == nil {
+			o.Settings = clickhouse.Settings{}
+		}
+		o.Settings["distributed_foreground_insert"] = 1 // what is confirmed is there
+	}
 	return o, nil
+}
+
+// layout says how the tables of the server are spread. The embedded one has no
+// cluster.
+func (s sharedSettings) layout() schema.Layout {
+	if s.ClickHouse == "" {
+		return schema.Layout{}
+	}
+	return schema.Layout{Cluster: s.Cluster}
 }
 
 func loopback(addr string) bool {

@@ -22,19 +22,20 @@ import (
 )
 
 type upCmd struct {
-	Data           string           `help:"Folder for all data." env:"MILLRACE_DATA" default:"./data"`
-	NoDemo         bool             `help:"Leave the demonstration events out." env:"MILLRACE_NO_DEMO"`
-	Pipeline       pipelineSettings `embed:"" group:"Pipeline"`
-	HTTP           httpSettings     `embed:"" group:"HTTP"`
-	Stream         streamSettings   `embed:"" group:"Streams"`
-	NATSListen     string           `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
-	NATSUser       string           `help:"User of the embedded NATS server." env:"MILLRACE_NATS_USER" name:"nats-user" group:"Engines"`
-	NATSPassword   string           `help:"Password of the embedded NATS server." env:"MILLRACE_NATS_PASSWORD" name:"nats-password" group:"Engines"`
-	NATSSync       time.Duration    `help:"How often the embedded NATS server syncs messages to disk; 0: before each is acknowledged. Anything else can lose acknowledged events with the machine's power." env:"MILLRACE_NATS_SYNC_INTERVAL" name:"nats-sync-interval" default:"0" group:"Engines"`
-	ClickHouse     clickhouseServer `embed:"" group:"Engines"`
-	PostgresListen string           `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
-	Shared         sharedSettings   `embed:"" group:"Servers to use instead of embedded ones"`
-	Profile        profileSettings  `embed:"" group:"Diagnosis"`
+	Data           string            `help:"Folder for all data." env:"MILLRACE_DATA" default:"./data"`
+	NoDemo         bool              `help:"Leave the demonstration events out." env:"MILLRACE_NO_DEMO"`
+	Pipeline       pipelineSettings  `embed:"" group:"Pipeline"`
+	HTTP           httpSettings      `embed:"" group:"HTTP"`
+	Stream         streamSettings    `embed:"" group:"Streams"`
+	NATSListen     string            `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
+	NATSUser       string            `help:"User of the embedded NATS server." env:"MILLRACE_NATS_USER" name:"nats-user" group:"Engines"`
+	NATSPassword   string            `help:"Password of the embedded NATS server." env:"MILLRACE_NATS_PASSWORD" name:"nats-password" group:"Engines"`
+	NATSSync       time.Duration     `help:"How often the embedded NATS server syncs messages to disk; 0: before each is acknowledged. Anything else can lose acknowledged events with the machine's power." env:"MILLRACE_NATS_SYNC_INTERVAL" name:"nats-sync-interval" default:"0" group:"Engines"`
+	ClickHouse     clickhouseServer  `embed:"" group:"Engines"`
+	PostgresListen string            `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
+	Shared         sharedSettings    `embed:"" group:"Servers to use instead of embedded ones"`
+	Retention      retentionSettings `embed:"" group:"Retention"`
+	Profile        profileSettings   `embed:"" group:"Diagnosis"`
 }
 
 // Run brings everything up and keeps it up until a signal comes.
@@ -70,12 +71,12 @@ func (c *upCmd) start(p *program, s *stack) error {
 		return err
 	}
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
-	n.clickhouse = e.clickhouse
+	n.clickhouse, n.layout, n.retention = e.clickhouse, c.Shared.layout(), c.Retention
 	if n.nats, err = connect(p.ctx, e.natsURL, p.log, e.natsOptions...); err != nil {
 		return err
 	}
 	s.launch("nats connection", closing(n.nats))
-	if err := migrate(p.ctx, n.nats, n.clickhouse, c.Stream.config()); err != nil {
+	if err := migrate(p.ctx, n.nats, n.clickhouse, n.layout, c.Stream.config()); err != nil {
 		return err
 	}
 	if err := n.run(s, roles{Ingest: true, Projector: true, Query: true}); err != nil {

@@ -55,6 +55,27 @@ func Agree(ctx context.Context, kv jetstream.KeyValue, want uint32) (uint32, err
 	}
 }
 
+// Groups returns the slot groups of an installation, none when that has not
+// been decided yet.
+func Groups(ctx context.Context, kv jetstream.KeyValue) ([]Group, error) {
+	entry, err := kv.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read layout: %w", err)
+	}
+	of, err := agreed(entry.Value(), 0)
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]Group, of)
+	for i := range groups {
+		groups[i] = Group{Number: uint32(i), Of: of}
+	}
+	return groups, nil
+}
+
 func agreed(value []byte, want uint32) (uint32, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil || r.SlotGroups == 0 || r.SlotGroups > stream.Slots {

@@ -91,6 +91,7 @@ func (w *writer) insert(ctx context.Context, table, token string, input proto.In
 			{Key: "insert_deduplication_token", Value: token},
 			{Key: "insert_deduplicate", Value: "1"},
 			{Key: "async_insert", Value: "0"},
+			{Key: "distributed_foreground_insert", Value: "1"}, // on a cluster: what is confirmed is there
 			{Key: "max_partitions_per_insert_block", Value: "0"},
 			{Key: "max_insert_block_size", Value: "1048576"},
 		},

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
 )
 
 //go:embed migrations/*.sql
@@ -19,10 +20,13 @@ var files embed.FS
 // ErrNewerSchema is the error of a database that a newer release has migrated.
 var ErrNewerSchema = errors.New("the schema is newer than this release")
 
+// Migrate brings the database of a single server up to date.
+func Migrate(ctx context.Context, db *sql.DB) error { return Layout{}.Migrate(ctx, db) }
+
 // Migrate brings the database up to date. It is idempotent; projectors and
 // query services may not run it at the same time as each other.
-func Migrate(ctx context.Context, db *sql.DB) error {
-	p, err := provider(db)
+func (l Layout) Migrate(ctx context.Context, db *sql.DB) error {
+	p, err := l.provider(db)
 	if err != nil {
 		return err
 	}
@@ -37,8 +41,8 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 
 // Check returns ErrNewerSchema for a schema that this release does not know,
 // and an error for one that lacks migrations.
-func Check(ctx context.Context, db *sql.DB) error {
-	p, err := provider(db)
+func (l Layout) Check(ctx context.Context, db *sql.DB) error {
+	p, err := l.provider(db)
 	if err != nil {
 		return err
 	}
@@ -55,12 +59,24 @@ func Check(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-func provider(db *sql.DB) (*goose.Provider, error) {
+func (l Layout) provider(db *sql.DB) (*goose.Provider, error) {
 	dir, err := fs.Sub(files, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("open migrations: %w", err)
 	}
-	p, err := goose.NewProvider(goose.DialectClickHouse, db, dir)
+	if dir, err = l.render(dir); err != nil {
+		return nil, err
+	}
+	// Migrations of different parts land in the order in which they are ready.
+	kind, options := goose.DialectClickHouse, []goose.ProviderOption{goose.WithAllowOutofOrder(true)}
+	if l.Cluster != "" {
+		store, err := database.NewStoreFromQuerier(goose.DefaultTablename, versions{l})
+		if err != nil {
+			return nil, fmt.Errorf("read migrations: %w", err)
+		}
+		kind, options = "", append(options, goose.WithStore(store))
+	}
+	p, err := goose.NewProvider(kind, db, dir, options...)
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}

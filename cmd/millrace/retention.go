@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/projector/retention"
+)
+
+// retentionSettings say how long what is kept.
+type retentionSettings struct {
+	Months      int `help:"Whole months for which single events are kept, at least 2; older ones are summed up by day and by month. 0: for ever." env:"MILLRACE_RETENTION_MONTHS" name:"retention-months" default:"6"`
+	DailyMonths int `help:"Whole months for which summaries by day are kept; those by month always are. 0: for ever." env:"MILLRACE_RETENTION_DAILY_MONTHS" name:"retention-daily-months" default:"0"`
+}
+
+// runRetention retires old events, beside the projector.
+func (n *node) runRetention(s *stack) error {
+	js, err := jetstream.New(n.nats)
+	if err != nil {
+		return err
+	}
+	conn, err := clickhouse.Open(n.clickhouse)
+	if err != nil {
+		return fmt.Errorf("open clickhouse: %w", err)
+	}
+	k, err := retention.New(retention.Config{
+		Months: n.retention.Months, DailyMonths: n.retention.DailyMonths, Layout: n.layout,
+	}, conn, js, n.registry, n.log)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	s.launch("retention", func(ctx context.Context) error { return errors.Join(k.Run(ctx), conn.Close()) })
+	return nil
+}

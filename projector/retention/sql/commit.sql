@@ -1,0 +1,1 @@
+INSERT INTO retired (month, upto, events, at) VALUES (@month, @upto, @events, now())

@@ -1,0 +1,1 @@
+SELECT month, max(upto) FROM retired WHERE at <= now() - toIntervalSecond(@age) GROUP BY month

@@ -1,0 +1,140 @@
+package clickhouse
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing/fstest"
+)
+
+// shards says by what the rows of a table are spread over a cluster. Tables
+// that are not named here are spread by their sorting key, so that rows which
+// replace one another meet. A repeated insert must go where it went before,
+// for its deduplication token to be known there.
+var shards = map[string]string{
+	"events": "cityHash64(article_hash)",
+}
+
+// render rewrites the migrations for a layout. On a single server they are run
+// as they are written.
+func (l Layout) render(migrations fs.FS) (fs.FS, error) {
+	if l.Cluster == "" {
+		return migrations, nil
+	}
+	names, err := fs.Glob(migrations, "*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list migrations: %w", err)
+	}
+	out := fstest.MapFS{}
+	for _, name := range names {
+		text, err := fs.ReadFile(migrations, name)
+		if err != nil {
+			return nil, fmt.Errorf("read migration %s: %w", name, err)
+		}
+		rendered, err := l.renderFile(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: %w", name, err)
+		}
+		out[name] = &fstest.MapFile{Data: []byte(rendered), Mode: 0o444}
+	}
+	return out, nil
+}
+
+// renderFile rewrites each statement of a migration. Statements end with a
+// semicolon at the end of a line.
+func (l Layout) renderFile(text string) (string, error) {
+	var out, statement strings.Builder
+	for line := range strings.Lines(text) {
+		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "--") || (trimmed == "" && statement.Len() == 0) {
+			out.WriteString(line)
+			continue
+		}
+		statement.WriteString(line)
+		if !strings.HasSuffix(strings.TrimSpace(line), ";") {
+			continue
+		}
+		for i, s := range l.statements(strings.TrimSuffix(strings.TrimSpace(statement.String()), ";")) {
+			if s == "" {
+				return "", fmt.Errorf("%w: %.60q", errStatement, statement.String())
+			}
+			if i > 0 {
+				out.WriteByte('\n')
+			}
+			out.WriteString(s + ";\n")
+		}
+		statement.Reset()
+	}
+	if strings.TrimSpace(statement.String()) != "" {
+		return "", fmt.Errorf("%w: it has no end: %.60q", errStatement, statement.String())
+	}
+	return out.String(), nil
+}
+
+var errStatement = errors.New("a statement can't be rewritten for a cluster")
+
+var (
+	createTable = regexp.MustCompile(`(?s)^CREATE TABLE (\w+)\s*(\(.*\n\))\s*ENGINE = (\w+)(?:\((.*?)\))?(\s.*)?$`)
+	createView  = regexp.MustCompile(`(?s)^CREATE (OR REPLACE )?VIEW (\w+)(\s.*)$`)
+	drop        = regexp.MustCompile(`^DROP (TABLE|VIEW) (?:IF EXISTS )?(\w+)$`)
+	alter       = regexp.MustCompile(`(?s)^ALTER TABLE (\w+)(\s.*)$`)
+	columnsOnly = regexp.MustCompile(`(?s)^\s*(ADD|DROP|MODIFY|RENAME|COMMENT) COLUMN\s`)
+	sortingKey  = regexp.MustCompile(`(?s)ORDER BY \((.*?)\)`)
+)
+
+// statements returns what takes the place of a statement on a cluster. An
+// empty one says that it is not known how.
+func (l Layout) statements(s string) []string {
+	on := l.OnCluster()
+	if m := createTable.FindStringSubmatch(s); m != nil {
+		return l.tables(m[1], m[2], m[3], m[4], m[5])
+	}
+	if m := createView.FindStringSubmatch(s); m != nil {
+		if m[1] != "" {
+			return []string{"CREATE OR REPLACE VIEW " + m[2] + on + m[3]}
+		}
+		return []string{"CREATE VIEW IF NOT EXISTS " + m[2] + on + m[3]}
+	}
+	if m := drop.FindStringSubmatch(s); m != nil {
+		all := []string{fmt.Sprintf("DROP %s IF EXISTS %s%s", m[1], m[2], on)}
+		if m[1] == "TABLE" {
+			all = append(all, fmt.Sprintf("DROP TABLE IF EXISTS %s%s SYNC", l.Local(m[2]), on))
+		}
+		return all
+	}
+	if m := alter.FindStringSubmatch(s); m != nil {
+		all := []string{fmt.Sprintf("ALTER TABLE %s%s%s", l.Local(m[1]), on, m[2])}
+		if columnsOnly.MatchString(m[2]) {
+			all = append(all, fmt.Sprintf("ALTER TABLE %s%s%s", m[1], on, m[2]))
+		}
+		return all
+	}
+	if strings.HasPrefix(s, "INSERT INTO ") {
+		return []string{s}
+	}
+	return []string{""}
+}
+
+// tables creates a replicated table on each server, and a distributed one over
+// them under the name.
+func (l Layout) tables(name, columns, engine, args, rest string) []string {
+	key, known := shards[name]
+	if !known {
+		order := sortingKey.FindStringSubmatch(rest)
+		if order == nil || engine == "MergeTree" {
+			return []string{""}
+		}
+		key = "cityHash64(" + order[1] + ")"
+	}
+	if args != "" {
+		args = "(" + args + ")"
+	}
+	rest = strings.ReplaceAll(rest, "non_replicated_deduplication_window", "replicated_deduplication_window")
+	local := l.Local(name)
+	return []string{
+		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s\n%s\nENGINE = Replicated%s%s%s", local, l.OnCluster(), columns, engine, args, rest),
+		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s AS %s\nENGINE = Distributed(%s, currentDatabase(), %s, %s)",
+			name, l.OnCluster(), local, quoteText(l.Cluster), quoteText(local), key),
+	}
+}
