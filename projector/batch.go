@@ -41,6 +41,16 @@ func newBatch(stages []string) *batch {
 	}
 }
 
+// many is how many messages in a batch show that there is a backlog.
+const many = 4096
+
+// grow makes room for a batch of a backlog at once, in place of step by step.
+func (b *batch) grow(rows int) {
+	b.rows.Grow(rows - b.rows.Rows())
+	b.sightings = slices.Grow(b.sightings, rows-len(b.sightings))
+	b.groups.entries = slices.Grow(b.groups.entries, rows-len(b.groups.entries))
+}
+
 func (b *batch) reset() {
 	b.Batch = store.Batch{}
 	b.rows.Reset()

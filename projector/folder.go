@@ -47,7 +47,7 @@ func (f *folder) add(m source.Message) {
 	stage, invalid := f.check(m)
 	if invalid != nil {
 		b.letters = append(b.letters, deadletter.Letter{
-			Stream: stream.Events, Subject: m.Subject, Seq: m.Seq, Time: time.Unix(0, m.Time), Data: m.Data, Reason: invalid,
+			Stream: stream.Events, Subject: string(m.Subject), Seq: m.Seq, Time: time.Unix(0, m.Time), Data: m.Data, Reason: invalid,
 		})
 		return
 	}

@@ -76,7 +76,7 @@ func traffic(b *testing.B, stages event.Stages, n int) []source.Message {
 		if err := event.Decode(text, &r); err != nil {
 			b.Fatal(err)
 		}
-		out[i] = source.Message{Subject: stream.EventSubject(stage, r.URLHash), Data: text, Time: time.Now().UnixNano()}
+		out[i] = source.Message{Subject: []byte(stream.EventSubject(stage, r.URLHash)), Data: text, Time: time.Now().UnixNano()}
 	}
 	return out
 }

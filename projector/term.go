@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/projector/checkpoint"
@@ -126,20 +127,43 @@ func (t *term) prepare(ctx context.Context) error {
 // decided and perhaps not completed. When the stream no longer has that
 // batch's messages, its end is the position.
 func (t *term) recoverable(ctx context.Context, rec checkpoint.Record) (from, to uint64, err error) {
-	s, err := t.js.Stream(ctx, stream.Events)
+	state, err := t.streamState(ctx, rec.To)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read stream %s: %w", stream.Events, err)
-	}
-	state := s.CachedInfo().State
-	if state.LastSeq < rec.To {
-		return 0, 0, stopError{fmt.Errorf("stream %s ends at sequence %d, but its views are folded up to %d: "+
-			"the stream's storage was replaced; restore it, or remove the views' storage too", stream.Events, state.LastSeq, rec.To)}
+		return 0, 0, err
 	}
 	if rec.To > rec.From && (state.Msgs == 0 || state.FirstSeq > rec.To) {
 		t.log.Error("the stream has dropped messages before they were folded", "from", rec.From, "to", rec.To, "first", state.FirstSeq)
 		return rec.To, rec.To, t.decisions.Skip(ctx)
 	}
 	return rec.From, rec.To, nil
+}
+
+// settle is how long a stream may seem to end before what has been folded of
+// it: a leader that has just been elected may have to catch up.
+const settle = 15 * time.Second
+
+// streamState asks for the stream's state until it reaches a sequence.
+func (t *term) streamState(ctx context.Context, reach uint64) (jetstream.StreamState, error) {
+	for begin := time.Now(); ; {
+		s, err := t.js.Stream(ctx, stream.Events)
+		if err != nil {
+			return jetstream.StreamState{}, fmt.Errorf("read stream %s: %w", stream.Events, err)
+		}
+		state := s.CachedInfo().State
+		if state.LastSeq >= reach {
+			return state, nil
+		}
+		if time.Since(begin) > settle {
+			return state, stopError{fmt.Errorf("stream %s ends at sequence %d, but its views are folded up to %d: "+
+				"the stream's storage was replaced; restore it, or remove the views' storage too", stream.Events, state.LastSeq, reach)}
+		}
+		t.log.Warn("the stream ends before what has been folded of it, asking again", "last", state.LastSeq, "folded", reach)
+		select {
+		case <-ctx.Done():
+			return state, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // fillKeys reads the identities that the key store lacks from the events
@@ -246,6 +270,9 @@ func (t *term) add(ctx context.Context, m source.Message) error {
 			return nil
 		}
 		return t.hand(ctx)
+	}
+	if b.messages == many {
+		b.grow(t.cfg.BatchRows)
 	}
 	if b.messages >= t.cfg.BatchRows || b.rows.Bytes() >= t.cfg.BatchBytes || len(b.groups.quarters) >= maxQuarters {
 		return t.hand(ctx)

@@ -124,7 +124,7 @@ func (g Group) Filters() []string {
 
 // Owns tells whether messages of a subject are the group's. It does not
 // allocate.
-func (g Group) Owns(subject string) bool {
+func (g Group) Owns(subject []byte) bool {
 	if g.Of == 1 {
 		return true
 	}

@@ -25,7 +25,7 @@ func TestEverySubjectHasOneGroup(t *testing.T) {
 			owners := 0
 			for n := range of {
 				g := Group{n, of}
-				if !g.Owns(subject) {
+				if !g.Owns([]byte(subject)) {
 					continue
 				}
 				owners++

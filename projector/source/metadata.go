@@ -1,8 +1,8 @@
 package source
 
 import (
+	"bytes"
 	"errors"
-	"strings"
 )
 
 // metadata is what a consumer's reply subject says of a message.
@@ -21,25 +21,25 @@ var errNoMetadata = errors.New("the reply subject is not that of a consumer")
 //
 // or the form with <domain>.<account> before the stream and perhaps a token at
 // the end (NATS ADR-15). It does not allocate.
-func parseMetadata(reply string) (m metadata, err error) {
-	rest, ok := strings.CutPrefix(reply, "$JS.ACK.")
+func parseMetadata(reply []byte) (m metadata, err error) {
+	rest, ok := bytes.CutPrefix(reply, []byte("$JS.ACK."))
 	if !ok {
 		return m, errNoMetadata
 	}
 	skip := 3 // stream, consumer, delivered
-	if strings.Count(rest, ".") >= 8 {
+	if bytes.Count(rest, []byte{'.'}) >= 8 {
 		skip = 5
 	}
 	for range skip {
-		if _, rest, ok = strings.Cut(rest, "."); !ok {
+		i := bytes.IndexByte(rest, '.')
+		if i < 0 {
 			return m, errNoMetadata
 		}
+		rest = rest[i+1:]
 	}
 	var at uint64
 	for _, field := range [...]*uint64{&m.stream, &m.consumer, &at, &m.pending} {
-		var digits string
-		digits, rest, _ = strings.Cut(rest, ".")
-		if *field, ok = parseUint(digits); !ok {
+		if *field, rest, ok = cutUint(rest); !ok {
 			return m, errNoMetadata
 		}
 	}
@@ -47,12 +47,16 @@ func parseMetadata(reply string) (m metadata, err error) {
 	return m, nil
 }
 
-func parseUint(s string) (n uint64, ok bool) {
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return 0, false
+// cutUint reads the number before the next dot, or before the end.
+func cutUint(text []byte) (n uint64, rest []byte, ok bool) {
+	for i, c := range text {
+		switch {
+		case c == '.':
+			return n, text[i+1:], i > 0
+		case c < '0' || c > '9':
+			return 0, nil, false
 		}
 		n = n*10 + uint64(c-'0')
 	}
-	return n, s != ""
+	return n, nil, len(text) > 0
 }

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+
+	"github.com/millrace-io/millrace/projector/source/wire"
 )
 
 // check makes the consumer again when it is broken, for as long as it takes.
@@ -43,8 +44,6 @@ func (s *Source) reason() error {
 	defer s.mu.Unlock()
 	switch {
 	case s.broken != nil:
-	case !s.nc.IsConnected() || s.nc.Stats().Reconnects != s.reconnects:
-		s.broken = errDisconnected
 	case s.asked > 0 && time.Since(s.alive) > silence:
 		s.broken = errSilent
 	}
@@ -87,24 +86,21 @@ func (s *Source) remake(ctx context.Context) error {
 	if old != "" {
 		_ = s.js.DeleteConsumer(ctx, s.cfg.Stream, old) // it ends by itself too
 	}
-	return s.subscribe()
+	return s.subscribe(ctx)
 }
 
-func (s *Source) subscribe() error {
+// subscribe opens a connection of its own for what is asked for.
+func (s *Source) subscribe(ctx context.Context) error {
+	inbox := s.nc.NewInbox()
+	conn, err := wire.Dial(ctx, s.nc, inbox)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.generation++
-	generation := s.generation
-	sub, err := s.nc.Subscribe(nats.NewInbox(), func(m *nats.Msg) { s.receive(generation, m) })
-	if err != nil {
-		return fmt.Errorf("subscribe: %w", err)
-	}
-	// What may be under way is bounded by what is asked for.
-	if err := sub.SetPendingLimits(-1, -1); err != nil {
-		return fmt.Errorf("subscribe: %w", err)
-	}
-	s.sub, s.consumer, s.asked, s.askedBytes = sub, 0, 0, 0
-	s.alive, s.broken, s.reconnects = time.Now(), nil, s.nc.Stats().Reconnects
+	s.conn, s.inbox, s.consumer, s.asked, s.askedBytes = conn, inbox, 0, 0, 0
+	s.alive, s.broken = time.Now(), nil
 	s.ask()
+	go s.listen(conn) // until Close
 	return nil
 }

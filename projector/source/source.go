@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/textproto"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/projector/source/wire"
 )
 
 // Config of a Source. The zero value of a field stands for its default.
@@ -27,9 +30,10 @@ type Config struct {
 	ReadAheadBytes int
 }
 
-// Message is one of the stream.
+// Message is one of the stream. Its slices are not to be written to, and what
+// is kept of them for long is to be copied: they hold what was read with them.
 type Message struct {
-	Subject string
+	Subject []byte
 	Data    []byte
 	Seq     uint64
 	Time    int64 // when the stream received it, Unix nanoseconds
@@ -47,16 +51,16 @@ type Source struct {
 
 	mu         sync.Mutex
 	name       string // of the consumer
+	inbox      string // what is asked for comes there
 	last       uint64 // stream sequence of the last message received
 	consumer   uint64 // consumer sequence of the last message received
 	ready      []Message
+	spare      [][]Message // handed over before the last two
 	readyBytes int
 	asked      int // messages asked for and not received
 	askedBytes int
-	generation int
-	sub        *nats.Subscription
+	conn       *wire.Conn
 	alive      time.Time // when the consumer was last heard of
-	reconnects uint64    // of the connection, when the consumer was made
 	broken     error     // why the consumer has to be made again
 	wake       chan struct{}
 }
@@ -85,9 +89,9 @@ var (
 	errDisconnected = errors.New("connection lost")
 )
 
-// Next returns what has arrived, and waits if nothing has. The slice is the
-// caller's. It returns an error only when ctx ends: a lost connection or
-// consumer is made again from the last message on.
+// Next returns what has arrived, and waits if nothing has. The slice is valid
+// until the next call but one. It returns an error only when ctx ends: a lost
+// connection or consumer is made again from the last message on.
 func (s *Source) Next(ctx context.Context) ([]Message, error) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -111,10 +115,15 @@ func (s *Source) Next(ctx context.Context) ([]Message, error) {
 func (s *Source) take() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.ready) == 0 {
+		s.ask()
+		return nil
+	}
 	ms := s.ready
 	s.ready, s.readyBytes = nil, 0
-	if len(ms) > 0 {
-		s.ready = make([]Message, 0, min(cap(ms), s.cfg.ReadAhead))
+	if s.spare = append(s.spare, ms); len(s.spare) > 2 {
+		s.ready = s.spare[0][:0]
+		s.spare = append(s.spare[:0], s.spare[1:]...)
 	}
 	s.ask()
 	return ms
@@ -134,7 +143,7 @@ func (s *Source) ask() {
 		panic("source: numbers do not marshal: " + err.Error())
 	}
 	subject := fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", s.cfg.Stream, s.name)
-	if err := s.nc.PublishRequest(subject, s.sub.Subject, request); err != nil {
+	if err := s.conn.Request(subject, s.inbox, request); err != nil {
 		s.fail(err)
 		return
 	}
@@ -142,19 +151,45 @@ func (s *Source) ask() {
 	s.askedBytes += size
 }
 
-// receive is called for each message, by one goroutine a subscription.
-func (s *Source) receive(generation int, m *nats.Msg) {
+// listen takes what comes over a connection until it ends.
+func (s *Source) listen(conn *wire.Conn) {
+	for {
+		frames, err := conn.Next()
+		if !s.receive(conn, frames, err) {
+			return
+		}
+	}
+}
+
+// receive returns false when the connection is of no use any more.
+func (s *Source) receive(conn *wire.Conn, frames []wire.Frame, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if generation != s.generation {
-		return
+	if conn != s.conn {
+		return false
+	}
+	if err != nil {
+		s.fail(fmt.Errorf("%w: %w", errDisconnected, err))
+		return false
 	}
 	s.alive = time.Now()
-	if m.Reply == "" { // the server's own, which has no acknowledgement
-		s.status(m)
-		return
+	for i := range frames {
+		if f := &frames[i]; len(f.Reply) > 0 {
+			s.message(f)
+		} else { // the server's own, which has no acknowledgement
+			s.status(f)
+		}
+		if s.broken != nil {
+			return false
+		}
 	}
-	meta, err := parseMetadata(m.Reply)
+	s.signal()
+	return true
+}
+
+// message takes one of the stream. The lock is held, as for status.
+func (s *Source) message(f *wire.Frame) {
+	meta, err := parseMetadata(f.Reply)
 	switch {
 	case err != nil:
 		s.fail(err)
@@ -165,34 +200,36 @@ func (s *Source) receive(generation int, m *nats.Msg) {
 	}
 	s.consumer, s.last = meta.consumer, meta.stream
 	s.asked = max(0, s.asked-1)
-	s.askedBytes = max(0, s.askedBytes-m.Size())
-	s.readyBytes += m.Size()
+	s.askedBytes = max(0, s.askedBytes-f.Size)
+	s.readyBytes += f.Size
 	s.ready = append(s.ready, Message{
-		Subject: m.Subject, Data: m.Data, Seq: meta.stream, Time: meta.time, Pending: meta.pending,
+		Subject: f.Subject, Data: f.Data, Seq: meta.stream, Time: meta.time, Pending: meta.pending,
 	})
-	s.signal()
 }
 
 // status handles a message of the server about a request (NATS ADR-13).
-func (s *Source) status(m *nats.Msg) {
-	switch code := m.Header.Get("Status"); code {
+func (s *Source) status(f *wire.Frame) {
+	status, header, err := parseStatus(f.Header)
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	switch status.code {
 	case "100": // heartbeat
 	case "404", "408", "409":
-		s.forget(m)
-		if d := m.Header.Get("Description"); code == "409" && (d == "Consumer Deleted" || d == "Leadership Change" || d == "Server Shutdown") {
+		s.forget(header)
+		if d := status.description; status.code == "409" && (d == "Consumer Deleted" || d == "Leadership Change" || d == "Server Shutdown") {
 			s.fail(errors.New(d))
-			return
 		}
-		s.signal()
 	case "503":
 		s.fail(errSilent)
 	}
 }
 
 // forget takes back what a request that has ended will not deliver.
-func (s *Source) forget(m *nats.Msg) {
-	n, errN := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
-	size, errSize := strconv.Atoi(m.Header.Get("Nats-Pending-Bytes"))
+func (s *Source) forget(header textproto.MIMEHeader) {
+	n, errN := strconv.Atoi(header.Get("Nats-Pending-Messages"))
+	size, errSize := strconv.Atoi(header.Get("Nats-Pending-Bytes"))
 	if errN != nil || errSize != nil {
 		s.asked, s.askedBytes = 0, 0
 		return
@@ -240,9 +277,8 @@ func (s *Source) CaughtUp(ctx context.Context) (last, end uint64, err error) {
 func (s *Source) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.generation++
-	if s.sub != nil {
-		_ = s.sub.Unsubscribe() // it ends with the connection at the latest
-		s.sub = nil
+	if s.conn != nil {
+		_ = s.conn.Close() // nothing is lost with it
+		s.conn = nil
 	}
 }

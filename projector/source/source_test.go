@@ -79,12 +79,12 @@ func TestParseMetadata(t *testing.T) {
 		"$JS.ACK.hub.AABBCC.EVENTS.projector-0.1.42.7.1700000000000000001.3",
 		"$JS.ACK.hub.AABBCC.EVENTS.projector-0.1.42.7.1700000000000000001.3.token",
 	} {
-		if got, err := parseMetadata(reply); err != nil || got != want {
+		if got, err := parseMetadata([]byte(reply)); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", reply, got, err)
 		}
 	}
 	for _, reply := range []string{"", "_INBOX.x", "$JS.ACK.EVENTS", "$JS.ACK.EVENTS.c.1.x.7.1.3", "$JS.ACK.EVENTS.c.1.42.7.1."} {
-		if got, err := parseMetadata(reply); err == nil {
+		if got, err := parseMetadata([]byte(reply)); err == nil {
 			t.Errorf("%q reads as %+v", reply, got)
 		}
 	}
@@ -92,5 +92,25 @@ func TestParseMetadata(t *testing.T) {
 
 func FuzzParseMetadata(f *testing.F) {
 	f.Add("$JS.ACK.EVENTS.projector-0.1.42.7.1700000000000000001.3")
-	f.Fuzz(func(_ *testing.T, reply string) { _, _ = parseMetadata(reply) })
+	f.Fuzz(func(_ *testing.T, reply string) { _, _ = parseMetadata([]byte(reply)) })
+}
+
+func FuzzParseStatus(f *testing.F) {
+	f.Add([]byte("NATS/1.0 409 Message Size Exceeds MaxBytes\r\nNats-Pending-Messages: 1\r\nNats-Pending-Bytes: 2\r\n\r\n"))
+	f.Fuzz(func(_ *testing.T, header []byte) { _, _, _ = parseStatus(header) })
+}
+
+func TestParseStatus(t *testing.T) {
+	s, fields, err := parseStatus([]byte("NATS/1.0 408 Request Timeout\r\nNats-Pending-Messages: 12\r\nNats-Pending-Bytes: 345\r\n\r\n"))
+	if err != nil || s != (status{"408", "Request Timeout"}) || fields.Get("Nats-Pending-Bytes") != "345" {
+		t.Errorf("%+v, %v, %v", s, fields, err)
+	}
+	if s, _, err := parseStatus([]byte("NATS/1.0 100 Idle Heartbeat\r\n\r\n")); err != nil || s.code != "100" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, header := range []string{"", "HTTP/1.1 200 OK\r\n\r\n", "NATS/1.0 408 no end"} {
+		if s, _, err := parseStatus([]byte(header)); err == nil {
+			t.Errorf("%q reads as %+v", header, s)
+		}
+	}
 }

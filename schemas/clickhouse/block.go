@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ClickHouse/ch-go/proto"
 
@@ -51,6 +52,23 @@ func NewEventBlock() *EventBlock {
 	b.articleHash.Size, b.identity.Size = 32, 16
 	b.quality.Values = new(proto.ColFloat64)
 	return b
+}
+
+// Grow makes room for as many rows of a usual size, so that they are not moved
+// about while the block fills.
+func (b *EventBlock) Grow(rows int) {
+	const url, metadata = 100, 160 // bytes
+	b.seq = slices.Grow(b.seq, rows)
+	for _, c := range []*nanoTime{&b.occurredAt, &b.receivedAt} {
+		c.ColInt64 = slices.Grow(c.ColInt64, rows)
+	}
+	for _, c := range []*proto.ColStr{&b.articleURL, &b.canonicalURL, &b.traceID, &b.key, &b.metadata} {
+		c.Pos = slices.Grow(c.Pos, rows)
+	}
+	b.articleURL.Buf = slices.Grow(b.articleURL.Buf, rows*url)
+	b.metadata.Buf = slices.Grow(b.metadata.Buf, rows*metadata)
+	b.articleHash.Buf = slices.Grow(b.articleHash.Buf, rows*b.articleHash.Size)
+	b.identity.Buf = slices.Grow(b.identity.Buf, rows*b.identity.Size)
 }
 
 func (b *EventBlock) lowCards() []*lowCard {
@@ -109,6 +127,7 @@ func (b *EventBlock) Bytes() int {
 // Select returns a copy that has the rows that keep tells.
 func (b *EventBlock) Select(keep func(row int) bool) *EventBlock {
 	out := NewEventBlock()
+	out.Grow(b.Rows())
 	for i := range b.seq {
 		if keep(i) {
 			b.copyRow(out, i)

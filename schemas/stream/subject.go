@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
-	"strings"
 )
 
 // Subjects.
@@ -27,9 +26,13 @@ func EventSubject(stage string, urlHash [sha256.Size]byte) string {
 
 // MatchesSubject tells whether an event of the stage and hash belongs on the
 // subject. It does not allocate.
-func MatchesSubject(subject string, stage []byte, urlHash [sha256.Size]byte) bool {
-	rest, ok := strings.CutPrefix(subject, "events.")
-	if !ok || len(rest) != len(stage)+3 || rest[:len(stage)] != string(stage) || rest[len(stage)] != '.' {
+func MatchesSubject[S string | []byte](subject S, stage []byte, urlHash [sha256.Size]byte) bool {
+	const prefix = "events."
+	if len(subject) != len(prefix)+len(stage)+3 || string(subject[:len(prefix)]) != prefix {
+		return false
+	}
+	rest := subject[len(prefix):]
+	if string(rest[:len(stage)]) != string(stage) || rest[len(stage)] != '.' {
 		return false
 	}
 	const digits = "0123456789abcdef"
@@ -47,7 +50,7 @@ func SlotSubjects(slot byte) string { return "events.*." + hex.EncodeToString([]
 
 // SubjectSlot returns the slot that a subject of the event stream names, if it
 // names one. It does not allocate.
-func SubjectSlot(subject string) (slot byte, ok bool) {
+func SubjectSlot[S string | []byte](subject S) (slot byte, ok bool) {
 	n := len(subject)
 	if n < 3 || subject[n-3] != '.' {
 		return 0, false
