@@ -1,0 +1,169 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Names of the streams of the shard pipeline.
+const (
+	// Work holds a message for each item that is ready for a stage. Postgres
+	// says what is in it; the stream can be made anew from there.
+	Work = "WORK"
+	// WorkAcks holds what daemons have answered to messages of Work, as they
+	// sent it, until it stands in Postgres.
+	WorkAcks = "WORK_ACKS"
+	// Shards holds what daemons report that prefer NATS to HTTP.
+	Shards = "SHARDS"
+)
+
+// Subjects of the shard pipeline.
+const (
+	WorkSubjects     = "work.*"
+	ShardSubjects    = "shards.>"
+	WorkAckSubjects  = "$JS.ACK." + Work + ".>"
+	WorkDeadSubjects = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + Work + ".*"
+	// WorkMoves is the core NATS subject on which a client reports moves of
+	// items it has taken, in batches, and is answered when they are durable.
+	WorkMoves = "millrace.work.moves"
+)
+
+// WorkSubject returns where items that are ready for a stage appear. It is
+// the filter of the stage's consumer, whose name is the stage's.
+func WorkSubject(stage string) string { return "work." + stage }
+
+// WorkConfig shapes the streams and consumers of the shard pipeline. The zero
+// value of a field stands for its default.
+type WorkConfig struct {
+	Replicas   int           // copies of each stream; default 1
+	AckWait    time.Duration // silence after which a daemon counts as dead; default 30 s
+	MaxDeliver int           // deliveries without an answer, after which an item is dead; default 20
+	MaxAge     time.Duration // how long reports stay in Shards; default 7 days
+}
+
+func (c WorkConfig) withDefaults() WorkConfig {
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.AckWait == 0 {
+		c.AckWait = 30 * time.Second
+	}
+	if c.MaxDeliver == 0 {
+		c.MaxDeliver = 20
+	}
+	if c.MaxAge == 0 {
+		c.MaxAge = 7 * 24 * time.Hour
+	}
+	return c
+}
+
+// EnsureWork creates the streams of the shard pipeline and a consumer for each
+// stage, or brings their configuration up to date. It is idempotent and safe
+// to call from several processes.
+func EnsureWork(ctx context.Context, js jetstream.JetStream, stages []string, cfg WorkConfig) error {
+	cfg = cfg.withDefaults()
+	for _, sc := range []jetstream.StreamConfig{cfg.work(), cfg.acks(), cfg.shards()} {
+		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
+			return fmt.Errorf("create stream %s: %w", sc.Name, err)
+		}
+	}
+	for _, stage := range stages {
+		if err := ensureConsumer(ctx, js, stage, cfg); err != nil {
+			return fmt.Errorf("create consumer %s of %s: %w", stage, Work, err)
+		}
+	}
+	return nil
+}
+
+// ensureConsumer leaves what an operator has set while running: a pause, and
+// how many items may be out.
+func ensureConsumer(ctx context.Context, js jetstream.JetStream, stage string, cfg WorkConfig) error {
+	want := jetstream.ConsumerConfig{
+		Durable:       stage,
+		Description:   "shared by all daemons of the stage",
+		FilterSubject: WorkSubject(stage),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       cfg.AckWait,
+		MaxDeliver:    cfg.MaxDeliver,
+		MaxAckPending: -1,
+		MaxWaiting:    4096,
+	}
+	old, err := js.Consumer(ctx, Work, stage)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		_, err = js.CreateOrUpdateConsumer(ctx, Work, want)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	have := old.CachedInfo().Config
+	want.MaxAckPending, want.PauseUntil = have.MaxAckPending, have.PauseUntil
+	if have.AckWait == want.AckWait && have.MaxDeliver == want.MaxDeliver && have.FilterSubject == want.FilterSubject {
+		return nil
+	}
+	_, err = js.UpdateConsumer(ctx, Work, want)
+	return err
+}
+
+// persist spares a single server the sync to disk that it would otherwise do
+// for each message and each acknowledgement: Postgres has it all, and repairs
+// what a crash takes from the stream. Replicated streams have no such mode.
+func (c WorkConfig) persist() jetstream.PersistModeType {
+	if c.Replicas > 1 {
+		return jetstream.DefaultPersistMode
+	}
+	return jetstream.AsyncPersistMode
+}
+
+func (c WorkConfig) work() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        Work,
+		Description: "items ready for a stage, each pulled by one daemon",
+		Subjects:    []string{WorkSubjects},
+		Retention:   jetstream.WorkQueuePolicy,
+		Discard:     jetstream.DiscardNew,
+		Storage:     jetstream.FileStorage,
+		Replicas:    c.Replicas,
+		PersistMode: c.persist(),
+		AllowDirect: true,
+		// Unused: messages carry no ids. Their publisher names the sequence
+		// that each has to get, which a restart does not make it forget.
+		Duplicates: 100 * time.Millisecond,
+	}
+}
+
+func (c WorkConfig) acks() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        WorkAcks,
+		Description: "what daemons answered to messages of " + Work,
+		Subjects:    []string{WorkAckSubjects, WorkDeadSubjects},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardOld,
+		MaxAge:      24 * time.Hour,
+		Storage:     jetstream.FileStorage,
+		Replicas:    c.Replicas,
+		PersistMode: c.persist(),
+		NoAck:       true, // an acknowledgement of its own would reach the daemon
+		Duplicates:  100 * time.Millisecond,
+	}
+}
+
+func (c WorkConfig) shards() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:               Shards,
+		Description:        "reports of shard daemons",
+		Subjects:           []string{ShardSubjects},
+		Retention:          jetstream.LimitsPolicy,
+		Discard:            jetstream.DiscardNew,
+		MaxAge:             c.MaxAge,
+		Storage:            jetstream.FileStorage,
+		Replicas:           c.Replicas,
+		Duplicates:         time.Hour,
+		AllowDirect:        true,
+		AllowAtomicPublish: true,
+	}
+}

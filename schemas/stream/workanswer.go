@@ -1,0 +1,109 @@
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// WorkAnswer is what a daemon answered to a message of Work.
+type WorkAnswer struct {
+	Consumer   string
+	Seq        uint64 // of the message
+	Deliveries int    // of the message, with this one
+	Kind       WorkAnswerKind
+	Delay      time.Duration // with AnswerNak
+	Reason     string        // with AnswerTerm
+}
+
+// WorkAnswerKind is a kind of answer.
+type WorkAnswerKind uint8
+
+// The kinds of answers.
+const (
+	AnswerAck     WorkAnswerKind = iota
+	AnswerSettled                // an empty acknowledgement: the outcome is told elsewhere
+	AnswerNak
+	AnswerTerm
+	AnswerProgress
+	AnswerDead // none: the server has given up delivering it
+)
+
+// Settled is the acknowledgement of those who tell the outcome elsewhere, as
+// the client does: the message has done its service when the item is taken.
+// All clients of NATS say +ACK for an ordinary one.
+var Settled = []byte{}
+
+// ParseWorkAnswer reads a message of WorkAcks.
+func ParseWorkAnswer(subject string, data []byte) (WorkAnswer, error) {
+	if consumer, ok := strings.CutPrefix(subject, WorkDeadSubjects[:len(WorkDeadSubjects)-1]); ok {
+		return parseDead(consumer, data)
+	}
+	rest, ok := strings.CutPrefix(subject, WorkAckSubjects[:len(WorkAckSubjects)-1])
+	if !ok {
+		return WorkAnswer{}, fmt.Errorf("work answer: subject %q is none", subject)
+	}
+	a := WorkAnswer{}
+	tokens := strings.Split(rest, ".")
+	if len(tokens) != 6 {
+		return a, fmt.Errorf("work answer: subject %q has %d parts after the stream, not 6", subject, len(tokens))
+	}
+	a.Consumer = tokens[0]
+	for i, to := range []func(uint64){func(n uint64) { a.Deliveries = int(n) }, func(n uint64) { a.Seq = n }} {
+		n, err := strconv.ParseUint(tokens[i+1], 10, 63)
+		if err != nil {
+			return a, fmt.Errorf("work answer: subject %q: %w", subject, err)
+		}
+		to(n)
+	}
+	return a, a.parse(data)
+}
+
+func (a *WorkAnswer) parse(data []byte) error {
+	text := string(data)
+	switch {
+	case text == "":
+		a.Kind = AnswerSettled
+	case text == "+ACK", text == "+OK", strings.HasPrefix(text, "+NXT"):
+		a.Kind = AnswerAck
+	case text == "+WPI":
+		a.Kind = AnswerProgress
+	case strings.HasPrefix(text, "+TERM"):
+		a.Kind, a.Reason = AnswerTerm, strings.TrimSpace(text[len("+TERM"):])
+	case strings.HasPrefix(text, "-NAK"):
+		a.Kind = AnswerNak
+		a.Delay = nakDelay(strings.TrimSpace(text[len("-NAK"):]))
+	default:
+		return fmt.Errorf("work answer: %q is none", text)
+	}
+	return nil
+}
+
+// nakDelay reads {"delay": nanoseconds} or a duration, as the server does; it
+// redelivers at once when it can't read one.
+func nakDelay(text string) time.Duration {
+	var options struct {
+		Delay time.Duration `json:"delay"`
+	}
+	if json.Unmarshal([]byte(text), &options) == nil {
+		return max(options.Delay, 0)
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return max(d, 0)
+}
+
+func parseDead(consumer string, data []byte) (WorkAnswer, error) {
+	var advisory struct {
+		Seq        uint64 `json:"stream_seq"`
+		Deliveries int    `json:"deliveries"`
+	}
+	if err := json.Unmarshal(data, &advisory); err != nil {
+		return WorkAnswer{}, fmt.Errorf("work answer: advisory: %w", err)
+	}
+	return WorkAnswer{Consumer: consumer, Seq: advisory.Seq, Deliveries: advisory.Deliveries, Kind: AnswerDead}, nil
+}
