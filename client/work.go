@@ -85,13 +85,13 @@ func (c WorkConfig) withDefaults() WorkConfig {
 func (c WorkConfig) check() error {
 	switch {
 	case c.Concurrency < 1 || c.Concurrency > 100_000:
-		return fmt.Errorf("Concurrency is %d, not within 1 and 100000", c.Concurrency)
+		return fmt.Errorf("its Concurrency is %d, not within 1 and 100000", c.Concurrency)
 	case c.Lease < time.Second || c.Lease > 24*time.Hour:
-		return fmt.Errorf("Lease is %s, not within 1s and 24h", c.Lease)
+		return fmt.Errorf("its Lease is %s, not within 1s and 24h", c.Lease)
 	case c.Grace < 0:
-		return errors.New("Grace must not be negative")
+		return errors.New("its Grace must not be negative")
 	case c.Worker == stream.PlainWorker || len(c.Worker) > 200:
-		return fmt.Errorf("Worker %q is longer than 200 bytes, or reserved", c.Worker)
+		return fmt.Errorf("its Worker %q is longer than 200 bytes, or reserved", c.Worker)
 	}
 	return nil
 }

@@ -78,8 +78,14 @@ func (w *worker) run(ctx context.Context) error {
 	}
 	ended := make(chan struct{})
 	side.Go(func() { w.heartbeat(ended) })
+	closed := w.nc.StatusChanged(nats.CLOSED)
+	defer w.nc.RemoveStatusListener(closed)
 	side.Go(func() {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-closed:
+			stop()
+		}
 		w.stopped.Store(true)
 		select {
 		case <-time.After(w.cfg.Grace):
@@ -96,6 +102,9 @@ func (w *worker) run(ctx context.Context) error {
 	close(ended)
 	side.Wait()
 	w.beat.stop()
+	if err == nil && w.nc.IsClosed() {
+		err = fmt.Errorf("work %s: %w", w.stage, nats.ErrConnectionClosed)
+	}
 	return err
 }
 

@@ -1,0 +1,230 @@
+package work_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+func (h *house) stream() jetstream.Stream {
+	h.Helper()
+	s, err := h.js.Stream(h.Context(), stream.Work)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return s
+}
+
+// TestMissing: messages that somebody has deleted or purged come back, and no
+// item that a daemon has goes to another (invariant 7).
+func TestMissing(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 20)
+	held := h.pull(shard.Splitter, 5)
+	h.await(shard.Splitter, shard.Started, 5)
+	h.until("20 messages", func() (string, bool) { return "", h.messages() == 20 })
+	if err := h.stream().DeleteMsg(t.Context(), 11); err != nil {
+		t.Fatal(err)
+	}
+	h.until("what was deleted", func() (string, bool) { return "", h.messages() == 20 })
+	if err := h.stream().Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.until("what was purged and nobody has", func() (string, bool) { return "", h.messages() == 15 })
+	for _, m := range append(held, h.pull(shard.Splitter, 15)...) {
+		if err := m.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.await(shard.Splitter, shard.Done, 20)
+	if got := h.moves(shard.Splitter); got["start"] != 20 || got["done"] != 20 {
+		t.Errorf("history %v", got)
+	}
+}
+
+// TestLost: an item goes to another daemon when the one that has it dies after
+// its message is gone (invariant 7).
+func TestLost(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 1)
+	h.pull(shard.Splitter, 1)
+	h.await(shard.Splitter, shard.Started, 1)
+	if err := h.stream().Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := h.pull(shard.Splitter, 1)[0]
+	if got := h.item(again); got.Attempts != 1 {
+		t.Errorf("came again as %+v", got)
+	}
+	if err := again.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	h.await(shard.Splitter, shard.Done, 1)
+}
+
+// TestStale: messages of items that are not to be had are removed, and so is
+// what others put on the stream (invariant 7).
+func TestStale(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 2)
+	h.until("2 messages", func() (string, bool) { return "", h.messages() == 2 })
+	if _, err := h.js.Publish(t.Context(), stream.WorkSubject("shard-splitter"), []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	// Started beside the queue, by one who did not ask it.
+	beside, err := tracking.New(tracking.Config{}, h.store.Pool(), testLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := beside.Apply(t.Context(), shard.Splitter, shard.Start, []tracking.Command{{Filename: "a", Shard: 1, Worker: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	h.until("1 message", func() (string, bool) { return "", h.messages() == 1 })
+	h.file("b", 1) // the relay goes on behind what was foreign
+	for _, m := range h.pull(shard.Splitter, 2) {
+		if it := h.item(m); it.Shard != 0 {
+			t.Errorf("got %+v", it)
+		}
+	}
+}
+
+// TestStreamMadeAnew: a stream that has lost everything is filled again, with
+// sequences that were not used before (invariant 3).
+func TestStreamMadeAnew(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 10)
+	h.until("10 messages", func() (string, bool) { return "", h.messages() == 10 })
+	late := h.pull(shard.Splitter, 1)[0]
+	h.await(shard.Splitter, shard.Started, 1)
+	if err := h.js.DeleteStream(t.Context(), stream.Work); err != nil {
+		t.Fatal(err)
+	}
+	h.ensure()
+	h.until("9 messages", func() (string, bool) { return "", h.messages() == 9 })
+	if first := h.stream().CachedInfo().State.FirstSeq; first < 1000 {
+		t.Errorf("the stream goes on at %d", first)
+	}
+	// The one who had an item when it happened still ends that one.
+	if err := late.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	h.await(shard.Splitter, shard.Done, 1)
+	for _, m := range h.pull(shard.Splitter, 9) {
+		if err := m.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.await(shard.Splitter, shard.Done, 10)
+}
+
+// TestRestarts: clients work through while the service and NATS stop and start
+// at any moment; each item is done once (invariants 1, 2 and 4).
+func TestRestarts(t *testing.T) {
+	h := newHouse(t)
+	const items = 2000
+	slow := func(_ context.Context, _ client.Item) error { time.Sleep(time.Millisecond); return nil } // so that there is something under way
+	for _, stage := range shard.Queues {
+		h.work(stage, slow, client.WorkConfig{Concurrency: 4})
+	}
+	h.file("a", items)
+	h.serve() // a second one waits for the office
+	stopFirst := h.stop
+	h.until("some done", func() (string, bool) { c := h.statuses(shard.Sender); return "", c["done"] > items/10 })
+	h.nats.Stop()
+	h.nats.Start()
+	h.until("more done", func() (string, bool) { c := h.statuses(shard.Sender); return "", c["done"] > items/3 })
+	stopFirst()
+	h.until("still more done", func() (string, bool) { c := h.statuses(shard.Sender); return "", c["done"] > items/2 })
+	h.nats.Stop()
+	h.nats.Start()
+	h.await(shard.Sender, shard.Done, items)
+	for _, stage := range shard.Queues {
+		if got := h.moves(stage); got["done"] != items {
+			t.Errorf("%s: history %v", stage, got)
+		}
+	}
+	h.until("an empty stream", func() (string, bool) { return "", h.messages() == 0 })
+}
+
+// TestHTTP: what is taken over HTTP no daemon gets, and the other way round
+// (invariant 5).
+func TestHTTP(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 10)
+	taken, err := h.store.Take(t.Context(), shard.Splitter, "http", 4, time.Minute)
+	if err != nil || len(taken) != 4 {
+		t.Fatalf("took %v, %v", taken, err)
+	}
+	held := h.pull(shard.Splitter, 3)
+	rest, err := h.store.Take(t.Context(), shard.Splitter, "http", 10, time.Minute)
+	if err != nil || len(rest) != 3 {
+		t.Fatalf("took %v, %v", rest, err)
+	}
+	seen := map[int]bool{}
+	for _, r := range append(taken, rest...) {
+		seen[int(r.Shard)] = true
+	}
+	for _, m := range held {
+		it := h.item(m)
+		seen[it.Shard] = true
+		free, err := h.queue.Withdraw(t.Context(), shard.Splitter, it.ID, it.Generation)
+		if free || err != nil {
+			t.Errorf("item %d is with a daemon: %v, %v", it.ID, free, err)
+		}
+		if err := m.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 10 {
+		t.Errorf("%d items were handed out, not 10", len(seen))
+	}
+	h.await(shard.Splitter, shard.Done, 3)
+}
+
+// TestWithdraw: an item that is started by name leaves the stream (invariant 5).
+func TestWithdraw(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 2)
+	h.until("2 messages", func() (string, bool) { return "", h.messages() == 2 })
+	var id int64
+	if err := h.store.Pool().QueryRow(t.Context(), "SELECT id FROM millrace.pipeline_tracking WHERE shard = 0").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	free, err := h.queue.Withdraw(t.Context(), shard.Splitter, id, 1)
+	if !free || err != nil {
+		t.Fatalf("withdrawn: %v, %v", free, err)
+	}
+	if _, err := h.store.Apply(t.Context(), shard.Splitter, shard.Start, []tracking.Command{{ID: id, Generation: 1, Worker: "http"}}); err != nil {
+		t.Fatal(err)
+	}
+	if it := h.item(h.pull(shard.Splitter, 1)[0]); it.Shard != 1 {
+		t.Errorf("got %+v", it)
+	}
+}
+
+// TestSwitches: consumers follow the switches of their stage.
+func TestSwitches(t *testing.T) {
+	h := newHouse(t)
+	set := func(sql string) {
+		if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET "+sql+" WHERE stage = 1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := func(what string, holds func(*jetstream.ConsumerInfo) bool) {
+		h.until(what, func() (string, bool) {
+			c, err := h.js.Consumer(t.Context(), stream.Work, shard.Splitter.String())
+			return "", err == nil && holds(c.CachedInfo())
+		})
+	}
+	set("paused = true, concurrency = 7")
+	state("a pause", func(i *jetstream.ConsumerInfo) bool { return i.Paused && i.Config.MaxAckPending == 7 })
+	set("paused = false, concurrency = NULL")
+	state("its end", func(i *jetstream.ConsumerInfo) bool { return !i.Paused && i.Config.MaxAckPending == -1 })
+}

@@ -1,0 +1,99 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+)
+
+// lockKey is the advisory lock of the process that publishes.
+const lockKey int64 = 0x6d696c6c_776f726b
+
+// retryWait is how soon another process takes over, and how soon this one
+// tries again after an error.
+const retryWait = 200 * time.Millisecond
+
+// lead is in office whenever nobody else is, until ctx ends.
+func (s *Service) lead(ctx context.Context) error {
+	failing := false
+	for ctx.Err() == nil {
+		led, err := s.serve(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !failing:
+			s.log.Warn("work queues wait", "error", err)
+		case err != nil:
+			s.log.Debug("work queues still wait", "error", err)
+		}
+		failing = err != nil || failing && !led
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryWait):
+		}
+	}
+	return nil
+}
+
+// serve takes the office, if it is free, and holds it until something fails.
+func (s *Service) serve(ctx context.Context) (led bool, err error) {
+	conn, err := s.store.Pool().Acquire(ctx)
+	if err != nil {
+		return false, fmt.Errorf("take office: %w", err)
+	}
+	defer conn.Release()
+	if err := ask(ctx, conn, "SELECT pg_try_advisory_lock($1)", &led); err != nil || !led {
+		return false, err
+	}
+	s.metrics.leading.Set(1)
+	defer s.metrics.leading.Set(0)
+	// The connection goes with the office: its end is the lock's end.
+	defer func() { _ = conn.Conn().Close(context.WithoutCancel(ctx)) }()
+	return true, s.office(ctx, conn)
+}
+
+func ask(ctx context.Context, conn *pgxpool.Conn, sql string, into *bool) error {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	if err := conn.QueryRow(ctx, sql, lockKey).Scan(into); err != nil {
+		return fmt.Errorf("take office: %w", err)
+	}
+	return nil
+}
+
+func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
+	t := &term{Service: s, batches: newBatches(s.store.Pool()), grown: make(chan struct{}, 1)}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return holds(ctx, conn) })
+	r := &relay{term: t}
+	if err := r.sync(ctx); err != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	s.log.Debug("publishing to work queues", "next", r.next)
+	for _, run := range []func(context.Context) error{r.run, t.readAnswers, t.readReports, t.watch, t.mend} {
+		g.Go(func() error { return run(ctx) })
+	}
+	return g.Wait()
+}
+
+// holds watches the connection that the lock is bound to.
+func holds(ctx context.Context, conn *pgxpool.Conn) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+		held := false
+		const mine = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted AND $1::bigint <> 0)"
+		if err := ask(ctx, conn, mine, &held); err != nil || !held {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("the office is lost: %w", err)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// liveSet is what a stream holds.
+type liveSet struct {
+	first, last uint64
+	gone        map[uint64]struct{}
+}
+
+func (l *liveSet) has(seq uint64) bool {
+	if seq < l.first || seq > l.last {
+		return false
+	}
+	_, gone := l.gone[seq]
+	return !gone
+}
+
+// live returns what the work stream holds.
+func (t *term) live(ctx context.Context) (*liveSet, error) {
+	s, err := t.js.Stream(ctx, stream.Work)
+	if err != nil {
+		return nil, fmt.Errorf("look at %s: %w", stream.Work, err)
+	}
+	info, err := s.Info(ctx, jetstream.WithDeletedDetails(true))
+	if err != nil {
+		return nil, fmt.Errorf("look at %s: %w", stream.Work, err)
+	}
+	state := info.State
+	l := &liveSet{first: state.FirstSeq, last: state.LastSeq, gone: make(map[uint64]struct{}, len(state.Deleted))}
+	for _, seq := range state.Deleted {
+		l.gone[seq] = struct{}{}
+	}
+	return l, nil
+}
+
+// remove takes a message off the work stream. One that is gone is fine.
+func remove(ctx context.Context, js jetstream.JetStream, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	st, err := js.Stream(ctx, stream.Work)
+	if err == nil {
+		err = st.DeleteMsg(ctx, seq)
+	}
+	var refused *jetstream.APIError
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) && !(errors.As(err, &refused) && refused.ErrorCode == codeNoMessage) {
+		return fmt.Errorf("remove message %d of %s: %w", seq, stream.Work, err)
+	}
+	return nil
+}
+
+// codeNoMessage is the server's answer when a message to delete is not there.
+const codeNoMessage jetstream.ErrorCode = 10057

@@ -1,0 +1,249 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// differences are what the stream and Postgres do not agree on.
+type differences struct {
+	missing map[ref]struct{}    // ready, and no message says so
+	lost    map[ref]struct{}    // with a plain daemon too long, and its message is gone; by the fence
+	stale   map[uint64]struct{} // messages of items that are not to be had
+}
+
+func (d *differences) none() bool { return len(d.missing)+len(d.lost)+len(d.stale) == 0 }
+
+// dropEvery is how often batches are forgotten that no message needs.
+const dropEvery = time.Minute
+
+// mend compares the stream with Postgres, and does away with what it finds
+// twice.
+func (t *term) mend(ctx context.Context) error {
+	var before differences
+	var dropped time.Time
+	wait := t.cfg.Compare
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		begin := time.Now()
+		now, err := t.compare(ctx)
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		both := now.and(before)
+		before = now
+		if !both.none() {
+			if err := t.settle(ctx, both); err != nil {
+				return stopped(ctx, err)
+			}
+			before = differences{}
+		}
+		if time.Since(dropped) > dropEvery {
+			dropped = time.Now()
+			if err := t.batches.drop(ctx, t.first); err != nil {
+				return stopped(ctx, err)
+			}
+		}
+		wait = max(t.cfg.Compare, 9*time.Since(begin))
+	}
+}
+
+// compare looks at the stream, waits until what daemons have answered up to
+// then stands in Postgres, and looks there. The relay rests meanwhile.
+func (t *term) compare(ctx context.Context) (d differences, err error) {
+	t.still.Lock()
+	defer t.still.Unlock()
+	live, err := t.live(ctx)
+	if err != nil {
+		return d, err
+	}
+	if err := t.catchUp(ctx); err != nil {
+		return d, err
+	}
+	t.first = live.first
+	seqs := live.all()
+	about, err := t.batches.find(ctx, seqs)
+	if err != nil {
+		return d, err
+	}
+	d = differences{missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}}
+	messages := make(map[ref]uint64, len(about))
+	for seq, r := range about {
+		messages[r] = seq
+	}
+	for _, seq := range seqs {
+		d.stale[seq] = struct{}{} // until it is found to belong
+	}
+	if err := t.compareReady(ctx, messages, &d); err != nil {
+		return d, err
+	}
+	return d, t.compareClaims(ctx, messages, &d)
+}
+
+// catchUp waits until all that daemons have answered is applied.
+func (t *term) catchUp(ctx context.Context) error {
+	s, err := t.js.Stream(ctx, stream.WorkAcks)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", stream.WorkAcks, err)
+	}
+	state := s.CachedInfo().State
+	for state.Msgs > 0 && t.answers.seq.Load() < state.LastSeq {
+		select {
+		case <-t.grown:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * requestWait):
+			return fmt.Errorf("answers are not read: at %d of %d", t.answers.seq.Load(), state.LastSeq)
+		}
+	}
+	return nil
+}
+
+func (t *term) compareReady(ctx context.Context, messages map[ref]uint64, d *differences) error {
+	rows, err := t.store.Pool().Query(ctx, sqlUnannounced)
+	if err != nil {
+		return fmt.Errorf("compare what is ready: %w", err)
+	}
+	var r ref
+	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation}, func() error {
+		if seq, ok := messages[r]; ok {
+			delete(d.stale, seq)
+		} else {
+			d.missing[r] = struct{}{}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("compare what is ready: %w", err)
+	}
+	return nil
+}
+
+func (t *term) compareClaims(ctx context.Context, messages map[ref]uint64, d *differences) error {
+	rows, err := t.store.Pool().Query(ctx, sqlPlainClaims, stream.PlainWorker)
+	if err != nil {
+		return fmt.Errorf("compare what plain daemons have: %w", err)
+	}
+	var r ref
+	var age float64
+	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation, &age}, func() error {
+		if seq, ok := messages[ref{r.Item, r.Stage, r.Generation - 1}]; ok {
+			delete(d.stale, seq)
+		} else if age > t.cfg.AckWait.Seconds() {
+			d.lost[r] = struct{}{}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("compare what plain daemons have: %w", err)
+	}
+	return nil
+}
+
+func (d differences) and(other differences) differences {
+	return differences{missing: common(d.missing, other.missing), lost: common(d.lost, other.lost), stale: common(d.stale, other.stale)}
+}
+
+func common[K comparable](a, b map[K]struct{}) map[K]struct{} {
+	both := map[K]struct{}{}
+	for k := range a {
+		if _, ok := b[k]; ok {
+			both[k] = struct{}{}
+		}
+	}
+	return both
+}
+
+// settle does away with differences.
+func (t *term) settle(ctx context.Context, d differences) error {
+	t.log.Warn("work queues are mended", "missing", len(d.missing), "lost", len(d.lost), "stale", len(d.stale))
+	if err := t.announce(ctx, d.missing); err != nil {
+		return err
+	}
+	if err := t.giveBack(ctx, d.lost); err != nil {
+		return err
+	}
+	for seq := range d.stale {
+		if err := remove(ctx, t.js, seq); err != nil {
+			return err
+		}
+		t.metrics.mended.WithLabelValues("stale").Inc()
+	}
+	return nil
+}
+
+// announce puts ready items into the outbox again.
+func (t *term) announce(ctx context.Context, missing map[ref]struct{}) error {
+	for part := range chunks(missing) {
+		items, stages, generations := columns(part)
+		if _, err := t.store.Pool().Exec(ctx, sqlAnnounce, items, stages, generations); err != nil {
+			return fmt.Errorf("announce what is ready: %w", err)
+		}
+		t.metrics.mended.WithLabelValues("missing").Add(float64(len(part)))
+	}
+	t.Kick()
+	return nil
+}
+
+// giveBack makes items ready that silent daemons have, and the server has
+// forgotten.
+func (t *term) giveBack(ctx context.Context, lost map[ref]struct{}) error {
+	for _, stage := range shard.Queues {
+		var commands []tracking.Command
+		for r := range lost {
+			if r.Stage == stage {
+				commands = append(commands, tracking.Command{
+					ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker, Error: "not answered, and its message is gone",
+				})
+			}
+		}
+		if len(commands) == 0 {
+			continue
+		}
+		if _, err := t.store.Apply(ctx, stage, shard.Again, commands); err != nil {
+			return err
+		}
+		t.metrics.mended.WithLabelValues("lost").Add(float64(len(commands)))
+	}
+	return nil
+}
+
+// chunks cuts a set into parts that go into a statement.
+func chunks(set map[ref]struct{}) func(yield func([]ref) bool) {
+	return func(yield func([]ref) bool) {
+		part := make([]ref, 0, min(len(set), batchSize))
+		for r := range set {
+			if part = append(part, r); len(part) == batchSize {
+				if !yield(part) {
+					return
+				}
+				part = part[:0]
+			}
+		}
+		if len(part) > 0 {
+			yield(part)
+		}
+	}
+}
+
+// all returns the sequences of a set.
+func (l *liveSet) all() []uint64 {
+	var seqs []uint64
+	for seq := l.first; seq <= l.last && seq > 0; seq++ {
+		if l.has(seq) {
+			seqs = append(seqs, seq)
+		}
+	}
+	return seqs
+}

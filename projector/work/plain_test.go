@@ -1,0 +1,110 @@
+package work_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// TestPlain: a daemon that pulls and acknowledges, and no more, takes items
+// through (invariants 1, 4 and 6).
+func TestPlain(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 4)
+	for _, stage := range shard.Queues {
+		msgs := h.pull(stage, 4)
+		h.await(stage, shard.Started, 4) // seen without an answer
+		for _, m := range msgs {
+			if err := m.Ack(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.await(stage, shard.Done, 4)
+		if got := h.moves(stage); got["start"] != 4 || got["done"] != 4 {
+			t.Errorf("%s: history %v", stage, got)
+		}
+	}
+	h.until("an empty stream", func() (string, bool) { n := h.messages(); return "", n == 0 })
+}
+
+// TestAnswers: each kind of answer does what it says (invariant 6).
+func TestAnswers(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 5)
+	const stage = shard.Splitter
+	msgs := h.pull(stage, 5)
+	for _, err := range []error{
+		msgs[0].Ack(), msgs[1].TermWithReason("no such column"), msgs[2].NakWithDelay(1500 * time.Millisecond), msgs[3].Nak(), msgs[4].InProgress(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The fourth comes again at once, the third after its delay in a message
+	// of its own, the last when its daemon has been silent too long.
+	attempts := map[int]int32{}
+	for range 3 {
+		m := h.pull(stage, 1)[0]
+		attempts[h.item(m).Shard] = h.item(m).Attempts
+		if err := m.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[int]int32{h.item(msgs[2]).Shard: 1, h.item(msgs[3]).Shard: 0, h.item(msgs[4]).Shard: 0}
+	if !maps.Equal(attempts, want) {
+		t.Errorf("came again: %v, not %v", attempts, want)
+	}
+	h.await(stage, shard.Done, 4)
+	h.await(stage, shard.Failed, 1)
+	var reason string
+	if err := h.store.Pool().QueryRow(t.Context(), "SELECT shard_splitter_error FROM millrace.pipeline_tracking WHERE shard_splitter_status = 'failed'").Scan(&reason); err != nil || reason != "no such column" {
+		t.Errorf("reason %q, %v", reason, err)
+	}
+}
+
+// TestDead: an item that no daemon answers for is dead (invariant 6).
+func TestDead(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 1)
+	for range 3 {
+		h.pull(shard.Splitter, 1)
+	}
+	// The server says so when it would deliver once more.
+	c, err := h.js.Consumer(t.Context(), stream.Work, shard.Splitter.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := c.Fetch(1, jetstream.FetchMaxWait(10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.await(shard.Splitter, shard.Failed, 1)
+	h.until("an empty stream", func() (string, bool) { return "", h.messages() == 0 })
+	for m := range batch.Messages() {
+		t.Errorf("delivered %s", m.Data())
+	}
+}
+
+// TestAnswersWhileAway: what daemons answer while no service runs is applied
+// when one does (invariant 6).
+func TestAnswersWhileAway(t *testing.T) {
+	h := newHouse(t)
+	h.file("a", 10)
+	msgs := h.pull(shard.Splitter, 10)
+	h.stop()
+	for _, m := range msgs {
+		if err := m.DoubleAck(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.serve()
+	h.await(shard.Splitter, shard.Done, 10)
+	if got := h.moves(shard.Splitter); got["start"] != 10 || got["done"] != 10 {
+		t.Errorf("history %v", got)
+	}
+}

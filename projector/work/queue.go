@@ -1,0 +1,194 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// Queue hands items of the work stream to those who ask over HTTP: it is one
+// more daemon of each stage.
+type Queue struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	pool    *pgxpool.Pool
+	batches *batches
+
+	mu        sync.Mutex
+	consumers map[shard.Stage]jetstream.Consumer
+}
+
+var _ tracking.Queue = (*Queue)(nil)
+
+// NewQueue returns a queue. The connections are the caller's.
+func NewQueue(nc *nats.Conn, pool *pgxpool.Pool) (*Queue, error) {
+	if nc == nil || pool == nil {
+		return nil, errors.New("work: NATS and a connection pool are needed")
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestWait))
+	if err != nil {
+		return nil, fmt.Errorf("work: %w", err)
+	}
+	return &Queue{nc: nc, js: js, pool: pool, batches: newBatches(pool), consumers: map[shard.Stage]jetstream.Consumer{}}, nil
+}
+
+// relayWait is how long to wait for what Postgres has as ready and the stream
+// has not got yet.
+const relayWait = 300 * time.Millisecond
+
+// Pull takes messages of up to limit items off the stream.
+func (q *Queue) Pull(ctx context.Context, stage shard.Stage, limit int) ([]tracking.Handed, func([]bool), error) {
+	c, err := q.consumer(ctx, stage)
+	if err != nil {
+		return nil, nil, err
+	}
+	msgs, err := take(c.FetchNoWait(limit))
+	if err == nil && len(msgs) == 0 {
+		var some bool
+		err = q.pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM millrace.ready WHERE stage = $1)", int16(stage)).Scan(&some)
+		if err == nil && some {
+			if msgs, err = take(c.Fetch(1, jetstream.FetchMaxWait(relayWait))); err == nil && len(msgs) == 1 && limit > 1 {
+				var more []jetstream.Msg
+				more, err = take(c.FetchNoWait(limit - 1))
+				msgs = append(msgs, more...)
+			}
+		}
+	}
+	if err != nil {
+		q.forget(stage)
+		giveBack(msgs)
+		return nil, nil, fmt.Errorf("pull from the queue of %s: %w", stage, err)
+	}
+	handed, msgs := parse(msgs)
+	return handed, func(forget []bool) { q.settle(msgs, forget) }, nil
+}
+
+func take(batch jetstream.MessageBatch, err error) ([]jetstream.Msg, error) {
+	if err != nil {
+		return nil, err
+	}
+	var msgs []jetstream.Msg
+	for m := range batch.Messages() {
+		msgs = append(msgs, m)
+	}
+	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) {
+		return msgs, err
+	}
+	return msgs, nil
+}
+
+// parse leaves out what is no item; it is removed.
+func parse(all []jetstream.Msg) (handed []tracking.Handed, msgs []jetstream.Msg) {
+	for _, m := range all {
+		item, err := stream.ParseWorkItem(m.Data())
+		if err != nil {
+			_ = m.TermWithReason("no work item") // lost: it comes again
+			continue
+		}
+		handed, msgs = append(handed, tracking.Handed{ID: item.ID, Generation: item.Generation}), append(msgs, m)
+	}
+	return handed, msgs
+}
+
+func giveBack(msgs []jetstream.Msg) {
+	for _, m := range msgs {
+		_ = m.Nak() // lost: it is free again after the time of a silent daemon
+	}
+}
+
+// settle acknowledges what is to be forgotten, and frees the rest.
+func (q *Queue) settle(msgs []jetstream.Msg, forget []bool) {
+	for i, m := range msgs {
+		if forget[i] {
+			_ = q.nc.Publish(m.Reply(), stream.Settled) // lost: it comes again, and is known to have gone on
+		} else {
+			_ = m.NakWithDelay(relayWait)
+		}
+	}
+}
+
+func (q *Queue) consumer(ctx context.Context, stage shard.Stage) (jetstream.Consumer, error) {
+	q.mu.Lock()
+	c := q.consumers[stage]
+	q.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	c, err := q.js.Consumer(ctx, stream.Work, stage.String())
+	if err != nil {
+		return nil, fmt.Errorf("find the queue of %s: %w", stage, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.consumers[stage] = c
+	return c, nil
+}
+
+func (q *Queue) forget(stage shard.Stage) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.consumers, stage)
+}
+
+// Withdraw takes the message of one item off the stream, or its entry out of
+// the outbox, unless a daemon may have it.
+func (q *Queue) Withdraw(ctx context.Context, stage shard.Stage, id int64, generation int32) (bool, error) {
+	free, err := q.withdraw(ctx, ref{id, stage, generation})
+	if err != nil {
+		return false, fmt.Errorf("take item %d out of the queue of %s: %w", id, stage, err)
+	}
+	return free, nil
+}
+
+func (q *Queue) withdraw(ctx context.Context, r ref) (bool, error) {
+	tag, err := q.pool.Exec(ctx, "DELETE FROM millrace.outbox WHERE item_id = $1 AND stage = $2 AND generation = $3", r.Item, int16(r.Stage), r.Generation)
+	if err != nil || tag.RowsAffected() > 0 {
+		return err == nil, err
+	}
+	seq, err := q.sequence(ctx, r)
+	if err != nil || seq == 0 {
+		return err == nil, err // nobody has announced it
+	}
+	// What the consumer has passed while the message was there, a daemon has.
+	// One that it passes between the two looks may have gone either way.
+	if passed, err := q.passed(ctx, r.Stage, seq); err != nil || passed {
+		return false, err
+	}
+	if err := remove(ctx, q.js, seq); err != nil {
+		return false, err
+	}
+	passed, err := q.passed(ctx, r.Stage, seq)
+	return !passed, err
+}
+
+// sequence finds the message of an item; 0: there is none.
+func (q *Queue) sequence(ctx context.Context, r ref) (uint64, error) {
+	var seq *int64
+	err := q.pool.QueryRow(ctx, sqlSequence, r.Item, int16(r.Stage), r.Generation).Scan(&seq)
+	if err != nil || seq == nil {
+		return 0, err
+	}
+	return uint64(*seq), nil
+}
+
+func (q *Queue) passed(ctx context.Context, stage shard.Stage, seq uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	c, err := q.js.Consumer(ctx, stream.Work, stage.String())
+	if err != nil {
+		return false, err
+	}
+	return c.CachedInfo().Delivered.Stream >= seq, nil
+}

@@ -1,0 +1,7 @@
+package work
+
+import (
+	"context"
+)
+
+func (t *term) readReports(ctx context.Context) error { <-ctx.Done(); return nil }

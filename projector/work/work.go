@@ -1,0 +1,112 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/internal/tracking"
+)
+
+// Config shapes a service. The zero value of a field stands for its default.
+type Config struct {
+	// Poll is how often the outbox is looked at for what other processes have
+	// put there; default 100 ms. Kick makes it sooner.
+	Poll time.Duration
+	// AckWait is how long a plain daemon may be silent; default 30 s. It has to
+	// be that of the stream's consumers.
+	AckWait time.Duration
+	// Compare is the least time between two comparisons of the stream with
+	// Postgres; default 300 ms. They take a tenth of the time at most.
+	Compare time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Poll == 0 {
+		c.Poll = 100 * time.Millisecond
+	}
+	if c.AckWait == 0 {
+		c.AckWait = 30 * time.Second
+	}
+	if c.Compare == 0 {
+		c.Compare = 300 * time.Millisecond
+	}
+	return c
+}
+
+// Deps are what a service needs. The connections are the caller's.
+type Deps struct {
+	NATS     *nats.Conn
+	Store    *tracking.Store
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+}
+
+// Service keeps the stream and Postgres in step. Any number of processes may
+// run one: all answer clients, one at a time does the rest.
+type Service struct {
+	cfg     Config
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	store   *tracking.Store
+	log     *slog.Logger
+	metrics *metrics
+	kick    chan struct{}
+}
+
+// New returns a service and starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	if deps.NATS == nil || deps.Store == nil || deps.Log == nil || deps.Registry == nil {
+		return nil, errors.New("work: NATS, the store, a registry and a logger are needed")
+	}
+	js, err := jetstream.New(deps.NATS, jetstream.WithPublishAsyncMaxPending(2*batchSize), jetstream.WithPublishAsyncTimeout(requestWait))
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(deps.Registry)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{
+		cfg: cfg.withDefaults(), nc: deps.NATS, js: js, store: deps.Store,
+		log: deps.Log.With("component", "work"), metrics: m, kick: make(chan struct{}, 1),
+	}, nil
+}
+
+// requestWait bounds one request to a server. One whose answer has gone with a
+// lost connection is never answered.
+const requestWait = 3 * time.Second
+
+// Kick says that there is something in the outbox. It does not block.
+func (s *Service) Kick() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends. It outlives servers that are away.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.answerMoves(ctx) })
+	g.Go(func() error { return s.lead(ctx) })
+	return g.Wait()
+}
+
+// term is the time in which this process is the one that publishes.
+type term struct {
+	*Service
+	batches *batches
+	answers position
+	// still is held by the relay while it publishes, and by a comparison.
+	still sync.Mutex
+	grown chan struct{} // a token when the answers' position has moved
+	first uint64        // of the stream, at the last comparison
+}

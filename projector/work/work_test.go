@@ -1,0 +1,219 @@
+package work_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/projector/work"
+	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+var engine embeddedtest.Postgres
+
+func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+
+// ackWait is the time of a silent daemon in tests.
+const ackWait = 2 * time.Second
+
+// house is one installation: servers, the service, and a file's worth of items.
+type house struct {
+	*testing.T
+	nats  *natstest.Server
+	js    jetstream.JetStream
+	nc    *nats.Conn
+	store *tracking.Store
+	queue *work.Queue
+	stop  func() // the service
+}
+
+func testLog(t *testing.T) *slog.Logger { return embeddedtest.Log(t) }
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{T: t, nats: natstest.Start(t, stream.Config{})}
+	h.nc = h.nats.Connect()
+	var err error
+	if h.js, err = jetstream.New(h.nc); err != nil {
+		t.Fatal(err)
+	}
+	h.ensure()
+	pool := engine.Pool(t)
+	if h.queue, err = work.NewQueue(h.nc, pool); err != nil {
+		t.Fatal(err)
+	}
+	if h.store, err = tracking.New(tracking.Config{Queue: h.queue}, pool, embeddedtest.Log(t)); err != nil {
+		t.Fatal(err)
+	}
+	h.run(h.store.Run)
+	h.serve()
+	return h
+}
+
+// ensure makes the streams.
+func (h *house) ensure() {
+	h.Helper()
+	var names []string
+	for _, s := range shard.Queues {
+		names = append(names, s.String())
+	}
+	if err := stream.EnsureWork(h.Context(), h.js, names, stream.WorkConfig{AckWait: ackWait, MaxDeliver: 3}); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// run runs a part until the test or the returned function ends it.
+func (h *house) run(part func(context.Context) error) func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- part(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			h.Error(err)
+		}
+	})
+	h.Cleanup(stop)
+	return stop
+}
+
+// serve runs a service; several may.
+func (h *house) serve() *work.Service {
+	h.Helper()
+	s, err := work.New(work.Config{AckWait: ackWait, Poll: 20 * time.Millisecond},
+		work.Deps{NATS: h.nc, Store: h.store, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(h)})
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.stop = h.run(s.Run)
+	return s
+}
+
+// file registers a file whose shards are ready for the first stage.
+func (h *house) file(name string, shards int) {
+	h.Helper()
+	list := make([]int32, shards)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	if _, err := h.store.Register(h.Context(), []tracking.Registration{{Filename: name, Shards: list}}); err != nil {
+		h.Fatal(err)
+	}
+	if _, err := h.store.FinishIngest(h.Context(), name, tracking.Command{}); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// pull is what a plain daemon does: it waits for n messages of a stage.
+func (h *house) pull(stage shard.Stage, n int) []jetstream.Msg {
+	h.Helper()
+	c, err := h.js.Consumer(h.Context(), stream.Work, stage.String())
+	if err != nil {
+		h.Fatal(err)
+	}
+	batch, err := c.Fetch(n, jetstream.FetchMaxWait(20*time.Second))
+	if err != nil {
+		h.Fatal(err)
+	}
+	var msgs []jetstream.Msg
+	for m := range batch.Messages() {
+		msgs = append(msgs, m)
+	}
+	if len(msgs) != n {
+		h.Fatalf("pulled %d messages of %d: %v", len(msgs), n, batch.Error())
+	}
+	return msgs
+}
+
+func (h *house) item(m jetstream.Msg) stream.WorkItem {
+	h.Helper()
+	item, err := stream.ParseWorkItem(m.Data())
+	if err != nil {
+		h.Fatal(err)
+	}
+	return item
+}
+
+// statuses counts the items of a stage by status.
+func (h *house) statuses(stage shard.Stage) map[string]int {
+	h.Helper()
+	rows, err := h.store.Pool().Query(h.Context(), fmt.Sprintf("SELECT %s_status::text, count(*) FROM millrace.pipeline_tracking GROUP BY 1", stage.Column()))
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer rows.Close()
+	counts := map[string]int{}
+	for rows.Next() {
+		var name string
+		var n int
+		if err := rows.Scan(&name, &n); err != nil {
+			h.Fatal(err)
+		}
+		counts[name] = n
+	}
+	return counts
+}
+
+// await waits until as many items of a stage have a status.
+func (h *house) await(stage shard.Stage, status shard.Status, n int) {
+	h.Helper()
+	h.until(fmt.Sprintf("%d items %s at %s", n, status, stage), func() (string, bool) {
+		c := h.statuses(stage)
+		return fmt.Sprint(c), c[status.String()] == n
+	})
+}
+
+// until polls a condition that has no signal of its own.
+func (h *house) until(what string, holds func() (string, bool)) {
+	h.Helper()
+	last := ""
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		var ok bool
+		if last, ok = holds(); ok {
+			return
+		}
+	}
+	h.Fatalf("waited for %s: %s", what, last)
+}
+
+// messages is the number of messages on the work stream.
+func (h *house) messages() int {
+	h.Helper()
+	s, err := h.js.Stream(h.Context(), stream.Work)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return int(s.CachedInfo().State.Msgs)
+}
+
+// moves counts the moves in the history at a stage.
+func (h *house) moves(stage shard.Stage) map[string]int {
+	h.Helper()
+	rows, err := h.store.Pool().Query(h.Context(), "SELECT move::text, count(*) FROM millrace.history WHERE stage = $1 GROUP BY 1", int16(stage))
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer rows.Close()
+	counts := map[string]int{}
+	for rows.Next() {
+		var name string
+		var n int
+		if err := rows.Scan(&name, &n); err != nil {
+			h.Fatal(err)
+		}
+		counts[name] = n
+	}
+	return counts
+}
