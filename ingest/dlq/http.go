@@ -2,12 +2,10 @@ package dlq
 
 import (
 	"context"
-	"mime"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -151,7 +149,7 @@ func handle[In, Out any](r routes, op huma.Operation, do func(context.Context, *
 		op.Errors = append(op.Errors, http.StatusNotFound)
 	} else {
 		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
-		op.Middlewares = huma.Middlewares{onlyJSON}
+		op.Middlewares = huma.Middlewares{httpapi.OnlyJSON}
 	}
 	huma.Register(r.srv.API(), r.auth.Protect(op, auth.Admin), func(ctx context.Context, in *In) (*output[Out], error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTime)
@@ -162,21 +160,4 @@ func handle[In, Out any](r routes, op huma.Operation, do func(context.Context, *
 		}
 		return &output[Out]{out}, nil
 	})
-}
-
-// onlyJSON refuses bodies of other types, and those without a type, which
-// huma would take for JSON: pages of other origins can send those unasked.
-func onlyJSON(ctx huma.Context, next func(huma.Context)) {
-	const want = "application/json"
-	if got := ctx.Header("Content-Type"); !isType(got, want) {
-		_, w := humachi.Unwrap(ctx)
-		httpapi.WriteProblem(w, httpapi.UnsupportedType(got, want))
-		return
-	}
-	next(ctx)
-}
-
-func isType(header, want string) bool {
-	got, _, err := mime.ParseMediaType(header)
-	return err == nil && got == want
 }

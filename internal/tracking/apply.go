@@ -23,7 +23,7 @@ func (s *Store) Apply(ctx context.Context, stage shard.Stage, move shard.Move, c
 	var results []Result
 	err := s.transact(ctx, fmt.Sprintf("%s %d items at %s", move, len(commands), stage), func(t *tx) error {
 		w := s.newWork(t, stage, move)
-		lockCommands(t.batch, &w.rows, stage, commands)
+		selectCommands(t.batch, &w.rows, stage, commands, inOrder)
 		if err := w.read(ctx); err != nil {
 			return err
 		}
@@ -85,9 +85,11 @@ func (s *Store) newWork(t *tx, stage shard.Stage, move shard.Move) *work {
 	return w
 }
 
-// lockCommands queues the query that locks the rows that commands name.
-func lockCommands(b *pgx.Batch, to *[]row, stage shard.Stage, commands []Command) {
-	const lock = " ORDER BY t.id FOR NO KEY UPDATE OF t"
+// inOrder locks items in the one order that all transactions keep.
+const inOrder = " ORDER BY t.id FOR NO KEY UPDATE OF t"
+
+// selectCommands queues the query for the rows that commands name.
+func selectCommands(b *pgx.Batch, to *[]row, stage shard.Stage, commands []Command, lock string) {
 	var ids []int64
 	var names []string
 	var shards []int32

@@ -35,11 +35,14 @@ func (s *Store) Register(ctx context.Context, files []Registration) ([]int, erro
 			// The file's row says that nobody cancels or drops it meanwhile.
 			t.batch.Queue("SELECT 1 FROM millrace.file WHERE filename = $1 FOR SHARE", f.Filename)
 			t.batch.Queue(sql, f.Filename, f.Shards).QueryRow(func(r pgx.Row) error {
-				var cancelled bool
+				var cancelled *bool
 				if err := r.Scan(&made[i], &cancelled); err != nil {
 					return err
 				}
-				if cancelled && made[i] > 0 {
+				if cancelled == nil {
+					return errPurged
+				}
+				if *cancelled && made[i] > 0 {
 					return fmt.Errorf("%s: %w", f.Filename, ErrCancelled)
 				}
 				return nil
@@ -49,6 +52,10 @@ func (s *Store) Register(ctx context.Context, files []Registration) ([]int, erro
 	})
 	return made, err
 }
+
+// errPurged: the file was dropped between two statements; the next try makes it
+// anew.
+var errPurged = errors.New("the file was purged meanwhile")
 
 // FinishIngest marks the generation of a file as finished: all of its shards
 // that are not so yet. It returns their number.
@@ -94,7 +101,7 @@ func (e *Refused) Error() string {
 
 // lockFile locks all items of a file.
 func (w *work) lockFile(ctx context.Context, file string) error {
-	collect(w.batch, &w.rows, stages[w.stage].lock+"WHERE t.filename = $1 ORDER BY t.id FOR NO KEY UPDATE OF t", file)
+	collect(w.batch, &w.rows, stages[w.stage].lock+"WHERE t.filename = $1"+inOrder, file)
 	if err := w.read(ctx); err != nil {
 		return err
 	}

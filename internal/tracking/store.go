@@ -52,6 +52,7 @@ type Store struct {
 	pool   *pgxpool.Pool
 	log    *slog.Logger
 	folded atomic.Int64 // rows of tally_delta, since they were vacuumed
+	oldest ages
 }
 
 // New returns the store on a pool. It asks nothing of the database.
@@ -62,7 +63,7 @@ func New(cfg Config, pool *pgxpool.Pool, log *slog.Logger) (*Store, error) {
 	if cfg.Sweep == 0 {
 		cfg.Sweep = 200 * time.Millisecond
 	}
-	return &Store{cfg: cfg, pool: pool, log: log.With("component", "tracking")}, nil
+	return &Store{cfg: cfg, pool: pool, log: log.With("component", "tracking"), oldest: ages{turn: make(chan struct{}, 1)}}, nil
 }
 
 // Ping asks whether the database answers.
@@ -144,8 +145,11 @@ func (t *tx) rollback() {
 }
 
 // cutShort tells whether Postgres has ended a transaction for reasons that are
-// not its own: deadlock, serialization.
+// not its own: deadlock, serialization; or a try that is sure to go better.
 func cutShort(err error) bool {
+	if errors.Is(err, errPurged) {
+		return true
+	}
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "40P01" || e.Code == "40001")
 }

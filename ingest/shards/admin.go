@@ -1,0 +1,178 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/schemas/shard"
+)
+
+func (h *Handler) registerAdmin(api trackingapi.API) {
+	admin := func(id, path, summary, text string) trackingapi.Operation {
+		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
+	}
+	trackingapi.Post(api, admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage", "What is started goes on."), h.pause(true))
+	trackingapi.Post(api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again", ""), h.pause(false))
+	trackingapi.Post(api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does", "Limits that are left out stay as they are."), h.limit)
+	trackingapi.Post(api, admin("cancel-file", "/files/{filename}/cancel", "Cancel a file",
+		"Whatever it has started or in a queue fails for good, and whoever has it learns so when reporting. What is done stays done."), h.cancel)
+	trackingapi.Post(api, admin("prioritize-file", "/files/{filename}/priority", "Set the priority of a file", "Items of higher priorities are taken first."), h.prioritize)
+	trackingapi.Post(api, admin("retry-failed-items", "/stages/{stage}/retry-failed", "Bring failed items of a stage back to new",
+		"Those that pass every filter given, the longest failed first. Dead items (without attempts left, or cancelled) only when asked for."), h.retryFailed)
+	trackingapi.Post(api, admin("purge-files", "/files/purge", "Drop finished files with their history",
+		"Files all of whose items are done at the last stage, or that were cancelled and have nothing under way, and that have not changed for the time given."), h.purge)
+}
+
+// StagePath names a stage with a queue.
+type StagePath struct {
+	Stage string `path:"stage" doc:"shard-splitter, shard-worker or mysql-sender" example:"shard-worker"`
+}
+
+// StageSettings are the switches of a stage.
+type StageSettings struct {
+	Stage       string `json:"stage" example:"shard-worker"`
+	Paused      bool   `json:"paused"`
+	Concurrency int    `json:"concurrency" doc:"Items started at a time by all workers together; 0: any number"`
+	MaxAttempts int    `json:"max_attempts" doc:"Attempts after which an item that is given back fails, and is dead; 0: any number"`
+}
+
+func (h *Handler) pause(paused bool) func(context.Context, *StagePath) (StageSettings, error) {
+	return func(ctx context.Context, in *StagePath) (StageSettings, error) {
+		return h.set(ctx, in.Stage, tracking.SetStage{Paused: &paused})
+	}
+}
+
+func (h *Handler) set(ctx context.Context, name string, set tracking.SetStage) (StageSettings, error) {
+	stage, err := shard.CheckQueue(name)
+	if err != nil {
+		return StageSettings{}, err
+	}
+	s, err := h.store.SetStage(ctx, stage, set)
+	return StageSettings{stage.String(), s.Paused, s.Concurrency, s.MaxAttempts}, err
+}
+
+// LimitRequest limits a stage.
+type LimitRequest struct {
+	StagePath
+	Body struct {
+		Concurrency *int `json:"concurrency,omitempty" minimum:"0" maximum:"1000000" doc:"Items started at a time by all workers together; 0: any number"`
+		MaxAttempts *int `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"Attempts after which an item that is given back fails, and is dead; 0: any number"`
+	}
+}
+
+func (h *Handler) limit(ctx context.Context, in *LimitRequest) (StageSettings, error) {
+	return h.set(ctx, in.Stage, tracking.SetStage{Concurrency: in.Body.Concurrency, MaxAttempts: in.Body.MaxAttempts})
+}
+
+// FilePath names a file.
+type FilePath struct {
+	Filename string `path:"filename" example:"20250101000000"`
+}
+
+// Cancelled is the answer of a cancellation.
+type Cancelled struct {
+	Filename string `json:"filename"`
+	Failed   int    `json:"failed" doc:"Items that failed by it"`
+}
+
+func (h *Handler) cancel(ctx context.Context, in *FilePath) (Cancelled, error) {
+	if err := shard.CheckFilename(in.Filename); err != nil {
+		return Cancelled{}, err
+	}
+	n, err := h.store.Cancel(ctx, in.Filename, auth.CallerFrom(ctx).Subject)
+	return Cancelled{in.Filename, n}, err
+}
+
+// PriorityRequest sets a priority.
+type PriorityRequest struct {
+	FilePath
+	Body struct {
+		Priority int16 `json:"priority" minimum:"0" maximum:"9"`
+	}
+}
+
+// Prioritized is the answer.
+type Prioritized struct {
+	Filename string `json:"filename"`
+	Priority int16  `json:"priority"`
+}
+
+func (h *Handler) prioritize(ctx context.Context, in *PriorityRequest) (Prioritized, error) {
+	if err := shard.CheckFilename(in.Filename); err != nil {
+		return Prioritized{}, err
+	}
+	return Prioritized{in.Filename, in.Body.Priority}, h.store.SetPriority(ctx, in.Filename, in.Body.Priority)
+}
+
+// RetryFailedRequest selects failed items.
+type RetryFailedRequest struct {
+	StagePath
+	Body struct {
+		Filename     string     `json:"filename,omitempty" doc:"Only of this file"`
+		Prefix       string     `json:"prefix,omitempty" doc:"Only of files whose names begin so"`
+		Error        string     `json:"error,omitempty" doc:"Only with an error that contains this"`
+		FailedBefore *time.Time `json:"failed_before,omitempty" doc:"Only those that failed before this time"`
+		IncludeDead  bool       `json:"include_dead,omitempty" doc:"Dead items too; they get as many attempts again"`
+		Limit        int        `json:"limit,omitempty" minimum:"1" maximum:"100000" default:"10000"`
+		DelayS       *float64   `json:"delay_s,omitempty" doc:"Seconds until they stand in the queue; default 0"`
+	}
+}
+
+// Retried is the answer.
+type Retried struct {
+	Stage   string `json:"stage"`
+	Retried int    `json:"retried" doc:"Items that are new again; as many as the limit: there may be more"`
+}
+
+func (h *Handler) retryFailed(ctx context.Context, in *RetryFailedRequest) (Retried, error) {
+	stage, err := shard.CheckQueue(in.Stage)
+	if err != nil {
+		return Retried{}, err
+	}
+	delay, err := seconds(in.Body.DelayS, shard.CheckDelay)
+	if err != nil {
+		return Retried{}, err
+	}
+	f := tracking.FailedFilter{
+		Stage: stage, Filename: in.Body.Filename, Prefix: in.Body.Prefix, Error: shard.CutError(in.Body.Error),
+		Dead: in.Body.IncludeDead, Limit: in.Body.Limit,
+	}
+	for _, name := range []string{f.Filename, f.Prefix} {
+		if name != "" {
+			if err := shard.CheckFilename(name); err != nil {
+				return Retried{}, err
+			}
+		}
+	}
+	if in.Body.FailedBefore != nil {
+		f.Before = *in.Body.FailedBefore
+	}
+	n, err := h.store.RetryFailed(ctx, f, delay)
+	return Retried{stage.String(), n}, err
+}
+
+// PurgeRequest says what to drop.
+type PurgeRequest struct {
+	Body struct {
+		OlderThanS float64 `json:"older_than_s" doc:"Seconds since their last change; at least 60" example:"604800"`
+		Limit      int     `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"1000" doc:"How many files at most"`
+	}
+}
+
+// Purged is the answer.
+type Purged struct {
+	Files int `json:"files" doc:"Files that were dropped; as many as the limit: there may be more"`
+}
+
+func (h *Handler) purge(ctx context.Context, in *PurgeRequest) (Purged, error) {
+	const most = 100 * 365 * 24 * 3600
+	if !(in.Body.OlderThanS >= 60 && in.Body.OlderThanS <= most) {
+		return Purged{}, &shard.Invalid{Field: "older_than_s", Code: "range", Rule: fmt.Sprintf("must be from 60 to %d seconds", most)}
+	}
+	n, err := h.store.Purge(ctx, time.Now().Add(-time.Duration(in.Body.OlderThanS*float64(time.Second))), in.Body.Limit)
+	return Purged{n}, err
+}

@@ -1,0 +1,219 @@
+package tracking
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/schemas/shard"
+)
+
+// Cancel fails for good whatever a file has under way or in a queue, and lets
+// no further shards be registered. Items that are done stay so. It returns how
+// many it failed; cancelling again fails none.
+func (s *Store) Cancel(ctx context.Context, file, by string) (cancelled int, err error) {
+	err = s.transact(ctx, "cancel "+file, func(t *tx) error {
+		cancelled = 0
+		if err := t.lockFileRow(ctx, file); err != nil {
+			return err
+		}
+		t.batch.Queue("UPDATE millrace.file SET cancelled_at = coalesce(cancelled_at, now()) WHERE filename = $1", file)
+		for stage := shard.EventIngest; stage <= shard.Sender; stage++ {
+			w := s.newWork(t, stage, shard.Cancel)
+			if err := w.lockFile(ctx, file); err != nil {
+				return err
+			}
+			var commands []Command
+			for _, r := range w.rows {
+				if r.item.Status == shard.Started || r.item.Status == shard.New && r.prev == shard.Done {
+					commands = append(commands, Command{ID: r.id, Worker: by, Error: "the file was cancelled"})
+				}
+			}
+			if len(commands) == 0 {
+				continue
+			}
+			if _, err := w.decide(ctx, commands); err != nil {
+				return err
+			}
+			cancelled += len(w.changes)
+			w.write()
+		}
+		return nil
+	})
+	return cancelled, err
+}
+
+// lockFileRow locks the row of a file, so that no shards are added to it.
+func (t *tx) lockFileRow(ctx context.Context, file string) error {
+	found := false
+	t.batch.Queue("SELECT true FROM millrace.file WHERE filename = $1 FOR UPDATE", file).Query(func(rows pgx.Rows) error {
+		found = rows.Next()
+		return rows.Err()
+	})
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	if !found {
+		return ErrNoFile
+	}
+	return nil
+}
+
+// SetPriority changes the priority, 0 to 9, of all of a file's items, those in
+// queues too.
+func (s *Store) SetPriority(ctx context.Context, file string, priority int16) error {
+	return s.transact(ctx, "set the priority of "+file, func(t *tx) error {
+		if err := t.lockFileRow(ctx, file); err != nil {
+			return err
+		}
+		w := s.newWork(t, shard.EventIngest, shard.Register)
+		if err := w.lockFile(ctx, file); err != nil {
+			return err
+		}
+		ids, old := make([]int64, len(w.rows)), make([]int16, len(w.rows))
+		for i, r := range w.rows {
+			ids[i], old[i] = r.id, r.priority
+		}
+		t.batch.Queue("UPDATE millrace.file SET priority = $2 WHERE filename = $1", file, priority)
+		t.batch.Queue("UPDATE millrace.pipeline_tracking SET priority = $2 WHERE id = ANY ($1::bigint[])", ids, priority)
+		for _, stage := range shard.Queues {
+			t.batch.Queue(`UPDATE millrace.ready AS r SET priority = $4 FROM unnest($2::bigint[], $3::smallint[]) AS u (id, priority)
+				WHERE r.stage = $1 AND r.priority = u.priority AND r.item_id = u.id`, int16(stage), ids, old, priority)
+		}
+		return nil
+	})
+}
+
+// FailedFilter selects failed items. Zero values do not filter.
+type FailedFilter struct {
+	Stage    shard.Stage // required
+	Filename string      // of this file
+	Prefix   string      // of files whose names begin so
+	Error    string      // whose last error contains this
+	Before   time.Time   // that failed before
+	Dead     bool        // dead items too
+	Limit    int
+}
+
+// RetryFailed gives failed items back to their queue, up to the limit, the
+// longest failed first. It returns how many.
+func (s *Store) RetryFailed(ctx context.Context, f FailedFilter, delay time.Duration) (int, error) {
+	ids, err := s.failed(ctx, f)
+	if err != nil {
+		return 0, fmt.Errorf("find failed items at %s: %w", f.Stage, err)
+	}
+	total := 0
+	for len(ids) > 0 {
+		n := min(len(ids), sweepLimit)
+		commands := make([]Command, n)
+		for i, id := range ids[:n] {
+			commands[i] = Command{ID: id, Delay: delay}
+		}
+		results, err := s.Apply(ctx, f.Stage, shard.Retry, commands)
+		if err != nil {
+			return total, err
+		}
+		total += len(changedOnly(results))
+		ids = ids[n:]
+	}
+	return total, nil
+}
+
+func (s *Store) failed(ctx context.Context, f FailedFilter) ([]int64, error) {
+	before := f.Before
+	if before.IsZero() {
+		before = time.Now().Add(24 * time.Hour) // the clocks of two machines
+	}
+	rows, err := s.pool.Query(ctx, `SELECT f.item_id FROM millrace.failed AS f JOIN millrace.pipeline_tracking AS t ON t.id = f.item_id
+		WHERE f.stage = $1 AND ($2 OR NOT f.dead) AND f.failed_at < $3
+			AND ($4 = '' OR t.filename = $4) AND starts_with(t.filename, $5)
+			AND ($6 = '' OR strpos(t.`+f.Stage.Column()+`_error, $6) > 0)
+		ORDER BY f.failed_at, f.item_id LIMIT $7`,
+		int16(f.Stage), f.Dead, before, f.Filename, f.Prefix, f.Error, f.Limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// purgeFiles is how many files one transaction of Purge drops.
+const purgeFiles = 50
+
+// Purge drops up to limit files that are finished and have not changed since
+// before, with their history: files all of whose items are done at the last
+// stage, and cancelled ones of which nothing is under way. It returns how many.
+func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
+	total := 0
+	for total < limit {
+		n, err := s.purge(ctx, before, min(purgeFiles, limit-total))
+		if err != nil {
+			return total, err
+		}
+		total += n
+		if n == 0 {
+			break
+		}
+	}
+	return total, nil
+}
+
+func (s *Store) purge(ctx context.Context, before time.Time, limit int) (dropped int, err error) {
+	err = s.transact(ctx, "purge files", func(t *tx) error {
+		var files []string
+		t.batch.Queue(text("finished"), before, limit).Query(func(rows pgx.Rows) (err error) {
+			files, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+		if err := t.flush(ctx); err != nil {
+			return err
+		}
+		t.batch.Queue("SELECT 1 FROM millrace.pipeline_tracking WHERE filename = ANY ($1::text[]) ORDER BY id FOR UPDATE", files)
+		t.batch.Queue(text("purge"), before, files).QueryRow(func(r pgx.Row) error { return r.Scan(&dropped) })
+		return nil
+	})
+	return dropped, err
+}
+
+// SetStage changes the switches of a stage; nil leaves one as it is.
+type SetStage struct {
+	Paused      *bool
+	Concurrency *int // items started at a time; 0: any number
+	MaxAttempts *int // after which an item is dead; 0: never
+}
+
+// StageSettings are the switches of a stage.
+type StageSettings struct {
+	Stage       shard.Stage
+	Paused      bool
+	Concurrency int
+	MaxAttempts int
+}
+
+// SetStage changes switches and returns all of the stage's.
+func (s *Store) SetStage(ctx context.Context, stage shard.Stage, set SetStage) (StageSettings, error) {
+	out := StageSettings{Stage: stage}
+	err := s.pool.QueryRow(ctx, `UPDATE millrace.stage SET paused = coalesce($2, paused), updated_at = now(),
+		concurrency = CASE WHEN $3::integer IS NULL THEN concurrency ELSE nullif($3, 0) END, max_attempts = coalesce($4, max_attempts)
+		WHERE stage = $1 RETURNING paused, coalesce(concurrency, 0), max_attempts`, int16(stage), set.Paused, set.Concurrency, set.MaxAttempts).
+		Scan(&out.Paused, &out.Concurrency, &out.MaxAttempts)
+	if err != nil {
+		return out, fmt.Errorf("set switches of %s: %w", stage, err)
+	}
+	return out, nil
+}
+
+// Stages returns the switches of all stages that have queues.
+func (s *Store) Stages(ctx context.Context) ([]StageSettings, error) {
+	rows, err := s.pool.Query(ctx, "SELECT stage, paused, coalesce(concurrency, 0), max_attempts FROM millrace.stage ORDER BY stage")
+	if err != nil {
+		return nil, fmt.Errorf("read switches: %w", err)
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (v StageSettings, err error) {
+		var stage int16
+		err = r.Scan(&stage, &v.Paused, &v.Concurrency, &v.MaxAttempts)
+		v.Stage = shard.Stage(stage)
+		return v, err
+	})
+}

@@ -1,0 +1,118 @@
+package tracking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/schemas/shard"
+)
+
+// Place is a transition's place in the order of all: that of transactions,
+// and within one that of its rows.
+type Place struct {
+	TX uint64
+	ID int64
+}
+
+// String is the form that ParsePlace reads.
+func (p Place) String() string { return fmt.Sprintf("%d-%d", p.TX, p.ID) }
+
+// ParsePlace reads a place.
+func ParsePlace(text string) (Place, error) {
+	tx, id, ok := strings.Cut(text, "-")
+	if ok {
+		// Postgres has no larger numbers of either.
+		t, err1 := strconv.ParseUint(tx, 10, 63)
+		n, err2 := strconv.ParseUint(id, 10, 63)
+		if err1 == nil && err2 == nil {
+			return Place{t, int64(n)}, nil
+		}
+	}
+	return Place{}, errors.New("not a place in the history: two numbers with a hyphen between them")
+}
+
+// Transition is one line of the history.
+type Transition struct {
+	Place    Place
+	Filename string
+	Shard    int32
+	Stage    shard.Stage
+	Move     string
+	Status   string // after it
+	Attempt  int32
+	Worker   string
+	Error    string
+	At       time.Time
+}
+
+// HistoryPage asks for what happened to the items of a file.
+type HistoryPage struct {
+	Filename string
+	Shard    *int32       // nil: of all
+	Stage    *shard.Stage // nil: at all
+	Limit    int
+	After    Place // begin behind it
+}
+
+// History returns what happened to the items of a file, in the order in which
+// it happened.
+func (s *Store) History(ctx context.Context, p HistoryPage) ([]Transition, error) {
+	sql := "SELECT " + transitionColumns + ` WHERE t.filename = $1 AND (h.tx, h.id) > ($2::text::xid8, $3)
+		AND ($4::integer IS NULL OR t.shard = $4) AND ($5::smallint IS NULL OR h.stage = $5) ORDER BY h.tx, h.id LIMIT $6`
+	all, err := s.transitions(ctx, sql, p.Filename, strconv.FormatUint(p.After.TX, 10), p.After.ID, p.Shard, (*int16)(p.Stage), p.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the history of %s: %w", p.Filename, err)
+	}
+	return all, nil
+}
+
+// Follow returns up to limit transitions behind a place, of all files. It
+// leaves out those that others may still come before: what a transaction that
+// is under way has written comes when it has ended.
+func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transition, error) {
+	sql := "SELECT " + transitionColumns + ` WHERE (h.tx, h.id) > ($1::text::xid8, $2)
+		AND h.tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY h.tx, h.id LIMIT $3`
+	all, err := s.transitions(ctx, sql, strconv.FormatUint(after.TX, 10), after.ID, limit)
+	if err != nil {
+		return nil, fmt.Errorf("follow the history behind %s: %w", after, err)
+	}
+	return all, nil
+}
+
+// Now is the place behind everything that Follow returns now.
+func (s *Store) Now(ctx context.Context) (Place, error) {
+	var tx string
+	err := s.pool.QueryRow(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text").Scan(&tx)
+	if err != nil {
+		return Place{}, fmt.Errorf("find the end of the history: %w", err)
+	}
+	n, err := strconv.ParseUint(tx, 10, 64)
+	return Place{TX: n}, err
+}
+
+const transitionColumns = `h.tx::text, h.id, t.filename, t.shard, h.stage, h.move::text, h.status::text, h.attempt,
+	coalesce(h.worker, ''), coalesce(h.error, ''), h.at
+	FROM millrace.history AS h JOIN millrace.pipeline_tracking AS t ON t.id = h.item_id`
+
+func (s *Store) transitions(ctx context.Context, sql string, args ...any) ([]Transition, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
+		var tx string
+		var stage int16
+		err = r.Scan(&tx, &v.Place.ID, &v.Filename, &v.Shard, &stage, &v.Move, &v.Status, &v.Attempt, &v.Worker, &v.Error, &v.At)
+		if err == nil {
+			v.Place.TX, err = strconv.ParseUint(tx, 10, 64)
+		}
+		v.Stage = shard.Stage(stage)
+		return v, err
+	})
+}

@@ -1,0 +1,94 @@
+package shards
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/shard"
+)
+
+// QueueRequest are the parameters of GET /queues/{stage}.
+type QueueRequest struct {
+	Stage        string `path:"stage" doc:"shard-splitter, shard-worker or mysql-sender" example:"shard-worker"`
+	Limit        int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many items at most"`
+	Offset       int    `query:"offset" minimum:"0" maximum:"1000000" doc:"How many to leave out first; cursor is the faster way"`
+	UpdatedSince string `query:"updated_since" doc:"Only items that changed at or after this time, RFC 3339" example:"2025-01-01T00:00:00Z"`
+	Cursor       string `query:"cursor" maxLength:"200" doc:"next_cursor of the page before"`
+}
+
+// QueueItem is an item that is ready.
+type QueueItem struct {
+	Filename  string    `json:"filename" example:"20250101000000"`
+	Shard     int32     `json:"shard" example:"0"`
+	CreatedAt time.Time `json:"created_at" example:"2025-01-01T00:00:00Z"`
+}
+
+// Queue is the answer.
+type Queue struct {
+	Stage      string      `json:"stage" example:"shard-worker"`
+	Items      []QueueItem `json:"items"`
+	NextCursor string      `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
+}
+
+func (h *Handler) queue(ctx context.Context, in *QueueRequest) (Queue, error) {
+	stage, err := shard.CheckQueue(in.Stage)
+	if err != nil {
+		return Queue{}, err
+	}
+	page := tracking.QueuePage{Stage: stage, Limit: in.Limit + 1, Offset: in.Offset}
+	if page.UpdatedSince, err = parseTime("updated_since", in.UpdatedSince); err != nil {
+		return Queue{}, err
+	}
+	if page.After, err = decode[tracking.QueuePlace](in.Cursor); err != nil {
+		return Queue{}, err
+	}
+	items, err := h.store.Queue(ctx, page)
+	if err != nil {
+		return Queue{}, err
+	}
+	out := Queue{Stage: stage.String(), Items: make([]QueueItem, 0, len(items))}
+	if len(items) > in.Limit {
+		items = items[:in.Limit]
+		out.NextCursor = encode(items[in.Limit-1].QueuePlace)
+	}
+	for _, it := range items {
+		out.Items = append(out.Items, QueueItem{it.Filename, it.Shard, it.CreatedAt.UTC()})
+	}
+	return out, nil
+}
+
+func parseTime(field, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Year() < 1 || t.Year() > 9999 {
+		return time.Time{}, &shard.Invalid{Field: field, Code: "time_format", Rule: `must be an RFC 3339 time, such as "2025-01-01T00:00:00Z"`}
+	}
+	return t, nil
+}
+
+// encode makes a cursor of a place.
+func encode(place any) string {
+	b, _ := json.Marshal(place) // of numbers, times and names
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// decode reads a cursor; an empty one is the begin.
+func decode[T any](cursor string) (*T, error) {
+	if cursor == "" {
+		return nil, nil
+	}
+	var place T
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil {
+		err = json.Unmarshal(b, &place)
+	}
+	if err != nil {
+		return nil, &shard.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
+	}
+	return &place, nil
+}
