@@ -53,7 +53,7 @@ func (c *serveCmd) Run(p *program) error {
 	tuneGC()
 	s := newStack(p.log)
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
-	n.clickhouse, n.lease, n.groups = ch, c.Lease, c.Groups
+	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres
 	n.layout, n.retention = c.Shared.layout(), c.Retention
 	err = func() error {
 		if err := c.Profile.launch(s); err != nil {
@@ -66,7 +66,7 @@ func (c *serveCmd) Run(p *program) error {
 		if err := migrate(p.ctx, n.nats, ch, n.layout, c.Stream.config()); err != nil {
 			return err
 		}
-		return n.run(s, roles{
+		return n.run(p.ctx, s, roles{
 			Ingest: slices.Contains(c.Role, "ingest"), Projector: slices.Contains(c.Role, "projector"), Query: slices.Contains(c.Role, "query"),
 		})
 	}()
@@ -125,6 +125,16 @@ func (c *migrateCmd) Run(p *program) error {
 	defer nc.Close()
 	if err := migrate(p.ctx, nc, ch, c.Shared.layout(), c.Stream.config()); err != nil {
 		return err
+	}
+	if c.Shared.Postgres != "" {
+		pool, err := openPostgres(c.Shared.Postgres)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		if err := migratePostgres(p.ctx, pool); err != nil {
+			return err
+		}
 	}
 	_, err = fmt.Fprintln(p.out, "streams and tables are up to date")
 	return err

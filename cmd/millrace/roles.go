@@ -42,6 +42,8 @@ type node struct {
 	groups     uint32        // slot groups of the stream; 0: as they are
 	nats       *nats.Conn
 	clickhouse *clickhouse.Options
+	postgres   string // DSN; empty: none
+	also       []httpapi.Check
 	layout     schema.Layout // of the tables
 	retention  retentionSettings
 	registry   *prometheus.Registry
@@ -88,7 +90,7 @@ func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, layout 
 }
 
 // run starts the roles on the stack.
-func (n *node) run(s *stack, r roles) error {
+func (n *node) run(ctx context.Context, s *stack, r roles) error {
 	js, err := jetstream.New(n.nats)
 	if err != nil {
 		return err
@@ -104,6 +106,14 @@ func (n *node) run(s *stack, r roles) error {
 	a := auth.New(auth.Config{Secret: n.http.JWTSecret, AnonymousIngest: n.http.AnonymousIngest})
 	if a.Weak() {
 		n.log.Warn("AUTH_JWT_SECRET is short: use at least 32 random bytes")
+	}
+	tracks, err := n.runTracking(ctx, s, r)
+	if err != nil {
+		return err
+	}
+	shards, err := n.registerShards(tracks, a, r)
+	if err != nil {
+		return err
 	}
 	var in *ingesthttp.Handler
 	var letters func(*httpapi.Server)
@@ -122,6 +132,7 @@ func (n *node) run(s *stack, r roles) error {
 		}
 	}
 	return n.runHTTP(s, func(srv *httpapi.Server) {
+		shards(srv)
 		if in != nil {
 			in.Register(srv)
 			letters(srv)
@@ -176,6 +187,7 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Servic
 	if q != nil {
 		deps.Checks, deps.Site = q.Checks(), dashboard.Handler()
 	}
+	deps.Checks = append(deps.Checks, n.also...)
 	srv, err := httpapi.New(httpapi.Config{Addr: n.http.Addr, Version: version, Protected: n.http.JWTSecret != ""}, deps)
 	if err != nil {
 		return err

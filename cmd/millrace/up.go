@@ -18,7 +18,6 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/child"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
-	"github.com/millrace-io/millrace/internal/embedded/postgres"
 )
 
 type upCmd struct {
@@ -71,7 +70,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 		return err
 	}
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
-	n.clickhouse, n.layout, n.retention = e.clickhouse, c.Shared.layout(), c.Retention
+	n.clickhouse, n.layout, n.retention, n.postgres = e.clickhouse, c.Shared.layout(), c.Retention, e.postgres()
 	if n.nats, err = connect(p.ctx, e.natsURL, p.log, e.natsOptions...); err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	if err := migrate(p.ctx, n.nats, n.clickhouse, n.layout, c.Stream.config()); err != nil {
 		return err
 	}
-	if err := n.run(s, roles{Ingest: true, Projector: true, Query: true}); err != nil {
+	if err := n.run(p.ctx, s, roles{Ingest: true, Projector: true, Query: true}); err != nil {
 		return err
 	}
 	if !c.NoDemo {
@@ -106,12 +105,13 @@ type servers struct {
 	natsURL     string
 	natsOptions []nats.Option
 	clickhouse  *clickhouse.Options
+	postgres    func() string // DSN, once it is ready
 }
 
 // startEngines starts what is not configured as a server of its own, side by
 // side.
 func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
-	e := servers{natsURL: c.Shared.NATS}
+	e := servers{natsURL: c.Shared.NATS, postgres: func() string { return c.Shared.Postgres }}
 	var err error
 	if c.Shared.ClickHouse != "" {
 		if e.clickhouse, err = c.Shared.clickhouseOptions(); err != nil {
@@ -146,14 +146,11 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 	}
 	if c.Shared.Postgres == "" {
 		starts["postgres"] = func() (func(context.Context) error, <-chan struct{}, error) {
-			engine, err := engines.Postgres()
+			pg, err := c.embeddedPostgres(p.log)
 			if err != nil {
 				return nil, nil, err
 			}
-			pg, err := postgres.New(postgres.Config{Engine: engine, Dir: filepath.Join(c.Data, "postgres"), Listen: c.PostgresListen}, p.log)
-			if err != nil {
-				return nil, nil, err
-			}
+			e.postgres = pg.DSN
 			return pg.Run, pg.Ready(), nil
 		}
 	}

@@ -55,6 +55,9 @@ func (h *Handler) files(ctx context.Context, in *FilesRequest) (Files, error) {
 	if page.After, err = decode[tracking.FilePlace](in.Cursor); err != nil {
 		return Files{}, err
 	}
+	if page.After != nil && shard.CheckFilename(page.After.Filename) != nil {
+		return Files{}, errCursor
+	}
 	files, err := h.store.Files(ctx, page)
 	if err != nil {
 		return Files{}, err

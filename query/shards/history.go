@@ -52,7 +52,7 @@ func (h *Handler) history(ctx context.Context, in *HistoryRequest) (History, err
 	}
 	if in.Cursor != "" {
 		if page.After, err = tracking.ParsePlace(in.Cursor); err != nil {
-			return History{}, &shard.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
+			return History{}, errCursor
 		}
 	}
 	all, err := h.store.History(ctx, page)

@@ -77,6 +77,8 @@ func encode(place any) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+var errCursor = &shard.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
+
 // decode reads a cursor; an empty one is the begin.
 func decode[T any](cursor string) (*T, error) {
 	if cursor == "" {
@@ -88,7 +90,7 @@ func decode[T any](cursor string) (*T, error) {
 		err = json.Unmarshal(b, &place)
 	}
 	if err != nil {
-		return nil, &shard.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
+		return nil, errCursor
 	}
 	return &place, nil
 }

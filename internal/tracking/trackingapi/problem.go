@@ -25,22 +25,26 @@ type Conflict struct {
 	CurrentStatus string `json:"current_status" doc:"The item's status at the stage" enum:"new,started,done,failed"`
 }
 
+// needs says from which statuses each move is made.
+var needs = map[shard.Move]string{
+	shard.Start: "new", shard.Complete: "started", shard.Fail: "new or started", shard.Retry: "failed",
+	shard.Release: "started", shard.Again: "started",
+}
+
 // NewConflict describes what a move met.
 func NewConflict(r tracking.Result, stage shard.Stage, move shard.Move) *Conflict {
-	rule := "an item that is " + r.Status.String() + " cannot be moved so"
-	switch r.Outcome {
-	case shard.Fenced:
-		rule = "the item has gone on, or another worker has it"
-	case shard.Paused:
-		rule = "the stage is paused"
-	case shard.Full:
-		rule = "as many items are started as the stage allows at a time"
-	case shard.Forbidden:
-		if r.Status == shard.Started && move == shard.Start {
-			rule = "the item is started already, by another worker"
-		}
+	rule := fmt.Sprintf("must be %s, and is %s", needs[move], r.Status)
+	switch {
+	case r.Outcome == shard.Fenced:
+		rule = "must be of the generation and the worker named: the item has gone on, or is in other hands"
+	case r.Outcome == shard.Paused:
+		rule = "must not be started while the stage is paused"
+	case r.Outcome == shard.Full:
+		rule = "must not be started while as many are as the stage allows"
+	case move == shard.Start && r.Status == shard.Started:
+		rule = "must be new, and is started by another worker"
 	}
-	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("%s of %s/%d at %s: %s", move, r.Filename, r.Shard, stage, rule),
+	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("%s/%d cannot be moved by %s at %s", r.Filename, r.Shard, move, stage),
 		httpapi.FieldError{Field: "status", Code: r.Outcome.String(), Rule: rule})
 	return &Conflict{Problem: *p, Filename: r.Filename, Shard: r.Shard, Stage: stage.String(), CurrentStatus: r.Status.String()}
 }
@@ -81,7 +85,9 @@ func ours(err error) bool {
 	if !errors.As(err, &e) {
 		return false
 	}
-	for _, class := range []string{"08", "25", "40", "53", "55", "57", "58"} { // connection, state, conflict, resources, locks, shutdown, system
+	// Connection, state, no schema yet, conflict, no table yet, resources, locks,
+	// shutdown, system.
+	for _, class := range []string{"08", "25", "3F", "40", "42P01", "53", "55", "57", "58"} {
 		if strings.HasPrefix(e.Code, class) {
 			return false
 		}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/millrace-io/millrace/ingest/shards"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/tracking"
+	queryshards "github.com/millrace-io/millrace/query/shards"
+	"github.com/millrace-io/millrace/schemas/postgres"
+)
+
+// poolConns is how many connections to Postgres a process opens at most,
+// unless its DSN says otherwise (pool_max_conns).
+const poolConns = 16
+
+// openPostgres makes the pool. It connects when it is used first.
+func openPostgres(dsn string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("MILLRACE_POSTGRES_DSN: %w", err)
+	}
+	if !strings.Contains(dsn, "pool_max_conns") {
+		cfg.MaxConns = poolConns
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
+		cfg.ConnConfig.RuntimeParams["application_name"] = "millrace"
+	}
+	return pgxpool.NewWithConfig(context.Background(), cfg)
+}
+
+// migratePostgres brings the tables up to date.
+func migratePostgres(ctx context.Context, pool *pgxpool.Pool) error {
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	return postgres.Migrate(ctx, db)
+}
+
+// runTracking starts what shards need of Postgres, if there is one. A server
+// that is away is no reason not to start: events do not need it.
+func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.Store, error) {
+	if n.postgres == "" {
+		n.log.Warn("shard tracking is off: MILLRACE_POSTGRES_DSN is not set")
+		return nil, nil
+	}
+	pool, err := openPostgres(n.postgres)
+	if err != nil {
+		return nil, err
+	}
+	store, err := tracking.New(tracking.Config{}, pool, n.log)
+	if err != nil {
+		return nil, err
+	}
+	first, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	err = migratePostgres(first, pool)
+	if err != nil && !away(err) {
+		pool.Close()
+		return nil, err
+	}
+	if err != nil {
+		n.log.Warn("shard tracking waits for Postgres", "error", err)
+	}
+	migrated := err == nil
+	s.launch("shard tracking", func(ctx context.Context) error {
+		defer pool.Close()
+		if !migrated {
+			if err := n.untilMigrated(ctx, pool); err != nil || ctx.Err() != nil {
+				return err
+			}
+		}
+		if r.Ingest {
+			return store.Run(ctx)
+		}
+		<-ctx.Done()
+		return nil
+	})
+	return store, nil
+}
+
+// untilMigrated tries until Postgres is there.
+func (n *node) untilMigrated(ctx context.Context, pool *pgxpool.Pool) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+		err := migratePostgres(ctx, pool)
+		if err == nil {
+			n.log.Info("Postgres is there: shard tracking begins")
+			return nil
+		}
+		if ctx.Err() == nil && !away(err) {
+			return err
+		}
+	}
+}
+
+// away tells whether an error means that the server cannot be reached now,
+// and not that it has refused what it was asked for.
+func away(err error) bool {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return strings.HasPrefix(refused.Code, "57P") || strings.HasPrefix(refused.Code, "53") // starting, ending, out of room
+	}
+	return !errors.Is(err, postgres.ErrNewerSchema)
+}
+
+// registerShards puts the routes of a store on a server.
+func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (func(*httpapi.Server), error) {
+	if store == nil {
+		return func(*httpapi.Server) {}, nil
+	}
+	var parts []interface{ Register(*httpapi.Server) }
+	if r.Ingest {
+		commands, err := shards.New(store, a, n.log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, commands)
+	}
+	if r.Query {
+		reads, err := queryshards.New(queryshards.Config{}, store, a, n.registry, n.log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, reads)
+	}
+	n.also = append(n.also, httpapi.Check{Name: "postgres", Probe: store.Ping})
+	return func(srv *httpapi.Server) {
+		for _, p := range parts {
+			p.Register(srv)
+		}
+	}, nil
+}
