@@ -2,6 +2,7 @@ package query
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -202,5 +203,25 @@ func TestReconnect(t *testing.T) {
 	r.nats.Start()
 	if got, want := snapshot(t, ws).Funnel, r.recount("", noon.AddDate(0, 0, -30), noon.Add(time.Hour)); !reflect.DeepEqual(got.Stages, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestTokenExpires: a connection ends when the token does that opened it.
+func TestTokenExpires(t *testing.T) {
+	r := newRig(t, Config{}, secret, nil)
+	token, err := auth.Mint(secret, "tester", []auth.Scope{auth.Read}, 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, _, err := r.dial("?access_token="+token, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	_ = ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_, _, err = ws.ReadMessage()
+	var closed *websocket.CloseError
+	if !errors.As(err, &closed) || closed.Code != websocket.ClosePolicyViolation || closed.Text != "the token has expired" {
+		t.Errorf("ended with %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -68,6 +69,26 @@ func (p *position) end(ctx context.Context, maxAge time.Duration) (uint64, error
 		p.last, p.asked = s.CachedInfo().State.LastSeq, now
 	}
 	return p.last, nil
+}
+
+// note says how far behind the view is, and for how long what comes next has
+// waited.
+func (p *position) note(ctx context.Context) httpapi.Note {
+	folded := p.folded()
+	behind := p.of(ctx, folded, time.Second).Behind
+	n := httpapi.Note{Behind: &behind}
+	if behind == 0 {
+		return n
+	}
+	s, err := p.js.Stream(ctx, stream.Events)
+	if err != nil {
+		return n
+	}
+	// The next message may be of no stage, or gone.
+	if m, err := s.GetMsg(ctx, folded+1); err == nil {
+		n.BehindSeconds = time.Since(m.Time).Seconds()
+	}
+	return n
 }
 
 // check fails when the view is behind and does not move: then no projector is

@@ -31,8 +31,11 @@ type Config struct {
 	// MaxSources is how many single sources the mirror keeps current; default
 	// 128.
 	MaxSources int
-	Live       live.Config
-	Now        func() time.Time // default time.Now
+	// Gaps are the rules that are watched. Those of stages that the pipeline
+	// does not have are left out.
+	Gaps []Gap
+	Live live.Config
+	Now  func() time.Time // default time.Now
 }
 
 // Deps are what the service works with. It closes none of them.
@@ -71,6 +74,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Gaps = knownGaps(cfg.Gaps, cfg.Stages.Names())
 	s := &Service{cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce)}
 	if err := s.assemble(); err != nil {
 		return nil, fmt.Errorf("query service: %w", err)
@@ -113,6 +117,7 @@ func (s *Service) registerMetrics() error {
 	}
 	for _, c := range []prometheus.Collector{
 		s.durations,
+		newGapMetrics(s),
 		gauge("millrace_mirror_articles", "Articles by stage that the mirror holds exactly.", func(v mirror.Stats) float64 { return float64(v.Articles) }),
 		gauge("millrace_mirror_sources", "Single sources that the mirror keeps current.", func(v mirror.Stats) float64 { return float64(v.Sources) }),
 		gauge("millrace_mirror_folded_seq", "Stream sequence up to which the mirror has counted.", func(v mirror.Stats) float64 { return float64(v.Folded) }),
@@ -141,7 +146,8 @@ func (s *Service) Checks() []httpapi.Check {
 		{Name: "clickhouse", Probe: s.store.Ping},
 		{Name: "nats", Probe: s.natsConnected},
 		{Name: "funnel", Probe: func(context.Context) error { return s.mirror.Err() }},
-		{Name: "projector", Probe: s.position.check},
+		{Name: "projector", Probe: s.position.check, Note: s.position.note},
+		s.gapCheck(),
 	}
 }
 

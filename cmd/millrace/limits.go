@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	ingesthttp "github.com/millrace-io/millrace/ingest/http"
+	"github.com/millrace-io/millrace/query"
 )
 
 // limitSettings bound what callers of the HTTP server may ask of it.
@@ -11,6 +12,7 @@ type limitSettings struct {
 	Rate           float64        `help:"Events a second that each token, or each address without one, may send over HTTP; 0: unlimited." env:"MILLRACE_INGEST_RATE" name:"ingest-rate" default:"1000"`
 	Burst          int            `help:"Events that a caller that was silent may send at once; larger batches are refused." env:"MILLRACE_INGEST_BURST" name:"ingest-burst" default:"10000"`
 	TrustedProxies []netip.Prefix `help:"Networks of proxies that name the caller's address in X-Forwarded-For, such as 10.0.0.0/8." env:"MILLRACE_TRUSTED_PROXIES" name:"trusted-proxies"`
+	Gaps           []query.Gap    `help:"Of the articles that reach a stage within an hour, the share that is to reach another one: stage:stage:share." env:"MILLRACE_GAPS" name:"gaps" default:"indexed:classified:0.8"`
 	Connections    int            `help:"WebSockets that may be open at one time." env:"MILLRACE_LIVE_CONNECTIONS" name:"live-connections" default:"10000"`
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/projector/retention"
 )
 
@@ -23,9 +24,13 @@ func (n *node) runRetention(s *stack) error {
 	if err != nil {
 		return err
 	}
-	conn, err := clickhouse.Open(n.clickhouse)
+	pool, err := clickhouse.Open(n.clickhouse)
 	if err != nil {
 		return fmt.Errorf("open clickhouse: %w", err)
+	}
+	conn, err := dbpool.ClickHouse(pool, n.registry, "retention")
+	if err != nil {
+		return errors.Join(err, pool.Close())
 	}
 	k, err := retention.New(retention.Config{
 		Months: n.retention.Months, DailyMonths: n.retention.DailyMonths, Layout: n.layout,

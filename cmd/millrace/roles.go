@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-io/millrace/client"
 	ingesthttp "github.com/millrace-io/millrace/ingest/http"
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/projector"
 	"github.com/millrace-io/millrace/query"
@@ -47,12 +48,21 @@ type node struct {
 	layout     schema.Layout // of the tables
 	retention  retentionSettings
 	registry   *prometheus.Registry
+	warnings   []string // what the configuration puts at risk
 }
 
 func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, data string) *node {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &node{log: log, pipeline: pipeline, http: http, data: data, registry: registry}
+}
+
+// warn tells what the configuration puts at risk, now and on /health.
+func (n *node) warn(risk string) {
+	if risk != "" {
+		n.log.Warn(risk)
+		n.warnings = append(n.warnings, risk)
+	}
 }
 
 // connect makes the connection that all roles use. It is not bounded by its
@@ -167,12 +177,16 @@ func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
 }
 
 func (n *node) query(s *stack, js jetstream.JetStream) (*query.Service, error) {
-	conn, err := clickhouse.Open(n.clickhouse)
+	pool, err := clickhouse.Open(n.clickhouse)
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
+	conn, err := dbpool.ClickHouse(pool, n.registry, "query")
+	if err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
 	q, err := query.New(query.Config{
-		Stages: n.pipeline.Stages.Stages, Live: live.Config{Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections},
+		Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps, Live: live.Config{Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections},
 	}, query.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -188,7 +202,7 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Servic
 		deps.Checks, deps.Site = q.Checks(), dashboard.Handler()
 	}
 	deps.Checks = append(deps.Checks, n.also...)
-	srv, err := httpapi.New(httpapi.Config{Addr: n.http.Addr, Version: version, Protected: n.http.JWTSecret != ""}, deps)
+	srv, err := httpapi.New(httpapi.Config{Addr: n.http.Addr, Version: version, Warnings: n.warnings, Protected: n.http.JWTSecret != ""}, deps)
 	if err != nil {
 		return err
 	}

@@ -71,6 +71,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	}
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.layout, n.retention, n.postgres = e.clickhouse, c.Shared.layout(), c.Retention, e.postgres()
+	n.warn(c.atRisk())
 	if n.nats, err = connect(p.ctx, e.natsURL, p.log, e.natsOptions...); err != nil {
 		return err
 	}
@@ -89,6 +90,15 @@ func (c *upCmd) start(p *program, s *stack) error {
 	p.log.Info("millrace is up", "page", "http://"+dialable(c.HTTP.Addr)+"/", "nats", dialable(c.NATSListen),
 		"clickhouse", dialable(c.ClickHouse.Listen), "clickhouse_http", dialable(c.ClickHouse.HTTP), "took", time.Since(begin).Round(time.Millisecond))
 	return nil
+}
+
+// atRisk says what the embedded NATS server may lose as it is configured,
+// nothing when it may not.
+func (c *upCmd) atRisk() string {
+	if c.Shared.NATS != "" || c.NATSSync == 0 {
+		return ""
+	}
+	return fmt.Sprintf("events acknowledged within the last %s can be lost with the machine's power; MILLRACE_NATS_SYNC_INTERVAL=0 syncs each before it is acknowledged", c.NATSSync)
 }
 
 // closing keeps a connection until the stack stops.

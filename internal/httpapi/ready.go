@@ -12,8 +12,17 @@ import (
 type Check struct {
 	Name  string
 	Probe func(ctx context.Context) error // nil: the dependency is up
+	// Note tells more of a dependency that is up; it may be nil.
+	Note func(ctx context.Context) Note
 	// Timeout bounds a probe; default 2 s.
 	Timeout time.Duration
+}
+
+// Note is what there is to say of a dependency that is up.
+type Note struct {
+	Warning       string  `json:"warning,omitempty" doc:"What needs attention, though everything runs"`
+	Behind        *uint64 `json:"behind,omitempty" doc:"Messages that are not yet counted" example:"0"`
+	BehindSeconds float64 `json:"behind_seconds,omitempty" doc:"How long the first of them has waited"`
 }
 
 // CheckStatus is what /ready says of a dependency.
@@ -22,6 +31,7 @@ type CheckStatus struct {
 	Status string    `json:"status" enum:"up,down"`
 	Error  string    `json:"error,omitempty" doc:"Why it is down"`
 	Since  time.Time `json:"since" doc:"When it came to this status"`
+	Note
 }
 
 // Readiness is the answer of /ready.
@@ -79,16 +89,21 @@ func (r *readiness) now() Readiness {
 type probe struct {
 	check   Check
 	state   CheckStatus
-	pending chan error // the result of a probe that outlived its timeout
+	pending chan result // of a probe that outlived its timeout
+}
+
+type result struct {
+	err  error
+	note Note
 }
 
 var errNoAnswer = errors.New("no answer in time")
 
 func (p *probe) run() CheckStatus {
-	err := p.ask()
-	state := CheckStatus{Name: p.check.Name, Status: "up", Since: time.Now().UTC()}
-	if err != nil {
-		state.Status, state.Error = "down", err.Error()
+	found := p.ask()
+	state := CheckStatus{Name: p.check.Name, Status: "up", Since: time.Now().UTC(), Note: found.note}
+	if found.err != nil {
+		state.Status, state.Error = "down", found.err.Error()
 	}
 	if state.Status == p.state.Status {
 		state.Since = p.state.Since
@@ -98,21 +113,29 @@ func (p *probe) run() CheckStatus {
 }
 
 // ask never runs two probes at once, even if one ignores its context.
-func (p *probe) ask() error {
+func (p *probe) ask() result {
 	ctx, cancel := context.WithTimeout(context.Background(), p.check.Timeout)
 	defer cancel()
 	if p.pending == nil {
-		result := make(chan error, 1)
-		p.pending = result
-		go func() { result <- p.check.Probe(ctx) }()
+		pending := make(chan result, 1)
+		p.pending = pending
+		go func() { pending <- p.find(ctx) }()
 	}
 	select {
-	case err := <-p.pending:
+	case found := <-p.pending:
 		p.pending = nil
-		return err
+		return found
 	case <-ctx.Done():
-		return errNoAnswer
+		return result{err: errNoAnswer}
 	}
+}
+
+func (p *probe) find(ctx context.Context) result {
+	found := result{err: p.check.Probe(ctx)}
+	if found.err == nil && p.check.Note != nil {
+		found.note = p.check.Note(ctx)
+	}
+	return found
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {

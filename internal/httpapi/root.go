@@ -13,10 +13,12 @@ import (
 type Health struct {
 	Status  string `json:"status" example:"ok"`
 	Version string `json:"version" example:"1.0.0"`
+	// Warnings are what the process is configured to risk.
+	Warnings []string `json:"warnings,omitempty" doc:"What the configuration puts at risk"`
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	WriteJSON(w, http.StatusOK, Health{Status: "ok", Version: s.cfg.Version})
+	WriteJSON(w, http.StatusOK, Health{Status: "ok", Version: s.cfg.Version, Warnings: s.cfg.Warnings})
 }
 
 // openAPI marshals on each call: routes may register until the server runs,

@@ -18,9 +18,10 @@ import (
 
 // Config shapes the server. The zero value of a field stands for its default.
 type Config struct {
-	Addr     string // host:port to listen on; default 127.0.0.1:8075
-	BasePath string // of the API; default /api/v1
-	Version  string // of the program; default "dev"
+	Addr     string   // host:port to listen on; default 127.0.0.1:8075
+	BasePath string   // of the API; default /api/v1
+	Version  string   // of the program; default "dev"
+	Warnings []string // what the configuration puts at risk, for /health
 	// Protected says that callers are authenticated. Without it the server
 	// listens on loopback addresses only.
 	Protected bool

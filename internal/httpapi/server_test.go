@@ -229,6 +229,33 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// TestNotes holds that what needs attention is told, and is no reason not to
+// be ready.
+func TestNotes(t *testing.T) {
+	behind := uint64(7)
+	risk := "events can be lost"
+	registry := prometheus.NewRegistry()
+	s, err := New(Config{Warnings: []string{risk}}, Deps{Log: slog.New(slog.DiscardHandler), Registry: registry, Checks: []Check{
+		{Name: "projector", Probe: func(context.Context) error { return nil }, Note: func(context.Context) Note {
+			return Note{Warning: "look here", Behind: &behind, BehindSeconds: 1.5}
+		}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		return w.Code, w.Body.String()
+	}
+	if code, text := get("/ready"); code != 200 || !strings.Contains(text, `"warning":"look here","behind":7,"behind_seconds":1.5`) {
+		t.Errorf("/ready: %d %s", code, text)
+	}
+	if code, text := get("/health"); code != 200 || !strings.Contains(text, `"warnings":["`+risk+`"]`) {
+		t.Errorf("/health: %d %s", code, text)
+	}
+}
+
 func TestExposure(t *testing.T) {
 	for addr, open := range map[string]bool{
 		"127.0.0.1:0": true, "[::1]:80": true, "localhost:80": true, "127.8.8.8:1": true,

@@ -16,7 +16,7 @@ type Config struct {
 	// may connect, such as https://dashboard.example.com.
 	Origins []string
 
-	Connections   int // at one time; default 1000
+	Connections   int // at one time; default 10,000
 	Subscriptions int // of a connection; default 32
 	Feeds         int // distinct views that are watched; default 256
 
@@ -40,7 +40,7 @@ func (c Config) withDefaults() Config {
 	for _, f := range []struct {
 		field  *int
 		preset int
-	}{{&c.Connections, 1000}, {&c.Subscriptions, 32}, {&c.Feeds, 256}} {
+	}{{&c.Connections, 10_000}, {&c.Subscriptions, 32}, {&c.Feeds, 256}} {
 		if *f.field == 0 {
 			*f.field = f.preset
 		}

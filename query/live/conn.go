@@ -23,6 +23,7 @@ type conn struct {
 	// refused holds answers to requests that were not accepted. It is short:
 	// who does not read them is not read from.
 	refused chan refusal
+	expires time.Time // of the caller's token; zero: never
 
 	mu   sync.Mutex
 	subs map[string]*subscription
@@ -42,8 +43,8 @@ type subscription struct {
 	seq     uint64 // counts the snapshots sent
 }
 
-func newConn(h *Hub, ws *websocket.Conn) *conn {
-	return &conn{hub: h, ws: ws, wake: make(chan struct{}, 1), refused: make(chan refusal, 4), subs: map[string]*subscription{}}
+func newConn(h *Hub, ws *websocket.Conn, expires time.Time) *conn {
+	return &conn{hub: h, ws: ws, expires: expires, wake: make(chan struct{}, 1), refused: make(chan refusal, 4), subs: map[string]*subscription{}}
 }
 
 func (c *conn) notify() {
@@ -61,8 +62,8 @@ func (c *conn) serve(ctx context.Context, draining <-chan struct{}) {
 		defer cancel()
 		c.read(ctx)
 	})
-	code := c.write(ctx, draining)
-	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Now().Add(time.Second))
+	code, reason := c.write(ctx, draining)
+	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(time.Second))
 	_ = c.ws.Close()
 	cancel()
 	reader.Wait()
@@ -71,18 +72,31 @@ func (c *conn) serve(ctx context.Context, draining <-chan struct{}) {
 	}
 }
 
+// expiry returns a channel that tells when the caller's token has expired.
+func (c *conn) expiry() (expired <-chan time.Time, stop func() bool) {
+	if c.expires.IsZero() {
+		return nil, func() bool { return true }
+	}
+	timer := time.NewTimer(time.Until(c.expires))
+	return timer.C, timer.Stop
+}
+
 // write sends what is new until the connection ends, and returns the status
-// to close it with.
-func (c *conn) write(ctx context.Context, draining <-chan struct{}) int {
+// and the reason to close it with.
+func (c *conn) write(ctx context.Context, draining <-chan struct{}) (code int, reason string) {
+	expired, stop := c.expiry()
+	defer stop()
 	ping := time.NewTicker(c.hub.cfg.PingInterval)
 	defer ping.Stop()
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
-			return websocket.CloseNormalClosure
+			return websocket.CloseNormalClosure, ""
 		case <-draining:
-			return websocket.CloseGoingAway
+			return websocket.CloseGoingAway, ""
+		case <-expired:
+			return websocket.ClosePolicyViolation, "the token has expired"
 		case r := <-c.refused:
 			err = c.sendProblem(r.id, r.problem)
 		case <-c.wake:
@@ -91,7 +105,7 @@ func (c *conn) write(ctx context.Context, draining <-chan struct{}) int {
 			err = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.hub.cfg.WriteTimeout))
 		}
 		if err != nil {
-			return websocket.CloseGoingAway
+			return websocket.CloseGoingAway, ""
 		}
 	}
 }

@@ -33,6 +33,8 @@ func New(cfg Config, views map[string]View, reg prometheus.Registerer, log *slog
 		cfg: cfg.withDefaults(), views: views, log: log, feeds: map[feedKey]*feed{},
 		upgrader: websocket.Upgrader{
 			Subprotocols: []string{auth.Subprotocol},
+			// No buffers of their own: those of the HTTP server are there for as
+			// long as the connection is.
 			// Origins are checked before, where a refusal is a problem document.
 			CheckOrigin: func(*http.Request) bool { return true },
 		},
@@ -67,7 +69,7 @@ func (h *Hub) Handler(draining <-chan struct{}) http.Handler {
 		if err != nil {
 			return // Upgrade has answered
 		}
-		newConn(h, ws).serve(r.Context(), draining)
+		newConn(h, ws, auth.CallerFrom(r.Context()).Expires).serve(r.Context(), draining)
 	})
 }
 

@@ -435,7 +435,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newConn(hub, nil)
+		c := newConn(hub, nil, time.Time{})
 		id, problem := c.handle(websocket.TextMessage, data)
 		if problem == nil && !c.unsubscribe(id) {
 			t.Fatalf("%s: neither a problem nor a subscription", data)

@@ -42,6 +42,8 @@ export interface Check {
   status: 'up' | 'down';
   error?: string;
   since?: string;
+  /** What needs attention though it is up. */
+  warning?: string;
 }
 
 export interface Readiness {

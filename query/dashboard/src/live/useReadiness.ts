@@ -6,24 +6,24 @@ import { useLive } from './useLive';
 
 const every = 15_000;
 
-/** The dependencies of the server that are down, asked for regularly while the page is looked at. */
+/** What the server says is down or needs attention, asked for regularly while the page is looked at. */
 export function useReadiness(): ShallowRef<readonly Check[]> {
   const { health } = useLive();
-  const down = shallowRef<readonly Check[]>([]);
+  const notable = shallowRef<readonly Check[]>([]);
 
   async function ask(): Promise<void> {
     if (document.hidden) return;
     try {
       const { checks } = await fetchReadiness(AbortSignal.timeout(every));
-      down.value = (checks ?? []).filter((check) => check.status === 'down');
+      notable.value = (checks ?? []).filter((check) => check.status === 'down' || check.warning);
     } catch {
       // No answer at all is what the connection reports.
-      down.value = [];
+      notable.value = [];
     }
   }
 
   const timer = setInterval(() => void ask(), every);
   onScopeDispose(() => clearInterval(timer));
   watch(health, () => void ask(), { immediate: true });
-  return down;
+  return notable;
 }

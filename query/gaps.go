@@ -1,0 +1,130 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/mirror"
+	"github.com/millrace-io/millrace/query/window"
+)
+
+// Gap is a rule of the pipeline: of the articles that reach one stage within
+// an hour, at least a share is to reach another one within the same hour.
+type Gap struct {
+	From, To string  // stages
+	Least    float64 // share, within (0, 1]
+}
+
+// UnmarshalText reads from:to:least, such as indexed:classified:0.8.
+func (g *Gap) UnmarshalText(text []byte) error {
+	parts := strings.Split(string(text), ":")
+	if len(parts) != 3 {
+		return fmt.Errorf("%q is not stage:stage:share", text)
+	}
+	least, err := strconv.ParseFloat(parts[2], 64)
+	if err != nil || !(least > 0 && least <= 1) {
+		return fmt.Errorf("%q: the share must be within 0 and 1", text)
+	}
+	*g = Gap{parts[0], parts[1], least}
+	return nil
+}
+
+// gapWindow is how far back a gap is looked for.
+const gapWindow = time.Hour
+
+// gapTime bounds how long it is looked for: the mirror is in memory.
+const gapTime = 2 * time.Second
+
+// knownGaps leaves out rules of stages that the pipeline does not have.
+func knownGaps(gaps []Gap, stages []string) []Gap {
+	return slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool {
+		return !slices.Contains(stages, g.From) || !slices.Contains(stages, g.To)
+	})
+}
+
+// ratio is how a rule is kept.
+type ratio struct {
+	Gap
+	share float64
+}
+
+// ratios returns the rules whose first stage has been reached at all.
+func (s *Service) ratios(ctx context.Context) ([]ratio, error) {
+	if len(s.cfg.Gaps) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, gapTime)
+	defer cancel()
+	now := s.cfg.Now().UTC()
+	a, err := s.mirror.Funnel(ctx, "", window.Window{From: now.Add(-gapWindow), To: now, Live: true}, mirror.Auto)
+	if err != nil {
+		return nil, err
+	}
+	names := s.cfg.Stages.Names()
+	articles := func(stage string) float64 { return float64(a.Stages[slices.Index(names, stage)].Articles) }
+	var out []ratio
+	for _, g := range s.cfg.Gaps {
+		if from := articles(g.From); from > 0 {
+			out = append(out, ratio{g, articles(g.To) / from})
+		}
+	}
+	return out, nil
+}
+
+// gapCheck tells of gaps on /ready. They are no reason not to be.
+func (s *Service) gapCheck() httpapi.Check {
+	return httpapi.Check{
+		Name:  "pipeline",
+		Probe: func(context.Context) error { return nil },
+		Note: func(ctx context.Context) httpapi.Note {
+			all, err := s.ratios(ctx)
+			if err != nil {
+				return httpapi.Note{} // the check of the funnel says why
+			}
+			var gaps []string
+			for _, r := range all {
+				if r.share < r.Least {
+					gaps = append(gaps, fmt.Sprintf("%s is at %.0f %% of %s over the last hour, under %.0f %%", r.To, 100*r.share, r.From, 100*r.Least))
+				}
+			}
+			return httpapi.Note{Warning: strings.Join(gaps, "; ")}
+		},
+	}
+}
+
+// gapMetrics looks for gaps at each scrape.
+type gapMetrics struct {
+	s                *Service
+	share, threshold *prometheus.Desc
+}
+
+func newGapMetrics(s *Service) *gapMetrics {
+	labels := []string{"from", "to"}
+	return &gapMetrics{
+		s:         s,
+		share:     prometheus.NewDesc("pipeline_gap_ratio", "Distinct articles of one stage over those of another, over a rolling hour; absent while the other has none.", labels, nil),
+		threshold: prometheus.NewDesc("pipeline_gap_threshold", "The ratio under which there is a gap.", labels, nil),
+	}
+}
+
+func (m *gapMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.share; ch <- m.threshold }
+
+func (m *gapMetrics) Collect(ch chan<- prometheus.Metric) {
+	for _, g := range m.s.cfg.Gaps {
+		ch <- prometheus.MustNewConstMetric(m.threshold, prometheus.GaugeValue, g.Least, g.From, g.To)
+	}
+	all, err := m.s.ratios(context.Background())
+	if err != nil {
+		return // while the mirror loads
+	}
+	for _, r := range all {
+		ch <- prometheus.MustNewConstMetric(m.share, prometheus.GaugeValue, r.share, r.From, r.To)
+	}
+}
