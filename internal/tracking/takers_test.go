@@ -1,0 +1,491 @@
+package tracking_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/shard"
+)
+
+// TestTakers lets many takers, who now and then lose their lease or give back,
+// work through everything: nothing is had by two at a time, nothing is done
+// twice, and nothing is stuck (promises 1, 2, 6).
+func TestTakers(t *testing.T) {
+	const files, shards, takers = 30, 4, 12
+	s := newStore(t, tracking.Config{})
+	var names []string
+	for i := range files {
+		names = append(names, fmt.Sprintf("f%02d", i))
+	}
+	fill(t, s, shards, names...)
+	follow := newFollowing(t, s)
+	ctx, stop := context.WithCancel(t.Context())
+	var sweeper, work sync.WaitGroup
+	sweeper.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := s.Pool().Exec(ctx, "UPDATE millrace.claim SET lease_until = now() WHERE item_id % 7 = $1", rand.IntN(7)); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			follow.step(t)
+		}
+	})
+	held := &holders{has: map[string]string{}, done: map[string]int{}}
+	for i := range takers {
+		work.Go(func() { held.work(t, s, fmt.Sprintf("w%d", i), files*shards*3) })
+	}
+	work.Wait()
+	stop()
+	sweeper.Wait()
+	for item, n := range held.done {
+		if n != 1 {
+			t.Errorf("%s was done %d times", item, n)
+		}
+	}
+	if len(held.done) != files*shards*3 {
+		t.Errorf("%d were done, want %d", len(held.done), files*shards*3)
+	}
+	checkPlaces(t, s.Pool())
+	sum, err := s.Summary(t.Context())
+	if err != nil || sum.ByStage[shard.Sender][shard.Done] != files*shards {
+		t.Errorf("summary %+v, %v", sum, err)
+	}
+	follow.finish(t)
+}
+
+// holders know who has what, by the answers alone. Takings are told apart by
+// their generation, which the fence compares.
+type holders struct {
+	mu   sync.Mutex
+	has  map[string]string // item and generation → worker
+	done map[string]int
+}
+
+func (h *holders) work(t *testing.T, s *tracking.Store, worker string, all int) {
+	for {
+		h.mu.Lock()
+		finished := len(h.done) >= all
+		h.mu.Unlock()
+		if finished || t.Failed() || t.Context().Err() != nil {
+			return
+		}
+		stage := shard.Queues[rand.IntN(3)]
+		taken, err := s.Take(t.Context(), stage, worker, 1+rand.IntN(10), time.Minute)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		h.taken(t, stage, worker, taken)
+		move := shard.Complete
+		if rand.IntN(8) == 0 {
+			move = shard.Release
+		}
+		var commands []tracking.Command
+		for _, r := range taken {
+			commands = append(commands, tracking.Command{ID: r.ID, Generation: r.Generation, Worker: worker})
+		}
+		results, err := s.Apply(t.Context(), stage, move, commands)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		h.report(t, stage, move, results)
+	}
+}
+
+func (h *holders) taken(t *testing.T, stage shard.Stage, worker string, taken []tracking.Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range taken {
+		key := fmt.Sprint(r.ID, stage, r.Generation)
+		if other := h.has[key]; other != "" {
+			t.Errorf("%s is had by %s and by %s", key, other, worker)
+		}
+		h.has[key] = worker
+	}
+}
+
+func (h *holders) report(t *testing.T, stage shard.Stage, move shard.Move, results []tracking.Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range results {
+		switch {
+		case r.Outcome == shard.Changed && move == shard.Complete:
+			h.done[fmt.Sprint(r.ID, stage)]++
+		case r.Outcome != shard.Changed && r.Outcome != shard.Fenced:
+			t.Errorf("%s: %+v", move, r)
+		}
+	}
+}
+
+// following reads the history as it grows, and holds that it misses nothing.
+type following struct {
+	store *tracking.Store
+	at    tracking.Place
+	seen  []tracking.Place
+}
+
+func newFollowing(t *testing.T, s *tracking.Store) *following { return &following{store: s} }
+
+func (f *following) step(t *testing.T) int {
+	all, err := f.store.Follow(t.Context(), f.at, 100)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	for _, v := range all {
+		f.at = v.Place
+		f.seen = append(f.seen, v.Place)
+	}
+	return len(all)
+}
+
+func (f *following) finish(t *testing.T) {
+	for f.step(t) > 0 {
+	}
+	var rows int
+	if err := f.store.Pool().QueryRow(t.Context(), "SELECT count(*) FROM millrace.history").Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(f.seen, func(a, b tracking.Place) int { return int(a.ID - b.ID) })
+	distinct := len(slices.Compact(f.seen))
+	if distinct != rows || len(f.seen) != rows {
+		t.Errorf("followed %d transitions, %d different, of %d", len(f.seen), distinct, rows)
+	}
+}
+
+// TestConcurrency holds the limit of a stage over takers that race.
+func TestConcurrency(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 50, "a")
+	limit := 7
+	if _, err := s.SetStage(t.Context(), shard.Splitter, tracking.SetStage{Concurrency: &limit}); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var had []tracking.Result
+	var work sync.WaitGroup
+	for range 8 {
+		work.Go(func() {
+			taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			had = append(had, taken...)
+		})
+	}
+	work.Wait()
+	if len(had) != limit {
+		t.Fatalf("%d are started, want %d", len(had), limit)
+	}
+	if r := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Shard: 49}); r.Outcome != shard.Full {
+		t.Errorf("one more: %+v", r)
+	}
+	apply(t, s, shard.Splitter, shard.Complete, tracking.Command{ID: had[0].ID})
+	if taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute); err != nil || len(taken) != 1 {
+		t.Errorf("after one is done, took %v, %v", taken, err)
+	}
+}
+
+func apply(t testing.TB, s *tracking.Store, stage shard.Stage, move shard.Move, c tracking.Command) tracking.Result {
+	t.Helper()
+	results, err := s.Apply(t.Context(), stage, move, []tracking.Command{c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results[0]
+}
+
+func TestPause(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 3, "a")
+	started := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a"})
+	on, off := true, false
+	if _, err := s.SetStage(t.Context(), shard.Splitter, tracking.SetStage{Paused: &on}); err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute); err != nil || len(taken) != 0 {
+		t.Errorf("took %v from a paused stage, %v", taken, err)
+	}
+	if r := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Shard: 1}); r.Outcome != shard.Paused {
+		t.Errorf("started %+v at a paused stage", r)
+	}
+	if r := apply(t, s, shard.Splitter, shard.Complete, tracking.Command{ID: started.ID}); r.Outcome != shard.Changed {
+		t.Errorf("what was started cannot be done: %+v", r)
+	}
+	if set, err := s.SetStage(t.Context(), shard.Splitter, tracking.SetStage{Paused: &off}); err != nil || set.Paused || set.MaxAttempts != 20 {
+		t.Errorf("%+v, %v", set, err)
+	}
+	if taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute); err != nil || len(taken) != 2 {
+		t.Errorf("took %v, %v", taken, err)
+	}
+}
+
+// TestPriority holds the order of takes, in the queue's pages too.
+func TestPriority(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 2, "a", "b", "c")
+	if err := s.SetPriority(t.Context(), "c", 5); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetPriority(t.Context(), "x", 5); !errors.Is(err, tracking.ErrNoFile) {
+		t.Error(err)
+	}
+	want := []string{"c/0", "c/1", "a/0", "a/1", "b/0", "b/1"}
+	var pages, taken []string
+	page := tracking.QueuePage{Stage: shard.Splitter, Limit: 2}
+	for {
+		items, err := s.Queue(t.Context(), page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(items) == 0 {
+			break
+		}
+		for _, it := range items {
+			pages = append(pages, fmt.Sprintf("%s/%d", it.Filename, it.Shard))
+		}
+		page.After = &items[len(items)-1].QueuePlace
+	}
+	if offset, err := s.Queue(t.Context(), tracking.QueuePage{Stage: shard.Splitter, Limit: 2, Offset: 3, UpdatedSince: time.Unix(0, 0)}); err != nil || len(offset) != 2 || offset[0].Shard != 1 || offset[1].Filename != "b" {
+		t.Errorf("with an offset: %v, %v", offset, err)
+	}
+	if none, err := s.Queue(t.Context(), tracking.QueuePage{Stage: shard.Splitter, Limit: 2, UpdatedSince: time.Now().Add(time.Hour)}); err != nil || len(none) != 0 {
+		t.Errorf("changed in the future: %v, %v", none, err)
+	}
+	for range 6 {
+		r, err := s.Take(t.Context(), shard.Splitter, "w", 1, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, fmt.Sprintf("%s/%d", r[0].Filename, r[0].Shard))
+	}
+	if !slices.Equal(pages, want) || !slices.Equal(taken, want) {
+		t.Errorf("pages %v, taken %v, want %v", pages, taken, want)
+	}
+}
+
+// TestExtend holds who may keep an item, and that the sweeper heeds it.
+func TestExtend(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 3, "a")
+	taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Pool().Exec(t.Context(), "UPDATE millrace.claim SET lease_until = now() - interval '1 second'"); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := s.Extend(t.Context(), shard.Splitter, []tracking.Command{
+		{ID: taken[0].ID, Generation: taken[0].Generation, Lease: time.Hour},
+		{ID: taken[1].ID, Generation: taken[1].Generation - 1, Lease: time.Hour},
+		{Filename: "a", Shard: 2, Worker: "other", Lease: time.Hour},
+		{Filename: "a", Shard: 9, Lease: time.Hour},
+	})
+	if err != nil || !slices.Equal(kept, []bool{true, false, false, false}) {
+		t.Fatal(kept, err)
+	}
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	items, err := s.File(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []shard.Status{shard.Started, shard.New, shard.New} {
+		st := items[i].Stages[shard.Splitter]
+		if st.Status != want || st.Attempts != 1 {
+			t.Errorf("shard %d: %+v, want %s after one attempt", i, st, want)
+		}
+		if want == shard.New && st.Error != "the lease has expired" {
+			t.Errorf("shard %d: error %q", i, st.Error)
+		}
+	}
+}
+
+// TestPurge drops what is finished and nothing else, and the counters follow.
+func TestPurge(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 2, "done", "new", "cancelled", "half")
+	for _, stage := range shard.Queues {
+		for _, c := range []tracking.Command{{Filename: "done"}, {Filename: "done", Shard: 1}, {Filename: "half"}} {
+			apply(t, s, stage, shard.Start, c)
+			apply(t, s, stage, shard.Complete, c)
+		}
+	}
+	if n, err := s.Cancel(t.Context(), "cancelled", ""); err != nil || n != 2 {
+		t.Fatal(n, err)
+	}
+	if n, err := s.Cancel(t.Context(), "cancelled", ""); err != nil || n != 0 {
+		t.Error("cancelled again:", n, err)
+	}
+	if _, err := s.Register(t.Context(), []tracking.Registration{{Filename: "cancelled", Shards: []int32{7}}}); !errors.Is(err, tracking.ErrCancelled) {
+		t.Error("a shard of a cancelled file:", err)
+	}
+	if n, err := s.Purge(t.Context(), time.Now().Add(-time.Hour), 10); err != nil || n != 0 {
+		t.Error("purged what is young:", n, err)
+	}
+	if n, err := s.Purge(t.Context(), time.Now().Add(time.Hour), 10); err != nil || n != 2 {
+		t.Error("purged", n, err)
+	}
+	files, err := s.Files(t.Context(), tracking.FilesPage{Limit: 10})
+	if err != nil || len(files) != 2 || files[0].Filename != "half" || files[0].Done != 1 || files[1].Filename != "new" {
+		t.Errorf("left: %+v, %v", files, err)
+	}
+	sum, err := s.Summary(t.Context())
+	if err != nil || sum.Total != 4 || sum.ByStage[shard.Sender] != (tracking.Counts{3, 0, 1, 0}) ||
+		!slices.Equal(sum.ByShard, []tracking.ShardCounts{{Shard: 0, Total: 2, Done: 1}, {Shard: 1, Total: 2}}) || sum.Queues[0].Dead != 0 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	var left int
+	if err := s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM millrace.history WHERE item_id NOT IN (SELECT id FROM millrace.pipeline_tracking)").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d lines of history are left, %v", left, err)
+	}
+}
+
+// TestFiles holds the filters and pages of the list.
+func TestFiles(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 2, "a_1", "a%2", "b", "c")
+	apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "b"})
+	apply(t, s, shard.Splitter, shard.Fail, tracking.Command{Filename: "c", Error: "boom"})
+	list := func(p tracking.FilesPage) (names []string) {
+		t.Helper()
+		p.Limit = 1
+		for {
+			files, err := s.Files(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(files) == 0 {
+				return names
+			}
+			names = append(names, files[0].Filename)
+			p.After = &files[0].FilePlace
+		}
+	}
+	newest := func(status shard.Status) *shard.Status { return &status }
+	at := func(stage shard.Stage) *shard.Stage { return &stage }
+	for name, c := range map[string]struct {
+		page tracking.FilesPage
+		want []string
+	}{
+		"all":             {tracking.FilesPage{}, []string{"c", "b", "a%2", "a_1"}},
+		"named":           {tracking.FilesPage{Search: "a"}, []string{"a%2", "a_1"}},
+		"named literally": {tracking.FilesPage{Search: "a_"}, []string{"a_1"}},
+		"failed":          {tracking.FilesPage{Status: newest(shard.Failed)}, []string{"c"}},
+		"started":         {tracking.FilesPage{Status: newest(shard.Started)}, []string{"b"}},
+		"started later":   {tracking.FilesPage{Status: newest(shard.Started), Stage: at(shard.Worker)}, nil},
+		"done":            {tracking.FilesPage{Status: newest(shard.Done)}, nil},
+		"done at first":   {tracking.FilesPage{Status: newest(shard.Done), Stage: at(shard.EventIngest)}, []string{"c", "b", "a%2", "a_1"}},
+	} {
+		if got := list(c.page); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestRetryFailed holds the filters.
+func TestRetryFailed(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 2, "a1", "a2", "b")
+	for _, c := range []tracking.Command{{Filename: "a1", Error: "disk full"}, {Filename: "a2", Error: "bad line"}, {Filename: "b", Error: "disk full"}} {
+		apply(t, s, shard.Splitter, shard.Fail, c)
+	}
+	if _, err := s.Cancel(t.Context(), "b", ""); err != nil {
+		t.Fatal(err)
+	}
+	stage := shard.Splitter
+	for _, c := range []struct {
+		filter tracking.FailedFilter
+		want   int
+	}{
+		{tracking.FailedFilter{Stage: shard.Worker, Limit: 9}, 0},
+		{tracking.FailedFilter{Stage: stage, Limit: 9, Error: "disk", Prefix: "a2"}, 0},
+		{tracking.FailedFilter{Stage: stage, Limit: 9, Before: time.Now().Add(-time.Hour)}, 0},
+		{tracking.FailedFilter{Stage: stage, Limit: 9, Error: "disk", Prefix: "a"}, 1},
+		{tracking.FailedFilter{Stage: stage, Limit: 1}, 1},
+		{tracking.FailedFilter{Stage: stage, Limit: 9, Filename: "b"}, 1}, // its first failed before the cancellation
+		{tracking.FailedFilter{Stage: stage, Limit: 9}, 0},
+		{tracking.FailedFilter{Stage: stage, Limit: 9, Dead: true}, 1},
+	} {
+		if n, err := s.RetryFailed(t.Context(), c.filter, 0); err != nil || n != c.want {
+			t.Errorf("%+v: retried %d, want %d: %v", c.filter, n, c.want, err)
+		}
+	}
+}
+
+// queue is one beside Postgres that holds some items.
+type queue struct {
+	handed   []tracking.Handed
+	forgot   []bool
+	withheld int64
+}
+
+func (q *queue) Pull(context.Context, shard.Stage, int) ([]tracking.Handed, func([]bool), error) {
+	return q.handed, func(forget []bool) { q.forgot = forget }, nil
+}
+
+func (q *queue) Withdraw(_ context.Context, _ shard.Stage, id int64, _ int32) (bool, error) {
+	return id != q.withheld, nil
+}
+
+// TestQueueBeside holds that nothing is given away that the other queue has.
+func TestQueueBeside(t *testing.T) {
+	q := &queue{}
+	var announced []tracking.Entry
+	s := newStore(t, tracking.Config{Queue: q, Ready: func(e []tracking.Entry) { announced = append(announced, e...) }})
+	fill(t, s, 4, "a")
+	if len(announced) != 4 || announced[0].Filename != "a" || announced[0].Generation != 1 || announced[0].CreatedAt.IsZero() {
+		t.Fatalf("announced %+v", announced)
+	}
+	entries, err := s.Outbox(t.Context(), 10)
+	if err != nil || !slices.EqualFunc(entries, announced, func(a, b tracking.Entry) bool { a.CreatedAt, b.CreatedAt = time.Time{}, time.Time{}; return a == b }) {
+		t.Errorf("the outbox says %+v, announced was %+v, %v", entries, announced, err)
+	}
+	for _, e := range announced[:2] {
+		q.handed = append(q.handed, tracking.Handed{ID: e.Item, Generation: e.Generation})
+	}
+	q.handed = append(q.handed, tracking.Handed{ID: announced[2].Item, Generation: 9})
+	taken, err := s.Take(t.Context(), shard.Splitter, "w", 5, time.Minute)
+	if err != nil || len(taken) != 2 || !slices.Equal(q.forgot, []bool{true, true, true}) {
+		t.Errorf("took %v, forgot %v, %v", taken, q.forgot, err)
+	}
+	q.withheld = announced[3].Item
+	results, err := s.StartNamed(t.Context(), shard.Splitter, []tracking.Command{{Filename: "a", Shard: 3}, {Filename: "a", Shard: 2}, {Filename: "a", Shard: 7}})
+	if err != nil || results[0].Outcome != shard.Forbidden || results[0].Status != shard.Started || results[1].Outcome != shard.Changed || results[2].Outcome != shard.NotFound {
+		t.Errorf("%+v, %v", results, err)
+	}
+	if err := s.Published(t.Context(), []int64{entries[0].ID, entries[1].ID}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.Outbox(t.Context(), 10); err != nil || len(left) != 2 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func FuzzParsePlace(f *testing.F) {
+	f.Add("12-34")
+	f.Add("-")
+	f.Add("18446744073709551616-0")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := tracking.ParsePlace(text)
+		if err != nil {
+			return
+		}
+		if again, err := tracking.ParsePlace(p.String()); err != nil || again != p {
+			t.Errorf("%q → %v → %v, %v", text, p, again, err)
+		}
+	})
+}
