@@ -13,7 +13,7 @@ import (
 // Message is what goes on a stream.
 type Message struct {
 	Subject string
-	ID      string // of which the stream keeps one within its dedup window
+	ID      string // of which the stream keeps one within its dedup window; empty: it keeps all
 	Data    []byte // must not change until the publishing call returns
 }
 
@@ -23,7 +23,11 @@ func EventMessage(r *event.Record, data []byte) Message {
 }
 
 func (m *Message) msg() *nats.Msg {
-	return &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header{jetstream.MsgIDHeader: {m.ID}}}
+	header := nats.Header{}
+	if m.ID != "" {
+		header[jetstream.MsgIDHeader] = []string{m.ID}
+	}
+	return &nats.Msg{Subject: m.Subject, Data: m.Data, Header: header}
 }
 
 // overhead bounds what a message needs on the wire beside subject, id and
