@@ -16,6 +16,9 @@ const (
 	// Checkpoints is the key-value bucket that holds, per view and slot
 	// group, the batch that a projector has decided to apply.
 	Checkpoints = "millrace_checkpoints"
+	// Backfills is the key-value bucket that holds how far backfills have
+	// come.
+	Backfills = "millrace_backfill"
 )
 
 // Headers of a dead letter. The body is that of the message.

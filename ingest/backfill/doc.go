@@ -1,0 +1,19 @@
+// Package backfill publishes what services recorded before they emitted
+// events, from the tables of package history.
+//
+//  1. A table is read in the order of time, and how far it has come is
+//     remembered only after the stream has acknowledged all events up to there.
+//     Whatever ends the run, the next goes on from a place that skips nothing;
+//     what it publishes again counts once.
+//  2. The position is kept in the broker, beside the events that it speaks of:
+//     who loses the one has lost the other, too.
+//  3. Rows from the time on at which a stage's live events begin are left out,
+//     for that stage. Where live events and rows overlap nevertheless, by choice
+//     of Config.Until, those of one time are the same event; see package
+//     history, which also tells why counts are another matter.
+//  4. Its memory is bounded by a page of rows and the batches under way.
+//
+// Messages carry no id. The broker would remember it, 230 bytes each for an
+// hour, at tens of thousands of events a second, and drop repeats of this hour
+// alone. The projector computes the identity from the event and drops all.
+package backfill
