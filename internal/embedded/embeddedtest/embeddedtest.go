@@ -32,7 +32,7 @@ type ClickHouse struct {
 //	var engine embeddedtest.ClickHouse
 //
 //	func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
-func (c *ClickHouse) Main(m *testing.M) int {
+func (c *ClickHouse) Main(m interface{ Run() int }) int {
 	dir, err := os.MkdirTemp("", "millrace-test-*")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
