@@ -20,13 +20,10 @@ func (c *chunk) ask(ctx context.Context) error {
 	return nil
 }
 
-// noRollup is a value of the rollup header that no server takes.
-const noRollup = "question"
-
 func (c *chunk) question(i int) *nats.Msg {
 	m := c.msgs[i].msg()
 	m.Data = nil
-	m.Header[jetstream.MsgRollup] = []string{noRollup}
+	m.Header[jetstream.ExpectedLastMsgIDHeader] = []string{c.p.never}
 	return m
 }
 

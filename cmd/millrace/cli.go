@@ -24,6 +24,8 @@ type cli struct {
 	Clickhouse clickhouseCmd `cmd:"" help:"Run the embedded ClickHouse server alone."`
 	Migrate    migrateCmd    `cmd:"" help:"Bring the streams and tables of shared servers up to date."`
 	Emit       emitCmd       `cmd:"" help:"Publish events from a file of JSON lines."`
+	Backfill   backfillCmd   `cmd:"" help:"Publish what services recorded before they emitted events, from their databases."`
+	Reconcile  reconcileCmd  `cmd:"" help:"Compare what Millrace has counted with what services recorded, and replay what is missing."`
 	DLQ        dlqCmd        `cmd:"" name:"dlq" help:"List, show, replay or purge dead letters: messages that could not be processed."`
 	Engines    enginesCmd    `cmd:"" help:"Install the embedded engines (needs npm)."`
 	Token      tokenCmd      `cmd:"" help:"Mint a token for callers of the HTTP server."`

@@ -22,7 +22,14 @@ var version = "dev"
 const (
 	statusFailed = 1
 	statusUsage  = 2
+	statusGap    = 3 // of reconcile alone
 )
+
+// statusError is an error with an exit status of its own.
+type statusError struct {
+	error
+	status int
+}
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
@@ -52,6 +59,9 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	p := &program{ctx: ctx, hurry: hurry, in: in, out: out, errOut: errOut, log: newLogger(cli.Log, errOut)}
 	if err := command.Run(p); err != nil {
 		fmt.Fprintln(errOut, "millrace:", err)
+		if own := new(statusError); errors.As(err, &own) {
+			return own.status
+		}
 		return statusFailed
 	}
 	return 0
