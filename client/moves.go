@@ -129,6 +129,8 @@ const answerWait = 5 * time.Second
 func (m *mover) ask(ctx context.Context, data []byte, n int) ([]stream.WorkVerdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
+	ctx, end := whileConnected(ctx, m.nc)
+	defer end()
 	msg, err := m.nc.RequestWithContext(ctx, stream.WorkMoves, data)
 	if err != nil {
 		return nil, fmt.Errorf("tell moves: %w", err)
@@ -146,4 +148,16 @@ func (m *mover) ask(ctx context.Context, data []byte, n int) ([]stream.WorkVerdi
 		return nil, fmt.Errorf("tell moves: %d verdicts on %d moves", len(answer.Verdicts), n)
 	}
 	return answer.Verdicts, nil
+}
+
+// whileConnected returns a context that ends when the connection is lost: what
+// has been asked on it before is not answered after.
+func whileConnected(ctx context.Context, nc *nats.Conn) (_ context.Context, end func()) {
+	ctx, lose := context.WithCancelCause(ctx)
+	lost := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	go func() {
+		<-lost // or closed by end
+		lose(nats.ErrDisconnected)
+	}()
+	return ctx, func() { nc.RemoveStatusListener(lost) }
 }

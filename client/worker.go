@@ -176,6 +176,8 @@ const idleWait = 5 * time.Second
 func (w *worker) fetch(ctx context.Context, consumer jetstream.Consumer, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, idleWait)
 	defer cancel()
+	ctx, end := whileConnected(ctx, w.nc)
+	defer end()
 	batch, err := consumer.Fetch(n, jetstream.FetchContext(ctx))
 	if err != nil {
 		return fmt.Errorf("pull: %w", err)
@@ -183,7 +185,7 @@ func (w *worker) fetch(ctx context.Context, consumer jetstream.Consumer, n int) 
 	for msg := range batch.Messages() {
 		w.begin(msg)
 	}
-	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout) {
+	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) {
 		return fmt.Errorf("pull: %w", err)
 	}
 	return nil

@@ -41,7 +41,7 @@
 //     before the position passes it.
 //
 // Limits: a plain daemon tells nobody that it has pulled; its items show as
-// started a third of a second later. Its acknowledgement is lost if the server
+// started half a second later. Its acknowledgement is lost if the server
 // dies within some milliseconds of it, and the item is then worked again; so
 // is what a client that asks for more than one answer has been told. The
 // client does not depend on either.

@@ -25,6 +25,7 @@ func (h *house) stream() jetstream.Stream {
 // TestMissing: messages that somebody has deleted or purged come back, and no
 // item that a daemon has goes to another (invariant 7).
 func TestMissing(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 20)
 	held := h.pull(shard.Splitter, 5)
@@ -52,6 +53,7 @@ func TestMissing(t *testing.T) {
 // TestLost: an item goes to another daemon when the one that has it dies after
 // its message is gone (invariant 7).
 func TestLost(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 1)
 	h.pull(shard.Splitter, 1)
@@ -72,6 +74,7 @@ func TestLost(t *testing.T) {
 // TestStale: messages of items that are not to be had are removed, and so is
 // what others put on the stream (invariant 7).
 func TestStale(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 2)
 	h.until("2 messages", func() (string, bool) { return "", h.messages() == 2 })
@@ -98,6 +101,7 @@ func TestStale(t *testing.T) {
 // TestStreamMadeAnew: a stream that has lost everything is filled again, with
 // sequences that were not used before (invariant 3).
 func TestStreamMadeAnew(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 10)
 	h.until("10 messages", func() (string, bool) { return "", h.messages() == 10 })
@@ -127,6 +131,7 @@ func TestStreamMadeAnew(t *testing.T) {
 // TestRestarts: clients work through while the service and NATS stop and start
 // at any moment; each item is done once (invariants 1, 2 and 4).
 func TestRestarts(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	const items = 2000
 	slow := func(_ context.Context, _ client.Item) error { time.Sleep(time.Millisecond); return nil } // so that there is something under way
@@ -156,8 +161,10 @@ func TestRestarts(t *testing.T) {
 // TestHTTP: what is taken over HTTP no daemon gets, and the other way round
 // (invariant 5).
 func TestHTTP(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 10)
+	h.until("10 messages", func() (string, bool) { return "", h.messages() == 10 })
 	taken, err := h.store.Take(t.Context(), shard.Splitter, "http", 4, time.Minute)
 	if err != nil || len(taken) != 4 {
 		t.Fatalf("took %v, %v", taken, err)
@@ -165,7 +172,7 @@ func TestHTTP(t *testing.T) {
 	held := h.pull(shard.Splitter, 3)
 	rest, err := h.store.Take(t.Context(), shard.Splitter, "http", 10, time.Minute)
 	if err != nil || len(rest) != 3 {
-		t.Fatalf("took %v, %v", rest, err)
+		t.Fatalf("took %v after %v, %v", rest, taken, err)
 	}
 	seen := map[int]bool{}
 	for _, r := range append(taken, rest...) {
@@ -190,6 +197,7 @@ func TestHTTP(t *testing.T) {
 
 // TestWithdraw: an item that is started by name leaves the stream (invariant 5).
 func TestWithdraw(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 2)
 	h.until("2 messages", func() (string, bool) { return "", h.messages() == 2 })
@@ -211,6 +219,7 @@ func TestWithdraw(t *testing.T) {
 
 // TestSwitches: consumers follow the switches of their stage.
 func TestSwitches(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	set := func(sql string) {
 		if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET "+sql+" WHERE stage = 1"); err != nil {

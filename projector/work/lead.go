@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -68,6 +69,7 @@ func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
 	t := &term{Service: s, batches: newBatches(s.store.Pool()), grown: make(chan struct{}, 1)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return holds(ctx, conn) })
+	g.Go(func() error { return s.connected(ctx) })
 	r := &relay{term: t}
 	if err := r.sync(ctx); err != nil {
 		return errors.Join(err, ctx.Err())
@@ -95,5 +97,18 @@ func holds(ctx context.Context, conn *pgxpool.Conn) error {
 			}
 			return fmt.Errorf("the office is lost: %w", err)
 		}
+	}
+}
+
+// connected fails when the connection to NATS is lost: what has been asked on
+// it before is not answered after.
+func (s *Service) connected(ctx context.Context) error {
+	lost := s.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	defer s.nc.RemoveStatusListener(lost)
+	select {
+	case <-lost:
+		return nats.ErrDisconnected
+	case <-ctx.Done():
+		return nil
 	}
 }

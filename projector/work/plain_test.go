@@ -14,6 +14,7 @@ import (
 // TestPlain: a daemon that pulls and acknowledges, and no more, takes items
 // through (invariants 1, 4 and 6).
 func TestPlain(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 4)
 	for _, stage := range shard.Queues {
@@ -34,6 +35,7 @@ func TestPlain(t *testing.T) {
 
 // TestAnswers: each kind of answer does what it says (invariant 6).
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 5)
 	const stage = shard.Splitter
@@ -69,6 +71,7 @@ func TestAnswers(t *testing.T) {
 
 // TestDead: an item that no daemon answers for is dead (invariant 6).
 func TestDead(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 1)
 	for range 3 {
@@ -79,7 +82,7 @@ func TestDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch, err := c.Fetch(1, jetstream.FetchMaxWait(10*time.Second))
+	batch, err := c.Fetch(1, jetstream.FetchMaxWait(3*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +96,7 @@ func TestDead(t *testing.T) {
 // TestAnswersWhileAway: what daemons answer while no service runs is applied
 // when one does (invariant 6).
 func TestAnswersWhileAway(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.file("a", 10)
 	msgs := h.pull(shard.Splitter, 10)

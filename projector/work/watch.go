@@ -15,7 +15,7 @@ import (
 )
 
 // watchEvery is how often consumers are looked at. A message that was handed
-// out one look ago and is neither answered nor started has gone to a plain
+// out two looks ago and is neither answered nor started has gone to a plain
 // daemon: others tell at once.
 const watchEvery = 200 * time.Millisecond
 
@@ -55,8 +55,9 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// mark is how far a consumer had handed messages out, now and one look before.
-type mark struct{ started, before, now uint64 }
+// mark is how far a consumer had handed messages out: what has been seen to,
+// two looks ago, one look ago, and now.
+type mark struct{ started, before, last, now uint64 }
 
 func (t *term) look(ctx context.Context, stage shard.Stage, m *mark) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
@@ -69,7 +70,7 @@ func (t *term) look(ctx context.Context, stage shard.Stage, m *mark) error {
 	if info.Delivered.Stream < m.now {
 		*m = mark{} // made anew
 	}
-	m.before, m.now = m.now, info.Delivered.Stream
+	m.before, m.last, m.now = m.last, m.now, info.Delivered.Stream
 	from := max(m.started, info.AckFloor.Stream) + 1
 	if info.NumAckPending == 0 || from > m.before {
 		m.started = m.before
