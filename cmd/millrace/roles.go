@@ -44,6 +44,7 @@ type node struct {
 	nats       *nats.Conn
 	clickhouse *clickhouse.Options
 	postgres   string // DSN; empty: none
+	work       stream.WorkConfig
 	also       []httpapi.Check
 	layout     schema.Layout // of the tables
 	retention  retentionSettings

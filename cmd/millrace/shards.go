@@ -10,11 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/ingest/shards"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/projector/work"
 	queryshards "github.com/millrace-io/millrace/query/shards"
 	"github.com/millrace-io/millrace/schemas/postgres"
 )
@@ -59,7 +61,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 	if err != nil {
 		return nil, err
 	}
-	store, err := tracking.New(tracking.Config{}, pool, n.log)
+	store, queues, err := n.newTracking(pool, r)
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +83,36 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 				return err
 			}
 		}
-		if r.Ingest {
-			return store.Run(ctx)
+		if !r.Ingest {
+			<-ctx.Done()
+			return nil
 		}
-		<-ctx.Done()
-		return nil
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return store.Run(ctx) })
+		g.Go(func() error { return queues.Run(ctx) })
+		return g.Wait()
 	})
 	return store, nil
+}
+
+// newTracking makes the store, and in the ingest role the service of the work
+// queues: daemons' answers come in there as commands over HTTP do.
+func (n *node) newTracking(pool *pgxpool.Pool, r roles) (*tracking.Store, *work.Service, error) {
+	if !r.Ingest {
+		store, err := tracking.New(tracking.Config{}, pool, n.log)
+		return store, nil, err
+	}
+	queue, err := work.NewQueue(n.nats, pool)
+	if err != nil {
+		return nil, nil, err
+	}
+	var queues *work.Service
+	store, err := tracking.New(tracking.Config{Queue: queue, Ready: func([]tracking.Entry) { queues.Kick() }}, pool, n.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	queues, err = work.New(work.Config{Streams: n.work}, work.Deps{NATS: n.nats, Store: store, Registry: n.registry, Log: n.log})
+	return store, queues, err
 }
 
 // untilMigrated tries until Postgres is there.

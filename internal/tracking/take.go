@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // Take starts up to limit items that are ready for a stage, those of the files
@@ -56,7 +57,7 @@ func (s *Store) takeHanded(ctx context.Context, stage shard.Stage, worker string
 	for i, h := range handed {
 		commands[i] = Command{ID: h.ID, Generation: h.Generation, Worker: worker, Lease: lease}
 	}
-	results, err := s.Apply(ctx, stage, shard.Start, commands)
+	results, err := s.StartHanded(ctx, stage, stream.PlainWorker, commands)
 	for i, r := range results {
 		forget[i] = r.Outcome != shard.Paused && r.Outcome != shard.Full
 	}

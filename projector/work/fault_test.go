@@ -2,6 +2,7 @@ package work_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -110,8 +111,10 @@ func TestStreamMadeAnew(t *testing.T) {
 	if err := h.js.DeleteStream(t.Context(), stream.Work); err != nil {
 		t.Fatal(err)
 	}
-	h.ensure()
-	h.until("9 messages", func() (string, bool) { return "", h.messages() == 9 })
+	h.until("9 messages", func() (string, bool) {
+		s, err := h.js.Stream(t.Context(), stream.Work) // there is none at first
+		return fmt.Sprint(err), err == nil && s.CachedInfo().State.Msgs == 9
+	})
 	if first := h.stream().CachedInfo().State.FirstSeq; first < 1000 {
 		t.Errorf("the stream goes on at %d", first)
 	}
@@ -133,7 +136,7 @@ func TestStreamMadeAnew(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	const items = 2000
+	const items = 500
 	slow := func(_ context.Context, _ client.Item) error { time.Sleep(time.Millisecond); return nil } // so that there is something under way
 	for _, stage := range shard.Queues {
 		h.work(stage, slow, client.WorkConfig{Concurrency: 4})

@@ -9,6 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // lockKey is the advisory lock of the process that publishes.
@@ -70,6 +73,9 @@ func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return holds(ctx, conn) })
 	g.Go(func() error { return s.connected(ctx) })
+	if err := t.ensure(ctx); err != nil {
+		return err
+	}
 	r := &relay{term: t}
 	if err := r.sync(ctx); err != nil {
 		return errors.Join(err, ctx.Err())
@@ -79,6 +85,17 @@ func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
 		g.Go(func() error { return run(ctx) })
 	}
 	return g.Wait()
+}
+
+// ensure makes the streams where they are missing.
+func (s *Service) ensure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*requestWait)
+	defer cancel()
+	var names []string
+	for _, stage := range shard.Queues {
+		names = append(names, stage.String())
+	}
+	return stream.EnsureWork(ctx, s.js, names, s.cfg.Streams)
 }
 
 // holds watches the connection that the lock is bound to.

@@ -51,11 +51,15 @@ func remove(ctx context.Context, js jetstream.JetStream, seq uint64) error {
 		err = st.DeleteMsg(ctx, seq)
 	}
 	var refused *jetstream.APIError
-	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) && !(errors.As(err, &refused) && refused.ErrorCode == codeNoMessage) {
+	gone := errors.Is(err, jetstream.ErrMsgNotFound) || errors.As(err, &refused) && (refused.ErrorCode == codeNotDeleted || refused.ErrorCode == codeNoSequence)
+	if err != nil && !gone {
 		return fmt.Errorf("remove message %d of %s: %w", seq, stream.Work, err)
 	}
 	return nil
 }
 
-// codeNoMessage is the server's answer when a message to delete is not there.
-const codeNoMessage jetstream.ErrorCode = 10057
+// Codes of the server's answers when a message to delete is not there.
+const (
+	codeNotDeleted jetstream.ErrorCode = 10057
+	codeNoSequence jetstream.ErrorCode = 10043
+)

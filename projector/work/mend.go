@@ -140,7 +140,7 @@ func (t *term) compareClaims(ctx context.Context, messages map[ref]uint64, d *di
 	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation, &age}, func() error {
 		if seq, ok := messages[ref{r.Item, r.Stage, r.Generation - 1}]; ok {
 			delete(d.stale, seq)
-		} else if age > t.cfg.AckWait.Seconds() {
+		} else if age > t.cfg.Streams.AckWait.Seconds() {
 			d.lost[r] = struct{}{}
 		}
 		return nil

@@ -73,6 +73,13 @@ func TestAnswers(t *testing.T) {
 func TestDead(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
+	if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET max_attempts = 3"); err != nil {
+		t.Fatal(err)
+	}
+	h.until("3 deliveries at most", func() (string, bool) {
+		c, err := h.js.Consumer(t.Context(), stream.Work, shard.Splitter.String())
+		return "", err == nil && c.CachedInfo().Config.MaxDeliver == 3
+	})
 	h.file("a", 1)
 	for range 3 {
 		h.pull(shard.Splitter, 1)

@@ -139,15 +139,15 @@ const farFuture = 100 * 365 * 24 * time.Hour
 func (t *term) switches(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
-	rows, err := t.store.Pool().Query(ctx, "SELECT name, paused, coalesce(concurrency, -1) FROM millrace.stage")
+	rows, err := t.store.Pool().Query(ctx, "SELECT name, paused, coalesce(concurrency, -1), coalesce(nullif(max_attempts, 0), -1) FROM millrace.stage")
 	if err != nil {
 		return fmt.Errorf("read the switches of stages: %w", err)
 	}
 	var name string
 	var paused bool
-	var concurrency int
-	_, err = pgx.ForEachRow(rows, []any{&name, &paused, &concurrency}, func() error {
-		return t.switchTo(ctx, name, paused, concurrency)
+	var out, deliveries int
+	_, err = pgx.ForEachRow(rows, []any{&name, &paused, &out, &deliveries}, func() error {
+		return t.switchTo(ctx, name, paused, out, deliveries)
 	})
 	if err != nil {
 		return fmt.Errorf("set the switches of stages: %w", err)
@@ -155,15 +155,15 @@ func (t *term) switches(ctx context.Context) error {
 	return nil
 }
 
-func (t *term) switchTo(ctx context.Context, name string, paused bool, concurrency int) error {
+func (t *term) switchTo(ctx context.Context, name string, paused bool, out, deliveries int) error {
 	c, err := t.js.Consumer(ctx, stream.Work, name)
 	if err != nil {
 		return err
 	}
 	info := c.CachedInfo()
-	if info.Config.MaxAckPending != concurrency {
+	if info.Config.MaxAckPending != out || info.Config.MaxDeliver != deliveries {
 		cfg := info.Config
-		cfg.MaxAckPending = concurrency
+		cfg.MaxAckPending, cfg.MaxDeliver = out, deliveries
 		if _, err := t.js.UpdateConsumer(ctx, stream.Work, cfg); err != nil {
 			return err
 		}

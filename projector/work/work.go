@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // Config shapes a service. The zero value of a field stands for its default.
@@ -20,9 +21,8 @@ type Config struct {
 	// Poll is how often the outbox is looked at for what other processes have
 	// put there; default 100 ms. Kick makes it sooner.
 	Poll time.Duration
-	// AckWait is how long a plain daemon may be silent; default 30 s. It has to
-	// be that of the stream's consumers.
-	AckWait time.Duration
+	// Streams shape the streams and consumers, which the service makes.
+	Streams stream.WorkConfig
 	// Compare is the least time between two comparisons of the stream with
 	// Postgres; default 300 ms. They take a tenth of the time at most.
 	Compare time.Duration
@@ -32,8 +32,8 @@ func (c Config) withDefaults() Config {
 	if c.Poll == 0 {
 		c.Poll = 100 * time.Millisecond
 	}
-	if c.AckWait == 0 {
-		c.AckWait = 30 * time.Second
+	if c.Streams.AckWait == 0 {
+		c.Streams.AckWait = 30 * time.Second
 	}
 	if c.Compare == 0 {
 		c.Compare = 300 * time.Millisecond

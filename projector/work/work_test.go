@@ -49,7 +49,6 @@ func newHouse(t *testing.T) *house {
 	if h.js, err = jetstream.New(h.nc); err != nil {
 		t.Fatal(err)
 	}
-	h.ensure()
 	pool := engine.Pool(t)
 	if h.queue, err = work.NewQueue(h.nc, pool); err != nil {
 		t.Fatal(err)
@@ -59,19 +58,11 @@ func newHouse(t *testing.T) *house {
 	}
 	h.run(h.store.Run)
 	h.serve()
+	h.until("the streams", func() (string, bool) {
+		_, err := h.js.Consumer(t.Context(), stream.Work, shard.Sender.String())
+		return fmt.Sprint(err), err == nil
+	})
 	return h
-}
-
-// ensure makes the streams.
-func (h *house) ensure() {
-	h.Helper()
-	var names []string
-	for _, s := range shard.Queues {
-		names = append(names, s.String())
-	}
-	if err := stream.EnsureWork(h.Context(), h.js, names, stream.WorkConfig{AckWait: ackWait, MaxDeliver: 3}); err != nil {
-		h.Fatal(err)
-	}
 }
 
 // run runs a part until the test or the returned function ends it.
@@ -92,7 +83,7 @@ func (h *house) run(part func(context.Context) error) func() {
 // serve runs a service; several may.
 func (h *house) serve() *work.Service {
 	h.Helper()
-	s, err := work.New(work.Config{AckWait: ackWait, Poll: 20 * time.Millisecond},
+	s, err := work.New(work.Config{Streams: stream.WorkConfig{AckWait: ackWait}, Poll: 20 * time.Millisecond},
 		work.Deps{NATS: h.nc, Store: h.store, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(h)})
 	if err != nil {
 		h.Fatal(err)

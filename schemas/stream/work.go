@@ -39,10 +39,9 @@ func WorkSubject(stage string) string { return "work." + stage }
 // WorkConfig shapes the streams and consumers of the shard pipeline. The zero
 // value of a field stands for its default.
 type WorkConfig struct {
-	Replicas   int           // copies of each stream; default 1
-	AckWait    time.Duration // silence after which a daemon counts as dead; default 30 s
-	MaxDeliver int           // deliveries without an answer, after which an item is dead; default 20
-	MaxAge     time.Duration // how long reports stay in Shards; default 7 days
+	Replicas int           // copies of each stream; default 1
+	AckWait  time.Duration // silence after which a daemon counts as dead; default 30 s
+	MaxAge   time.Duration // how long reports stay in Shards; default 7 days
 }
 
 func (c WorkConfig) withDefaults() WorkConfig {
@@ -51,9 +50,6 @@ func (c WorkConfig) withDefaults() WorkConfig {
 	}
 	if c.AckWait == 0 {
 		c.AckWait = 30 * time.Second
-	}
-	if c.MaxDeliver == 0 {
-		c.MaxDeliver = 20
 	}
 	if c.MaxAge == 0 {
 		c.MaxAge = 7 * 24 * time.Hour
@@ -79,8 +75,8 @@ func EnsureWork(ctx context.Context, js jetstream.JetStream, stages []string, cf
 	return nil
 }
 
-// ensureConsumer leaves what an operator has set while running: a pause, and
-// how many items may be out.
+// ensureConsumer leaves what the switches of the stage have set: a pause, how
+// many items may be out, and how often one is delivered.
 func ensureConsumer(ctx context.Context, js jetstream.JetStream, stage string, cfg WorkConfig) error {
 	want := jetstream.ConsumerConfig{
 		Durable:       stage,
@@ -88,7 +84,7 @@ func ensureConsumer(ctx context.Context, js jetstream.JetStream, stage string, c
 		FilterSubject: WorkSubject(stage),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       cfg.AckWait,
-		MaxDeliver:    cfg.MaxDeliver,
+		MaxDeliver:    -1,
 		MaxAckPending: -1,
 		MaxWaiting:    4096,
 	}
@@ -101,8 +97,8 @@ func ensureConsumer(ctx context.Context, js jetstream.JetStream, stage string, c
 		return err
 	}
 	have := old.CachedInfo().Config
-	want.MaxAckPending, want.PauseUntil = have.MaxAckPending, have.PauseUntil
-	if have.AckWait == want.AckWait && have.MaxDeliver == want.MaxDeliver && have.FilterSubject == want.FilterSubject {
+	want.MaxAckPending, want.MaxDeliver, want.PauseUntil = have.MaxAckPending, have.MaxDeliver, have.PauseUntil
+	if have.AckWait == want.AckWait && have.FilterSubject == want.FilterSubject {
 		return nil
 	}
 	_, err = js.UpdateConsumer(ctx, Work, want)
