@@ -23,7 +23,7 @@ func (h *house) work(stage shard.Stage, handler client.Handler, cfg client.WorkC
 // TestClient: two clients work all items of all stages, each once (invariant 5).
 func TestClient(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	var mu sync.Mutex
 	calls := map[string]int{}
 	handler := func(_ context.Context, item client.Item) error {
@@ -62,7 +62,7 @@ func TestClient(t *testing.T) {
 // TestClientErrors: errors and panics are tried again, permanent ones are not.
 func TestClientErrors(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	attempts := [4]atomic.Int32{}
 	handler := func(_ context.Context, item client.Item) error {
 		n := attempts[item.Shard].Add(1)
@@ -94,7 +94,7 @@ func TestClientErrors(t *testing.T) {
 // so is what the end of the grace has interrupted.
 func TestClientStops(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 30)
 	begun := make(chan struct{}, 100)
 	stop := h.work(shard.Splitter, func(ctx context.Context, _ client.Item) error {
@@ -122,7 +122,7 @@ func TestClientStops(t *testing.T) {
 // and it can't end them any more (invariants 4 and 5).
 func TestClientDies(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 5)
 	nc := h.nats.Connect()
 	held := make(chan struct{}, 10)
@@ -160,7 +160,7 @@ func TestClientDies(t *testing.T) {
 // its worker.
 func TestLeaseIsKept(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 1)
 	h.work(shard.Splitter, func(ctx context.Context, _ client.Item) error {
 		select {

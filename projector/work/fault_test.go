@@ -27,7 +27,7 @@ func (h *house) stream() jetstream.Stream {
 // item that a daemon has goes to another (invariant 7).
 func TestMissing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 20)
 	held := h.pull(shard.Splitter, 5)
 	h.await(shard.Splitter, shard.Started, 5)
@@ -55,7 +55,7 @@ func TestMissing(t *testing.T) {
 // its message is gone (invariant 7).
 func TestLost(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, quick)
 	h.file("a", 1)
 	h.pull(shard.Splitter, 1)
 	h.await(shard.Splitter, shard.Started, 1)
@@ -76,7 +76,7 @@ func TestLost(t *testing.T) {
 // what others put on the stream (invariant 7).
 func TestStale(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 2)
 	h.until("2 messages", func() (string, bool) { return "", h.messages() == 2 })
 	if _, err := h.js.Publish(t.Context(), stream.WorkSubject("shard-splitter"), []byte("hello")); err != nil {
@@ -103,7 +103,7 @@ func TestStale(t *testing.T) {
 // sequences that were not used before (invariant 3).
 func TestStreamMadeAnew(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 10)
 	h.until("10 messages", func() (string, bool) { return "", h.messages() == 10 })
 	late := h.pull(shard.Splitter, 1)[0]
@@ -135,7 +135,7 @@ func TestStreamMadeAnew(t *testing.T) {
 // at any moment; each item is done once (invariants 1, 2 and 4).
 func TestRestarts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, quick)
 	const items = 500
 	slow := func(_ context.Context, _ client.Item) error { time.Sleep(time.Millisecond); return nil } // so that there is something under way
 	for _, stage := range shard.Queues {
@@ -165,7 +165,7 @@ func TestRestarts(t *testing.T) {
 // (invariant 5).
 func TestHTTP(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 10)
 	h.until("10 messages", func() (string, bool) { return "", h.messages() == 10 })
 	taken, err := h.store.Take(t.Context(), shard.Splitter, "http", 4, time.Minute)
@@ -201,7 +201,7 @@ func TestHTTP(t *testing.T) {
 // TestWithdraw: an item that is started by name leaves the stream (invariant 5).
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 2)
 	h.until("2 messages", func() (string, bool) { return "", h.messages() == 2 })
 	var id int64
@@ -223,7 +223,7 @@ func TestWithdraw(t *testing.T) {
 // TestSwitches: consumers follow the switches of their stage.
 func TestSwitches(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	set := func(sql string) {
 		if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET "+sql+" WHERE stage = 1"); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // through (invariants 1, 4 and 6).
 func TestPlain(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 4)
 	for _, stage := range shard.Queues {
 		msgs := h.pull(stage, 4)
@@ -36,7 +36,7 @@ func TestPlain(t *testing.T) {
 // TestAnswers: each kind of answer does what it says (invariant 6).
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, quick)
 	h.file("a", 5)
 	const stage = shard.Splitter
 	msgs := h.pull(stage, 5)
@@ -72,7 +72,7 @@ func TestAnswers(t *testing.T) {
 // TestDead: an item that no daemon answers for is dead (invariant 6).
 func TestDead(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, quick)
 	if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET max_attempts = 3"); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestDead(t *testing.T) {
 // when one does (invariant 6).
 func TestAnswersWhileAway(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, time.Minute)
 	h.file("a", 10)
 	msgs := h.pull(shard.Splitter, 10)
 	h.stop()

@@ -25,8 +25,8 @@ var engine embeddedtest.Postgres
 
 func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
-// ackWait is the time of a silent daemon in tests.
-const ackWait = 2 * time.Second
+// quick is the time of a silent daemon in tests that wait for it.
+const quick = 2 * time.Second
 
 // house is one installation: servers, the service, and a file's worth of items.
 type house struct {
@@ -37,13 +37,15 @@ type house struct {
 	store *tracking.Store
 	queue *work.Queue
 	stop  func() // the service
+
+	ackWait time.Duration
 }
 
 func testLog(t *testing.T) *slog.Logger { return embeddedtest.Log(t) }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t *testing.T, ackWait time.Duration) *house {
 	t.Helper()
-	h := &house{T: t, nats: natstest.Start(t, stream.Config{})}
+	h := &house{T: t, ackWait: ackWait, nats: natstest.Start(t, stream.Config{})}
 	h.nc = h.nats.Connect()
 	var err error
 	if h.js, err = jetstream.New(h.nc); err != nil {
@@ -83,7 +85,7 @@ func (h *house) run(part func(context.Context) error) func() {
 // serve runs a service; several may.
 func (h *house) serve() *work.Service {
 	h.Helper()
-	s, err := work.New(work.Config{Streams: stream.WorkConfig{AckWait: ackWait}, Poll: 20 * time.Millisecond},
+	s, err := work.New(work.Config{Streams: stream.WorkConfig{AckWait: h.ackWait}, Poll: 20 * time.Millisecond},
 		work.Deps{NATS: h.nc, Store: h.store, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(h)})
 	if err != nil {
 		h.Fatal(err)
