@@ -25,16 +25,28 @@ type FunnelStage struct {
 
 // Funnel is the answer of GET /funnel and the snapshot of the live view.
 type Funnel struct {
-	Period       string         `json:"period" enum:"today,24h,7d,30d,custom" example:"today"`
-	Timezone     string         `json:"timezone" example:"UTC"`
-	Source       string         `json:"source" doc:"Only this source; empty: all"`
-	From         time.Time      `json:"from" doc:"The window's begin, inclusive" example:"2026-02-10T00:00:00Z"`
-	To           time.Time      `json:"to" doc:"When the window was looked at, for a period: it holds everything from its begin on. Its end, exclusive, for a custom window" example:"2026-02-10T15:42:00Z"`
-	Stages       []FunnelStage  `json:"stages" doc:"All stages of the pipeline, in its order"`
-	UniqueMethod string         `json:"unique_method" enum:"exact,sketch" doc:"Whether unique_articles are exact or estimates"`
-	UniqueError  float64        `json:"unique_error" doc:"Relative error of unique_articles: three standard errors of the sketch, 0 when exact" example:"0"`
-	GeneratedAt  time.Time      `json:"generated_at" example:"2026-02-10T15:42:00.003Z"`
-	Stream       StreamPosition `json:"stream"`
+	Period           string         `json:"period" enum:"today,24h,7d,30d,custom" example:"today"`
+	Timezone         string         `json:"timezone" example:"UTC"`
+	Source           string         `json:"source" doc:"Only this source; empty: all"`
+	From             time.Time      `json:"from" doc:"The window's begin, inclusive" example:"2026-02-10T00:00:00Z"`
+	To               time.Time      `json:"to" doc:"When the window was looked at, for a period: it holds everything from its begin on. Its end, exclusive, for a custom window" example:"2026-02-10T15:42:00Z"`
+	Stages           []FunnelStage  `json:"stages" doc:"All stages of the pipeline, in its order"`
+	UniqueMethod     string         `json:"unique_method" enum:"exact,sketch" doc:"Whether unique_articles are exact or estimates"`
+	UniqueError      float64        `json:"unique_error" doc:"Relative error of unique_articles: three standard errors of the sketch, 0 when exact" example:"0"`
+	GeneratedAt      time.Time      `json:"generated_at" example:"2026-02-10T15:42:00.003Z"`
+	Stream           StreamPosition `json:"stream"`
+	SkipReclassified bool           `json:"exclude_reclassifications,omitempty" doc:"Reclassifications are left out"`
+}
+
+// question is what a funnel or statistics are asked of.
+type question struct {
+	spec             window.Spec
+	source           string // empty: all
+	skipReclassified bool   // without reclassifications
+}
+
+func (q question) key() string {
+	return fmt.Sprintf("%s %t %s", q.spec.Key(), q.skipReclassified, q.source)
 }
 
 // countsAtOnce bounds how many requests count in the database at one time.
@@ -44,16 +56,16 @@ const countsAtOnce = 4
 // a few seconds ahead.
 const ahead = time.Hour
 
-// funnel answers for a window. positionAge is how old its distance to the
-// stream may be.
-func (s *Service) funnel(ctx context.Context, source string, spec window.Spec, uniques mirror.Uniques, positionAge time.Duration) (Funnel, error) {
-	w := spec.At(s.cfg.Now())
-	f, err := s.count(ctx, source, w, uniques)
+// funnel answers a question. positionAge is how old its distance to the stream
+// may be.
+func (s *Service) funnel(ctx context.Context, q question, uniques mirror.Uniques, positionAge time.Duration) (Funnel, error) {
+	w := q.spec.At(s.cfg.Now())
+	f, err := s.count(ctx, q, w, uniques)
 	if err != nil {
 		return Funnel{}, err
 	}
 	folded := f.Stream.FoldedSeq
-	f.Period, f.Timezone, f.Source = w.Period, w.Zone, source
+	f.Period, f.Timezone, f.Source, f.SkipReclassified = w.Period, w.Zone, q.source, q.skipReclassified
 	if f.To.IsZero() {
 		f.To = w.To
 	}
@@ -64,16 +76,16 @@ func (s *Service) funnel(ctx context.Context, source string, spec window.Spec, u
 
 // count fills in what depends on where the numbers come from: From, To, Stages,
 // UniqueMethod, UniqueError and Stream.FoldedSeq.
-func (s *Service) count(ctx context.Context, source string, w window.Window, uniques mirror.Uniques) (Funnel, error) {
-	if !w.Live {
-		return s.countTable(ctx, source, w, uniques)
+func (s *Service) count(ctx context.Context, q question, w window.Window, uniques mirror.Uniques) (Funnel, error) {
+	if !w.Live || q.skipReclassified { // the mirror does not know which events are reclassifications
+		return s.countTable(ctx, q, w, uniques)
 	}
-	a, err := s.mirror.Funnel(ctx, source, w, uniques)
+	a, err := s.mirror.Funnel(ctx, q.source, w, uniques)
 	switch {
 	case errors.Is(err, mirror.ErrNotHeld):
-		return s.countTable(ctx, source, w, mirror.Exact)
+		return s.countTable(ctx, q, w, mirror.Exact)
 	case errors.Is(err, mirror.ErrNotLoaded):
-		return s.countTable(ctx, source, w, uniques)
+		return s.countTable(ctx, q, w, uniques)
 	case err != nil:
 		return Funnel{}, err
 	}
@@ -86,46 +98,69 @@ func (s *Service) count(ctx context.Context, source string, w window.Window, uni
 }
 
 // countTable counts a window in the database.
-func (s *Service) countTable(ctx context.Context, source string, w window.Window, uniques mirror.Uniques) (Funnel, error) {
-	select {
-	case s.counting <- struct{}{}:
-		defer func() { <-s.counting }()
-	case <-ctx.Done():
-		return Funnel{}, ctx.Err()
+func (s *Service) countTable(ctx context.Context, q question, w window.Window, uniques mirror.Uniques) (Funnel, error) {
+	leave, err := enter(ctx, s.counting)
+	if err != nil {
+		return Funnel{}, err
 	}
+	defer leave()
 	before, err := s.retiredBefore(ctx)
 	if err != nil {
 		return Funnel{}, err
 	}
-	w, uniques = widen(w, uniques, before)
-	to := w.To
-	if w.Live {
-		to = to.Add(ahead)
+	if w.From.Before(before) && q.skipReclassified {
+		return Funnel{}, breaks("exclude_reclassifications", "events_retired", "cannot be answered for times before "+before.Format(time.DateOnly)+", of which no single events are kept")
 	}
-	folded := s.mirror.Folded() // the tables hold at least this
+	w, uniques = widen(w, uniques, before)
+	folded, err := s.folded(ctx)
+	if err != nil {
+		return Funnel{}, err
+	}
+	c := scopeOf(q, w.From, w.To, w.Live, folded)
 	exact := uniques == mirror.Exact
 	if uniques == mirror.Auto {
-		n, err := s.store.CountUpTo(ctx, source, w.From, to, s.cfg.ExactEvents+1)
+		n, err := s.store.CountUpTo(ctx, c, s.cfg.ExactEvents+1)
 		if err != nil {
 			return Funnel{}, err
 		}
 		exact = n <= uint64(s.cfg.ExactEvents)
 	}
 	count := s.store.Sketch
-	if exact {
+	switch {
+	case exact:
 		count = s.store.Exact
+	case q.skipReclassified: // which the sketches cannot tell apart
+		count = s.store.Estimate
 	}
-	stages, err := count(ctx, source, w.From, to)
+	stages, err := count(ctx, c)
 	if err != nil {
 		return Funnel{}, err
 	}
 	f := newFunnel(w.From, exact)
 	f.To = w.To
 	for _, name := range s.cfg.Stages.Names() {
-		f.Stages = append(f.Stages, FunnelStage{name, stages[name].Events, stages[name].Articles})
+		f.Stages = append(f.Stages, FunnelStage{name, stages[name].Events, min(stages[name].Articles, stages[name].Events)})
 	}
 	f.Stream.FoldedSeq = folded
 	return f, nil
+}
+
+// folded returns the sequence up to which events are counted: that of the
+// mirror or, while it has not loaded, of the events table. The table holds
+// everything up to it.
+func (s *Service) folded(ctx context.Context) (uint64, error) {
+	if folded := s.mirror.Folded(); folded > 0 {
+		return folded, nil
+	}
+	return s.store.LastSeq(ctx)
+}
+
+// scopeOf is what the events table holds of a question's window.
+func scopeOf(q question, from, to time.Time, live bool, folded uint64) store.Scope {
+	if live {
+		to = to.Add(ahead)
+	}
+	return store.Scope{Source: q.source, From: from, To: to, Seq: folded, SkipReclassified: q.skipReclassified}
 }
 
 func newFunnel(from time.Time, exact bool) Funnel {
@@ -146,7 +181,7 @@ func (v *funnelView) Problem(err error) *httpapi.Problem { return v.problem(err)
 
 func (v *funnelView) Snapshot(ctx context.Context, q live.Query) (live.Snapshot, error) {
 	defer v.timed("live")()
-	f, err := v.funnel(ctx, q.Source, q.Spec, mirror.Auto, time.Second)
+	f, err := v.funnel(ctx, question{spec: q.Spec, source: q.Source, skipReclassified: q.SkipReclassified}, mirror.Auto, time.Second)
 	if err != nil {
 		return live.Snapshot{}, err
 	}

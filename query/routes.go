@@ -15,12 +15,13 @@ import (
 
 // FunnelRequest are the parameters of GET /funnel.
 type FunnelRequest struct {
-	Period  string `query:"period" enum:"today,24h,7d,30d" doc:"A period that ends now; today (the default) begins at midnight of tz" example:"today"`
-	From    string `query:"from" doc:"Begin of a custom window, inclusive, RFC 3339; instead of period" example:"2026-02-01T00:00:00Z"`
-	To      string `query:"to" doc:"End of a custom window, exclusive" example:"2026-02-10T00:00:00Z"`
-	TZ      string `query:"tz" doc:"The time zone in which today begins; default UTC" example:"Europe/Berlin"`
-	Source  string `query:"source" doc:"Only events of this source" example:"example_com"`
-	Uniques string `query:"uniques" enum:"auto,exact,sketch" default:"auto" doc:"How distinct articles are counted; auto: exactly, unless the window is large"`
+	Period           string `query:"period" enum:"today,24h,7d,30d" doc:"A period that ends now; today (the default) begins at midnight of tz" example:"today"`
+	From             string `query:"from" doc:"Begin of a custom window, inclusive, RFC 3339; instead of period" example:"2026-02-01T00:00:00Z"`
+	To               string `query:"to" doc:"End of a custom window, exclusive" example:"2026-02-10T00:00:00Z"`
+	TZ               string `query:"tz" doc:"The time zone in which today begins; default UTC" example:"Europe/Berlin"`
+	Source           string `query:"source" doc:"Only events of this source" example:"example_com"`
+	SkipReclassified bool   `query:"exclude_reclassifications" doc:"Leave out events whose metadata says is_reclassification"`
+	Uniques          string `query:"uniques" enum:"auto,exact,sketch" default:"auto" doc:"How distinct articles are counted; auto: exactly, unless the window is large"`
 }
 
 // SourcesRequest are the parameters of GET /sources.
@@ -55,6 +56,7 @@ type Output[T any] struct{ Body T }
 // read.
 func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 	get(s, srv, a, "funnel", "/funnel", "The funnel of a window: events and distinct articles by stage", s.getFunnel)
+	get(s, srv, a, "stats", "/stats", "What a window's events carry, and how long articles take", s.getStats)
 	get(s, srv, a, "events", "/events", "Events, newest first", s.events)
 	get(s, srv, a, "sources", "/sources", "Sources by number of events", s.sources)
 	get(s, srv, a, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", func(ctx context.Context, r JourneyRequest) (Journey, error) {
@@ -90,7 +92,7 @@ func (s *Service) getFunnel(ctx context.Context, r FunnelRequest) (Funnel, error
 	if p := checkName("source", r.Source); p != nil {
 		return Funnel{}, p
 	}
-	return s.funnel(ctx, r.Source, spec, mirror.Uniques(r.Uniques), 0)
+	return s.funnel(ctx, question{spec: spec, source: r.Source, skipReclassified: r.SkipReclassified}, mirror.Uniques(r.Uniques), 0)
 }
 
 func (s *Service) sources(ctx context.Context, r SourcesRequest) (Sources, error) {

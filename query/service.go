@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/memo"
 	"github.com/millrace-io/millrace/query/mirror"
 	"github.com/millrace-io/millrace/query/store"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -38,6 +39,9 @@ type Config struct {
 	Now  func() time.Time // default time.Now
 }
 
+// maxAnswers bounds the answers of a kind that are kept.
+const maxAnswers = 64
+
 // Deps are what the service works with. It closes none of them.
 type Deps struct {
 	ClickHouse driver.Conn
@@ -55,9 +59,13 @@ type Service struct {
 	mirror    *mirror.Mirror
 	hub       *live.Hub
 	counting  chan struct{} // bounds how many requests count in the database
+	analysing chan struct{} // and how many analyse what events carry
+	roles     store.Roles
 	position  *position
 	retired   retired
 	durations *prometheus.HistogramVec
+
+	statistics *memo.Memo[analysis]
 }
 
 // New checks the configuration and starts nothing.
@@ -75,7 +83,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Gaps = knownGaps(cfg.Gaps, cfg.Stages.Names())
-	s := &Service{cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce)}
+	s := &Service{
+		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
+		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, cfg.Now),
+	}
 	if err := s.assemble(); err != nil {
 		return nil, fmt.Errorf("query service: %w", err)
 	}

@@ -63,8 +63,9 @@ func (c Config) withDefaults() Config {
 
 // Query is what a subscription is to.
 type Query struct {
-	Source string
-	Spec   window.Spec
+	Source           string
+	Spec             window.Spec
+	SkipReclassified bool // without reclassifications
 }
 
 // Snapshot is the state of a view.
@@ -89,12 +90,13 @@ type View interface {
 
 // Request is what a client sends.
 type Request struct {
-	Op     string `json:"op" enum:"subscribe,unsubscribe" doc:"What to do"`
-	ID     string `json:"id" doc:"The client's name for the subscription, up to 64 bytes" example:"a"`
-	View   string `json:"view,omitempty" enum:"funnel" doc:"Which view; default funnel"`
-	Period string `json:"period,omitempty" enum:"today,24h,7d,30d" doc:"Default today"`
-	Source string `json:"source,omitempty" doc:"Only this source; empty: all"`
-	TZ     string `json:"tz,omitempty" doc:"The time zone in which days begin; default UTC" example:"Europe/Berlin"`
+	Op               string `json:"op" enum:"subscribe,unsubscribe" doc:"What to do"`
+	ID               string `json:"id" doc:"The client's name for the subscription, up to 64 bytes" example:"a"`
+	View             string `json:"view,omitempty" enum:"funnel" doc:"Which view; default funnel"`
+	Period           string `json:"period,omitempty" enum:"today,24h,7d,30d" doc:"Default today"`
+	Source           string `json:"source,omitempty" doc:"Only this source; empty: all"`
+	TZ               string `json:"tz,omitempty" doc:"The time zone in which days begin; default UTC" example:"Europe/Berlin"`
+	SkipReclassified bool   `json:"exclude_reclassifications,omitempty" doc:"Leave out events whose metadata says is_reclassification"`
 }
 
 func problem(detail string, errs ...httpapi.FieldError) *httpapi.Problem {

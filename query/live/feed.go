@@ -9,7 +9,10 @@ import (
 )
 
 // feedKey names what a feed shows.
-type feedKey struct{ view, source, spec string }
+type feedKey struct {
+	view, source, spec string
+	skipReclassified   bool
+}
 
 // frame is what a feed has last come to: a snapshot or, while the view cannot
 // be computed, a problem.

@@ -41,7 +41,7 @@ func (c *conn) handle(kind int, data []byte) (id string, p *httpapi.Problem) {
 func unreadable(err error) *httpapi.Problem {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field != "" {
-		return problem("a field has the wrong type", httpapi.FieldError{Field: wrong.Field, Code: "type", Rule: "must be a string"})
+		return problem("a field has the wrong type", httpapi.FieldError{Field: wrong.Field, Code: "type", Rule: "must be a " + wrong.Type.String()})
 	}
 	return problem("the message must be JSON text", httpapi.FieldError{Code: "json", Rule: "must be one JSON object, as text"})
 }
@@ -74,7 +74,7 @@ func (c *conn) add(r Request, spec window.Spec) *httpapi.Problem {
 	if len(c.subs) >= c.hub.cfg.Subscriptions {
 		return httpapi.NewProblem(http.StatusTooManyRequests, "there are too many subscriptions on this connection")
 	}
-	f := c.hub.join(c, feedKey{r.View, r.Source, spec.Key()}, Query{r.Source, spec})
+	f := c.hub.join(c, feedKey{r.View, r.Source, spec.Key(), r.SkipReclassified}, Query{r.Source, spec, r.SkipReclassified})
 	if f == nil {
 		return httpapi.NewProblem(http.StatusServiceUnavailable, "too many different views are being watched")
 	}

@@ -78,25 +78,9 @@ func (s *Store) singleEvents(ctx context.Context, source string, from, to time.T
 // Stage is what a window holds of one stage.
 type Stage struct{ Events, Articles uint64 }
 
-// Exact counts the events and the distinct articles of [from, to) by stage.
-func (s *Store) Exact(ctx context.Context, source string, from, to time.Time) (map[string]Stage, error) {
-	stages := map[string]Stage{}
-	p := params{"source": source, "from": from.UnixNano(), "to": to.UnixNano()}
-	err := s.each(ctx, "exact.sql", p, func(rows driver.Rows) error {
-		var name string
-		var stage Stage
-		if err := rows.Scan(&name, &stage.Events, &stage.Articles); err != nil {
-			return err
-		}
-		stages[name] = stage
-		return nil
-	})
-	return stages, err
-}
-
-// CountUpTo counts the events of [from, to), but not beyond a limit.
-func (s *Store) CountUpTo(ctx context.Context, source string, from, to time.Time, limit int) (n uint64, err error) {
-	p := params{"source": source, "from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
+// CountUpTo counts the events of a scope, but not beyond a limit.
+func (s *Store) CountUpTo(ctx context.Context, c Scope, limit int) (n uint64, err error) {
+	p := c.params(params{"limit": limit})
 	err = s.each(ctx, "count_up_to.sql", p, func(rows driver.Rows) error { return rows.Scan(&n) })
 	return n, err
 }
@@ -107,9 +91,11 @@ type sketch struct {
 	set    funnel.Set
 }
 
-// Sketch counts the events of [from, to) by stage and estimates their distinct
-// articles: from whole buckets, and single events on either side.
-func (s *Store) Sketch(ctx context.Context, source string, from, to time.Time) (map[string]Stage, error) {
+// Sketch counts the events of a scope by stage and estimates their distinct
+// articles: from whole buckets, and single events on either side. Buckets hold
+// whatever is folded, so the figures may be ahead of the scope's sequence for
+// a moment; and they cannot leave reclassifications out.
+func (s *Store) Sketch(ctx context.Context, c Scope) (map[string]Stage, error) {
 	sketches := map[string]*sketch{}
 	at := func(stage string) *sketch {
 		if sketches[stage] == nil {
@@ -117,8 +103,8 @@ func (s *Store) Sketch(ctx context.Context, source string, from, to time.Time) (
 		}
 		return sketches[stage]
 	}
-	lo, hi := funnel.Align(from, to)
-	err := s.Sets(ctx, source, funnel.Cover(lo, hi), func(stage string, events uint64, set *funnel.Set) error {
+	lo, hi := funnel.Align(c.From, c.To)
+	err := s.Sets(ctx, c.Source, funnel.Cover(lo, hi), func(stage string, events uint64, set *funnel.Set) error {
 		k := at(stage)
 		k.events += events
 		return k.set.Merge(set)
@@ -126,8 +112,8 @@ func (s *Store) Sketch(ctx context.Context, source string, from, to time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	for _, edge := range edges(from, to, lo, hi) {
-		err := s.singleEvents(ctx, source, edge[0], edge[1], 1<<40, func(e mirror.Event) error {
+	for _, edge := range edges(c.From, c.To, lo, hi) {
+		err := s.singleEvents(ctx, c.Source, edge[0], edge[1], 1<<40, func(e mirror.Event) error {
 			k := at(e.Stage)
 			k.events++
 			k.set.Insert(e.Article)

@@ -75,11 +75,11 @@ func TestFunnelRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exact, err := s.Exact(t.Context(), source, epoch, epoch.Add(24*time.Hour))
+		exact, err := s.Exact(t.Context(), scope(source, epoch, epoch.Add(24*time.Hour)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		sketch, err := s.Sketch(t.Context(), source, epoch, epoch.Add(24*time.Hour))
+		sketch, err := s.Sketch(t.Context(), scope(source, epoch, epoch.Add(24*time.Hour)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,6 +94,11 @@ func TestFunnelRows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// scope takes everything of a source in [from, to).
+func scope(source string, from, to time.Time) store.Scope {
+	return store.Scope{Source: source, From: from, To: to, Seq: math.MaxUint64}
 }
 
 func recount(w *viewtest.Writer, source string, from, to time.Time) map[string]store.Stage {
@@ -129,11 +134,11 @@ func TestWindows(t *testing.T) {
 		{at.Truncate(time.Hour), at.Add(5 * time.Hour)},
 	} {
 		want := recount(w, "", span[0], span[1])
-		exact, err := s.Exact(t.Context(), "", span[0], span[1])
+		exact, err := s.Exact(t.Context(), scope("", span[0], span[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		sketch, err := s.Sketch(t.Context(), "", span[0], span[1])
+		sketch, err := s.Sketch(t.Context(), scope("", span[0], span[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,10 +152,10 @@ func TestBounds(t *testing.T) {
 	s, w := open(t, store.Config{})
 	w.Write(events(90)...)
 	to := epoch.Add(24 * time.Hour)
-	if n, err := s.CountUpTo(t.Context(), "", epoch, to, 50); n != 50 || err != nil {
+	if n, err := s.CountUpTo(t.Context(), scope("", epoch, to), 50); n != 50 || err != nil {
 		t.Errorf("count up to 50: %d, %v", n, err)
 	}
-	if n, err := s.CountUpTo(t.Context(), hostile, epoch, to, 50); n != 30 || err != nil {
+	if n, err := s.CountUpTo(t.Context(), scope(hostile, epoch, to), 50); n != 30 || err != nil {
 		t.Errorf("count up to 50: %d, %v", n, err)
 	}
 	n := 0
@@ -166,13 +171,13 @@ func TestBounds(t *testing.T) {
 func TestFailures(t *testing.T) {
 	s, w := open(t, store.Config{Timeout: time.Nanosecond})
 	w.Write(events(3)...)
-	if _, err := s.Exact(t.Context(), "", epoch, epoch.Add(time.Hour)); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Exact(t.Context(), scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a query that takes too long: %v", err)
 	}
 	s, _ = open(t, store.Config{})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Exact(gone, "", epoch, epoch.Add(time.Hour)); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Exact(gone, scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
 	if _, err := s.Events(t.Context(), store.EventFilter{Hash: "no hash'", Limit: 1}); errors.Is(err, store.ErrUnavailable) {

@@ -6,6 +6,8 @@ FROM
     FROM events
     WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
       AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
+      AND seq <= toUInt64(@seq)
       AND (@source = '' OR source_name = @source)
+      AND NOT (@skip_reclassified AND is_reclassification)
     LIMIT @limit
 )

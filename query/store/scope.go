@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+// Scope says which events are counted.
+type Scope struct {
+	Source   string // empty: all
+	From, To time.Time
+	// Seq is the stream sequence up to which events are counted. Tables may
+	// hold more, for a moment.
+	Seq uint64
+	// SkipReclassified leaves reclassifications out.
+	SkipReclassified bool
+}
+
+// params are those of the scope, and more.
+func (c Scope) params(more params) params {
+	p := params{"source": c.Source, "from": c.From.UnixNano(), "to": c.To.UnixNano(), "seq": c.Seq, "skip_reclassified": c.SkipReclassified}
+	maps.Copy(p, more)
+	return p
+}
+
+// Exact counts the events and the distinct articles of a scope by stage.
+func (s *Store) Exact(ctx context.Context, c Scope) (map[string]Stage, error) {
+	return s.stages(ctx, "exact.sql", c)
+}
+
+// Estimate counts the events of a scope by stage and estimates their distinct
+// articles, with a standard error below 0.5 %.
+func (s *Store) Estimate(ctx context.Context, c Scope) (map[string]Stage, error) {
+	return s.stages(ctx, "estimate.sql", c)
+}
+
+func (s *Store) stages(ctx context.Context, query string, c Scope) (map[string]Stage, error) {
+	stages := map[string]Stage{}
+	err := s.each(ctx, query, c.params(nil), func(rows driver.Rows) error {
+		var name string
+		var stage Stage
+		if err := rows.Scan(&name, &stage.Events, &stage.Articles); err != nil {
+			return err
+		}
+		stages[name] = stage
+		return nil
+	})
+	return stages, err
+}
+
+// Counts counts the events of a scope by stage.
+func (s *Store) Counts(ctx context.Context, c Scope) (map[string]uint64, error) {
+	counts := map[string]uint64{}
+	err := s.each(ctx, "counts.sql", c.params(nil), func(rows driver.Rows) error {
+		var name string
+		var n uint64
+		if err := rows.Scan(&name, &n); err != nil {
+			return err
+		}
+		counts[name] = n
+		return nil
+	})
+	return counts, err
+}
+
+// LastSeq returns the largest stream sequence in the events table, 0 when it
+// is empty.
+func (s *Store) LastSeq(ctx context.Context) (seq uint64, err error) {
+	err = s.each(ctx, "last_seq.sql", nil, func(rows driver.Rows) error { return rows.Scan(&seq) })
+	return seq, err
+}

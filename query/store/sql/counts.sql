@@ -1,0 +1,11 @@
+-- Events of one moment by stage.
+SELECT
+    stage,
+    count() AS counted
+FROM events
+WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
+  AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
+  AND seq <= toUInt64(@seq)
+  AND (@source = '' OR source_name = @source)
+  AND NOT (@skip_reclassified AND is_reclassification)
+GROUP BY stage
