@@ -57,6 +57,7 @@ type Output[T any] struct{ Body T }
 func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 	get(s, srv, a, "funnel", "/funnel", "The funnel of a window: events and distinct articles by stage", s.getFunnel)
 	get(s, srv, a, "stats", "/stats", "What a window's events carry, and how long articles take", s.getStats)
+	get(s, srv, a, "drift", "/stats/drift", "Model versions, and whether their classifications drift", s.getDrift)
 	get(s, srv, a, "events", "/events", "Events, newest first", s.events)
 	get(s, srv, a, "sources", "/sources", "Sources by number of events", s.sources)
 	get(s, srv, a, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", func(ctx context.Context, r JourneyRequest) (Journey, error) {

@@ -66,6 +66,7 @@ type Service struct {
 	durations *prometheus.HistogramVec
 
 	statistics *memo.Memo[analysis]
+	drifts     *memo.Memo[Drift]
 }
 
 // New checks the configuration and starts nothing.
@@ -85,7 +86,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	cfg.Gaps = knownGaps(cfg.Gaps, cfg.Stages.Names())
 	s := &Service{
 		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
-		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, cfg.Now),
+		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, cfg.Now), drifts: memo.New[Drift](maxAnswers, cfg.Now),
 	}
 	if err := s.assemble(); err != nil {
 		return nil, fmt.Errorf("query service: %w", err)

@@ -1,0 +1,214 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/drift"
+	"github.com/millrace-io/millrace/query/memo"
+	"github.com/millrace-io/millrace/query/store"
+	"github.com/millrace-io/millrace/query/window"
+)
+
+const (
+	// maxVersions bounds the model versions of an answer.
+	maxVersions = 100
+	// maxDrawn is how many classifications a test looks at, about.
+	maxDrawn = 500_000
+)
+
+// DriftRequest are the parameters of GET /stats/drift.
+type DriftRequest struct {
+	Period        string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel; without a window, everything that is kept" example:"30d"`
+	From          string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
+	To            string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
+	TZ            string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
+	Source        string `query:"source" doc:"Only events of this source" example:"example_com"`
+	Reference     string `query:"reference" doc:"Model version to compare with; default the one before current" example:"v2.0"`
+	Current       string `query:"current" doc:"Model version that is compared; default the newest" example:"v2.1"`
+	ReferenceFrom string `query:"reference_from" doc:"Compare windows instead, or versions each within a window: all four times are needed" example:"2026-02-01T00:00:00Z"`
+	ReferenceTo   string `query:"reference_to" example:"2026-02-08T00:00:00Z"`
+	CurrentFrom   string `query:"current_from" example:"2026-02-08T00:00:00Z"`
+	CurrentTo     string `query:"current_to" example:"2026-02-15T00:00:00Z"`
+}
+
+// contrast is what drift is asked of.
+type contrast struct {
+	question
+	all                bool // no window
+	windows            bool // reference and current have windows
+	reference, current contender
+}
+
+// contender is one side of a contrast.
+type contender struct {
+	version  string
+	from, to time.Time // zero: those of the whole
+}
+
+func (r DriftRequest) contrast() (contrast, error) {
+	var q contrast
+	var err error
+	if q.spec, err = window.Parse(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ}); err != nil {
+		return q, err
+	}
+	for _, name := range [...][2]string{{"source", r.Source}, {"reference", r.Reference}, {"current", r.Current}} {
+		if p := checkName(name[0], name[1]); p != nil {
+			return q, p
+		}
+	}
+	q.source, q.all = r.Source, r.Period == "" && r.From == ""
+	q.reference.version, q.current.version = r.Reference, r.Current
+	q.windows = r.ReferenceFrom+r.ReferenceTo+r.CurrentFrom+r.CurrentTo != ""
+	if q.windows {
+		if p := q.reference.parse("reference", r.ReferenceFrom, r.ReferenceTo); p != nil {
+			return q, p
+		}
+		if p := q.current.parse("current", r.CurrentFrom, r.CurrentTo); p != nil {
+			return q, p
+		}
+	}
+	return q, nil
+}
+
+func (c contender) key() string {
+	return fmt.Sprintf("%q %d %d", c.version, c.from.UnixNano(), c.to.UnixNano())
+}
+
+func (c *contender) parse(name, from, to string) (p *httpapi.Problem) {
+	for _, f := range [...]struct {
+		field, text string
+		time        *time.Time
+	}{{name + "_from", from, &c.from}, {name + "_to", to, &c.to}} {
+		if f.text == "" {
+			return breaks(f.field, "missing", "is required where windows are compared")
+		}
+		if *f.time, p = parseTime(f.field, f.text); p != nil {
+			return p
+		}
+	}
+	if !c.from.Before(c.to) {
+		return breaks(name+"_to", "span_order", "must be later than "+name+"_from")
+	}
+	return nil
+}
+
+func (q contrast) key() string {
+	return fmt.Sprintf("%s %t %s %s", q.question.key(), q.all, q.reference.key(), q.current.key())
+}
+
+func (s *Service) getDrift(ctx context.Context, r DriftRequest) (Drift, error) {
+	q, err := r.contrast()
+	if err != nil {
+		return Drift{}, err
+	}
+	fresh := func(a memo.Answer[Drift]) bool {
+		return s.fresh(a.Value.Stream.FoldedSeq, a.At, a.Took, q.all || q.spec.Live())
+	}
+	return s.drifts.Get(ctx, q.key(), fresh, func(ctx context.Context) (Drift, error) { return s.drift(ctx, q) })
+}
+
+// drift answers from the events up to a sequence.
+func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
+	defer cancel()
+	leave, err := enter(ctx, s.analysing)
+	if err != nil {
+		return Drift{}, err
+	}
+	defer leave()
+	folded, err := s.folded(ctx)
+	if err != nil {
+		return Drift{}, err
+	}
+	now := s.cfg.Now().UTC()
+	scope := q.scope(now, folded)
+	n, _, err := s.store.SampleSize(ctx, scope, s.roles, "")
+	if err != nil {
+		return Drift{}, err
+	}
+	out := Drift{Sample: oneIn(n, s.cfg.ExactEvents), GeneratedAt: now, Stream: s.position.of(ctx, folded, time.Second)}
+	versions, err := s.store.Versions(ctx, scope, s.roles, out.Sample, maxVersions)
+	if err != nil {
+		return Drift{}, err
+	}
+	firstSeen, err := s.store.FirstSeen(ctx, s.roles, folded)
+	if err != nil {
+		return Drift{}, err
+	}
+	slices.SortStableFunc(versions, func(a, b store.Version) int { return firstSeen[b.Name].Compare(firstSeen[a.Name]) })
+	out.Versions = newVersions(versions, firstSeen, out.Sample, now)
+	if !q.choose(versions) {
+		return out, nil
+	}
+	reference, err := s.draw(ctx, scope, q.reference, q.all)
+	if err != nil {
+		return Drift{}, err
+	}
+	current, err := s.draw(ctx, scope, q.current, q.all)
+	if err != nil {
+		return Drift{}, err
+	}
+	out.Indicators, out.Comparison = indicators(reference, current), compare(reference, current)
+	return out, nil
+}
+
+func (q contrast) scope(now time.Time, folded uint64) store.Scope {
+	w := q.spec.At(now)
+	scope := scopeOf(q.question, w.From, w.To, w.Live, folded)
+	if q.all {
+		scope.From = time.Unix(0, 0)
+	}
+	return scope
+}
+
+// choose fills in the versions that were not named: the newest as current, and
+// the one before current as reference. It returns false when there is none.
+func (q *contrast) choose(versions []store.Version) bool {
+	if q.windows {
+		return true
+	}
+	if q.current.version == "" {
+		for _, v := range versions {
+			if v.Name != q.reference.version {
+				q.current.version = v.Name
+				break
+			}
+		}
+	}
+	if q.reference.version == "" {
+		for i, v := range versions {
+			if v.Name == q.current.version && i+1 < len(versions) {
+				q.reference.version = versions[i+1].Name
+			}
+		}
+	}
+	return q.current.version != "" && q.reference.version != ""
+}
+
+// draw takes the sample of a contender.
+func (s *Service) draw(ctx context.Context, scope store.Scope, of contender, all bool) (out side, err error) {
+	out.shown.Version = of.version
+	switch {
+	case !of.from.IsZero():
+		scope.From, scope.To = of.from, of.to
+		out.shown.From, out.shown.To = &of.from, &of.to
+	case !all:
+		out.shown.From, out.shown.To = &scope.From, &scope.To
+	}
+	if out.shown.Classifications, out.shown.AvgQuality, err = s.store.SampleSize(ctx, scope, s.roles, of.version); err != nil {
+		return out, err
+	}
+	out.shown.Sample = oneIn(out.shown.Classifications, maxDrawn)
+	out.drawn, out.topics, err = s.store.SampleTopics(ctx, scope, s.roles, of.version, out.shown.Sample, maxNames)
+	if err != nil {
+		return out, err
+	}
+	out.shown.Articles = out.drawn * uint64(out.shown.Sample)
+	scores, err := s.store.SampleScores(ctx, scope, s.roles, of.version, out.shown.Sample)
+	out.scores = drift.NewScores(scores)
+	return out, err
+}

@@ -1,0 +1,14 @@
+-- How often each quality score occurs in a sample.
+SELECT
+    assumeNotNull(quality_score) AS score,
+    count()                      AS classifications
+FROM events
+WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
+  AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
+  AND seq <= toUInt64(@seq)
+  AND (@source = '' OR source_name = @source)
+  AND stage = @classify
+  AND (@version = '' OR model_version = @version)
+  AND quality_score IS NOT NULL
+  AND reinterpretAsUInt32(article_hash) % toUInt32(@sample) = 0
+GROUP BY score

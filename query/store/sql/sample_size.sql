@@ -1,0 +1,11 @@
+-- How much a sample of classifications holds. An empty version is any.
+SELECT
+    count()            AS classifications,
+    avg(quality_score) AS mean
+FROM events
+WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
+  AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
+  AND seq <= toUInt64(@seq)
+  AND (@source = '' OR source_name = @source)
+  AND stage = @classify
+  AND (@version = '' OR model_version = @version)

@@ -1,0 +1,16 @@
+-- What each model version has classified, the newest versions first.
+SELECT
+    toString(model_version)  AS version,
+    uniqExact(article_hash)  AS articles,
+    avg(quality_score)       AS mean
+FROM events
+WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
+  AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
+  AND seq <= toUInt64(@seq)
+  AND (@source = '' OR source_name = @source)
+  AND stage = @classify
+  AND model_version != ''
+  AND reinterpretAsUInt32(article_hash) % toUInt32(@sample) = 0
+GROUP BY version
+ORDER BY min(occurred_at) DESC, version
+LIMIT @limit
