@@ -50,6 +50,7 @@ type EventsRequest struct {
 	URLHash    string `query:"url_hash" doc:"Only events of the article with this hash"`
 	Stage      string `query:"stage" doc:"Only events of this stage" example:"classified"`
 	Source     string `query:"source" doc:"Only events of this source" example:"example_com"`
+	TraceID    string `query:"trace_id" doc:"Only events of this trace" example:"4bf92f3577b34da6"`
 	Service    string `query:"service" doc:"Only events of this service" example:"classifier"`
 	From       string `query:"from" doc:"Only events at or after this time, RFC 3339" example:"2026-02-10T00:00:00Z"`
 	To         string `query:"to" doc:"Only events before this time, RFC 3339" example:"2026-02-11T00:00:00Z"`
@@ -86,11 +87,11 @@ func (s *Service) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 }
 
 func (s *Service) eventFilter(r EventsRequest) (f store.EventFilter, p *httpapi.Problem) {
-	f = store.EventFilter{URL: r.ArticleURL, Stage: r.Stage, Source: r.Source, Service: r.Service, Limit: r.Limit}
+	f = store.EventFilter{URL: r.ArticleURL, Stage: r.Stage, Source: r.Source, Service: r.Service, Trace: r.TraceID, Limit: r.Limit}
 	if len(f.URL) > event.MaxURL {
 		return f, breaks("article_url", "length", "must be at most 2048 bytes")
 	}
-	for _, name := range [...][2]string{{"source", r.Source}, {"service", r.Service}} {
+	for _, name := range [...][2]string{{"source", r.Source}, {"service", r.Service}, {"trace_id", r.TraceID}} {
 		if p := checkName(name[0], name[1]); p != nil {
 			return f, p
 		}

@@ -23,12 +23,15 @@ type JourneyStage struct {
 
 // Journey is the answer of GET /articles/{url_hash}/journey.
 type Journey struct {
-	URLHash    string         `json:"url_hash"`
-	ArticleURL string         `json:"article_url" doc:"The URL that url_hash is of" example:"https://example.com/article-123"`
-	Domain     string         `json:"domain" example:"example.com"`
-	SourceName string         `json:"source_name" doc:"That of the first event" example:"example_com"`
-	Stages     []JourneyStage `json:"stages" doc:"All stages of the pipeline, in its order"`
-	Events     []StoredEvent  `json:"events" doc:"Oldest first; the newest 1000 where there are more"`
+	URLHash      string         `json:"url_hash"`
+	ArticleURL   string         `json:"article_url" doc:"The URL that url_hash is of" example:"https://example.com/article-123"`
+	Domain       string         `json:"domain" example:"example.com"`
+	SourceName   string         `json:"source_name" doc:"That of the first event" example:"example_com"`
+	CanonicalURL string         `json:"canonical_url,omitempty" doc:"As events named it"`
+	TraceIDs     []string       `json:"trace_ids" doc:"Of the events, in their order"`
+	Elapsed      *float64       `json:"elapsed_seconds" doc:"From the first of the stages that the article reached to the last, 0 where clocks disagree; null with only one" example:"792"`
+	Stages       []JourneyStage `json:"stages" doc:"All stages of the pipeline, in its order"`
+	Events       []StoredEvent  `json:"events" doc:"Oldest first; the newest 1000 where there are more"`
 }
 
 func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
@@ -36,7 +39,7 @@ func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
 	if p != nil {
 		return Journey{}, p
 	}
-	rows, err := s.store.Events(ctx, store.EventFilter{Hash: hash, Limit: maxJourneyEvents})
+	rows, reached, err := s.store.Journey(ctx, hash, maxJourneyEvents)
 	if err != nil {
 		return Journey{}, err
 	}
@@ -44,20 +47,48 @@ func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
 		return Journey{}, httpapi.NewProblem(http.StatusNotFound, "no event of an article with this hash is known",
 			httpapi.FieldError{Field: "url_hash", Code: "article_unknown", Rule: "must be that of an article with events"})
 	}
-	reached, err := s.store.Journey(ctx, hash)
-	if err != nil {
-		return Journey{}, err
-	}
 	slices.Reverse(rows)
+	return newJourney(hash, rows, s.cfg.Stages.Names(), reached), nil
+}
+
+// newJourney tells of an article's events, oldest first.
+func newJourney(hash string, rows []store.Event, stages []string, reached map[string]store.Reached) Journey {
 	first := rows[0]
-	j := Journey{URLHash: hash, ArticleURL: first.URL, Domain: first.Domain, SourceName: first.Source, Stages: journeyStages(s.cfg.Stages.Names(), reached)}
-	if first.CanonicalURL != "" {
-		j.ArticleURL = first.CanonicalURL
-	}
+	j := Journey{URLHash: hash, ArticleURL: first.URL, Domain: first.Domain, SourceName: first.Source, TraceIDs: []string{}, Stages: journeyStages(stages, reached)}
+	j.Elapsed = elapsed(j.Stages)
 	for _, row := range rows {
 		j.Events = append(j.Events, newEvent(row))
+		if row.TraceID != "" && !slices.Contains(j.TraceIDs, row.TraceID) {
+			j.TraceIDs = append(j.TraceIDs, row.TraceID)
+		}
+		if j.CanonicalURL == "" {
+			j.CanonicalURL = row.CanonicalURL
+		}
 	}
-	return j, nil
+	if j.CanonicalURL != "" {
+		j.ArticleURL = j.CanonicalURL
+	}
+	return j
+}
+
+// elapsed is the time from the first stage that was reached to the last, nil
+// when there is only one.
+func elapsed(stages []JourneyStage) *float64 {
+	var first, last *time.Time
+	for _, stage := range stages {
+		switch {
+		case stage.FirstAt == nil:
+		case first == nil:
+			first = stage.FirstAt
+		default:
+			last = stage.FirstAt
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	seconds := max(0, last.Sub(*first).Seconds())
+	return &seconds
 }
 
 // journeyStages sets the latencies between the stages that were reached.

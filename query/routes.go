@@ -60,6 +60,7 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 	get(s, srv, a, "drift", "/stats/drift", "Model versions, and whether their classifications drift", s.getDrift)
 	get(s, srv, a, "events", "/events", "Events, newest first", s.events)
 	get(s, srv, a, "sources", "/sources", "Sources by number of events", s.sources)
+	get(s, srv, a, "articles", "/articles", "Articles that are stuck after a stage, or slow between two", s.articles)
 	get(s, srv, a, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", func(ctx context.Context, r JourneyRequest) (Journey, error) {
 		return s.journey(ctx, r.URLHash)
 	})

@@ -32,6 +32,10 @@ type Config struct {
 	// MaxSources is how many single sources the mirror keeps current; default
 	// 128.
 	MaxSources int
+	// KeepSlow is for how long at most statistics that took more than half a
+	// second serve again although events have been folded since; default 10 s,
+	// negative: not at all.
+	KeepSlow time.Duration
 	// Gaps are the rules that are watched. Those of stages that the pipeline
 	// does not have are left out.
 	Gaps []Gap
@@ -79,6 +83,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	if cfg.ExactEvents == 0 {
 		cfg.ExactEvents = 2_000_000
+	}
+	if cfg.KeepSlow == 0 {
+		cfg.KeepSlow = 10 * time.Second
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

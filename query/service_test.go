@@ -61,6 +61,7 @@ func newRig(t testing.TB, cfg Config, secret string, before func(*rig)) *rig {
 		t.Fatal(err)
 	}
 	cfg.Stages, cfg.Now = stages, r.now
+	cfg.KeepSlow = -1 // the machine may be slow, and the clock stands still
 	reg, log := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	r.svc, err = New(cfg, Deps{ClickHouse: viewtest.Open(t, opts), NATS: r.nc, JetStream: r.js, Log: log, Registry: reg})
 	if err != nil {

@@ -52,6 +52,9 @@ func courses(rng *rand.Rand, now time.Time, n int) []event.Event {
 		if rng.IntN(4) > 0 {
 			add("indexed", nil)
 		}
+		if rng.IntN(6) == 0 {
+			continue
+		}
 		classify(false)
 		if rng.IntN(3) == 0 {
 			classify(true)

@@ -61,7 +61,7 @@ func (s *Service) showsFunnel(ctx context.Context, q question, a memo.Answer[ana
 	if !s.fresh(then.Stream.FoldedSeq, a.At, a.Took, q.spec.Live()) {
 		return false
 	}
-	if dear(a.Took) || !q.spec.Live() || q.skipReclassified {
+	if s.keeps(a.At, a.Took) || !q.spec.Live() || q.skipReclassified {
 		return true
 	}
 	now, err := s.funnel(ctx, q, mirror.Auto, time.Second)
@@ -71,16 +71,18 @@ func (s *Service) showsFunnel(ctx context.Context, q question, a memo.Answer[ana
 // fresh tells whether an answer is young enough to serve again: for a short
 // while if nothing has been folded since, and one that was dear for longer.
 func (s *Service) fresh(folded uint64, at time.Time, took time.Duration, live bool) bool {
-	age, keep := s.cfg.Now().Sub(at), time.Minute
+	keep := time.Minute
 	if live {
 		keep = time.Second
 	}
-	return (folded == s.mirror.Folded() && age <= keep) || (dear(took) && age <= min(4*took, 10*time.Second))
+	return (folded == s.mirror.Folded() && s.cfg.Now().Sub(at) <= keep) || s.keeps(at, took)
 }
 
-// dear tells whether an answer took so long that askers get an older one
-// rather than another.
-func dear(took time.Duration) bool { return took >= 500*time.Millisecond }
+// keeps tells whether an answer took so long that askers get it rather than
+// another.
+func (s *Service) keeps(at time.Time, took time.Duration) bool {
+	return took >= 500*time.Millisecond && s.cfg.Now().Sub(at) < min(4*took, s.cfg.KeepSlow)
+}
 
 // analyse answers from the funnel and, for what that does not have, from the
 // events up to the funnel's sequence.

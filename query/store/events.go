@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -26,6 +28,7 @@ var newest = Position{math.MaxInt64, math.MaxUint64}
 type EventFilter struct {
 	URL, Hash              string // article_url, and url_hash in lower-case hex
 	Stage, Source, Service string
+	Trace                  string    // trace_id
 	From, To               time.Time // [From, To)
 	After                  Position  // the last event of the page before
 	Limit                  int
@@ -69,17 +72,20 @@ func (f EventFilter) params() params {
 	}
 	return params{
 		"from": from, "to": to, "cursor_at": after.At, "cursor_seq": after.Seq, "hash": f.Hash, "url": f.URL,
-		"stage": f.Stage, "source": f.Source, "service": f.Service, "limit": f.Limit,
+		"stage": f.Stage, "source": f.Source, "service": f.Service, "trace": f.Trace, "limit": f.Limit,
 	}
 }
 
-func scanEvent(rows driver.Rows) (Event, error) {
+// scanEvent reads the columns of an event, and more behind them.
+func scanEvent(rows driver.Rows, more ...any) (Event, error) {
 	var e Event
 	var key, model string
 	var reclassified bool
-	err := rows.Scan(&e.Seq, &e.OccurredAt, &e.ReceivedAt, &e.Stage, &e.Source, &e.Service, &e.Domain, &e.URL, &e.Hash,
-		&e.CanonicalURL, &e.TraceID, &key, &e.Metadata, &e.SchemaVersion, &model, &reclassified)
-	if err != nil {
+	columns := []any{
+		&e.Seq, &e.OccurredAt, &e.ReceivedAt, &e.Stage, &e.Source, &e.Service, &e.Domain, &e.URL, &e.Hash,
+		&e.CanonicalURL, &e.TraceID, &key, &e.Metadata, &e.SchemaVersion, &model, &reclassified,
+	}
+	if err := rows.Scan(append(columns, more...)...); err != nil {
 		return e, err
 	}
 	e.OccurredAt, e.ReceivedAt = e.OccurredAt.UTC(), e.ReceivedAt.UTC()
@@ -100,18 +106,21 @@ type Reached struct {
 	Events  uint64
 }
 
-// Journey tells by stage how an article went through the pipeline.
-func (s *Store) Journey(ctx context.Context, hash string) (map[string]Reached, error) {
-	out := map[string]Reached{}
-	err := s.each(ctx, "journey.sql", params{"hash": hash}, func(rows driver.Rows) error {
-		var stage string
+// Journey returns how an article went through the stages, and its newest
+// events, the newest first.
+func (s *Store) Journey(ctx context.Context, hash string, limit int) ([]Event, map[string]Reached, error) {
+	var events []Event
+	stages := map[string]Reached{}
+	err := s.each(ctx, "journey.sql", params{"hash": hash, "limit": limit + event.MaxStages}, func(rows driver.Rows) error {
 		var r Reached
-		if err := rows.Scan(&stage, &r.FirstAt, &r.Events); err != nil {
+		e, err := scanEvent(rows, &r.FirstAt, &r.Events)
+		if err != nil {
 			return err
 		}
 		r.FirstAt = r.FirstAt.UTC()
-		out[stage] = r
+		events, stages[e.Stage] = append(events, e), r
 		return nil
 	})
-	return out, err
+	slices.SortFunc(events, func(a, b Event) int { return cmp.Or(b.OccurredAt.Compare(a.OccurredAt), cmp.Compare(b.Seq, a.Seq)) })
+	return events[:min(len(events), limit)], stages, err
 }

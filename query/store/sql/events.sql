@@ -28,5 +28,6 @@ WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
   AND (@stage = '' OR stage = @stage)
   AND (@source = '' OR source_name = @source)
   AND (@service = '' OR service_name = @service)
+  AND (@trace = '' OR trace_id = @trace)
 ORDER BY occurred_at DESC, seq DESC
 LIMIT @limit

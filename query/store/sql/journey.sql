@@ -1,7 +1,28 @@
+-- Events of an article: the newest of each stage, then the newest of all. Beside
+-- each is when the article first reached its stage, and how often.
 SELECT
+    seq,
+    occurred_at,
+    received_at,
     stage,
-    min(occurred_at) AS first_at,
-    count()          AS counted
+    source_name,
+    service_name,
+    domain,
+    article_url,
+    lower(hex(article_hash)) AS hash,
+    canonical_url,
+    trace_id,
+    idempotency_key,
+    metadata,
+    metadata_schema_version,
+    model_version,
+    is_reclassification,
+    min(occurred_at) OVER (PARTITION BY stage) AS first_at,
+    count() OVER (PARTITION BY stage)          AS counted
 FROM events
 WHERE article_hash = unhex(@hash)
-GROUP BY stage
+ORDER BY
+    row_number() OVER (PARTITION BY stage ORDER BY occurred_at DESC, seq DESC) > 1,
+    occurred_at DESC,
+    seq DESC
+LIMIT @limit

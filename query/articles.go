@@ -1,0 +1,211 @@
+package query
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/store"
+	"github.com/millrace-io/millrace/query/window"
+)
+
+// Slowest is the order of articles by how long they took.
+const Slowest = "slowest"
+
+// ArticlesRequest are the parameters of GET /articles.
+type ArticlesRequest struct {
+	StuckAfter string `query:"stuck_after" doc:"Articles that reached this stage and none after it, the longest stuck first" example:"classified"`
+	OlderThan  string `query:"older_than" default:"1h" doc:"With stuck_after: at least this long ago; 90s, 30m, 1h, 2d"`
+	Within     string `query:"within" default:"7d" doc:"With stuck_after: at most this long ago"`
+
+	Sort      string `query:"sort" enum:"slowest" doc:"Instead of stuck_after: articles by the time from one stage to another, the slowest first"`
+	FromStage string `query:"from_stage" doc:"With sort=slowest; default the first stage" example:"crawled"`
+	ToStage   string `query:"to_stage" doc:"With sort=slowest; default the last stage" example:"published"`
+	Period    string `query:"period" enum:"today,24h,7d,30d" doc:"With sort=slowest: the window in which both stages were reached, as for the funnel" example:"24h"`
+	From      string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
+	To        string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
+	TZ        string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
+
+	Source string `query:"source" doc:"Only articles of this source" example:"example_com"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many articles a page has at most"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before, with the same parameters"`
+}
+
+// Article is an article on its way.
+type Article struct {
+	URLHash    string     `json:"url_hash"`
+	ArticleURL string     `json:"article_url" example:"https://example.com/article-123"`
+	SourceName string     `json:"source_name" example:"example_com"`
+	TraceID    string     `json:"trace_id,omitempty" doc:"The newest"`
+	Stage      string     `json:"stage" doc:"That it is stuck after, or from which on it was slow" example:"classified"`
+	ReachedAt  time.Time  `json:"reached_at" doc:"When it first reached the stage" example:"2026-02-10T14:30:00Z"`
+	Until      string     `json:"until_stage,omitempty" doc:"With sort=slowest" example:"published"`
+	UntilAt    *time.Time `json:"until_at,omitempty" doc:"When it first reached until_stage"`
+	LastAt     *time.Time `json:"last_event_at,omitempty" doc:"With stuck_after: its last event, a repeated one perhaps"`
+	Events     uint64     `json:"events,omitempty" doc:"With stuck_after: how many it has" example:"3"`
+	Seconds    float64    `json:"seconds" doc:"Since reached_at until now, or until until_at" example:"7260"`
+}
+
+// ArticlesPage is the answer of GET /articles.
+type ArticlesPage struct {
+	Articles   []Article `json:"articles"`
+	NextCursor string    `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
+}
+
+func (s *Service) articles(ctx context.Context, r ArticlesRequest) (ArticlesPage, error) {
+	if p := checkName("source", r.Source); p != nil {
+		return ArticlesPage{}, p
+	}
+	var page func(context.Context) (ArticlesPage, error)
+	var err error
+	switch {
+	case r.StuckAfter != "" && r.Sort != "":
+		return ArticlesPage{}, breaks("sort", "stuck_or_slowest", "must be absent where stuck_after is given")
+	case r.StuckAfter != "":
+		page, err = s.stuck(r)
+	case r.Sort == Slowest:
+		page, err = s.slowest(r)
+	default:
+		return ArticlesPage{}, breaks("stuck_after", "missing", "is required unless sort=slowest is given")
+	}
+	if err != nil {
+		return ArticlesPage{}, err
+	}
+	leave, err := enter(ctx, s.analysing)
+	if err != nil {
+		return ArticlesPage{}, err
+	}
+	defer leave()
+	return page(ctx)
+}
+
+// stuck checks a request for stuck articles and returns how to answer it.
+func (s *Service) stuck(r ArticlesRequest) (func(context.Context) (ArticlesPage, error), error) {
+	names := s.cfg.Stages.Names()
+	at, p := s.place("stuck_after", r.StuckAfter)
+	if p != nil {
+		return nil, p
+	}
+	if at == len(names)-1 {
+		return nil, breaks("stuck_after", "stage_last", "must not be the last stage, after which nothing is waited for")
+	}
+	older, p := parseAge("older_than", r.OlderThan)
+	if p != nil {
+		return nil, p
+	}
+	within, p := parseAge("within", r.Within)
+	if p != nil {
+		return nil, p
+	}
+	if within <= older {
+		return nil, breaks("within", "span_order", "must be longer than older_than")
+	}
+	after, p := articleCursor(r.Cursor, stuckCursor, store.ArticlePosition{At: math.MinInt64})
+	if p != nil {
+		return nil, p
+	}
+	return func(ctx context.Context) (ArticlesPage, error) {
+		folded, err := s.folded(ctx)
+		if err != nil {
+			return ArticlesPage{}, err
+		}
+		now := s.cfg.Now().UTC()
+		scope := store.Scope{Source: r.Source, From: now.Add(-within), To: now.Add(-older), Seq: folded}
+		rows, err := s.store.Stuck(ctx, scope, r.StuckAfter, names[at+1:], after, r.Limit+1)
+		return newArticles(rows, r.Limit, stuckCursor, func(a store.Article, out *Article) int64 {
+			out.Stage, out.LastAt, out.Events, out.Seconds = r.StuckAfter, &a.LastAt, a.Events, now.Sub(a.ReachedAt).Seconds()
+			return a.ReachedAt.UnixNano()
+		}), err
+	}, nil
+}
+
+// slowest checks a request for slow articles and returns how to answer it.
+func (s *Service) slowest(r ArticlesRequest) (func(context.Context) (ArticlesPage, error), error) {
+	names := s.cfg.Stages.Names()
+	if r.FromStage == "" {
+		r.FromStage = names[0]
+	}
+	if r.ToStage == "" {
+		r.ToStage = names[len(names)-1]
+	}
+	from, p := s.place("from_stage", r.FromStage)
+	if p != nil {
+		return nil, p
+	}
+	to, p := s.place("to_stage", r.ToStage)
+	if p != nil {
+		return nil, p
+	}
+	if from >= to {
+		return nil, breaks("to_stage", "stage_order", "must come after from_stage")
+	}
+	spec, err := window.Parse(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ})
+	if err != nil {
+		return nil, err
+	}
+	after, p := articleCursor(r.Cursor, slowestCursor, store.ArticlePosition{At: math.MaxInt64})
+	if p != nil {
+		return nil, p
+	}
+	return func(ctx context.Context) (ArticlesPage, error) {
+		folded, err := s.folded(ctx)
+		if err != nil {
+			return ArticlesPage{}, err
+		}
+		w := spec.At(s.cfg.Now())
+		scope := scopeOf(question{source: r.Source}, w.From, w.To, w.Live, folded)
+		rows, err := s.store.Slowest(ctx, scope, r.FromStage, r.ToStage, after, r.Limit+1)
+		return newArticles(rows, r.Limit, slowestCursor, func(a store.Article, out *Article) int64 {
+			out.Stage, out.Until, out.UntilAt, out.Seconds = r.FromStage, r.ToStage, &a.LastAt, a.Took.Seconds()
+			return int64(a.Took)
+		}), err
+	}, nil
+}
+
+// newArticles makes a page of rows, of which there is one more than fit if
+// there is another page. fill adds what depends on the order, and returns the
+// row's place in it.
+func newArticles(rows []store.Article, limit int, kind byte, fill func(store.Article, *Article) int64) ArticlesPage {
+	page := ArticlesPage{Articles: make([]Article, 0, len(rows))}
+	for i, row := range rows {
+		out := Article{URLHash: row.Hash, ArticleURL: row.URL, SourceName: row.Source, TraceID: row.Trace, ReachedAt: row.ReachedAt}
+		at := fill(row, &out)
+		page.Articles = append(page.Articles, out)
+		if i == limit-1 && len(rows) > limit {
+			page.NextCursor = encodeArticleCursor(kind, store.ArticlePosition{At: at, Hash: row.Hash})
+			break
+		}
+	}
+	return page
+}
+
+// place returns where in the pipeline a stage is.
+func (s *Service) place(field, name string) (int, *httpapi.Problem) {
+	at, known := s.cfg.Stages.Index([]byte(name))
+	if !known {
+		return 0, breaks(field, "stage_unknown", "must be one of "+strings.Join(s.cfg.Stages.Names(), ", "))
+	}
+	return at, nil
+}
+
+// maxAge bounds how far back articles are looked for.
+const maxAge = 10 * 366 * 24 * time.Hour
+
+// parseAge reads a positive duration as Go writes it, or whole days such as 2d.
+func parseAge(field, text string) (time.Duration, *httpapi.Problem) {
+	age, err := time.ParseDuration(text)
+	if days, cut := strings.CutSuffix(text, "d"); cut {
+		var n uint16
+		if parsed, e := strconv.ParseUint(days, 10, 16); e == nil {
+			n, err = uint16(parsed), nil
+		}
+		age = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || age <= 0 || age > maxAge {
+		return 0, breaks(field, "duration", "must be a duration such as 90s, 30m, 1h or 2d, of at most ten years")
+	}
+	return age, nil
+}
