@@ -5,7 +5,8 @@
 -- to classify, classify to publish, and end to end, of the articles that
 -- reached all of them; a place of 0 is one that the pipeline does not have.
 -- Clocks may disagree: what is negative counts as nothing. One article of
--- @sample is taken.
+-- @sample is taken; 64 bits of their hashes tell articles apart, as everywhere
+-- that many are held in memory.
 SELECT
     leg.1                              AS kind,
     leg.2                              AS origin,
@@ -34,7 +35,7 @@ FROM
         FROM
         (
             SELECT
-                article_hash,
+                reinterpretAsUInt64(article_hash)       AS article,
                 toUInt8(indexOf(@stages, stage))        AS place,
                 min(toUnixTimestamp64Nano(occurred_at)) AS first_at
             FROM events
@@ -45,9 +46,9 @@ FROM
               AND NOT (@skip_reclassified AND is_reclassification)
               AND reinterpretAsUInt32(article_hash) % toUInt32(@sample) = 0
               AND place > 0
-            GROUP BY article_hash, place
+            GROUP BY article, place
         )
-        GROUP BY article_hash
+        GROUP BY article
     )
 )
 GROUP BY kind, origin, target
