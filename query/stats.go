@@ -75,6 +75,7 @@ type Stats struct {
 	Publishing     PublishingStats     `json:"publishing"`
 	Throughput     Throughput          `json:"throughput"`
 
+	DetailsFrom      time.Time      `json:"details_from" doc:"As from, unless events of the window's begin have been retired: by_…, quality and throughput are of events from here on" example:"2026-02-10T00:00:00Z"`
 	Roles            StageRoles     `json:"roles" doc:"The stages that this is about"`
 	UniqueMethod     string         `json:"unique_method" enum:"exact,sketch" doc:"As in the funnel"`
 	UniqueError      float64        `json:"unique_error" doc:"As in the funnel" example:"0"`

@@ -7,12 +7,14 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/internal/viewtest"
 	"github.com/millrace-io/millrace/query/store"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -411,5 +413,35 @@ func TestRoles(t *testing.T) {
 		if got := rolesOf(stages); got != want {
 			t.Errorf("%s: %+v, want %+v", list, got, want)
 		}
+	}
+}
+
+// TestStatsOfRetired: where single events are gone, the totals are those of
+// the funnel, and the answer says from when on it has more.
+func TestStatsOfRetired(t *testing.T) {
+	r := newRig(t, Config{}, "", nil)
+	r.write(courses(rand.New(rand.NewPCG(7, 8)), noon, 40)...)
+	r.write(courses(rand.New(rand.NewPCG(9, 10)), noon.AddDate(0, -2, 0), 40)...)
+	conn := r.svc.deps.ClickHouse
+	for _, statement := range []string{"INSERT INTO retired VALUES (202601, 1000000, 1, now())", "ALTER TABLE events DROP PARTITION 202601"} {
+		if err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	query := values("from", noon.AddDate(0, -3, 0).Format(time.RFC3339), "to", noon.Add(time.Hour).Format(time.RFC3339))
+	var f Funnel
+	var got Stats
+	r.must("/funnel", query, &f)
+	r.must("/stats", query, &got)
+	if !sameCounts(got, newStats(f, r.svc.roles)) || got.UniqueMethod != "sketch" || !got.DetailsFrom.Equal(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("%+v, the funnel is %+v", got, f)
+	}
+	if late := r.recount("", got.DetailsFrom, noon.Add(time.Hour))[0].Count; got.Crawl.BySource["source-0"] == 0 || got.Crawl.Total <= late {
+		t.Errorf("%+v, %d of it late", got.Crawl, late)
+	}
+	query.Set("exclude_reclassifications", "true")
+	var p httpapi.Problem
+	if status := r.get("/stats", query, &p); status != http.StatusBadRequest || p.Errors[0].Code != "events_retired" {
+		t.Errorf("%d %+v", status, p)
 	}
 }

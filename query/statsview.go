@@ -99,7 +99,7 @@ func (s *Service) analyse(ctx context.Context, q question) (analysis, error) {
 	}
 	defer leave()
 	out := newStats(f, s.roles)
-	out.Sample = s.sample(f)
+	out.Sample, out.DetailsFrom = s.sample(f), scope.From
 	b, err := s.store.Breakdowns(ctx, scope, s.roles, maxNames)
 	if err != nil {
 		return analysis{}, err
@@ -118,10 +118,10 @@ func (s *Service) analyse(ctx context.Context, q question) (analysis, error) {
 	return analysis{out, f}, nil
 }
 
-// settled returns a funnel and the scope of events that it counted. Where it
-// comes from the mirror, that may be ahead of its sequence for a moment after
-// it has loaded; then another is asked for and, in the end, what the table has
-// up to the sequence is taken.
+// settled returns a funnel and the scope of the events that it counted and that
+// the table still holds. Where the funnel comes from the mirror, that may be
+// ahead of its sequence for a moment after it has loaded; then another is asked
+// for and, in the end, what the table has up to the sequence is taken.
 func (s *Service) settled(ctx context.Context, q question) (Funnel, store.Scope, error) {
 	for attempt := 1; ; attempt++ {
 		changed := s.mirror.Changed()
@@ -130,6 +130,14 @@ func (s *Service) settled(ctx context.Context, q question) (Funnel, store.Scope,
 			return f, store.Scope{}, err
 		}
 		scope := scopeOf(q, f.From, f.To, q.spec.Live(), f.Stream.FoldedSeq)
+		before, err := s.retiredBefore(ctx)
+		if err != nil {
+			return f, scope, err
+		}
+		if scope.From.Before(before) { // the table holds only what is later
+			scope.From = before
+			return f, scope, nil
+		}
 		counts, err := s.store.Counts(ctx, scope)
 		if err != nil || agree(f, counts) {
 			return f, scope, err
