@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,6 +21,13 @@ type verdict struct {
 	letters      int
 	mismatches   []string
 	streamLosses int // acknowledged, and not even on the stream
+	fates        []fate
+}
+
+// fate is what became of an event, or of a message that breaks a rule.
+type fate struct {
+	at                              time.Time // when it was acknowledged
+	counted, lost, doubled, letters int
 }
 
 func (v *verdict) wrong(format string, args ...any) {
@@ -30,11 +38,11 @@ func (v *verdict) wrong(format string, args ...any) {
 // acknowledged, or is on the stream without an acknowledgement.
 func check(ctx context.Context, c *cluster, l *ledger, j *journal, lv *live) (*verdict, error) {
 	v := &verdict{}
-	facts := v.compareStream(l, j)
+	facts, acked := v.compareStream(l, j)
 	t := recount(facts)
 	db := database{c.chHTTP}
 	for _, step := range []func() error{
-		func() error { return v.compareEvents(ctx, db, t, j) },
+		func() error { return v.compareEvents(ctx, db, t, j, acked) },
 		func() error { return v.compareFunnel(ctx, db, t) },
 		func() error { return v.compareViews(ctx, db, t) },
 		func() error { return v.compareHTTP(ctx, c.queryAddr, t) },
@@ -48,11 +56,13 @@ func check(ctx context.Context, c *cluster, l *ledger, j *journal, lv *live) (*v
 	return v, nil
 }
 
-// compareStream returns the facts that have to be counted.
-func (v *verdict) compareStream(l *ledger, j *journal) map[string]*fact {
+// compareStream returns the facts that have to be counted, and when each was
+// acknowledged.
+func (v *verdict) compareStream(l *ledger, j *journal) (facts map[string]*fact, acked map[string]time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	facts, sent, acked := map[string]*fact{}, map[string]bool{}, map[string]bool{}
+	facts, acked = map[string]*fact{}, map[string]time.Time{}
+	sent := map[string]bool{}
 	for body, n := range l.sent {
 		if n.acked && !j.bodies[body] && (n.fact == nil || j.first[n.fact.id] == 0) {
 			v.streamLosses++
@@ -61,8 +71,8 @@ func (v *verdict) compareStream(l *ledger, j *journal) map[string]*fact {
 			continue
 		}
 		sent[n.fact.id] = true
-		if n.acked {
-			acked[n.fact.id] = true
+		if before, known := acked[n.fact.id]; n.acked && (!known || n.at.Before(before)) {
+			acked[n.fact.id] = n.at
 		}
 		if n.acked || j.first[n.fact.id] > 0 {
 			facts[n.fact.id] = n.fact
@@ -75,18 +85,18 @@ func (v *verdict) compareStream(l *ledger, j *journal) map[string]*fact {
 	if j.strange > 0 {
 		v.wrong("%d messages on the stream that nobody sent, or that were refused", j.strange)
 	}
-	return facts
+	return facts, acked
 }
 
 // compareEvents holds the events table to one row an identity: that of its
 // first sighting.
-func (v *verdict) compareEvents(ctx context.Context, db database, t truth, j *journal) error {
+func (v *verdict) compareEvents(ctx context.Context, db database, t truth, j *journal, acked map[string]time.Time) error {
 	rows, err := db.query(ctx, "SELECT lower(hex(identity)), seq, stage, source_name, toString(toUnixTimestamp(occurred_at)) FROM events")
 	if err != nil {
 		return err
 	}
 	v.counted = len(rows)
-	seen := map[string]bool{}
+	seen := map[string]int{}
 	for _, r := range rows {
 		raw, _ := hex.DecodeString(r[0]) // of bad text nothing is known
 		id := string(raw)
@@ -94,17 +104,20 @@ func (v *verdict) compareEvents(ctx context.Context, db database, t truth, j *jo
 		switch at, _ := strconv.ParseInt(r[4], 10, 64); {
 		case f == nil:
 			v.wrong("events: a row that nobody sent: %v", r)
-		case seen[id]:
+		case seen[id] > 0:
 			v.doubled++
 		case r[1] != fmt.Sprint(j.first[id]):
 			v.wrong("events: %s counts at sequence %s, its first sighting is %d", f.msgID, r[1], j.first[id])
 		case r[2] != f.stage || r[3] != f.source || at-at%900 != f.quarter:
 			v.wrong("events: %s says %v", f.msgID, r)
 		}
-		seen[id] = true
+		seen[id]++
 	}
 	for id, f := range t.facts {
-		if !seen[id] {
+		if at, ok := acked[id]; ok {
+			v.fates = append(v.fates, fate{at: at, counted: seen[id], lost: max(0, 1-seen[id]), doubled: max(0, seen[id]-1)})
+		}
+		if seen[id] == 0 {
 			if v.lost++; v.lost <= 3 {
 				v.wrong("events: %s is lost, sequence %d", f.msgID, j.first[id])
 			}
@@ -113,55 +126,80 @@ func (v *verdict) compareEvents(ctx context.Context, db database, t truth, j *jo
 	return nil
 }
 
-// compareFunnel holds every row of the funnel table to the recount.
+// compareFunnel holds every row of the funnel table, those of all slot groups
+// together, to the recount.
 func (v *verdict) compareFunnel(ctx context.Context, db database, t truth) error {
 	rows, err := db.query(ctx, "SELECT width, toUnixTimestamp(bucket), source, stage, events, hex(articles) FROM funnel FINAL")
 	if err != nil {
 		return err
 	}
-	left := map[funnel.Key]*tally{}
-	for key, want := range t.bucket {
-		left[key] = want
-	}
+	sums := map[funnel.Key]*sum{}
 	for _, r := range rows {
-		width, _ := strconv.ParseUint(r[0], 10, 32)
-		bucket, _ := strconv.ParseUint(r[1], 10, 32)
-		key := funnel.Key{Width: funnel.Width(width), Bucket: uint32(bucket), Source: r[2], Stage: r[3]}
-		want := left[key]
-		if delete(left, key); want == nil {
-			v.wrong("funnel: a row too many: %v", r[:5])
-			continue
-		}
-		var set funnel.Set
-		data, _ := hex.DecodeString(r[5]) // bad text is no set either
-		if err := set.UnmarshalBinary(data); err != nil {
+		if err := addRow(sums, r); err != nil {
 			v.wrong("funnel: %v: %v", r[:5], err)
-			continue
-		}
-		if r[4] != fmt.Sprint(want.events) || set.Exact() && int(set.Estimate()) != len(want.articles) {
-			v.wrong("funnel: %+v has %s events of %d articles, want %d of %d", key, r[4], set.Estimate(), want.events, len(want.articles))
 		}
 	}
-	if len(left) > 0 {
-		v.wrong("funnel: %d rows are missing", len(left))
+	for key, want := range t.bucket {
+		got := sums[key]
+		if delete(sums, key); got == nil {
+			v.wrong("funnel: %+v is missing", key)
+		} else if got.events != want.events || got.set.Exact() && int(got.set.Estimate()) != len(want.articles) {
+			v.wrong("funnel: %+v has %d events of %d articles, want %d of %d", key, got.events, got.set.Estimate(), want.events, len(want.articles))
+		}
+	}
+	for key := range sums {
+		v.wrong("funnel: a row too many: %+v", key)
 	}
 	return nil
 }
 
-// compareViews holds the analysts' views to the recount.
+// sum is what the rows of a key add up to.
+type sum struct {
+	events int
+	set    funnel.Set
+}
+
+func addRow(sums map[funnel.Key]*sum, r []string) error {
+	width, err1 := strconv.ParseUint(r[0], 10, 32)
+	bucket, err2 := strconv.ParseUint(r[1], 10, 32)
+	events, err3 := strconv.Atoi(r[4])
+	data, err4 := hex.DecodeString(r[5])
+	var set funnel.Set
+	if err := errors.Join(err1, err2, err3, err4, set.UnmarshalBinary(data)); err != nil {
+		return err
+	}
+	key := funnel.Key{Width: funnel.Width(width), Bucket: uint32(bucket), Source: r[2], Stage: r[3]}
+	if sums[key] == nil {
+		sums[key] = new(sum)
+	}
+	sums[key].events += events
+	return sums[key].set.Merge(&set)
+}
+
+// compareViews holds the analysts' views to the recount, row by row.
 func (v *verdict) compareViews(ctx context.Context, db database, t truth) error {
-	articles, journeys := t.pairs()
-	for query, want := range map[string][]string{
-		"SELECT count(), uniqExact(identity) FROM events": {fmt.Sprint(len(t.facts)), fmt.Sprint(len(t.facts))},
-		"SELECT count() FROM articles":                    {fmt.Sprint(articles)},
-		"SELECT count(), sum(events) FROM journeys":       {fmt.Sprint(journeys), fmt.Sprint(len(t.facts))},
+	for name, view := range map[string]struct {
+		sql  string
+		want map[string]string
+	}{
+		"articles": {"SELECT url_hash, concat(url, ' ', domain) FROM articles", t.articles()},
+		"journeys": {"SELECT concat(url_hash, ' ', stage), toString(events) FROM journeys", t.journeys()},
+		"SQL over events": {
+			"SELECT concat(stage, ' ', source_name), concat(toString(count()), ' ', toString(uniqExact(url_hash))) FROM events GROUP BY stage, source_name",
+			t.bySource(),
+		},
 	} {
-		rows, err := db.query(ctx, query)
+		rows, err := db.query(ctx, view.sql)
 		if err != nil {
 			return err
 		}
-		if len(rows) != 1 || !slices.Equal(rows[0], want) {
-			v.wrong("%s: %v, want %v", query, rows, want)
+		if len(rows) != len(view.want) {
+			v.wrong("%s: %d rows, want %d", name, len(rows), len(view.want))
+		}
+		for _, r := range rows {
+			if want := view.want[r[0]]; r[1] != want {
+				v.wrong("%s: %s is %s, want %s", name, r[0], r[1], want)
+			}
 		}
 	}
 	return nil
@@ -209,6 +247,7 @@ func (v *verdict) compareLetters(j *journal) {
 		}
 	}
 	for seq, body := range j.invalid {
+		v.fates = append(v.fates, fate{at: j.at[seq], letters: j.letters[seq]})
 		if j.letters[seq] == 0 {
 			v.wrong("DLQ: no letter of sequence %d: %s", seq, body)
 		}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,49 +21,129 @@ const lease = 3 * time.Second
 
 // cluster is an installation with each part in a process of its own.
 type cluster struct {
-	dir                                     string
-	nats, clickhouse, ingest, query         *process
-	projectors                              []*process // of one slot group; the third one is held down at first
-	toNATS, toClickHouse                    *proxy
-	natsAddr, chHTTP, ingestAddr, queryAddr string
+	dir                                       string
+	groups                                    int    // slot groups
+	nodes                                     *nodes // nil for a single NATS server
+	nats, clickhouse, postgres, ingest, query *process
+	projectors                                []*process // two at work, and two that are held down at first
+	toNATS, toClickHouse                      *wire
+	natsAddr, chHTTP, ingestAddr, queryAddr   string
+	natsDisk, clickhouseDisk                  *disk   // nil where they can't be had
+	projectorDisks                            []*disk // of each projector
 }
 
-func newCluster(dir, bin string) (*cluster, error) {
+func newCluster(dir, bin string, groups, replicas int) (*cluster, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := freeAddrs(10)
+	addrs, err := freeAddrs(12)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{dir: dir, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4]}
-	c.toNATS, c.toClickHouse = newProxy(addrs[8], addrs[0]), newProxy(addrs[9], addrs[1])
+	c := &cluster{dir: dir, groups: groups, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4]}
+	if err := c.mountDisks(); err != nil {
+		return nil, err
+	}
+	c.toNATS, c.toClickHouse = newWire(addrs[9], addrs[0]), newWire(addrs[10], addrs[1])
+	natsURL := "nats://" + c.toNATS.listen
+	if replicas > 1 {
+		if c.nodes, err = newNodes(dir, self, replicas); err != nil {
+			return nil, err
+		}
+		natsURL = c.nodes.url()
+	}
 	shared := []string{
-		"MILLRACE_NATS_URL=nats://" + c.toNATS.listen,
+		"MILLRACE_NATS_URL=" + natsURL, fmt.Sprint("MILLRACE_NATS_REPLICAS=", replicas),
 		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default@" + c.toClickHouse.listen + "/millrace",
 		"MILLRACE_DEDUP_WINDOW=" + dedupWindow.String(),
 		"MILLRACE_PROJECTOR_LEASE=" + lease.String(),
+		fmt.Sprint("MILLRACE_SLOT_GROUPS=", groups),
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
 	}
 	serve := func(name, role, addr string) *process {
 		return newProcess(dir, name, bin, `"msg":"serving"`, append([]string{"MILLRACE_HTTP_ADDR=" + addr}, shared...),
 			"serve", "--role="+role, "--ingest-rate=0", "--data="+filepath.Join(dir, name))
 	}
-	c.nats = newProcess(dir, "nats", self, "", []string{envPart + "=nats", envListen + "=" + addrs[0], envStore + "=" + filepath.Join(dir, "nats")})
+	part := func(name, addr string) *process {
+		return newProcess(dir, name, self, "", []string{envPart + "=" + name, envListen + "=" + addr, envStore + "=" + filepath.Join(dir, name)})
+	}
+	c.nats, c.postgres = part("nats", addrs[0]), part("postgres", addrs[11])
 	c.clickhouse = newProcess(dir, "clickhouse", bin, "", nil, "clickhouse", "--data="+filepath.Join(dir, "clickhouse"),
 		"--clickhouse-listen="+addrs[1], "--clickhouse-http="+addrs[2])
 	c.ingest = serve("ingest", "ingest", addrs[3])
 	c.query = serve("query", "query", addrs[4])
-	for i, name := range []string{"projector-a", "projector-b", "projector-c"} {
+	for i, name := range projectorNames() {
 		c.projectors = append(c.projectors, serve(name, "projector", addrs[5+i]))
 	}
-	c.projectors[2].holds = 1
+	c.projectors[2].holds, c.projectors[3].holds = 1, 1
 	return c, nil
 }
 
+func projectorNames() []string {
+	return []string{"projector-a", "projector-b", "projector-c", "projector-d"}
+}
+
+// mountDisks gives those that store something a small disk each, where that is
+// allowed. It takes no memory before it is written to.
+func (c *cluster) mountDisks() (err error) {
+	if !canMount() {
+		return nil
+	}
+	if c.natsDisk, err = newDisk(filepath.Join(c.dir, "nats"), 1<<30); err != nil {
+		return err
+	}
+	if c.clickhouseDisk, err = newDisk(filepath.Join(c.dir, "clickhouse"), 2<<30); err != nil {
+		return err
+	}
+	for _, name := range projectorNames() {
+		d, err := newDisk(filepath.Join(c.dir, name, "projector"), 1<<30)
+		if err != nil {
+			return err
+		}
+		c.projectorDisks = append(c.projectorDisks, d)
+	}
+	return nil
+}
+
+// removeDisks ends the disks. What lies on them is copied first if it is to be
+// kept.
+func (c *cluster) removeDisks(keep bool) error {
+	var errs []error
+	for _, d := range append([]*disk{c.natsDisk, c.clickhouseDisk}, c.projectorDisks...) {
+		if d == nil {
+			continue
+		}
+		if keep {
+			errs = append(errs, d.keep())
+		}
+		errs = append(errs, d.remove())
+	}
+	return errors.Join(errs...)
+}
+
+// natsURL is where connections are made that no fault cuts.
+func (c *cluster) natsURL() string {
+	if c.nodes != nil {
+		return c.nodes.url()
+	}
+	return "nats://" + c.natsAddr
+}
+
+// publishURL is where publishers connect.
+func (c *cluster) publishURL() string {
+	if c.nodes != nil {
+		return c.nodes.url()
+	}
+	return "nats://" + c.toNATS.listen
+}
+
 func (c *cluster) all() []*process {
-	return append([]*process{c.nats, c.clickhouse, c.ingest, c.query}, c.projectors...)
+	ps := append([]*process{c.clickhouse, c.postgres, c.ingest, c.query}, c.projectors...)
+	if c.nodes != nil {
+		return append(ps, c.nodes.processes...)
+	}
+	return append(ps, c.nats)
 }
 
 // run keeps every part running until ctx ends.
@@ -70,9 +152,42 @@ func (c *cluster) run(ctx context.Context) error {
 	for _, p := range c.all() {
 		g.Go(func() error { return p.run(ctx) })
 	}
+	if c.nodes != nil {
+		for _, w := range c.nodes.routes {
+			g.Go(func() error { return w.run(ctx) })
+		}
+	}
 	g.Go(func() error { return c.toNATS.run(ctx) })
 	g.Go(func() error { return c.toClickHouse.run(ctx) })
 	return g.Wait()
+}
+
+// diskOf returns the disk of a projector's key stores.
+func (c *cluster) diskOf(p *process) *disk { return c.projectorDisks[slices.Index(c.projectors, p)] }
+
+// tableSettings changes how the views' tables take inserts, and returns what
+// changes them back.
+func (c *cluster) tableSettings(settings string) (end func() error, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), recoveryLimit)
+	defer cancel()
+	var names []string
+	for setting := range strings.SplitSeq(settings, ", ") {
+		name, _, _ := strings.Cut(setting, " ")
+		names = append(names, name)
+	}
+	all := func(ctx context.Context, change string) error {
+		for _, table := range []string{"events", "funnel"} {
+			if err := (database{c.chHTTP}).exec(ctx, "ALTER TABLE "+table+" "+change); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), recoveryLimit)
+		defer cancel()
+		return all(ctx, "RESET SETTING "+strings.Join(names, ", "))
+	}, all(ctx, "MODIFY SETTING "+settings)
 }
 
 // owned returns the projector of this owner's name, nil when none has it.
@@ -86,9 +201,51 @@ func (c *cluster) owned(owner string) *process {
 	return nil
 }
 
-// dropKeys removes the key store of a projector that is down.
+// keys are the folders of a projector's key stores.
+func (c *cluster) keys(p *process) []string {
+	dirs, _ := filepath.Glob(filepath.Join(c.dir, p.name, "projector", "keys*")) // the pattern is right
+	return slices.DeleteFunc(dirs, func(dir string) bool { return strings.Contains(dir, "damaged") })
+}
+
+// dropKeys removes the key stores of a projector that is down.
 func (c *cluster) dropKeys(p *process) error {
-	return os.RemoveAll(filepath.Join(c.dir, p.name, "projector", "keys"))
+	for _, dir := range c.keys(p) {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rotKeys overwrites some bytes, here and there, in the files of a projector's
+// key stores while it is down.
+func (c *cluster) rotKeys(p *process, random *rand.Rand) error {
+	for _, dir := range c.keys(p) {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if random.IntN(2) == 0 || !f.Type().IsRegular() {
+				continue
+			}
+			if err := rot(filepath.Join(dir, f.Name()), random); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func rot(file string, random *rand.Rand) error {
+	data, err := os.ReadFile(file)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	for range 1 + random.IntN(8) {
+		data[random.IntN(len(data))] ^= byte(1 + random.IntN(255))
+	}
+	return os.WriteFile(file, data, 0o600)
 }
 
 // freeAddrs returns loopback addresses that nobody listens on. They lie below

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"sync"
 	"syscall"
 	"time"
@@ -26,9 +28,19 @@ type saboteur struct {
 
 // injection is what one fault did.
 type injection struct {
+	begin   time.Time
 	held    time.Duration // from its begin to its end
 	silence time.Duration // from its begin until the position moved
 	stuck   bool
+}
+
+// recovery is how long after its end the position moved; 0 when it never stood
+// still.
+func (i injection) recovery() time.Duration { return max(0, i.silence-i.held) }
+
+// covers tells whether a moment lies within the fault and its recovery.
+func (i injection) covers(at time.Time) bool {
+	return !at.Before(i.begin) && at.Before(i.begin.Add(max(i.held, i.silence)))
 }
 
 // run injects faults until ctx ends, and returns when all that were begun are
@@ -63,16 +75,18 @@ func (s *saboteur) one(f fault) {
 	}
 	over := make(chan time.Duration, 1)
 	time.AfterFunc(f.lasts, func() {
-		end()
+		if err := end(); err != nil {
+			s.fail("end of %s: %v", f.kind, err)
+		}
 		over <- time.Since(begin)
 	})
 	before := s.watch.decided()
 	moved := s.watch.beyond(before, f.lasts+stopGrace*4+recoveryLimit)
-	in := injection{silence: time.Since(begin), stuck: !moved, held: <-over}
-	fmt.Fprintf(s.out, "%s %-16s held %5.1fs, position moves after %5.1fs\n",
+	in := injection{begin: begin, silence: time.Since(begin), stuck: !moved, held: <-over}
+	fmt.Fprintf(s.out, "%s %-19s held %5.1fs, position moves after %5.1fs\n",
 		begin.Format(time.TimeOnly), f.kind, in.held.Seconds(), in.silence.Seconds())
 	if in.stuck {
-		s.fail("%s: the position stands still at %d", f.kind, before)
+		s.fail("%s: the position stands still at %v", f.kind, before)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +100,7 @@ func (s *saboteur) fail(format string, args ...any) {
 }
 
 // inject begins a fault and returns what ends it.
-func (s *saboteur) inject(f fault) (end func(), err error) {
+func (s *saboteur) inject(f fault) (end func() error, err error) {
 	c := s.cluster
 	switch f.kind {
 	case killLeader:
@@ -101,6 +115,8 @@ func (s *saboteur) inject(f fault) (end func(), err error) {
 		return kill(c.clickhouse), nil
 	case killNATS:
 		return kill(c.nats), nil
+	case killPostgres:
+		return kill(c.postgres), nil
 	case killAll:
 		return kill(c.all()...), nil
 	case stallLeader:
@@ -111,37 +127,85 @@ func (s *saboteur) inject(f fault) (end func(), err error) {
 		return s.zombie(), nil
 	case stallNATS:
 		return c.nats.pause(), nil
+	case killNode:
+		return kill(c.nodes.leader(s.watch.js, f.seed%2 == 0)), nil
+	case stallNode:
+		return c.nodes.leader(s.watch.js, true).pause(), nil
+	case partitionNode:
+		return c.nodes.partition(c.nodes.leader(s.watch.js, true)), nil
+	case loseKeys:
+		leader := s.leader()
+		end := kill(leader)
+		return end, c.dropKeys(leader)
+	case rotKeys:
+		leader := s.leader()
+		end := kill(leader)
+		return end, c.rotKeys(leader, rand.New(rand.NewPCG(f.seed, 3)))
+	case newProjector:
+		return s.third(), nil
+	case rolling:
+		return s.roll(), nil
+	case rebalance:
+		return s.rebalance(), nil
+	case fullClickHouse:
+		return c.clickhouseDisk.fill(clickhouseSpare)
+	case fullNATS:
+		return c.natsDisk.fill(0)
+	case fullKeys:
+		return s.fullKeys()
+	}
+	return s.disturb(f)
+}
+
+// disturb begins a fault of a connection, or of what the database lets in.
+func (s *saboteur) disturb(f fault) (end func() error, err error) {
+	c, random := s.cluster, rand.New(rand.NewPCG(f.seed, 4))
+	switch f.kind {
 	case cutClickHouse:
 		return c.toClickHouse.cut(), nil
 	case cutNATS:
 		return c.toNATS.cut(), nil
 	case muteClickHouse:
-		return c.toClickHouse.mute(), nil
+		return c.toClickHouse.mute()
 	case muteNATS:
-		return c.toNATS.mute(), nil
-	case loseKeys:
-		leader := s.leader()
-		end := kill(leader)
-		return end, c.dropKeys(leader)
-	case newProjector:
-		return s.third(), nil
-	case rolling:
-		return s.roll(), nil
+		return c.toNATS.mute()
+	case delayClickHouse:
+		return c.toClickHouse.delay(time.Duration(100+random.IntN(400)) * time.Millisecond)
+	case delayNATS:
+		return c.toNATS.delay(time.Duration(50+random.IntN(150)) * time.Millisecond)
+	case throttleClickHouse:
+		return c.toClickHouse.throttle(20 + random.IntN(60))
+	case throttleNATS:
+		return c.toNATS.throttle(50 + random.IntN(100))
+	case tearClickHouse:
+		return c.toClickHouse.tear(1 + random.IntN(100_000))
+	case tearNATS:
+		return c.toNATS.tear(1 + random.IntN(100_000))
+	case resetClickHouse:
+		return c.toClickHouse.reset(time.Duration(random.IntN(300)) * time.Millisecond)
+	case resetNATS:
+		return c.toNATS.reset(time.Duration(random.IntN(300)) * time.Millisecond)
+	case refuseParts:
+		return c.tableSettings("parts_to_delay_insert = 1, parts_to_throw_insert = 1")
+	case readOnly:
+		return c.tableSettings("table_readonly = 1")
+	default:
+		return nil, errors.New("no such fault")
 	}
-	return nil, fmt.Errorf("no such fault")
 }
 
 // kill ends processes at once, and keeps them down until the end.
-func kill(ps ...*process) (end func()) {
+func kill(ps ...*process) (end func() error) {
 	var wg sync.WaitGroup
 	for _, p := range ps {
 		wg.Go(func() { p.hold(syscall.SIGKILL, stopGrace) })
 	}
 	wg.Wait()
-	return func() {
+	return func() error {
 		for _, p := range ps {
 			p.release()
 		}
+		return nil
 	}
 }
 
@@ -162,38 +226,76 @@ func (s *saboteur) standby() *process {
 
 // zombie kills the leader while ClickHouse stands still: what the leader has
 // sent is carried out when it goes on, however late.
-func (s *saboteur) zombie() (end func()) {
+func (s *saboteur) zombie() (end func() error) {
 	resume := s.cluster.clickhouse.pause()
 	time.Sleep(300 * time.Millisecond) // for a batch to be sent meanwhile
 	release := kill(s.leader())
-	return func() {
-		release()
+	return func() error {
+		err := release()
 		time.Sleep(time.Second) // for the successor to be at work by then
-		resume()
+		return errors.Join(err, resume())
 	}
 }
 
+// clickhouseSpare is less than what ClickHouse wants to see before it begins to
+// write, and lets it complete what it has begun: a merge for which there is no
+// room left in its middle has been seen to leave a part without content.
+const clickhouseSpare = 900 << 10
+
+// fullKeys fills the disk of the leader, which has to start again on it.
+func (s *saboteur) fullKeys() (end func() error, err error) {
+	leader := s.leader()
+	begin := kill(leader)
+	empty, err := s.cluster.diskOf(leader).fill(0)
+	return empty, errors.Join(err, begin())
+}
+
 // third starts another projector and kills the leader, so that three compete.
-func (s *saboteur) third() (end func()) {
+func (s *saboteur) third() (end func() error) {
 	third, leader := s.cluster.projectors[2], s.leader()
 	third.release()
 	begin := kill(leader)
-	return func() {
-		begin()
+	return func() error {
 		third.hold(syscall.SIGKILL, 0)
+		return begin()
+	}
+}
+
+// rebalance goes from two projectors to one, to four, and back to one, while
+// events flow. At its end there are two again.
+func (s *saboteur) rebalance() (end func() error) {
+	ps := s.cluster.projectors
+	s.endInTime(ps[1])
+	for _, p := range ps[1:] {
+		p.release()
+	}
+	if n := min(len(ps), s.cluster.groups); !s.watch.shared(n, recoveryLimit) {
+		s.fail("rebalance: %d slot groups are not shared by %d projectors: %+v", s.cluster.groups, n, s.watch.last())
+	}
+	return func() error {
+		for _, p := range ps[1:] {
+			s.endInTime(p)
+		}
+		ps[1].release()
+		return nil
+	}
+}
+
+// endInTime ends a process by SIGTERM and holds it down.
+func (s *saboteur) endInTime(p *process) {
+	if !p.hold(syscall.SIGTERM, stopGrace) {
+		s.fail("%s does not end within %s of SIGTERM", p.name, stopGrace)
 	}
 }
 
 // roll ends one role after the other by SIGTERM, each to come back before the
 // next goes.
-func (s *saboteur) roll() (end func()) {
+func (s *saboteur) roll() (end func() error) {
 	c := s.cluster
 	for _, p := range []*process{c.ingest, c.projectors[0], c.projectors[1], c.query} {
-		if !p.hold(syscall.SIGTERM, stopGrace) {
-			s.fail("%s does not end within %s of SIGTERM", p.name, stopGrace)
-		}
+		s.endInTime(p)
 		p.release()
 		time.Sleep(500 * time.Millisecond) // not to know when it is at work, but to spread the ends
 	}
-	return func() {}
+	return func() error { return nil }
 }

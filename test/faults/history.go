@@ -51,6 +51,7 @@ type history struct {
 	ticks   int
 	made    []event.Event // valid events, to be sent again or to go on from
 	serial  int
+	pool    int // of articles; 0: new ones all the time
 }
 
 func newHistory(seed uint64, rate int, begin time.Time) *history {
@@ -121,19 +122,28 @@ func (h *history) again(e event.Event) event.Event {
 
 func (h *history) fresh() event.Event {
 	h.serial++
+	n := h.article()
 	e := event.Event{
-		ArticleURL: fmt.Sprintf("https://%c.example.com/%d", 'a'+rune(h.serial%7), h.serial),
+		ArticleURL: fmt.Sprintf("https://%c.example.com/%d", 'a'+rune(n%7), n),
 		SourceName: sourceNames()[h.random.IntN(len(sourceNames()))], ServiceName: "crawler", OccurredAt: h.moment(),
 	}
-	if n := len(h.made); n > 0 && h.random.IntN(3) > 0 { // an article that is known goes on, in no order
-		before := h.made[n-1-h.random.IntN(min(n, 500))]
+	if known := len(h.made); known > 0 && h.random.IntN(3) > 0 { // an article that is known goes on, in no order
+		before := h.made[known-1-h.random.IntN(min(known, 500))]
 		e.ArticleURL, e.SourceName, e.CanonicalURL = before.ArticleURL, before.SourceName, before.CanonicalURL
 	} else if h.random.IntN(10) == 0 {
-		e.CanonicalURL = fmt.Sprintf("https://example.org/%d", h.random.IntN(h.serial))
+		e.CanonicalURL = fmt.Sprintf("https://example.org/%d", h.random.IntN(n))
 	}
 	e.Stage = stageNames()[h.random.IntN(len(stageNames()))]
 	h.decorate(&e)
 	return e
+}
+
+// article is the number of the next one, from 1.
+func (h *history) article() int {
+	if h.pool > 0 {
+		return 1 + h.serial%h.pool
+	}
+	return h.serial
 }
 
 // moment is mostly some seconds before the event is sent, so that events come

@@ -19,21 +19,22 @@ type journal struct {
 	bodies  map[string]bool
 	strange int // messages that nobody sent
 	letters map[uint64]int
+	at      map[uint64]time.Time // of the messages that break a rule
 }
 
 // read reads all messages of both streams.
 func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (*journal, error) {
-	j := &journal{first: map[string]uint64{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}}
+	j := &journal{first: map[string]uint64{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := each(ctx, js, stream.Events, func(seq uint64, m jetstream.Msg) {
+	err := each(ctx, js, stream.Events, func(seq uint64, at time.Time, m jetstream.Msg) {
 		body := string(m.Data())
 		j.bodies[body] = true
 		switch n := l.sent[body]; {
 		case n == nil:
 			j.strange++
 		case n.fact == nil:
-			j.invalid[seq] = body
+			j.invalid[seq], j.at[seq] = body, at
 		case j.first[n.fact.id] == 0:
 			j.first[n.fact.id] = seq
 		}
@@ -41,14 +42,14 @@ func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (*journal, er
 	if err != nil {
 		return nil, err
 	}
-	return j, each(ctx, js, stream.DLQ, func(_ uint64, m jetstream.Msg) {
+	return j, each(ctx, js, stream.DLQ, func(_ uint64, _ time.Time, m jetstream.Msg) {
 		seq, _ := strconv.ParseUint(m.Headers().Get(stream.HeaderSeq), 10, 64) // 0 is no message's
 		j.letters[seq]++
 	})
 }
 
 // each calls f for every message of a stream.
-func each(ctx context.Context, js jetstream.JetStream, name string, f func(uint64, jetstream.Msg)) error {
+func each(ctx context.Context, js jetstream.JetStream, name string, f func(uint64, time.Time, jetstream.Msg)) error {
 	s, err := js.Stream(ctx, name)
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", name, err)
@@ -72,7 +73,7 @@ func each(ctx context.Context, js jetstream.JetStream, name string, f func(uint6
 			if err != nil {
 				return fmt.Errorf("read stream %s: %w", name, err)
 			}
-			f(meta.Sequence.Stream, m)
+			f(meta.Sequence.Stream, meta.Timestamp, m)
 			n++
 		}
 		if left -= n; n == 0 {

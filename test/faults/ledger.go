@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"sync"
+	"time"
 )
 
 // ledger remembers what was sent and what was acknowledged.
@@ -17,6 +18,7 @@ type ledger struct {
 type note struct {
 	fact  *fact // nil: the event breaks a rule
 	acked bool
+	at    time.Time // of the first acknowledgement
 }
 
 func newLedger() *ledger { return &ledger{sent: map[string]*note{}} }
@@ -36,7 +38,10 @@ func (l *ledger) acknowledged(items []item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range items {
-		l.sent[it.body].acked = true
+		n := l.sent[it.body]
+		if !n.acked {
+			n.acked, n.at = true, time.Now()
+		}
 		l.acks++
 	}
 }

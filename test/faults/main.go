@@ -20,6 +20,9 @@ func main() {
 	if os.Getenv(envPart) != "" {
 		os.Exit(runPart(os.Stderr))
 	}
+	if status, done := withOwnMounts(); done {
+		os.Exit(status)
+	}
 	cfg, err := parse(os.Args[1:], os.Stderr)
 	if err != nil {
 		os.Exit(2)
@@ -44,7 +47,10 @@ type config struct {
 	length time.Duration
 	kinds  []kind
 	rate   int // events a second, on average
+	groups int // slot groups
+	nodes  int // NATS servers
 	keep   bool
+	soak   bool
 }
 
 func parse(args []string, errOut io.Writer) (config, error) {
@@ -54,7 +60,10 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.Uint64Var(&cfg.seed, "seed", 0, "decides the history and the plan; 0: a random one")
 	flags.DurationVar(&cfg.length, "for", 2*time.Minute, "how long events are published and faults act")
 	flags.IntVar(&cfg.rate, "rate", 400, "events a second, on average")
+	flags.IntVar(&cfg.groups, "groups", 0, "slot groups; 0: 1 for odd seeds, 4 for even ones")
+	flags.IntVar(&cfg.nodes, "nodes", 1, "NATS servers: 1, or 3 that hold each stream in three copies")
 	flags.BoolVar(&cfg.keep, "keep", false, "leave the folder with all data and logs, as a failure does")
+	flags.BoolVar(&cfg.soak, "soak", false, "inject no faults, and look for what grows: memory, open files, goroutines")
 	names := flags.String("faults", "all", "kinds to inject, separated by commas; none for a run without, all for "+kindNames())
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
@@ -63,6 +72,8 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	switch {
 	case cfg.rate < 1 || cfg.length <= 0:
 		err = errors.New("-rate and -for have to be positive")
+	case cfg.nodes != 1 && cfg.nodes != 3:
+		err = errors.New("-nodes has to be 1 or 3")
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	default:
@@ -71,8 +82,14 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	if err != nil {
 		fmt.Fprintln(errOut, "faults:", err)
 	}
+	if cfg.soak {
+		cfg.kinds = nil
+	}
 	if cfg.seed == 0 {
 		cfg.seed = uint64(rand.Uint32()) + 1
+	}
+	if cfg.groups == 0 {
+		cfg.groups = []int{4, 1}[cfg.seed%2]
 	}
 	return cfg, err
 }
@@ -81,6 +98,10 @@ func parse(args []string, errOut io.Writer) (config, error) {
 func (c config) folder() (dir string, remove func(failed bool) string, err error) {
 	dir, err = os.MkdirTemp("", "millrace-faults-*")
 	if err != nil {
+		return "", nil, err
+	}
+	// Postgres runs as another user where this program runs as root.
+	if err := os.Chmod(dir, 0o711); err != nil {
 		return "", nil, err
 	}
 	return dir, func(failed bool) string {

@@ -12,33 +12,74 @@ import (
 type kind string
 
 const (
-	killLeader      kind = "kill-leader"      // kill -9 of the projector that folds
-	killStandby     kind = "kill-standby"     // … of the one that stands by
-	killQuery       kind = "kill-query"       // … of query
-	killIngest      kind = "kill-ingest"      // … of ingest
-	killClickHouse  kind = "kill-clickhouse"  // … of ClickHouse
-	killNATS        kind = "kill-nats"        // … of NATS
-	killAll         kind = "kill-all"         // … of everything at once
-	stallLeader     kind = "stall-leader"     // SIGSTOP of the leader beyond its lease, and on again
-	stallClickHouse kind = "stall-clickhouse" // … of ClickHouse: inserts time out and land later
-	zombieInsert    kind = "zombie-insert"    // … and kill -9 of the leader meanwhile: its insert lands beside its successor's
-	stallNATS       kind = "stall-nats"       // … of NATS
-	cutClickHouse   kind = "cut-clickhouse"   // connections to ClickHouse are reset, and none is made for a while
-	cutNATS         kind = "cut-nats"         // … to NATS
-	muteClickHouse  kind = "mute-clickhouse"  // ClickHouse does what it is asked, and the answers are lost
-	muteNATS        kind = "mute-nats"        // NATS does
-	loseKeys        kind = "lose-keys"        // the leader's key store is deleted while it is down
-	newProjector    kind = "new-projector"    // a third projector of the slot group, with an empty folder
-	rolling         kind = "rolling"          // SIGTERM and restart of one role after the other
+	killLeader         kind = "kill-leader"         // kill -9 of the projector that folds
+	killStandby        kind = "kill-standby"        // … of the one that stands by
+	killQuery          kind = "kill-query"          // … of query
+	killIngest         kind = "kill-ingest"         // … of ingest
+	killClickHouse     kind = "kill-clickhouse"     // … of ClickHouse
+	killNATS           kind = "kill-nats"           // … of NATS
+	killPostgres       kind = "kill-postgres"       // … of Postgres
+	killAll            kind = "kill-all"            // … of everything at once
+	stallLeader        kind = "stall-leader"        // SIGSTOP of the leader beyond its lease, and on again
+	stallClickHouse    kind = "stall-clickhouse"    // … of ClickHouse: inserts time out and land later
+	zombieInsert       kind = "zombie-insert"       // … and kill -9 of the leader meanwhile: its insert lands beside its successor's
+	stallNATS          kind = "stall-nats"          // … of NATS
+	cutClickHouse      kind = "cut-clickhouse"      // connections to ClickHouse are reset, and none is made for a while
+	cutNATS            kind = "cut-nats"            // … to NATS
+	muteClickHouse     kind = "mute-clickhouse"     // ClickHouse does what it is asked, and the answers are lost
+	muteNATS           kind = "mute-nats"           // NATS does
+	delayClickHouse    kind = "delay-clickhouse"    // what is said to ClickHouse and back takes long
+	delayNATS          kind = "delay-nats"          // … to NATS
+	throttleClickHouse kind = "throttle-clickhouse" // little goes through to ClickHouse and back
+	throttleNATS       kind = "throttle-nats"       // … to NATS
+	tearClickHouse     kind = "tear-clickhouse"     // each connection to ClickHouse ends in the middle of an insert
+	tearNATS           kind = "tear-nats"           // … to NATS in the middle of a message
+	resetClickHouse    kind = "reset-clickhouse"    // each connection to ClickHouse is reset soon after it is used
+	resetNATS          kind = "reset-nats"          // … to NATS
+
+	refuseParts    kind = "refuse-parts"    // ClickHouse refuses inserts: too many parts
+	readOnly       kind = "read-only"       // … the tables are read-only
+	fullClickHouse kind = "full-clickhouse" // … its disk is full
+	fullNATS       kind = "full-nats"       // the disk of NATS is full
+	fullKeys       kind = "full-keys"       // the disk of the leader's key store is full
+
+	killNode      kind = "kill-node"      // kill -9 of one of three NATS servers: of the stream's leader, or any
+	stallNode     kind = "stall-node"     // SIGSTOP of the stream's leader among them, and on again
+	partitionNode kind = "partition-node" // … the others and it do not reach each other
+
+	loseKeys     kind = "lose-keys"     // the leader's key store is deleted while it is down
+	rotKeys      kind = "rot-keys"      // … is overwritten here and there
+	newProjector kind = "new-projector" // a third projector, with an empty folder
+	rolling      kind = "rolling"       // SIGTERM and restart of one role after the other
+	rebalance    kind = "rebalance"     // from one projector to four and back
 )
 
 func allKinds() []kind {
 	return []kind{
-		killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killAll,
+		killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, killAll,
 		stallLeader, stallClickHouse, zombieInsert, stallNATS,
-		cutClickHouse, cutNATS, muteClickHouse, muteNATS, loseKeys, newProjector, rolling,
+		cutClickHouse, cutNATS, muteClickHouse, muteNATS, delayClickHouse, delayNATS, throttleClickHouse, throttleNATS,
+		tearClickHouse, tearNATS, resetClickHouse, resetNATS,
+		refuseParts, readOnly, fullClickHouse, fullNATS, fullKeys,
+		killNode, stallNode, partitionNode,
+		loseKeys, rotKeys, newProjector, rolling, rebalance,
 	}
 }
+
+// suits tells which kinds are for so many NATS servers.
+func suits(k kind, nodes int) bool {
+	switch k {
+	case killNode, stallNode, partitionNode:
+		return nodes > 1
+	case killNATS, stallNATS, cutNATS, muteNATS, delayNATS, throttleNATS, tearNATS, resetNATS, fullNATS:
+		return nodes == 1
+	default:
+		return true
+	}
+}
+
+// needsDisk tells which kinds need disks of their own.
+func needsDisk(k kind) bool { return k == fullClickHouse || k == fullNATS || k == fullKeys }
 
 func kindNames() string {
 	var names []string
@@ -72,6 +113,7 @@ type fault struct {
 	after  time.Duration // since the step before, when that is over
 	lasts  time.Duration // how long what is killed stays down, or what is stopped stays so
 	joined bool          // the next step does not wait for this one
+	seed   uint64        // of what else is random
 }
 
 // plan makes faults from a seed: first each kind once, in random order, then
@@ -102,10 +144,11 @@ func (p *plan) next() fault {
 	if p.random.IntN(4) == 0 {
 		f.lasts = lease + time.Duration(p.random.IntN(3000))*time.Millisecond
 	}
+	f.seed = p.random.Uint64()
 	switch f.kind {
-	case rolling, stallLeader, stallClickHouse, zombieInsert, stallNATS:
-		f.joined = false // what is stopped obeys no SIGTERM
+	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS:
 	default:
+		f.joined = false // what is stopped obeys no SIGTERM, and what is full or slow ends no other fault in time
 	}
 	if f.kind == stallLeader {
 		f.lasts = lease + time.Duration(1000+p.random.IntN(3000))*time.Millisecond

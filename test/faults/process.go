@@ -177,15 +177,38 @@ func (p *process) release() {
 
 // pause stops the process for as long as it takes, as a machine that swaps or
 // migrates does. It returns the function that lets it go on.
-func (p *process) pause() (resume func()) {
+func (p *process) pause() (resume func() error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
-		return func() {}
+		return func() error { return nil }
 	}
 	process := p.cmd.Process
 	_ = process.Signal(syscall.SIGSTOP) // an error: it has ended
-	return func() { _ = process.Signal(syscall.SIGCONT) }
+	return func() error {
+		_ = process.Signal(syscall.SIGCONT)
+		return nil
+	}
+}
+
+// pid is 0 while the process is down.
+func (p *process) pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// http is where it serves HTTP, if it does.
+func (p *process) http() string {
+	for _, v := range p.env {
+		if addr, ok := strings.CutPrefix(v, "MILLRACE_HTTP_ADDR="); ok {
+			return addr
+		}
+	}
+	return ""
 }
 
 func (p *process) misfortunes() []string {

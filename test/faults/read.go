@@ -72,3 +72,9 @@ func fetchOnce(ctx context.Context, method, target, body string) ([]byte, error)
 	}
 	return answer, err
 }
+
+// exec changes something, as the login that may.
+func (d database) exec(ctx context.Context, sql string) error {
+	_, err := fetch(ctx, http.MethodPost, "http://"+d.addr+"/?user=default", sql)
+	return err
+}

@@ -1,6 +1,13 @@
 package main
 
-import "github.com/millrace-io/millrace/schemas/funnel"
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
 
 // truth is the plain recount of a set of facts.
 type truth struct {
@@ -68,11 +75,42 @@ func (t truth) sources() map[string]bool {
 	return all
 }
 
-// pairs counts articles, and the stages that each has reached.
-func (t truth) pairs() (articles, journeys int) {
-	seen, pairs := map[string]bool{}, map[string]bool{}
+// articles are their URLs and hosts, by hash.
+func (t truth) articles() map[string]string {
+	all := map[string]string{}
 	for _, f := range t.facts {
-		seen[f.article], pairs[f.article+"\x00"+f.stage] = true, true
+		host, _, _ := strings.Cut(strings.TrimPrefix(f.article, "https://"), "/")
+		all[hex.EncodeToString(f.hash[:])] = f.article + " " + host
 	}
-	return len(seen), len(pairs)
+	return all
+}
+
+// journeys are the events of each article and stage.
+func (t truth) journeys() map[string]string {
+	counts := map[string]int{}
+	for _, f := range t.facts {
+		counts[hex.EncodeToString(f.hash[:])+" "+f.stage]++
+	}
+	all := map[string]string{}
+	for key, n := range counts {
+		all[key] = strconv.Itoa(n)
+	}
+	return all
+}
+
+// bySource are events and articles of each stage and source.
+func (t truth) bySource() map[string]string {
+	tallies := map[string]*tally{}
+	for _, f := range t.facts {
+		key := f.stage + " " + f.source
+		if tallies[key] == nil {
+			tallies[key] = newTally()
+		}
+		tallies[key].add(f)
+	}
+	all := map[string]string{}
+	for key, n := range tallies {
+		all[key] = fmt.Sprint(n.events, " ", len(n.articles))
+	}
+	return all
 }

@@ -27,13 +27,17 @@ func (r *report) failed() bool {
 
 func (r *report) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "fault\ttimes\theld, median\tposition moves after, median\tat most\t")
+	fmt.Fprintln(w, "fault\ttimes\theld, median\trecovery, median\tat most\tacknowledged\tcounted\tlost\tdoubled\tDLQ\t")
 	for _, k := range allKinds() {
 		if all := r.injected[k]; len(all) > 0 {
-			held, silence := seconds(all, func(i injection) time.Duration { return i.held }), seconds(all, func(i injection) time.Duration { return i.silence })
-			fmt.Fprintf(w, "%s\t%d\t%.1f s\t%.1f s\t%.1f s\t\n", k, len(all), held[len(held)/2], silence[len(silence)/2], silence[len(silence)-1])
+			held, recovery := seconds(all, func(i injection) time.Duration { return i.held }), seconds(all, injection.recovery)
+			fmt.Fprintf(w, "%s\t%d\t%.1f s\t%.1f s\t%.1f s\t%s\n", k, len(all), held[len(held)/2], recovery[len(recovery)/2], recovery[len(recovery)-1],
+				r.during(func(at time.Time) bool {
+					return slices.ContainsFunc(all, func(i injection) bool { return i.covers(at) })
+				}))
 		}
 	}
+	fmt.Fprintf(w, "whole run\t\t\t\t\t%s\n", r.during(func(time.Time) bool { return true }))
 	w.Flush()
 	if v := r.verdict; v != nil {
 		fmt.Fprintf(out, "\nseed %d, %s: %d messages acknowledged, folded %.1f s after the last one; the WebSocket connected %d times\n",
@@ -45,6 +49,23 @@ func (r *report) print(out io.Writer) {
 	if !r.failed() {
 		fmt.Fprintln(out, "every view equals the recount")
 	}
+}
+
+// during are the columns of what was acknowledged at some times: events,
+// counted, lost, doubled, dead letters.
+func (r *report) during(when func(time.Time) bool) string {
+	var events int
+	var sum fate
+	if r.verdict != nil {
+		for _, f := range r.verdict.fates {
+			if !when(f.at) {
+				continue
+			}
+			events += min(1, f.counted+f.lost)
+			sum.counted, sum.lost, sum.doubled, sum.letters = sum.counted+f.counted, sum.lost+f.lost, sum.doubled+f.doubled, sum.letters+f.letters
+		}
+	}
+	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t", events, sum.counted, sum.lost, sum.doubled, sum.letters)
 }
 
 func (r *report) list(out io.Writer, title string, lines []string) {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,8 +47,13 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 			fmt.Fprintln(out, told)
 		}
 	}()
-	fmt.Fprintf(out, "seed %d: faults -seed %d -for %s -rate %d repeats this history and plan, but not their timing\n",
-		cfg.seed, cfg.seed, cfg.length, cfg.rate)
+	fmt.Fprintf(out, "seed %d: faults -seed %d -for %s -rate %d -groups %d -nodes %d repeats this history and plan, but not their timing\n",
+		cfg.seed, cfg.seed, cfg.length, cfg.rate, cfg.groups, cfg.nodes)
+	cfg.kinds = slices.DeleteFunc(cfg.kinds, func(k kind) bool { return !suits(k, cfg.nodes) })
+	if !canMount() && slices.ContainsFunc(cfg.kinds, needsDisk) {
+		cfg.kinds = slices.DeleteFunc(cfg.kinds, needsDisk)
+		fmt.Fprintln(out, "without full-clickhouse, full-nats and full-keys:", errNoDisks)
+	}
 	bin, err := cfg.binary(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -57,19 +64,20 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 	}
 	defer t.js.Conn().Close()
 	defer t.publishing.Close()
-	return t.run(ctx)
+	r, err = t.run(ctx)
+	return r, errors.Join(err, t.cluster.removeDisks(err != nil || r.failed() || cfg.keep))
 }
 
 func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
-	c, err := newCluster(dir, bin)
+	c, err := newCluster(dir, bin, cfg.groups, cfg.nodes)
 	if err != nil {
 		return nil, err
 	}
-	nc, err := connect(c.natsAddr) // what observes is not cut off
+	nc, err := connect(c.natsURL()) // what observes is not cut off
 	if err != nil {
 		return nil, err
 	}
-	publishing, err := connect(c.toNATS.listen)
+	publishing, err := connect(c.publishURL())
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +88,7 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	if t.pubs, err = newPublishers(t.ledger, publishing, c.ingestAddr); err != nil {
 		return nil, err
 	}
-	t.watch = &watch{js: t.js}
+	t.watch = &watch{js: t.js, groups: cfg.groups}
 	t.sab = &saboteur{cluster: c, watch: t.watch, out: out, injected: map[kind][]injection{}}
 	return t, nil
 }
@@ -114,6 +122,9 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	warm := newHistory(t.cfg.seed, t.cfg.rate, time.Now())
+	if t.cfg.soak {
+		warm.pool = soakPool
+	}
 	sending, stop := context.WithCancel(ctx)
 	defer stop()
 	patience, giveUp := context.WithCancel(ctx)
@@ -127,10 +138,16 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	defer cancelActing()
 	begin := time.Now()
 	t.sab.run(acting, newPlan(t.cfg.seed, t.cfg.kinds))
+	var grown []string
+	if t.cfg.soak {
+		s := soak{cluster: t.cluster}
+		s.run(acting, t.cfg.length)
+		grown = s.judge(t.out, t.cfg.length)
+	}
 	<-acting.Done()
 	stop()
 	time.AfterFunc(drainLimit, giveUp)
-	r := &report{seed: t.cfg.seed, length: time.Since(begin), injected: t.sab.injected}
+	r := &report{seed: t.cfg.seed, length: time.Since(begin), injected: t.sab.injected, failures: grown}
 	if err := <-drained; err != nil {
 		r.failures = append(r.failures, "publishers: "+err.Error())
 	}

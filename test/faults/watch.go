@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,31 +15,36 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// watch follows the position up to which the slot group has been folded.
+// watch follows the positions up to which the slot groups have been folded.
 type watch struct {
-	js jetstream.JetStream
+	js     jetstream.JetStream
+	groups int
 
 	mu   sync.Mutex
-	seen record
+	seen []record
 }
 
 type record struct {
 	From, To uint64
+	CaughtUp uint64 `json:"caught_up"` // with nothing left to fold up to here
 	Owner    string
 }
 
+func (r record) position() uint64 { return max(r.From, r.CaughtUp) }
+
 // connect makes a connection that outlives the server's deaths.
-func connect(addr string) (*nats.Conn, error) {
-	return nats.Connect("nats://"+addr, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
-		nats.ReconnectBufSize(-1), nats.RetryOnFailedConnect(true))
+func connect(url string) (*nats.Conn, error) {
+	return nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
+		nats.ReconnectBufSize(-1), nats.RetryOnFailedConnect(true),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the default one prints
 }
 
-// run looks at the position until ctx ends.
+// run looks at the positions until ctx ends.
 func (w *watch) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if r, err := w.read(ctx); err == nil {
+		if seen, err := w.read(ctx); err == nil {
 			w.mu.Lock()
-			w.seen = r
+			w.seen = seen
 			w.mu.Unlock()
 		}
 		select {
@@ -48,52 +54,91 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-func (w *watch) read(ctx context.Context) (r record, err error) {
+func (w *watch) read(ctx context.Context) (seen []record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	kv, err := w.js.KeyValue(ctx, stream.Checkpoints)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	entry, err := kv.Get(ctx, "funnel.0")
-	if err != nil {
-		return r, err
+	for group := range w.groups {
+		entry, err := kv.Get(ctx, fmt.Sprint("funnel.", group))
+		if err != nil {
+			return nil, err
+		}
+		var r record
+		if err := json.Unmarshal(entry.Value(), &r); err != nil {
+			return nil, err
+		}
+		seen = append(seen, r)
 	}
-	return r, json.Unmarshal(entry.Value(), &r)
+	return seen, nil
 }
 
-func (w *watch) last() record {
+// last returns the positions as last seen: none before they all exist.
+func (w *watch) last() []record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen
 }
 
-// decided is the end of the last batch that was begun: a position beyond it is
-// new work. Where it cannot be read, it is the last one seen.
-func (w *watch) decided() uint64 {
-	if r, err := w.read(context.Background()); err == nil {
-		return r.To
+// decided are the ends of the last batches that were begun: a position beyond
+// is new work. Where they cannot be read, they are the last ones seen.
+func (w *watch) decided() (ends []uint64) {
+	seen, err := w.read(context.Background())
+	if err != nil {
+		seen = w.last()
 	}
-	return w.last().To
+	for _, r := range seen {
+		ends = append(ends, max(r.To, r.position()))
+	}
+	return ends
 }
 
-func (w *watch) position() uint64 { return w.last().From }
+// owner is that of the first group.
+func (w *watch) owner() string {
+	if seen := w.last(); len(seen) > 0 {
+		return seen[0].Owner
+	}
+	return ""
+}
 
-func (w *watch) owner() string { return w.last().Owner }
+// beyond waits until all positions have moved, and tells whether they have.
+func (w *watch) beyond(ends []uint64, limit time.Duration) bool {
+	return within(limit, func() bool {
+		seen := w.last()
+		for i, end := range ends {
+			if seen[i].position() <= end {
+				return false
+			}
+		}
+		return len(seen) > 0
+	})
+}
 
-// beyond waits until the position has moved, and tells whether it has.
-func (w *watch) beyond(position uint64, limit time.Duration) bool {
+// shared waits until so many projectors own groups.
+func (w *watch) shared(n int, limit time.Duration) bool {
+	return within(limit, func() bool {
+		owners := map[string]bool{}
+		for _, r := range w.last() {
+			owners[r.Owner] = r.Owner != ""
+		}
+		return len(owners) == n && !owners[""]
+	})
+}
+
+func within(limit time.Duration, holds func() bool) bool {
 	for begin := time.Now(); time.Since(begin) < limit; time.Sleep(20 * time.Millisecond) {
-		if w.position() > position {
+		if holds() {
 			return true
 		}
 	}
 	return false
 }
 
-// begun waits until something has been folded.
+// begun waits until every group has an owner.
 func (w *watch) begun(ctx context.Context) error {
-	for w.position() == 0 {
+	for len(w.last()) == 0 {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
@@ -108,11 +153,11 @@ func (w *watch) folded(ctx context.Context) error {
 	behind := errors.New("the stream does not answer")
 	for ctx.Err() == nil {
 		if s, err := w.js.Stream(ctx, stream.Events); err == nil {
-			last := s.CachedInfo().State.LastSeq
-			if r := w.last(); r.From >= last {
+			last, seen := s.CachedInfo().State.LastSeq, w.last()
+			if !slices.ContainsFunc(seen, func(r record) bool { return r.position() < last }) {
 				return nil
 			}
-			behind = fmt.Errorf("the position is %+v, the stream ends at %d", w.last(), last)
+			behind = fmt.Errorf("the positions are %+v, the stream ends at %d", seen, last)
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):

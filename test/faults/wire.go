@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// wire is the connection between the roles and a server.
+type wire struct {
+	listen string
+	proxy  *toxiproxy.Proxy
+
+	mu     sync.Mutex
+	cuts   int // faults that want no connection
+	serial int // of toxics
+}
+
+func newWire(listen, target string) *wire {
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics log by themselves
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	return &wire{listen: listen, proxy: toxiproxy.NewProxy(server, target, listen, target)}
+}
+
+// run forwards connections until ctx ends.
+func (w *wire) run(ctx context.Context) error {
+	if err := w.proxy.Start(); err != nil {
+		return fmt.Errorf("listen for %s: %w", w.proxy.Upstream, err)
+	}
+	<-ctx.Done()
+	w.proxy.Stop()
+	return nil
+}
+
+// cut ends all connections and refuses new ones until the end.
+func (w *wire) cut() (end func() error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cuts++
+	w.proxy.Stop()
+	return func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.cuts--; w.cuts > 0 {
+			return nil
+		}
+		return w.proxy.Start()
+	}
+}
+
+// mute lets what is asked through, but no answer back, until the end; all
+// connections are lost then. What was asked has been done, and nobody knows.
+func (w *wire) mute() (end func() error, err error) {
+	return w.spoil("timeout", map[string]int{"timeout": 0}, "downstream")
+}
+
+// delay holds everything back, each way, by about as long.
+func (w *wire) delay(by time.Duration) (end func() error, err error) {
+	ms := int(by.Milliseconds())
+	return w.spoil("latency", map[string]int{"latency": ms, "jitter": ms / 2}, "upstream", "downstream")
+}
+
+// throttle lets so many kilobytes a second through, each way.
+func (w *wire) throttle(rate int) (end func() error, err error) {
+	return w.spoil("bandwidth", map[string]int{"rate": rate}, "upstream", "downstream")
+}
+
+// tear ends each connection after so many bytes towards the server: in the
+// middle of an insert, or of a message.
+func (w *wire) tear(after int) (end func() error, err error) {
+	return w.spoil("limit_data", map[string]int{"bytes": after}, "upstream")
+}
+
+// reset ends each connection soon after something was sent over it, at once and
+// with all that is still under way.
+func (w *wire) reset(after time.Duration) (end func() error, err error) {
+	return w.spoil("reset_peer", map[string]int{"timeout": int(after.Milliseconds())}, "upstream")
+}
+
+// spoil adds a toxic in some directions.
+func (w *wire) spoil(toxic string, attributes map[string]int, directions ...string) (end func() error, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var names []string
+	for _, direction := range directions {
+		w.serial++
+		name := fmt.Sprintf("%s-%d", toxic, w.serial)
+		body, err := json.Marshal(map[string]any{"name": name, "type": toxic, "stream": direction, "attributes": attributes})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.proxy.Toxics.AddToxicJson(strings.NewReader(string(body))); err != nil {
+			return nil, fmt.Errorf("%s towards %s: %w", toxic, w.proxy.Upstream, err)
+		}
+		names = append(names, name)
+	}
+	return func() error {
+		for _, name := range names {
+			// What is still held back has to go through first.
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			if err := w.proxy.Toxics.RemoveToxic(ctx, name); err != nil {
+				return fmt.Errorf("%s towards %s: %w", toxic, w.proxy.Upstream, err)
+			}
+		}
+		return nil
+	}, nil
+}
