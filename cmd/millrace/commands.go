@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/term"
 
 	"github.com/millrace-io/millrace/ingest/emit"
@@ -128,7 +129,7 @@ func (c *migrateCmd) Run(p *program) error {
 		return err
 	}
 	if c.Shared.Postgres != "" {
-		pool, err := openPostgres(c.Shared.Postgres)
+		pool, err := openPostgres(c.Shared.Postgres, prometheus.NewRegistry())
 		if err != nil {
 			return err
 		}

@@ -10,10 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/ingest/shards"
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/work"
@@ -26,7 +28,7 @@ import (
 const poolConns = 16
 
 // openPostgres makes the pool. It connects when it is used first.
-func openPostgres(dsn string) (*pgxpool.Pool, error) {
+func openPostgres(dsn string, reg prometheus.Registerer) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("MILLRACE_POSTGRES_DSN: %w", err)
@@ -40,7 +42,7 @@ func openPostgres(dsn string) (*pgxpool.Pool, error) {
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "millrace"
 	}
-	return pgxpool.NewWithConfig(context.Background(), cfg)
+	return dbpool.Postgres(context.Background(), cfg, reg, "postgres")
 }
 
 // migratePostgres brings the tables up to date.
@@ -57,7 +59,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		n.log.Warn("shard tracking is off: MILLRACE_POSTGRES_DSN is not set")
 		return nil, nil
 	}
-	pool, err := openPostgres(n.postgres)
+	pool, err := openPostgres(n.postgres, n.registry)
 	if err != nil {
 		return nil, err
 	}

@@ -2,20 +2,39 @@ package dbpool_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 )
 
-var engine embeddedtest.ClickHouse
+var (
+	engine   embeddedtest.ClickHouse
+	postgres embeddedtest.Postgres
+)
 
-func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	stop, err := postgres.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start postgres:", err)
+		return 1
+	}
+	code := engine.Main(m)
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop postgres:", err)
+		return 1
+	}
+	return code
+}
 
 // gauges reads the states of a pool.
 func gauges(t *testing.T, reg *prometheus.Registry) map[string]float64 {
@@ -37,6 +56,52 @@ func gauges(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	return out
 }
 
+// await waits until the gauges of a pool show what they should.
+func await(t *testing.T, reg *prometheus.Registry, active, idle, waiting float64) {
+	t.Helper()
+	for start := time.Now(); ; {
+		got := gauges(t, reg)
+		if got["active"] == active && got["idle"] == idle && got["waiting"] == waiting {
+			return
+		}
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("%v, want %g active, %g idle, %g waiting", got, active, idle, waiting)
+		}
+	}
+}
+
+// TestPostgres does the same to a pool of Postgres.
+func TestPostgres(t *testing.T) {
+	cfg, err := pgxpool.ParseConfig(postgres.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MaxConns = 1
+	reg := prometheus.NewRegistry()
+	pool, err := dbpool.Postgres(t.Context(), cfg, reg, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, reg, 1, 0, 0)
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() { ended <- pool.Ping(t.Context()) }()
+	}
+	await(t, reg, 1, 0, 2)
+	conn.Release()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	await(t, reg, 0, 1, 0)
+}
+
 // TestWaitingIsSeen holds a pool's only connection and lets calls wait for it.
 func TestWaitingIsSeen(t *testing.T) {
 	opts := engine.Database(t)
@@ -51,18 +116,7 @@ func TestWaitingIsSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := func(active, idle, waiting float64) {
-		t.Helper()
-		for start := time.Now(); ; {
-			got := gauges(t, reg)
-			if got["active"] == active && got["idle"] == idle && got["waiting"] == waiting {
-				return
-			}
-			if time.Since(start) > 20*time.Second {
-				t.Fatalf("%v, want %g active, %g idle, %g waiting", got, active, idle, waiting)
-			}
-		}
-	}
+	want := func(active, idle, waiting float64) { t.Helper(); await(t, reg, active, idle, waiting) }
 	want(0, 0, 0)
 	endless, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -1,0 +1,56 @@
+package dbpool
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Postgres makes a pool and registers its gauges. The configuration must not
+// have a tracer of its own.
+func Postgres(ctx context.Context, cfg *pgxpool.Config, reg prometheus.Registerer, name string) (*pgxpool.Pool, error) {
+	w := new(acquires)
+	cfg.ConnConfig.Tracer = w
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the pool %s: %w", name, err)
+	}
+	err = Register(reg, name, func() Stats {
+		s := pool.Stat()
+		return Stats{Active: int(s.AcquiredConns()), Idle: int(s.IdleConns()), Waiting: int(w.Load())}
+	})
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// acquires counts the calls that wait for a connection, which the pool does
+// not tell.
+type acquires struct{ atomic.Int64 }
+
+var _ pgxpool.AcquireTracer = (*acquires)(nil)
+
+// TraceAcquireStart implements pgxpool.AcquireTracer.
+func (a *acquires) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
+	a.Add(1)
+	return ctx
+}
+
+// TraceAcquireEnd implements pgxpool.AcquireTracer.
+func (a *acquires) TraceAcquireEnd(context.Context, *pgxpool.Pool, pgxpool.TraceAcquireEndData) {
+	a.Add(-1)
+}
+
+// TraceQueryStart implements pgx.QueryTracer, which every tracer has to be.
+func (*acquires) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*acquires) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
