@@ -20,10 +20,13 @@ func (c *chunk) ask(ctx context.Context) error {
 	return nil
 }
 
+// noRollup is a value of the rollup header that no server takes.
+const noRollup = "question"
+
 func (c *chunk) question(i int) *nats.Msg {
 	m := c.msgs[i].msg()
 	m.Data = nil
-	m.Header[jetstream.ExpectedLastMsgIDHeader] = []string{c.p.never}
+	m.Header[jetstream.MsgRollup] = []string{noRollup}
 	return m
 }
 

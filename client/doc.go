@@ -18,9 +18,14 @@
 //
 // The server refuses a whole batch for one id that the stream already has,
 // and does not say which. The publisher then asks: it publishes each id with
-// an empty body and with the condition that the stream's last message has an
-// id that none ever has. A known id is acknowledged as a duplicate, which the
-// server decides first; an unknown one fails on the condition. Nothing is
-// stored either way, so this runs at the speed of the network. The rest of the
-// batch then goes again. Where most batches hold duplicates it asks first.
+// an empty body and with a rollup that does not exist. A known id is
+// acknowledged as a duplicate, which the server decides first; an unknown one
+// is refused for the rollup. Nothing is stored either way, so this runs at the
+// speed of the network. The rest of the batch then goes again. Where most
+// batches hold duplicates it asks first.
+//
+// (Of all conditions that can't be met it has to be this one. Expected
+// sequences are looked at before duplicates by a single server. An expected id
+// that is not the last one's ends a replicated stream: nats-server 2.15.2 takes
+// it for a failed write on all replicas.)
 package client

@@ -25,7 +25,7 @@ const (
 // Codes of the server's answers that neither nats.go nor its extensions name.
 const (
 	codeStoreFailed       jetstream.ErrorCode = 10077 // "maximum bytes exceeded" among others
-	codeWrongLastMsgID    jetstream.ErrorCode = 10070
+	codeRollupFailed      jetstream.ErrorCode = 10111
 	codeDuplicateInFlight jetstream.ErrorCode = 10158
 	codeNoClusterLeader   jetstream.ErrorCode = 10009
 )
@@ -43,7 +43,7 @@ func fateOf(err error) fate {
 	switch {
 	case err == nil:
 		return fateDone
-	case code(err) == codeWrongLastMsgID:
+	case code(err) == codeRollupFailed:
 		return fateAbsent
 	case errors.Is(err, ErrRefused), errors.Is(err, ErrStreamFull), errors.Is(err, ErrTooLarge), errors.Is(err, nats.ErrConnectionClosed):
 		return fateFailed
@@ -75,7 +75,7 @@ func classifyAPI(api *jetstream.APIError, err error) error {
 	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, "maximum"):
 		return fmt.Errorf("%w: %w", ErrStreamFull, err)
 	case api.ErrorCode == jetstreamext.JSErrCodeBatchPublishDuplicateMsgID, api.ErrorCode == codeDuplicateInFlight,
-		api.ErrorCode == codeNoClusterLeader, api.ErrorCode == codeWrongLastMsgID, api.ErrorCode == jetstreamext.JSErrCodeBatchPublishIncomplete,
+		api.ErrorCode == codeNoClusterLeader, api.ErrorCode == codeRollupFailed, api.ErrorCode == jetstreamext.JSErrCodeBatchPublishIncomplete,
 		api.Code >= 429:
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nuid"
 )
 
 // Config shapes a publisher. The zero value of a field stands for its default.
@@ -72,7 +71,6 @@ type Publisher struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	slots chan struct{} // one for each batch under way
-	never string        // an id that no message has; see the package comment
 	// lastSeq is the highest sequence that an acknowledgement has named.
 	lastSeq atomic.Uint64
 	repeats share
@@ -94,7 +92,7 @@ func New(nc *nats.Conn, cfg Config) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	return &Publisher{cfg: cfg, nc: nc, js: js, slots: make(chan struct{}, cfg.InFlight), never: "never-" + nuid.Next()}, nil
+	return &Publisher{cfg: cfg, nc: nc, js: js, slots: make(chan struct{}, cfg.InFlight)}, nil
 }
 
 // PublishRaw publishes messages and returns what became of each, in their

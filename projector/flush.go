@@ -95,10 +95,12 @@ func (t *term) apply(ctx context.Context, b *batch) error {
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("batch (%d, %d]: %w", b.From, b.To, err)
 	}
+	took := time.Since(start)
+	t.took.Store(int64(took))
 	t.durable.Store(b.To)
 	t.announce(b)
-	t.metrics.observe(t.Group, b, t.cfg.Stages.Names(), time.Since(start).Seconds())
-	t.report(b, time.Since(start))
+	t.metrics.observe(t.Group, b, t.cfg.Stages.Names(), took.Seconds())
+	t.report(b, took)
 	return nil
 }
 

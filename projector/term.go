@@ -44,8 +44,9 @@ type term struct {
 	src       *source.Source
 	folder    folder
 	durable   atomic.Uint64
-	late      lateness  // not yet reported
-	lateTold  time.Time // when late events were last reported
+	took      atomic.Int64 // the time in which the last batch became durable
+	late      lateness     // not yet reported
+	lateTold  time.Time    // when late events were last reported
 
 	sealed chan *batch   // from folder to flusher
 	idle   chan struct{} // the flusher waits for a batch
@@ -245,7 +246,7 @@ func (t *term) fold(ctx context.Context, chunks <-chan []source.Message) error {
 		if !idle || t.folder.cur.messages == 0 || t.folder.cur.until > 0 {
 			continue
 		}
-		if wait := t.cfg.MinInterval - time.Since(started); wait > 0 {
+		if wait := t.interval() - time.Since(started); wait > 0 {
 			pause.Reset(wait)
 			continue
 		}
@@ -254,6 +255,13 @@ func (t *term) fold(ctx context.Context, chunks <-chan []source.Message) error {
 			return err
 		}
 	}
+}
+
+// interval is the least time between the starts of two batches that are not
+// full. A database that is slow is given fewer and larger ones, so that it is
+// at work on them for a quarter of the time at most.
+func (t *term) interval() time.Duration {
+	return max(t.cfg.MinInterval, min(4*time.Duration(t.took.Load()), time.Second))
 }
 
 // add folds a message, and hands the batch over when it is complete.

@@ -24,7 +24,7 @@ type Config struct {
 	SyncInterval time.Duration
 
 	MaxMemory  int64 // bytes of all streams held in memory; default 256 MiB
-	MaxStore   int64 // bytes of all streams on disk; default three quarters of what is free
+	MaxStore   int64 // bytes of all streams on disk; default what the disk holds
 	MaxPayload int32 // bytes of one message; default 8 MiB
 
 	User, Password string // default none, which loopback alone allows
@@ -53,7 +53,7 @@ func (c Config) options() (*server.Options, error) {
 		Username: c.User, Password: c.Password,
 		MaxPayload: or(c.MaxPayload, 8<<20),
 		JetStream:  true, StoreDir: c.StoreDir,
-		JetStreamMaxMemory: or(c.MaxMemory, 256<<20), JetStreamMaxStore: c.MaxStore,
+		JetStreamMaxMemory: or(c.MaxMemory, 256<<20), JetStreamMaxStore: or(c.MaxStore, 1<<62),
 		SyncAlways: c.SyncInterval == 0, SyncInterval: c.SyncInterval,
 		NoSigs: true, // signals belong to the program around it
 		NoLog:  true, // its own log; see logger

@@ -12,4 +12,6 @@
 //  3. The limits of atomic batches are those of a stock server (1,000 messages
 //     a batch, 50 open batches a stream, 1,000 open batches a server, 10 s
 //     between two messages of a batch), so that what works here works there.
+//  4. While the disk is full, messages are refused; when there is room again
+//     they are taken again, without a restart of the program.
 package nats

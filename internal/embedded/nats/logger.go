@@ -3,21 +3,35 @@ package nats
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 )
 
 // logger hands the server's log on. Its notices, some twenty at each start, are
 // of interest to those who debug; a fatal error is Run's to return.
 type logger struct {
-	log   *slog.Logger
-	first atomic.Pointer[error]
+	log    *slog.Logger
+	first  atomic.Pointer[error]
+	broken chan struct{} // holds a token once the storage has failed
 }
 
 func (l *logger) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
 func (l *logger) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf(format, v...)) }
-func (l *logger) Errorf(format string, v ...any)  { l.log.Error(fmt.Sprintf(format, v...)) }
 func (l *logger) Debugf(string, ...any)           {}
 func (l *logger) Tracef(string, ...any)           {}
+
+// Errorf also takes note of what the server tells nobody but its log: that it
+// will store no more messages. (A test notices when it says so otherwise.)
+func (l *logger) Errorf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.log.Error(text)
+	if strings.Contains(strings.ToLower(text), "critical write error") {
+		select {
+		case l.broken <- struct{}{}:
+		default:
+		}
+	}
+}
 
 func (l *logger) Fatalf(format string, v ...any) {
 	err := fmt.Errorf(format, v...)

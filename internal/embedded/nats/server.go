@@ -39,7 +39,7 @@ func New(config Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded NATS: %w", err)
 	}
-	s := &Server{config: config, opts: opts, srv: srv, log: &logger{log: log.With("component", "nats")}, ready: make(chan struct{})}
+	s := &Server{config: config, opts: opts, srv: srv, log: &logger{log: log.With("component", "nats"), broken: make(chan struct{}, 1)}, ready: make(chan struct{})}
 	srv.SetLoggerV2(s.log, false, false, false)
 	return s, nil
 }
@@ -67,7 +67,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.log.log.Info("embedded NATS serves", "address", s.hostPort(), "folder", s.config.StoreDir, "sync_always", s.opts.SyncAlways)
 	close(s.ready)
-	<-ctx.Done()
+	s.guard(ctx) // until ctx ends
 	return nil
 }
 
