@@ -94,7 +94,7 @@ func messages(t *testing.T, rng *rand.Rand, n int) []source.Message {
 			before := sent[rng.IntN(len(sent))]
 			m.Subject, m.Data = before.Subject, before.Data
 		case k == 9:
-			m.Subject, m.Data = "events.crawled.7f", []byte(`{"article_url":"https://`)
+			m.Subject, m.Data = []byte("events.crawled.7f"), []byte(`{"article_url":"https://`)
 		default:
 			m.Subject, m.Data = message(t, rng, stages, clock)
 		}
@@ -103,7 +103,7 @@ func messages(t *testing.T, rng *rand.Rand, n int) []source.Message {
 	return sent
 }
 
-func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time) (subject string, data []byte) {
+func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time) (subject, data []byte) {
 	e := event.Event{
 		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(80)), SourceName: fmt.Sprint("source ", rng.IntN(3)), ServiceName: "test",
 		Stage: stages.Names()[rng.IntN(5)], OccurredAt: clock.Add(time.Minute - time.Duration(rng.Int64N(int64(25*time.Hour)))).UTC(),
@@ -120,10 +120,10 @@ func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time)
 	if err := event.Decode(data, &r); err != nil {
 		t.Fatal(err)
 	}
-	if subject = stream.EventSubject(e.Stage, r.URLHash); rng.IntN(50) == 0 {
-		subject = "events.crawled.zz"
+	if rng.IntN(50) == 0 {
+		return []byte("events.crawled.zz"), data
 	}
-	return subject, data
+	return []byte(stream.EventSubject(e.Stage, r.URLHash)), data
 }
 
 func stagesOf(t testing.TB) event.Stages {
