@@ -42,6 +42,7 @@ func openPostgres(dsn string, reg prometheus.Registerer) (*pgxpool.Pool, error) 
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "millrace"
 	}
+	tracking.Configure(cfg)
 	return dbpool.Postgres(context.Background(), cfg, reg, "postgres")
 }
 

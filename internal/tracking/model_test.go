@@ -61,7 +61,7 @@ type model struct {
 const maxAttempts = 3
 
 func newModel(t *testing.T, r *rand.Rand) *model {
-	m := &model{t: t, r: r, pool: engine.Pool(t), items: map[name]*[4]place{}, ready: map[shard.Stage]int{}}
+	m := &model{t: t, r: r, pool: engine.Pool(t, tracking.Configure), items: map[name]*[4]place{}, ready: map[shard.Stage]int{}}
 	var err error
 	if m.store, err = tracking.New(tracking.Config{}, m.pool, embeddedtest.Log(t)); err != nil {
 		t.Fatal(err)

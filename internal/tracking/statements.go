@@ -13,8 +13,12 @@ var texts embed.FS
 // statements are the texts that name columns of a stage.
 type statements struct {
 	lock  string // reads rows; a condition and a lock follow
-	take  string // the condition of takers
 	write string
+
+	// These read and lock rows that one of the small tables names. The lock is
+	// within, one row at a time, so that Postgres cannot begin with the large
+	// table, whatever its statistics say.
+	take, expire, due string
 }
 
 var stages = [...]statements{
@@ -33,7 +37,9 @@ func statementsOf(s shard.Stage) statements {
 		return statements{lock: strings.ReplaceAll(text("lock_ingest"), "{next}", next), write: text("write_ingest")}
 	}
 	fill := strings.NewReplacer("{stage}", s.Column(), "{prev}", (s - 1).Column(), "{next}", next)
-	return statements{lock: fill.Replace(text("lock")), take: fill.Replace(text("take")), write: fill.Replace(text("write"))}
+	lock := fill.Replace(text("lock"))
+	within := func(name string) string { return strings.ReplaceAll(fill.Replace(text(name)), "{lock}", lock) }
+	return statements{lock: lock, write: fill.Replace(text("write")), take: within("take"), expire: within("expire"), due: within("due")}
 }
 
 // text returns a statement; the names are those of this package's own files.

@@ -55,7 +55,8 @@ type Store struct {
 	oldest ages
 }
 
-// New returns the store on a pool. It asks nothing of the database.
+// New returns the store on a pool, which Configure has prepared. It asks
+// nothing of the database.
 func New(cfg Config, pool *pgxpool.Pool, log *slog.Logger) (*Store, error) {
 	if pool == nil || log == nil {
 		return nil, errors.New("shard tracking: a connection pool and a logger are needed")
@@ -64,6 +65,23 @@ func New(cfg Config, pool *pgxpool.Pool, log *slog.Logger) (*Store, error) {
 		cfg.Sweep = 200 * time.Millisecond
 	}
 	return &Store{cfg: cfg, pool: pool, log: log.With("component", "tracking"), oldest: ages{turn: make(chan struct{}, 1)}}, nil
+}
+
+// Configure prepares the connections of a pool that a store is to work on.
+// Every statement finds few rows by an index. A plan that reads a whole table
+// would look as good while the table is small, and be kept while it grows, so
+// such plans are off, and no statement becomes slow before statistics catch up.
+func Configure(cfg *pgxpool.Config) {
+	before := cfg.AfterConnect
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if before != nil {
+			if err := before(ctx, conn); err != nil {
+				return err
+			}
+		}
+		_, err := conn.Exec(ctx, "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")
+		return err
+	}
 }
 
 // Ping asks whether the database answers.

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
 func newStore(t testing.TB, cfg tracking.Config) *tracking.Store {
 	t.Helper()
-	s, err := tracking.New(cfg, engine.Pool(t), embeddedtest.Log(t))
+	s, err := tracking.New(cfg, engine.Pool(t, tracking.Configure), embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}

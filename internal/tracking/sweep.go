@@ -62,8 +62,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 func (s *Store) expire(ctx context.Context, stage shard.Stage) (found int, err error) {
 	err = s.transact(ctx, fmt.Sprintf("expire leases at %s", stage), func(t *tx) error {
 		w := s.newWork(t, stage, shard.Expire)
-		collect(t.batch, &w.rows, stages[stage].lock+`JOIN millrace.claim AS c ON c.item_id = t.id
-			WHERE c.stage = $1 AND c.lease_until <= now() ORDER BY c.lease_until LIMIT $2 FOR NO KEY UPDATE OF t SKIP LOCKED`, int16(stage), sweepLimit)
+		collect(t.batch, &w.rows, stages[stage].expire, int16(stage), sweepLimit)
 		if err := w.read(ctx); err != nil {
 			return err
 		}
@@ -105,9 +104,7 @@ func (w *work) expired(ctx context.Context) (commands []Command, err error) {
 func (s *Store) undelay(ctx context.Context, stage shard.Stage) (found int, err error) {
 	err = s.transact(ctx, fmt.Sprintf("end delays at %s", stage), func(t *tx) error {
 		w := s.newWork(t, stage, shard.Retry)
-		collect(t.batch, &w.rows, stages[stage].lock+`JOIN millrace.delayed AS d ON d.item_id = t.id AND d.generation = t.`+stage.Column()+`_generation
-			WHERE d.stage = $1 AND d.due_at <= now() AND t.`+stage.Column()+`_status = 'new'
-			ORDER BY d.due_at LIMIT $2 FOR NO KEY UPDATE OF t SKIP LOCKED`, int16(stage), sweepLimit)
+		collect(t.batch, &w.rows, stages[stage].due, int16(stage), sweepLimit)
 		if err := w.read(ctx); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func (s *Store) Take(ctx context.Context, stage shard.Stage, worker string, limi
 	err := s.transact(ctx, fmt.Sprintf("take %d items at %s", limit, stage), func(t *tx) error {
 		w := s.newWork(t, stage, shard.Start)
 		w.inReady = true
-		collect(t.batch, &w.rows, stages[stage].lock+stages[stage].take, int16(stage), limit)
+		collect(t.batch, &w.rows, stages[stage].take, int16(stage), limit)
 		if err := w.read(ctx); err != nil {
 			return err
 		}

@@ -111,10 +111,17 @@ func (p *Postgres) DSN(t testing.TB) string {
 }
 
 // Pool makes a migrated database for a test and connects to it for as long as
-// the test lives.
-func (p *Postgres) Pool(t testing.TB) *pgxpool.Pool {
+// the test lives. configure prepares the connections.
+func (p *Postgres) Pool(t testing.TB, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), p.DSN(t))
+	cfg, err := pgxpool.ParseConfig(p.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range configure {
+		c(cfg)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

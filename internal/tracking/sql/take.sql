@@ -1,5 +1,10 @@
-JOIN millrace.ready AS r ON r.item_id = t.id AND r.generation = t.{stage}_generation
-WHERE r.stage = $1 AND t.{stage}_status = 'new'
-ORDER BY r.priority DESC, r.item_id
+SELECT t.* FROM (
+    SELECT item_id, generation FROM millrace.ready
+    WHERE stage = $1
+    ORDER BY priority DESC, item_id
+) AS r, LATERAL (
+    {lock}
+    WHERE t.id = r.item_id AND t.{stage}_generation = r.generation AND t.{stage}_status = 'new'
+    FOR NO KEY UPDATE OF t SKIP LOCKED
+) AS t
 LIMIT $2
-FOR NO KEY UPDATE OF t SKIP LOCKED

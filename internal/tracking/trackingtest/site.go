@@ -28,7 +28,7 @@ type Site struct {
 // Start makes the database; Serve serves.
 func Start(t testing.TB, engine *embeddedtest.Postgres, cfg tracking.Config) *Site {
 	t.Helper()
-	store, err := tracking.New(cfg, engine.Pool(t), embeddedtest.Log(t))
+	store, err := tracking.New(cfg, engine.Pool(t, tracking.Configure), embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
