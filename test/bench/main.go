@@ -46,7 +46,7 @@ type config struct {
 	profile string // file for a profile of the fold; empty: none
 }
 
-var sectionNames = []string{"backlog", "query", "live", "http", "publish", "shards"}
+var sectionNames = []string{"backlog", "query", "live", "http", "publish", "shards", "work"}
 
 func parse(args []string, errOut io.Writer) (config, error) {
 	cfg := config{bin: os.Getenv("MILLRACE_BIN")}
@@ -150,7 +150,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		}
 	}()
 	sections := map[string]func(context.Context) error{
-		"backlog": b.backlog, "query": b.query, "live": b.live, "http": b.post, "publish": b.publish, "shards": b.shards,
+		"backlog": b.backlog, "query": b.query, "live": b.live, "http": b.post, "publish": b.publish, "shards": b.shards, "work": b.work,
 	}
 	for _, name := range sectionNames {
 		if !slices.Contains(b.cfg.only, name) {

@@ -16,6 +16,7 @@ import (
 // millrace is a running "millrace up" on a data folder of its own.
 type millrace struct {
 	*program
+	data                   string // folder
 	http, nats, clickhouse string // addresses
 	postgres               string
 	profile                string // of its profiles, when asked for
@@ -31,7 +32,7 @@ func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &millrace{http: addrs[0], nats: addrs[1], clickhouse: addrs[2], postgres: addrs[4], profile: addrs[5]}
+	m := &millrace{data: data, postgres: addrs[4], http: addrs[0], nats: addrs[1], clickhouse: addrs[2], profile: addrs[5]}
 	args := []string{
 		"--log-format=json", "up", "--no-demo", "--ingest-rate=0", "--data=" + data,
 		"--http-addr=" + m.http, "--nats-listen=" + m.nats, "--clickhouse-listen=" + m.clickhouse,

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/client"
+)
+
+// workers is how many handlers, and how many workers of River, run at once.
+const workers = 1000
+
+// queueStages have work queues, in their order. An item that leaves the last
+// one goes nowhere, as a job of River does; one that leaves another becomes
+// ready for the next, and its message is published.
+var queueStages = []string{"shard-splitter", "shard-worker", "mysql-sender"}
+
+// work measures how many items that do nothing a Go client works, each with a
+// start and an end that are durable in Postgres, beside River and a plain
+// polling loop on the same Postgres.
+func (b *bench) work(ctx context.Context) (err error) {
+	m, err := b.empty(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.close(), os.RemoveAll(m.data)) }()
+	pool, err := m.postgresPool(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	n := max(1000, b.cfg.events/20) / 100 * 100
+	b.say("working %d items at each of %d stages", n, len(queueStages))
+	if err := m.register(ctx, n); err != nil {
+		return err
+	}
+	speeds := map[string]speed{}
+	for _, stage := range queueStages {
+		if speeds[stage], err = m.workThrough(ctx, stage, n); err != nil {
+			return fmt.Errorf("%s: %w", stage, err)
+		}
+	}
+	b.say("working %d jobs with River", n)
+	jobs, err := riverSpeed(ctx, m, pool, n)
+	if err != nil {
+		return fmt.Errorf("river: %w", err)
+	}
+	b.say("polling Postgres")
+	polled, err := pollSpeed(ctx, m, pool, max(1000, n/10))
+	if err != nil {
+		return fmt.Errorf("polling: %w", err)
+	}
+	const s, peer = "work", "River, 1,000 workers, 2 ms cooldown"
+	last, middle := speeds[queueStages[2]], speeds[queueStages[1]]
+	b.add(
+		line{s, "no-op items at the last stage", "items/s", more, last.rate, peer, jobs.rate},
+		line{s, "", "items/s", more, last.rate, "FOR UPDATE SKIP LOCKED, 10 at a time", polled.rate},
+		line{s, "no-op items at a stage before another", "items/s", more, middle.rate, peer, jobs.rate},
+		line{s, "processor time, last stage", "µs/item", less, last.cpu, peer, jobs.cpu},
+		line{s, "processor time, before another", "µs/item", less, middle.cpu, peer, jobs.cpu},
+	)
+	return nil
+}
+
+// speed is what was worked in a time: items a second, and microseconds of all
+// processes' processor time for each.
+type speed struct{ rate, cpu float64 }
+
+// stopwatch measures a speed.
+type stopwatch struct {
+	m     *millrace
+	begin time.Time
+	cpu   time.Duration
+}
+
+func (m *millrace) watch() stopwatch { return stopwatch{m, time.Now(), m.spent()} }
+
+func (w stopwatch) stop(n int) speed {
+	took, cpu := time.Since(w.begin), w.m.spent()-w.cpu
+	return speed{float64(n) / took.Seconds(), float64(cpu.Microseconds()) / float64(n)}
+}
+
+// spent is the processor time of the program's processes and of this one.
+func (m *millrace) spent() (sum time.Duration) {
+	for _, pid := range append(family(m.pid()), os.Getpid()) {
+		_, cpu, _ := stat(pid) // none of one that has ended
+		sum += cpu
+	}
+	return sum
+}
+
+// empty starts the program on an empty folder, alone on the machine.
+func (b *bench) empty(ctx context.Context) (*millrace, error) {
+	if b.running != nil {
+		err := b.running.close()
+		if b.running = nil; err != nil {
+			return nil, err
+		}
+	}
+	data, err := os.MkdirTemp(b.dir, "work-*")
+	if err == nil {
+		err = os.Chmod(data, 0o711) // Postgres may run as another user
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := b.up(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.await(ctx, "millrace is up"); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+// postgresPool connects to the program's Postgres.
+func (m *millrace) postgresPool(ctx context.Context) (*pgxpool.Pool, error) {
+	password, err := os.ReadFile(filepath.Join(m.data, "postgres", "password"))
+	if err != nil {
+		return nil, fmt.Errorf("find the password of Postgres: %w", err)
+	}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("millrace", string(bytes.TrimSpace(password))), Host: m.postgres, Path: "/millrace"}
+	u.RawQuery = "pool_max_conns=16"
+	pool, err := pgxpool.New(ctx, u.String())
+	if err != nil {
+		return nil, fmt.Errorf("connect to Postgres: %w", err)
+	}
+	return pool, pool.Ping(ctx)
+}
+
+// register makes n items that are ready for the first stage.
+func (m *millrace) register(ctx context.Context, n int) error {
+	shards := make([]int, 100)
+	for i := range shards {
+		shards[i] = i
+	}
+	for i := range n / len(shards) {
+		name := fmt.Sprintf("2025%010d", i)
+		if err := m.pipeline(ctx, "/files/register", map[string]any{"filename": name, "shards": shards}); err != nil {
+			return err
+		}
+		if err := m.pipeline(ctx, "/stages/event-ingest/done", map[string]any{"filename": name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *millrace) pipeline(ctx context.Context, path string, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.http+"/api/v1/pipeline"+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
+		return fmt.Errorf("POST %s: %s: %s", path, answer.Status, text)
+	}
+	return nil
+}
+
+// workThrough works n items of a stage, all of which are on its queue, and
+// returns the speed from the start of the client until it has been told that
+// the end of the last one is durable.
+func (m *millrace) workThrough(ctx context.Context, stage string, n int) (speed, error) {
+	if err := m.queued(ctx, stage, n); err != nil {
+		return speed{}, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var mu sync.Mutex
+	seen, all := 0, make(chan struct{})
+	handler := func(context.Context, client.Item) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen++; seen == n {
+			close(all)
+		}
+		return nil
+	}
+	ended := make(chan error, 1)
+	watch := m.watch()
+	go func() { ended <- client.Work(ctx, m.nc, stage, handler, client.WorkConfig{Concurrency: workers}) }()
+	select {
+	case <-all:
+	case err := <-ended:
+		return speed{}, fmt.Errorf("the client ended: %w", err)
+	}
+	stop() // returns when every end is durable
+	if err := <-ended; err != nil {
+		return speed{}, err
+	}
+	return watch.stop(n), m.allDone(ctx, stage, n)
+}
+
+// queued waits until n messages of a stage are on the stream.
+func (m *millrace) queued(ctx context.Context, stage string, n int) error {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		c, err := m.js.Consumer(ctx, "WORK", stage)
+		if err == nil && int(c.CachedInfo().NumPending) == n {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.Join(fmt.Errorf("not all of %d items are on the queue", n), err)
+		}
+	}
+}
+
+// allDone makes sure that Postgres says so.
+func (m *millrace) allDone(ctx context.Context, stage string, n int) error {
+	pool, err := m.postgresPool(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	column := map[string]string{"shard-splitter": "shard_splitter", "shard-worker": "shard_worker", "mysql-sender": "mysql_sender"}[stage]
+	var done, moves int
+	err = pool.QueryRow(context.WithoutCancel(ctx), "SELECT count(*) FROM millrace.pipeline_tracking WHERE "+column+"_status = 'done'").Scan(&done)
+	if err == nil {
+		err = pool.QueryRow(context.WithoutCancel(ctx), `SELECT count(*) FROM millrace.history WHERE move IN ('start', 'done')
+			AND stage = (SELECT stage FROM millrace.stage WHERE name = $1)`, stage).Scan(&moves)
+	}
+	if err != nil {
+		return err
+	}
+	if done != n || moves < 2*n {
+		return fmt.Errorf("%d of %d items are done, by %d moves", done, n, moves)
+	}
+	return nil
+}
