@@ -44,6 +44,10 @@ type Config struct {
 	KeyStore         keystore.Options
 }
 
+// answerWithin is how long the broker may take to acknowledge a dead letter
+// before it is sent again.
+const answerWithin = 2 * time.Second
+
 func (c Config) withDefaults() Config {
 	if c.BatchRows == 0 {
 		c.BatchRows = 32_000
@@ -80,7 +84,8 @@ func New(cfg Config, nc *nats.Conn, ch *clickhouse.Options, reg prometheus.Regis
 	if len(cfg.Stages.Names()) == 0 {
 		return nil, errors.New("projector: stages are required")
 	}
-	js, err := jetstream.New(nc)
+	// A message that the broker can't store is not answered at all.
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(answerWithin))
 	if err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}

@@ -420,3 +420,23 @@ func TestDeadLetterSaysWhy(t *testing.T) {
 		t.Errorf("reason is %q", reason)
 	}
 }
+
+// TestUnansweredLetter holds invariant 8 when a letter is not acknowledged,
+// which is what a broker without room on its disk does: it is sent again.
+func TestUnansweredLetter(t *testing.T) {
+	b := newBench(t)
+	must(t, b.js.DeleteStream(t.Context(), stream.DLQ))
+	sent, err := b.nc.SubscribeSync(stream.DLQSubjects) // takes letters, and says nothing
+	must(t, err)
+	b.publish("events.crawled.00", []byte("no event"))
+	stop := b.start(nil)
+	defer stop()
+	for range 2 {
+		_, err := sent.NextMsg(30 * time.Second)
+		must(t, err)
+	}
+	must(t, stream.Ensure(t.Context(), b.js, stream.Config{DedupWindow: 100 * time.Millisecond}))
+	must(t, sent.Unsubscribe())
+	b.reach(b.truth.last)
+	b.check()
+}
