@@ -1,0 +1,459 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/gorilla/websocket"
+)
+
+const attackSecret = "0123456789abcdef0123456789abcdef"
+
+// TestAttacks holds the promise that whatever strangers send is refused or
+// bounded, and that it disturbs nobody: while they are at it, a publisher is
+// acknowledged and a reader is answered in time.
+func TestAttacks(t *testing.T) {
+	t.Parallel()
+	s := up(t, "AUTH_JWT_SECRET="+attackSecret)
+	good := s.regular()
+	t.Run("group", func(t *testing.T) { // ends when all of them have ended
+		for name, attack := range map[string]func(*testing.T, *server){
+			"tokens": testTokens, "origin": testOrigin, "parameters": testParameters, "sources": testSources, "bodies": testBodies,
+			"slow headers": testSlowHeaders, "slow bodies": testSlowBodies, "idle sockets": testIdleSockets, "deaf subscribers": testDeafSubscribers,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				attack(t, s)
+			})
+		}
+	})
+	published := good()
+	poll(t, waitLimit, "all that the publisher sent to be counted", func() bool {
+		status, body := s.with(t, token(t, "read"), http.MethodGet, "/funnel?period=24h&source=regular", "")
+		var f funnel
+		return status == http.StatusOK && json.Unmarshal(body, &f) == nil && f.Stages[0].Events == published
+	})
+}
+
+// token is signed with the server's secret and holds for an hour.
+func token(t *testing.T, scope string) string {
+	t.Helper()
+	return sign(t, attackSecret, jwt.SigningMethodHS256, jwt.MapClaims{"sub": "t", "scope": scope, "exp": time.Now().Add(time.Hour).Unix()})
+}
+
+func sign(t *testing.T, secret string, method jwt.SigningMethod, claims jwt.MapClaims) string {
+	t.Helper()
+	var key any = []byte(secret)
+	if method == jwt.SigningMethodNone {
+		key = jwt.UnsafeAllowNoneSignatureType
+	}
+	text, err := jwt.NewWithClaims(method, claims).SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// with sends a request with a token, none where it is empty.
+func (s *server) with(t *testing.T, token, method, target, body string) (status int, answer []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.url(api+target), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if answer, err = io.ReadAll(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, answer
+}
+
+// regular publishes and reads until the function it returns is called, which
+// returns how many events were acknowledged.
+func (s *server) regular() (stop func() int) {
+	t := s.t.(*testing.T)
+	writer, reader := token(t, "events:write"), token(t, "read")
+	end, done, n := make(chan struct{}), make(chan struct{}), 0
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			begin := time.Now()
+			event := valid(map[string]any{"source_name": "regular", "article_url": fmt.Sprint("https://example.com/regular/", n)})
+			if status, body := s.with(t, writer, http.MethodPost, "/events", event); status != http.StatusCreated {
+				t.Errorf("a publisher got status %d: %.200s", status, body)
+				return
+			}
+			n++
+			if status, body := s.with(t, reader, http.MethodGet, "/funnel", ""); status != http.StatusOK {
+				t.Errorf("a reader got status %d: %.200s", status, body)
+				return
+			}
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("a publisher and a reader waited %s", took)
+			}
+		}
+	}()
+	return func() int {
+		close(end)
+		<-done
+		return n
+	}
+}
+
+// operation is one of the API as it describes itself.
+type operation struct {
+	Security   []map[string][]string
+	Parameters []struct{ Name, In string }
+}
+
+// operations lists them by method and path.
+func (s *server) operations(t *testing.T) map[[2]string]operation {
+	t.Helper()
+	resp, err := http.Get(s.url("/openapi.json"))
+	status, _, body := s.read(resp, err)
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(body, &doc); err != nil || status != http.StatusOK {
+		t.Fatalf("status %d: %v", status, err)
+	}
+	all := map[[2]string]operation{}
+	for path, methods := range doc.Paths {
+		for _, method := range []string{"get", "post", "put", "patch", "delete"} {
+			var op operation
+			if methods[method] == nil {
+				continue
+			}
+			if err := json.Unmarshal(methods[method], &op); err != nil {
+				t.Fatalf("%s %s: %v", method, path, err)
+			}
+			all[[2]string{strings.ToUpper(method), path}] = op
+		}
+	}
+	if len(all) < 12 {
+		t.Fatalf("%d operations are described", len(all))
+	}
+	return all
+}
+
+// testTokens: what needs a scope is refused without a token, with one that is
+// wrong, and with one that has all other scopes.
+func testTokens(t *testing.T, s *server) {
+	hour := time.Now().Add(time.Hour).Unix()
+	admin := func(extra jwt.MapClaims) jwt.MapClaims {
+		claims := jwt.MapClaims{"sub": "t", "scope": "admin", "exp": hour}
+		maps.Copy(claims, extra)
+		return claims
+	}
+	bad := map[string]string{
+		"none":          "",
+		"nonsense":      "nonsense",
+		"another key":   sign(t, strings.Repeat("x", 32), jwt.SigningMethodHS256, admin(nil)),
+		"expired":       sign(t, attackSecret, jwt.SigningMethodHS256, admin(jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()})),
+		"not yet valid": sign(t, attackSecret, jwt.SigningMethodHS256, admin(jwt.MapClaims{"nbf": hour})),
+		"unsigned":      sign(t, "", jwt.SigningMethodNone, admin(nil)),
+		"HS512":         sign(t, attackSecret, jwt.SigningMethodHS512, admin(nil)),
+	}
+	scopes := []string{"events:write", "events:backfill", "read", "work"}
+	for at, op := range s.operations(t) {
+		if len(op.Security) == 0 {
+			continue
+		}
+		target := pathOf(at[1], "x")
+		for name, text := range bad {
+			if status, _ := s.with(t, text, at[0], target, "{}"); status != http.StatusUnauthorized {
+				t.Errorf("%s %s with token %q: status %d, want 401", at[0], target, name, status)
+			}
+		}
+		needed := op.Security[0]["bearer"]
+		others := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return slices.Contains(needed, scope) })
+		if status, body := s.with(t, token(t, strings.Join(others, " ")), at[0], target, "{}"); status != http.StatusForbidden {
+			t.Errorf("%s %s without %v: status %d, want 403: %.200s", at[0], target, needed, status, body)
+		}
+	}
+}
+
+// pathOf fills a path's parameters.
+func pathOf(path, value string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(strings.TrimPrefix(path, api), "/") {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		if strings.HasPrefix(part, "{") {
+			part = url.PathEscape(value)
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+func testOrigin(t *testing.T, s *server) {
+	for origin, want := range map[string]int{
+		"https://evil.example": http.StatusForbidden, "null": http.StatusForbidden,
+		"http://" + s.ports.HTTP + ".evil.example": http.StatusForbidden, "http://" + s.ports.HTTP: http.StatusSwitchingProtocols,
+	} {
+		header := http.Header{"Origin": {origin}, "Authorization": {"Bearer " + token(t, "read")}}
+		conn, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws://"+s.ports.HTTP+api+"/live", header)
+		if resp == nil || resp.StatusCode != want {
+			t.Errorf("origin %s: %v, %v, want status %d", origin, resp, err, want)
+		}
+		if err == nil {
+			conn.Close()
+		}
+	}
+}
+
+// nasty are values that mean something to SQL, to subjects, or to nobody.
+func nasty() []string {
+	return []string{
+		`'; DROP TABLE events; --`, `' OR '1'='1`, `" OR ""="`, `\`, `\'`, "`", `%`, `_`, `*`, `>`, `events.>`, `a.b.*`, ` `, `a b`, "a\tb", "a\r\nX: y",
+		"\x00", "\xff\xfe", `{}`, `[]`, `null`, `-1`, `0`, `1e309`, `99999999999999999999`, `NaN`, `../../etc/passwd`, `%2e%2e%2f`, `$JS.API.STREAM.DELETE.EVENTS`,
+		`UTC'; SELECT sleep(3)`, `2026-02-30T00:00:00Z`, strings.Repeat("a", 5000), strings.Repeat("🦀", 300), `eyJhbGciOiJub25lIn0`, `)(`, `{source:String}`, `@@version`, `--`,
+	}
+}
+
+// testParameters: no parameter of any operation that reads makes the server
+// fail, whatever it says, and tables and streams are there afterwards.
+func testParameters(t *testing.T, s *server) {
+	reader := token(t, "admin")
+	for at, op := range s.operations(t) {
+		if at[0] != http.MethodGet || strings.Contains(at[1], "/live") || strings.Contains(at[1], "transitions") {
+			continue // those two stream
+		}
+		for _, value := range nasty() {
+			for _, p := range op.Parameters {
+				if p.In != "query" {
+					continue
+				}
+				target := pathOf(at[1], "x") + "?" + p.Name + "=" + url.QueryEscape(value)
+				if status, body := s.with(t, reader, http.MethodGet, target, ""); status >= 500 {
+					t.Errorf("GET %s: status %d: %.300s", target, status, body)
+				}
+			}
+			if strings.Contains(at[1], "{") && value != " " {
+				if status, body := s.with(t, reader, http.MethodGet, pathOf(at[1], value), ""); status >= 500 {
+					t.Errorf("GET %s with %q: status %d: %.300s", at[1], value, status, body)
+				}
+			}
+		}
+	}
+	for _, table := range []string{"events", "funnel", "articles", "journeys"} {
+		s.ask("SELECT count() FROM " + table)
+	}
+}
+
+// testSources: a source may have any name, counts under it alone, and reaches
+// no other subject.
+func testSources(t *testing.T, s *server) {
+	writer, reader := token(t, "events:write"), token(t, "read")
+	var names []string
+	for _, name := range nasty() {
+		event := valid(map[string]any{"source_name": "nasty " + name, "article_url": fmt.Sprint("https://example.com/nasty/", len(names))})
+		switch status, body := s.with(t, writer, http.MethodPost, "/events", event); status {
+		case http.StatusCreated:
+			if utf8.ValidString(name) { // else JSON has replaced it
+				names = append(names, "nasty "+name)
+			}
+		case http.StatusBadRequest:
+		default:
+			t.Errorf("source %q: status %d: %.200s", name, status, body)
+		}
+	}
+	if len(names) < 20 {
+		t.Errorf("of %d names %d are taken", len(nasty()), len(names))
+	}
+	for _, name := range names {
+		poll(t, waitLimit, fmt.Sprintf("the source %q to be counted", name), func() bool {
+			status, body := s.with(t, reader, http.MethodGet, "/funnel?period=24h&source="+url.QueryEscape(name), "")
+			var f funnel
+			if status != http.StatusOK || json.Unmarshal(body, &f) != nil || f.Stages[0].Events > 1 {
+				t.Fatalf("source %q: status %d: %.300s", name, status, body)
+			}
+			return f.Stages[0].Events == 1
+		})
+	}
+}
+
+// testBodies: what is too large is refused, and what has no end is cut off.
+func testBodies(t *testing.T, s *server) {
+	writer := token(t, "events:write")
+	if status, _ := s.with(t, writer, http.MethodPost, "/events", strings.Repeat(" ", 20<<20)); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("20 MB: status %d, want 413", status)
+	}
+	endless := &http.Request{
+		Method: http.MethodPost, URL: mustParse(t, s.url(api+"/events/batch")), Body: io.NopCloser(spaces{}),
+		Header: http.Header{"Authorization": {"Bearer " + writer}, "Content-Type": {"application/x-ndjson"}},
+	}
+	resp, err := http.DefaultClient.Do(endless.WithContext(t.Context()))
+	if err == nil { // else it is cut off without an answer, which is as good
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("a body without end: %s, want 413", resp.Status)
+		}
+	}
+	large := &http.Request{Method: http.MethodGet, URL: mustParse(t, s.url("/health")), Header: http.Header{"X-Large": {strings.Repeat("x", 1<<20)}}}
+	if resp, err := http.DefaultClient.Do(large.WithContext(t.Context())); err == nil {
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("a header of 1 MB: %s, want 431", resp.Status)
+		}
+	}
+}
+
+// spaces has no end.
+type spaces struct{}
+
+func (spaces) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func mustParse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// testSlowHeaders: connections over which a request comes letter by letter are
+// closed soon.
+func testSlowHeaders(t *testing.T, s *server) {
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	if cut := drip(ctx, s, 100, "GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: "); cut != 100 {
+		t.Errorf("of 100 connections that drip, the server closes %d", cut)
+	}
+}
+
+// testSlowBodies: bodies may take longer, and disturb nobody meanwhile.
+func testSlowBodies(t *testing.T, s *server) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	drip(ctx, s, 100, "POST "+api+"/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+token(t, "events:write")+
+		"\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
+}
+
+// drip sends the begin of a request over many connections, then a letter a
+// second, until the server has ended them all or ctx ends, and returns how
+// many the server has ended.
+func drip(ctx context.Context, s *server, conns int, begin string) int {
+	var all sync.WaitGroup
+	var cut atomic.Int64
+	for range conns {
+		all.Go(func() {
+			conn, err := net.Dial("tcp", s.ports.HTTP)
+			if err != nil {
+				return
+			}
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			defer conn.Close()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = io.Copy(io.Discard, conn) // until either side ends it
+			}()
+			_, _ = io.WriteString(conn, begin)
+			for {
+				select {
+				case <-ended:
+					if ctx.Err() == nil {
+						cut.Add(1)
+					}
+					return
+				case <-time.After(time.Second):
+					_, _ = io.WriteString(conn, "x") // an error shows on the other side, too
+				}
+			}
+		})
+	}
+	all.Wait()
+	return int(cut.Load())
+}
+
+// testIdleSockets: WebSockets that say nothing are let in by the thousand, and
+// do not keep others out.
+func testIdleSockets(t *testing.T, s *server) {
+	reader := token(t, "read")
+	dial := func() (*websocket.Conn, int) {
+		conn, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws://"+s.ports.HTTP+api+"/live?access_token="+reader, nil)
+		if err != nil && resp == nil {
+			t.Error(err)
+			return nil, 0
+		}
+		return conn, resp.StatusCode
+	}
+	for range 1000 {
+		conn, status := dial()
+		if conn == nil {
+			if status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
+				t.Fatalf("a WebSocket is refused with status %d", status)
+			}
+			return // bounded: the limit is reached
+		}
+		defer conn.Close()
+	}
+	conn, _ := dial()
+	if conn == nil {
+		return
+	}
+	defer conn.Close()
+	if err := conn.WriteJSON(map[string]string{"op": "subscribe", "id": "a", "view": "funnel", "source": "beside the idle"}); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, _, err := conn.ReadMessage(); err != nil {
+		t.Errorf("beside a thousand idle WebSockets, one that asks gets: %v", err)
+	}
+}
+
+// testDeafSubscribers: those that subscribe to all they can and never read take
+// no more than the system's buffers hold.
+func testDeafSubscribers(t *testing.T, s *server) {
+	reader := token(t, "read")
+	for range 20 {
+		conn, _, err := websocket.DefaultDialer.DialContext(t.Context(), "ws://"+s.ports.HTTP+api+"/live?access_token="+reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for i := range 200 { // beyond the limit of a connection
+			m := map[string]string{"op": "subscribe", "id": fmt.Sprint(i), "view": "funnel", "period": []string{"today", "24h", "7d", "30d"}[i%4]}
+			_ = conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
+			if conn.WriteJSON(m) != nil {
+				break // it is not read from any more, or closed
+			}
+		}
+	}
+}
