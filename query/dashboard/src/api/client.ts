@@ -28,7 +28,8 @@ export async function fetchVersion(signal?: AbortSignal): Promise<string> {
   return body.version ?? '';
 }
 
-async function getJSON<T>(url: string, signal?: AbortSignal): Promise<T> {
+/** Throws a ProblemError when the server refuses, and what fetch throws when it does not answer. */
+export async function getJSON<T>(url: string, signal?: AbortSignal): Promise<T> {
   const response = await send(url, signal);
   if (response.ok) return (await response.json()) as T;
   if (response.status === 401 || response.status === 403) tokenWanted.value = true;

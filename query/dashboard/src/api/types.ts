@@ -32,6 +32,78 @@ export interface Funnel {
   stream?: { last_seq: number; folded_seq: number; behind: number };
 }
 
+/** Minutes; null where no article counts. */
+type Minutes = number | null;
+
+export interface Stats {
+  from: string;
+  to: string;
+  crawl: { total_crawled: number; unique_urls: number; duplicates: number; by_source: Record<string, number> };
+  classification: {
+    total_classified: number;
+    unique_articles: number;
+    reclassifications: number;
+    avg_quality_score: number | null;
+    median_quality_score: number | null;
+    by_model_version: Record<string, number>;
+    by_topic: Record<string, number>;
+  };
+  publishing: {
+    total_routed: number;
+    total_published: number;
+    failed_publishes: number;
+    by_channel: Record<string, number>;
+  };
+  throughput: {
+    median_crawl_to_classify_mins: Minutes;
+    avg_crawl_to_classify_mins: Minutes;
+    median_classify_to_publish_mins: Minutes;
+    avg_classify_to_publish_mins: Minutes;
+    median_end_to_end_mins: Minutes;
+    avg_end_to_end_mins: Minutes;
+    articles: number;
+  };
+  /** Names of stages; empty where the pipeline has none. */
+  roles: { crawl: string; classify: string; route: string; publish: string };
+  generated_at: string;
+}
+
+export interface ModelVersion {
+  version: string;
+  articles_classified: number;
+  avg_quality_score: number | null;
+  /** Share of the articles that have a topic. */
+  topic_distribution: Record<string, number>;
+  version_age_days: number;
+}
+
+export type Verdict = 'stable' | 'moderate' | 'drift' | 'insufficient_data';
+
+export interface DriftTest {
+  name: string;
+  of: 'topics' | 'quality_score';
+  value: number | null;
+  threshold: number | null;
+  p_value: number | null;
+  reference_size: number;
+  current_size: number;
+  verdict: Verdict;
+}
+
+export interface DriftSample {
+  version: string;
+  classifications: number;
+  articles: number;
+  avg_quality_score: number | null;
+}
+
+export interface Drift {
+  model_versions: ModelVersion[];
+  drift_indicators: { quality_score_delta: number | null; topic_distribution_shift: number | null };
+  comparison: { reference: DriftSample; current: DriftSample; tests: DriftTest[] } | null;
+  generated_at: string;
+}
+
 export interface Source {
   name: string;
   count: number;

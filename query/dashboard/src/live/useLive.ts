@@ -3,6 +3,7 @@ import type { App, ComputedRef, InjectionKey, Ref, ShallowRef } from 'vue';
 import { token } from '../api/access';
 import { liveAddress } from '../api/address';
 import type { Funnel, FunnelQuery, Problem } from '../api/types';
+import { recall, remember } from '../api/memory';
 import { LiveClient } from './client';
 import { healthOf, stopped } from './connection';
 import type { Connection, Health } from './connection';
@@ -41,7 +42,10 @@ export function useLive(): Live {
 }
 
 export interface LiveFunnel {
-  /** The newest snapshot; the one of the previous query stays until the new one is answered. */
+  /**
+   * The newest snapshot. Until a query is answered it is the last one that this tab has had of it, else that of the
+   * query before.
+   */
   funnel: ShallowRef<Funnel | null>;
   problem: ShallowRef<Problem | null>;
   /** True from a change of the query until its first answer. */
@@ -68,9 +72,12 @@ export function useFunnel(query: () => FunnelQuery | null): LiveFunnel {
         return;
       }
       pending.value = true;
+      const key = `funnel ${JSON.stringify(wanted)}`;
+      funnel.value = recall<Funnel>(key) ?? funnel.value;
       end = client.subscribe(wanted, {
         funnel(snapshot) {
           funnel.value = snapshot;
+          remember(key, snapshot);
           problem.value = null;
           pending.value = false;
         },

@@ -1,4 +1,5 @@
 import { createRouter, createWebHashHistory } from 'vue-router';
+import DriftView from '../views/DriftView.vue';
 import FunnelView from '../views/FunnelView.vue';
 
 // Before the router reads the address.
@@ -12,6 +13,7 @@ export const router = createRouter({
   history: createWebHashHistory(),
   routes: [
     { path: '/', name: 'funnel', component: FunnelView, meta: { title: 'Funnel' } },
+    { path: '/drift', name: 'drift', component: DriftView, meta: { title: 'Drift' } },
     { path: '/:unknown(.*)*', redirect: { name: 'funnel' } },
   ],
 });

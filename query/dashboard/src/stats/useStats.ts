@@ -1,0 +1,15 @@
+import { endpoint } from '../api/address';
+import { token } from '../api/access';
+import type { FunnelQuery, Stats } from '../api/types';
+import { useLive } from '../live/useLive';
+import { useRevalidated } from '../live/useRevalidated';
+import type { Revalidated } from '../live/useRevalidated';
+
+/** The statistics of a query, for as long as the component lives. */
+export function useStats(query: () => FunnelQuery): Revalidated<Stats> {
+  const { health } = useLive();
+  return useRevalidated<Stats>(
+    () => endpoint('api/v1/stats', { ...query() }),
+    () => [health.value, token.value],
+  );
+}
