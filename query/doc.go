@@ -1,5 +1,6 @@
 // Package query answers everything that reads views, over HTTP and WebSocket:
-// the funnel, events, journeys of articles, sources.
+// the funnel, statistics, drift of models, events, journeys of articles,
+// sources.
 //
 // The funnel of a live window (a period that ends now) comes from the mirror
 // (package mirror), which holds it in memory; windows in the past, and counts
@@ -7,4 +8,8 @@
 // (package store). Whatever the way, the numbers of an answer are of one
 // moment, belong to the window that the answer names, and say whether distinct
 // articles are exact or estimates.
+//
+// Statistics show the numbers of a funnel and break the events up that it
+// counted: those of its window up to the stream sequence that it is folded to,
+// which the events table holds as soon as the funnel names it.
 package query

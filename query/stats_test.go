@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -444,4 +446,54 @@ func TestStatsOfRetired(t *testing.T) {
 	if status := r.get("/stats", query, &p); status != http.StatusBadRequest || p.Errors[0].Code != "events_retired" {
 		t.Errorf("%d %+v", status, p)
 	}
+}
+
+// news reads events of a real crawl history.
+func news(t *testing.T) (out []event.Event) {
+	t.Helper()
+	f, err := os.Open("testdata/news.ndjson.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dec := json.NewDecoder(lines); dec.More(); {
+		var e event.Event
+		if err := dec.Decode(&e); err != nil {
+			t.Fatal(err)
+		}
+		if list, ok := e.Metadata["topics"].([]any); ok {
+			topics := make([]string, len(list))
+			for i, topic := range list {
+				topics[i] = topic.(string)
+			}
+			e.Metadata["topics"] = topics
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// TestStatsOfNews compares statistics of a real crawl history with a recount,
+// as a whole and in parts.
+func TestStatsOfNews(t *testing.T) {
+	r := newRig(t, Config{}, "", nil)
+	events := news(t)
+	r.write(events...)
+	first, last := events[0].OccurredAt, events[len(events)-1].OccurredAt
+	between := func(a, b time.Time) url.Values {
+		return values("from", a.Format(time.RFC3339Nano), "to", b.Format(time.RFC3339Nano))
+	}
+	whole := sameStats(t, r, between(first, last.Add(1)))
+	if whole.Crawl.Total != 260 || whole.Crawl.Duplicates == 0 || whole.Publishing.Failed == 0 || len(whole.Classification.ByVersion) != 2 {
+		t.Errorf("%+v", whole)
+	}
+	middle := first.Add(last.Sub(first) / 2)
+	sameStats(t, r, between(first, middle))
+	part := between(middle, last)
+	part.Set("source", events[0].SourceName)
+	sameStats(t, r, part)
 }
