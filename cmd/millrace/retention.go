@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,6 +17,8 @@ import (
 type retentionSettings struct {
 	Months      int `help:"Whole months for which single events are kept, at least 2; older ones are summed up by day and by month. 0: for ever." env:"MILLRACE_RETENTION_MONTHS" name:"retention-months" default:"6"`
 	DailyMonths int `help:"Whole months for which summaries by day are kept; those by month always are. 0: for ever." env:"MILLRACE_RETENTION_DAILY_MONTHS" name:"retention-daily-months" default:"0"`
+
+	Shards time.Duration `help:"How long finished files of shards are kept with their history, since their last change. 0: for ever." env:"MILLRACE_SHARDS_RETENTION" name:"shards-retention" default:"0"`
 }
 
 // runRetention retires old events, beside the projector.

@@ -20,6 +20,8 @@ type Config struct {
 	// Sweep is how often expired leases, delays that are over and counters are
 	// seen to; default 200 ms.
 	Sweep time.Duration
+	// Keep is how long finished files stay after their last change; 0: for ever.
+	Keep time.Duration
 	// Ready is told of entries of the outbox right after their transaction. It
 	// must not block. Nil: they are left to whoever reads the outbox.
 	Ready func([]Entry)

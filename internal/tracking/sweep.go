@@ -20,8 +20,13 @@ func (s *Store) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.cfg.Sweep)
 	defer tick.Stop()
 	var failing bool
+	var purged time.Time
 	for {
 		err := s.Sweep(ctx)
+		if err == nil && s.cfg.Keep > 0 && time.Since(purged) >= purgeEvery {
+			purged = time.Now()
+			err = s.purgeOld(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -37,6 +42,19 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+const (
+	purgeEvery = time.Minute
+	purgeLimit = 2000 // files, so that leases do not wait for long
+)
+
+func (s *Store) purgeOld(ctx context.Context) error {
+	n, err := s.Purge(ctx, time.Now().Add(-s.cfg.Keep), purgeLimit)
+	if n > 0 {
+		s.log.Info("finished files were purged", "files", n)
+	}
+	return err
 }
 
 // Sweep does once what Run does at every turn: it gives back what has an

@@ -68,8 +68,8 @@ func Problem(log *slog.Logger, err error) error {
 	case ours(err):
 		return httpapi.Internal(err)
 	}
-	log.Warn("shard tracking: Postgres is away or too slow", "error", err)
-	return httpapi.NewProblem(http.StatusServiceUnavailable, "Postgres is away or too slow; send the same request again: what it has done already is not done twice").
+	log.Warn("shard tracking: Postgres or NATS is away or too slow", "error", err)
+	return httpapi.NewProblem(http.StatusServiceUnavailable, "Postgres or NATS is away or too slow; send the same request again: what it has done already is not done twice").
 		WithHeader("Retry-After", "1")
 }
 
