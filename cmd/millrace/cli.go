@@ -28,6 +28,7 @@ type cli struct {
 	Reconcile  reconcileCmd  `cmd:"" help:"Compare what Millrace has counted with what services recorded, and replay what is missing."`
 	DLQ        dlqCmd        `cmd:"" name:"dlq" help:"List, show, replay or purge dead letters: messages that could not be processed."`
 	Engines    enginesCmd    `cmd:"" help:"Install the embedded engines (needs npm)."`
+	Health     healthCmd     `cmd:"" help:"Ask a server on this machine whether it is ready."`
 	Token      tokenCmd      `cmd:"" help:"Mint a token for callers of the HTTP server."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }

@@ -2,17 +2,23 @@
 package deploy
 
 import (
+	"net/url"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
-// TestCompose loads docker-compose.yml as Compose does, and holds that every
-// role is in it and waits for the migrations.
-func TestCompose(t *testing.T) {
-	options, err := cli.NewProjectOptions([]string{"../../docker-compose.yml"},
-		cli.WithEnv([]string{"CLICKHOUSE_PASSWORD=secret", "AUTH_JWT_SECRET=0123456789abcdef0123456789abcdef"}))
+// loadCompose loads docker-compose.yml as Compose does.
+func loadCompose(t *testing.T) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{"../../docker-compose.yml"}, cli.WithEnv([]string{
+		"CLICKHOUSE_PASSWORD=secret", "POSTGRES_PASSWORD=secret", "GRAFANA_PASSWORD=secret", "AUTH_JWT_SECRET=0123456789abcdef0123456789abcdef",
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,27 +26,88 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return project
+}
+
+func service(t *testing.T, project *types.Project, name string) types.ServiceConfig {
+	t.Helper()
+	s, err := project.GetService(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestComposeRoles holds that every role runs, waits for the migrations, and
+// is asked for its health.
+func TestComposeRoles(t *testing.T) {
+	project := loadCompose(t)
 	for _, role := range []string{"ingest", "projector", "query"} {
-		service, err := project.GetService(role)
-		if err != nil {
-			t.Error(err)
-			continue
+		s := service(t, project, role)
+		if !slices.Contains(s.Command, "--role="+role) {
+			t.Errorf("%s runs %q", role, s.Command)
 		}
-		if !slices.Contains(service.Command, "--role="+role) {
-			t.Errorf("%s runs %q", role, service.Command)
-		}
-		if d, ok := service.DependsOn["migrate"]; !ok || d.Condition != "service_completed_successfully" {
+		if d, ok := s.DependsOn["migrate"]; !ok || d.Condition != types.ServiceConditionCompletedSuccessfully {
 			t.Errorf("%s does not wait for the migrations", role)
 		}
-	}
-	for _, server := range []string{"nats", "clickhouse"} {
-		service, err := project.GetService(server)
-		if err != nil {
-			t.Error(err)
-			continue
+		if s.HealthCheck == nil || !slices.Contains(s.HealthCheck.Test, "health") {
+			t.Errorf("%s is not asked for its health", role)
 		}
-		if service.HealthCheck == nil || len(service.Volumes) == 0 {
-			t.Errorf("%s has no health check or no volume", server)
+		for _, name := range []string{"MILLRACE_NATS_URL", "MILLRACE_CLICKHOUSE_DSN", "MILLRACE_POSTGRES_DSN", "AUTH_JWT_SECRET"} {
+			if v := s.Environment[name]; v == nil || *v == "" {
+				t.Errorf("%s lacks %s", role, name)
+			}
+		}
+	}
+}
+
+// TestComposeServers holds that servers keep their data, are healthy before
+// something needs them, and that no port is open to other machines.
+func TestComposeServers(t *testing.T) {
+	project := loadCompose(t)
+	migrate := service(t, project, "migrate")
+	for _, name := range []string{"nats-1", "nats-2", "nats-3", "clickhouse", "postgres", "prometheus", "grafana"} {
+		s := service(t, project, name)
+		if s.HealthCheck == nil || !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Type == types.VolumeTypeVolume }) {
+			t.Errorf("%s has no health check or no volume", name)
+		}
+		if d, ok := migrate.DependsOn[name]; name != "prometheus" && name != "grafana" && (!ok || d.Condition != types.ServiceConditionHealthy) {
+			t.Errorf("the migrations do not wait for %s", name)
+		}
+	}
+	for name, s := range project.Services {
+		for _, p := range s.Ports {
+			if p.HostIP != "127.0.0.1" {
+				t.Errorf("%s listens on %s:%s", name, p.HostIP, p.Published)
+			}
+		}
+		for _, v := range s.Volumes {
+			if v.Type != types.VolumeTypeBind {
+				continue
+			}
+			if _, err := os.Stat(v.Source); err != nil {
+				t.Errorf("%s mounts %s: %v", name, v.Source, err)
+			}
+		}
+	}
+}
+
+// TestNATSConfig has the server itself read its configuration.
+func TestNATSConfig(t *testing.T) {
+	project := loadCompose(t)
+	for _, name := range []string{"nats-1", "nats-2", "nats-3"} {
+		s := service(t, project, name)
+		t.Setenv("NATS_NAME", *s.Environment["NATS_NAME"])
+		opts, err := server.ProcessConfigFile("../../deploy/nats.conf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if opts.ServerName != name || !opts.SyncAlways || opts.MaxPayload != 8<<20 || opts.StoreDir != "/data" || len(opts.Routes) != 3 {
+			t.Errorf("%s: %+v", name, opts)
+		}
+		known := slices.ContainsFunc(opts.Routes, func(r *url.URL) bool { return r.Hostname() == name })
+		if servers := *service(t, project, "ingest").Environment["MILLRACE_NATS_URL"]; !known || !strings.Contains(servers, name+":4222") {
+			t.Errorf("nobody looks for %s", name)
 		}
 	}
 }
