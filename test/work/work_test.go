@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestMain lets the tests' own program be started again as a daemon.
+func TestMain(m *testing.M) {
+	if os.Getenv(envRole) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestWork runs the whole program on a few files.
+func TestWork(t *testing.T) {
+	bin := os.Getenv("MILLRACE_BIN")
+	if bin == "" {
+		bin = filepath.Join(t.TempDir(), "millrace")
+		if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/millrace").CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
+	}
+	if _, err := os.Stat("../node/node_modules"); err != nil && os.Getenv("CI") == "" {
+		t.Skip("the modules of test/node are not installed: make test does it")
+	}
+	cfg, err := parse([]string{"-files", "30", "-kill", "500ms", "-lease", "5s", "-limit", "3m", "-node", "../node", "-seed", "1"}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.bin = bin
+	if err := run(t.Context(), cfg, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOverlap: the check finds two daemons that have a piece at a time, and one
+// that nobody has worked.
+func TestOverlap(t *testing.T) {
+	dir := t.TempDir()
+	lives := func(texts ...string) *crew {
+		c := &crew{cfg: config{files: 1, shards: 1}, in: &installation{http: "127.0.0.1:1", data: dir}}
+		for i, text := range texts {
+			l := life{daemon: "go", journal: filepath.Join(dir, string(rune('a'+i))), end: time.Unix(0, 90)}
+			if err := os.WriteFile(l.journal, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c.daemons = append(c.daemons, &daemon{lives: []life{l}})
+		}
+		return c
+	}
+	const apart, beside, open = "10 B s f 0\n20 E s f 0\n", "15 B s f 0\n25 E s f 0\n", "10 B s f 0\n"
+	for _, tt := range []struct {
+		name  string
+		notes []string
+		says  bool
+	}{
+		{"one after the other", []string{apart, "30 B s f 0\n40 E s f 0\n"}, false},
+		{"two at a time", []string{apart, beside}, true},
+		{"a dead one, then another", []string{open, "95 B s f 0\n99 E s f 0\n"}, false},
+		{"another before the death", []string{open, beside}, true},
+		{"nobody to its end", []string{open}, true},
+	} {
+		spans, err := lives(tt.notes...).spans()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, errs := judge(spans); (len(errs) > 0) != tt.says {
+			t.Errorf("%s: %v", tt.name, errs)
+		}
+	}
+}
