@@ -113,7 +113,7 @@ func (s *Service) stuck(r ArticlesRequest) (func(context.Context) (ArticlesPage,
 			return ArticlesPage{}, err
 		}
 		now := s.cfg.Now().UTC()
-		scope := store.Scope{Source: r.Source, From: now.Add(-within), To: now.Add(-older), Seq: folded}
+		scope := store.Scope{Source: r.Source, From: now.Add(-within), To: now.Add(-older), Cut: folded}
 		rows, err := s.store.Stuck(ctx, scope, r.StuckAfter, names[at+1:], after, r.Limit+1)
 		return newArticles(rows, r.Limit, stuckCursor, func(a store.Article, out *Article) int64 {
 			out.Stage, out.LastAt, out.Events, out.Seconds = r.StuckAfter, &a.LastAt, a.Events, now.Sub(a.ReachedAt).Seconds()

@@ -106,7 +106,7 @@ func (s *Service) getDrift(ctx context.Context, r DriftRequest) (Drift, error) {
 		return Drift{}, err
 	}
 	fresh := func(a memo.Answer[Drift]) bool {
-		return s.fresh(a.Value.Stream.FoldedSeq, a.At, a.Took, q.all || q.spec.Live())
+		return s.fresh(a.Value.cut, a.At, a.Took, q.all || q.spec.Live())
 	}
 	return s.drifts.Get(ctx, q.key(), fresh, func(ctx context.Context) (Drift, error) { return s.drift(ctx, q) })
 }
@@ -130,7 +130,7 @@ func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
 	if err != nil {
 		return Drift{}, err
 	}
-	out := Drift{Sample: oneIn(n, s.cfg.ExactEvents), GeneratedAt: now, Stream: s.position.of(ctx, folded, time.Second)}
+	out := Drift{Sample: oneIn(n, s.cfg.ExactEvents), GeneratedAt: now, Stream: s.position.of(ctx, folded.Seq(), time.Second), cut: folded}
 	versions, err := s.store.Versions(ctx, scope, s.roles, out.Sample, maxVersions)
 	if err != nil {
 		return Drift{}, err
@@ -156,7 +156,7 @@ func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
 	return out, nil
 }
 
-func (q contrast) scope(now time.Time, folded uint64) store.Scope {
+func (q contrast) scope(now time.Time, folded store.Cut) store.Scope {
 	w := q.spec.At(now)
 	scope := scopeOf(q.question, w.From, w.To, w.Live, folded)
 	if q.all {

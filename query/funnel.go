@@ -36,6 +36,8 @@ type Funnel struct {
 	GeneratedAt      time.Time      `json:"generated_at" example:"2026-02-10T15:42:00.003Z"`
 	Stream           StreamPosition `json:"stream"`
 	SkipReclassified bool           `json:"exclude_reclassifications,omitempty" doc:"Reclassifications are left out"`
+
+	cut store.Cut // what is counted
 }
 
 // question is what a funnel or statistics are asked of.
@@ -94,7 +96,8 @@ func (s *Service) count(ctx context.Context, q question, w window.Window, unique
 		f.Stages = append(f.Stages, FunnelStage{name, a.Stages[i].Events, a.Stages[i].Articles})
 	}
 	f.Stream.FoldedSeq = a.Folded
-	return f, nil
+	f.cut, err = s.cut(ctx, a.Groups, a.Folded)
+	return f, err
 }
 
 // countTable counts a window in the database.
@@ -141,26 +144,34 @@ func (s *Service) countTable(ctx context.Context, q question, w window.Window, u
 	for _, name := range s.cfg.Stages.Names() {
 		f.Stages = append(f.Stages, FunnelStage{name, stages[name].Events, min(stages[name].Articles, stages[name].Events)})
 	}
-	f.Stream.FoldedSeq = folded
+	f.Stream.FoldedSeq, f.cut = folded.Seq(), folded
 	return f, nil
 }
 
-// folded returns the sequence up to which events are counted: that of the
-// mirror or, while it has not loaded, of the events table. The table holds
-// everything up to it.
-func (s *Service) folded(ctx context.Context) (uint64, error) {
-	if folded := s.mirror.Folded(); folded > 0 {
-		return folded, nil
+// folded returns up to where events are counted at present.
+func (s *Service) folded(ctx context.Context) (store.Cut, error) {
+	return s.cut(ctx, s.mirror.Groups(), s.mirror.Folded())
+}
+
+// cut turns the mirror's position into a cut. While the mirror has none, it is
+// where the events table ends, which holds at least what the mirror has.
+func (s *Service) cut(ctx context.Context, groups []uint64, folded uint64) (store.Cut, error) {
+	switch {
+	case len(groups) > 0:
+		return groups, nil
+	case folded > 0:
+		return store.Cut{folded}, nil
 	}
-	return s.store.LastSeq(ctx)
+	last, err := s.store.LastSeq(ctx)
+	return store.Cut{last}, err
 }
 
 // scopeOf is what the events table holds of a question's window.
-func scopeOf(q question, from, to time.Time, live bool, folded uint64) store.Scope {
+func scopeOf(q question, from, to time.Time, live bool, cut store.Cut) store.Scope {
 	if live {
 		to = to.Add(ahead)
 	}
-	return store.Scope{Source: q.source, From: from, To: to, Seq: folded, SkipReclassified: q.skipReclassified}
+	return store.Scope{Source: q.source, From: from, To: to, Cut: cut, SkipReclassified: q.skipReclassified}
 }
 
 func newFunnel(from time.Time, exact bool) Funnel {

@@ -225,3 +225,32 @@ func TestTokenExpires(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+// TestLiveWithoutReclassifications: a view can leave them out.
+func TestLiveWithoutReclassifications(t *testing.T) {
+	r := newRig(t, Config{}, "", nil)
+	r.write(courses(rand.New(rand.NewPCG(1, 2)), noon, 30)...)
+	ws, _, err := r.dial("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	subscribe := func(text string) {
+		if err := ws.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	subscribe(`{"op":"subscribe","id":"a","period":"30d","exclude_reclassifications":true}`)
+	got := snapshot(t, ws).Funnel
+	var all, without Funnel
+	r.must("/funnel", values("period", "30d"), &all)
+	r.must("/funnel", values("period", "30d", "exclude_reclassifications", "true"), &without)
+	if !got.SkipReclassified || !reflect.DeepEqual(got.Stages, without.Stages) || all.Stages[2].Count <= got.Stages[2].Count {
+		t.Errorf("%+v, want %+v; with all of them %+v", got, without, all)
+	}
+	subscribe(`{"op":"subscribe","id":"b","exclude_reclassifications":"yes"}`)
+	_, data, err := ws.ReadMessage()
+	if err != nil || !strings.Contains(string(data), "must be a bool") {
+		t.Errorf("%s, %v", data, err)
+	}
+}

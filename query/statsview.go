@@ -58,7 +58,7 @@ type analysis struct {
 // what the funnel shows.
 func (s *Service) showsFunnel(ctx context.Context, q question, a memo.Answer[analysis]) bool {
 	then := a.Value.funnel
-	if !s.fresh(then.Stream.FoldedSeq, a.At, a.Took, q.spec.Live()) {
+	if !s.fresh(then.cut, a.At, a.Took, q.spec.Live()) {
 		return false
 	}
 	if s.keeps(a.At, a.Took) || !q.spec.Live() || q.skipReclassified {
@@ -70,12 +70,12 @@ func (s *Service) showsFunnel(ctx context.Context, q question, a memo.Answer[ana
 
 // fresh tells whether an answer is young enough to serve again: for a short
 // while if nothing has been folded since, and one that was dear for longer.
-func (s *Service) fresh(folded uint64, at time.Time, took time.Duration, live bool) bool {
+func (s *Service) fresh(cut store.Cut, at time.Time, took time.Duration, live bool) bool {
 	keep := time.Minute
 	if live {
 		keep = time.Second
 	}
-	return (folded == s.mirror.Folded() && s.cfg.Now().Sub(at) <= keep) || s.keeps(at, took)
+	return (slices.Equal(cut, s.mirror.Groups()) && s.cfg.Now().Sub(at) <= keep) || s.keeps(at, took)
 }
 
 // keeps tells whether an answer took so long that askers get it rather than
@@ -129,7 +129,7 @@ func (s *Service) settled(ctx context.Context, q question) (Funnel, store.Scope,
 		if err != nil {
 			return f, store.Scope{}, err
 		}
-		scope := scopeOf(q, f.From, f.To, q.spec.Live(), f.Stream.FoldedSeq)
+		scope := scopeOf(q, f.From, f.To, q.spec.Live(), f.cut)
 		before, err := s.retiredBefore(ctx)
 		if err != nil {
 			return f, scope, err
@@ -165,7 +165,7 @@ func agree(f Funnel, counts map[string]uint64) bool {
 
 // recount puts into a funnel what the table has.
 func (s *Service) recount(ctx context.Context, f *Funnel, scope store.Scope, counts map[string]uint64) error {
-	s.deps.Log.Debug("the funnel is not of the sequence that it names; counting in the table", "folded_seq", scope.Seq, "from", scope.From)
+	s.deps.Log.Debug("the funnel is not of the sequence that it names; counting in the table", "folded_seq", f.Stream.FoldedSeq, "from", scope.From)
 	var exact map[string]store.Stage
 	if f.UniqueMethod == string(mirror.Exact) {
 		var err error

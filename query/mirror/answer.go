@@ -33,6 +33,9 @@ type Answer struct {
 	Stages []Stage // in the order of the pipeline
 	Exact  bool    // whether Articles are, or are estimates
 	Folded uint64  // stream sequence up to which events are counted
+	// Groups has that sequence for each slot group, nil while some of them are
+	// not known. It is not to be changed.
+	Groups []uint64
 }
 
 // view is a question and what has been found for it.
@@ -48,6 +51,7 @@ type view struct {
 	edge   *edge // nil when not split
 	sketch *sketch
 	folded uint64 // up to which events are counted
+	groups []uint64
 }
 
 // Funnel answers a live window. Where it does not hold what the window needs,
@@ -80,7 +84,7 @@ func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uni
 			return Answer{}, err
 		}
 	}
-	v.folded = m.pos.least(state.folded)
+	v.folded, v.groups = m.pos.least(state.folded), m.pos.groups(state.folded)
 	if v.sketch == nil {
 		defer m.mu.Unlock()
 		return v.exact(state), nil
@@ -135,7 +139,7 @@ func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
 
 // events counts the events of a view. The lock is held.
 func (v *view) events(s *state) Answer {
-	a := Answer{From: v.from, Stages: make([]Stage, len(s.stages)), Folded: v.folded}
+	a := Answer{From: v.from, Stages: make([]Stage, len(s.stages)), Folded: v.folded, Groups: v.groups}
 	for i := range a.Stages {
 		a.Stages[i].Events = v.track.counts[i].since(v.first)
 	}

@@ -152,6 +152,17 @@ func (m *Mirror) Folded() uint64 {
 	return m.pos.least(m.state.folded)
 }
 
+// Groups returns that sequence for each slot group, nil while some of them are
+// not known.
+func (m *Mirror) Groups() []uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state == nil {
+		return nil
+	}
+	return m.pos.groups(m.state.folded)
+}
+
 // Err tells why the mirror cannot answer, nil when it can.
 func (m *Mirror) Err() error {
 	m.mu.Lock()

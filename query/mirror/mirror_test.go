@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -239,6 +240,26 @@ func TestCheckpointForms(t *testing.T) {
 	} {
 		if c, ok := parseCheckpoint(tc.key, []byte(tc.value)); c != tc.want || ok != tc.ok {
 			t.Errorf("%s %s: %+v %v", tc.key, tc.value, c, ok)
+		}
+	}
+}
+
+// TestGroups: positions are told by slot group, unless one is not known.
+func TestGroups(t *testing.T) {
+	p := newPositions()
+	p.checkpoint(Checkpoint{Group: 1, Durable: 7, CaughtUp: 12}, time.Time{})
+	for _, tc := range []struct {
+		folded map[uint32]uint64
+		want   []uint64
+	}{
+		{map[uint32]uint64{}, []uint64{}},
+		{map[uint32]uint64{0: 5}, []uint64{5}},
+		{map[uint32]uint64{0: 5, 1: 7}, []uint64{5, 12}},
+		{map[uint32]uint64{0: 5, 1: 6}, []uint64{5, 6}},
+		{map[uint32]uint64{0: 5, 2: 6}, nil},
+	} {
+		if got := p.groups(tc.folded); !slices.Equal(got, tc.want) || (got == nil) != (tc.want == nil) {
+			t.Errorf("%v: %v, want %v", tc.folded, got, tc.want)
 		}
 	}
 }

@@ -89,14 +89,32 @@ func (p *positions) least(folded map[uint32]uint64) uint64 {
 	var least uint64
 	first := true
 	for group, seq := range folded {
-		if idle := p.idle[group]; seq >= idle.Durable {
-			seq = max(seq, idle.CaughtUp)
-		}
+		seq = p.reached(group, seq)
 		if first || seq < least {
 			least, first = seq, false
 		}
 	}
 	return least
+}
+
+// reached is how far a group is that has applied everything up to a sequence.
+func (p *positions) reached(group uint32, seq uint64) uint64 {
+	if idle := p.idle[group]; seq >= idle.Durable {
+		return max(seq, idle.CaughtUp)
+	}
+	return seq
+}
+
+// groups returns how far each group is, nil unless all from 0 on are known.
+func (p *positions) groups(folded map[uint32]uint64) []uint64 {
+	out := make([]uint64, len(folded))
+	for group, seq := range folded {
+		if int(group) >= len(out) {
+			return nil
+		}
+		out[group] = p.reached(group, seq)
+	}
+	return out
 }
 
 // catchUp is called before everything is loaded: the load will see what is

@@ -48,9 +48,11 @@ func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, l
 }
 
 // FirstSeen returns the time of each model version's earliest event.
-func (s *Store) FirstSeen(ctx context.Context, r Roles, seq uint64) (map[string]time.Time, error) {
+func (s *Store) FirstSeen(ctx context.Context, r Roles, cut Cut) (map[string]time.Time, error) {
 	out := map[string]time.Time{}
-	err := s.each(ctx, "version_ages.sql", params{"classify": r.Classify, "seq": seq}, func(rows driver.Rows) error {
+	p := cut.params()
+	p["classify"] = r.Classify
+	err := s.each(ctx, "version_ages.sql", p, func(rows driver.Rows) error {
 		var version string
 		var at time.Time
 		if err := rows.Scan(&version, &at); err != nil {

@@ -3,25 +3,46 @@ package store
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
+// Cut is up to where in the stream events are counted, as tables may hold more
+// for a moment: a sequence for each slot group, or one for all.
+type Cut []uint64
+
+// Seq returns the sequence up to which everything is counted.
+func (c Cut) Seq() uint64 {
+	if len(c) == 0 {
+		return 0
+	}
+	return slices.Min(c)
+}
+
+// params bind the cut. An article's slot is the first byte of its hash; group
+// g of n has the slots that leave the remainder g when they are divided by n.
+func (c Cut) params() params {
+	if len(c) == 0 {
+		c = Cut{0}
+	}
+	return params{"seq": slices.Max(c), "groups": len(c), "upto": []uint64(c)}
+}
+
 // Scope says which events are counted.
 type Scope struct {
 	Source   string // empty: all
 	From, To time.Time
-	// Seq is the stream sequence up to which events are counted. Tables may
-	// hold more, for a moment.
-	Seq uint64
+	Cut
 	// SkipReclassified leaves reclassifications out.
 	SkipReclassified bool
 }
 
 // params are those of the scope, and more.
 func (c Scope) params(more params) params {
-	p := params{"source": c.Source, "from": c.From.UnixNano(), "to": c.To.UnixNano(), "seq": c.Seq, "skip_reclassified": c.SkipReclassified}
+	p := c.Cut.params()
+	maps.Copy(p, params{"source": c.Source, "from": c.From.UnixNano(), "to": c.To.UnixNano(), "skip_reclassified": c.SkipReclassified})
 	maps.Copy(p, more)
 	return p
 }

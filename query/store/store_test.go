@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"testing"
@@ -98,7 +99,7 @@ func TestFunnelRows(t *testing.T) {
 
 // scope takes everything of a source in [from, to).
 func scope(source string, from, to time.Time) store.Scope {
-	return store.Scope{Source: source, From: from, To: to, Seq: math.MaxUint64}
+	return store.Scope{Source: source, From: from, To: to, Cut: store.Cut{math.MaxUint64}}
 }
 
 func recount(w *viewtest.Writer, source string, from, to time.Time) map[string]store.Stage {
@@ -182,5 +183,25 @@ func TestFailures(t *testing.T) {
 	}
 	if _, err := s.Events(t.Context(), store.EventFilter{Hash: "no hash'", Limit: 1}); errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a query that is wrong: %v", err)
+	}
+}
+
+// TestCut: each slot group's events are counted up to its own sequence.
+func TestCut(t *testing.T) {
+	s, w := open(t, store.Config{})
+	w.Write(events(300)...)
+	for _, cut := range []store.Cut{{0}, {120}, {math.MaxUint64}, {250, 40}, {7, 300, 0, 150, 299}} {
+		want := map[string]uint64{}
+		for _, e := range w.All {
+			if e.Seq <= cut[int(e.Record.URLHash[0])%len(cut)] {
+				want[e.Stage]++
+			}
+		}
+		c := scope("", epoch.Add(-time.Hour), epoch.Add(24*time.Hour))
+		c.Cut = cut
+		got, err := s.Counts(t.Context(), c)
+		if err != nil || !maps.Equal(got, want) {
+			t.Errorf("%v: %v, want %v, %v", cut, got, want, err)
+		}
 	}
 }

@@ -6,7 +6,7 @@ FROM
     FROM events
     WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
       AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
-      AND seq <= toUInt64(@seq)
+      AND seq <= toUInt64(@seq) AND (@groups = 1 OR seq <= @upto[1 + reinterpretAsUInt8(article_hash) % @groups])
       AND (@source = '' OR source_name = @source)
       AND NOT (@skip_reclassified AND is_reclassification)
     LIMIT @limit

@@ -11,13 +11,13 @@ SELECT
     max(occurred_at)                                                               AS last_at,
     count()                                                                        AS counted
 FROM events
-WHERE seq <= toUInt64(@seq)
+WHERE seq <= toUInt64(@seq) AND (@groups = 1 OR seq <= @upto[1 + reinterpretAsUInt8(article_hash) % @groups])
   AND article_hash IN
   (
       SELECT article_hash
       FROM events
       WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
-        AND seq <= toUInt64(@seq)
+        AND seq <= toUInt64(@seq) AND (@groups = 1 OR seq <= @upto[1 + reinterpretAsUInt8(article_hash) % @groups])
         AND (@source = '' OR source_name = @source)
         AND has(@stages, stage)
       GROUP BY article_hash

@@ -3,7 +3,7 @@ SELECT
     toString(model_version) AS version,
     min(occurred_at)        AS first_at
 FROM events
-WHERE seq <= toUInt64(@seq)
+WHERE seq <= toUInt64(@seq) AND (@groups = 1 OR seq <= @upto[1 + reinterpretAsUInt8(article_hash) % @groups])
   AND stage = @classify
   AND model_version != ''
 GROUP BY version
