@@ -27,7 +27,13 @@ type process struct {
 // environment's own. It is killed with all its children when the test ends.
 func launch(t testing.TB, env []string, in io.Reader, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(binary, args...), log: newOutput(), out: newOutput(), done: make(chan struct{})}
+	return launchProgram(t, binary, env, in, args...)
+}
+
+// launchProgram starts another program likewise.
+func launchProgram(t testing.TB, path string, env []string, in io.Reader, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(path, args...), log: newOutput(), out: newOutput(), done: make(chan struct{})}
 	p.cmd.Env = append(cleanEnv(), env...)
 	p.cmd.Dir = t.TempDir()
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, p.out, p.log
