@@ -110,7 +110,7 @@ func (n *node) newTracking(pool *pgxpool.Pool, r roles) (*tracking.Store, *work.
 		return nil, nil, err
 	}
 	var queues *work.Service
-	store, err := tracking.New(tracking.Config{Keep: n.retention.Shards, Queue: queue, Ready: func([]tracking.Entry) { queues.Kick() }}, pool, n.log)
+	store, err := tracking.New(tracking.Config{Keep: n.retention.Shards, Queue: queue, Ready: func() { queues.Kick() }}, pool, n.log)
 	if err != nil {
 		return nil, nil, err
 	}

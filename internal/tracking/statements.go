@@ -13,7 +13,9 @@ var texts embed.FS
 // statements are the texts that name columns of a stage.
 type statements struct {
 	lock  string // reads rows; a condition and a lock follow
-	write string
+	write string // any changes
+	start string // the usual ones, of which less has to be said
+	done  string
 
 	// These read and lock rows that one of the small tables names. The lock is
 	// within, one row at a time, so that Postgres cannot begin with the large
@@ -39,7 +41,10 @@ func statementsOf(s shard.Stage) statements {
 	fill := strings.NewReplacer("{stage}", s.Column(), "{prev}", (s - 1).Column(), "{next}", next)
 	lock := fill.Replace(text("lock"))
 	within := func(name string) string { return strings.ReplaceAll(fill.Replace(text(name)), "{lock}", lock) }
-	return statements{lock: lock, write: fill.Replace(text("write")), take: within("take"), expire: within("expire"), due: within("due")}
+	return statements{
+		lock: lock, write: fill.Replace(text("write")), start: fill.Replace(text("write_start")), done: fill.Replace(text("write_done")),
+		take: within("take"), expire: within("expire"), due: within("due"),
+	}
 }
 
 // text returns a statement; the names are those of this package's own files.
@@ -59,8 +64,10 @@ var (
 	sqlUnclaim = text("unclaim")
 	sqlFail    = text("fail")
 	sqlReady   = text("ready")
+	sqlOutbox  = text("announce")
 	sqlDelay   = text("delay")
 	sqlHistory = text("history")
+	sqlSame    = text("history_same")
 	sqlTally   = text("tally")
 )
 

@@ -22,9 +22,9 @@ type Config struct {
 	Sweep time.Duration
 	// Keep is how long finished files stay after their last change; 0: for ever.
 	Keep time.Duration
-	// Ready is told of entries of the outbox right after their transaction. It
-	// must not block. Nil: they are left to whoever reads the outbox.
-	Ready func([]Entry)
+	// Ready is called after a transaction that has made entries in the outbox.
+	// It must not block. Nil: whoever reads the outbox finds them by itself.
+	Ready func()
 	// Queue is where ready items are handed out beside Postgres. Nil: nowhere.
 	Queue Queue
 }
@@ -100,10 +100,10 @@ const tries = 4
 // statement share their way to the server with BEGIN and COMMIT, see tx.
 func (s *Store) transact(ctx context.Context, what string, do func(*tx) error) error {
 	for attempt := 1; ; attempt++ {
-		entries, err := s.attempt(ctx, do)
+		announced, err := s.attempt(ctx, do)
 		if err == nil {
-			if s.cfg.Ready != nil && len(entries) > 0 {
-				s.cfg.Ready(entries)
+			if s.cfg.Ready != nil && announced {
+				s.cfg.Ready()
 			}
 			return nil
 		}
@@ -113,17 +113,17 @@ func (s *Store) transact(ctx context.Context, what string, do func(*tx) error) e
 	}
 }
 
-func (s *Store) attempt(ctx context.Context, do func(*tx) error) ([]Entry, error) {
+func (s *Store) attempt(ctx context.Context, do func(*tx) error) (announced bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer conn.Release() // closes the connection if a transaction is still open on it
 	t := &tx{conn: conn.Conn(), batch: &pgx.Batch{}}
 	t.batch.Queue("BEGIN")
 	if err := do(t); err != nil {
 		t.rollback()
-		return nil, err
+		return false, err
 	}
 	t.batch.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		if tag.String() != "COMMIT" {
@@ -133,17 +133,17 @@ func (s *Store) attempt(ctx context.Context, do func(*tx) error) ([]Entry, error
 	})
 	if err := t.flush(ctx); err != nil {
 		t.rollback()
-		return nil, err
+		return false, err
 	}
-	return t.entries, nil
+	return t.announced, nil
 }
 
 // tx is a transaction whose statements gather until one's answer is needed.
 type tx struct {
-	conn    *pgx.Conn
-	batch   *pgx.Batch
-	begun   bool
-	entries []Entry
+	conn      *pgx.Conn
+	batch     *pgx.Batch
+	begun     bool
+	announced bool // there are entries in the outbox by it
 }
 
 // flush sends what has gathered and runs its callbacks.

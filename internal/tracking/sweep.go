@@ -134,7 +134,7 @@ func (s *Store) undelay(ctx context.Context, stage shard.Stage) (found int, err 
 			due.add(change{row: &w.rows[i]}, w.rows[i].item.Generation)
 		}
 		w.batch.Queue(sqlUndelay, int16(stage), due.ids)
-		w.announce(stage, due, func(c change) int32 { return c.item.Attempts })
+		w.announce(stage, due)
 		return nil
 	})
 	return found, err

@@ -1,7 +1,7 @@
 package tracking
 
 import (
-	"github.com/jackc/pgx/v5"
+	"slices"
 
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -18,14 +18,44 @@ func (w *work) write() {
 	w.count()
 }
 
+// uniform tells whether all changes have the same status, and commands with
+// the same worker and error, as those of one worker have.
+func (w *work) uniform() bool {
+	first := w.changes[0]
+	return !slices.ContainsFunc(w.changes, func(c change) bool {
+		return c.item.Status != first.item.Status || c.item.Worker != first.item.Worker ||
+			c.command.Worker != first.command.Worker || c.command.Error != first.command.Error
+	})
+}
+
+func (w *work) ids() []int64 {
+	ids := make([]int64, len(w.changes))
+	for i, c := range w.changes {
+		ids[i] = c.id
+	}
+	return ids
+}
+
 // writeRows updates pipeline_tracking.
 func (w *work) writeRows() {
+	plain := w.uniform() && w.changes[0].command.Error == "" && w.stage != shard.EventIngest
+	switch {
+	case plain && w.move == shard.Start:
+		w.batch.Queue(stages[w.stage].start, w.ids(), w.changes[0].item.Worker)
+	case plain && w.move == shard.Complete:
+		w.batch.Queue(stages[w.stage].done, w.ids())
+	default:
+		w.writeAny()
+	}
+}
+
+func (w *work) writeAny() {
 	n := len(w.changes)
-	ids, statuses := make([]int64, n), make([]string, n)
+	ids, statuses := w.ids(), make([]string, n)
 	generations, attempts, allowed := make([]int32, n), make([]int32, n), make([]int32, n)
 	workers, errs := make([]string, n), make([]string, n)
 	for i, c := range w.changes {
-		ids[i], statuses[i] = c.id, c.item.Status.String()
+		statuses[i] = c.item.Status.String()
 		generations[i], attempts[i], workers[i], errs[i] = c.item.Generation, c.item.Attempts, c.item.Worker, c.command.Error
 		if c.item.Allowed != w.settings.maxAttempts {
 			allowed[i] = c.item.Allowed
@@ -46,7 +76,7 @@ func (w *work) leave() {
 		switch {
 		case c.before.Status == shard.New && c.prev == shard.Done:
 			unready, priorities = append(unready, c.id), append(priorities, c.priority)
-		case c.before.Status == shard.Started && c.item.Status != shard.Started:
+		case c.before.Status == shard.Started:
 			unclaim = append(unclaim, c.id)
 		case c.before.Status == shard.Failed:
 			unfail = append(unfail, c.id)
@@ -141,51 +171,32 @@ func (w *work) queue(stage shard.Stage, all places) {
 	if len(now.ids) == 0 {
 		return
 	}
-	attempts := func(c change) int32 {
-		if stage == w.stage {
-			return c.item.Attempts
-		}
-		return 0
-	}
-	w.announce(stage, now, attempts)
+	w.announce(stage, now)
 }
 
-// announce writes ready and outbox, and notes the entries.
-func (w *work) announce(stage shard.Stage, p places, attempts func(change) int32) {
+// announce writes ready and outbox.
+func (w *work) announce(stage shard.Stage, p places) {
 	w.batch.Queue(sqlTally, []int16{kindReady(stage)}, []int32{0}, []int64{int64(len(p.ids))})
-	q := w.batch.Queue(sqlReady, int16(stage), p.ids, p.generations, p.priorities)
-	if w.store.cfg.Ready == nil {
-		return
-	}
-	byID := make(map[int64]int, len(p.ids))
-	for i, id := range p.ids {
-		byID[id] = i
-	}
-	q.Query(func(rows pgx.Rows) error {
-		var outbox, id int64
-		_, err := pgx.ForEachRow(rows, []any{&outbox, &id}, func() error {
-			c := p.changes[byID[id]]
-			w.entries = append(w.entries, Entry{
-				ID: outbox, Item: id, Stage: stage, Generation: p.generations[byID[id]], Filename: c.filename, Shard: c.shard,
-				Priority: c.priority, Attempts: attempts(c), CreatedAt: c.createdAt,
-			})
-			return nil
-		})
-		return err
-	})
+	w.batch.Queue(sqlReady, int16(stage), p.ids, p.generations, p.priorities)
+	w.batch.Queue(sqlOutbox, int16(stage), p.ids, p.generations)
+	w.announced = true
 }
 
 // record writes the history.
 func (w *work) record() {
 	n := len(w.changes)
-	ids, attempts := make([]int64, n), make([]int32, n)
+	ids, attempts := w.ids(), make([]int32, n)
 	statuses, workers, errs := make([]string, n), make([]string, n), make([]string, n)
 	for i, c := range w.changes {
-		ids[i], attempts[i], statuses[i] = c.id, c.item.Attempts, c.item.Status.String()
+		attempts[i], statuses[i] = c.item.Attempts, c.item.Status.String()
 		workers[i], errs[i] = c.command.Worker, c.command.Error
 		if workers[i] == "" && w.move != shard.Retry {
 			workers[i] = c.item.Worker
 		}
+	}
+	if w.uniform() {
+		w.batch.Queue(sqlSame, int16(w.stage), w.move.String(), ids, attempts, statuses[0], workers[0], errs[0])
+		return
 	}
 	w.batch.Queue(sqlHistory, int16(w.stage), w.move.String(), ids, attempts, statuses, workers, errs)
 }
