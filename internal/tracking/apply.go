@@ -17,6 +17,12 @@ import (
 // After an error nothing was done, or, when the connection broke at the very
 // end, everything: asking again is safe, and answers Repeated for what was.
 func (s *Store) Apply(ctx context.Context, stage shard.Stage, move shard.Move, commands []Command) ([]Result, error) {
+	return s.ApplyAlso(ctx, stage, move, commands, nil)
+}
+
+// ApplyAlso is Apply with something that is written in the same transaction.
+// also is told the results before anything is; its error undoes everything.
+func (s *Store) ApplyAlso(ctx context.Context, stage shard.Stage, move shard.Move, commands []Command, also func([]Result, *pgx.Batch) error) ([]Result, error) {
 	if err := checkApply(stage, move); err != nil || len(commands) == 0 {
 		return nil, err
 	}
@@ -28,9 +34,14 @@ func (s *Store) Apply(ctx context.Context, stage shard.Stage, move shard.Move, c
 			return err
 		}
 		var err error
-		results, err = w.decide(ctx, commands)
+		if results, err = w.decide(ctx, commands); err != nil {
+			return err
+		}
 		w.write()
-		return err
+		if also != nil {
+			return also(results, t.batch)
+		}
+		return nil
 	})
 	return results, err
 }

@@ -145,50 +145,67 @@ func (q *Queue) forget(stage shard.Stage) {
 // Withdraw takes the message of one item off the stream, or its entry out of
 // the outbox, unless a daemon may have it.
 func (q *Queue) Withdraw(ctx context.Context, stage shard.Stage, id int64, generation int32) (bool, error) {
-	free, err := q.withdraw(ctx, ref{id, stage, generation})
+	found, err := q.withdraw(ctx, ref{id, stage, generation})
+	return found == free, err
+}
+
+// whereabouts is what becomes of an item that is to be taken out of its queue.
+type whereabouts int
+
+const (
+	absent whereabouts = iota // neither announced nor to be: that, or an answer about it, is under way
+	free                      // it was there, and is out
+	held                      // a daemon has it, or may have
+)
+
+func (q *Queue) withdraw(ctx context.Context, r ref) (whereabouts, error) {
+	found, err := q.takeOut(ctx, r)
 	if err != nil {
-		return false, fmt.Errorf("take item %d out of the queue of %s: %w", id, stage, err)
+		return found, fmt.Errorf("take item %d out of the queue of %s: %w", r.Item, r.Stage, err)
+	}
+	return found, nil
+}
+
+func (q *Queue) takeOut(ctx context.Context, r ref) (whereabouts, error) {
+	tag, err := q.pool.Exec(ctx, "DELETE FROM millrace.outbox WHERE item_id = $1 AND stage = $2 AND generation = $3", r.Item, int16(r.Stage), r.Generation)
+	if err != nil {
+		return absent, err
+	}
+	if tag.RowsAffected() > 0 {
+		return free, nil
+	}
+	floor, at, err := q.passed(ctx, r.Stage)
+	if err != nil {
+		return absent, err
+	}
+	var seq *int64
+	err = q.pool.QueryRow(ctx, sqlSequence, r.Item, int16(r.Stage), r.Generation, int64(floor)).Scan(&seq)
+	if err != nil || seq == nil {
+		return absent, err
+	}
+	// What the consumer has passed while the message was there, a daemon has.
+	// One that it passes between the two looks may have gone either way.
+	if at >= uint64(*seq) {
+		return held, nil
+	}
+	if err := remove(ctx, q.js, uint64(*seq)); err != nil {
+		return absent, err
+	}
+	if _, at, err = q.passed(ctx, r.Stage); err != nil || at >= uint64(*seq) {
+		return held, err
 	}
 	return free, nil
 }
 
-func (q *Queue) withdraw(ctx context.Context, r ref) (bool, error) {
-	tag, err := q.pool.Exec(ctx, "DELETE FROM millrace.outbox WHERE item_id = $1 AND stage = $2 AND generation = $3", r.Item, int16(r.Stage), r.Generation)
-	if err != nil || tag.RowsAffected() > 0 {
-		return err == nil, err
-	}
-	seq, err := q.sequence(ctx, r)
-	if err != nil || seq == 0 {
-		return err == nil, err // nobody has announced it
-	}
-	// What the consumer has passed while the message was there, a daemon has.
-	// One that it passes between the two looks may have gone either way.
-	if passed, err := q.passed(ctx, r.Stage, seq); err != nil || passed {
-		return false, err
-	}
-	if err := remove(ctx, q.js, seq); err != nil {
-		return false, err
-	}
-	passed, err := q.passed(ctx, r.Stage, seq)
-	return !passed, err
-}
-
-// sequence finds the message of an item; 0: there is none.
-func (q *Queue) sequence(ctx context.Context, r ref) (uint64, error) {
-	var seq *int64
-	err := q.pool.QueryRow(ctx, sqlSequence, r.Item, int16(r.Stage), r.Generation).Scan(&seq)
-	if err != nil || seq == nil {
-		return 0, err
-	}
-	return uint64(*seq), nil
-}
-
-func (q *Queue) passed(ctx context.Context, stage shard.Stage, seq uint64) (bool, error) {
+// passed returns up to where all messages of a stage are gone, and how far they
+// have been handed out.
+func (q *Queue) passed(ctx context.Context, stage shard.Stage) (floor, at uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	c, err := q.js.Consumer(ctx, stream.Work, stage.String())
 	if err != nil {
-		return false, err
+		return 0, 0, err
 	}
-	return c.CachedInfo().Delivered.Stream >= seq, nil
+	info := c.CachedInfo()
+	return info.AckFloor.Stream, info.Delivered.Stream, nil
 }

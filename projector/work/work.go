@@ -56,6 +56,7 @@ type Service struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
 	store   *tracking.Store
+	queue   *Queue
 	log     *slog.Logger
 	metrics *metrics
 	kick    chan struct{}
@@ -74,8 +75,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	queue, err := NewQueue(deps.NATS, deps.Store.Pool())
+	if err != nil {
+		return nil, err
+	}
 	return &Service{
-		cfg: cfg.withDefaults(), nc: deps.NATS, js: js, store: deps.Store,
+		cfg: cfg.withDefaults(), nc: deps.NATS, js: js, store: deps.Store, queue: queue,
 		log: deps.Log.With("component", "work"), metrics: m, kick: make(chan struct{}, 1),
 	}, nil
 }
