@@ -172,6 +172,24 @@ func ago(d time.Duration) string {
 	return `"` + time.Now().Add(-d).UTC().Format(time.RFC3339) + `"`
 }
 
+// TestBatchLogsItsEvents holds the lines of a batch, and at the level debug one
+// for each event.
+func TestBatchLogsItsEvents(t *testing.T) {
+	f := start(t, auth.Config{})
+	f.post("/events/batch", linesType, text(eventText(1)+"\n"+eventText(2)+"\n"+eventText(1)))
+	log := f.log.String()
+	for line, want := range map[string]int{
+		`level=DEBUG msg="event ingested" stage=crawled article_url_hash=`: 2,
+		` service=crawler`: 2,
+		`level=DEBUG msg="duplicate event skipped" idempotency_key=crawler:crawled:`: 1,
+		`level=INFO msg="events ingested" accepted=2 duplicates=1 rejected=0`:        1,
+	} {
+		if got := strings.Count(log, line); got != want {
+			t.Errorf("%d lines with %s, want %d:\n%s", got, line, want, log)
+		}
+	}
+}
+
 func TestWhatBadInputGets(t *testing.T) {
 	f := start(t, auth.Config{})
 	for _, c := range []struct {

@@ -40,9 +40,10 @@ const shownErrors = 20
 
 // item is what logs and metrics need of an event under way.
 type item struct {
-	index int
-	stage string
-	late  time.Duration // 0: in time
+	index   int
+	stage   string
+	service string        // where it is logged
+	late    time.Duration // 0: in time
 }
 
 func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
@@ -94,6 +95,9 @@ func (h *Handler) sort(texts [][]byte, backfill bool) ([]client.Message, []item,
 		}
 		stage, _ := h.stages.Index(record.Stage)
 		it := item{index: i, stage: h.stages.Names()[stage]}
+		if h.debugs() {
+			it.service = string(record.ServiceName)
+		}
 		if record.Late(received) {
 			it.late = received.Sub(record.Time())
 		}
@@ -118,19 +122,29 @@ func dropTooLarge(result *BatchResult, items []item, outcomes []client.Outcome) 
 	return other
 }
 
+func (h *Handler) debugs() bool { return h.log.Enabled(context.Background(), slog.LevelDebug) }
+
 // tally counts and logs outcomes: one line for each kind, because a line an
-// event would drown the log.
+// event would drown the log, but at the level debug.
 func (h *Handler) tally(result *BatchResult, msgs []client.Message, items []item, outcomes []client.Outcome) {
 	type lateness struct {
 		events int
 		most   time.Duration
 	}
 	accepted, late := map[string]int{}, map[string]lateness{}
-	debug := h.log.Enabled(context.Background(), slog.LevelDebug)
+	debug := h.debugs()
 	for k, o := range outcomes {
+		var key, hash string
+		if debug {
+			cut := strings.LastIndexByte(msgs[k].ID, '/')
+			key, hash = msgs[k].ID[:cut], msgs[k].ID[cut+1:]
+		}
 		switch o.Status {
 		case client.Accepted:
 			result.Accepted++
+			if debug {
+				h.log.Debug("event ingested", "stage", items[k].stage, "article_url_hash", hash[:8], "service", items[k].service)
+			}
 			accepted[items[k].stage]++
 			if d := items[k].late; d > 0 {
 				l := late[items[k].stage]
@@ -139,7 +153,7 @@ func (h *Handler) tally(result *BatchResult, msgs []client.Message, items []item
 		case client.Duplicate:
 			result.Duplicates++
 			if debug {
-				h.log.Debug("duplicate event skipped", "idempotency_key", msgs[k].ID[:strings.LastIndexByte(msgs[k].ID, '/')])
+				h.log.Debug("duplicate event skipped", "idempotency_key", key)
 			}
 		case client.Failed:
 		}
@@ -148,7 +162,7 @@ func (h *Handler) tally(result *BatchResult, msgs []client.Message, items []item
 		h.metrics.ingested.WithLabelValues(stage).Add(float64(n))
 	}
 	for stage, l := range late {
-		h.log.Warn("late event received", "stage", stage, "delay", l.most, "events", l.events)
+		h.log.Warn("late event received", "stage", stage, "delay", l.most.String(), "events", l.events)
 	}
 	h.metrics.duplicated.Add(float64(result.Duplicates))
 	h.log.Info("events ingested", "accepted", result.Accepted, "duplicates", result.Duplicates, "rejected", len(result.Rejected))

@@ -37,7 +37,7 @@ func (h *Handler) one(w http.ResponseWriter, r *http.Request, body []byte) {
 		h.metrics.ingested.WithLabelValues(stage).Inc()
 		h.log.Info("event ingested", "stage", stage, "article_url_hash", answer.URLHash[:8], "service", string(record.ServiceName))
 		if record.Late(received) {
-			h.log.Warn("late event received", "stage", stage, "delay", received.Sub(record.Time()))
+			h.log.Warn("late event received", "stage", stage, "delay", received.Sub(record.Time()).String())
 		}
 		answer.Status = "accepted"
 		httpapi.WriteJSON(w, http.StatusCreated, answer)

@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// bodyTime is how long a request body may take, whatever its size: a caller
-// that trickles must not hold a connection for ever.
-const bodyTime = 60 * time.Second
-
 // WriteJSON answers a request with a JSON document.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -20,7 +16,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // LimitBody is the middleware of a plain route with a body: reading more than
-// limit bytes fails, and so does reading for more than a minute. BodyProblem
+// limit bytes fails, and so does reading for too long. BodyProblem
 // turns either error into its problem.
 func LimitBody(limit int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
@@ -47,11 +43,11 @@ func drain(r *http.Request) {
 }
 
 // limitBodyTime sets the deadline of every request's body.
-func limitBodyTime(next http.Handler) http.Handler {
+func (s *Server) limitBodyTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			conn := http.NewResponseController(w)
-			if conn.SetReadDeadline(time.Now().Add(bodyTime)) == nil {
+			if conn.SetReadDeadline(time.Now().Add(s.cfg.BodyTimeout)) == nil {
 				r.Body = &timedBody{r.Body, conn}
 			}
 		}

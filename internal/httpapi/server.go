@@ -25,6 +25,11 @@ type Config struct {
 	// Protected says that callers are authenticated. Without it the server
 	// listens on loopback addresses only.
 	Protected bool
+	// HeaderTimeout is how long the header of a request may take; default 5 s.
+	HeaderTimeout time.Duration
+	// BodyTimeout is how long a body may take, whatever its size: a caller
+	// that trickles must not hold a connection for ever; default 60 s.
+	BodyTimeout time.Duration
 	// DrainTimeout is how long requests under way may take when the server
 	// ends; default 10 s.
 	DrainTimeout time.Duration
@@ -39,6 +44,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Version == "" {
 		c.Version = "dev"
+	}
+	if c.HeaderTimeout == 0 {
+		c.HeaderTimeout = 5 * time.Second
+	}
+	if c.BodyTimeout == 0 {
+		c.BodyTimeout = time.Minute
 	}
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 10 * time.Second
@@ -97,7 +108,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 }
 
 func (s *Server) route(registry *prometheus.Registry) {
-	s.root.Use(s.observe, middleware.GetHead, limitBodyTime)
+	s.root.Use(s.observe, middleware.GetHead, s.limitBodyTime)
 	s.base.NotFound(NotFound)
 	s.root.NotFound(s.serveSite)
 	s.base.MethodNotAllowed(s.methodNotAllowed)
