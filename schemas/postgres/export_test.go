@@ -1,0 +1,7 @@
+package postgres
+
+// For tests.
+var (
+	Provider = provider
+	Files    = files
+)

@@ -1,0 +1,94 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/schemas/postgres"
+)
+
+var engine embeddedtest.Postgres
+
+func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+
+// empty makes a database without the schema.
+func empty(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", engine.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if _, err := db.ExecContext(t.Context(), "DROP SCHEMA millrace CASCADE"); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// TestTogether lets several processes migrate the same new database at once.
+func TestTogether(t *testing.T) {
+	db := empty(t)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if err := postgres.Migrate(t.Context(), db); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	names, err := fs.Glob(postgres.Files, "migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var applied int
+	err = db.QueryRowContext(t.Context(), "SELECT count(*) FROM millrace.schema_version WHERE version_id > 0 AND is_applied").Scan(&applied)
+	if err != nil || applied != len(names) {
+		t.Errorf("%d migrations are applied of %d, %v", applied, len(names), err)
+	}
+}
+
+// TestDown goes all the way down and up again.
+func TestDown(t *testing.T) {
+	db := empty(t)
+	if err := postgres.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	p, err := postgres.Provider(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.DownTo(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	var left int
+	err = db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "+
+		"WHERE n.nspname = 'millrace' AND c.relkind = 'r' AND c.relname <> 'schema_version'").Scan(&left)
+	if err != nil || left != 0 {
+		t.Errorf("%d tables are left, %v", left, err)
+	}
+	if err := postgres.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNewer refuses a schema of a newer release, in one clear line.
+func TestNewer(t *testing.T) {
+	db := empty(t)
+	if err := postgres.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO millrace.schema_version (version_id, is_applied) VALUES (99999, true)"); err != nil {
+		t.Fatal(err)
+	}
+	err := postgres.Migrate(t.Context(), db)
+	if !errors.Is(err, postgres.ErrNewerSchema) || !strings.Contains(err.Error(), "version 99999") || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
+	}
+}
