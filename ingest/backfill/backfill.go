@@ -197,7 +197,8 @@ func (r *run) start(ctx context.Context, span history.Span) (position, error) {
 	if r.cfg.DryRun || r.cfg.Restart {
 		return position{}, nil
 	}
-	return r.positions.load(ctx, r.src, span)
+	at, err := r.positions.load(ctx, r.src, span)
+	return at.reread(), err
 }
 
 // read turns the rows into batches.

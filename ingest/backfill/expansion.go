@@ -43,7 +43,7 @@ func (x *expansion) row(row *history.Row) bool {
 	if err != nil {
 		x.tally.reject(fmt.Sprintf("row %s of %s", row.ID, row.At.Format(time.RFC3339)), err)
 	}
-	x.done = position{At: row.At, Rows: x.done.Rows + 1}
+	x.done = x.done.after(row)
 	x.batch.rows++
 	// A page of rows without events must not keep the position back.
 	return x.batch.rows < pageRows || x.flush()

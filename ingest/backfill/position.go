@@ -20,7 +20,20 @@ import (
 type position struct {
 	At   time.Time `json:"at"`
 	Rows int64     `json:"rows"` // done in all runs, for people
+	Same int64     `json:"same"` // of these, rows of the time At
 }
+
+// after returns the position that a row completes.
+func (p position) after(row *history.Row) position {
+	if !row.At.Equal(p.At) {
+		p.At, p.Same = row.At, 0
+	}
+	return position{p.At, p.Rows + 1, p.Same + 1}
+}
+
+// reread returns the position before the rows of its time, which are read
+// again when a run goes on.
+func (p position) reread() position { return position{p.At, p.Rows - p.Same, 0} }
 
 // positions are kept in a bucket of the broker, one for each table and begin.
 type positions struct{ bucket jetstream.KeyValue }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -38,84 +37,113 @@ func (s *server) postgresDSN() string {
 	return u.String()
 }
 
+// past is a server whose Postgres has the history of services in it.
+type past struct {
+	*server
+	pool *pgxpool.Pool
+	env  []string
+	want map[string]int // events by stage, each of an article of its own
+}
+
+func newPast(t *testing.T, rows int) *past {
+	t.Helper()
+	s := up(t)
+	pool, err := pgxpool.New(t.Context(), s.postgresDSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	historytest.Create(t, pool)
+	executions, classifications, publications := rows/100, rows*8/10, rows*19/100
+	historytest.Fill(t, pool, "2026-09-01T00:00:00Z", executions, classifications, publications)
+	crawled := 0
+	if err := pool.QueryRow(t.Context(), "SELECT coalesce(sum(items_crawled), 0) FROM job_executions").Scan(&crawled); err != nil {
+		t.Fatal(err)
+	}
+	return &past{
+		server: s, pool: pool,
+		env: []string{
+			"MILLRACE_NATS_URL=" + s.natsURL(), "MILLRACE_CLICKHOUSE_DSN=clickhouse://analyst@" + s.ports.ClickHouse + "/millrace",
+			"MILLRACE_CRAWLER_DSN=" + s.postgresDSN(), "MILLRACE_CLASSIFIER_DSN=" + s.postgresDSN(), "MILLRACE_PUBLISHER_DSN=" + s.postgresDSN(),
+		},
+		want: map[string]int{"crawled": crawled, "indexed": crawled - executions, "classified": classifications, "routed": publications, "published": publications},
+	}
+}
+
 // TestBackfillKilled holds the promise that a backfill that is killed again and
 // again ends with every row counted once, and that another changes nothing.
 func TestBackfillKilled(t *testing.T) {
 	t.Parallel()
 	rows, n := rowsOf(t), seed(t)
 	random := rand.New(rand.NewPCG(n, 5))
-	s := up(t)
-	pool, err := pgxpool.New(t.Context(), s.postgresDSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	historytest.Create(t, pool)
-	// A second apart, a million rows are more than eleven days.
-	historytest.Fill(t, pool, "2026-09-01T00:00:00Z", rows/100, rows*8/10, rows*19/100)
-	env := []string{
-		"MILLRACE_NATS_URL=" + s.natsURL(), "MILLRACE_CLICKHOUSE_DSN=clickhouse://analyst@" + s.ports.ClickHouse + "/millrace",
-		"MILLRACE_CRAWLER_DSN=" + s.postgresDSN(), "MILLRACE_CLASSIFIER_DSN=" + s.postgresDSN(), "MILLRACE_PUBLISHER_DSN=" + s.postgresDSN(),
-	}
-	crawled := 0
-	if err := pool.QueryRow(t.Context(), "SELECT coalesce(sum(items_crawled), 0) FROM job_executions").Scan(&crawled); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]int{"crawled": crawled, "indexed": crawled - rows/100, "classified": rows * 8 / 10, "routed": rows * 19 / 100, "published": rows * 19 / 100}
+	p := newPast(t, rows)
 	total := 0
-	for _, n := range want {
+	for _, n := range p.want {
 		total += n
 	}
 	for kills := range 4 {
-		p := launch(t, env, nil, "backfill")
-		after := s.streamed() + total/10 + random.IntN(total/10)
-		poll(t, 10*waitLimit, "the backfill to publish", func() bool { return s.streamed() >= after || !p.running() })
-		if !p.running() {
-			t.Errorf("the backfill ended before it was killed %d times:\n%s%s", kills+1, p.out, p.log)
+		run := launch(t, p.env, nil, "backfill")
+		after := p.streamed() + total/10 + random.IntN(total/10)
+		poll(t, 10*waitLimit, "the backfill to publish", func() bool { return p.streamed() >= after || !run.running() })
+		if !run.running() {
+			t.Errorf("the backfill ended before it was killed %d times:\n%s%s", kills+1, run.out, run.log)
 		}
-		p.kill()
+		run.kill()
 	}
-	mustBackfill(t, env)
-	s.caughtUp()
-	window := between(at("2026-09-01T00:00:00Z"), at("2026-11-01T00:00:00Z"))
-	check := func() {
-		t.Helper()
-		for _, got := range get[funnel](s, "/funnel", window+"&uniques=exact").Stages {
-			if got.Events != want[got.Name] || got.Uniques != want[got.Name] {
-				t.Errorf("%+v, want %d events of as many articles", got, want[got.Name])
-			}
-		}
-		p := launch(t, env, nil, "reconcile", "--date=2026-09-01", "--to=2026-09-13")
-		if status := p.wait(t, waitLimit); status != 0 || strings.Count(p.out.String(), "delta=0 ") != 5*13 {
-			t.Errorf("reconcile: status %d\n%s%s", status, p.out, p.log)
-		}
-		if t.Failed() || !strings.Contains(p.out.String(), "Reconciliation Report (2026-09-13)") {
-			t.Log(p.out)
-		}
-	}
-	check()
-	mustBackfill(t, append(env, "MILLRACE_LOG_LEVEL=warn"), "--restart")
-	s.caughtUp()
-	check()
+	p.backfill()
+	p.mustAgree()
+	p.backfill("--restart")
+	p.mustAgree()
+}
 
-	// A row that no event was emitted for is a gap, until it is replayed.
-	historytest.Exec(t, pool, `INSERT INTO classification_history (content_url, classified_at) VALUES ('https://example.com/missed', '2026-09-01 12:00')`)
-	reconcile := func(args ...string) (status int, out string) {
-		p := launch(t, env, nil, append([]string{"reconcile", "classifier", "--date=2026-09-01"}, args...)...)
-		return p.wait(t, waitLimit), p.out.String()
+// TestReplay holds the promise that what is missing is found, and replayed.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	p := newPast(t, 1000)
+	p.backfill()
+	p.mustAgree()
+	historytest.Exec(t, p.pool, `INSERT INTO classification_history (content_url, classified_at) VALUES ('https://example.com/missed', '2026-09-01 12:00')`)
+	for _, c := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"", 3, "delta=-1     UNEXPECTED"},
+		{"--replay --json", 3, `"events": 1`},
+		{"", 0, "delta=0      OK"},
+		{"--to=2026-08-01", 2, ""},
+		{"--tz=Nowhere", 2, ""},
+	} {
+		p.caughtUp()
+		run := launch(t, p.env, nil, append([]string{"reconcile", "classifier", "--date=2026-09-01"}, strings.Fields(c.args)...)...)
+		if status := run.wait(t, waitLimit); status != c.status || !strings.Contains(run.out.String(), c.want) {
+			t.Errorf("reconcile %s: status %d\n%s%s", c.args, status, run.out, run.log)
+		}
 	}
-	if status, out := reconcile(); status != 3 || !strings.Contains(out, "delta=-1     UNEXPECTED") || !strings.Contains(out, "→ EmitBatch to pipeline with stage=classified") {
-		t.Errorf("status %d\n%s", status, out)
+}
+
+// backfill runs a backfill to its end.
+func (p *past) backfill(args ...string) {
+	p.t.Helper()
+	run := launch(p.t, p.env, nil, append([]string{"backfill"}, args...)...)
+	if status := run.wait(p.t, 20*waitLimit); status != 0 {
+		p.t.Fatalf("backfill: status %d\n%s%s", status, run.out, run.log)
 	}
-	if status, out := reconcile("--replay", "--json"); status != 3 || !strings.Contains(out, `"events": 1`) {
-		t.Errorf("status %d\n%s", status, out)
+	p.t.Logf("backfill:\n%s", run.out)
+}
+
+// mustAgree holds what is counted against the rows, and has reconcile do so.
+func (p *past) mustAgree() {
+	p.t.Helper()
+	p.caughtUp()
+	for _, got := range get[funnel](p.server, "/funnel", between(at("2026-09-01T00:00:00Z"), at("2026-11-01T00:00:00Z"))+"&uniques=exact").Stages {
+		if got.Events != p.want[got.Name] || got.Uniques != p.want[got.Name] {
+			p.t.Errorf("%+v, want %d events of as many articles", got, p.want[got.Name])
+		}
 	}
-	s.caughtUp()
-	if status, out := reconcile(); status != 0 || !strings.Contains(out, "delta=0      OK") {
-		t.Errorf("status %d\n%s", status, out)
-	}
-	if status, out := reconcile("--to=2026-08-01"); status != 2 {
-		t.Errorf("a span that ends before it begins: status %d\n%s", status, out)
+	run := launch(p.t, p.env, nil, "reconcile", "--date=2026-09-01", "--to=2026-09-13")
+	if status := run.wait(p.t, waitLimit); status != 0 || strings.Count(run.out.String(), "delta=0      OK") != 5*13 {
+		p.t.Errorf("reconcile: status %d\n%s%s", status, run.out, run.log)
 	}
 }
 
@@ -129,12 +157,3 @@ func at(text string) time.Time {
 
 // streamed is the last sequence of the stream.
 func (s *server) streamed() int { return int(get[funnel](s, "/funnel", "period=24h").Stream.LastSeq) }
-
-func mustBackfill(t *testing.T, env []string, args ...string) {
-	t.Helper()
-	p := launch(t, env, nil, append([]string{"backfill"}, args...)...)
-	if status := p.wait(t, 10*waitLimit); status != 0 {
-		t.Fatalf("backfill: status %d\n%s%s", status, p.out, p.log)
-	}
-	t.Log(fmt.Sprint(p.out))
-}
