@@ -45,9 +45,9 @@ describe('the page', { skip }, () => {
   const shows = (testid, attribute, value) =>
     page.waitForSelector(`[data-testid="${testid}"][${attribute}="${value}"]`, { state: 'attached' });
 
-  const event = (stage, n) => ({
+  const event = (stage, n, metadata) => ({
     article_url: `https://example.com/${n}`, source_name: 'browser_test', stage, service_name: 'browser',
-    occurred_at: new Date().toISOString(),
+    occurred_at: new Date().toISOString(), metadata,
   });
 
   test('says that nothing has happened yet', async () => {
@@ -72,9 +72,28 @@ describe('the page', { skip }, () => {
     assert.equal(await page.evaluate(() => globalThis.stillTheSamePage), true);
   });
 
-  test('says that the connection is lost, and picks up by itself', async () => {
+  test('shows how articles fare, and compares model versions', async () => {
+    for (const [version, n] of [['v1', 1], ['v2', 1], ['v2', 2]]) {
+      const metadata = { model_version: version, quality_score: 60 + n, topics: ['news'], is_reclassification: version === 'v2' };
+      assert.equal(await millrace.post(event('classified', n, metadata)), 201);
+    }
+    await shows('vital-reclassifications', 'data-value', '1');
+    await page.waitForSelector('[data-testid="vital-end-to-end"]');
+    await page.click('nav >> text=Drift');
+    await page.waitForSelector('[data-testid="version-v2"]');
+    await shows('quality-delta', 'data-value', '0.5');
+    await shows('drift-verdict', 'data-value', 'insufficient_data');
+    await page.click('nav >> text=Funnel');
+    await shows('stage-classified-count', 'data-value', '3');
+  });
+
+  test('says that the connection is lost, keeps its numbers, and picks up by itself', async () => {
     await millrace.kill();
     await shows('connection', 'data-state', 'lost');
+    await page.click('[data-testid="period-24h"]');
+    await page.click('[data-testid="period-today"]');
+    await shows('stage-crawled-count', 'data-value', '3');
+    await shows('vital-reclassifications', 'data-value', '1');
     await millrace.begin();
     assert.equal(await millrace.post(event('crawled', 3)), 201);
     await shows('connection', 'data-state', 'live');
