@@ -175,7 +175,7 @@ func newArticles(rows []store.Article, limit int, kind byte, fill func(store.Art
 		at := fill(row, &out)
 		page.Articles = append(page.Articles, out)
 		if i == limit-1 && len(rows) > limit {
-			page.NextCursor = encodeArticleCursor(kind, store.ArticlePosition{At: at, Hash: row.Hash})
+			page.NextCursor = encodeArticleCursor(kind, store.ArticlePosition{At: at, ID: row.ID()})
 			break
 		}
 	}

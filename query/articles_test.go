@@ -153,7 +153,7 @@ func TestSlowest(t *testing.T) {
 
 func TestBadArticles(t *testing.T) {
 	r := newRig(t, Config{}, "", nil)
-	stuck := encodeArticleCursor(stuckCursor, store.ArticlePosition{At: 1, Hash: hashOf("x")})
+	stuck := encodeArticleCursor(stuckCursor, store.ArticlePosition{At: 1, ID: 7})
 	for _, tc := range []struct{ query, field string }{
 		{"", "stuck_after"},
 		{"stuck_after=published", "stuck_after"},
@@ -235,13 +235,13 @@ func TestLongJourney(t *testing.T) {
 }
 
 func FuzzArticleCursor(f *testing.F) {
-	f.Add(encodeArticleCursor(stuckCursor, store.ArticlePosition{At: noon.UnixNano(), Hash: hashOf("a")}))
-	f.Add(encodeArticleCursor(slowestCursor, store.ArticlePosition{At: 7, Hash: hashOf("b")}))
+	f.Add(encodeArticleCursor(stuckCursor, store.ArticlePosition{At: noon.UnixNano(), ID: 1 << 63}))
+	f.Add(encodeArticleCursor(slowestCursor, store.ArticlePosition{At: 7}))
 	f.Add("' OR 1=1")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, kind := range []byte{stuckCursor, slowestCursor} {
 			p, ok := decodeArticleCursor(kind, text)
-			if ok && (encodeArticleCursor(kind, p) != text || p.At < 0 || len(p.Hash) != 64) {
+			if ok && (encodeArticleCursor(kind, p) != text || p.At < 0) {
 				t.Fatalf("%q decodes to %+v", text, p)
 			}
 		}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -16,18 +17,24 @@ type Article struct {
 	Took                     time.Duration // between two stages
 }
 
+// ID is the first 64 bits of the article's hash.
+func (a Article) ID() uint64 {
+	id, _ := strconv.ParseUint(a.Hash[:16], 16, 64) // the database wrote it
+	return id
+}
+
 // ArticlePosition is an article's place in the order of pages: a time or a
-// duration in nanoseconds, and the hash.
+// duration in nanoseconds, and the first 64 bits of the hash.
 type ArticlePosition struct {
-	At   int64
-	Hash string
+	At int64
+	ID uint64
 }
 
 // Stuck returns a page of the articles that first reached a stage within
 // [From, To] of the scope and no stage after it, the longest stuck first.
 func (s *Store) Stuck(ctx context.Context, c Scope, stage string, later []string, after ArticlePosition, limit int) ([]Article, error) {
 	p := c.params(params{
-		"stage": stage, "stages": append([]string{stage}, later...), "after": after.At, "after_hash": after.Hash, "limit": limit,
+		"stage": stage, "stages": append([]string{stage}, later...), "after": after.At, "after_id": after.ID, "limit": limit,
 	})
 	var out []Article
 	err := s.each(ctx, "stuck.sql", p, func(rows driver.Rows) error {
@@ -44,7 +51,7 @@ func (s *Store) Stuck(ctx context.Context, c Scope, stage string, later []string
 // Slowest returns a page of the articles of a scope by the time that they took
 // from a stage to another, the slowest first.
 func (s *Store) Slowest(ctx context.Context, c Scope, stage, until string, after ArticlePosition, limit int) ([]Article, error) {
-	p := c.params(params{"stage": stage, "until": until, "after": after.At, "after_hash": after.Hash, "limit": limit})
+	p := c.params(params{"stage": stage, "until": until, "after": after.At, "after_id": after.ID, "limit": limit})
 	var out []Article
 	err := s.each(ctx, "slowest.sql", p, func(rows driver.Rows) error {
 		var a Article

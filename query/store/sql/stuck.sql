@@ -1,7 +1,37 @@
 -- A page of articles that reached a stage between two times and none after it,
--- in the order of these times. The inner query finds candidates among recent
--- events; the outer one looks at all events of the candidates, so that an
--- article that has long been through and is only seen again does not count.
+-- in the order of these times. Candidates come from recent events; then all
+-- events of the candidates are looked at, so that an article that has long been
+-- through and is only seen again does not count; and in the end what is shown
+-- of a page. Only numbers are held of many articles, told apart by 64 bits.
+WITH
+    candidates AS
+    (
+        SELECT reinterpretAsUInt64(reverse(substring(article_hash, 1, 8))) AS id
+        FROM events
+        WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
+          AND seq <= toUInt64(@seq) AND (@groups = 1 OR seq <= @upto[1 + reinterpretAsUInt8(article_hash) % @groups])
+          AND (@source = '' OR source_name = @source)
+          AND has(@stages, stage)
+        GROUP BY id
+        HAVING countIf(stage = @stage) > 0 AND countIf(stage != @stage) = 0
+    ),
+    page AS
+    (
+        SELECT
+            reinterpretAsUInt64(reverse(substring(article_hash, 1, 8))) AS id,
+            min(occurred_at)                                            AS first_at
+        FROM events
+        WHERE seq <= toUInt64(@seq) AND (@groups = 1 OR seq <= @upto[1 + reinterpretAsUInt8(article_hash) % @groups])
+          AND has(@stages, stage)
+          AND id GLOBAL IN (SELECT id FROM candidates)
+        GROUP BY id
+        HAVING countIf(stage != @stage) = 0
+           AND first_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
+           AND first_at <= fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
+           AND (toUnixTimestamp64Nano(first_at), id) > (toInt64(@after), toUInt64(@after_id))
+        ORDER BY first_at, id
+        LIMIT @limit
+    )
 SELECT
     lower(hex(article_hash))                                                       AS hash,
     argMin(if(canonical_url = '', article_url, canonical_url), (occurred_at, seq)) AS url,
@@ -12,21 +42,6 @@ SELECT
     count()                                                                        AS counted
 FROM events
 WHERE seq <= toUInt64(@seq) AND (@groups = 1 OR seq <= @upto[1 + reinterpretAsUInt8(article_hash) % @groups])
-  AND article_hash IN
-  (
-      SELECT article_hash
-      FROM events
-      WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
-        AND seq <= toUInt64(@seq) AND (@groups = 1 OR seq <= @upto[1 + reinterpretAsUInt8(article_hash) % @groups])
-        AND (@source = '' OR source_name = @source)
-        AND has(@stages, stage)
-      GROUP BY article_hash
-      HAVING countIf(stage = @stage) > 0 AND countIf(stage != @stage) = 0
-  )
+  AND reinterpretAsUInt64(reverse(substring(article_hash, 1, 8))) GLOBAL IN (SELECT id FROM page)
 GROUP BY article_hash
-HAVING countIf(has(@stages, stage) AND stage != @stage) = 0
-   AND reached >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
-   AND reached <= fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
-   AND (toUnixTimestamp64Nano(reached), hash) > (toInt64(@after), @after_hash)
 ORDER BY reached, hash
-LIMIT @limit
