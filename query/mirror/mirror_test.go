@@ -58,7 +58,7 @@ func check(t *testing.T, w *world, m *Mirror, now time.Time, uniques Uniques) {
 
 // TestHistories drives the mirror through random histories: batches in parts,
 // lost and repeated deltas, batches that land in the middle of a load, time
-// that moves on. Whenever nothing is under way it has to equal a recount
+// that moves on and clocks that are set. Whenever nothing is under way it has to equal a recount
 // (invariants 1 to 4). The limits make it forget, evict and estimate; sets of
 // so few articles are exact all the same.
 func TestHistories(t *testing.T) {
@@ -99,6 +99,9 @@ func live(t *testing.T, rng *rand.Rand, limits Limits) {
 	m.Missed()
 	for range 30 {
 		c.advance(time.Duration(rng.Int64N(int64(17 * time.Minute))))
+		if rng.IntN(10) == 0 { // the clock is set, forward or back
+			c.advance(time.Duration(rng.Int64N(int64(20*time.Hour)) - int64(10*time.Hour)))
+		}
 		switch rng.IntN(6) {
 		case 0: // lost; the next delta shows it
 			w.commit(draw(rng, c.time(), 1+rng.IntN(9), 60))

@@ -56,6 +56,26 @@ func check(ctx context.Context, c *cluster, l *ledger, j *journal, lv *live) (*v
 	return v, nil
 }
 
+// checkTotals compares the events table with what was acknowledged, when the
+// stream has dropped it.
+func checkTotals(ctx context.Context, c *cluster, l *ledger) (*verdict, error) {
+	v := &verdict{}
+	acked := map[string]bool{}
+	for _, n := range l.sent {
+		if n.acked && n.fact != nil {
+			acked[n.fact.id] = true
+		}
+	}
+	rows, err := database{c.chHTTP}.query(ctx, "SELECT count(), uniqExact(identity) FROM events")
+	if err != nil {
+		return v, err
+	}
+	count, err1 := strconv.Atoi(rows[0][0])
+	distinct, err2 := strconv.Atoi(rows[0][1])
+	v.sent, v.acked, v.counted, v.lost, v.doubled = len(acked), len(acked), count, max(0, len(acked)-distinct), count-distinct
+	return v, errors.Join(err1, err2)
+}
+
 // compareStream returns the facts that have to be counted, and when each was
 // acknowledged.
 func (v *verdict) compareStream(l *ledger, j *journal) (facts map[string]*fact, acked map[string]time.Time) {

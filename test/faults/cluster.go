@@ -32,7 +32,7 @@ type cluster struct {
 	projectorDisks                            []*disk // of each projector
 }
 
-func newCluster(dir, bin string, groups, replicas int) (*cluster, error) {
+func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -41,25 +41,28 @@ func newCluster(dir, bin string, groups, replicas int) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{dir: dir, groups: groups, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4]}
+	c := &cluster{dir: dir, groups: cfg.groups, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4]}
 	if err := c.mountDisks(); err != nil {
 		return nil, err
 	}
 	c.toNATS, c.toClickHouse = newWire(addrs[9], addrs[0]), newWire(addrs[10], addrs[1])
 	natsURL := "nats://" + c.toNATS.listen
-	if replicas > 1 {
-		if c.nodes, err = newNodes(dir, self, replicas); err != nil {
+	if cfg.nodes > 1 {
+		if c.nodes, err = newNodes(dir, self, cfg.nodes); err != nil {
 			return nil, err
 		}
 		natsURL = c.nodes.url()
 	}
 	shared := []string{
-		"MILLRACE_NATS_URL=" + natsURL, fmt.Sprint("MILLRACE_NATS_REPLICAS=", replicas),
+		"MILLRACE_NATS_URL=" + natsURL, fmt.Sprint("MILLRACE_NATS_REPLICAS=", cfg.nodes),
 		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default@" + c.toClickHouse.listen + "/millrace",
 		"MILLRACE_DEDUP_WINDOW=" + dedupWindow.String(),
 		"MILLRACE_PROJECTOR_LEASE=" + lease.String(),
-		fmt.Sprint("MILLRACE_SLOT_GROUPS=", groups),
+		fmt.Sprint("MILLRACE_SLOT_GROUPS=", cfg.groups),
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
+	}
+	if cfg.soak {
+		shared = append(shared, "MILLRACE_EVENTS_MAX_AGE="+soakAge.String())
 	}
 	serve := func(name, role, addr string) *process {
 		return newProcess(dir, name, bin, `"msg":"serving"`, append([]string{"MILLRACE_HTTP_ADDR=" + addr}, shared...),

@@ -2,19 +2,32 @@
 // promise: each acknowledged event counts once in every view.
 //
 // It runs the real program as separate processes (NATS with a sync before
-// each acknowledgement, ClickHouse, ingest, query, two projectors of one slot
-// group), publishes a random history over NATS and HTTP, and remembers what
-// was acknowledged, while a plan of faults acts. At the end it waits until
-// everything is folded and compares every view with a plain recount: the
-// events table and the views on it, the funnel's rows of every width and
-// source, the funnel over HTTP, a WebSocket that stayed subscribed
-// throughout, and the dead letters.
+// each acknowledgement, ClickHouse, Postgres, ingest, query, two projectors
+// that share one slot group or four), publishes a random history over NATS and
+// HTTP, and remembers what was acknowledged, while a plan of faults acts. At
+// the end it waits until everything is folded and compares every view with a
+// plain recount: the events table and the views on it, row by row, the
+// funnel's rows of every width and source, the funnel and the statistics over
+// HTTP, a WebSocket that stayed subscribed throughout, and the dead letters.
 //
 //	go run ./test/faults -seed 7 -for 2m
+//	go run ./test/faults -seed 7 -for 2m -nodes 3     three NATS servers, streams in three copies
+//	go run ./test/faults -soak -for 2h                no faults: what grows?
 //
 // The history and the plan are functions of the seed and the flags. Timing is
 // not: which message is under way when a process dies depends on the machine,
 // so that a seed that failed may have to be run a few times to fail again.
+//
+// # Clocks
+//
+// No clock is set here: what a machine's clock says is not a process's own.
+// Which clocks matter, and where they are made to jump: an event is held to
+// the clock of the stream that received it, as it was then, so that folding
+// again decides the same (the projector's TestFoldedHistory has it jump back
+// and forth); leases are measured by the monotonic clock, which does not jump;
+// windows such as today end by the clock of the process that answers (the
+// mirror's TestHistories). The broker forgets message ids by its clock, which
+// changes what it drops, but not what is counted.
 //
 // The exit status is 1 when anything is lost, doubled or stuck, or when a part
 // of the program ended uninvited, and 2 for bad usage.

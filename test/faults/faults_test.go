@@ -24,25 +24,34 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestFaults breaks an installation for a short while. A seed that fails is
-// tried again by "go run ./test/faults -seed N".
+// TestFaults breaks an installation for a short while: with any faults, then
+// with three NATS servers of which one is lost or cut off; and looks for what
+// grows without any. What fails is tried again by the command that is printed.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes most of a minute")
+		t.Skip("takes two minutes")
 	}
-	cfg, err := parse([]string{"-for", "20s", "-rate", "200"}, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-	defer cancel()
-	r, err := run(ctx, cfg, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.print(t.Output())
-	if r.failed() {
-		t.Errorf("seed %d: see above", cfg.seed)
+	for name, flags := range map[string]string{
+		"any":     "-for 50s -rate 200",
+		"cluster": "-for 14s -rate 200 -nodes 3 -faults kill-node,partition-node",
+		"soak":    "-for 15s -rate 200 -soak",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := parse(strings.Fields(flags), t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+			defer cancel()
+			r, err := run(ctx, cfg, t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.print(t.Output())
+			if r.failed() {
+				t.Errorf("seed %d: see above", cfg.seed)
+			}
+		})
 	}
 }
 

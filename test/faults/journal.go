@@ -22,8 +22,18 @@ type journal struct {
 	at      map[uint64]time.Time // of the messages that break a rule
 }
 
-// read reads all messages of both streams.
-func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (*journal, error) {
+// read reads all messages of both streams. Where these have just moved to
+// another server, it begins anew.
+func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (j *journal, err error) {
+	for range 10 {
+		if j, err = l.readOnce(ctx, js); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return j, err
+}
+
+func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream) (*journal, error) {
 	j := &journal{first: map[string]uint64{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()

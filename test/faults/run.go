@@ -69,7 +69,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 }
 
 func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
-	c, err := newCluster(dir, bin, cfg.groups, cfg.nodes)
+	c, err := newCluster(dir, bin, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -167,11 +167,15 @@ func (t *trial) conclude(ctx context.Context, r *report) (err error) {
 	r.folding = time.Since(begin)
 	checking, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
-	j, err := t.ledger.read(checking, t.js)
-	if err != nil {
-		return err
+	if t.cfg.soak {
+		r.verdict, err = checkTotals(checking, t.cluster, t.ledger)
+	} else {
+		var j *journal
+		if j, err = t.ledger.read(checking, t.js); err != nil {
+			return err
+		}
+		r.verdict, err = check(checking, t.cluster, t.ledger, j, t.live)
 	}
-	r.verdict, err = check(checking, t.cluster, t.ledger, j, t.live)
 	r.messages, r.connects = t.ledger.acks, t.live.connects
 	r.failures = append(append(r.failures, t.sab.failures...), t.ledger.failures...)
 	return err

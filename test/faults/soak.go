@@ -23,6 +23,9 @@ import (
 const (
 	// soakPool bounds the articles, for what is counted exactly takes memory.
 	soakPool = 5000
+	// soakAge is how long the stream keeps events: what it takes grows with
+	// what is in it.
+	soakAge = 2 * time.Minute
 	// soakLong is from when on memory is judged: caches fill in minutes.
 	soakLong = 10 * time.Minute
 	// soakGrowth is by what part something may have grown.
@@ -101,7 +104,7 @@ func (s *soak) take(ctx context.Context) {
 // judge prints what was measured, and returns what has grown.
 func (s *soak) judge(out io.Writer, length time.Duration) (grown []string) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "part\tresident warm, end (MB)\topen files\tgoroutines\t")
+	fmt.Fprintln(w, "part\tresident warm, end (MB)\topen files\tgoroutines\tresident over time\t")
 	for _, p := range s.cluster.all() {
 		all := s.taken[p.name]
 		if len(all) < 9 {
@@ -109,8 +112,8 @@ func (s *soak) judge(out io.Writer, length time.Duration) (grown []string) {
 		}
 		third := len(all) / 3
 		warm, end := median(all[third:third+max(3, third/2)]), median(all[len(all)-max(3, third/2):])
-		fmt.Fprintf(w, "%s\t%.0f, %.0f\t%.0f, %.0f\t%.0f, %.0f\t\n", p.name,
-			warm.resident, end.resident, warm.files, end.files, warm.goroutines, end.goroutines)
+		fmt.Fprintf(w, "%s\t%.0f, %.0f\t%.0f, %.0f\t%.0f, %.0f\t%.0f\t\n", p.name,
+			warm.resident, end.resident, warm.files, end.files, warm.goroutines, end.goroutines, curve(all))
 		for what, values := range map[string][3]float64{
 			"resident memory in MB": {warm.resident, end.resident, 5}, "open files": {warm.files, end.files, 12}, "goroutines": {warm.goroutines, end.goroutines, 20},
 		} {
@@ -122,6 +125,14 @@ func (s *soak) judge(out io.Writer, length time.Duration) (grown []string) {
 	}
 	w.Flush()
 	return grown
+}
+
+// curve is the resident memory at eight times.
+func curve(all []sample) (mb []float64) {
+	for i := range 8 {
+		mb = append(mb, all[i*(len(all)-1)/7].resident)
+	}
+	return mb
 }
 
 func median(all []sample) sample {

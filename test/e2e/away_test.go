@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// stopClickHouse has ClickHouse stand still until the function it returns is
+// called.
+func (s *server) stopClickHouse() (resume func()) {
+	s.t.Helper()
+	for _, p := range descendants(s.cmd.Process.Pid) {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // it may have ended
+		if !strings.Contains(string(command), "\x00clickhouse\x00") {
+			continue
+		}
+		if err := syscall.Kill(p.pid, syscall.SIGSTOP); err != nil {
+			s.t.Fatal(err)
+		}
+		return func() { _ = syscall.Kill(p.pid, syscall.SIGCONT) } // it may have been killed
+	}
+	s.t.Skip("the processes of this system are not to be seen")
+	return nil
+}
+
+type readiness struct {
+	Checks []struct {
+		Name, Status, Error string
+		Behind              uint64
+	}
+}
+
+func (s *server) ready() (status int, r readiness) {
+	s.t.Helper()
+	resp, err := http.Get(s.url("/ready"))
+	status, _, body := s.read(resp, err)
+	if err := json.Unmarshal(body, &r); err != nil {
+		s.t.Fatal(err)
+	}
+	return status, r
+}
+
+// TestClickHouseAway holds the promise that while ClickHouse is away publishing
+// goes on, memory is bounded, nothing becomes a dead letter for it, /ready says
+// what is behind and by how much, and all is counted afterwards.
+func TestClickHouseAway(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	c := recent(seed(t), 5000)
+	resume := s.stopClickHouse()
+	defer resume()
+	before := s.resident()
+	if e := s.emit(c.lines()); e.rejected > 0 || e.accepted == 0 {
+		t.Errorf("emitted %+v", e)
+	}
+	poll(t, waitLimit, "/ready to say that ClickHouse is down, and how far the view is behind", func() bool {
+		status, r := s.ready()
+		down, behind := false, uint64(0)
+		for _, check := range r.Checks {
+			down = down || check.Name == "clickhouse" && check.Status == "down" && check.Error != ""
+			behind = max(behind, check.Behind)
+		}
+		return status == http.StatusServiceUnavailable && down && behind > 1000
+	})
+	if grown := s.resident() - before; grown > 400<<20 {
+		t.Errorf("the server has grown by %d MB", grown>>20)
+	}
+	resume()
+	mustMatch(t, s, c)
+	if letters := get[struct{ Items []any }](s, "/dlq", ""); len(letters.Items) > 0 {
+		t.Errorf("%d dead letters", len(letters.Items))
+	}
+}
+
+// resident is the server's resident memory in bytes, without its children.
+func (s *server) resident() int {
+	s.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.cmd.Process.Pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
+}
+
+// TestHurried holds the promise that a second SIGTERM ends what the first one
+// waits for, with exit status 1, and that nothing depends on either.
+func TestHurried(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	c := recent(seed(t), 500)
+	resume := s.stopClickHouse()
+	defer resume()
+	s.emit(c.lines())
+	for range 2 {
+		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, waitLimit, "the signal to be noticed", func() bool { return strings.Contains(s.log.String(), "stopping") })
+	}
+	if status := s.wait(t, waitLimit); status != 1 || !strings.Contains(s.log.String(), "stopped in a hurry") {
+		t.Errorf("exit status %d:\n%s", status, tail(s.log.String(), 20))
+	}
+	s.restart()
+	mustMatch(t, s, c)
+}
