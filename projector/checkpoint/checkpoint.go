@@ -68,12 +68,22 @@ func (l *Log) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read checkpoint %s: %w", l.key, err)
 	}
-	var r Record
-	if err := json.Unmarshal(entry.Value(), &r); err != nil || r.To < r.From {
-		return fmt.Errorf("read checkpoint %s: %q is none: %w", l.key, entry.Value(), err)
+	r, err := parse(entry.Value())
+	if err != nil {
+		return fmt.Errorf("read checkpoint %s: %w", l.key, err)
 	}
 	l.record, l.revision = r, entry.Revision()
 	return nil
+}
+
+func parse(value []byte) (r Record, err error) {
+	if err := json.Unmarshal(value, &r); err != nil {
+		return r, fmt.Errorf("%.100q is none: %w", value, err)
+	}
+	if r.To < r.From {
+		return r, fmt.Errorf("%.100q ends before it begins", value)
+	}
+	return r, nil
 }
 
 // Take makes this projector the owner. A batch that has been decided stays so.
