@@ -74,8 +74,12 @@ func (p *position) end(ctx context.Context, maxAge time.Duration) (uint64, error
 // note says how far behind the view is, and for how long what comes next has
 // waited.
 func (p *position) note(ctx context.Context) httpapi.Note {
+	last, err := p.end(ctx, time.Second)
+	if err != nil {
+		return httpapi.Note{} // not known, which is not 0
+	}
 	folded := p.folded()
-	behind := p.of(ctx, folded, time.Second).Behind
+	behind := max(last, folded) - folded
 	n := httpapi.Note{Behind: &behind}
 	if behind == 0 {
 		return n
