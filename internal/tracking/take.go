@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -42,8 +44,45 @@ func (s *Store) Take(ctx context.Context, stage shard.Stage, worker string, limi
 	return taken, err
 }
 
-// takeHanded takes what the queue beside Postgres hands out.
+// takeHanded takes what the queue beside Postgres hands out. That hands out in
+// the order in which items became ready, so those of files with a priority are
+// asked for by name before.
 func (s *Store) takeHanded(ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration) ([]Result, error) {
+	first, err := s.takeUrgent(ctx, stage, worker, min(limit, maxUrgent), lease)
+	if err != nil || len(first) == limit {
+		return first, err
+	}
+	rest, err := s.pull(ctx, stage, worker, limit-len(first), lease)
+	if len(first) > 0 {
+		err = nil // what was taken has to be told; the rest comes with the next take
+	}
+	return append(first, rest...), err
+}
+
+// maxUrgent bounds how many items a take asks for by name, each of which costs
+// some milliseconds.
+const maxUrgent = 50
+
+// takeUrgent takes ready items of files with a priority.
+func (s *Store) takeUrgent(ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration) ([]Result, error) {
+	what := fmt.Sprintf("take %d urgent items at %s", limit, stage)
+	rows, err := s.pool.Query(ctx, text("urgent"), int16(stage), limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	commands, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Command, error) {
+		c := Command{Worker: worker, Lease: lease}
+		return c, r.Scan(&c.ID, &c.Generation)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	results, err := s.StartNamed(ctx, stage, commands)
+	return changedOnly(results), err
+}
+
+// pull takes what is handed out next.
+func (s *Store) pull(ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration) ([]Result, error) {
 	handed, settle, err := s.cfg.Queue.Pull(ctx, stage, limit)
 	if err != nil {
 		return nil, fmt.Errorf("take %d items at %s: %w", limit, stage, err)

@@ -482,10 +482,18 @@ func TestQueueBeside(t *testing.T) {
 	if err != nil || results[0].Outcome != shard.Forbidden || results[0].Status != shard.Started || results[1].Outcome != shard.Changed || results[2].Outcome != shard.NotFound {
 		t.Errorf("%+v, %v", results, err)
 	}
+	q.handed, q.withheld = nil, 0
+	fill(t, s, 2, "urgent")
+	if err := s.SetPriority(t.Context(), "urgent", 1); err != nil {
+		t.Fatal(err)
+	}
+	if first, err := s.Take(t.Context(), shard.Splitter, "w", 5, time.Minute); err != nil || len(first) != 2 || first[0].Filename != "urgent" {
+		t.Errorf("took %+v, not what is urgent: %v", first, err)
+	}
 	if err := s.Published(t.Context(), []int64{announced[0].ID, announced[1].ID}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := s.Outbox(t.Context(), 10); err != nil || len(left) != 2 {
+	if left, err := s.Outbox(t.Context(), 10); err != nil || len(left) != 4 {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
