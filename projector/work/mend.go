@@ -60,11 +60,13 @@ func (t *term) mend(ctx context.Context) error {
 }
 
 // compare looks at the stream, waits until what daemons have answered up to
-// then stands in Postgres, and looks there. The relay rests meanwhile.
+// then stands in Postgres, and looks there. It looks at the stream while the
+// relay rests: whatever was decided by then is on it, and so a message that is
+// missing in two comparisons is not on its way.
 func (t *term) compare(ctx context.Context) (d differences, err error) {
 	t.still.Lock()
-	defer t.still.Unlock()
 	live, err := t.live(ctx)
+	t.still.Unlock()
 	if err != nil {
 		return d, err
 	}
@@ -110,14 +112,21 @@ func (t *term) catchUp(ctx context.Context) error {
 	return nil
 }
 
+// compareReady finds what is ready and neither on the stream nor in the outbox.
+// The statement sees both tables at one moment, and joins nothing: connections
+// of the store are set up for joins of few rows.
 func (t *term) compareReady(ctx context.Context, messages map[ref]uint64, d *differences) error {
-	rows, err := t.store.Pool().Query(ctx, sqlUnannounced)
+	rows, err := t.store.Pool().Query(ctx, sqlReady)
 	if err != nil {
 		return fmt.Errorf("compare what is ready: %w", err)
 	}
 	var r ref
-	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation}, func() error {
-		if seq, ok := messages[r]; ok {
+	var waits bool
+	waiting := map[ref]struct{}{}
+	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation, &waits}, func() error {
+		if waits {
+			waiting[r] = struct{}{}
+		} else if seq, ok := messages[r]; ok {
 			delete(d.stale, seq)
 		} else {
 			d.missing[r] = struct{}{}
@@ -126,6 +135,9 @@ func (t *term) compareReady(ctx context.Context, messages map[ref]uint64, d *dif
 	})
 	if err != nil {
 		return fmt.Errorf("compare what is ready: %w", err)
+	}
+	for r := range waiting {
+		delete(d.missing, r)
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 var (
 	//go:embed sql/still_ready.sql
 	sqlStillReady string
-	//go:embed sql/unannounced.sql
-	sqlUnannounced string
+	//go:embed sql/ready.sql
+	sqlReady string
 	//go:embed sql/plain_claims.sql
 	sqlPlainClaims string
 	//go:embed sql/announce.sql

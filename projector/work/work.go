@@ -110,7 +110,8 @@ type term struct {
 	*Service
 	batches *batches
 	answers position
-	// still is held by the relay while it publishes, and by a comparison.
+	// still is held by the relay while it publishes, and by a comparison while
+	// it looks at the stream.
 	still sync.Mutex
 	grown chan struct{} // a token when the answers' position has moved
 	first uint64        // of the stream, at the last comparison

@@ -3,7 +3,3 @@ SELECT r.item_id, r.stage, r.generation
 FROM unnest($1::bigint[], $2::smallint[], $3::integer[]) AS u (item, stage, generation)
 JOIN millrace.pipeline_tracking AS t ON t.id = u.item
 JOIN millrace.ready AS r ON r.item_id = u.item AND r.stage = u.stage AND r.priority = t.priority AND r.generation = u.generation
-WHERE NOT EXISTS (
-    SELECT 1 FROM millrace.outbox AS o
-    WHERE o.item_id = u.item AND o.stage = u.stage AND o.generation = u.generation
-)

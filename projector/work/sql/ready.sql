@@ -1,0 +1,3 @@
+SELECT item_id, stage, generation, true FROM millrace.outbox
+UNION ALL
+SELECT item_id, stage, generation, false FROM millrace.ready
