@@ -60,20 +60,40 @@ func (s *Store) purgeOld(ctx context.Context) error {
 // Sweep does once what Run does at every turn: it gives back what has an
 // expired lease, queues what has been delayed long enough, and folds counters.
 func (s *Store) Sweep(ctx context.Context) error {
+	var expired, due, added bool
+	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM millrace.claim WHERE lease_until <= now()),
+		EXISTS (SELECT FROM millrace.delayed WHERE due_at <= now()), EXISTS (SELECT FROM millrace.tally_delta)`).Scan(&expired, &due, &added)
+	if err != nil {
+		return fmt.Errorf("look for leases and delays that are over: %w", err)
+	}
+	if expired {
+		if err := everywhere(ctx, s.expire); err != nil {
+			return err
+		}
+	}
+	if due {
+		if err := everywhere(ctx, s.undelay); err != nil {
+			return err
+		}
+	}
+	// What these steps have added may have to wait for the next turn.
+	if added {
+		return s.fold(ctx)
+	}
+	return nil
+}
+
+// everywhere makes a step at every stage until nothing is left.
+func everywhere(ctx context.Context, step func(context.Context, shard.Stage) (int, error)) error {
 	for _, stage := range shard.Queues {
-		for _, step := range []func(context.Context, shard.Stage) (int, error){s.expire, s.undelay} {
-			for {
-				n, err := step(ctx, stage)
-				if err != nil {
-					return err
-				}
-				if n < sweepLimit {
-					break
-				}
+		for n := sweepLimit; n == sweepLimit; {
+			var err error
+			if n, err = step(ctx, stage); err != nil {
+				return err
 			}
 		}
 	}
-	return s.fold(ctx)
+	return nil
 }
 
 // expire gives back items whose lease has ended.
