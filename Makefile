@@ -79,6 +79,10 @@ fuzz: ## Fuzz each decoder for FUZZTIME (30s)
 faults: build engines ## Break a running installation for FOR (2m) at random, or by SEED, and recount
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -seed $(SEED) -for $(FOR) $(ARGS)
 
+.PHONY: soak
+soak: build engines ## Run an installation for FOR (20m) without faults, and look for what grows
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -soak -seed $(SEED) -for $(if $(filter file,$(origin FOR)),20m,$(FOR)) $(ARGS)
+
 .PHONY: bench
 bench: build engines ## Measure throughput, latency and memory, and print them (ARGS="-events 1000000 -runs 3")
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/bench $(ARGS)

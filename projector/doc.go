@@ -43,6 +43,10 @@
 //     one being written, what the source has read ahead, and caches of fixed
 //     size.
 //
+// While the disk of its key store is full a projector waits, and keeps silent,
+// so that one with room takes over; a key store found damaged, when it is
+// opened or read, is put aside and filled again (2).
+//
 // Limits: the token is remembered for 10,000 inserts (schemas/clickhouse), so
 // a projector would have to sleep through that many batches of its successor,
 // with an insert already under way, to double rows. The stream keeps messages

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
@@ -241,10 +242,31 @@ func (v *verdict) compareHTTP(ctx context.Context, query string, t truth) error 
 			if err != nil {
 				return err
 			}
+			if err := v.compareStats(ctx, query, params, source, want); err != nil {
+				return err
+			}
 			if same := slices.Equal(f.Stages, want); !same && f.UniqueMethod == "exact" || !sameEvents(f.Stages, want) {
 				v.wrong("GET /funnel?%s of source %q: %v, want %v", params, source, f.Stages, want)
 			}
 		}
+	}
+	return nil
+}
+
+// compareStats holds the statistics of a window to the counts of its stages.
+func (v *verdict) compareStats(ctx context.Context, query, params, source string, want []count) error {
+	params = strings.TrimSuffix(params, "&uniques=exact")
+	s, err := getStats(ctx, query, params, source)
+	if err != nil {
+		return err
+	}
+	sources := 0
+	for _, n := range s.Crawl.BySource {
+		sources += n
+	}
+	got := [5]int{s.Crawl.Total, sources, s.Classification.Total, s.Publishing.Routed, s.Publishing.Published}
+	if got != [5]int{want[0].Events, want[0].Events, want[2].Events, want[3].Events, want[4].Events} {
+		v.wrong("GET /stats?%s of source %q: %v, want %v", params, source, got, want)
 	}
 	return nil
 }
