@@ -13,7 +13,7 @@ type ModelVersion struct {
 	Version    string             `json:"version" example:"v2.1"`
 	Articles   uint64             `json:"articles_classified" doc:"Distinct articles" example:"10002"`
 	AvgQuality *float64           `json:"avg_quality_score" doc:"null without a score" example:"74"`
-	Topics     map[string]float64 `json:"topic_distribution" doc:"Share of the articles that have a topic; the shares add up to more than 1 where articles have several"`
+	Topics     map[string]float64 `json:"topic_distribution" doc:"Share of the articles that have a topic, of the 1000 largest topics; the shares add up to more than 1 where articles have several"`
 	AgeDays    int                `json:"version_age_days" doc:"Whole days since the version's earliest event" example:"5"`
 }
 

@@ -17,7 +17,7 @@ const (
 	// at one time.
 	analysesAtOnce = 2
 	// maxNames bounds the sources, versions, topics and channels of an answer.
-	maxNames = 1000
+	maxNames = 100_000
 	// settling bounds the attempts to find the funnel and the tables at one
 	// sequence, and settleWait the time between them.
 	settling   = 4

@@ -15,8 +15,12 @@ type Version struct {
 	Topics   map[string]uint64 // articles
 }
 
+// maxTopics bounds the topics of a version.
+const maxTopics = 1000
+
 // Versions lists what the model versions of a scope have classified, the limit
-// newest first, each with its limit largest topics; for one article of sample.
+// newest first, each with its maxTopics largest topics; for one article of
+// sample.
 func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, limit int) ([]Version, error) {
 	p := c.params(params{"classify": r.Classify, "sample": sample, "limit": limit})
 	var out []Version
@@ -33,6 +37,7 @@ func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, l
 	for i, v := range out {
 		places[v.Name] = i
 	}
+	p["limit"] = maxTopics
 	err = s.each(ctx, "version_topics.sql", p, func(rows driver.Rows) error {
 		var version, topic string
 		var n uint64

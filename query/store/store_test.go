@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -202,6 +203,26 @@ func TestCut(t *testing.T) {
 		got, err := s.Counts(t.Context(), c)
 		if err != nil || !maps.Equal(got, want) {
 			t.Errorf("%v: %v, want %v, %v", cut, got, want, err)
+		}
+	}
+}
+
+// TestBreakdownsAreCut: where there are more names than asked for, the largest
+// are told, and that there are more.
+func TestBreakdownsAreCut(t *testing.T) {
+	s, w := open(t, store.Config{})
+	w.Write(events(90)...)
+	c, roles := scope("", epoch, epoch.Add(24*time.Hour)), store.Roles{Crawl: "crawled"}
+	for limit, want := range map[int]struct {
+		sources map[string]uint64
+		cut     []string
+	}{
+		2: {map[string]uint64{"alpha": 15, "gamma": 15}, []string{"source"}},
+		3: {map[string]uint64{"alpha": 15, "gamma": 15, hostile: 15}, nil},
+	} {
+		b, err := s.Breakdowns(t.Context(), c, roles, limit)
+		if err != nil || !maps.Equal(b.Sources, want.sources) || !slices.Equal(b.Cut, want.cut) {
+			t.Errorf("%d: %+v, %v, want %+v", limit, b, err, want)
 		}
 	}
 }
