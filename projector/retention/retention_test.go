@@ -123,7 +123,7 @@ func TestTotalsSurviveRetirement(t *testing.T) {
 	w.write(202507, 4000)
 	w.write(202508, 4000) // the oldest month that is kept
 	w.write(202601, 2000)
-	k := w.keeper(Config{Months: 6})
+	var k *Keeper
 	want := w.totals()
 	for round, step := range []string{"plan", "daily", "monthly", "compare", "commit", "done", "remove", ""} {
 		k = w.keeper(Config{Months: 6})
