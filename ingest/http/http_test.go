@@ -326,7 +326,8 @@ func TestSingle(t *testing.T) {
 }
 
 func TestBatches(t *testing.T) {
-	f := start(t, auth.Config{})
+	// Generous: syncing 2,500 events takes a busy machine its time.
+	f := startWith(t, auth.Config{}, Config{Timeout: time.Minute, Limits: Limits{Rate: -1}})
 	mixed := `{"events":[` + eventText(1) + `,` + with("stage", `"cooked"`) + `,` + eventText(2) + `,` + eventText(1) + `,7]}`
 	got := f.post("/events/batch", jsonType, text(mixed))
 	if got.status != 201 || got.Batch.Accepted != 2 || got.Batch.Duplicates != 1 || len(got.Batch.Rejected) != 2 {
