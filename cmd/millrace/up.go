@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -18,6 +19,7 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/child"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
+	"github.com/millrace-io/millrace/internal/embedded/postgres"
 )
 
 type upCmd struct {
@@ -148,7 +150,7 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 	if e.clickhouse == nil {
 		e.clickhouse = c.ClickHouse.options()
 		starts["clickhouse"] = func() (func(context.Context) error, <-chan struct{}, error) {
-			ch, err := c.clickhouseChild(p)
+			ch, err := keep("clickhouse", p.log, func() (engine, error) { return c.clickhouseChild(p) })
 			if err != nil {
 				return nil, nil, err
 			}
@@ -157,11 +159,11 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 	}
 	if c.Shared.Postgres == "" {
 		starts["postgres"] = func() (func(context.Context) error, <-chan struct{}, error) {
-			pg, err := c.embeddedPostgres(p.log)
+			pg, err := keep("postgres", p.log, func() (engine, error) { return c.embeddedPostgres(p.log) })
 			if err != nil {
 				return nil, nil, err
 			}
-			e.postgres = pg.DSN
+			e.postgres = pg.engine.(*postgres.Server).DSN
 			return pg.Run, pg.Ready(), nil
 		}
 	}
@@ -179,6 +181,14 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 		ready.Go(func() error { return part.await(p.ctx, isReady) })
 	}
 	return e, ready.Wait()
+}
+
+func (c *upCmd) embeddedPostgres(log *slog.Logger) (*postgres.Server, error) {
+	engine, err := engines.Postgres()
+	if err != nil {
+		return nil, err
+	}
+	return postgres.New(postgres.Config{Engine: engine, Dir: filepath.Join(c.Data, "postgres"), Listen: c.PostgresListen}, log)
 }
 
 func (c *upCmd) clickhouseChild(p *program) (*child.Child, error) {

@@ -11,22 +11,20 @@ import (
 	"testing"
 )
 
-// stopClickHouse has ClickHouse stand still until the function it returns is
-// called.
-func (s *server) stopClickHouse() (resume func()) {
+// signalClickHouse sends a signal to the server's ClickHouse.
+func (s *server) signalClickHouse(signal syscall.Signal) {
 	s.t.Helper()
 	for _, p := range descendants(s.cmd.Process.Pid) {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // it may have ended
 		if !strings.Contains(string(command), "\x00clickhouse\x00") {
 			continue
 		}
-		if err := syscall.Kill(p.pid, syscall.SIGSTOP); err != nil {
+		if err := syscall.Kill(p.pid, signal); err != nil {
 			s.t.Fatal(err)
 		}
-		return func() { _ = syscall.Kill(p.pid, syscall.SIGCONT) } // it may have been killed
+		return
 	}
 	s.t.Skip("the processes of this system are not to be seen")
-	return nil
 }
 
 type readiness struct {
@@ -48,13 +46,13 @@ func (s *server) ready() (status int, r readiness) {
 
 // TestClickHouseAway holds the promise that while ClickHouse is away publishing
 // goes on, memory is bounded, nothing becomes a dead letter for it, /ready says
-// what is behind and by how much, and all is counted afterwards.
+// what is behind and by how much, and all is counted afterwards; and that a
+// ClickHouse that is killed comes back by itself.
 func TestClickHouseAway(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	c := recent(seed(t), 5000)
-	resume := s.stopClickHouse()
-	defer resume()
+	s.signalClickHouse(syscall.SIGSTOP)
 	before := s.resident()
 	if e := s.emit(c.lines()); e.rejected > 0 || e.accepted == 0 {
 		t.Errorf("emitted %+v", e)
@@ -71,7 +69,10 @@ func TestClickHouseAway(t *testing.T) {
 	if grown := s.resident() - before; grown > 400<<20 {
 		t.Errorf("the server has grown by %d MB", grown>>20)
 	}
-	resume()
+	s.signalClickHouse(syscall.SIGCONT)
+	s.signalClickHouse(syscall.SIGKILL)
+	poll(t, waitLimit, "another ClickHouse", func() bool { return strings.Contains(s.log.String(), "is started again") })
+	s.becomesReady()
 	mustMatch(t, s, c)
 	if letters := get[struct{ Items []any }](s, "/dlq", ""); len(letters.Items) > 0 {
 		t.Errorf("%d dead letters", len(letters.Items))
@@ -98,8 +99,7 @@ func TestHurried(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	c := recent(seed(t), 500)
-	resume := s.stopClickHouse()
-	defer resume()
+	s.signalClickHouse(syscall.SIGSTOP)
 	s.emit(c.lines())
 	for range 2 {
 		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
