@@ -75,6 +75,7 @@ func (s *Server) settings() []string {
 		"-c", "unix_socket_directories=", // their paths have a short limit
 		"-c", "max_connections=100",
 		"-c", "shared_buffers=64MB",
+		"-c", "max_logical_replication_workers=0",
 		"-c", "effective_cache_size=512MB",
 		"-c", "fsync=on",
 		"-c", "synchronous_commit=on",
