@@ -21,6 +21,9 @@ const lockKey int64 = 0x6d696c6c_776f726b
 // tries again after an error.
 const retryWait = 200 * time.Millisecond
 
+// errLost is the error of a process that no longer has the lock.
+var errLost = errors.New("the office is lost")
+
 // lead is in office whenever nobody else is, until ctx ends.
 func (s *Service) lead(ctx context.Context) error {
 	failing := false
@@ -68,11 +71,20 @@ func ask(ctx context.Context, conn *pgxpool.Conn, sql string, into *bool) error 
 	return nil
 }
 
+// office holds the office until something fails. All that it has begun has
+// ended when it returns, before which the connection is in use.
 func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
 	t := &term{Service: s, batches: newBatches(s.store.Pool()), grown: make(chan struct{}, 1)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return holds(ctx, conn) })
 	g.Go(func() error { return s.connected(ctx) })
+	g.Go(func() error { return t.begin(ctx, g) })
+	return g.Wait()
+}
+
+// begin makes the streams where they are missing, completes what another
+// process has decided, and starts everything else in the group.
+func (t *term) begin(ctx context.Context, g *errgroup.Group) error {
 	if err := t.ensure(ctx); err != nil {
 		return err
 	}
@@ -80,11 +92,11 @@ func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
 	if err := r.sync(ctx); err != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	s.log.Debug("publishing to work queues", "next", r.next)
+	t.log.Debug("publishing to work queues", "next", r.next)
 	for _, run := range []func(context.Context) error{r.run, t.readAnswers, t.readReports, t.watch, t.mend} {
 		g.Go(func() error { return run(ctx) })
 	}
-	return g.Wait()
+	return nil
 }
 
 // ensure makes the streams where they are missing.
@@ -112,7 +124,7 @@ func holds(ctx context.Context, conn *pgxpool.Conn) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("the office is lost: %w", err)
+			return errors.Join(errLost, err)
 		}
 	}
 }
