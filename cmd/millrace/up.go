@@ -234,6 +234,6 @@ func tuneGC() {
 		debug.SetGCPercent(300)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(880 << 20)
+		debug.SetMemoryLimit(820 << 20)
 	}
 }
