@@ -57,24 +57,59 @@ func check(ctx context.Context, c *cluster, l *ledger, j *journal, lv *live) (*v
 	return v, nil
 }
 
-// checkTotals compares the events table with what was acknowledged, when the
-// stream has dropped it.
+// checkTotals compares the events table and the funnel, stage by stage, with
+// what was acknowledged, when the stream has dropped it.
 func checkTotals(ctx context.Context, c *cluster, l *ledger) (*verdict, error) {
-	v := &verdict{}
-	acked := map[string]bool{}
-	for _, n := range l.sent {
-		if n.acked && n.fact != nil {
-			acked[n.fact.id] = true
-		}
-	}
-	rows, err := database{c.chHTTP}.query(ctx, "SELECT count(), uniqExact(identity) FROM events")
+	v, db := &verdict{}, database{c.chHTTP}
+	rows, distinct, err := totals(ctx, db)
 	if err != nil {
 		return v, err
 	}
-	count, err1 := strconv.Atoi(rows[0][0])
-	distinct, err2 := strconv.Atoi(rows[0][1])
-	v.sent, v.acked, v.counted, v.lost, v.doubled = len(acked), len(acked), count, max(0, len(acked)-distinct), count-distinct
-	return v, errors.Join(err1, err2)
+	for stage, ids := range l.ids {
+		v.acked += len(ids)
+		v.counted += rows[stage]
+		v.lost += max(0, len(ids)-distinct[stage])
+		v.doubled += rows[stage] - distinct[stage]
+		if distinct[stage] > len(ids) {
+			v.wrong("events: %d of stage %s, and only %d acknowledged", distinct[stage], stage, len(ids))
+		}
+		for _, width := range funnel.Widths {
+			sum, err := db.query(ctx, fmt.Sprintf("SELECT sum(events) FROM funnel FINAL WHERE width = %d AND source = '%s' AND stage = '%s'",
+				width, funnel.AllSources, stage))
+			if err != nil {
+				return v, err
+			}
+			if want := strconv.Itoa(len(ids)); sum[0][0] != want {
+				v.wrong("funnel: %s events of stage %s in rows of %d s, want %s", sum[0][0], stage, width, want)
+			}
+		}
+	}
+	v.sent = v.acked
+	return v, nil
+}
+
+// totals counts the rows and the identities of each stage, a part of them at
+// a time to take little memory.
+func totals(ctx context.Context, db database) (rows, distinct map[string]int, err error) {
+	const parts = 16
+	rows, distinct = map[string]int{}, map[string]int{}
+	for part := range parts {
+		found, err := db.query(ctx, fmt.Sprintf(
+			"SELECT stage, count(), uniqExact(identity) FROM events WHERE cityHash64(identity) %% %d = %d GROUP BY stage", parts, part))
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, r := range found {
+			n, err1 := strconv.Atoi(r[1])
+			unique, err2 := strconv.Atoi(r[2])
+			if err := errors.Join(err1, err2); err != nil {
+				return nil, nil, fmt.Errorf("count events: %v: %w", r, err)
+			}
+			rows[r[0]] += n
+			distinct[r[0]] += unique
+		}
+	}
+	return rows, distinct, nil
 }
 
 // compareStream returns the facts that have to be counted, and when each was

@@ -18,6 +18,9 @@ const dedupWindow = time.Second
 // tick is the time between two deliveries.
 const tick = 50 * time.Millisecond
 
+// madeLimit is how many events a history remembers that goes on for long.
+const madeLimit = 200_000
+
 // fact is what an event says, once, however often it is sent.
 type fact struct {
 	id      string // its identity, as bytes
@@ -108,6 +111,9 @@ func (h *history) event() event.Event {
 		return h.again(h.made[at])
 	}
 	e := h.fresh()
+	if h.pool > 0 && len(h.made) >= madeLimit {
+		h.made = append(h.made[:0], h.made[madeLimit/2:]...)
+	}
 	h.made = append(h.made, e)
 	return e
 }

@@ -82,6 +82,9 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 		return nil, err
 	}
 	t := &trial{cfg: cfg, out: out, cluster: c, ledger: newLedger(), live: newLive(c.queryAddr), publishing: publishing}
+	if cfg.soak {
+		t.ledger = newTotals()
+	}
 	if t.js, err = jetstream.New(nc); err != nil {
 		return nil, err
 	}
