@@ -26,9 +26,12 @@ type cluster struct {
 	nodes                                     *nodes // nil for a single NATS server
 	nats, clickhouse, postgres, ingest, query *process
 	projectors                                []*process // two at work, and two that are held down at first
-	toNATS, toClickHouse                      *wire
+	otherIngest                               *process   // for the shards' work
+	toNATS, toClickHouse, toPostgres          *wire
 	natsAddr, chHTTP, ingestAddr, queryAddr   string
-	natsDisk, clickhouseDisk                  *disk   // nil where they can't be had
+	postgresAddr, otherIngestAddr             string
+	postgresPassword                          string
+	natsDisk, clickhouseDisk, postgresDisk    *disk   // nil where they can't be had
 	projectorDisks                            []*disk // of each projector
 }
 
@@ -37,17 +40,23 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := freeAddrs(12)
+	addrs, err := freeAddrs(14)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{dir: dir, groups: cfg.groups, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4]}
+	c := &cluster{
+		dir: dir, groups: cfg.groups, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4],
+		postgresAddr: addrs[11], otherIngestAddr: addrs[12],
+	}
 	if !cfg.soak { // what it stores outgrows a small disk
 		if err := c.mountDisks(); err != nil {
 			return nil, err
 		}
 	}
-	c.toNATS, c.toClickHouse = newWire(addrs[9], addrs[0]), newWire(addrs[10], addrs[1])
+	if err := c.preparePostgres(); err != nil {
+		return nil, err
+	}
+	c.toNATS, c.toClickHouse, c.toPostgres = newWire(addrs[9], addrs[0]), newWire(addrs[10], addrs[1]), newWire(addrs[13], addrs[11])
 	natsURL := "nats://" + c.toNATS.listen
 	if cfg.nodes > 1 {
 		if c.nodes, err = newNodes(dir, self, cfg.nodes); err != nil {
@@ -58,6 +67,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	shared := []string{
 		"MILLRACE_NATS_URL=" + natsURL, fmt.Sprint("MILLRACE_NATS_REPLICAS=", cfg.nodes),
 		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default@" + c.toClickHouse.listen + "/millrace",
+		"MILLRACE_POSTGRES_DSN=" + c.postgresURL(c.toPostgres.listen), "MILLRACE_WORK_ACK_WAIT=" + shardAckWait.String(),
 		"MILLRACE_DEDUP_WINDOW=" + dedupWindow.String(),
 		"MILLRACE_PROJECTOR_LEASE=" + lease.String(),
 		fmt.Sprint("MILLRACE_SLOT_GROUPS=", cfg.groups),
@@ -77,6 +87,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	c.clickhouse = newProcess(dir, "clickhouse", bin, "", nil, "clickhouse", "--data="+filepath.Join(dir, "clickhouse"),
 		"--clickhouse-listen="+addrs[1], "--clickhouse-http="+addrs[2])
 	c.ingest = serve("ingest", "ingest", addrs[3])
+	c.otherIngest = serve("ingest-b", "ingest", addrs[12])
 	c.query = serve("query", "query", addrs[4])
 	for i, name := range projectorNames() {
 		c.projectors = append(c.projectors, serve(name, "projector", addrs[5+i]))
@@ -101,6 +112,9 @@ func (c *cluster) mountDisks() (err error) {
 	if c.clickhouseDisk, err = newDisk(filepath.Join(c.dir, "clickhouse"), 2<<30); err != nil {
 		return err
 	}
+	if c.postgresDisk, err = newDisk(filepath.Join(c.dir, "postgres"), 1<<30); err != nil {
+		return err
+	}
 	for _, name := range projectorNames() {
 		d, err := newDisk(filepath.Join(c.dir, name, "projector"), 1<<30)
 		if err != nil {
@@ -115,7 +129,7 @@ func (c *cluster) mountDisks() (err error) {
 // kept.
 func (c *cluster) removeDisks(keep bool) error {
 	var errs []error
-	for _, d := range append([]*disk{c.natsDisk, c.clickhouseDisk}, c.projectorDisks...) {
+	for _, d := range append([]*disk{c.natsDisk, c.clickhouseDisk, c.postgresDisk}, c.projectorDisks...) {
 		if d == nil {
 			continue
 		}
@@ -144,7 +158,7 @@ func (c *cluster) publishURL() string {
 }
 
 func (c *cluster) all() []*process {
-	ps := append([]*process{c.clickhouse, c.postgres, c.ingest, c.query}, c.projectors...)
+	ps := append([]*process{c.clickhouse, c.postgres, c.ingest, c.otherIngest, c.query}, c.projectors...)
 	if c.nodes != nil {
 		return append(ps, c.nodes.processes...)
 	}
@@ -164,6 +178,7 @@ func (c *cluster) run(ctx context.Context) error {
 	}
 	g.Go(func() error { return c.toNATS.run(ctx) })
 	g.Go(func() error { return c.toClickHouse.run(ctx) })
+	g.Go(func() error { return c.toPostgres.run(ctx) })
 	return g.Wait()
 }
 

@@ -10,6 +10,13 @@
 // funnel's rows of every width and source, the funnel and the statistics over
 // HTTP, a WebSocket that stayed subscribed throughout, and the dead letters.
 //
+// Beside the events it registers files, over HTTP and on the stream SHARDS, and
+// has daemons of three kinds work their shards through the stages: pollers over
+// HTTP, the Go client, and a stock consumer that acknowledges. At a whim they
+// vanish with what they have, answer late, twice or with a failure. At the end
+// they finish what is there, and the record in Postgres is held to what was
+// acknowledged, to the rules of its history, and to the summary.
+//
 //	go run ./test/faults -seed 7 -for 2m
 //	go run ./test/faults -seed 7 -for 2m -nodes 3     three NATS servers, streams in three copies
 //	go run ./test/faults -soak -for 2h                no faults: what grows?

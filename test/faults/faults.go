@@ -19,6 +19,7 @@ const stopGrace = 10 * time.Second
 type saboteur struct {
 	cluster *cluster
 	watch   *watch
+	shards  *shards // nil: they are not worked
 	out     io.Writer
 
 	mu       sync.Mutex
@@ -81,12 +82,13 @@ func (s *saboteur) one(f fault) {
 		over <- time.Since(begin)
 	})
 	before := s.watch.decided()
-	moved := s.watch.beyond(before, f.lasts+stopGrace*4+recoveryLimit)
+	limit := f.lasts + stopGrace*4 + recoveryLimit
+	moved := s.watch.beyond(before, limit) && (!ofShards(f.kind) || s.shards == nil || s.shards.beyond(begin, limit))
 	in := injection{begin: begin, silence: time.Since(begin), stuck: !moved, held: <-over}
 	fmt.Fprintf(s.out, "%s %-19s held %5.1fs, position moves after %5.1fs\n",
 		begin.Format(time.TimeOnly), f.kind, in.held.Seconds(), in.silence.Seconds())
 	if in.stuck {
-		s.fail("%s: the position stands still at %v", f.kind, before)
+		s.fail("%s: the position stands still at %v, or the shards' work does", f.kind, before)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +192,7 @@ func (s *saboteur) disturb(f fault) (end func() error, err error) {
 	case readOnly:
 		return c.tableSettings("table_readonly = 1")
 	default:
-		return nil, errors.New("no such fault")
+		return s.disturbShards(f)
 	}
 }
 

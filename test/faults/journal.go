@@ -53,6 +53,9 @@ func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream) (*journal
 		return nil, err
 	}
 	return j, each(ctx, js, stream.DLQ, func(_ uint64, _ time.Time, m jetstream.Msg) {
+		if m.Headers().Get(stream.HeaderStream) != stream.Events {
+			return
+		}
 		seq, _ := strconv.ParseUint(m.Headers().Get(stream.HeaderSeq), 10, 64) // 0 is no message's
 		j.letters[seq]++
 	})

@@ -55,7 +55,7 @@ const (
 )
 
 func allKinds() []kind {
-	return []kind{
+	return append([]kind{
 		killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, killAll,
 		stallLeader, stallClickHouse, zombieInsert, stallNATS,
 		cutClickHouse, cutNATS, muteClickHouse, muteNATS, delayClickHouse, delayNATS, throttleClickHouse, throttleNATS,
@@ -63,7 +63,7 @@ func allKinds() []kind {
 		refuseParts, readOnly, fullClickHouse, fullNATS, fullKeys,
 		killNode, stallNode, partitionNode,
 		loseKeys, rotKeys, newProjector, rolling, rebalance,
-	}
+	}, shardKinds()...)
 }
 
 // suits tells which kinds are for so many NATS servers.
@@ -79,7 +79,9 @@ func suits(k kind, nodes int) bool {
 }
 
 // needsDisk tells which kinds need disks of their own.
-func needsDisk(k kind) bool { return k == fullClickHouse || k == fullNATS || k == fullKeys }
+func needsDisk(k kind) bool {
+	return k == fullClickHouse || k == fullNATS || k == fullKeys || k == fullPostgres
+}
 
 func kindNames() string {
 	var names []string
@@ -146,11 +148,11 @@ func (p *plan) next() fault {
 	}
 	f.seed = p.random.Uint64()
 	switch f.kind {
-	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS:
+	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS, cutPostgres, killRelay:
 	default:
 		f.joined = false // what is stopped obeys no SIGTERM, and what is full or slow ends no other fault in time
 	}
-	if f.kind == stallLeader {
+	if f.kind == stallLeader || f.kind == stallRelay {
 		f.lasts = lease + time.Duration(1000+p.random.IntN(3000))*time.Millisecond
 	}
 	p.left = p.left[1:]

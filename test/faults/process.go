@@ -29,6 +29,7 @@ type process struct {
 	holds   int       // faults that want it down
 	told    bool      // the present run is told to end
 	asked   bool      // … by SIGTERM alone, which it promises to obey
+	excuses int       // faults by which it may end by itself
 	changed chan struct{}
 	mishaps []string // uninvited ends
 }
@@ -118,13 +119,25 @@ func (p *process) note(ended error, begin int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch atWork := bytes.Contains(text, []byte(p.up)); {
-	case crashed, !p.told && atWork:
+	case crashed, !p.told && atWork && p.excuses == 0:
 		p.mishaps = append(p.mishaps, fmt.Sprintf("%s ended by itself (%v):\n%s", p.name, ended, tail(string(text), 12)))
 	case p.asked && atWork && ended != nil:
 		p.mishaps = append(p.mishaps, fmt.Sprintf("%s ended with %v after SIGTERM:\n%s", p.name, ended, tail(string(text), 12)))
 	}
 	p.cmd = nil
 	p.announce()
+}
+
+// excuse has it no mishap that the process ends by itself, until the end.
+func (p *process) excuse() (end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.excuses++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.excuses--
+	}
 }
 
 // announce wakes who waits for a change; it is called under the lock.

@@ -18,11 +18,13 @@ type report struct {
 	messages int // acknowledged, repeats included
 	connects int // of the WebSocket
 	verdict  *verdict
-	failures []string // beside what the verdict says
+	work     *workVerdict // nil: no shards were worked
+	failures []string     // beside what the verdict says
 }
 
 func (r *report) failed() bool {
-	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 || r.verdict.doubled > 0
+	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 || r.verdict.doubled > 0 ||
+		r.work != nil && len(r.work.mismatches) > 0
 }
 
 func (r *report) print(out io.Writer) {
@@ -44,6 +46,10 @@ func (r *report) print(out io.Writer) {
 			r.seed, r.length.Round(time.Second), r.messages, r.folding.Seconds(), r.connects)
 		fmt.Fprintf(out, "events acknowledged %d, counted %d, lost %d, doubled %d, dead letters %d\n", v.acked, v.counted, v.lost, v.doubled, v.letters)
 		r.list(out, "views differ from the recount", v.mismatches)
+	}
+	if r.work != nil {
+		fmt.Fprintln(out, r.work)
+		r.list(out, "the record of shards differs", r.work.mismatches)
 	}
 	r.list(out, "what should not have happened", r.failures)
 	if !r.failed() {

@@ -33,6 +33,7 @@ type trial struct {
 	live       *live
 	pubs       *publishers
 	sab        *saboteur
+	shards     *shards // nil: they are not worked
 }
 
 // run breaks an installation in a folder of its own and reports what was
@@ -52,7 +53,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 	cfg.kinds = slices.DeleteFunc(cfg.kinds, func(k kind) bool { return !suits(k, cfg.nodes) })
 	if !canMount() && slices.ContainsFunc(cfg.kinds, needsDisk) {
 		cfg.kinds = slices.DeleteFunc(cfg.kinds, needsDisk)
-		fmt.Fprintln(out, "without full-clickhouse, full-nats and full-keys:", errNoDisks)
+		fmt.Fprintln(out, "without those that fill a disk:", errNoDisks)
 	}
 	bin, err := cfg.binary(ctx, dir)
 	if err != nil {
@@ -92,7 +93,10 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 		return nil, err
 	}
 	t.watch = &watch{js: t.js, groups: cfg.groups}
-	t.sab = &saboteur{cluster: c, watch: t.watch, out: out, injected: map[kind][]injection{}}
+	if !cfg.soak {
+		t.shards = newShards(cfg.seed, c, t.js)
+	}
+	t.sab = &saboteur{cluster: c, watch: t.watch, shards: t.shards, out: out, injected: map[kind][]injection{}}
 	return t, nil
 }
 
@@ -139,6 +143,8 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	}
 	acting, cancelActing := context.WithTimeout(ctx, t.cfg.length)
 	defer cancelActing()
+	working := t.startShards(ctx)
+	defer working.abandon()
 	begin := time.Now()
 	t.sab.run(acting, newPlan(t.cfg.seed, t.cfg.kinds))
 	var grown []string
@@ -155,6 +161,9 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 		r.failures = append(r.failures, "publishers: "+err.Error())
 	}
 	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := working.end(ctx, r); err != nil {
 		return nil, err
 	}
 	return r, t.conclude(ctx, r)

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Faults of what the shards' work needs.
+const (
+	stallPostgres    kind = "stall-postgres"    // SIGSTOP of Postgres, and on again
+	cutPostgres      kind = "cut-postgres"      // connections to it are reset, and none is made for a while
+	mutePostgres     kind = "mute-postgres"     // it does what it is asked, and the answers are lost
+	delayPostgres    kind = "delay-postgres"    // what is said to it and back takes long
+	throttlePostgres kind = "throttle-postgres" // little goes through to it and back
+	tearPostgres     kind = "tear-postgres"     // each connection to it ends in the middle of a statement
+	resetPostgres    kind = "reset-postgres"    // each connection to it is reset soon after it is used
+	fullPostgres     kind = "full-postgres"     // its disk is full
+	killRelay        kind = "kill-relay"        // kill -9 of the process that publishes to the work queues
+	stallRelay       kind = "stall-relay"       // SIGSTOP of it beyond its office, and on again
+)
+
+func shardKinds() []kind {
+	return []kind{
+		stallPostgres, cutPostgres, mutePostgres, delayPostgres, throttlePostgres, tearPostgres, resetPostgres, fullPostgres,
+		killRelay, stallRelay,
+	}
+}
+
+// ofShards tells which faults the shards' work has to recover from; the others
+// are over when events are folded again.
+func ofShards(k kind) bool { return k == killPostgres || slices.Contains(shardKinds(), k) }
+
+// disturbShards begins a fault of Postgres, or of the relay.
+func (s *saboteur) disturbShards(f fault) (end func() error, err error) {
+	c, random := s.cluster, rand.New(rand.NewPCG(f.seed, 4))
+	switch f.kind {
+	case stallPostgres:
+		return c.postgres.pauseTree()
+	case cutPostgres:
+		return c.toPostgres.cut(), nil
+	case mutePostgres:
+		return c.toPostgres.mute()
+	case delayPostgres:
+		return c.toPostgres.delay(time.Duration(20+random.IntN(200)) * time.Millisecond)
+	case throttlePostgres:
+		return c.toPostgres.throttle(5 + random.IntN(30))
+	case tearPostgres:
+		return c.toPostgres.tear(1 + random.IntN(20_000))
+	case resetPostgres:
+		return c.toPostgres.reset(time.Duration(random.IntN(300)) * time.Millisecond)
+	case fullPostgres:
+		return c.fullPostgres()
+	case killRelay:
+		return kill(c.relay()), nil
+	case stallRelay:
+		return c.relay().pause(), nil
+	default:
+		return nil, errors.New("no such fault")
+	}
+}
+
+// fullPostgres fills the disk of Postgres. It may end by itself when it can't
+// write what it has promised to keep, and is started again.
+func (c *cluster) fullPostgres() (end func() error, err error) {
+	excused := c.postgres.excuse()
+	empty, err := c.postgresDisk.fill(0)
+	return func() error {
+		err := empty()
+		time.AfterFunc(10*time.Second, excused) // the last start on a full disk has failed by then
+		return err
+	}, err
+}
+
+// relay is the process that publishes to the work queues; the first that may,
+// when none says so.
+func (c *cluster) relay() *process {
+	for _, p := range []*process{c.otherIngest, c.ingest} {
+		if body, err := fetchWithin(time.Second, "http://"+p.http()+"/metrics"); err == nil && strings.Contains(body, "\nmillrace_work_leading 1\n") {
+			return p
+		}
+	}
+	return c.ingest
+}
+
+func fetchWithin(limit time.Duration, target string) (string, error) {
+	web := http.Client{Timeout: limit}
+	resp, err := web.Get(target)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
+// postgresURL is that of the database at an address.
+func (c *cluster) postgresURL(addr string) string {
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("millrace", c.postgresPassword), Host: addr, Path: "/millrace", RawQuery: "sslmode=disable&connect_timeout=2"}
+	return u.String()
+}
+
+// preparePostgres decides its password before it is made, so that all others
+// can be told. Whoever it runs as reads the file.
+func (c *cluster) preparePostgres() error {
+	dir := filepath.Join(c.dir, "postgres")
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return err
+	}
+	c.postgresPassword = strconv.FormatUint(rand.Uint64(), 36)
+	return os.WriteFile(filepath.Join(dir, "password"), []byte(c.postgresPassword+"\n"), 0o644)
+}
+
+// pauseTree stops a process and all that it has started, from the top, so that
+// nothing is started meanwhile.
+func (p *process) pauseTree() (resume func() error, err error) {
+	pid := p.pid()
+	if pid == 0 {
+		return func() error { return nil }, nil
+	}
+	tree := []int{pid}
+	for i := 0; i < len(tree); i++ {
+		_ = syscall.Kill(tree[i], syscall.SIGSTOP) // an error: it has ended
+		below, err := children(tree[i])
+		if err != nil {
+			return nil, err
+		}
+		tree = append(tree, below...)
+	}
+	return func() error {
+		for _, pid := range tree {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+		return nil
+	}, nil
+}
+
+// children are the processes that one has started: none where the system does
+// not say.
+func children(pid int) (found []int, err error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (name) state parent …; a name may contain anything.
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if len(fields) < 2 || fields[1] != strconv.Itoa(pid) {
+			continue
+		}
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		found = append(found, child)
+	}
+	return found, nil
+}

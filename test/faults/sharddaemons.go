@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// clients is a daemon that works all stages with the client, for one life after
+// the other: some end in peace, and some with the connection, in the middle of
+// their work.
+func (s *shards) clients(ctx context.Context, i int) error {
+	random := rand.New(rand.NewPCG(s.seed, 30+uint64(i)))
+	for ctx.Err() == nil {
+		length := time.Duration(2000+random.IntN(8000)) * time.Millisecond
+		if err := s.life(ctx, random.Uint64(), length, random.IntN(2) == 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// life works until its length or ctx is over. What was done in a life that
+// ended in peace is acknowledged, but for what the client has said it is not.
+func (s *shards) life(ctx context.Context, seed uint64, length time.Duration, peaceful bool) error {
+	nc, err := connect(s.natsURL)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	ctx, stop := context.WithTimeout(ctx, length)
+	defer stop()
+	if !peaceful {
+		defer context.AfterFunc(ctx, nc.Close)()
+	}
+	l := &life{shards: s, random: rand.New(rand.NewPCG(seed, 1)), refused: map[piece]int{}}
+	errs := make([]error, len(shardStages))
+	var all sync.WaitGroup
+	for i, stage := range shardStages {
+		all.Go(func() {
+			errs[i] = client.Work(ctx, nc, stage, l.handle, client.WorkConfig{
+				Worker: fmt.Sprint("client-", s.serial.Add(1)), Concurrency: 2, Lease: shardLease, Grace: time.Second, Log: slog.New(l),
+				Backoff: func(int) time.Duration { return 300 * time.Millisecond },
+			})
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		if peaceful {
+			s.notes.fail("client.Work: %v", err)
+		}
+		return nil
+	}
+	l.settle()
+	return nil
+}
+
+// life is one of a daemon. It reads the client's log, where that says of which
+// items it does not know the end.
+type life struct {
+	*shards
+	mu      sync.Mutex
+	random  *rand.Rand
+	done    []piece
+	refused map[piece]int
+}
+
+// handle works an item at a whim.
+func (l *life) handle(ctx context.Context, it client.Item) error {
+	p := piece{it.Filename, it.Shard, it.Stage}
+	l.mu.Lock()
+	whim, long := l.random.IntN(100), time.Duration(l.random.IntN(5000))*time.Millisecond
+	l.mu.Unlock()
+	if l.honest.Load() {
+		whim = 99
+	}
+	switch {
+	case l.notes.poison(it.Filename) && it.Stage == shardStages[poisoned]:
+		return client.Permanent(errors.New("poison"))
+	case whim < 4:
+		return client.After(long/10, errors.New("not now"))
+	case whim < 7:
+		return client.Permanent(errors.New("somebody has to mend it"))
+	case whim < 9:
+		return errors.New("in vain")
+	case whim < 10:
+		panic("a handler that panics")
+	case whim < 15:
+		wait(ctx, long) // beyond the lease, which is renewed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done = append(l.done, p)
+	return nil
+}
+
+// settle notes what is acknowledged.
+func (l *life) settle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.done {
+		if l.refused[p] == 0 {
+			l.notes.ended(end{piece: p, move: "done"})
+		}
+	}
+}
+
+// Enabled, Handle, WithAttrs and WithGroup make a life the handler of a log.
+func (l *life) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (l *life) Handle(_ context.Context, r slog.Record) error {
+	if !strings.Contains(r.Message, "was not taken") {
+		return nil
+	}
+	var p piece
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "stage":
+			p.stage = a.Value.String()
+		case "filename":
+			p.file = a.Value.String()
+		case "shard":
+			p.shard = int(a.Value.Int64())
+		}
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused[p]++
+	return nil
+}
+
+func (l *life) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *life) WithGroup(string) slog.Handler      { return l }
+
+// stock is a daemon that knows NATS and nothing else: it pulls, and
+// acknowledges.
+func (s *shards) stock(ctx context.Context, i int) error {
+	random := rand.New(rand.NewPCG(s.seed, 20+uint64(i)))
+	nc, err := connect(s.natsURL)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		stage := shardStages[random.IntN(len(shardStages))]
+		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
+		c, err := js.Consumer(attempt, stream.Work, stage)
+		cancel()
+		if err != nil {
+			wait(ctx, 200*time.Millisecond)
+			continue
+		}
+		batch, err := c.Fetch(1+random.IntN(3), jetstream.FetchMaxWait(300*time.Millisecond))
+		if err != nil {
+			wait(ctx, 200*time.Millisecond)
+			continue
+		}
+		for m := range batch.Messages() {
+			s.acknowledge(ctx, random, nc, stage, m)
+		}
+	}
+	return nil
+}
+
+// acknowledge answers a message at a whim. What is lost of it the server
+// makes good.
+func (s *shards) acknowledge(ctx context.Context, random *rand.Rand, nc *nats.Conn, stage string, m jetstream.Msg) {
+	var it takenItem
+	if err := json.Unmarshal(m.Data(), &it); err != nil {
+		s.notes.fail("a message of %s is no item: %v", stage, err)
+		return
+	}
+	whim := random.IntN(100)
+	if s.honest.Load() {
+		whim = 99
+	}
+	switch {
+	case s.notes.poison(it.Filename) && stage == shardStages[poisoned]:
+		_ = m.TermWithReason("poison")
+	case whim < 4:
+	case whim < 8:
+		time.AfterFunc(shardAckWait+time.Duration(random.IntN(2000))*time.Millisecond, func() { _ = m.Ack() })
+	case whim < 11:
+		_ = m.TermWithReason("somebody has to mend it")
+	case whim < 14:
+		_ = m.NakWithDelay(time.Duration(500+random.IntN(1500)) * time.Millisecond)
+	case whim < 17:
+		_ = m.Nak()
+	case whim < 22:
+		_ = m.InProgress()
+		wait(ctx, time.Duration(random.IntN(300))*time.Millisecond)
+		_ = m.Ack()
+	case whim < 27: // twice
+		_ = m.Ack()
+		_ = nc.Publish(m.Reply(), []byte("+ACK"))
+	default:
+		_ = m.Ack()
+	}
+}

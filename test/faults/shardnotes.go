@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// piece is an item at a stage.
+type piece struct {
+	file  string
+	shard int
+	stage string
+}
+
+// shardNotes is what is known of the work from outside.
+type shardNotes struct {
+	mu       sync.Mutex
+	files    map[string]*fileNote
+	ends     []end           // acknowledged
+	starts   []end           // acknowledged takings
+	held     map[piece]held  // by pollers
+	letters  map[string]bool // names in reports that break a rule; whether they are acknowledged
+	asked    time.Time       // when the last request was sent that is acknowledged
+	failures []string
+}
+
+type fileNote struct {
+	file
+	acked bool
+}
+
+// end is how a taking went on, by the answer to who said so. The worker's name
+// is of this taking alone; one of many takings says none.
+type end struct {
+	piece
+	move, worker string
+}
+
+// held is when a poller had a piece, for sure.
+type held struct {
+	worker string
+	until  time.Time
+}
+
+func newShardNotes() *shardNotes {
+	return &shardNotes{files: map[string]*fileNote{}, held: map[piece]held{}, letters: map[string]bool{}}
+}
+
+func (n *shardNotes) begun(f file) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.files[f.name] = &fileNote{file: f}
+}
+
+func (n *shardNotes) registered(f file) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.files[f.name].acked = true
+}
+
+func (n *shardNotes) strange(acked bool, name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.letters[name] = acked
+}
+
+func (n *shardNotes) ended(e end) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ends = append(n.ends, e)
+}
+
+// took notes that a poller has a piece from now until its lease may end, and
+// finds one that another has.
+func (n *shardNotes) took(p piece, worker string, until time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h, ok := n.held[p]; ok && time.Now().Before(h.until) {
+		n.failures = append(n.failures, fmt.Sprintf("%v is with %s, and with %s for %s yet", p, worker, h.worker, time.Until(h.until)))
+	}
+	n.held[p] = held{worker, until}
+	n.starts = append(n.starts, end{p, "start", worker})
+}
+
+// leaves notes that a poller is about to say something that ends its holding.
+func (n *shardNotes) leaves(p piece, worker string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.held[p].worker == worker {
+		delete(n.held, p)
+	}
+}
+
+func (n *shardNotes) answered(asked time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if asked.After(n.asked) {
+		n.asked = asked
+	}
+}
+
+func (n *shardNotes) lastAsked() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked
+}
+
+func (n *shardNotes) poison(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f := n.files[name]
+	return f != nil && f.poison
+}
+
+func (n *shardNotes) fail(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.failures) < 20 {
+		n.failures = append(n.failures, fmt.Sprintf(format, args...))
+	}
+}

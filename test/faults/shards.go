@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// shardStages are those that have queues, in their order.
+var shardStages = []string{"shard-splitter", "shard-worker", "mysql-sender"}
+
+// Times of the shards' daemons: short, so that those who vanish are many in a
+// run.
+const (
+	shardLease   = 3 * time.Second
+	shardAckWait = 4 * time.Second
+	fileEvery    = 500 * time.Millisecond // for a file of 2.5 shards on average, of 3 pieces each
+)
+
+// shards is the other workload: files are registered, and daemons work their
+// shards through the stages. Some of them vanish with what they have, answer
+// twice, late, or with a failure.
+type shards struct {
+	seed    uint64
+	notes   *shardNotes
+	ingest  []string // addresses
+	query   string
+	dsn     string // of Postgres, over no wire
+	natsURL string
+	js      jetstream.JetStream // over no wire
+	web     *http.Client
+	honest  atomic.Bool // whoever takes an item works it, and says so
+	serial  atomic.Int64
+}
+
+func newShards(seed uint64, c *cluster, js jetstream.JetStream) *shards {
+	return &shards{
+		seed: seed, notes: newShardNotes(), ingest: []string{c.ingestAddr, c.otherIngestAddr}, query: c.queryAddr,
+		dsn: c.postgresURL(c.postgresAddr), natsURL: c.publishURL(), js: js, web: &http.Client{Timeout: 8 * time.Second},
+	}
+}
+
+// file is one to register.
+type file struct {
+	name    string
+	shards  []int
+	overJS  bool // it is reported on the stream SHARDS
+	twice   bool
+	poison  bool // shard-worker fails for good
+	strange bool // a report that breaks a rule comes before it
+}
+
+// poisoned is where a poisonous file fails.
+const poisoned = 1
+
+func nextFile(random *rand.Rand, i int) file {
+	f := file{
+		name: fmt.Sprint(20250101000000 + i), overJS: random.IntN(4) == 0, twice: random.IntN(5) == 0,
+		strange: i%20 == 3, poison: i%20 == 7,
+	}
+	for n := range 1 + random.IntN(4) {
+		f.shards = append(f.shards, n)
+	}
+	return f
+}
+
+// run registers files until registering ends, and works until working ends.
+func (s *shards) run(registering, working context.Context) error {
+	nc, err := connect(s.natsURL)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	g, working := errgroup.WithContext(working)
+	files := make(chan file)
+	for range 3 {
+		g.Go(func() error {
+			for f := range files {
+				s.register(working, js, f)
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		defer close(files)
+		random := rand.New(rand.NewPCG(s.seed, 5))
+		every := time.NewTicker(fileEvery)
+		defer every.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-every.C:
+			case <-registering.Done():
+				return nil
+			}
+			select {
+			case files <- nextFile(random, i):
+			case <-working.Done():
+				return nil
+			}
+		}
+	})
+	for i := range 2 {
+		g.Go(func() error { return s.poller(working, i) })
+		g.Go(func() error { return s.clients(working, i) })
+		g.Go(func() error { return s.stock(working, i) })
+	}
+	g.Go(func() error { return s.operate(working) })
+	return g.Wait()
+}
+
+// shift is the time in which shards are worked.
+type shift struct {
+	shards  *shards
+	close   context.CancelFunc // no more files
+	abandon context.CancelFunc
+	over    chan error
+}
+
+// startShards begins to register files and to work them.
+func (t *trial) startShards(ctx context.Context) *shift {
+	registering, close := context.WithCancel(ctx)
+	working, abandon := context.WithCancel(ctx)
+	w := &shift{shards: t.shards, close: close, abandon: abandon, over: make(chan error, 1)}
+	if t.shards == nil {
+		w.over <- nil
+	} else {
+		go func() { w.over <- t.shards.run(registering, working) }()
+	}
+	return w
+}
+
+// end has the daemons finish everything, and compares.
+func (w *shift) end(ctx context.Context, r *report) error {
+	w.close()
+	if w.shards == nil {
+		return nil
+	}
+	w.shards.honest.Store(true)
+	finishing, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	if err := w.shards.drained(finishing); err != nil {
+		r.failures = append(r.failures, err.Error())
+	}
+	w.abandon()
+	err := <-w.over
+	if err == nil {
+		checking, cancel := context.WithTimeout(ctx, checkLimit)
+		defer cancel()
+		r.work, err = w.shards.check(checking)
+	}
+	return err
+}
+
+// register makes a file known, completes it, and goes on until both is
+// acknowledged.
+func (s *shards) register(ctx context.Context, js jetstream.JetStream, f file) {
+	s.notes.begun(f)
+	if f.strange {
+		s.strange(ctx, js, f.name)
+	}
+	for range 1 + btoi(f.twice) {
+		known, complete := s.registerHTTP, s.completeHTTP
+		if f.overJS {
+			known, complete = s.registerJS, s.completeJS
+		}
+		if !known(ctx, js, f) {
+			return
+		}
+		s.notes.registered(f)
+		if !complete(ctx, js, f) {
+			return
+		}
+	}
+}
+
+func (s *shards) registerHTTP(ctx context.Context, _ jetstream.JetStream, f file) bool {
+	return s.insist(ctx, "/files/register", map[string]any{"filename": f.name, "shards": f.shards}, nil).status == http.StatusOK
+}
+
+func (s *shards) completeHTTP(ctx context.Context, _ jetstream.JetStream, f file) bool {
+	return s.insist(ctx, "/stages/event-ingest/done", map[string]any{"filename": f.name}, nil).status == http.StatusOK
+}
+
+func (s *shards) registerJS(ctx context.Context, js jetstream.JetStream, f file) bool {
+	return s.report(ctx, js, "", "register", stream.ShardReport{Filename: f.name, Shards: int64s(f.shards)})
+}
+
+func (s *shards) completeJS(ctx context.Context, js jetstream.JetStream, f file) bool {
+	return s.report(ctx, js, "event-ingest", "done", stream.ShardReport{Filename: f.name})
+}
+
+// strange sends a report that breaks a rule: it has to become one dead letter.
+func (s *shards) strange(ctx context.Context, js jetstream.JetStream, name string) {
+	number := int64(0)
+	s.notes.strange(s.report(ctx, js, shardStages[0], "done", stream.ShardReport{Filename: "unknown-" + name, Shard: &number}), "unknown-"+name)
+}
+
+// operate has what has failed tried again, as somebody would who has mended the
+// cause.
+func (s *shards) operate(ctx context.Context) error {
+	for ctx.Err() == nil {
+		for _, p := range s.failures(ctx) {
+			got := s.insist(ctx, "/stages/"+p.stage+"/retry", map[string]any{"filename": p.file, "shard": p.shard}, nil)
+			if got.status != http.StatusOK && got.status != http.StatusConflict && ctx.Err() == nil {
+				s.notes.fail("retry of %v: status %d", p, got.status)
+			}
+		}
+		wait(ctx, time.Second)
+	}
+	return nil
+}
+
+// beyond waits until the work goes on: something was acknowledged and put on a
+// queue that was asked for, or ready, after a moment.
+func (s *shards) beyond(begin time.Time, limit time.Duration) bool {
+	last, known := s.published()
+	return within(limit, func() bool {
+		now, ok := s.published()
+		if !known { // it was not to be had at the beginning
+			last, known = now, ok
+		}
+		return ok && known && now > last && s.notes.lastAsked().After(begin)
+	})
+}
+
+func (s *shards) published() (seq uint64, ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	st, err := s.js.Stream(ctx, stream.Work)
+	if err != nil {
+		return 0, false
+	}
+	return st.CachedInfo().State.LastSeq, true
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func int64s(list []int) (out []int64) {
+	for _, n := range list {
+		out = append(out, int64(n))
+	}
+	return out
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
