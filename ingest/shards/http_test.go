@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -28,6 +31,25 @@ func serve(t *testing.T, cfg auth.Config) *trackingtest.Site {
 	}
 	s.Serve(h)
 	return s
+}
+
+// TestNoDatabaseYet: a server that has no database yet, as one that starts for
+// the first time, is away, and nobody's mistake.
+func TestNoDatabaseYet(t *testing.T) {
+	pool := engine.Pool(t, func(cfg *pgxpool.Config) { cfg.ConnConfig.Database = "absent" })
+	store, err := tracking.New(tracking.Config{}, pool, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(store, auth.New(auth.Config{}), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &trackingtest.Site{T: t, Store: store, Registry: prometheus.NewRegistry()}
+	s.Serve(h)
+	if status, text := s.Post("/files/register", `{"filename":"20250101000000","shards":[0]}`); status != 503 {
+		t.Errorf("%d %s", status, text)
+	}
 }
 
 const file = "20250101000000"

@@ -79,10 +79,12 @@ func NotFound(field, rule string) *httpapi.Problem {
 }
 
 // ours tells whether Postgres has understood and refused a statement, which is
-// a mistake of this program.
+// a mistake of this program. One that lets nobody in, or has no database yet,
+// has not been told any.
 func ours(err error) bool {
 	var e *pgconn.PgError
-	if !errors.As(err, &e) {
+	var outside *pgconn.ConnectError
+	if !errors.As(err, &e) || errors.As(err, &outside) {
 		return false
 	}
 	// Connection, state, no schema yet, conflict, no table yet, resources, locks,
