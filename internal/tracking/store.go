@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +74,8 @@ func New(cfg Config, pool *pgxpool.Pool, log *slog.Logger) (*Store, error) {
 // Every statement finds few rows by an index. A plan that reads a whole table
 // would look as good while the table is small, and be kept while it grows, so
 // such plans are off, and no statement becomes slow before statistics catch up.
+// A process that stands still in the middle of a transaction, or whose machine
+// is gone, keeps the rows it has locked for openWait and no longer.
 func Configure(cfg *pgxpool.Config) {
 	before := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
@@ -81,10 +84,14 @@ func Configure(cfg *pgxpool.Config) {
 				return err
 			}
 		}
-		_, err := conn.Exec(ctx, "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")
+		_, err := conn.Exec(ctx, "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET idle_in_transaction_session_timeout = "+
+			strconv.FormatInt(openWait.Milliseconds(), 10))
 		return err
 	}
 }
+
+// openWait is how long a transaction waits for the next word of its process.
+const openWait = 10 * time.Second
 
 // Ping asks whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }

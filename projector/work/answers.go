@@ -22,7 +22,7 @@ type answer struct {
 // readAnswers applies what daemons answer.
 func (t *term) readAnswers(ctx context.Context) error {
 	purged := time.Now()
-	return t.read(ctx, stream.WorkAcks, func(ctx context.Context, msgs []jetstream.Msg) error {
+	return t.read(ctx, stream.WorkAcks, &t.answers, func(ctx context.Context, msgs []jetstream.Msg) error {
 		last, err := lastOf(msgs)
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func (t *term) readAnswers(ctx context.Context) error {
 		if told == 0 && time.Since(purged) < time.Second {
 			return nil // applying what changes nothing again changes nothing
 		}
-		if err := savePosition(ctx, t.store.Pool(), stream.WorkAcks, last); err != nil {
+		if err := t.answers.save(ctx, t.store.Pool(), stream.WorkAcks, last); err != nil {
 			return err
 		}
 		if time.Since(purged) >= time.Second {

@@ -166,10 +166,10 @@ func TestLeaseIsKept(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(2500 * time.Millisecond): // the work
+		case <-time.After(3500 * time.Millisecond): // the work
 			return nil
 		}
-	}, client.WorkConfig{Lease: time.Second})
+	}, client.WorkConfig{Lease: 3 * time.Second})
 	h.await(shard.Splitter, shard.Done, 1)
 	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 1, "done": 1}) {
 		t.Errorf("history %v", got)

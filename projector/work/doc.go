@@ -15,7 +15,8 @@
 //     repeats it, and every sequence of the stream leads to its item.
 //  2. One publisher. The process that holds an advisory lock of Postgres
 //     publishes. One that has lost the lock unawares fails on the condition of
-//     1, or on the key of the decided batch.
+//     1, or on the key of the decided batch. Postgres takes the lock from one
+//     that is silent for some seconds, because it stands still or is gone.
 //  3. Sequences are not used again. A stream that has lost messages at its end
 //     is emptied and goes on far beyond every decided sequence.
 //  4. Generations. A message names one readiness of an item. Its answer is
@@ -37,8 +38,9 @@
 //     the time that a silent daemon has. What is seen only once may be under
 //     way and is left alone.
 //  8. Reports once. The position in the stream SHARDS moves in the transaction
-//     that applies a report. A report that breaks a rule is in the DLQ stream
-//     before the position passes it.
+//     that applies a report, from where its reader has left it: one whose place
+//     another has taken meanwhile applies nothing. A report that breaks a rule
+//     is in the DLQ stream before the position passes it.
 //
 // Limits: a plain daemon tells nobody that it has pulled; its items show as
 // started half a second later. Its acknowledgement is lost if the server

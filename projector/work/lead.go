@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,6 +21,11 @@ const lockKey int64 = 0x6d696c6c_776f726b
 // retryWait is how soon another process takes over, and how soon this one
 // tries again after an error.
 const retryWait = 200 * time.Millisecond
+
+// officeWait is how long the office stays with a process that says nothing: one
+// that stands still, or whose machine is gone without a word. Postgres ends its
+// connection then.
+const officeWait = 5 * time.Second
 
 // errLost is the error of a process that no longer has the lock.
 var errLost = errors.New("the office is lost")
@@ -55,11 +61,26 @@ func (s *Service) serve(ctx context.Context) (led bool, err error) {
 	if err := ask(ctx, conn, "SELECT pg_try_advisory_lock($1)", &led); err != nil || !led {
 		return false, err
 	}
+	if err := silenceEnds(ctx, conn); err != nil {
+		_ = conn.Conn().Close(context.WithoutCancel(ctx))
+		return false, err
+	}
 	s.metrics.leading.Set(1)
 	defer s.metrics.leading.Set(0)
 	// The connection goes with the office: its end is the lock's end.
 	defer func() { _ = conn.Conn().Close(context.WithoutCancel(ctx)) }()
 	return true, s.office(ctx, conn)
+}
+
+// silenceEnds has Postgres end a connection that is not used for a while.
+func silenceEnds(ctx context.Context, conn *pgxpool.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	_, err := conn.Exec(ctx, "SELECT set_config('idle_session_timeout', $1, false)", strconv.FormatInt(officeWait.Milliseconds(), 10))
+	if err != nil {
+		return fmt.Errorf("take office: %w", err)
+	}
+	return nil
 }
 
 func ask(ctx context.Context, conn *pgxpool.Conn, sql string, into *bool) error {
@@ -74,7 +95,7 @@ func ask(ctx context.Context, conn *pgxpool.Conn, sql string, into *bool) error 
 // office holds the office until something fails. All that it has begun has
 // ended when it returns, before which the connection is in use.
 func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
-	t := &term{Service: s, batches: newBatches(s.store.Pool()), grown: make(chan struct{}, 1)}
+	t := &term{Service: s, batches: newBatches(s.store.Pool()), grown: make(chan struct{}, 1), officer: conn.Conn().PgConn().PID()}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return holds(ctx, conn) })
 	g.Go(func() error { return s.connected(ctx) })

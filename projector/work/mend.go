@@ -195,14 +195,17 @@ func (t *term) settle(ctx context.Context, d differences) error {
 	return nil
 }
 
-// announce puts ready items into the outbox again.
+// announce puts ready items into the outbox again. A process that has lost the
+// office unawares does not: its successor may have done so, and nobody else
+// finds the second message before it is handed out.
 func (t *term) announce(ctx context.Context, missing map[ref]struct{}) error {
 	for part := range chunks(missing) {
 		items, stages, generations := columns(part)
-		if _, err := t.store.Pool().Exec(ctx, sqlAnnounce, items, stages, generations); err != nil {
+		tag, err := t.store.Pool().Exec(ctx, sqlAnnounce, items, stages, generations, int32(t.officer), lockKey)
+		if err != nil {
 			return fmt.Errorf("announce what is ready: %w", err)
 		}
-		t.metrics.mended.WithLabelValues("missing").Add(float64(len(part)))
+		t.metrics.mended.WithLabelValues("missing").Add(float64(tag.RowsAffected()))
 	}
 	t.Kick()
 	return nil

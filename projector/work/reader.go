@@ -10,14 +10,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// read hands the messages of a stream after a sequence to handle, in order and
+// read hands the messages of a stream behind a position to handle, in order and
 // in batches of what is there, until ctx ends or something fails.
-func (s *Service) read(ctx context.Context, name string, handle func(ctx context.Context, msgs []jetstream.Msg) error) error {
+func (s *Service) read(ctx context.Context, name string, at *position, handle func(ctx context.Context, msgs []jetstream.Msg) error) error {
 	st, err := s.js.Stream(ctx, name)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
-	from, err := loadPosition(ctx, s.store.Pool(), name, st.CachedInfo().State.LastSeq)
+	from, err := at.load(ctx, s.store.Pool(), name, st.CachedInfo().State.LastSeq)
 	if err != nil {
 		return err
 	}

@@ -29,23 +29,25 @@ type report struct {
 
 // readReports applies what daemons report over NATS.
 func (t *term) readReports(ctx context.Context) error {
-	return t.read(ctx, stream.Shards, func(ctx context.Context, msgs []jetstream.Msg) error {
-		reports := make([]report, len(msgs))
-		for i, m := range msgs {
-			var err error
-			if reports[i], err = parseReport(m); err != nil {
-				return err
-			}
+	return t.read(ctx, stream.Shards, &t.reports, t.applyAll)
+}
+
+func (t *term) applyAll(ctx context.Context, msgs []jetstream.Msg) error {
+	reports := make([]report, len(msgs))
+	for i, m := range msgs {
+		var err error
+		if reports[i], err = parseReport(m); err != nil {
+			return err
 		}
-		for len(reports) > 0 {
-			n := run(reports)
-			if err := t.applyReports(ctx, reports[:n]); err != nil {
-				return err
-			}
-			reports = reports[n:]
+	}
+	for len(reports) > 0 {
+		n := run(reports)
+		if err := t.applyReports(ctx, reports[:n]); err != nil {
+			return err
 		}
-		return nil
-	})
+		reports = reports[n:]
+	}
+	return nil
 }
 
 // run is the number of reports at the start of a list that are one kind of
@@ -123,16 +125,20 @@ func (t *term) tryReports(ctx context.Context, list []report) error {
 			return err
 		}
 	}
+	last := list[len(list)-1].seq
 	_, err := t.store.ApplyAlso(ctx, r.stage, r.move, commands, func(results []tracking.Result, also *pgx.Batch) error {
 		for i, result := range results {
 			if !result.Outcome.OK() {
 				return &refusal{i, refusedBy(result, r)}
 			}
 		}
-		also.Queue(sqlPosition, stream.Shards, int64(list[len(list)-1].seq))
+		also.Queue(sqlPosition, stream.Shards, int64(last), t.reports.stored)
 		return nil
 	})
-	return err
+	if refused := (*refusal)(nil); errors.As(err, &refused) {
+		return err
+	}
+	return t.reports.saved(err, stream.Shards, last)
 }
 
 // withdraw takes the item of a start out of the queue. One that a daemon has
@@ -183,7 +189,7 @@ func (t *term) applyFile(ctx context.Context, r report) error {
 	if err != nil {
 		return err
 	}
-	return savePosition(ctx, t.store.Pool(), stream.Shards, r.seq)
+	return t.reports.save(ctx, t.store.Pool(), stream.Shards, r.seq)
 }
 
 func refusedBy(result tracking.Result, r report) error {
@@ -196,8 +202,12 @@ func refusedBy(result tracking.Result, r report) error {
 	}
 }
 
-// bury puts a report into the DLQ stream and passes it.
+// bury puts a report into the DLQ stream and passes it. One that another
+// process has applied meanwhile may well be refused here, and is none.
 func (t *term) bury(ctx context.Context, r report, why error) error {
+	if err := t.reports.check(ctx, t.store.Pool(), stream.Shards); err != nil {
+		return err
+	}
 	meta, err := r.msg.Metadata()
 	if err != nil {
 		return err
@@ -214,7 +224,7 @@ func (t *term) bury(ctx context.Context, r report, why error) error {
 		return err
 	}
 	t.metrics.reports.WithLabelValues("refused").Inc()
-	return savePosition(ctx, t.store.Pool(), stream.Shards, r.seq)
+	return t.reports.save(ctx, t.store.Pool(), stream.Shards, r.seq)
 }
 
 // parseReport reads a message. A report that breaks a rule is no error.

@@ -109,7 +109,9 @@ func (s *Service) Run(ctx context.Context) error {
 type term struct {
 	*Service
 	batches *batches
+	officer uint32 // the backend of Postgres whose connection has the lock
 	answers position
+	reports position
 	// still is held by the relay while it publishes, and by a comparison while
 	// it looks at the stream.
 	still sync.Mutex
