@@ -32,7 +32,8 @@ func decodePosition(kind byte, text string) (a, b uint64, ok bool) {
 		return 0, 0, false
 	}
 	in, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || in[0] != kind || binary.BigEndian.Uint32(in[cursorSize-4:]) != crc32.ChecksumIEEE(in[:cursorSize-4]) {
+	// Line breaks are skipped by the decoder: as many characters may be fewer bytes.
+	if err != nil || len(in) != cursorSize || in[0] != kind || binary.BigEndian.Uint32(in[cursorSize-4:]) != crc32.ChecksumIEEE(in[:cursorSize-4]) {
 		return 0, 0, false
 	}
 	return binary.BigEndian.Uint64(in[1:]), binary.BigEndian.Uint64(in[9:]), true

@@ -83,7 +83,7 @@ func printLetter(w io.Writer, l dlq.LetterDetail) error {
 		{"code", l.Code},
 		{"field", l.Field},
 		{"reason", l.Reason},
-		{"size", strconv.Itoa(l.Size) + " bytes"},
+		{"size", sizeOf(l.Letter)},
 	} {
 		fmt.Fprintf(t, "%s:\t%s\n", line[0], plain(line[1]))
 	}
@@ -101,6 +101,14 @@ func printLetter(w io.Writer, l dlq.LetterDetail) error {
 	}
 	_, err := fmt.Fprintf(w, "%s:\n%s\n", title, plain(l.Body))
 	return err
+}
+
+func sizeOf(l dlq.Letter) string {
+	size := strconv.Itoa(l.Size) + " bytes"
+	if l.Cut != 0 {
+		size += " of " + strconv.Itoa(l.Size+l.Cut)
+	}
+	return size
 }
 
 func printReport(w io.Writer, r dlq.LetterReport) error {

@@ -44,6 +44,7 @@ type dead struct {
 	seq                          uint64
 	at                           time.Time
 	body                         string
+	cut                          int
 }
 
 // put makes a letter, as the projector does.
@@ -62,6 +63,9 @@ func (f fixture) put(d dead) uint64 {
 		stream.HeaderStream: d.stream, stream.HeaderSeq: strconv.FormatUint(d.seq, 10), stream.HeaderTime: d.at.UTC().Format(time.RFC3339Nano),
 	} {
 		m.Header.Set(name, value)
+	}
+	if d.cut != 0 {
+		m.Header.Set(stream.HeaderCut, strconv.Itoa(d.cut))
 	}
 	ack, err := f.js.PublishMsg(f.t.Context(), m, jetstream.WithExpectLastSequencePerSubject(0))
 	if err != nil {

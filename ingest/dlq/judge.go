@@ -20,6 +20,10 @@ func (s *Service) judge(f *found, asBackfill bool, r *event.Record) (client.Mess
 	if f.Origin == "" {
 		return client.Message{}, &Invalid{"origin", "origin", "must be known: the letter does not say which stream its message came from"}
 	}
+	if f.Cut != 0 {
+		// What is left may happen to be a message, but not the one that came.
+		return client.Message{}, &Invalid{"", "cut", "is not whole: the letter had no room for its end"}
+	}
 	if f.Stream == stream.Events {
 		return s.judgeEvent(f, asBackfill, r)
 	}

@@ -26,6 +26,7 @@ type Letter struct {
 	ReceivedAt time.Time `json:"received_at" doc:"When its stream received the message"`
 	DeadAt     time.Time `json:"dead_at" doc:"When it became a letter"`
 	Size       int       `json:"size" doc:"Bytes of its body" example:"298"`
+	Cut        int       `json:"cut,omitempty" doc:"Bytes of the message's end that are lost: a message as large as messages may be has no room for the reason beside it"`
 }
 
 // LetterDetail is a letter with everything that it holds.
@@ -48,6 +49,7 @@ func newFound(m *jetstream.RawStreamMsg) found {
 		ID: m.Sequence, Subject: m.Header.Get(stream.HeaderSubject), Code: m.Header.Get(stream.HeaderCode),
 		Field: m.Header.Get(stream.HeaderField), Reason: m.Header.Get(stream.HeaderReason), DeadAt: m.Time.UTC(), Size: len(m.Data),
 	}
+	l.Cut, _ = strconv.Atoi(m.Header.Get(stream.HeaderCut)) // 0 where there is none
 	l.Stream, l.Seq = origin(m)
 	if l.Stream != "" {
 		l.Origin = originID(l.Stream, l.Seq)

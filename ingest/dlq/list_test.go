@@ -210,3 +210,19 @@ func TestPurge(t *testing.T) {
 	f.want(f.purge(Selection{All: true}, false), "matched 18 replayed 0 (0) kept 0 deleted 18")
 	f.want(f.purge(Selection{All: true}, false), "matched 0 replayed 0 (0) kept 0 deleted 0")
 }
+
+// TestLargeLetters: a letter as large as letters may be hides none behind it.
+func TestLargeLetters(t *testing.T) {
+	f := start(t)
+	most := int(f.js.Conn().MaxPayload()) - 1000
+	for i, size := range []int{3, most, most, 0} {
+		f.put(dead{seq: uint64(i + 1), subject: "events.a.00", body: strings.Repeat("x", size)})
+	}
+	for _, oldest := range []bool{true, false} {
+		page, err := f.List(t.Context(), ListOptions{Limit: 10, Oldest: oldest})
+		if err != nil || len(page.Letters) != 4 {
+			t.Errorf("%d letters, %v", len(page.Letters), err)
+		}
+	}
+	f.want(f.purge(Selection{All: true}, false), "matched 4 replayed 0 (0) kept 0 deleted 4")
+}

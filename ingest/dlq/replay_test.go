@@ -49,6 +49,18 @@ func TestReplayAfterConfiguration(t *testing.T) {
 	}
 }
 
+// A letter that lost the end of its message is no message any more, though what
+// is left may look like one.
+func TestReplayOfCut(t *testing.T) {
+	f := start(t)
+	id := f.put(dead{seq: 1, subject: rightSubject(1, "crawled"), body: eventText(1, "crawled", time.Minute, "{}"), cut: 17})
+	f.want(f.replay(Selection{All: true}, ReplayOptions{}), "matched 1 replayed 0 (0) kept 1 deleted 0 cut")
+	l, err := f.Show(t.Context(), fmt.Sprint(id))
+	if err != nil || l.Cut != 17 || len(f.stored("events.>")) != 0 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
 // What is still invalid stays, with its reason (invariant 3).
 func TestReplayOfInvalid(t *testing.T) {
 	f := start(t)

@@ -55,7 +55,7 @@ func Publish(ctx context.Context, js jetstream.JetStream, letters []Letter, log 
 func publish(ctx context.Context, js jetstream.JetStream, letters []Letter) (left []Letter, err error) {
 	futures := make([]jetstream.PubAckFuture, len(letters))
 	for i, l := range letters {
-		futures[i], err = js.PublishMsgAsync(message(l),
+		futures[i], err = js.PublishMsgAsync(message(l, int(js.Conn().MaxPayload())),
 			jetstream.WithExpectLastSequencePerSubject(0), jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return letters[i:], errors.Join(err, settle(ctx, futures[:i]))
@@ -86,9 +86,18 @@ func settle(ctx context.Context, futures []jetstream.PubAckFuture) error {
 	return nil
 }
 
-func message(l Letter) *nats.Msg {
+// maxHeader bounds the value of a header, in bytes: a stream takes 64 KiB of
+// them in all, and a reason may quote what is wrong.
+const maxHeader = 4 << 10
+
+// ownHeaders is room, in bytes, for the headers that publishing adds.
+const ownHeaders = 256
+
+// message makes a letter that a server takes whose messages have at most limit
+// bytes, headers included. What there is no room for is left out, and said to
+// be: a message as large as messages may be must not block those behind it.
+func message(l Letter, limit int) *nats.Msg {
 	m := nats.NewMsg(stream.DeadLetterSubject(l.Stream, l.Seq))
-	m.Data = l.Data
 	for name, value := range map[string]string{
 		stream.HeaderReason:  l.Reason.Rule,
 		stream.HeaderCode:    l.Reason.Code,
@@ -98,7 +107,12 @@ func message(l Letter) *nats.Msg {
 		stream.HeaderSeq:     strconv.FormatUint(l.Seq, 10),
 		stream.HeaderTime:    l.Time.UTC().Format(time.RFC3339Nano),
 	} {
-		m.Header.Set(name, oneLine.Replace(value))
+		m.Header.Set(name, oneLine.Replace(value[:min(len(value), maxHeader)]))
+	}
+	m.Data = l.Data
+	if over := m.Size() - len(m.Subject) + ownHeaders - limit; over > 0 {
+		m.Data = l.Data[:max(0, len(l.Data)-over)]
+		m.Header.Set(stream.HeaderCut, strconv.Itoa(len(l.Data)-len(m.Data)))
 	}
 	return m
 }

@@ -25,7 +25,8 @@ type Config struct {
 	Consumer string   // how the consumer's name begins, for operators to see
 	Subjects []string // which messages to read; default all
 	// ReadAhead bounds the messages that are asked for and not yet taken;
-	// default 32,768. ReadAheadBytes bounds them in bytes; default 32 MiB.
+	// default 32,768. ReadAheadBytes bounds them in bytes; default 32 MiB, and
+	// twice the largest message that the server takes at least.
 	ReadAhead      int
 	ReadAheadBytes int
 }
@@ -73,6 +74,9 @@ func New(cfg Config, nc *nats.Conn, js jetstream.JetStream, position uint64, log
 	if cfg.ReadAheadBytes == 0 {
 		cfg.ReadAheadBytes = 32 << 20
 	}
+	// The server sends nothing of a request that its next message exceeds: it
+	// would block those behind it. What is asked for is half of the bound or more.
+	cfg.ReadAheadBytes = max(cfg.ReadAheadBytes, 2*(int(nc.MaxPayload())+maxSubjects))
 	return &Source{cfg: cfg, nc: nc, js: js, log: log, last: position, broken: errNew, wake: make(chan struct{}, 1)}
 }
 
@@ -80,6 +84,7 @@ const (
 	heartbeat   = 2 * time.Second
 	silence     = 3 * heartbeat // after which the consumer is made again
 	askLifetime = time.Minute
+	maxSubjects = 16 << 10 // bytes of a message's subject and reply, which count as its own
 )
 
 var (

@@ -72,6 +72,39 @@ func TestOrderOverRestarts(t *testing.T) {
 	expect(t, s, 121, 180)
 }
 
+// TestLargeMessages: a message as large as the server takes is read, however
+// small the read-ahead, and those behind it too.
+func TestLargeMessages(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	nc := srv.Connect()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := []int{10, int(nc.MaxPayload()), 10, int(nc.MaxPayload()), 0}
+	for _, size := range sizes {
+		if _, err := js.Publish(t.Context(), "events.crawled.00", make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := New(Config{Stream: stream.Events, Consumer: "test", ReadAheadBytes: 1000}, nc, js, 0, slog.New(slog.DiscardHandler))
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for seq := 0; seq < len(sizes); {
+		ms, err := s.Next(ctx)
+		if err != nil {
+			t.Fatalf("after message %d: %v", seq, err)
+		}
+		for _, m := range ms {
+			if m.Seq != uint64(seq+1) || len(m.Data) != sizes[seq] {
+				t.Fatalf("message %d has %d bytes, want %d", m.Seq, len(m.Data), sizes[seq])
+			}
+			seq++
+		}
+	}
+}
+
 func TestParseMetadata(t *testing.T) {
 	want := metadata{stream: 42, consumer: 7, time: 1700000000000000001, pending: 3}
 	for _, reply := range []string{

@@ -21,7 +21,8 @@ const (
 	Backfills = "millrace_backfill"
 )
 
-// Headers of a dead letter. The body is that of the message.
+// Headers of a dead letter. The body is that of the message, without its end
+// where HeaderCut says so.
 const (
 	HeaderReason  = "Millrace-Reason"  // the rule, for people
 	HeaderCode    = "Millrace-Code"    // the rule's stable name
@@ -30,6 +31,7 @@ const (
 	HeaderStream  = "Millrace-Stream"
 	HeaderSeq     = "Millrace-Seq"
 	HeaderTime    = "Millrace-Time" // when the stream received it, RFC 3339
+	HeaderCut     = "Millrace-Cut"  // bytes of the body's end that there was no room for
 )
 
 // Config shapes the streams. The zero value of a field stands for its default.
