@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"net/netip"
 
 	ingesthttp "github.com/millrace-io/millrace/ingest/http"
+	"github.com/millrace-io/millrace/internal/crowd"
 	"github.com/millrace-io/millrace/query"
 )
 
@@ -22,4 +24,17 @@ func (s limitSettings) ingest() ingesthttp.Limits {
 		rate = -1
 	}
 	return ingesthttp.Limits{Rate: rate, Burst: s.Burst, Proxies: s.TrustedProxies}
+}
+
+// connections is how many the HTTP server may have: it leaves files for what is
+// stored and for other servers.
+func (s limitSettings) connections() int { return crowd.Share(0.75, s.Connections+10_000) }
+
+// atRisk says that there will not be as many WebSockets as are configured.
+func (s limitSettings) atRisk() string {
+	if s.Connections <= s.connections() {
+		return ""
+	}
+	return fmt.Sprintf("MILLRACE_LIVE_CONNECTIONS is %d, but of the %d files that this process may have open, HTTP connections get %d: allow it more (ulimit -n)",
+		s.Connections, crowd.Files(), s.connections())
 }

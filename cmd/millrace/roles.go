@@ -138,6 +138,7 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 	}
 	var out *query.Service
 	if r.Query {
+		n.warn(n.http.Limits.atRisk())
 		if out, err = n.query(s, js); err != nil {
 			return err
 		}
@@ -203,7 +204,9 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Servic
 		deps.Checks, deps.Site = q.Checks(), dashboard.Handler()
 	}
 	deps.Checks = append(deps.Checks, n.also...)
-	srv, err := httpapi.New(httpapi.Config{Addr: n.http.Addr, Version: version, Warnings: n.warnings, Protected: n.http.JWTSecret != ""}, deps)
+	srv, err := httpapi.New(httpapi.Config{
+		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Protected: n.http.JWTSecret != "", Connections: n.http.Limits.connections(),
+	}, deps)
 	if err != nil {
 		return err
 	}

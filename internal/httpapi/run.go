@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"github.com/millrace-io/millrace/internal/crowd"
 )
 
 // checkExposure refuses to offer an open API to other machines.
@@ -64,7 +66,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		// limitBodyTime bounds how long a body may take.
 	}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
+	go func() { served <- srv.Serve(crowd.New(s.cfg.Connections, s.log).Listen(srv, ln)) }()
 	s.log.Info("HTTP server listens", "address", ln.Addr().String())
 	select {
 	case err := <-served:

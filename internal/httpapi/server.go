@@ -14,6 +14,8 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/millrace-io/millrace/internal/crowd"
 )
 
 // Config shapes the server. The zero value of a field stands for its default.
@@ -25,6 +27,10 @@ type Config struct {
 	// Protected says that callers are authenticated. Without it the server
 	// listens on loopback addresses only.
 	Protected bool
+	// Connections is how many there are at one time, those of WebSockets
+	// included; default three quarters of the files that the process may have
+	// open, and 20,000 at most.
+	Connections int
 	// HeaderTimeout is how long the header of a request may take; default 5 s.
 	HeaderTimeout time.Duration
 	// BodyTimeout is how long a body may take, whatever its size: a caller
@@ -44,6 +50,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Version == "" {
 		c.Version = "dev"
+	}
+	if c.Connections == 0 {
+		c.Connections = crowd.Share(0.75, 20_000)
 	}
 	if c.HeaderTimeout == 0 {
 		c.HeaderTimeout = 5 * time.Second

@@ -51,10 +51,20 @@ func (h *Handler) feed(draining <-chan struct{}) http.Handler {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Accel-Buffering", "no") // proxies must not hold it back
-		if err := h.follow(r.Context(), draining, f, w); err != nil && r.Context().Err() == nil {
+		ctx, cancel := untilExpiry(r.Context())
+		defer cancel()
+		if err := h.follow(ctx, draining, f, w); err != nil && r.Context().Err() == nil {
 			h.log.Debug("a feed of transitions has ended", "error", err)
 		}
 	})
+}
+
+// untilExpiry ends a feed with the token that opened it.
+func untilExpiry(ctx context.Context) (context.Context, context.CancelFunc) {
+	if at := auth.CallerFrom(ctx).Expires; !at.IsZero() {
+		return context.WithDeadline(ctx, at)
+	}
+	return ctx, func() {}
 }
 
 func (h *Handler) writeError(w http.ResponseWriter, err error) {

@@ -21,8 +21,12 @@ type Config struct {
 	// MaxMemory bounds what the engine takes, in bytes; 1 GiB when 0. A query
 	// beyond it fails; the server goes on.
 	MaxMemory int64
-	// MaxConnections bounds native connections; 256 when 0.
+	// MaxConnections bounds native connections, and those over HTTP; 256 when 0.
+	// Analysts get three quarters of the native ones.
 	MaxConnections int
+	// MaxReads bounds the queries of analysts that run at one time; 64 when 0.
+	// Others wait for up to 10 s.
+	MaxReads int
 	// Grace is what running queries have left when the server stops before they
 	// are cancelled; 5 s when 0.
 	Grace time.Duration
@@ -51,6 +55,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxConnections == 0 {
 		c.MaxConnections = 256
+	}
+	if c.MaxReads == 0 {
+		c.MaxReads = 64
 	}
 	if c.Grace == 0 {
 		c.Grace = 5 * time.Second

@@ -16,6 +16,8 @@ import (
 const (
 	handshakeTime = 10 * time.Second
 	sendTime      = 5 * time.Minute // a client that reads nothing for that long is gone
+	bodyTime      = time.Minute     // for an analyst's query over HTTP
+	idleTime      = 2 * time.Minute // between two requests over HTTP
 )
 
 // conn is a client of the native protocol. Its goroutine reads and writes; while
@@ -27,6 +29,8 @@ type conn struct {
 	in     *native.Reader
 	out    *native.Writer
 	sess   session
+	since  time.Time
+	who    account // the server's mutex guards it
 
 	mu       sync.Mutex
 	idle     bool // waiting for a query
@@ -35,7 +39,7 @@ type conn struct {
 
 func newConn(s *Server, client net.Conn) *conn {
 	return &conn{
-		server: s, net: client, log: s.log.With("client", client.RemoteAddr().String()),
+		server: s, net: client, since: time.Now(), log: s.log.With("client", client.RemoteAddr().String()),
 		in: native.NewReader(client), out: native.NewWriter(deadlineWriter{client}),
 	}
 }
@@ -74,6 +78,9 @@ func (c *conn) handshake() error {
 		return err
 	}
 	who, err := c.server.login(hello.User, hello.Password)
+	if err == nil && !c.server.greet(c, who) {
+		err = exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "There are too many connections of %s", hello.User)
+	}
 	if err == nil {
 		c.sess, err = c.server.openSession(who, hello.Database)
 	}

@@ -15,7 +15,7 @@ func FuzzHTTPRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query, body string) {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
 		r.URL.RawQuery = query
-		req, err := readRequest(r)
+		req, err := readRequest(r, reader)
 		if err != nil {
 			return
 		}

@@ -15,6 +15,7 @@ import (
 
 const (
 	maxQuery  = 64 << 20  // of a query in a body that is no INSERT
+	maxRead   = 1 << 20   // of an analyst's query; the engine takes a quarter of it
 	queryHead = 256 << 10 // of a body, in which an INSERT's data must begin
 )
 
@@ -29,6 +30,10 @@ func (s *Server) site(ctx context.Context) *http.Server {
 			ok(w, r)
 			return
 		}
+		if problem := s.foreign(r); problem != nil {
+			writeException(w, problem)
+			return
+		}
 		if !s.begin() {
 			http.Error(w, "The server stops.", http.StatusServiceUnavailable)
 			return
@@ -39,6 +44,7 @@ func (s *Server) site(ctx context.Context) *http.Server {
 	return &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: handshakeTime,
+		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    1 << 20,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
@@ -65,10 +71,14 @@ func (s *Server) perform(ctx context.Context, r *http.Request, reply *reply) err
 	if err != nil {
 		return err
 	}
-	req, err := readRequest(r)
+	if who == reader {
+		reply.readDeadline(time.Now().Add(bodyTime))
+	}
+	req, err := readRequest(r, who)
 	if err != nil {
 		return err
 	}
+	reply.readDeadline(time.Time{})
 	reply.prepare(req)
 	sess, err := s.openSession(who, req.database)
 	if err != nil {
@@ -132,7 +142,7 @@ func credentials(r *http.Request) (user, password string) {
 
 // readStatement reads the statement of a request: the query parameter, then the
 // body. Of an INSERT the rest of the body is left to be read as its data.
-func readStatement(r *http.Request, body io.Reader) (statement.Statement, error) {
+func readStatement(r *http.Request, body io.Reader, most int64) (statement.Statement, error) {
 	text := r.URL.Query().Get("query")
 	if text != "" {
 		if s, err := statement.Parse(text); err == nil && s.Insert != nil {
@@ -147,12 +157,12 @@ func readStatement(r *http.Request, body io.Reader) (statement.Statement, error)
 	if s, err := statement.Parse(text + string(head)); err == nil && s.Insert != nil {
 		return s, nil
 	}
-	rest, err := io.ReadAll(io.LimitReader(body, maxQuery+1))
+	rest, err := io.ReadAll(io.LimitReader(body, most+1))
 	if err != nil {
 		return statement.Statement{}, bodyError(err)
 	}
-	if len(rest) > maxQuery {
-		return statement.Statement{}, exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The query is larger than %d bytes", maxQuery)
+	if int64(len(rest)) > most {
+		return statement.Statement{}, exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The query is larger than %d bytes", most)
 	}
 	return statement.Parse(text + string(head) + string(rest))
 }
@@ -196,12 +206,17 @@ func statusOf(code int) int {
 		return http.StatusRequestEntityTooLarge
 	case codeNotImplemented:
 		return http.StatusNotImplemented
-	case 209, 76:
+	case 209, 76, codeTooMany:
 		return http.StatusServiceUnavailable
 	case 159:
 		return http.StatusRequestTimeout
 	}
 	return http.StatusInternalServerError
+}
+
+// readDeadline bounds how long a client may take for its statement.
+func (p *reply) readDeadline(at time.Time) {
+	_ = http.NewResponseController(p.w).SetReadDeadline(at)
 }
 
 func writeDeadline(w http.ResponseWriter) {

@@ -32,7 +32,7 @@ var reserved = words(`query database default_format user password query_id quota
 	http_zlib_compression_level wait_end_of_query buffer_size send_progress_in_http_headers
 	http_write_exception_in_output_format add_http_cors_header client_protocol_version`)
 
-func readRequest(r *http.Request) (*request, error) {
+func readRequest(r *http.Request, who account) (*request, error) {
 	values := r.URL.Query()
 	if values.Get("session_id") != "" {
 		return nil, exception(codeNotImplemented, "NOT_IMPLEMENTED", "HTTP sessions are not supported; the native protocol has them")
@@ -53,7 +53,11 @@ func readRequest(r *http.Request) (*request, error) {
 			req.settings[name] = values.Get(name)
 		}
 	}
-	if req.statement, err = readStatement(r, body); err != nil {
+	most := int64(maxQuery)
+	if who == reader {
+		most = maxRead
+	}
+	if req.statement, err = readStatement(r, body, most); err != nil {
 		return nil, err
 	}
 	req.database = first(values.Get("database"), r.Header.Get("X-ClickHouse-Database"))

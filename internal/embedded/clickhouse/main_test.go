@@ -68,7 +68,7 @@ func start(dir string) (stop func() error, err error) {
 	}
 	server, err = clickhouse.New(clickhouse.Config{
 		Library: lib, Path: dir, Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
-		Password: password, ReadOnlyPassword: analystPassword, Grace: 100 * time.Millisecond,
+		Password: password, ReadOnlyPassword: analystPassword, Grace: time.Second, MaxConnections: most, MaxReads: reads,
 	}, log)
 	if err != nil {
 		return nil, err

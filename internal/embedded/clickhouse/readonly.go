@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/statement"
@@ -17,6 +18,7 @@ import (
 // which it freezes.
 type readerSession struct {
 	engine   *engine
+	reads    chan struct{} // has room while another query may run
 	database string
 	settings settings // by SET
 	limits   map[string]uint64
@@ -27,10 +29,11 @@ const (
 	readerSeconds     = 120
 	readerResultRows  = 20_000_000
 	readerResultBytes = 4 << 30
+	readerPatience    = 10 * time.Second
 )
 
 func (s *Server) openReader(database string) (session, error) {
-	r := &readerSession{engine: s.engine, database: s.cfg.Database, settings: settings{}, limits: map[string]uint64{
+	r := &readerSession{engine: s.engine, reads: s.reads, database: s.cfg.Database, settings: settings{}, limits: map[string]uint64{
 		"max_execution_time": readerSeconds,
 		"max_memory_usage":   uint64(s.cfg.MaxMemory / 2),
 		"max_result_rows":    readerResultRows,
@@ -53,6 +56,11 @@ func (r *readerSession) run(ctx context.Context, q query, emit func(chdb.Chunk) 
 	if q.Insert != nil {
 		return errReadOnly()
 	}
+	done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	conn, err := r.engine.connect(r.database)
 	if err != nil {
 		return err
@@ -74,6 +82,18 @@ func (r *readerSession) run(ctx context.Context, q query, emit func(chdb.Chunk) 
 		return err
 	}
 	return execute(ctx, r.engine, conn, q, emit)
+}
+
+// begin waits until another query may run.
+func (r *readerSession) begin(ctx context.Context) (done func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, readerPatience)
+	defer cancel()
+	select {
+	case r.reads <- struct{}{}:
+		return func() { <-r.reads }, nil
+	case <-ctx.Done():
+		return nil, exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "Too many simultaneous queries: %d run", cap(r.reads))
+	}
 }
 
 // use changes the database. The engine's own are refused: a table of "default"

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/millrace-io/millrace/internal/crowd"
 )
 
 // Server serves the engine over the native protocol and over HTTP.
@@ -19,6 +21,7 @@ type Server struct {
 
 	engine     *engine
 	addr, http net.Addr
+	reads      chan struct{} // holds a token for each query of an analyst that runs
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // nil once the server stops
@@ -31,7 +34,7 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, log: log, ready: make(chan struct{}), conns: map[*conn]struct{}{}}, nil
+	return &Server{cfg: cfg, log: log, ready: make(chan struct{}), conns: map[*conn]struct{}{}, reads: make(chan struct{}, cfg.MaxReads)}, nil
 }
 
 // Ready is closed once clients can connect.
@@ -79,7 +82,8 @@ func (s *Server) serve(ctx context.Context, tcp, web net.Listener) error {
 	failed := make(chan error, 2)
 	var serving sync.WaitGroup
 	serving.Go(func() { failed <- s.accept(queries, tcp) })
-	serving.Go(func() { failed <- site.Serve(web) })
+	guests := crowd.New(s.cfg.MaxConnections, s.log).Listen(site, web)
+	serving.Go(func() { failed <- site.Serve(guests) })
 	s.addr, s.http = tcp.Addr(), web.Addr()
 	close(s.ready)
 	s.log.Info("ClickHouse is ready", "native", s.addr.String(), "http", s.http.String())
@@ -179,12 +183,50 @@ func (s *Server) register(c *conn) bool {
 	if s.conns == nil {
 		return false
 	}
-	if len(s.conns) >= s.cfg.MaxConnections {
+	if len(s.conns) >= s.cfg.MaxConnections && !s.evict() {
 		s.log.Warn("refusing a ClickHouse client", "client", c.net.RemoteAddr().String(), "connections", len(s.conns))
 		return false
 	}
 	s.conns[c] = struct{}{}
 	s.tasks.Add(1)
+	return true
+}
+
+// evict ends the oldest connection that has not said who it is, if there is
+// one: they must not keep others out.
+func (s *Server) evict() bool {
+	var oldest *conn
+	for c := range s.conns {
+		if c.who == nobody && (oldest == nil || c.since.Before(oldest.since)) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(s.conns, oldest)
+	_ = oldest.net.Close() // its task ends by itself
+	return true
+}
+
+// greet notes who a connection is. It returns false when there are too many of
+// its kind, or when it had to go.
+func (s *Server) greet(c *conn, who account) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, here := s.conns[c]; !here && s.conns != nil {
+		return false
+	}
+	readers := 0
+	for other := range s.conns {
+		if other.who == reader {
+			readers++
+		}
+	}
+	if who == reader && readers >= s.cfg.MaxConnections*3/4 {
+		return false
+	}
+	c.who = who
 	return true
 }
 

@@ -23,6 +23,7 @@ const (
 	codeAccessDenied   = 497
 	codeAuthentication = 516
 	codeCancelled      = 394
+	codeTooMany        = 202
 )
 
 func exception(code int, name, format string, args ...any) *chdb.Exception {

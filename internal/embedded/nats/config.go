@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/millrace-io/millrace/internal/crowd"
 )
 
 // EnvListen is the setting that errors about the address name.
@@ -26,6 +28,10 @@ type Config struct {
 	MaxMemory  int64 // bytes of all streams held in memory; default 256 MiB
 	MaxStore   int64 // bytes of all streams on disk; default what the disk holds
 	MaxPayload int32 // bytes of one message; default 8 MiB
+
+	// MaxConnections bounds clients; default an eighth of the files that the
+	// process may have open, which its streams need too, and 65,536 at most.
+	MaxConnections int
 
 	User, Password string // default none, which loopback alone allows
 }
@@ -51,8 +57,8 @@ func (c Config) options() (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: or(c.ServerName, "millrace"), Host: host, Port: port,
 		Username: c.User, Password: c.Password,
-		MaxPayload: or(c.MaxPayload, 8<<20),
-		JetStream:  true, StoreDir: c.StoreDir,
+		MaxPayload: or(c.MaxPayload, 8<<20), MaxConn: or(c.MaxConnections, crowd.Share(1./8, 64<<10)),
+		JetStream: true, StoreDir: c.StoreDir,
 		JetStreamMaxMemory: or(c.MaxMemory, 256<<20), JetStreamMaxStore: or(c.MaxStore, 1<<62),
 		SyncAlways: c.SyncInterval == 0, SyncInterval: c.SyncInterval,
 		NoSigs: true, // signals belong to the program around it

@@ -1,0 +1,129 @@
+package clickhouse_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
+)
+
+// most and reads are the limits of the server under test.
+const (
+	most  = 40
+	reads = 4
+)
+
+// answer says hello and returns the code of the packet that comes back.
+func (w wire) answer(user, key string) proto.ServerCode {
+	w.t.Helper()
+	w.hello(native.Revision, user, key)
+	code, err := proto.NewReader(w).UVarInt()
+	if err != nil {
+		w.t.Fatalf("%s gets no answer: %v", user, err)
+	}
+	return proto.ServerCode(code)
+}
+
+// TestSilentClients: connections that do not say who they are keep nobody out,
+// and analysts, however many, not those who write.
+func TestSilentClients(t *testing.T) {
+	for range 2 * most {
+		dialRaw(t)
+	}
+	if code := dialRaw(t).answer("default", password); code != proto.ServerCodeHello {
+		t.Errorf("beside silent clients: packet %v", code)
+	}
+	in := 0
+	for range most {
+		if dialRaw(t).answer("analyst", analystPassword) == proto.ServerCodeHello {
+			in++
+		}
+	}
+	if in == 0 || in > most*3/4 {
+		t.Errorf("%d analysts get in", in)
+	}
+	if code := dialRaw(t).answer("default", password); code != proto.ServerCodeHello {
+		t.Errorf("beside many analysts: packet %v", code)
+	}
+}
+
+// TestManyReads: beyond a limit queries of analysts wait, and nobody else does.
+func TestManyReads(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var running sync.WaitGroup
+	ask := func(ctx context.Context, sql string) (int, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+server.HTTPAddr().String()+"/?user=analyst&password="+analystPassword, strings.NewReader(sql))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode, nil
+	}
+	for range reads {
+		running.Go(func() { _, _ = ask(ctx, "SELECT sleepEachRow(1) FROM numbers(100) SETTINGS max_block_size = 1") })
+		running.Go(func() { _, _ = ask(ctx, "SELECT sum(sleepEachRow(0.5)) FROM numbers(200)") })
+	}
+	late := make(chan int, 1)
+	go func() {
+		status, _ := ask(t.Context(), "SELECT 1")
+		late <- status
+	}()
+	for range 5 {
+		if status, _, text := call(t, "POST", nil, "SELECT sleep(0.1)"); status != http.StatusOK {
+			t.Errorf("one who may write gets %d %s", status, text)
+		}
+	}
+	cancel()
+	running.Wait()
+	select {
+	case status := <-late:
+		if status != http.StatusOK {
+			t.Errorf("who has waited gets %d", status)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("who has waited gets no answer")
+	}
+}
+
+// TestLongReads: an analyst's query as long as a book is refused before it is
+// held in memory.
+func TestLongReads(t *testing.T) {
+	status, _, text := callAs(t, "analyst", analystPassword, "POST", nil, "SELECT 1 -- "+strings.Repeat("x", 2<<20))
+	if status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %.200s", status, text)
+	}
+}
+
+// TestOtherSites: what a page of another site sends is not carried out.
+func TestOtherSites(t *testing.T) {
+	for _, header := range []http.Header{{"Origin": {"https://evil.example"}}, {"Sec-Fetch-Site": {"cross-site"}}} {
+		req, err := http.NewRequestWithContext(testContext(t), http.MethodPost,
+			"http://"+server.HTTPAddr().String()+"/?user=default&password="+password, strings.NewReader("CREATE TABLE theirs (a UInt8) ENGINE = Memory"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = header
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%v: %s", header, resp.Status)
+		}
+	}
+	if _, _, text := call(t, "POST", nil, "EXISTS TABLE theirs"); text != "0\n" {
+		t.Error("the table is there")
+	}
+}
