@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -11,33 +10,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/schemas/stream"
+	"github.com/millrace-io/millrace/test/plain"
 )
 
 // floorRows is how many rows the floors insert at once.
 const floorRows = 40_000
-
-// plainEvent is what encoding/json makes of an event.
-type plainEvent struct {
-	ArticleURL     string    `json:"article_url"`
-	SourceName     string    `json:"source_name"`
-	Stage          string    `json:"stage"`
-	OccurredAt     time.Time `json:"occurred_at"`
-	ServiceName    string    `json:"service_name"`
-	IdempotencyKey string    `json:"idempotency_key"`
-	TraceID        string    `json:"trace_id"`
-	CanonicalURL   string    `json:"canonical_url"`
-	SchemaVersion  uint16    `json:"metadata_schema_version"`
-
-	Metadata json.RawMessage `json:"metadata"`
-}
-
-type plainMetadata struct {
-	QualityScore *float64 `json:"quality_score"`
-	Topics       []string `json:"topics"`
-	ModelVersion string   `json:"model_version"`
-	ContentType  string   `json:"content_type"`
-	Channel      string   `json:"channel"`
-}
 
 // readPlain is the loop that anyone would write first: pull, decode, insert,
 // acknowledge, in one goroutine with the usual libraries.
@@ -85,7 +62,7 @@ func plainBatch(ctx context.Context, conn driver.Conn, messages jetstream.Messag
 		if last, err = messages.Next(); err != nil {
 			return fmt.Errorf("read: %w", err)
 		}
-		if err := plainRow(batch, last); err != nil {
+		if err := plain.Append(batch, last); err != nil {
 			return err
 		}
 	}
@@ -93,22 +70,4 @@ func plainBatch(ctx context.Context, conn driver.Conn, messages jetstream.Messag
 		return fmt.Errorf("insert: %w", err)
 	}
 	return last.Ack()
-}
-
-func plainRow(batch driver.Batch, m jetstream.Msg) error {
-	at, err := m.Metadata()
-	if err != nil {
-		return fmt.Errorf("read: %w", err)
-	}
-	var e plainEvent
-	if err := json.Unmarshal(m.Data(), &e); err != nil {
-		return fmt.Errorf("decode: %w", err)
-	}
-	var meta plainMetadata
-	if err := json.Unmarshal(e.Metadata, &meta); err != nil {
-		return fmt.Errorf("decode: %w", err)
-	}
-	return batch.Append(at.Sequence.Stream, e.OccurredAt, at.Timestamp, e.Stage, e.SourceName, e.ServiceName, e.ArticleURL,
-		e.CanonicalURL, e.TraceID, e.IdempotencyKey, string(e.Metadata), e.SchemaVersion, meta.QualityScore, meta.Topics,
-		meta.ModelVersion, meta.ContentType, meta.Channel)
 }
