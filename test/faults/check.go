@@ -23,6 +23,7 @@ type verdict struct {
 	mismatches   []string
 	streamLosses int // acknowledged, and not even on the stream
 	fates        []fate
+	peer         *peerVerdict // nil of the program itself
 }
 
 // fate is what became of an event, or of a message that breaks a rule.

@@ -31,8 +31,10 @@ type cluster struct {
 	natsAddr, chHTTP, ingestAddr, queryAddr   string
 	postgresAddr, otherIngestAddr             string
 	postgresPassword                          string
-	natsDisk, clickhouseDisk, postgresDisk    *disk   // nil where they can't be had
-	projectorDisks                            []*disk // of each projector
+	natsDisk, clickhouseDisk, postgresDisk    *disk    // nil where they can't be had
+	projectorDisks                            []*disk  // of each projector
+	peer                                      peer     // in the place of the projectors, if any
+	tables                                    []string // that are written to
 }
 
 func newCluster(dir, bin string, cfg config) (*cluster, error) {
@@ -45,7 +47,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{
-		dir: dir, groups: cfg.groups, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4],
+		dir: dir, groups: cfg.groups, tables: []string{"events", "funnel"}, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4],
 		postgresAddr: addrs[11], otherIngestAddr: addrs[12],
 	}
 	if !cfg.soak { // what it stores outgrows a small disk
@@ -68,7 +70,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		"MILLRACE_NATS_URL=" + natsURL, fmt.Sprint("MILLRACE_NATS_REPLICAS=", cfg.nodes),
 		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default@" + c.toClickHouse.listen + "/millrace",
 		"MILLRACE_POSTGRES_DSN=" + c.postgresURL(c.toPostgres.listen), "MILLRACE_WORK_ACK_WAIT=" + shardAckWait.String(),
-		"MILLRACE_DEDUP_WINDOW=" + dedupWindow.String(),
+		"MILLRACE_DEDUP_WINDOW=" + cfg.window().String(),
 		"MILLRACE_PROJECTOR_LEASE=" + lease.String(),
 		fmt.Sprint("MILLRACE_SLOT_GROUPS=", cfg.groups),
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
@@ -93,6 +95,9 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		c.projectors = append(c.projectors, serve(name, "projector", addrs[5+i]))
 	}
 	c.projectors[2].holds, c.projectors[3].holds = 1, 1
+	if cfg.peer != noPeer {
+		c.usePeer(dir, self, cfg)
+	}
 	return c, nil
 }
 
@@ -158,7 +163,10 @@ func (c *cluster) publishURL() string {
 }
 
 func (c *cluster) all() []*process {
-	ps := append([]*process{c.clickhouse, c.postgres, c.ingest, c.otherIngest, c.query}, c.projectors...)
+	ps := append([]*process{c.clickhouse, c.ingest}, c.projectors...)
+	if c.peer == noPeer {
+		ps = append(ps, c.postgres, c.otherIngest, c.query)
+	}
 	if c.nodes != nil {
 		return append(ps, c.nodes.processes...)
 	}
@@ -196,7 +204,7 @@ func (c *cluster) tableSettings(settings string) (end func() error, err error) {
 		names = append(names, name)
 	}
 	all := func(ctx context.Context, change string) error {
-		for _, table := range []string{"events", "funnel"} {
+		for _, table := range c.tables {
 			if err := (database{c.chHTTP}).exec(ctx, "ALTER TABLE "+table+" "+change); err != nil {
 				return err
 			}

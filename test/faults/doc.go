@@ -20,10 +20,22 @@
 //	go run ./test/faults -seed 7 -for 2m
 //	go run ./test/faults -seed 7 -for 2m -nodes 3     three NATS servers, streams in three copies
 //	go run ./test/faults -soak -for 2h                no faults: what grows?
+//	go run ./test/faults -seed 7 -for 2m -peer plain  breaks what is used in place of projectors
 //
 // The history and the plan are functions of the seed and the flags. Timing is
 // not: which message is under way when a process dies depends on the machine,
 // so that a seed that failed may have to be run a few times to fail again.
+//
+// # Peers
+//
+// With -peer, two processes of something else consume the same stream into a
+// table of their own in the same ClickHouse, over the same wires, under the
+// same plan but for the kinds that break what a peer has not. It is measured
+// what a reader of its table finds lost and doubled, and how far a rollup by
+// materialized view is off; nothing of it makes the exit status 1. A peer gets
+// what is good for it: the broker remembers ids for an hour, longer than any
+// run, acknowledgements have the broker's default of 30 s to come, and a
+// message that breaks a rule is not held against it.
 //
 // # Clocks
 //

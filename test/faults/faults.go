@@ -119,6 +119,8 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 		return kill(c.nats), nil
 	case killPostgres:
 		return kill(c.postgres), nil
+	case killUnacked:
+		return doom(s.leader())
 	case killAll:
 		return kill(c.all()...), nil
 	case stallLeader:

@@ -15,6 +15,7 @@ import (
 // journal is what the streams hold at the end.
 type journal struct {
 	first   map[string]uint64 // by identity: the sequence of its first sighting
+	facts   map[uint64]*fact  // of the messages that break none, by sequence
 	invalid map[uint64]string // bodies that break a rule, by sequence
 	bodies  map[string]bool
 	strange int // messages that nobody sent
@@ -34,13 +35,17 @@ func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (j *journal, 
 }
 
 func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream) (*journal, error) {
-	j := &journal{first: map[string]uint64{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
+	j := &journal{first: map[string]uint64{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := each(ctx, js, stream.Events, func(seq uint64, at time.Time, m jetstream.Msg) {
 		body := string(m.Data())
 		j.bodies[body] = true
-		switch n := l.sent[body]; {
+		n := l.sent[body]
+		if n != nil && n.fact != nil {
+			j.facts[seq] = n.fact
+		}
+		switch {
 		case n == nil:
 			j.strange++
 		case n.fact == nil:

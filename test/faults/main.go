@@ -51,6 +51,9 @@ type config struct {
 	nodes  int // NATS servers
 	keep   bool
 	soak   bool
+
+	peer    peer          // in place of the projectors
+	ackWait time.Duration // of the peer
 }
 
 func parse(args []string, errOut io.Writer) (config, error) {
@@ -64,6 +67,8 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.IntVar(&cfg.nodes, "nodes", 1, "NATS servers: 1, or 3 that hold each stream in three copies")
 	flags.BoolVar(&cfg.keep, "keep", false, "leave the folder with all data and logs, as a failure does")
 	flags.BoolVar(&cfg.soak, "soak", false, "inject no faults, and look for what grows: memory, open files, goroutines")
+	flags.DurationVar(&cfg.ackWait, "ack-wait", peerAckWait, "how long a peer may keep a message")
+	peerName := flags.String("peer", "", fmt.Sprint("break what is used in place of Millrace's projectors: ", peers))
 	names := flags.String("faults", "all", "kinds to inject, separated by commas; none for a run without, all for "+kindNames())
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
@@ -74,10 +79,14 @@ func parse(args []string, errOut io.Writer) (config, error) {
 		err = errors.New("-rate and -for have to be positive")
 	case cfg.nodes != 1 && cfg.nodes != 3:
 		err = errors.New("-nodes has to be 1 or 3")
+	case cfg.soak && *peerName != "":
+		err = errors.New("-soak is not for peers")
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	default:
-		cfg.kinds, err = parseKinds(*names)
+		if cfg.kinds, err = parseKinds(*names); err == nil {
+			cfg.peer, err = parsePeer(*peerName)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(errOut, "faults:", err)

@@ -41,6 +41,8 @@ func newPart(log *slog.Logger) (interface{ Run(context.Context) error }, error) 
 	case "nats":
 		// Without a SyncInterval each message is synced before it is acknowledged.
 		return nats.New(nats.Config{Listen: listen, StoreDir: store}, log)
+	case "peer":
+		return newPeer()
 	case "node":
 		return newNode(listen, store)
 	case "postgres":

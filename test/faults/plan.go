@@ -101,7 +101,7 @@ func parseKinds(list string) ([]kind, error) {
 	var kinds []kind
 	for name := range strings.SplitSeq(list, ",") {
 		k := kind(strings.TrimSpace(name))
-		if !slices.Contains(allKinds(), k) {
+		if !slices.Contains(append(allKinds(), killUnacked), k) {
 			return nil, fmt.Errorf("-faults: there is no kind %q, but %s", name, kindNames())
 		}
 		kinds = append(kinds, k)

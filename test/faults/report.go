@@ -23,6 +23,9 @@ type report struct {
 }
 
 func (r *report) failed() bool {
+	if r != nil && r.verdict != nil && r.verdict.peer != nil { // it is measured, and not held to anything
+		return len(r.verdict.mismatches) > 0
+	}
 	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 || r.verdict.doubled > 0 ||
 		r.work != nil && len(r.work.mismatches) > 0
 }
@@ -30,7 +33,7 @@ func (r *report) failed() bool {
 func (r *report) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "fault\ttimes\theld, median\trecovery, median\tat most\tacknowledged\tcounted\tlost\tdoubled\tDLQ\t")
-	for _, k := range allKinds() {
+	for _, k := range append(allKinds(), killUnacked) {
 		if all := r.injected[k]; len(all) > 0 {
 			held, recovery := seconds(all, func(i injection) time.Duration { return i.held }), seconds(all, injection.recovery)
 			fmt.Fprintf(w, "%s\t%d\t%.1f s\t%.1f s\t%.1f s\t%s\n", k, len(all), held[len(held)/2], recovery[len(recovery)/2], recovery[len(recovery)-1],
@@ -42,8 +45,14 @@ func (r *report) print(out io.Writer) {
 	fmt.Fprintf(w, "whole run\t\t\t\t\t%s\n", r.during(func(time.Time) bool { return true }))
 	w.Flush()
 	if v := r.verdict; v != nil {
-		fmt.Fprintf(out, "\nseed %d, %s: %d messages acknowledged, folded %.1f s after the last one; the WebSocket connected %d times\n",
-			r.seed, r.length.Round(time.Second), r.messages, r.folding.Seconds(), r.connects)
+		fmt.Fprintf(out, "\nseed %d, %s: %d messages acknowledged, ", r.seed, r.length.Round(time.Second), r.messages)
+		if v.peer != nil {
+			fmt.Fprintf(out, "consumed %.1f s after the last one\n", r.folding.Seconds())
+			v.printPeer(out)
+			r.list(out, "what else happened", slices.Concat(v.mismatches, r.failures))
+			return
+		}
+		fmt.Fprintf(out, "folded %.1f s after the last one; the WebSocket connected %d times\n", r.folding.Seconds(), r.connects)
 		fmt.Fprintf(out, "events acknowledged %d, counted %d, lost %d, doubled %d, dead letters %d\n", v.acked, v.counted, v.lost, v.doubled, v.letters)
 		r.list(out, "views differ from the recount", v.mismatches)
 	}

@@ -48,14 +48,17 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 			fmt.Fprintln(out, told)
 		}
 	}()
-	fmt.Fprintf(out, "seed %d: faults -seed %d -for %s -rate %d -groups %d -nodes %d repeats this history and plan, but not their timing\n",
-		cfg.seed, cfg.seed, cfg.length, cfg.rate, cfg.groups, cfg.nodes)
-	cfg.kinds = slices.DeleteFunc(cfg.kinds, func(k kind) bool { return !suits(k, cfg.nodes) })
+	fmt.Fprintf(out, "seed %d: faults -seed %d -for %s -rate %d -groups %d -nodes %d%s repeats this history and plan, but not their timing\n",
+		cfg.seed, cfg.seed, cfg.length, cfg.rate, cfg.groups, cfg.nodes, cfg.peer.flag())
+	cfg.kinds = slices.DeleteFunc(cfg.kinds, func(k kind) bool { return !suits(k, cfg.nodes) || !cfg.peer.suits(k) })
 	if !canMount() && slices.ContainsFunc(cfg.kinds, needsDisk) {
 		cfg.kinds = slices.DeleteFunc(cfg.kinds, needsDisk)
 		fmt.Fprintln(out, "without those that fill a disk:", errNoDisks)
 	}
 	bin, err := cfg.binary(ctx, dir)
+	if err == nil {
+		err = cfg.buildPeer(ctx, dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +95,8 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	if t.pubs, err = newPublishers(t.ledger, publishing, c.ingestAddr); err != nil {
 		return nil, err
 	}
-	t.watch = &watch{js: t.js, groups: cfg.groups}
-	if !cfg.soak {
+	t.watch = &watch{js: t.js, groups: cfg.groups, peer: cfg.peer}
+	if !cfg.soak && cfg.peer == noPeer {
 		t.shards = newShards(cfg.seed, c, t.js)
 	}
 	t.sab = &saboteur{cluster: c, watch: t.watch, shards: t.shards, out: out, injected: map[kind][]injection{}}
@@ -107,7 +110,9 @@ func (t *trial) run(ctx context.Context) (*report, error) {
 	var broken error
 	wg.Go(func() { broken = t.cluster.run(parts) })
 	wg.Go(func() { t.watch.run(parts) })
-	wg.Go(func() { t.live.run(parts) })
+	if t.cfg.peer == noPeer {
+		wg.Go(func() { t.live.run(parts) })
+	}
 	defer wg.Wait()
 	defer end()
 	r, err := t.act(ctx)
@@ -138,7 +143,7 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	defer giveUp()
 	drained := make(chan error, 1)
 	go func() { drained <- t.pubs.run(sending, patience, warm) }()
-	if err := t.watch.begun(starting); err != nil {
+	if err := errors.Join(t.cluster.makeTables(starting), t.watch.begun(starting)); err != nil {
 		return nil, err
 	}
 	acting, cancelActing := context.WithTimeout(ctx, t.cfg.length)
@@ -179,7 +184,9 @@ func (t *trial) conclude(ctx context.Context, r *report) (err error) {
 	r.folding = time.Since(begin)
 	checking, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
-	if t.cfg.soak {
+	if t.cfg.peer != noPeer {
+		r.verdict, err = t.concludePeer(checking)
+	} else if t.cfg.soak {
 		r.verdict, err = checkTotals(checking, t.cluster, t.ledger)
 	} else {
 		var j *journal

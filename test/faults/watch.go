@@ -19,6 +19,7 @@ import (
 type watch struct {
 	js     jetstream.JetStream
 	groups int
+	peer   peer
 
 	mu   sync.Mutex
 	seen []record
@@ -57,6 +58,9 @@ func (w *watch) run(ctx context.Context) {
 func (w *watch) read(ctx context.Context) (seen []record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	if w.peer != noPeer {
+		return w.peerPosition(ctx)
+	}
 	kv, err := w.js.KeyValue(ctx, stream.Checkpoints)
 	if err != nil {
 		return nil, err

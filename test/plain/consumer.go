@@ -22,7 +22,8 @@ type Config struct {
 	BatchWait time.Duration // for a batch to fill
 	AckWait   time.Duration // until what is not acknowledged is delivered again
 	Stages    contract.Stages
-	// Inserted is called between an insert and its acknowledgement; nil: not.
+	// Inserted is called between an insert of some rows and its
+	// acknowledgement; nil: not.
 	Inserted func()
 }
 
@@ -87,13 +88,14 @@ func (c *Consumer) batch(messages jetstream.Consumer) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), insertLimit)
 	defer cancel()
-	if err := c.insert(ctx, got); err != nil {
+	rows, err := c.insert(ctx, got)
+	if err != nil {
 		for _, m := range got {
 			err = errors.Join(err, m.NakWithDelay(time.Second))
 		}
 		return err
 	}
-	if c.cfg.Inserted != nil {
+	if c.cfg.Inserted != nil && rows > 0 {
 		c.cfg.Inserted()
 	}
 	for _, m := range got {
@@ -103,10 +105,10 @@ func (c *Consumer) batch(messages jetstream.Consumer) error {
 }
 
 // insert writes the rows of the messages that break no rule.
-func (c *Consumer) insert(ctx context.Context, messages []jetstream.Msg) error {
+func (c *Consumer) insert(ctx context.Context, messages []jetstream.Msg) (rows int, err error) {
 	batch, err := c.conn.PrepareBatch(ctx, "INSERT INTO "+c.cfg.Table)
 	if err != nil {
-		return fmt.Errorf("insert: %w", err)
+		return 0, fmt.Errorf("insert: %w", err)
 	}
 	defer batch.Close()
 	for _, m := range messages {
@@ -115,13 +117,13 @@ func (c *Consumer) insert(ctx context.Context, messages []jetstream.Msg) error {
 			continue // a dead letter, for those who want it
 		}
 		if err := Append(batch, m, string(id[:])); err != nil {
-			return fmt.Errorf("insert: %w", err)
+			return 0, fmt.Errorf("insert: %w", err)
 		}
 	}
 	if err := batch.Send(); err != nil {
-		return fmt.Errorf("insert: %w", err)
+		return 0, fmt.Errorf("insert: %w", err)
 	}
-	return nil
+	return batch.Rows(), nil
 }
 
 // identity is that of an event which keeps the rules.
