@@ -72,6 +72,39 @@ func TestLost(t *testing.T) {
 	h.await(shard.Splitter, shard.Done, 1)
 }
 
+// TestRemovedBefore: a message that was removed by a process that was killed
+// before Postgres had the answer to it keeps nobody from applying it, nor what
+// comes after (invariant 6).
+func TestRemovedBefore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	h.file("a", 2)
+	held := h.pull(shard.Splitter, 2)
+	h.await(shard.Splitter, shard.Started, 2)
+	for _, remove := range []func(context.Context, uint64) error{h.stream().DeleteMsg, h.stream().SecureDeleteMsg} {
+		meta, err := held[0].Metadata()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remove(t.Context(), meta.Sequence.Stream); err != nil {
+			t.Fatal(err)
+		}
+		if err := held[0].NakWithDelay(2 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		held = held[1:]
+	}
+	for _, m := range h.pull(shard.Splitter, 2) {
+		if got := h.item(m); got.Attempts != 1 {
+			t.Errorf("came again as %+v", got)
+		}
+		if err := m.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.await(shard.Splitter, shard.Done, 2)
+}
+
 // TestStale: messages of items that are not to be had are removed, and so is
 // what others put on the stream (invariant 7).
 func TestStale(t *testing.T) {

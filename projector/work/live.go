@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -50,16 +52,19 @@ func remove(ctx context.Context, js jetstream.JetStream, seq uint64) error {
 	if err == nil {
 		err = st.DeleteMsg(ctx, seq)
 	}
-	var refused *jetstream.APIError
-	gone := errors.Is(err, jetstream.ErrMsgNotFound) || errors.As(err, &refused) && (refused.ErrorCode == codeNotDeleted || refused.ErrorCode == codeNoSequence)
-	if err != nil && !gone {
+	if err != nil && !absentFrom(err) {
 		return fmt.Errorf("remove message %d of %s: %w", seq, stream.Work, err)
 	}
 	return nil
 }
 
-// Codes of the server's answers when a message to delete is not there.
-const (
-	codeNotDeleted jetstream.ErrorCode = 10057
-	codeNoSequence jetstream.ErrorCode = 10043
-)
+// absentFrom tells whether a message could not be removed because it had been.
+// The library keeps the text of the server's answer alone. One that lies beyond
+// the end of the stream may still come, and is not meant.
+func absentFrom(err error) bool {
+	if !errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
+		return errors.Is(err, jetstream.ErrMsgNotFound)
+	}
+	text := err.Error()
+	return slices.ContainsFunc([]string{"err_code=10043", "no message found", "deleted message"}, func(s string) bool { return strings.Contains(text, s) })
+}
