@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -18,4 +19,9 @@ func (s *Service) ReadReports(ctx context.Context) (apply func(context.Context, 
 	t := &term{Service: s}
 	_, err = t.reports.load(ctx, s.store.Pool(), stream.Shards, math.MaxUint64)
 	return t.applyAll, err
+}
+
+// Pause is for tests.
+func (c Config) Pause(took, last time.Duration) time.Duration {
+	return c.withDefaults().pause(took, last)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/projector/work"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -272,4 +273,21 @@ func TestSwitches(t *testing.T) {
 	state("a pause", func(i *jetstream.ConsumerInfo) bool { return i.Paused && i.Config.MaxAckPending == 7 })
 	set("paused = false, concurrency = NULL")
 	state("its end", func(i *jetstream.ConsumerInfo) bool { return !i.Paused && i.Config.MaxAckPending == -1 })
+}
+
+// TestPause: comparisons take a tenth of the time at most, and one that was held
+// up does not put the next off: mending is due within a second (invariant 7).
+func TestPause(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ took, last, want time.Duration }{
+		{time.Millisecond, time.Millisecond, 300 * time.Millisecond},
+		{20 * time.Second, 10 * time.Millisecond, 300 * time.Millisecond},
+		{10 * time.Millisecond, 20 * time.Second, 300 * time.Millisecond},
+		{2 * time.Second, 3 * time.Second, 18 * time.Second},
+		{20 * time.Second, 0, 300 * time.Millisecond}, // the first one
+	} {
+		if got := (work.Config{}).Pause(c.took, c.last); got != c.want {
+			t.Errorf("after %s and %s: %s, not %s", c.last, c.took, got, c.want)
+		}
+	}
 }

@@ -29,6 +29,7 @@ const dropEvery = time.Minute
 func (t *term) mend(ctx context.Context) error {
 	var before differences
 	var dropped time.Time
+	var took time.Duration
 	wait := t.cfg.Compare
 	for {
 		select {
@@ -55,8 +56,17 @@ func (t *term) mend(ctx context.Context) error {
 				return stopped(ctx, err)
 			}
 		}
-		wait = max(t.cfg.Compare, 9*time.Since(begin))
+		last := took
+		took = time.Since(begin)
+		wait = t.cfg.pause(took, last)
 	}
+}
+
+// pause is how long to wait before the next comparison, after two that have
+// taken so long. One alone may have been held up by a server that was away for
+// a while: it says nothing about the next.
+func (c Config) pause(took, last time.Duration) time.Duration {
+	return max(c.Compare, 9*min(took, last))
 }
 
 // compare looks at the stream, waits until what daemons have answered up to
