@@ -121,21 +121,29 @@ func (c *cluster) preparePostgres() error {
 	return os.WriteFile(filepath.Join(dir, "password"), []byte(c.postgresPassword+"\n"), 0o644)
 }
 
-// pauseTree stops a process and all that it has started, from the top, so that
-// nothing is started meanwhile.
+// pauseTree stops a process and all that it has started, from the top: what
+// those have started meanwhile is found by another look.
 func (p *process) pauseTree() (resume func() error, err error) {
 	pid := p.pid()
 	if pid == 0 {
 		return func() error { return nil }, nil
 	}
 	tree := []int{pid}
-	for i := 0; i < len(tree); i++ {
-		_ = syscall.Kill(tree[i], syscall.SIGSTOP) // an error: it has ended
-		below, err := children(tree[i])
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // an error: it has ended
+	for found := true; found; {
+		parents, err := parents()
 		if err != nil {
 			return nil, err
 		}
-		tree = append(tree, below...)
+		found = false
+		for i := 0; i < len(tree); i++ {
+			for child, parent := range parents {
+				if parent == tree[i] && !slices.Contains(tree, child) {
+					_ = syscall.Kill(child, syscall.SIGSTOP)
+					tree, found = append(tree, child), true
+				}
+			}
+		}
 	}
 	return func() error {
 		for _, pid := range tree {
@@ -145,28 +153,29 @@ func (p *process) pauseTree() (resume func() error, err error) {
 	}, nil
 }
 
-// children are the processes that one has started: none where the system does
-// not say.
-func children(pid int) (found []int, err error) {
+// parents are those of all processes: none where the system does not say.
+func parents() (map[int]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil, err
 	}
+	all := map[int]int{}
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			continue // it has ended
 		}
 		// pid (name) state parent …; a name may contain anything.
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		if len(fields) < 2 || fields[1] != strconv.Itoa(pid) {
-			continue
+		var state string
+		var parent int
+		if _, err := fmt.Sscan(string(text[strings.LastIndexByte(string(text), ')')+1:]), &state, &parent); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		found = append(found, child)
+		all[pid] = parent
 	}
-	return found, nil
+	return all, nil
 }

@@ -205,8 +205,12 @@ func (s *shards) tell(ctx context.Context, stage, move, worker string, options m
 	s.notes.leaves(p, worker)
 	r := s.insist(ctx, "/stages/"+stage+"/"+move, options, nil)
 	switch {
-	case r.status == http.StatusOK:
+	case r.status == http.StatusOK && options["generation"] != nil:
 		s.notes.ended(end{p, move, worker})
+	case r.status == http.StatusOK: // by name alone: it is so, whoever has made it so
+		if move == "done" {
+			s.notes.ended(end{piece: p, move: move})
+		}
 	case r.status == 0: // the run is over
 	case r.status != http.StatusConflict:
 		s.notes.fail("%s of %v: status %d", move, p, r.status)
