@@ -65,12 +65,15 @@ func (c *serveCmd) Run(p *program) error {
 			return err
 		}
 		s.launch("nats connection", closing(n.nats))
-		if err := migrate(p.ctx, n.nats, ch, n.layout, c.Stream.config()); err != nil {
+		r := c.roles()
+		tables := ch
+		if !r.Projector && !r.Query { // events are taken in while ClickHouse is away
+			tables = nil
+		}
+		if err := migrate(p.ctx, n.nats, tables, n.layout, c.Stream.config()); err != nil {
 			return err
 		}
-		return n.run(p.ctx, s, roles{
-			Ingest: slices.Contains(c.Role, "ingest"), Projector: slices.Contains(c.Role, "projector"), Query: slices.Contains(c.Role, "query"),
-		})
+		return n.run(p.ctx, s, r)
 	}()
 	if err == nil {
 		p.log.Info("serving", "roles", c.Role, "http", c.HTTP.Addr)
@@ -80,6 +83,12 @@ func (c *serveCmd) Run(p *program) error {
 		err = nil
 	}
 	return errors.Join(err, s.stop(p.hurry))
+}
+
+func (c *serveCmd) roles() roles {
+	return roles{
+		Ingest: slices.Contains(c.Role, "ingest"), Projector: slices.Contains(c.Role, "projector"), Query: slices.Contains(c.Role, "query"),
+	}
 }
 
 type clickhouseCmd struct {

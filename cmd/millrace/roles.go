@@ -86,7 +86,8 @@ func connect(ctx context.Context, url string, log *slog.Logger, options ...nats.
 	return nc, ctx.Err()
 }
 
-// migrate creates streams and tables or brings them up to date.
+// migrate creates streams and tables or brings them up to date; without a
+// ClickHouse, the streams alone.
 func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, layout schema.Layout, cfg stream.Config) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -94,6 +95,9 @@ func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, layout 
 	}
 	if err := stream.Ensure(ctx, js, cfg); err != nil {
 		return err
+	}
+	if ch == nil {
+		return nil
 	}
 	db := clickhouse.OpenDB(ch)
 	defer db.Close()
@@ -112,7 +116,7 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 		}
 	}
 	if !r.Ingest && !r.Query {
-		return n.runHTTP(s, nil, nil)
+		return n.runHTTP(s, nil, nil, false)
 	}
 	a := auth.New(auth.Config{Secret: n.http.JWTSecret, AnonymousIngest: n.http.AnonymousIngest})
 	if a.Weak() {
@@ -152,7 +156,7 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 		if out != nil {
 			out.Register(srv, a)
 		}
-	}, out)
+	}, out, r.Ingest)
 }
 
 func (n *node) runProjector(s *stack) error {
@@ -198,10 +202,13 @@ func (n *node) query(s *stack, js jetstream.JetStream) (*query.Service, error) {
 }
 
 // runHTTP starts the server last, so that it is the first to end.
-func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Service) error {
+func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Service, ingests bool) error {
 	deps := httpapi.Deps{Log: n.log, Registry: n.registry, Checks: n.checks()}
 	if q != nil {
 		deps.Checks, deps.Site = q.Checks(), dashboard.Handler()
+	}
+	if ingests {
+		deps.Checks = sparing(deps.Checks)
 	}
 	deps.Checks = append(deps.Checks, n.also...)
 	srv, err := httpapi.New(httpapi.Config{
@@ -221,9 +228,24 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Servic
 	return nil
 }
 
+// natsCheck is the name of the check that taking events in rests on.
+const natsCheck = "nats"
+
+// sparing are the checks of a process that takes events in: it goes on doing
+// so while what queries need is away, and so a balancer has to leave it where
+// it is. That it has all it was started for is checked once.
+func sparing(checks []httpapi.Check) []httpapi.Check {
+	for i := range checks {
+		if checks[i].Name != natsCheck {
+			checks[i].Need = httpapi.AtFirst
+		}
+	}
+	return checks
+}
+
 // checks are for processes without the query role.
 func (n *node) checks() []httpapi.Check {
-	return []httpapi.Check{{Name: "nats", Probe: func(context.Context) error {
+	return []httpapi.Check{{Name: natsCheck, Probe: func(context.Context) error {
 		if !n.nats.IsConnected() {
 			return fmt.Errorf("the connection is %s", n.nats.Status())
 		}

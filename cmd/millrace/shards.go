@@ -167,7 +167,8 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		}
 		parts = append(parts, reads)
 	}
-	n.also = append(n.also, httpapi.Check{Name: "postgres", Probe: store.Ping})
+	// Events and views need no Postgres, and the calls that do say so.
+	n.also = append(n.also, httpapi.Check{Name: "postgres", Probe: store.Ping, Need: httpapi.Never})
 	return func(srv *httpapi.Server) {
 		for _, p := range parts {
 			p.Register(srv)

@@ -12,13 +12,23 @@ import (
 type Check struct {
 	Name  string
 	Probe func(ctx context.Context) error // nil: the dependency is up
-	// Note tells more of a dependency that is up; it may be nil.
+	Need  Need                            // default Always
+	// Note tells more of a dependency, up or down; it may be nil.
 	Note func(ctx context.Context) Note
 	// Timeout bounds a probe; default 2 s.
 	Timeout time.Duration
 }
 
-// Note is what there is to say of a dependency that is up.
+// Need says what the process is without a dependency.
+type Need uint8
+
+const (
+	Always  Need = iota // it is not ready
+	AtFirst             // it is not ready until the dependency has been up once, and does its work without it then
+	Never               // it does its work
+)
+
+// Note is what there is to say of a dependency beside its status.
 type Note struct {
 	Warning       string  `json:"warning,omitempty" doc:"What needs attention, though everything runs"`
 	Behind        *uint64 `json:"behind,omitempty" doc:"Messages that are not yet counted" example:"0"`
@@ -29,6 +39,7 @@ type Note struct {
 type CheckStatus struct {
 	Name   string    `json:"name" example:"nats"`
 	Status string    `json:"status" enum:"up,down"`
+	Needed bool      `json:"needed" doc:"Whether the process is not ready while it is down"`
 	Error  string    `json:"error,omitempty" doc:"Why it is down"`
 	Since  time.Time `json:"since" doc:"When it came to this status"`
 	Note
@@ -78,7 +89,7 @@ func (r *readiness) now() Readiness {
 	wg.Wait()
 	r.last = Readiness{Status: "ready", Checks: states}
 	for _, s := range states {
-		if s.Status == "down" {
+		if s.Needed && s.Status == "down" {
 			r.last.Status = "not ready"
 		}
 	}
@@ -89,6 +100,7 @@ func (r *readiness) now() Readiness {
 type probe struct {
 	check   Check
 	state   CheckStatus
+	seen    bool        // it has been up
 	pending chan result // of a probe that outlived its timeout
 }
 
@@ -108,6 +120,8 @@ func (p *probe) run() CheckStatus {
 	if state.Status == p.state.Status {
 		state.Since = p.state.Since
 	}
+	p.seen = p.seen || found.err == nil
+	state.Needed = p.check.Need == Always || p.check.Need == AtFirst && !p.seen
 	p.state = state
 	return state
 }
@@ -132,7 +146,7 @@ func (p *probe) ask() result {
 
 func (p *probe) find(ctx context.Context) result {
 	found := result{err: p.check.Probe(ctx)}
-	if found.err == nil && p.check.Note != nil {
+	if p.check.Note != nil {
 		found.note = p.check.Note(ctx)
 	}
 	return found

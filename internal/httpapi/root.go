@@ -65,9 +65,9 @@ func describeRoot(doc *huma.OpenAPI) {
 	add("/health", "health", "Whether the process runs", "", map[string]*huma.Response{
 		"200": {Description: "It runs", Content: schema(Health{})},
 	})
-	add("/ready", "ready", "Whether every dependency is there", "", map[string]*huma.Response{
-		"200": {Description: "All are up", Content: schema(Readiness{})},
-		"503": {Description: "One is down", Content: schema(Readiness{})},
+	add("/ready", "ready", "Whether the process can do its work, and which dependency is there", "", map[string]*huma.Response{
+		"200": {Description: "It can: every dependency that it needs is up", Content: schema(Readiness{})},
+		"503": {Description: "One that it needs is down", Content: schema(Readiness{})},
 	})
 	add("/metrics", "metrics", "Metrics for Prometheus", "text/plain", map[string]*huma.Response{"200": {Description: "The metrics"}})
 }

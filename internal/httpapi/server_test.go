@@ -229,6 +229,40 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// TestNeeds holds that only what the process can't do without keeps it from
+// being ready, and that the answer tells of the rest all the same.
+func TestNeeds(t *testing.T) {
+	var down atomic.Bool
+	down.Store(true)
+	probe := func(context.Context) error {
+		if down.Load() {
+			return errors.New("away")
+		}
+		return nil
+	}
+	up := func(context.Context) error { return nil }
+	behind := uint64(3)
+	f := newServer(t, Config{}, Check{Name: "nats", Probe: up}, Check{Name: "postgres", Probe: probe, Need: Never},
+		Check{Name: "projector", Probe: probe, Need: AtFirst, Note: func(context.Context) Note { return Note{Behind: &behind} }})
+	for _, step := range []struct {
+		down   bool
+		status string
+		needed [3]bool
+	}{
+		{true, "not ready", [3]bool{true, false, true}},
+		{false, "ready", [3]bool{true, false, false}},
+		{true, "ready", [3]bool{true, false, false}},
+	} {
+		down.Store(step.down)
+		f.readiness.at = time.Time{}
+		state := f.readiness.now()
+		got := [3]bool{state.Checks[0].Needed, state.Checks[1].Needed, state.Checks[2].Needed}
+		if state.Status != step.status || got != step.needed || (state.Checks[1].Status == "down") != step.down || state.Checks[2].Behind == nil {
+			t.Errorf("%+v, want %+v", state, step)
+		}
+	}
+}
+
 // TestNotes holds that what needs attention is told, and is no reason not to
 // be ready.
 func TestNotes(t *testing.T) {
