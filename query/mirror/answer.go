@@ -71,6 +71,11 @@ func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uni
 			v = view{source: source, uniques: uniques, from: w.From, request: state.tick()}
 		}
 		v.split, v.first = split(v.from)
+		if !state.covers(v.first, m.now()) {
+			m.outdated()
+			m.mu.Unlock()
+			return Answer{}, ErrNotLoaded
+		}
 		missing, err := m.gather(state, &v)
 		if err != nil {
 			m.mu.Unlock()

@@ -33,4 +33,7 @@
 //     applied for more than a second, means that a message was lost: everything
 //     is loaded again, and the old state answers until then.
 //  4. What a reader gets is of one moment: it is read under one lock.
+//  5. What is held is chosen by the clock, which may be wrong and be set. A
+//     window that does not lie within what is held is not answered from it,
+//     and everything is loaded again by the new time.
 package mirror

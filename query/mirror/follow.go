@@ -118,7 +118,7 @@ func (m *Mirror) check() {
 		m.requestReload()
 	}
 	if m.state != nil {
-		m.state.tend(m.base(), m.cfg.Limits)
+		m.tend(m.state)
 	}
 }
 

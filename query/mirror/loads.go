@@ -45,7 +45,7 @@ func (m *Mirror) loadTrack(s *state, t *track) {
 		}
 	}
 	t.finish(err)
-	s.tend(m.base(), m.cfg.Limits)
+	m.tend(s)
 }
 
 func (m *Mirror) loadCounts(s *state, t *track) error {

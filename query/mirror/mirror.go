@@ -85,7 +85,8 @@ type Event struct {
 	Article uint64
 }
 
-// ErrNotLoaded is the error of a mirror that has nothing to answer from yet.
+// ErrNotLoaded is the error of a mirror that has nothing to answer from yet, or
+// only what it loaded before the clock was set.
 var ErrNotLoaded = errors.New("the funnel is not loaded yet")
 
 // ErrNotHeld is the error of asking for exact articles of a window that has
@@ -187,10 +188,13 @@ func (m *Mirror) notify() {
 	m.changed = make(chan struct{})
 }
 
-// base is the first quarter that the mirror holds.
+// base is the first quarter that the mirror should hold.
 func (m *Mirror) base() quarter {
 	return quarter(m.cfg.Now().Add(-horizon).Unix() / int64(funnel.Quarter))
 }
+
+// now is the quarter that it is.
+func (m *Mirror) now() quarter { return quarter(m.cfg.Now().Unix() / int64(funnel.Quarter)) }
 
 func start(q quarter) time.Time { return time.Unix(int64(q)*int64(funnel.Quarter), 0).UTC() }
 

@@ -59,7 +59,7 @@ func check(t *testing.T, w *world, m *Mirror, now time.Time, uniques Uniques) {
 // TestHistories drives the mirror through random histories: batches in parts,
 // lost and repeated deltas, batches that land in the middle of a load, time
 // that moves on and clocks that are set. Whenever nothing is under way it has to equal a recount
-// (invariants 1 to 4). The limits make it forget, evict and estimate; sets of
+// (invariants 1 to 5). The limits make it forget, evict and estimate; sets of
 // so few articles are exact all the same.
 func TestHistories(t *testing.T) {
 	for name, limits := range map[string]Limits{
@@ -99,8 +99,24 @@ func live(t *testing.T, rng *rand.Rand, limits Limits) {
 	m.Missed()
 	for range 30 {
 		c.advance(time.Duration(rng.Int64N(int64(17 * time.Minute))))
-		if rng.IntN(10) == 0 { // the clock is set, forward or back
+		switch rng.IntN(10) { // the clock is set, forward or back
+		case 0:
 			c.advance(time.Duration(rng.Int64N(int64(20*time.Hour)) - int64(10*time.Hour)))
+		case 1, 2: // invariant 5
+			off := time.Duration(rng.Int64N(int64(180*24*time.Hour)) - int64(90*24*time.Hour))
+			c.advance(off)
+			m.check()
+			settle()
+			m.Apply(w.commit(draw(rng, c.time().Add(-off), rng.IntN(30), 60))) // by clocks that are right
+			c.advance(-off)
+			if a, err := m.Funnel(t.Context(), "", windowOf("24h", "UTC", c.time()), Auto); err == nil {
+				if want := w.recount("", a.From); !reflect.DeepEqual(a.Stages, want) {
+					t.Fatalf("before the mirror has noticed that the clock is right: %v, want %v", a.Stages, want)
+				}
+			} else if !errors.Is(err, ErrNotLoaded) {
+				t.Fatal(err)
+			}
+			m.check()
 		}
 		switch rng.IntN(6) {
 		case 0: // lost; the next delta shows it
