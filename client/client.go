@@ -33,12 +33,12 @@ type Client struct {
 	metrics *metrics
 	lost    *lostLog
 	dropped atomic.Uint64
-	failure atomic.Pointer[string] // why the last attempt failed; nil after a success
-	opened  atomic.Int64           // when the breaker opened, in ns since 1970
-	news    chan struct{}          // holds one value after events came
-	idle    chan chan struct{}     // asks to be told when nothing waits
-	closing chan struct{}          // closed by Close
-	drain   context.Context        // ends when Close has no more time
+	failure atomic.Pointer[string]    // why the last attempt failed; nil after a success
+	opened  atomic.Pointer[time.Time] // when the breaker opened, by the clock that is not set
+	news    chan struct{}             // holds one value after events came
+	idle    chan chan struct{}        // asks to be told when nothing waits
+	closing chan struct{}             // closed by Close
+	drain   context.Context           // ends when Close has no more time
 	expire  context.CancelFunc
 	done    chan struct{} // closed when the goroutine has ended
 	gate    sync.RWMutex  // of shut, and held by calls that push
@@ -307,7 +307,8 @@ func (c *Client) circuitChanged(_ string, from, to gobreaker.State) {
 	log := c.opts.Log.With("service", c.opts.Service, "target_url", c.target)
 	switch to {
 	case gobreaker.StateOpen:
-		c.opened.Store(time.Now().UnixNano())
+		now := time.Now()
+		c.opened.Store(&now)
 		n := uint32(1) // the one that failed while half-open
 		if from == gobreaker.StateClosed {
 			n = c.opts.Breaker.Failures

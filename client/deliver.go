@@ -231,6 +231,9 @@ func (c *Client) closingNow() bool {
 
 // untilHalfOpen returns how long the breaker stays open.
 func (c *Client) untilHalfOpen() time.Duration {
-	d := time.Until(time.Unix(0, c.opened.Load()).Add(c.opts.Breaker.OpenFor))
+	var d time.Duration
+	if opened := c.opened.Load(); opened != nil {
+		d = c.opts.Breaker.OpenFor - time.Since(*opened)
+	}
 	return max(d, 0) + time.Millisecond
 }

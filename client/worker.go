@@ -34,8 +34,8 @@ type worker struct {
 	out     atomic.Int64
 	freed   chan struct{} // a token when out has gone down
 	pace    pace
-	stopped atomic.Bool  // ctx has ended: what has not begun is given back
-	holdOff atomic.Int64 // until when nothing is pulled, in Unix nanoseconds
+	stopped atomic.Bool               // ctx has ended: what has not begun is given back
+	holdOff atomic.Pointer[time.Time] // until when nothing is pulled, by the clock that is not set; nil: no time
 
 	mu   sync.Mutex
 	held map[*task]struct{} // started, and their end not told yet
@@ -152,8 +152,8 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 // room waits until there is room for more, and returns for how much.
 func (w *worker) room(ctx context.Context) int {
 	for ctx.Err() == nil {
-		if rest := time.Until(time.Unix(0, w.holdOff.Load())); rest > 0 {
-			sleep(ctx, rest)
+		if until := w.holdOff.Load(); until != nil && time.Until(*until) > 0 {
+			sleep(ctx, time.Until(*until))
 			continue
 		}
 		n := w.cfg.Concurrency + w.pace.ahead(w.cfg.Concurrency) - int(w.out.Load())
@@ -222,7 +222,8 @@ func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 	case known && v.Verdict == stream.VerdictGone:
 		w.settle(t)
 	case known:
-		w.holdOff.Store(time.Now().Add(fullWait).UnixNano())
+		until := time.Now().Add(fullWait)
+		w.holdOff.Store(&until)
 		_ = t.msg.NakWithDelay(fullWait) // lost: it comes again after the server's ack_wait
 	}
 	w.free()
