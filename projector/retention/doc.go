@@ -22,6 +22,8 @@
 //     what the views no longer count, and nothing that came later. Removing
 //     what is removed already does nothing, and what a crash brings back is
 //     removed again.
+//  6. One clock is not enough. A month is old enough when the clocks of this
+//     process, of the broker and of the database all say so.
 //
 // Every projector may carry this out at any time, also two at once; no lease
 // is needed. A step that fails is begun again in the next round.

@@ -128,8 +128,12 @@ func (k *Keeper) Round(ctx context.Context) (err error) {
 			return fmt.Errorf("open bucket %s: %w", stream.Checkpoints, err)
 		}
 	}
+	today, err := k.today(ctx)
+	if err != nil {
+		return err
+	}
 	if k.cfg.Months > 0 {
-		if err := k.retireAll(ctx, monthOf(k.cfg.Now()).add(-k.cfg.Months)); err != nil {
+		if err := k.retireAll(ctx, monthOf(today).add(-k.cfg.Months)); err != nil {
 			return err
 		}
 	}
@@ -137,7 +141,7 @@ func (k *Keeper) Round(ctx context.Context) (err error) {
 		return err
 	}
 	if k.cfg.DailyMonths > 0 {
-		return k.dropDays(ctx, monthOf(k.cfg.Now()).add(-k.cfg.DailyMonths))
+		return k.dropDays(ctx, monthOf(today).add(-k.cfg.DailyMonths))
 	}
 	return nil
 }

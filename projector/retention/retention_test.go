@@ -205,6 +205,24 @@ func TestUnsettledStays(t *testing.T) {
 	}
 }
 
+// TestClockAhead holds invariant 6: by a clock that is years ahead nothing is
+// retired, nor are summaries dropped.
+func TestClockAhead(t *testing.T) {
+	w := newWorld(t)
+	recent := monthOf(time.Now()).add(-3)
+	w.write(recent, 100)
+	must(t, w.keeper(Config{Months: 6}).Round(t.Context()))
+	k := w.keeper(Config{Months: 6, DailyMonths: 12})
+	k.cfg.Now = func() time.Time { return time.Now().AddDate(2, 0, 0) }
+	must(t, k.Round(t.Context()))
+	if got := w.number("(SELECT count() FROM events)"); got != "100" {
+		t.Errorf("%s events are left of 100", got)
+	}
+	if got := w.number("(SELECT count() FROM retired)"); got != "0" {
+		t.Errorf("%s retirements", got)
+	}
+}
+
 func TestDailySummariesAreDropped(t *testing.T) {
 	w := newWorld(t)
 	w.write(202401, 500)
