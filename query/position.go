@@ -90,7 +90,7 @@ func (p *position) note(ctx context.Context) httpapi.Note {
 	}
 	// The next message may be of no stage, or gone.
 	if m, err := s.GetMsg(ctx, folded+1); err == nil {
-		n.BehindSeconds = time.Since(m.Time).Seconds()
+		n.BehindSeconds = max(0, time.Since(m.Time).Seconds()) // by two clocks
 	}
 	return n
 }
