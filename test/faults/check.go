@@ -121,10 +121,11 @@ func (v *verdict) compareStream(l *ledger, j *journal) (facts map[string]*fact, 
 	facts, acked = map[string]*fact{}, map[string]time.Time{}
 	sent := map[string]bool{}
 	for body, n := range l.sent {
-		if n.acked && !j.bodies[body] && (n.fact == nil || j.first[n.fact.id] == 0) {
+		missing := !j.bodies[body] && (n.fact == nil || !j.seen[n.fact.id])
+		if n.acked && missing {
 			v.streamLosses++
 		}
-		if n.fact == nil {
+		if n.fact == nil || j.first[n.fact.id] == 0 && !missing { // there, but dead letters all of them
 			continue
 		}
 		sent[n.fact.id] = true

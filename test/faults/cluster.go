@@ -98,6 +98,11 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	if cfg.peer != noPeer {
 		c.usePeer(dir, self, cfg)
 	}
+	if slices.ContainsFunc(cfg.kinds, needsClocks) {
+		for _, p := range c.clocked() {
+			p.clock = new(clock)
+		}
+	}
 	return c, nil
 }
 

@@ -48,6 +48,7 @@ func (i injection) covers(at time.Time) bool {
 // over.
 func (s *saboteur) run(ctx context.Context, p *plan) {
 	var joined sync.WaitGroup
+	defer s.rightClocks()
 	defer joined.Wait()
 	for len(p.kinds) > 0 {
 		f := p.next()
@@ -157,6 +158,8 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 		return c.natsDisk.fill(0)
 	case fullKeys:
 		return s.fullKeys()
+	case jumpClock, skewClocks:
+		return s.moveClocks(f)
 	}
 	return s.disturb(f)
 }

@@ -73,10 +73,10 @@ func TestHistory(t *testing.T) {
 			if bad == nil {
 				bad = r.Validate(stages, now, true)
 			}
-			if (bad != nil) != (it.fact == nil) {
+			if (bad == nil) != (it.fact != nil && it.fact.valid(now)) {
 				t.Fatalf("%s: %v", it.body, bad)
 			}
-			if it.fact == nil {
+			if bad != nil {
 				invalid++
 				continue
 			}

@@ -30,12 +30,20 @@ type fact struct {
 	quarter int64 // of the hour it happened in, Unix seconds
 	article string
 	hash    [sha256.Size]byte
+	at      int64 // when it happened, Unix nanoseconds
+	aged    bool  // it is marked as a backfill, and may be of any age
+}
+
+// valid tells whether it may count for who receives it at a time.
+func (f *fact) valid(received time.Time) bool {
+	age := received.UnixNano() - f.at
+	return age >= -int64(5*time.Second) && (f.aged || age <= int64(24*time.Hour))
 }
 
 // item is a message to publish.
 type item struct {
 	body    string
-	fact    *fact  // nil: the event breaks a rule
+	fact    *fact  // nil: the event breaks a rule whenever it is received
 	subject string // over NATS
 	msgID   string // over NATS
 }
@@ -185,23 +193,24 @@ func (h *history) invalid() item {
 	e := h.fresh()
 	e.TraceID, e.IdempotencyKey = fmt.Sprint("invalid-", h.serial), ""
 	it := encode(e)
+	it.fact = nil
 	switch h.random.IntN(5) {
 	case 0:
 		it.body = it.body[:len(it.body)-1]
 	case 1:
 		it.body = fmt.Sprintf(`{"article_url":"https://example.com/","stage":"crawled","trace_id":"invalid-%d"}`, h.serial)
 	case 2:
-		e.OccurredAt = h.begin.Add(-30 * time.Hour)
+		e.OccurredAt = h.begin.Add(-30*time.Hour - time.Duration(h.random.IntN(1e9))*time.Microsecond)
 		e.Metadata = nil
-		it.body = encode(e).body
+		it = encode(e)
 	case 3:
-		e.OccurredAt = h.begin.Add(72 * time.Hour)
-		it.body = encode(e).body
+		e.OccurredAt = h.begin.Add(72*time.Hour + time.Duration(h.random.IntN(1e9))*time.Microsecond)
+		it = encode(e)
 	case 4:
 		e.Stage = "printed"
 		it.body = encode(e).body
 	}
-	it.fact, it.msgID = nil, fmt.Sprint("invalid-", h.serial)
+	it.msgID = fmt.Sprint("invalid-", h.serial)
 	return it
 }
 
@@ -230,6 +239,7 @@ func encode(e event.Event) item {
 	f.id = string(id[:16])
 	at := e.OccurredAt.Unix()
 	f.quarter = at - at%900
+	f.at, f.aged = e.OccurredAt.UnixNano(), e.Metadata["backfilled"] == true
 	return item{body: string(body), fact: f, subject: "events." + e.Stage + "." + hash[:2], msgID: f.msgID}
 }
 

@@ -16,6 +16,7 @@ import (
 type journal struct {
 	first   map[string]uint64 // by identity: the sequence of its first sighting
 	facts   map[uint64]*fact  // of the messages that break none, by sequence
+	seen    map[string]bool   // identities that are there, valid or not
 	invalid map[uint64]string // bodies that break a rule, by sequence
 	bodies  map[string]bool
 	strange int // messages that nobody sent
@@ -35,7 +36,7 @@ func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (j *journal, 
 }
 
 func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream) (*journal, error) {
-	j := &journal{first: map[string]uint64{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
+	j := &journal{first: map[string]uint64{}, seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := each(ctx, js, stream.Events, func(seq uint64, at time.Time, m jetstream.Msg) {
@@ -43,13 +44,19 @@ func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream) (*journal
 		j.bodies[body] = true
 		n := l.sent[body]
 		if n != nil && n.fact != nil {
-			j.facts[seq] = n.fact
+			j.seen[n.fact.id] = true
+			if n.fact.valid(at) {
+				j.facts[seq] = n.fact
+			}
 		}
 		switch {
 		case n == nil:
 			j.strange++
-		case n.fact == nil:
+		case n.fact == nil || !n.fact.valid(at): // by the clock of the stream, right or wrong
 			j.invalid[seq], j.at[seq] = body, at
+			if n.acked {
+				j.at[seq] = n.at
+			}
 		case j.first[n.fact.id] == 0:
 			j.first[n.fact.id] = seq
 		}

@@ -53,7 +53,7 @@ func (l *ledger) acknowledged(items []item) {
 
 // total notes the identity of an event; of what breaks a rule it notes nothing.
 func (l *ledger) total(f *fact) {
-	if f == nil {
+	if f == nil || !f.valid(time.Now()) {
 		return
 	}
 	if l.ids[f.stage] == nil {

@@ -81,8 +81,9 @@ func (l *live) take(message []byte) {
 	var m struct {
 		ID     string
 		Funnel *struct {
-			Source string
-			Stages []count
+			Source      string
+			GeneratedAt time.Time `json:"generated_at"`
+			Stages      []count
 		}
 	}
 	l.mu.Lock()
@@ -93,6 +94,9 @@ func (l *live) take(message []byte) {
 	}
 	if m.Funnel == nil { // an error, as while ClickHouse is away
 		return
+	}
+	if !m.Funnel.GeneratedAt.IsZero() && time.Since(m.Funnel.GeneratedAt).Abs() > time.Minute {
+		return // its clock is wrong, and its window is another
 	}
 	sum := 0
 	for _, s := range m.Funnel.Stages {

@@ -45,6 +45,8 @@ func newPart(log *slog.Logger) (interface{ Run(context.Context) error }, error) 
 		return newPeer()
 	case "node":
 		return newNode(listen, store)
+	case "clock":
+		return dial{}, nil
 	case "postgres":
 		engine, err := engines.Postgres()
 		if err != nil {

@@ -52,6 +52,9 @@ const (
 	newProjector kind = "new-projector" // a third projector, with an empty folder
 	rolling      kind = "rolling"       // SIGTERM and restart of one role after the other
 	rebalance    kind = "rebalance"     // from one projector to four and back
+
+	jumpClock  kind = "jump-clock"  // the clock of one process jumps, and back or not
+	skewClocks kind = "skew-clocks" // the clocks of all do, each by an amount of its own
 )
 
 func allKinds() []kind {
@@ -62,7 +65,7 @@ func allKinds() []kind {
 		tearClickHouse, tearNATS, resetClickHouse, resetNATS,
 		refuseParts, readOnly, fullClickHouse, fullNATS, fullKeys,
 		killNode, stallNode, partitionNode,
-		loseKeys, rotKeys, newProjector, rolling, rebalance,
+		loseKeys, rotKeys, newProjector, rolling, rebalance, jumpClock, skewClocks,
 	}, shardKinds()...)
 }
 
@@ -82,6 +85,9 @@ func suits(k kind, nodes int) bool {
 func needsDisk(k kind) bool {
 	return k == fullClickHouse || k == fullNATS || k == fullKeys || k == fullPostgres
 }
+
+// needsClocks tells which kinds need processes to have clocks of their own.
+func needsClocks(k kind) bool { return k == jumpClock || k == skewClocks }
 
 func kindNames() string {
 	var names []string

@@ -24,6 +24,8 @@ type process struct {
 	log  string // file, appended to over restarts
 	up   string // text in the log once it is at work; empty: at once
 
+	clock *clock // nil: the machine's
+
 	mu      sync.Mutex
 	cmd     *exec.Cmd // nil while down
 	holds   int       // faults that want it down
@@ -95,9 +97,10 @@ func (p *process) once(ctx context.Context) error {
 	cmd.Env, cmd.Stderr, cmd.Dir = append(cleanEnv(), p.env...), log, filepath.Dir(p.log)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)
-	if err := cmd.Start(); err != nil {
+	if err := p.clock.start(cmd); err != nil {
 		return err
 	}
+	defer p.clock.ended()
 	p.mu.Lock()
 	p.cmd, p.told, p.asked = cmd, p.holds > 0, false
 	if p.told || ctx.Err() != nil { // held while it was being started

@@ -23,6 +23,7 @@ type publishers struct {
 	nats   *client.Publisher
 	url    string // of the batch route
 	web    *http.Client
+	clock  *clock // of ingest
 }
 
 func newPublishers(l *ledger, nc *nats.Conn, ingest string) (*publishers, error) {
@@ -118,20 +119,30 @@ func (p *publishers) overNATS(ctx context.Context, items []item) (left []item, e
 // refused, each by its place, and are done with then.
 func (p *publishers) overHTTP(ctx context.Context, items []item) (left []item, err error) {
 	var body bytes.Buffer
-	var valid []item
+	var valid, timely []item
 	bad := map[int]bool{}
+	begin := time.Now()
 	for i, it := range items {
 		body.WriteString(it.body + "\n")
-		if it.fact == nil {
+		if it.fact != nil {
+			timely = append(timely, it)
+		}
+		if it.fact == nil || !it.fact.valid(begin) {
 			bad[i] = true
 		} else {
 			valid = append(valid, it)
 		}
 	}
-	p.ledger.sending(valid)
+	if p.clock == nil {
+		timely = valid
+	}
+	p.ledger.sending(timely)
 	status, answer, err := p.post(ctx, &body)
 	if err != nil || status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		return items, errors.Join(err, fmt.Errorf("status %d: %.200s", status, answer))
+	}
+	if !p.clock.right(begin) {
+		valid, bad = byOtherClock(answer, items)
 	}
 	if err := agree(status, answer, len(valid), bad); err != nil {
 		p.ledger.fail("POST of %d valid events and %d others: %v", len(valid), len(bad), err)
@@ -139,6 +150,33 @@ func (p *publishers) overHTTP(ctx context.Context, items []item) (left []item, e
 	}
 	p.ledger.acknowledged(valid)
 	return nil, nil
+}
+
+// byOtherClock tells what is valid for ingest while its clock is wrong: what it
+// refuses for its time is not, and what it refuses has gone nowhere.
+func byOtherClock(answer []byte, items []item) (valid []item, bad map[int]bool) {
+	var r struct {
+		Rejected []struct {
+			Index int
+			Error struct{ Field string }
+		}
+	}
+	_ = json.Unmarshal(answer, &r) // who compares will see
+	bad = map[int]bool{}
+	for _, refused := range r.Rejected {
+		if refused.Error.Field == "occurred_at" {
+			bad[refused.Index] = true
+		}
+	}
+	for i, it := range items {
+		if it.fact == nil {
+			bad[i] = true
+		}
+		if !bad[i] {
+			valid = append(valid, it)
+		}
+	}
+	return valid, bad
 }
 
 func (p *publishers) post(ctx context.Context, body io.Reader) (int, []byte, error) {

@@ -55,6 +55,12 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 		cfg.kinds = slices.DeleteFunc(cfg.kinds, needsDisk)
 		fmt.Fprintln(out, "without those that fill a disk:", errNoDisks)
 	}
+	if slices.ContainsFunc(cfg.kinds, needsClocks) {
+		if err := clocksWork(); err != nil {
+			cfg.kinds = slices.DeleteFunc(cfg.kinds, needsClocks)
+			fmt.Fprintln(out, "without jump-clock and skew-clocks:", err)
+		}
+	}
 	bin, err := cfg.binary(ctx, dir)
 	if err == nil {
 		err = cfg.buildPeer(ctx, dir)
@@ -95,6 +101,7 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	if t.pubs, err = newPublishers(t.ledger, publishing, c.ingestAddr); err != nil {
 		return nil, err
 	}
+	t.pubs.clock = c.ingest.clock
 	t.watch = &watch{js: t.js, groups: cfg.groups, peer: cfg.peer}
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards = newShards(cfg.seed, c, t.js)
