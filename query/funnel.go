@@ -54,10 +54,6 @@ func (q question) key() string {
 // countsAtOnce bounds how many requests count in the database at one time.
 const countsAtOnce = 4
 
-// ahead lies after everything that a live window can hold: events may be set
-// a few seconds ahead.
-const ahead = time.Hour
-
 // funnel answers a question. positionAge is how old its distance to the stream
 // may be.
 func (s *Service) funnel(ctx context.Context, q question, uniques mirror.Uniques, positionAge time.Duration) (Funnel, error) {
@@ -169,7 +165,7 @@ func (s *Service) cut(ctx context.Context, groups []uint64, folded uint64) (stor
 // scopeOf is what the events table holds of a question's window.
 func scopeOf(q question, from, to time.Time, live bool, cut store.Cut) store.Scope {
 	if live {
-		to = to.Add(ahead)
+		to = to.Add(window.Ahead)
 	}
 	return store.Scope{Source: q.source, From: from, To: to, Cut: cut, SkipReclassified: q.skipReclassified}
 }

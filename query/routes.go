@@ -104,7 +104,7 @@ func (s *Service) sources(ctx context.Context, r SourcesRequest) (Sources, error
 	}
 	w := spec.At(s.cfg.Now())
 	if w.Live {
-		w.To = w.To.Add(ahead)
+		w.To = w.To.Add(window.Ahead)
 	}
 	rows, err := s.store.Sources(ctx, w.From, w.To, r.Limit)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -122,7 +123,7 @@ func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
 	defer cancel()
 	sets := make([]funnel.Set, len(s.stages))
 	// The window is open; the end only has to lie after everything.
-	end := m.cfg.Now().Add(48 * time.Hour).Truncate(24 * time.Hour)
+	end := m.cfg.Now().Add(window.Ahead + 24*time.Hour).Truncate(24 * time.Hour)
 	err := m.store.Sets(ctx, t.source, funnel.Cover(start(k.first), end), func(name string, _ uint64, set *funnel.Set) error {
 		if stage, known := s.stages[name]; known {
 			return sets[stage].Merge(set)

@@ -44,6 +44,10 @@ type Spec struct {
 	from, to time.Time // of a custom window
 }
 
+// Ahead is how far beyond To a live window reaches in the tables: about as far
+// as what is held in memory does.
+const Ahead = 31 * 24 * time.Hour
+
 // Window is a span of time, in UTC.
 type Window struct {
 	Period, Zone string
