@@ -266,7 +266,7 @@ func (v *verdict) compareViews(ctx context.Context, db database, t truth) error 
 // compareHTTP holds the funnel over HTTP to the recount.
 func (v *verdict) compareHTTP(ctx context.Context, query string, t truth) error {
 	begin := time.Unix(t.oldest, 0).UTC()
-	window := "from=" + begin.Format(time.RFC3339) + "&to=" + time.Now().UTC().Add(time.Minute).Format(time.RFC3339)
+	window := "from=" + begin.Format(time.RFC3339) + "&to=" + time.Now().UTC().Add(latest).Format(time.RFC3339)
 	sources := t.sources()
 	sources[""] = true
 	for source := range sources {
