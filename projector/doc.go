@@ -49,6 +49,7 @@
 //
 // Limits: the token is remembered for 10,000 inserts (schemas/clickhouse), so
 // a projector would have to sleep through that many batches of its successor,
-// with an insert already under way, to double rows. The stream keeps messages
-// for its own age limit only; what it drops before it is folded is lost.
+// with an insert already under way, to double rows. The stream has no age limit:
+// package aging removes what is old once it is folded, so that what a projector
+// has yet to fold waits for it, for as long as there is room.
 package projector

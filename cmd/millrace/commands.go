@@ -55,7 +55,7 @@ func (c *serveCmd) Run(p *program) error {
 	s := newStack(p.log)
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres
-	n.work = c.Stream.work()
+	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
 	n.layout, n.retention = c.Shared.layout(), c.Retention
 	err = func() error {
 		if err := c.Profile.launch(s); err != nil {

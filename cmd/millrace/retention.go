@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
+	"github.com/millrace-io/millrace/projector/aging"
 	"github.com/millrace-io/millrace/projector/retention"
 )
 
@@ -19,6 +20,20 @@ type retentionSettings struct {
 	DailyMonths int `help:"Whole months for which summaries by day are kept; those by month always are. 0: for ever." env:"MILLRACE_RETENTION_DAILY_MONTHS" name:"retention-daily-months" default:"0"`
 
 	Shards time.Duration `help:"How long finished files of shards are kept with their history, since their last change. 0: for ever." env:"MILLRACE_SHARDS_RETENTION" name:"shards-retention" default:"0"`
+}
+
+// runAging removes old events from the stream, beside the projector.
+func (n *node) runAging(s *stack) error {
+	js, err := jetstream.New(n.nats)
+	if err != nil {
+		return err
+	}
+	k, err := aging.New(aging.Config{MaxAge: n.maxAge}, js, n.log)
+	if err != nil {
+		return err
+	}
+	s.launch("aging", k.Run)
+	return nil
 }
 
 // runRetention retires old events, beside the projector.

@@ -48,6 +48,7 @@ type node struct {
 	also       []httpapi.Check
 	layout     schema.Layout // of the tables
 	retention  retentionSettings
+	maxAge     time.Duration // of folded events on the stream
 	registry   *prometheus.Registry
 	warnings   []string // what the configuration puts at risk
 }
@@ -169,6 +170,9 @@ func (n *node) runProjector(s *stack) error {
 		return err
 	}
 	s.launch("projector", p.Run)
+	if err := n.runAging(s); err != nil {
+		return err
+	}
 	return n.runRetention(s)
 }
 

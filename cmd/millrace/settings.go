@@ -31,13 +31,13 @@ func (s *stages) UnmarshalText(text []byte) (err error) {
 type streamSettings struct {
 	Replicas    int           `help:"Copies of each stream: 1, or 3 on a cluster." env:"MILLRACE_NATS_REPLICAS" name:"nats-replicas" default:"1"`
 	DedupWindow time.Duration `help:"How long the broker drops repeated message ids. Repeats that come later are dropped by the projector." env:"MILLRACE_DEDUP_WINDOW" default:"1h"`
-	MaxAge      time.Duration `help:"How long the stream keeps events." env:"MILLRACE_EVENTS_MAX_AGE" name:"events-max-age" default:"168h"`
+	MaxAge      time.Duration `help:"How long the stream keeps events that are folded." env:"MILLRACE_EVENTS_MAX_AGE" name:"events-max-age" default:"168h"`
 	AckWait     time.Duration `help:"How long a daemon may keep an item of a work queue without a word, before another gets it." env:"MILLRACE_WORK_ACK_WAIT" name:"work-ack-wait" default:"30s"`
 	MaxBytes    int64         `help:"Size of the event stream in bytes, beyond which it refuses new events; 0: unlimited." env:"MILLRACE_EVENTS_MAX_BYTES" name:"events-max-bytes" default:"0"`
 }
 
 func (s streamSettings) config() stream.Config {
-	return stream.Config{Replicas: s.Replicas, DedupWindow: s.DedupWindow, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes}
+	return stream.Config{Replicas: s.Replicas, DedupWindow: s.DedupWindow, MaxBytes: s.MaxBytes}
 }
 
 func (s streamSettings) work() stream.WorkConfig {

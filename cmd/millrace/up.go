@@ -73,7 +73,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	}
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.layout, n.retention, n.postgres = e.clickhouse, c.Shared.layout(), c.Retention, e.postgres()
-	n.work = c.Stream.work()
+	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
 	n.warn(c.atRisk())
 	if n.nats, err = connect(p.ctx, e.natsURL, p.log, e.natsOptions...); err != nil {
 		return err

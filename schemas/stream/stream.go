@@ -38,7 +38,6 @@ const (
 type Config struct {
 	Replicas    int           // copies of each stream; default 1
 	DedupWindow time.Duration // how long the broker remembers message ids; default 1 h
-	MaxAge      time.Duration // how long events stay; default 7 days
 	MaxBytes    int64         // size of the event stream; default unlimited
 }
 
@@ -48,9 +47,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DedupWindow == 0 {
 		c.DedupWindow = time.Hour
-	}
-	if c.MaxAge == 0 {
-		c.MaxAge = 7 * 24 * time.Hour
 	}
 	if c.MaxBytes == 0 {
 		c.MaxBytes = -1
@@ -87,9 +83,9 @@ func (c Config) events() jetstream.StreamConfig {
 		Subjects:    []string{EventSubjects},
 		Retention:   jetstream.LimitsPolicy,
 		// A full stream refuses what is new, which its publisher notices,
-		// and does not drop what a projector has yet to read.
+		// and does not drop what a projector has yet to read. Nor does it drop
+		// what is old: that is done by those who know what is folded.
 		Discard:            jetstream.DiscardNew,
-		MaxAge:             c.MaxAge,
 		MaxBytes:           c.MaxBytes,
 		Storage:            jetstream.FileStorage,
 		Replicas:           c.Replicas,
