@@ -39,14 +39,26 @@
 //
 // # Clocks
 //
-// No clock is set here: what a machine's clock says is not a process's own.
-// Which clocks matter, and where they are made to jump: an event is held to
-// the clock of the stream that received it, as it was then, so that folding
-// again decides the same (the projector's TestFoldedHistory has it jump back
-// and forth); leases are measured by the monotonic clock, which does not jump;
-// windows such as today end by the clock of the process that answers (the
-// mirror's TestHistories). The broker forgets message ids by its clock, which
-// changes what it drops, but not what is counted.
+// The clock of each process jumps by itself, from a second to months, forth and
+// back, while it runs, and may stay wrong while other faults act; that of the
+// machine is not touched. A process asks what time it is by calling code that
+// the kernel has mapped into its memory. It is started under this one's eye,
+// and has its copy changed before its first instruction, so that seconds are
+// added that this program writes there (clock_linux_amd64.go). That moves Go's
+// time.Now and what ClickHouse's libraries ask for. As when a machine's clock is
+// set, the clock that measures durations goes on. Where this can't be done,
+// these kinds are left out. Postgres is not moved, being a child of a child.
+//
+// What is held to which clock: an event to that of the stream that received it,
+// as it was then, right or wrong, so that folding again decides the same; so the
+// recount asks each message when it was received, and what is too old or too
+// early by that is a dead letter. Ingest refuses by its own clock beforehand,
+// and while that is wrong any refusal for a time is taken as it is. Windows end
+// by the clock of the process that answers: the WebSocket's counts are looked at
+// only while that is right, and everything is compared when all clocks are right
+// again. The broker forgets message ids by its clock, which changes what it
+// drops, but not what is counted. Leases, patience and waits are measured by the
+// clock that does not jump.
 //
 // The exit status is 1 when anything is lost, doubled or stuck, or when a part
 // of the program ended uninvited, and 2 for bad usage.
