@@ -37,6 +37,8 @@
 //     an item with a plain daemon whose message is gone is given back after
 //     the time that a silent daemon has. What is seen only once may be under
 //     way and is left alone.
+//     The server waits for a daemon by its clock; when that has been set back,
+//     all daemons have their time anew.
 //  8. Reports once. The position in the stream SHARDS moves in the transaction
 //     that applies a report, from where its reader has left it: one whose place
 //     another has taken meanwhile applies nothing. A report that breaks a rule

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -16,6 +17,7 @@ import (
 type liveSet struct {
 	first, last uint64
 	gone        map[uint64]struct{}
+	at          time.Time // by the server's clock
 }
 
 func (l *liveSet) has(seq uint64) bool {
@@ -37,7 +39,7 @@ func (t *term) live(ctx context.Context) (*liveSet, error) {
 		return nil, fmt.Errorf("look at %s: %w", stream.Work, err)
 	}
 	state := info.State
-	l := &liveSet{first: state.FirstSeq, last: state.LastSeq, gone: make(map[uint64]struct{}, len(state.Deleted))}
+	l := &liveSet{first: state.FirstSeq, last: state.LastSeq, gone: make(map[uint64]struct{}, len(state.Deleted)), at: info.TimeStamp}
 	for _, seq := range state.Deleted {
 		l.gone[seq] = struct{}{}
 	}

@@ -17,6 +17,9 @@ type differences struct {
 	missing map[ref]struct{}    // ready, and no message says so
 	lost    map[ref]struct{}    // with a plain daemon too long, and its message is gone; by the fence
 	stale   map[uint64]struct{} // messages of items that are not to be had
+
+	at   time.Time              // of the comparison, by the server's clock
+	held map[uint64]shard.Stage // messages of items that plain daemons have
 }
 
 func (d *differences) none() bool { return len(d.missing)+len(d.lost)+len(d.stale) == 0 }
@@ -40,6 +43,9 @@ func (t *term) mend(ctx context.Context) error {
 		begin := time.Now()
 		now, err := t.compare(ctx)
 		if err != nil {
+			return stopped(ctx, err)
+		}
+		if err := t.heedClock(ctx, now); err != nil {
 			return stopped(ctx, err)
 		}
 		both := now.and(before)
@@ -89,7 +95,7 @@ func (t *term) compare(ctx context.Context) (d differences, err error) {
 	if err != nil {
 		return d, err
 	}
-	d = differences{missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}}
+	d = differences{missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}, at: live.at, held: map[uint64]shard.Stage{}}
 	messages := make(map[ref]uint64, len(about))
 	for seq, r := range about {
 		messages[r] = seq
@@ -162,6 +168,7 @@ func (t *term) compareClaims(ctx context.Context, messages map[ref]uint64, d *di
 	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation, &age}, func() error {
 		if seq, ok := messages[ref{r.Item, r.Stage, r.Generation - 1}]; ok {
 			delete(d.stale, seq)
+			d.held[seq] = r.Stage
 		} else if age > t.cfg.Streams.AckWait.Seconds() {
 			d.lost[r] = struct{}{}
 		}

@@ -119,3 +119,35 @@ func TestAnswersWhileAway(t *testing.T) {
 		t.Errorf("history %v", got)
 	}
 }
+
+// TestClockSetBack: an item of a daemon that is gone comes again although the
+// server would wait for an hour, as it does when its clock was set back by that
+// (invariant 7).
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, quick)
+	h.file("a", 1)
+	m := h.pull(shard.Splitter, 1)[0]
+	h.stop()
+	// That leaves the same behind at the server as a clock that was an hour
+	// ahead when the item was handed out. Nobody is told.
+	if err := m.NakWithDelay(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.js.Stream(t.Context(), stream.WorkAcks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.until("the answer", func() (string, bool) {
+		info, err := s.Info(t.Context())
+		return "", err == nil && info.State.Msgs > 0
+	})
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.serve()
+	if err := h.pull(shard.Splitter, 1)[0].Ack(); err != nil {
+		t.Fatal(err)
+	}
+	h.await(shard.Splitter, shard.Done, 1)
+}

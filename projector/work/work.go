@@ -114,7 +114,9 @@ type term struct {
 	reports position
 	// still is held by the relay while it publishes, and by a comparison while
 	// it looks at the stream.
-	still sync.Mutex
-	grown chan struct{} // a token when the answers' position has moved
-	first uint64        // of the stream, at the last comparison
+	still  sync.Mutex
+	grown  chan struct{} // a token when the answers' position has moved
+	first  uint64        // of the stream, at the last comparison
+	began  time.Time
+	broker brokerClock
 }
