@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -132,10 +133,15 @@ func TestNotices(t *testing.T) {
 		t.Errorf("a letter too many and one too few: %q", v.mismatches)
 	}
 	lv := newLive("")
-	lv.take([]byte(`{"id":"0","funnel":{"source":"","stages":[{"name":"crawled","count":2}]}}`))
-	lv.take([]byte(`{"id":"0","funnel":{"source":"","stages":[{"name":"crawled","count":1}]}}`))
-	if len(lv.failures) != 1 {
-		t.Errorf("a count that falls: %q", lv.failures)
+	for i, s := range []struct {
+		ago   time.Duration
+		count int
+	}{{24 * time.Hour, 3}, {-24 * time.Hour, 9}, {90 * time.Hour, 1}, {24 * time.Hour, 2}} {
+		from := time.Now().Add(-s.ago).Format(time.RFC3339Nano)
+		lv.take(fmt.Appendf(nil, `{"id":"0","funnel":{"source":"","from":%q,"stages":[{"name":"crawled","count":%d}]}}`, from, s.count))
+		if falls := len(lv.failures); falls != i/3 {
+			t.Errorf("snapshot %d: %q", i, lv.failures)
+		}
 	}
 }
 

@@ -76,14 +76,14 @@ func (l *live) once(ctx context.Context) error {
 }
 
 // take keeps a snapshot. Nothing leaves the window during a run, so counts
-// must not fall, whatever breaks.
+// must not fall, whatever breaks, unless the window itself has jumped.
 func (l *live) take(message []byte) {
 	var m struct {
 		ID     string
 		Funnel *struct {
-			Source      string
-			GeneratedAt time.Time `json:"generated_at"`
-			Stages      []count
+			Source string
+			From   time.Time
+			Stages []count
 		}
 	}
 	l.mu.Lock()
@@ -95,18 +95,19 @@ func (l *live) take(message []byte) {
 	if m.Funnel == nil { // an error, as while ClickHouse is away
 		return
 	}
-	if !m.Funnel.GeneratedAt.IsZero() && time.Since(m.Funnel.GeneratedAt).Abs() > time.Minute {
-		return // its clock is wrong, and its window is another
-	}
 	sum := 0
 	for _, s := range m.Funnel.Stages {
 		sum += s.Events
 	}
-	if source := m.Funnel.Source; sum < l.most[source] {
+	source := m.Funnel.Source
+	l.state[source] = m.Funnel.Stages
+	if off := m.Funnel.From.Sub(time.Now().Add(-24 * time.Hour)); off.Abs() > 20*time.Minute {
+		return // the clock is wrong, and the window is another
+	}
+	if sum < l.most[source] {
 		l.failures = append(l.failures, fmt.Sprintf("the count of source %q fell from %d to %d", source, l.most[source], sum))
 	}
-	l.state[m.Funnel.Source] = m.Funnel.Stages
-	l.most[m.Funnel.Source] = max(l.most[m.Funnel.Source], sum)
+	l.most[source] = max(l.most[source], sum)
 }
 
 // settles waits until the state is what is wanted, and returns what it is.
