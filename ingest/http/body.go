@@ -39,8 +39,9 @@ func kindOf(r *http.Request) (kind, *httpapi.Problem) {
 }
 
 // readBody reads a body that may be compressed. LimitBody has bounded what
-// comes over the wire; this bounds what it expands to.
-func readBody(r *http.Request) ([]byte, *httpapi.Problem) {
+// comes over the wire; this bounds what it expands to, and by its part of them
+// what all bodies together take.
+func readBody(r *http.Request, p *part) ([]byte, *httpapi.Problem) {
 	var src io.Reader = r.Body
 	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
 	case "", "identity":
@@ -58,8 +59,11 @@ func readBody(r *http.Request) ([]byte, *httpapi.Problem) {
 	if n := r.ContentLength; n > 0 && n <= MaxBody {
 		body.Grow(int(min(n, 64<<10)) + bytes.MinRead) // the claim alone earns no more
 	}
-	_, err := body.ReadFrom(io.LimitReader(src, MaxBody+1))
+	_, err := body.ReadFrom(io.LimitReader(measured{src, p}, MaxBody+1))
 	switch {
+	case errors.Is(err, errHeld):
+		return nil, httpapi.NewProblem(http.StatusServiceUnavailable, "too many large requests are under way; send this one again",
+			httpapi.FieldError{Code: "busy", Rule: err.Error()}).WithHeader("Retry-After", "1")
 	case err != nil:
 		return nil, badGzip(err)
 	case body.Len() > MaxBody:
@@ -80,9 +84,12 @@ func badGzip(err error) *httpapi.Problem {
 	return httpapi.NewProblem(http.StatusBadRequest, "the request body is not gzip", httpapi.FieldError{Code: "gzip", Rule: "must be valid gzip: " + err.Error()})
 }
 
-// splitBatch returns the texts of the events of {"events":[…]}.
+// splitBatch returns the texts of the events of {"events":[…]}, and of too many
+// of them one more than there may be: a body has room for millions.
 func splitBatch(body []byte) ([][]byte, *httpapi.Problem) {
-	var batch struct{ Events []json.RawMessage }
+	var batch struct {
+		Events [MaxEvents + 1]json.RawMessage
+	}
 	err := json.Unmarshal(body, &batch)
 	var wrongType *json.UnmarshalTypeError
 	switch {
@@ -93,19 +100,26 @@ func splitBatch(body []byte) ([][]byte, *httpapi.Problem) {
 	case err != nil:
 		return nil, badRequest("", "json", "the body must be valid JSON: "+err.Error())
 	}
-	items := make([][]byte, len(batch.Events))
-	for i, e := range batch.Events {
-		items[i] = e
+	var items [][]byte
+	for _, e := range batch.Events {
+		if e == nil {
+			break
+		}
+		items = append(items, e)
 	}
 	return items, nil
 }
 
-// splitLines returns the lines that are not blank.
+// splitLines returns the lines that are not blank, and of too many of them one
+// more than there may be.
 func splitLines(body []byte) [][]byte {
 	var items [][]byte
 	for line := range bytes.Lines(body) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			items = append(items, line)
+		}
+		if len(items) > MaxEvents {
+			break
 		}
 	}
 	return items

@@ -23,7 +23,7 @@ func FuzzBatch(f *testing.F) {
 		if zipped {
 			r.Header.Set("Content-Encoding", "gzip")
 		}
-		body, problem := readBody(r)
+		body, problem := readBody(r, new(held).part())
 		if problem != nil {
 			return
 		}
@@ -31,12 +31,20 @@ func FuzzBatch(f *testing.F) {
 			t.Fatalf("a body of %d bytes of %d sent", len(body), len(data))
 		}
 		items, problem := splitBatch(body)
+		var want struct{ Events []json.RawMessage }
+		if err := json.Unmarshal(body, &want); (err == nil) != (problem == nil) || problem == nil && len(items) != min(len(want.Events), MaxEvents+1) {
+			t.Fatalf("%d items, %v; encoding/json reads %d, %v", len(items), problem, len(want.Events), err)
+		}
 		for _, item := range items {
 			if problem != nil || !json.Valid(item) || !bytes.Contains(body, item) {
 				t.Fatalf("item %q, %v", item, problem)
 			}
 		}
-		for _, line := range splitLines(body) {
+		lines := splitLines(body)
+		if n := len(bytes.FieldsFunc(body, func(r rune) bool { return r == '\n' })); len(lines) > min(n, MaxEvents+1) {
+			t.Fatalf("%d lines of %d", len(lines), n)
+		}
+		for _, line := range lines {
 			if len(line) == 0 || bytes.ContainsRune(line, '\n') || !bytes.Contains(body, line) {
 				t.Fatalf("line %q", line)
 			}

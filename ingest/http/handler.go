@@ -47,6 +47,7 @@ type Handler struct {
 	stages    event.Stages
 	limiter   *limiter
 	metrics   *metrics
+	bodies    held
 	schema    map[string]any
 }
 
@@ -96,7 +97,9 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		httpapi.WriteProblem(w, problem)
 		return
 	}
-	body, problem := readBody(r)
+	part := h.bodies.part()
+	defer part.free()
+	body, problem := readBody(r, part)
 	switch {
 	case problem != nil:
 		h.metrics.rejected.WithLabelValues(problem.Errors[0].Code).Inc()
@@ -115,7 +118,9 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request) {
 		httpapi.WriteProblem(w, problem)
 		return
 	}
-	body, problem := readBody(r)
+	part := h.bodies.part()
+	defer part.free()
+	body, problem := readBody(r, part)
 	var items [][]byte
 	if problem == nil {
 		if kind == kindLines {

@@ -84,7 +84,7 @@ func (a *Auth) Require(scope Scope) func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			caller, problem := a.check(r, scope)
 			if problem != nil {
-				httpapi.WriteProblem(w, problem)
+				refuse(w, problem)
 				return
 			}
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
@@ -100,7 +100,7 @@ func (a *Auth) Protect(op huma.Operation, scope Scope) huma.Operation {
 		r, w := humachi.Unwrap(ctx)
 		caller, problem := a.check(r, scope)
 		if problem != nil {
-			httpapi.WriteProblem(w, problem)
+			refuse(w, problem)
 			return
 		}
 		next(huma.WithValue(ctx, callerKey{}, caller))
@@ -136,6 +136,15 @@ func (a *Auth) check(r *http.Request, scope Scope) (Caller, *httpapi.Problem) {
 			WithHeader("WWW-Authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="`+string(scope)+`"`)
 	}
 	return caller, nil
+}
+
+// restTime is how long the body of a request that is refused may still take:
+// without leave, nobody holds a connection by sending slowly.
+const restTime = time.Second
+
+func refuse(w http.ResponseWriter, p *httpapi.Problem) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTime)) // a test's recorder has none
+	httpapi.WriteProblem(w, p)
 }
 
 func unauthorized(detail, challenge string) *httpapi.Problem {
