@@ -403,6 +403,16 @@ func TestTargets(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	t.Setenv(EnvNATS, "nats://a:4222")
+	t.Setenv(EnvOpenFor, "1m30s")
+	if o := FromEnv("crawler"); o.Breaker.OpenFor != 90*time.Second {
+		t.Errorf("%+v", o)
+	}
+	for _, wrong := range []string{"soon", "0s", "-1s"} {
+		t.Setenv(EnvOpenFor, wrong)
+		if c, err := Open(FromEnv("crawler")); err == nil || !strings.Contains(err.Error(), EnvOpenFor) {
+			t.Errorf("%q: %v, %v", wrong, c, err)
+		}
+	}
 	if o := FromEnv("crawler"); o.URL != "nats://a:4222" {
 		t.Errorf("%+v", o)
 	}

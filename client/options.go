@@ -58,6 +58,7 @@ type Options struct {
 	Log *slog.Logger
 
 	retry time.Duration // the first wait between attempts; default 100 ms
+	wrong error         // in the environment
 }
 
 // Breaker shapes the circuit breaker. The zero value of a field stands for its
@@ -74,17 +75,26 @@ const (
 	EnvService = "PIPELINE_SERVICE_URL"
 	EnvToken   = "PIPELINE_SERVICE_TOKEN"
 	EnvSpool   = "PIPELINE_SPOOL"
+	EnvOpenFor = "PIPELINE_CIRCUIT_OPEN_FOR"
 )
 
 // FromEnv returns options from the environment: the address from
 // MILLRACE_NATS_URL, or else from PIPELINE_SERVICE_URL; PIPELINE_SERVICE_TOKEN
-// and PIPELINE_SPOOL. With neither address the client does nothing.
+// and PIPELINE_SPOOL; PIPELINE_CIRCUIT_OPEN_FOR, such as 30s, for the breaker's
+// OpenFor. With neither address the client does nothing.
 func FromEnv(service string) Options {
 	address := os.Getenv(EnvNATS)
 	if address == "" {
 		address = os.Getenv(EnvService)
 	}
-	return Options{URL: address, Service: service, Token: os.Getenv(EnvToken), Spool: os.Getenv(EnvSpool)}
+	o := Options{URL: address, Service: service, Token: os.Getenv(EnvToken), Spool: os.Getenv(EnvSpool)}
+	if text := os.Getenv(EnvOpenFor); text != "" {
+		var err error
+		if o.Breaker.OpenFor, err = time.ParseDuration(text); err != nil || o.Breaker.OpenFor <= 0 {
+			o.wrong = fmt.Errorf("client: %s=%q is no duration such as 30s", EnvOpenFor, text)
+		}
+	}
+	return o
 }
 
 func (o Options) withDefaults() Options {
@@ -111,6 +121,9 @@ func set[T comparable](field *T, fallback T) {
 }
 
 func (o Options) check() error {
+	if o.wrong != nil {
+		return o.wrong
+	}
 	if o.Service == "" || len(o.Service) > event.MaxName {
 		return fmt.Errorf("client: Service needs a name of at most %d bytes", event.MaxName)
 	}

@@ -28,7 +28,7 @@ func startService(t *testing.T, program string, env ...string) *service {
 		t.Fatal(err)
 	}
 	s := &service{in: w, http: freePort(t)}
-	s.process = launchProgram(t, program, []string{env[0], env[1], "HTTP_ADDR=" + s.http}, r)
+	s.process = launchProgram(t, program, append(env, "HTTP_ADDR="+s.http, "PIPELINE_CIRCUIT_OPEN_FOR=1s"), r)
 	r.Close() // the service has its own
 	t.Cleanup(func() { w.Close() })
 	return s
