@@ -23,8 +23,9 @@ var ErrNewerSchema = errors.New("the schema is newer than this release")
 // Migrate brings the database of a single server up to date.
 func Migrate(ctx context.Context, db *sql.DB) error { return Layout{}.Migrate(ctx, db) }
 
-// Migrate brings the database up to date. It is idempotent; projectors and
-// query services may not run it at the same time as each other.
+// Migrate brings the database up to date. It is idempotent, and goes on where
+// one that was killed has stopped; projectors and query services may not run it
+// at the same time as each other.
 func (l Layout) Migrate(ctx context.Context, db *sql.DB) error {
 	p, err := l.provider(db)
 	if err != nil {
@@ -67,16 +68,12 @@ func (l Layout) provider(db *sql.DB) (*goose.Provider, error) {
 	if dir, err = l.render(dir); err != nil {
 		return nil, err
 	}
-	// Migrations of different parts land in the order in which they are ready.
-	kind, options := goose.DialectClickHouse, []goose.ProviderOption{goose.WithAllowOutofOrder(true)}
-	if l.Cluster != "" {
-		store, err := database.NewStoreFromQuerier(goose.DefaultTablename, versions{l})
-		if err != nil {
-			return nil, fmt.Errorf("read migrations: %w", err)
-		}
-		kind, options = "", append(options, goose.WithStore(store))
+	store, err := database.NewStoreFromQuerier(goose.DefaultTablename, versions{l})
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
 	}
-	p, err := goose.NewProvider(kind, db, dir, options...)
+	// Migrations of different parts land in the order in which they are ready.
+	p, err := goose.NewProvider("", db, dir, goose.WithStore(store), goose.WithAllowOutofOrder(true))
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}

@@ -75,8 +75,8 @@ func (l Layout) renderFile(text string) (string, error) {
 var errStatement = errors.New("a statement can't be rewritten for a cluster")
 
 var (
-	createTable = regexp.MustCompile(`(?s)^CREATE TABLE (\w+)\s*(\(.*\n\))\s*ENGINE = (\w+)(?:\((.*?)\))?(\s.*)?$`)
-	createView  = regexp.MustCompile(`(?s)^CREATE (OR REPLACE )?VIEW (\w+)(\s.*)$`)
+	createTable = regexp.MustCompile(`(?s)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)\s*(\(.*\n\))\s*ENGINE = (\w+)(?:\((.*?)\))?(\s.*)?$`)
+	createView  = regexp.MustCompile(`(?s)^CREATE (OR REPLACE )?VIEW (?:IF NOT EXISTS )?(\w+)(\s.*)$`)
 	drop        = regexp.MustCompile(`^DROP (TABLE|VIEW) (?:IF EXISTS )?(\w+)$`)
 	alter       = regexp.MustCompile(`(?s)^ALTER TABLE (\w+)(\s.*)$`)
 	columnsOnly = regexp.MustCompile(`(?s)^\s*(ADD|DROP|MODIFY|RENAME|COMMENT) COLUMN\s`)

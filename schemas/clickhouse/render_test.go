@@ -137,3 +137,31 @@ func TestCheck(t *testing.T) {
 		t.Error("a database without the last migration is taken")
 	}
 }
+
+// TestMigratedAgain: a server that was killed in the middle of a migration, or
+// has made its tables and lost the record of it, is brought up to date as any.
+func TestMigratedAgain(t *testing.T) {
+	db := driver.OpenDB(engine.Database(t))
+	defer db.Close()
+	for _, lost := range [][]string{
+		{"DROP VIEW monthly_totals", "ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS mutations_sync = 2"},
+		{"DROP TABLE events_monthly", "ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS mutations_sync = 2"},
+		{"TRUNCATE TABLE goose_db_version"},
+		{"DROP TABLE goose_db_version"},
+	} {
+		for _, statement := range lost {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := (schema.Layout{}).Migrate(t.Context(), db); err != nil {
+			t.Errorf("after %s: %v", lost, err)
+		}
+		if err := (schema.Layout{}).Check(t.Context(), db); err != nil {
+			t.Errorf("after %s: %v", lost, err)
+		}
+		if _, err := db.ExecContext(t.Context(), "SELECT * FROM monthly_totals"); err != nil {
+			t.Errorf("after %s: %v", lost, err)
+		}
+	}
+}

@@ -6,8 +6,9 @@ import (
 	"github.com/pressly/goose/v3/database/dialect"
 )
 
-// versions keeps the table of applied migrations on every server of a cluster,
-// so that it does not matter which one is asked.
+// versions keeps the table of applied migrations, synced to disk as the tables
+// are that they made, and on every server of a cluster, so that it does not
+// matter which one is asked.
 type versions struct{ layout Layout }
 
 var _ dialect.Querier = versions{}
@@ -16,8 +17,13 @@ var _ dialect.Querier = versions{}
 const all = "('/clickhouse/tables/{database}/{table}/all', '{shard}-{replica}')"
 
 func (v versions) CreateTable(table string) string {
+	engine := "MergeTree"
+	if v.layout.Cluster != "" {
+		engine = "ReplicatedMergeTree" + all
+	}
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version_id Int64, is_applied UInt8, date Date DEFAULT now(), tstamp DateTime DEFAULT now()) "+
-		"ENGINE = ReplicatedMergeTree%s ORDER BY version_id", table, v.layout.OnCluster(), all)
+		"ENGINE = %s ORDER BY version_id SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1",
+		table, v.layout.OnCluster(), engine)
 }
 
 func (versions) InsertVersion(table string) string {

@@ -3,7 +3,7 @@
 -- deduplication window lets a projector repeat an insert whose outcome it does
 -- not know; parts are synced to disk before an insert is confirmed, because
 -- what is confirmed is acknowledged to the stream.
-CREATE TABLE events
+CREATE TABLE IF NOT EXISTS events
 (
     seq                     UInt64 COMMENT 'sequence in the EVENTS stream' CODEC(Delta, LZ4),
     occurred_at             DateTime64(9, 'UTC') COMMENT 'set by the emitting service' CODEC(Delta, LZ4),
@@ -41,4 +41,4 @@ SETTINGS non_replicated_deduplication_window = 10000,
          fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
 -- +goose Down
-DROP TABLE events;
+DROP TABLE IF EXISTS events;

@@ -3,7 +3,7 @@
 -- the whole state up to the stream sequence in seq, so that writing it again,
 -- or writing an older one, changes nothing; read it with FINAL. The rows of
 -- all slot groups add up.
-CREATE TABLE funnel
+CREATE TABLE IF NOT EXISTS funnel
 (
     width      UInt32 COMMENT 'length of the bucket in seconds: 900, 3600 or 86400',
     bucket     DateTime('UTC') COMMENT 'start of the bucket',
@@ -21,4 +21,4 @@ SETTINGS index_granularity = 1024,
          fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
 -- +goose Down
-DROP TABLE funnel;
+DROP TABLE IF EXISTS funnel;

@@ -1,6 +1,6 @@
 -- +goose Up
 -- Every article that has been seen.
-CREATE VIEW articles AS
+CREATE VIEW IF NOT EXISTS articles AS
 SELECT
     lower(hex(article_hash))                                    AS url_hash,
     argMin(if(canonical_url = '', article_url, canonical_url), (occurred_at, seq)) AS url,
@@ -12,7 +12,7 @@ GROUP BY article_hash;
 
 -- +goose StatementBegin
 -- When each article first reached each stage.
-CREATE VIEW journeys AS
+CREATE VIEW IF NOT EXISTS journeys AS
 SELECT
     lower(hex(article_hash)) AS url_hash,
     stage,
@@ -23,5 +23,5 @@ GROUP BY article_hash, stage;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP VIEW journeys;
-DROP VIEW articles;
+DROP VIEW IF EXISTS journeys;
+DROP VIEW IF EXISTS articles;

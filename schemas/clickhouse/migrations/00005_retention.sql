@@ -3,7 +3,7 @@
 -- upto count in events_daily and events_monthly, and no more in the events
 -- table, from which they are then removed. A row here is what makes it so, at
 -- once for all readers. A month is retired again when events come late.
-CREATE TABLE retired
+CREATE TABLE IF NOT EXISTS retired
 (
     month  UInt32 COMMENT 'of occurred_at, yyyymm',
     upto   UInt64 COMMENT 'sequence in the EVENTS stream',
@@ -18,7 +18,7 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_aft
 -- every event of its stage and source once; the others count those that have
 -- the value. Rows are whole states: of two rows with one key, the one that has
 -- seen more events holds all that the other does.
-CREATE TABLE events_daily
+CREATE TABLE IF NOT EXISTS events_daily
 (
     period            Date COMMENT 'the day of occurred_at, UTC',
     stage             LowCardinality(String),
@@ -42,7 +42,7 @@ ORDER BY (dimension, period, stage, source_name, value, upto)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
 -- The same by month; period is its first day.
-CREATE TABLE events_monthly
+CREATE TABLE IF NOT EXISTS events_monthly
 (
     period            Date,
     stage             LowCardinality(String),
@@ -66,7 +66,7 @@ ORDER BY (dimension, period, stage, source_name, value, upto)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 
 -- Events that are not retired, once for each dimension that they have.
-CREATE VIEW unretired AS
+CREATE VIEW IF NOT EXISTS unretired AS
 SELECT
     seq, occurred_at, stage, source_name, article_hash, quality_score, round(ifNull(quality_score, 0), 1) AS tenth,
     is_reclassification, is_duplicate, events.backfilled AS is_backfilled, d.1 AS dimension, d.2 AS value
@@ -81,7 +81,7 @@ WHERE seq > ifNull(r.upto, 0) AND (dimension = '' OR value != '');
 -- Everything that has ever been counted, by day: retired events and those that
 -- are not. The numbers of a day stay the same when it is retired. articles is
 -- an estimate (0.4 % standard error) beyond some thousands.
-CREATE VIEW daily_totals AS
+CREATE VIEW IF NOT EXISTS daily_totals AS
 SELECT
     period, stage, source_name, dimension, value,
     sum(n)                     AS events,
@@ -112,7 +112,7 @@ FROM
 GROUP BY period, stage, source_name, dimension, value;
 
 -- The same by month.
-CREATE VIEW monthly_totals AS
+CREATE VIEW IF NOT EXISTS monthly_totals AS
 SELECT
     period, stage, source_name, dimension, value,
     sum(n)                     AS events,
@@ -143,9 +143,9 @@ FROM
 GROUP BY period, stage, source_name, dimension, value;
 
 -- +goose Down
-DROP VIEW monthly_totals;
-DROP VIEW daily_totals;
-DROP VIEW unretired;
-DROP TABLE events_monthly;
-DROP TABLE events_daily;
-DROP TABLE retired;
+DROP VIEW IF EXISTS monthly_totals;
+DROP VIEW IF EXISTS daily_totals;
+DROP VIEW IF EXISTS unretired;
+DROP TABLE IF EXISTS events_monthly;
+DROP TABLE IF EXISTS events_daily;
+DROP TABLE IF EXISTS retired;
