@@ -26,9 +26,10 @@
 //  4. Named inserts. Rows of a batch go to the events table in one insert
 //     whose deduplication token is made of the decided bounds. Repeated, late
 //     and zombie inserts of the batch carry the same token and change nothing.
-//  5. Asking, not guessing. After an insert whose outcome was unknown, the
-//     projector asks which sequences have landed, and inserts those that have
-//     not under a token of their own.
+//  5. Asking, not guessing. Before an insert is tried again, the projector asks
+//     which sequences have landed, and sends the others, since a server that
+//     loses its power forgets tokens. After it, the projector asks again, and
+//     inserts what is still missing under a token of its own.
 //  6. Whole states. A row of the funnel is the whole state up to the sequence
 //     it carries. A batch changes a row only if the row's sequence lies before
 //     the batch's end.

@@ -38,13 +38,9 @@ func (s *Store) repair(ctx context.Context, b Batch, rows *schema.EventBlock) er
 		}
 		s.log.Warn("rows of a confirmed insert are missing, inserting them again", "from", b.From, "to", b.To, "rows", missing.Rows())
 		token := fmt.Sprintf("%s/repair/%d/%d", b.token("events"), missing.Rows(), attempt)
-		failures, err := s.retry(ctx, "repair events "+token, func(ctx context.Context) error {
-			return s.events.insert(ctx, "events", token, missing.Input())
-		})
-		if err != nil {
+		if certain, err = s.insertMissing(ctx, b, missing, token, false); err != nil {
 			return err
 		}
-		certain = failures == 0
 	}
 }
 
@@ -55,13 +51,17 @@ func (s *Store) missing(ctx context.Context, b Batch, rows *schema.EventBlock) (
 		landed, err = s.landed(ctx, b, rows)
 		return err
 	})
-	if err != nil || len(landed) == rows.Rows() {
+	if err != nil {
 		return nil, err
 	}
-	return rows.Select(func(row int) bool {
+	left := rows.Select(func(row int) bool {
 		_, ok := slices.BinarySearch(landed, rows.Seq(row))
 		return !ok
-	}), nil
+	})
+	if left.Rows() == 0 {
+		return nil, nil
+	}
+	return left, nil
 }
 
 // landed returns, in order, the sequences of the batch that are in the table.

@@ -78,12 +78,10 @@ type writer struct {
 // under the same token.
 const insertTimeout = 2 * time.Minute
 
+// insert needs a connection that has been dialled.
 func (w *writer) insert(ctx context.Context, table, token string, input proto.Input) error {
 	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
 	defer cancel()
-	if err := w.dial(ctx); err != nil {
-		return err
-	}
 	err := w.client.Do(ctx, ch.Query{
 		Body:  input.Into(table),
 		Input: input,
@@ -156,14 +154,40 @@ func (s *Store) InsertEvents(ctx context.Context, b Batch, rows *schema.EventBlo
 	if rows.Rows() == 0 {
 		return nil
 	}
-	token := b.token("events")
-	failures, err := s.retry(ctx, "insert events "+token, func(ctx context.Context) error {
-		return s.events.insert(ctx, "events", token, rows.Input())
-	})
-	if err != nil || (failures == 0 && !b.Recovered) {
+	certain, err := s.insertMissing(ctx, b, rows, b.token("events"), b.Recovered)
+	if err != nil || certain {
 		return err
 	}
 	return s.repair(ctx, b, rows)
+}
+
+// insertMissing inserts rows under a token. If that may have been tried before,
+// it asks first what has landed (invariant 5): a server that loses its power
+// forgets the last tokens. The connection is made before the question, so that
+// an insert over it that succeeds has met the same run of the server. It
+// returns true if the rows are known to be there: a token may be known without
+// them.
+func (s *Store) insertMissing(ctx context.Context, b Batch, rows *schema.EventBlock, token string, tried bool) (certain bool, err error) {
+	_, err = s.retry(ctx, "insert events "+token, func(ctx context.Context) error {
+		if err := s.events.dial(ctx); err != nil {
+			return err
+		}
+		certain = !tried
+		if tried {
+			missing, err := s.missing(ctx, b, rows)
+			if err != nil {
+				return err
+			}
+			if missing == nil {
+				certain = true
+				return nil
+			}
+			rows = missing
+		}
+		tried = true
+		return s.events.insert(ctx, "events", token, rows.Input())
+	})
+	return certain, err
 }
 
 // InsertFunnel writes whole states of funnel rows. Writing them again changes
@@ -174,6 +198,9 @@ func (s *Store) InsertFunnel(ctx context.Context, b Batch, rows *schema.FunnelBl
 	}
 	token := b.token("funnel")
 	_, err := s.retry(ctx, "insert funnel "+token, func(ctx context.Context) error {
+		if err := s.funnel.dial(ctx); err != nil {
+			return err
+		}
 		return s.funnel.insert(ctx, "funnel", token, rows.Input())
 	})
 	return err
