@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,8 +32,6 @@ type cluster struct {
 	natsAddr, chHTTP, ingestAddr, queryAddr   string
 	postgresAddr, otherIngestAddr             string
 	postgresPassword                          string
-	natsDisk, clickhouseDisk, postgresDisk    *disk    // nil where they can't be had
-	projectorDisks                            []*disk  // of each projector
 	peer                                      peer     // in the place of the projectors, if any
 	tables                                    []string // that are written to
 }
@@ -48,15 +47,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	}
 	c := &cluster{
 		dir: dir, groups: cfg.groups, tables: []string{"events", "funnel"}, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4],
-		postgresAddr: addrs[11], otherIngestAddr: addrs[12],
-	}
-	if !cfg.soak { // what it stores outgrows a small disk
-		if err := c.mountDisks(); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.preparePostgres(); err != nil {
-		return nil, err
+		postgresAddr: addrs[11], otherIngestAddr: addrs[12], postgresPassword: strconv.FormatUint(rand.Uint64(), 36),
 	}
 	c.toNATS, c.toClickHouse, c.toPostgres = newWire(addrs[9], addrs[0]), newWire(addrs[10], addrs[1]), newWire(addrs[13], addrs[11])
 	natsURL := "nats://" + c.toNATS.listen
@@ -103,7 +94,12 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 			p.clock = new(clock)
 		}
 	}
-	return c, nil
+	if !cfg.soak { // what it stores outgrows a small disk
+		if err := c.mountDisks(); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.preparePostgres()
 }
 
 func projectorNames() []string {
@@ -111,26 +107,25 @@ func projectorNames() []string {
 }
 
 // mountDisks gives those that store something a small disk each, where that is
-// allowed. It takes no memory before it is written to.
+// allowed.
 func (c *cluster) mountDisks() (err error) {
 	if !canMount() {
 		return nil
 	}
-	if c.natsDisk, err = newDisk(filepath.Join(c.dir, "nats"), 1<<30); err != nil {
-		return err
-	}
-	if c.clickhouseDisk, err = newDisk(filepath.Join(c.dir, "clickhouse"), 2<<30); err != nil {
-		return err
-	}
-	if c.postgresDisk, err = newDisk(filepath.Join(c.dir, "postgres"), 1<<30); err != nil {
-		return err
-	}
-	for _, name := range projectorNames() {
-		d, err := newDisk(filepath.Join(c.dir, name, "projector"), 1<<30)
-		if err != nil {
+	for _, p := range c.all() {
+		path, size := filepath.Join(c.dir, p.name), int64(1<<30)
+		switch {
+		case p == c.clickhouse:
+			size *= 2
+		case slices.Contains(c.projectors, p):
+			path = filepath.Join(path, "projector")
+		case p == c.postgres || p == c.nats || c.nodes != nil && slices.Contains(c.nodes.processes, p):
+		default:
+			continue
+		}
+		if p.disk, err = newDisk(path, size); err != nil {
 			return err
 		}
-		c.projectorDisks = append(c.projectorDisks, d)
 	}
 	return nil
 }
@@ -139,14 +134,14 @@ func (c *cluster) mountDisks() (err error) {
 // kept.
 func (c *cluster) removeDisks(keep bool) error {
 	var errs []error
-	for _, d := range append([]*disk{c.natsDisk, c.clickhouseDisk, c.postgresDisk}, c.projectorDisks...) {
-		if d == nil {
+	for _, p := range c.all() {
+		if p.disk == nil {
 			continue
 		}
 		if keep {
-			errs = append(errs, d.keep())
+			errs = append(errs, p.disk.keep())
 		}
-		errs = append(errs, d.remove())
+		errs = append(errs, p.disk.remove())
 	}
 	return errors.Join(errs...)
 }
@@ -194,9 +189,6 @@ func (c *cluster) run(ctx context.Context) error {
 	g.Go(func() error { return c.toPostgres.run(ctx) })
 	return g.Wait()
 }
-
-// diskOf returns the disk of a projector's key stores.
-func (c *cluster) diskOf(p *process) *disk { return c.projectorDisks[slices.Index(c.projectors, p)] }
 
 // tableSettings changes how the views' tables take inserts, and returns what
 // changes them back.

@@ -10,50 +10,58 @@ import (
 	"syscall"
 )
 
-// errNoDisks says why faults that fill disks are left out.
-var errNoDisks = errors.New("disks of their own can't be mounted here (it takes root on Linux)")
+// errNoDisks says why faults of disks are left out.
+var errNoDisks = errors.New("disks of their own can't be mounted here (it takes root on Linux, loop devices and mkfs.ext4)")
 
-// disk is a small file system for one folder, that can be full.
+// disk is a small file system for one folder, that can be full, and lose its
+// power.
 type disk struct {
-	path string
-	size int64
+	path   string
+	device *os.File // which is in memory, and gone when it is closed
 }
 
-// newDisk mounts an empty one on a folder, which it makes.
-func newDisk(path string, size int64) (*disk, error) {
-	if err := os.MkdirAll(path, 0o711); err != nil {
-		return nil, err
-	}
-	d := &disk{path: path, size: size}
-	return d, d.mount(size, false)
-}
+// ballast is the file that takes the room of a full disk.
+const ballast = "ballast"
 
 // fill takes all room that is left but for some bytes, and returns what gives
 // it back.
 func (d *disk) fill(spare int64) (end func() error, err error) {
-	// Who writes at this moment may take what is about to be too small a size.
-	for range 50 {
-		var used int64
-		if used, err = d.used(); err != nil {
-			break
+	f, err := os.Create(filepath.Join(d.path, ballast))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	end = func() error { return os.Remove(f.Name()) }
+	// Who writes at this moment takes some of it meanwhile.
+	for size, piece := int64(0), int64(1<<40); piece > 0; {
+		room, err := d.room()
+		if err != nil {
+			return end, fmt.Errorf("fill %s: %w", d.path, err)
 		}
-		if err = d.mount(used+spare, true); err == nil {
-			return func() error { return d.mount(d.size, true) }, nil
+		piece = min(piece, room-spare)
+		switch err := allocate(f, size, piece); {
+		case piece <= 0:
+			return end, nil
+		case errors.Is(err, syscall.ENOSPC):
+			piece /= 2
+		case err != nil:
+			return end, fmt.Errorf("fill %s: %w", d.path, err)
+		default:
+			size += piece
 		}
 	}
-	return nil, fmt.Errorf("fill %s: %w", d.path, err)
+	return end, nil
 }
 
-func (d *disk) used() (int64, error) {
+// room is how many bytes are free.
+func (d *disk) room() (int64, error) {
 	var s syscall.Statfs_t
-	if err := syscall.Statfs(d.path, &s); err != nil {
-		return 0, err
-	}
-	return max(int64(s.Blocks-s.Bfree), 1) * int64(s.Bsize), nil
+	err := syscall.Statfs(d.path, &s)
+	return int64(s.Bavail) * int64(s.Bsize), err
 }
 
-// remove unmounts the disk.
-func (d *disk) remove() error { return unmount(d.path) }
+// remove unmounts the disk, and what was on it is gone.
+func (d *disk) remove() error { return errors.Join(unmount(d.path, false), d.device.Close()) }
 
 // keep copies what is there to a folder beside it that outlives the disk.
 func (d *disk) keep() error { return copyTree(d.path+".kept", d.path) }

@@ -2,10 +2,18 @@
 
 package main
 
+import "os"
+
 func withOwnMounts() (status int, done bool) { return 0, false }
 
 func canMount() bool { return false }
 
-func (d *disk) mount(int64, bool) error { return errNoDisks }
+func newDisk(string, int64) (*disk, error) { return nil, errNoDisks }
 
-func unmount(string) error { return errNoDisks }
+func (d *disk) cutPower() error { return errNoDisks }
+
+func (d *disk) restart() error { return errNoDisks }
+
+func unmount(string, bool) error { return errNoDisks }
+
+func allocate(*os.File, int64, int64) error { return errNoDisks }

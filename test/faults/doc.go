@@ -37,6 +37,15 @@
 // run, acknowledgements have the broker's default of 30 s to come, and a
 // message that breaks a rule is not held against it.
 //
+// # Power
+//
+// Who stores something has a disk of its own: an ext4 file system on a device
+// in memory. An unplug fault stops the processes, has ext4 forget everything
+// that it was not told to sync (EXT4_IOC_SHUTDOWN without a flush of the log,
+// by which its own journal is tested), kills them, and starts them on what its
+// journal brings back. A disk that says it has written what it has not is
+// beyond this.
+//
 // # Clocks
 //
 // The clock of each process jumps by itself, from a second to months, forth and

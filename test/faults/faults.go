@@ -136,6 +136,16 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 		return kill(c.nodes.leader(s.watch.js, f.seed%2 == 0)), nil
 	case stallNode:
 		return c.nodes.leader(s.watch.js, true).pause(), nil
+	case unplugAll:
+		return unplug(c.all()...)
+	case unplugNATS:
+		return unplug(c.nats)
+	case unplugClickHouse:
+		return unplug(c.clickhouse)
+	case unplugLeader:
+		return unplug(s.leader())
+	case unplugNode:
+		return unplug(c.nodes.leader(s.watch.js, f.seed%2 == 0))
 	case partitionNode:
 		return c.nodes.partition(c.nodes.leader(s.watch.js, true)), nil
 	case loseKeys:
@@ -153,9 +163,9 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 	case rebalance:
 		return s.rebalance(), nil
 	case fullClickHouse:
-		return c.clickhouseDisk.fill(clickhouseSpare)
+		return c.clickhouse.disk.fill(clickhouseSpare)
 	case fullNATS:
-		return c.natsDisk.fill(0)
+		return c.nats.disk.fill(0)
 	case fullKeys:
 		return s.fullKeys()
 	case jumpClock, skewClocks:
@@ -216,6 +226,28 @@ func kill(ps ...*process) (end func() error) {
 	}
 }
 
+// unplug cuts the power of processes and their disks, and keeps them down until
+// the end. What is not synced is forgotten.
+func unplug(ps ...*process) (end func() error, err error) {
+	var errs []error
+	for _, p := range ps { // nothing is said to others that a disk has not kept
+		_, err := p.pauseTree()
+		errs = append(errs, err)
+	}
+	for _, p := range ps {
+		if p.disk != nil {
+			errs = append(errs, p.disk.cutPower())
+		}
+	}
+	end = kill(ps...)
+	for _, p := range ps {
+		if p.disk != nil {
+			errs = append(errs, p.disk.restart())
+		}
+	}
+	return end, errors.Join(errs...)
+}
+
 // leader is the projector that owns the slot group; the first, when none does.
 func (s *saboteur) leader() *process {
 	if p := s.cluster.owned(s.watch.owner()); p != nil {
@@ -253,7 +285,7 @@ const clickhouseSpare = 900 << 10
 func (s *saboteur) fullKeys() (end func() error, err error) {
 	leader := s.leader()
 	begin := kill(leader)
-	empty, err := s.cluster.diskOf(leader).fill(0)
+	empty, err := leader.disk.fill(0)
 	return empty, errors.Join(err, begin())
 }
 

@@ -58,7 +58,8 @@ func (p peer) suits(k kind) bool {
 		stallLeader, stallClickHouse, zombieInsert, stallNATS,
 		cutClickHouse, cutNATS, muteClickHouse, muteNATS, delayClickHouse, delayNATS, throttleClickHouse, throttleNATS,
 		tearClickHouse, tearNATS, resetClickHouse, resetNATS,
-		refuseParts, readOnly, fullClickHouse, fullNATS, killNode, stallNode, partitionNode, rolling:
+		refuseParts, readOnly, fullClickHouse, fullNATS, unplugAll, unplugNATS, unplugClickHouse,
+		killNode, stallNode, partitionNode, unplugNode, rolling:
 		return true
 	default:
 		return false

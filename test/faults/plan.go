@@ -43,9 +43,15 @@ const (
 	fullNATS       kind = "full-nats"       // the disk of NATS is full
 	fullKeys       kind = "full-keys"       // the disk of the leader's key store is full
 
+	unplugAll        kind = "unplug-all"        // the machine loses power: all is killed, and what is not synced is gone
+	unplugNATS       kind = "unplug-nats"       // … that of NATS
+	unplugClickHouse kind = "unplug-clickhouse" // … that of ClickHouse
+	unplugLeader     kind = "unplug-leader"     // … that of the projector that folds
+
 	killNode      kind = "kill-node"      // kill -9 of one of three NATS servers: of the stream's leader, or any
 	stallNode     kind = "stall-node"     // SIGSTOP of the stream's leader among them, and on again
 	partitionNode kind = "partition-node" // … the others and it do not reach each other
+	unplugNode    kind = "unplug-node"    // … its machine loses power, with what it has not synced
 
 	loseKeys     kind = "lose-keys"     // the leader's key store is deleted while it is down
 	rotKeys      kind = "rot-keys"      // … is overwritten here and there
@@ -64,7 +70,8 @@ func allKinds() []kind {
 		cutClickHouse, cutNATS, muteClickHouse, muteNATS, delayClickHouse, delayNATS, throttleClickHouse, throttleNATS,
 		tearClickHouse, tearNATS, resetClickHouse, resetNATS,
 		refuseParts, readOnly, fullClickHouse, fullNATS, fullKeys,
-		killNode, stallNode, partitionNode,
+		unplugAll, unplugNATS, unplugClickHouse, unplugLeader,
+		killNode, stallNode, partitionNode, unplugNode,
 		loseKeys, rotKeys, newProjector, rolling, rebalance, jumpClock, skewClocks,
 	}, shardKinds()...)
 }
@@ -72,9 +79,9 @@ func allKinds() []kind {
 // suits tells which kinds are for so many NATS servers.
 func suits(k kind, nodes int) bool {
 	switch k {
-	case killNode, stallNode, partitionNode:
+	case killNode, stallNode, partitionNode, unplugNode:
 		return nodes > 1
-	case killNATS, stallNATS, cutNATS, muteNATS, delayNATS, throttleNATS, tearNATS, resetNATS, fullNATS:
+	case killNATS, stallNATS, cutNATS, muteNATS, delayNATS, throttleNATS, tearNATS, resetNATS, fullNATS, unplugNATS:
 		return nodes == 1
 	default:
 		return true
@@ -83,7 +90,12 @@ func suits(k kind, nodes int) bool {
 
 // needsDisk tells which kinds need disks of their own.
 func needsDisk(k kind) bool {
-	return k == fullClickHouse || k == fullNATS || k == fullKeys || k == fullPostgres
+	switch k {
+	case fullClickHouse, fullNATS, fullKeys, unplugAll, unplugNATS, unplugClickHouse, unplugLeader, unplugNode, fullPostgres, unplugPostgres:
+		return true
+	default:
+		return false
+	}
 }
 
 // needsClocks tells which kinds need processes to have clocks of their own.

@@ -26,13 +26,14 @@ const (
 	tearPostgres     kind = "tear-postgres"     // each connection to it ends in the middle of a statement
 	resetPostgres    kind = "reset-postgres"    // each connection to it is reset soon after it is used
 	fullPostgres     kind = "full-postgres"     // its disk is full
+	unplugPostgres   kind = "unplug-postgres"   // its machine loses power, with what it has not synced
 	killRelay        kind = "kill-relay"        // kill -9 of the process that publishes to the work queues
 	stallRelay       kind = "stall-relay"       // SIGSTOP of it beyond its office, and on again
 )
 
 func shardKinds() []kind {
 	return []kind{
-		stallPostgres, cutPostgres, mutePostgres, delayPostgres, throttlePostgres, tearPostgres, resetPostgres, fullPostgres,
+		stallPostgres, cutPostgres, mutePostgres, delayPostgres, throttlePostgres, tearPostgres, resetPostgres, fullPostgres, unplugPostgres,
 		killRelay, stallRelay,
 	}
 }
@@ -61,6 +62,8 @@ func (s *saboteur) disturbShards(f fault) (end func() error, err error) {
 		return c.toPostgres.reset(time.Duration(random.IntN(300)) * time.Millisecond)
 	case fullPostgres:
 		return c.fullPostgres()
+	case unplugPostgres:
+		return unplug(c.postgres)
 	case killRelay:
 		return kill(c.relay()), nil
 	case stallRelay:
@@ -74,7 +77,7 @@ func (s *saboteur) disturbShards(f fault) (end func() error, err error) {
 // write what it has promised to keep, and is started again.
 func (c *cluster) fullPostgres() (end func() error, err error) {
 	excused := c.postgres.excuse()
-	empty, err := c.postgresDisk.fill(0)
+	empty, err := c.postgres.disk.fill(0)
 	return func() error {
 		err := empty()
 		time.AfterFunc(10*time.Second, excused) // the last start on a full disk has failed by then
@@ -110,15 +113,19 @@ func (c *cluster) postgresURL(addr string) string {
 	return u.String()
 }
 
-// preparePostgres decides its password before it is made, so that all others
-// can be told. Whoever it runs as reads the file.
+// preparePostgres writes the password that all others are told, for whoever it
+// runs as, and keeps it for good.
 func (c *cluster) preparePostgres() error {
 	dir := filepath.Join(c.dir, "postgres")
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return err
 	}
-	c.postgresPassword = strconv.FormatUint(rand.Uint64(), 36)
-	return os.WriteFile(filepath.Join(dir, "password"), []byte(c.postgresPassword+"\n"), 0o644)
+	f, err := os.Create(filepath.Join(dir, "password"))
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(c.postgresPassword + "\n")
+	return errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 }
 
 // pauseTree stops a process and all that it has started, from the top: what

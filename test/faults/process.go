@@ -23,6 +23,7 @@ type process struct {
 	env  []string
 	log  string // file, appended to over restarts
 	up   string // text in the log once it is at work; empty: at once
+	disk *disk  // of what it stores; nil where none can be had, or it stores nothing
 
 	clock *clock // nil: the machine's
 

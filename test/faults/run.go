@@ -53,7 +53,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 	cfg.kinds = slices.DeleteFunc(cfg.kinds, func(k kind) bool { return !suits(k, cfg.nodes) || !cfg.peer.suits(k) })
 	if !canMount() && slices.ContainsFunc(cfg.kinds, needsDisk) {
 		cfg.kinds = slices.DeleteFunc(cfg.kinds, needsDisk)
-		fmt.Fprintln(out, "without those that fill a disk:", errNoDisks)
+		fmt.Fprintln(out, "without faults of disks:", errNoDisks)
 	}
 	if slices.ContainsFunc(cfg.kinds, needsClocks) {
 		if err := clocksWork(); err != nil {
