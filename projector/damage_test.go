@@ -1,10 +1,13 @@
 package projector_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 )
 
 // TestDamagedKeys holds invariant 2 when the key store's files rot: whether it
@@ -37,6 +40,37 @@ func TestDamagedKeys(t *testing.T) {
 				t.Errorf("put aside: %v", aside)
 			}
 		})
+	}
+}
+
+// TestAsides: of the damaged key stores of a group the newest is kept for a
+// while, and no other one, once the group is folded again.
+func TestAsides(t *testing.T) {
+	b := newBench(t)
+	aside := func(age time.Duration) string {
+		return fmt.Sprintf("%s/keys.damaged-%d", b.dir, time.Now().Add(-age).UnixNano())
+	}
+	newest, others := aside(time.Hour), []string{b.dir + "/keys-1.damaged-1", b.dir + "/keys.damaged-by-hand"}
+	for _, dir := range append(others, aside(time.Hour+time.Minute), newest, aside(8*24*time.Hour)) {
+		must(t, os.MkdirAll(dir+"/files", 0o700))
+	}
+	rng, sent := rand.New(rand.NewPCG(5, 1)), [][2]string{}
+	left := func() []string {
+		stop := b.start(nil)
+		b.history(rng, 10, &sent)
+		b.reach(b.truth.last)
+		stop()
+		found, err := filepath.Glob(b.dir + "/*.damaged-*")
+		must(t, err)
+		return found
+	}
+	want := []string{others[0], newest, others[1]}
+	if got := left(); !slices.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+	must(t, os.Rename(newest, aside(8*24*time.Hour)))
+	if got := left(); !slices.Equal(got, others) {
+		t.Errorf("after a week, left are %v", got)
 	}
 }
 

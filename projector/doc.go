@@ -46,7 +46,8 @@
 //
 // While the disk of its key store is full a projector waits, and keeps silent,
 // so that one with room takes over; a key store found damaged, when it is
-// opened or read, is put aside and filled again (2).
+// opened or read, is put aside and filled again (2). Of those put aside the
+// last one is kept for a week.
 //
 // Limits: the token is remembered for 10,000 inserts (schemas/clickhouse), so
 // a projector would have to sleep through that many batches of its successor,

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/keystore"
@@ -57,15 +55,4 @@ func (g *group) keysDir() string {
 		dir = fmt.Sprintf("%s-%d", dir, g.Number)
 	}
 	return dir
-}
-
-// putAside makes place for a new key store, which is filled from the events
-// table.
-func (g *group) putAside(damage error) error {
-	aside := fmt.Sprintf("%s.damaged-%d", g.keysDir(), time.Now().UnixNano())
-	g.log.Error("the key store is damaged, filling a new one from the events table", "group", g.Number, "error", damage, "aside", aside)
-	if err := os.Rename(g.keysDir(), aside); err != nil {
-		return fmt.Errorf("put damaged key store aside: %w", err)
-	}
-	return nil
 }

@@ -18,6 +18,7 @@ type metrics struct {
 	behind     *prometheus.GaugeVec
 	position   *prometheus.GaugeVec
 	cache      *prometheus.GaugeVec
+	keys       *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -31,8 +32,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		behind:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_behind", Help: "Messages of the stream behind the last durable batch."}, []string{"group"}),
 		position:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_position", Help: "Stream sequence up to which everything is durable."}, []string{"group"}),
 		cache:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_funnel_cache_bytes", Help: "Memory that funnel rows take."}, []string{"group"}),
+		keys:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_keystore_bytes", Help: "Disk that the store of known identities takes; it forgets none."}, []string{"group"}),
 	}
-	reg.MustRegister(m.events, m.duplicates, m.rejected, m.late, m.rows, m.flush, m.behind, m.position, m.cache)
+	reg.MustRegister(m.events, m.duplicates, m.rejected, m.late, m.rows, m.flush, m.behind, m.position, m.cache, m.keys)
 	return m
 }
 
@@ -55,9 +57,13 @@ func (m *metrics) cached(g layout.Group, bytes int) {
 	m.cache.WithLabelValues(label(g)).Set(float64(bytes))
 }
 
+func (m *metrics) stored(g layout.Group, bytes uint64) {
+	m.keys.WithLabelValues(label(g)).Set(float64(bytes))
+}
+
 // forget takes out what is said of a group that is no longer owned.
 func (m *metrics) forget(g layout.Group) {
-	for _, v := range []*prometheus.GaugeVec{m.behind, m.position, m.cache} {
+	for _, v := range []*prometheus.GaugeVec{m.behind, m.position, m.cache, m.keys} {
 		v.DeleteLabelValues(label(g))
 	}
 }

@@ -80,6 +80,7 @@ func (g *group) lead(ctx context.Context, decisions *checkpoint.Log, keys *keyst
 	parts.Go(func() error { defer close(chunks); return t.read(stop, chunks) })
 	parts.Go(func() error { defer close(t.sealed); return t.fold(gctx, chunks) })
 	parts.Go(func() error { return t.flush(gctx) })
+	parts.Go(func() error { t.sweep(stop); return nil })
 	err := parts.Wait()
 	if err == nil {
 		err = decisions.Release(work)

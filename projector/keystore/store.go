@@ -1,5 +1,11 @@
 // Package keystore remembers at which stream sequence each event identity was
 // first seen.
+//
+// It forgets none. What could be forgotten without counting a repeat is what
+// could be told otherwise, or can't be sent again, and there is no such thing:
+// the events table is in the order of time, so that asking it for identities
+// reads all of it; and an event of any age is taken when it is backfilled, also
+// of a month whose events have been summed up and removed (package retention).
 package keystore
 
 import (
@@ -274,6 +280,19 @@ func (s *Store) Sync() error {
 		return fmt.Errorf("sync key store: %w", err)
 	}
 	return nil
+}
+
+// Bytes is how much disk the store takes. It may run beside the other methods.
+func (s *Store) Bytes() (uint64, error) {
+	var size uint64
+	err := s.disk.do(func() error {
+		size = s.db.Metrics().DiskSpaceUsage()
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("measure key store: %w", err)
+	}
+	return size, nil
 }
 
 // Full tells whether the store waits for room on its disk.

@@ -24,6 +24,15 @@ func open(t testing.TB, dir string) *Store {
 	return s
 }
 
+// TestBytes: the size is that of the files.
+func TestBytes(t *testing.T) {
+	s := open(t, filled(t))
+	defer func() { s.Close() }()
+	if size, err := s.Bytes(); err != nil || size < known*24 || size > known*1000 {
+		t.Errorf("%d bytes for %d identities: %v", size, known, err)
+	}
+}
+
 // TestFirstSighting holds invariant 2 over random histories with repeats,
 // batches and restarts that lose what was not applied.
 func TestFirstSighting(t *testing.T) {
