@@ -131,10 +131,17 @@ func (n *node) untilMigrated(ctx context.Context, pool *pgxpool.Pool) error {
 			n.log.Info("Postgres is there: shard tracking begins")
 			return nil
 		}
-		if ctx.Err() == nil && !away(err) {
+		if ctx.Err() == nil && !away(err) && !unmade(err) {
 			return err
 		}
 	}
+}
+
+// unmade tells whether the server has no such database. One that has just come
+// up may be about to make it.
+func unmade(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "3D000"
 }
 
 // away tells whether an error means that the server cannot be reached now,
