@@ -68,6 +68,8 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	}
 	if cfg.soak {
 		shared = append(shared, "MILLRACE_EVENTS_MAX_AGE="+soakAge.String())
+	} else { // at the end it is read from its begin, whatever its clock has said
+		shared = append(shared, "MILLRACE_EVENTS_MAX_AGE="+(10*farthest).String())
 	}
 	serve := func(name, role, addr string) *process {
 		return newProcess(dir, name, bin, `"msg":"serving"`, append([]string{"MILLRACE_HTTP_ADDR=" + addr}, shared...),
