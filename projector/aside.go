@@ -27,10 +27,10 @@ const (
 // table.
 func (g *group) putAside(damage error) error {
 	if err := g.removeAsides(asides-1, 0); err != nil {
-		g.log.Warn("damaged key stores stay", "group", g.Number, "error", err)
+		g.log.Warn("damaged key stores stay", "group", g.ID, "error", err)
 	}
 	aside := g.asidePrefix() + strconv.FormatInt(time.Now().UnixNano(), 10)
-	g.log.Error("the key store is damaged, filling a new one from the events table", "group", g.Number, "error", damage, "aside", aside)
+	g.log.Error("the key store is damaged, filling a new one from the events table", "group", g.ID, "error", damage, "aside", aside)
 	if err := os.Rename(g.keysDir(), aside); err != nil {
 		return fmt.Errorf("put damaged key store aside: %w", err)
 	}
@@ -65,7 +65,7 @@ func (g *group) removeAsides(keep int, before int64) error {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("remove damaged key store: %w", err)
 		}
-		g.log.Info("a damaged key store that was put aside is removed", "group", g.Number, "folder", dir)
+		g.log.Info("a damaged key store that was put aside is removed", "group", g.ID, "folder", dir)
 	}
 	return nil
 }

@@ -207,7 +207,7 @@ func (b *batch) deltas() []contract.Delta {
 		lo := i * contract.MaxEntries
 		hi := min(lo+contract.MaxEntries, len(g.entries))
 		out[i] = contract.Delta{
-			Group: b.Group.Number, From: b.From, To: b.To, Part: uint32(i), Parts: uint32(parts),
+			Group: b.Group.ID, From: b.From, To: b.To, Part: uint32(i), Parts: uint32(parts),
 			Stages: g.stages, Sources: g.sources, Entries: g.entries[lo:hi],
 		}
 	}

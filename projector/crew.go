@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/projector/members"
+	"github.com/millrace-io/millrace/schemas/slots"
 )
 
 // crew is the slot groups that a projector owns, each folded by a worker, and
@@ -19,13 +20,14 @@ type crew struct {
 	*Projector
 	kv       jetstream.KeyValue
 	owner    string
-	groups   uint32
 	register *members.Register
+	regroup
 
-	workers map[uint32]*worker
-	giving  bool // a worker has been told to give its group up
+	workers map[uint32]*worker // by the id of the group
+	giving  bool               // a worker has been told to give its group up
 	others  []members.Member
 	beaten  time.Time // when the others were last heard
+	told    bool      // the others know of this projector
 	watched map[uint32]*watch
 	ended   chan *worker
 	work    context.Context // of the workers
@@ -33,10 +35,12 @@ type crew struct {
 
 // worker folds one group.
 type worker struct {
-	group  layout.Group
+	group  slots.Group
 	began  time.Time
 	cancel context.CancelFunc
-	err    error // of its end
+	// dropped says that its group is not to be folded as it was.
+	dropped bool
+	err     error // of its end
 }
 
 // watch is what is known of a group that this process does not own.
@@ -50,9 +54,9 @@ type watch struct {
 // patience bounds one round of requests to the broker.
 const patience = 2 * time.Second
 
-func newCrew(p *Projector, kv jetstream.KeyValue, owner string, groups uint32) *crew {
+func newCrew(p *Projector, kv jetstream.KeyValue, owner string) *crew {
 	return &crew{
-		Projector: p, kv: kv, owner: owner, groups: groups, register: members.New(kv, owner, p.cfg.Lease),
+		Projector: p, kv: kv, owner: owner, register: members.New(kv, owner, p.cfg.Lease),
 		workers: map[uint32]*worker{}, watched: map[uint32]*watch{}, ended: make(chan *worker),
 	}
 }
@@ -68,7 +72,9 @@ func (c *crew) run(ctx context.Context) error {
 	defer tick.Stop()
 	var err error
 	for err == nil {
-		c.round(work)
+		if err = c.round(work); err != nil {
+			break
+		}
 		select {
 		case <-ctx.Done():
 			err = ctx.Err()
@@ -80,7 +86,7 @@ func (c *crew) run(ctx context.Context) error {
 	cancel()
 	for len(c.workers) > 0 {
 		w := <-c.ended
-		delete(c.workers, w.group.Number)
+		delete(c.workers, w.group.ID)
 		if ctx.Err() != nil && !errors.Is(w.err, ctx.Err()) {
 			err = errors.Join(err, w.err)
 		}
@@ -91,7 +97,7 @@ func (c *crew) run(ctx context.Context) error {
 // leave lets the others share without this projector at once; without it they
 // do after a lease.
 func (c *crew) leave(ctx context.Context) {
-	if c.groups == 1 || !c.nc.IsConnected() {
+	if !c.told || !c.nc.IsConnected() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -102,35 +108,49 @@ func (c *crew) leave(ctx context.Context) {
 }
 
 // round takes groups without an owner, or gives one up, as the others let it.
-// What fails is tried in the next round.
-func (c *crew) round(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := c.share(ctx); err != nil && c.nc.IsConnected() {
+// What fails is tried in the next round, but for what starting again would not
+// mend.
+func (c *crew) round(ctx context.Context) error {
+	err := c.within(ctx, 5*patience, c.look)
+	if err == nil {
+		err = c.within(ctx, patience, c.share)
+	}
+	if errors.Is(err, layout.ErrUnknown) {
+		return err
+	}
+	if err != nil && c.nc.IsConnected() {
 		c.log.Debug("slot groups are not shared", "error", err)
 	}
+	return nil
+}
+
+func (c *crew) within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return do(ctx)
 }
 
 func (c *crew) share(ctx context.Context) error {
-	if c.groups > 1 && time.Since(c.beaten) > c.cfg.Lease/3 {
+	groups := len(c.open)
+	if groups > 1 && time.Since(c.beaten) > c.cfg.Lease/3 {
 		others, err := c.register.Beat(ctx, len(c.workers))
 		if err != nil {
 			return err
 		}
-		c.others, c.beaten = others, time.Now()
+		c.others, c.beaten, c.told = others, time.Now(), true
 	}
-	if _, give := members.Share(int(c.groups), len(c.workers), c.others); give {
+	if _, give := members.Share(groups, len(c.workers), c.others); give {
 		c.give()
 		return nil
 	}
-	for n := range c.groups {
-		if take, _ := members.Share(int(c.groups), len(c.workers), c.others); !take {
+	for _, g := range c.open {
+		if take, _ := members.Share(groups, len(c.workers), c.others); !take {
 			return nil
 		}
-		if c.workers[n] != nil {
+		if c.workers[g.ID] != nil {
 			continue
 		}
-		if err := c.take(ctx, layout.Group{Number: n, Of: c.groups}); err != nil {
+		if err := c.take(ctx, g); err != nil {
 			return err
 		}
 	}
@@ -145,30 +165,29 @@ func (c *crew) give() {
 	}
 	var last *worker
 	for _, w := range c.workers {
-		if last == nil || w.group.Number > last.group.Number {
+		if last == nil || w.group.ID > last.group.ID {
 			last = w
 		}
 	}
 	c.giving = true
-	c.log.Info("giving a slot group up to another projector", "group", last.group.Number)
+	c.log.Info("giving a slot group up to another projector", "group", last.group.ID)
 	last.cancel()
 }
 
 // take becomes the owner of a group that has none, and starts a worker.
-func (c *crew) take(ctx context.Context, g layout.Group) error {
+func (c *crew) take(ctx context.Context, g slots.Group) error {
 	w := c.watch(g)
 	if time.Now().Before(w.not) {
 		return nil
 	}
-	log, err := checkpoint.Open(ctx, c.kv, g.Key(), c.owner)
+	log, err := checkpoint.Open(ctx, c.kv, g.Key(), c.owner, g.After)
 	if err != nil {
 		return err
 	}
-	if log.Revision() != w.revision || w.since.IsZero() {
-		w.revision, w.since = log.Revision(), time.Now()
+	if log.Record().Closing && g.Upto == 0 { // the layout has changed just now
+		return nil
 	}
-	held := log.Record().Owner
-	if held != "" && held != c.owner && time.Since(w.since) <= c.cfg.Lease {
+	if c.held(g, log) {
 		return nil
 	}
 	if err := log.Take(ctx); err != nil {
@@ -179,20 +198,30 @@ func (c *crew) take(ctx context.Context, g layout.Group) error {
 	return nil
 }
 
-func (c *crew) watch(g layout.Group) *watch {
-	w := c.watched[g.Number]
+// held tells whether another projector owns a group and is alive.
+func (c *crew) held(g slots.Group, log *checkpoint.Log) bool {
+	w := c.watch(g)
+	if log.Revision() != w.revision || w.since.IsZero() {
+		w.revision, w.since = log.Revision(), time.Now()
+	}
+	owner := log.Record().Owner
+	return owner != "" && owner != c.owner && time.Since(w.since) <= c.cfg.Lease
+}
+
+func (c *crew) watch(g slots.Group) *watch {
+	w := c.watched[g.ID]
 	if w == nil {
 		w = new(watch)
-		c.watched[g.Number] = w
+		c.watched[g.ID] = w
 	}
 	return w
 }
 
 // start runs a worker.
-func (c *crew) start(g layout.Group, log *checkpoint.Log) {
+func (c *crew) start(g slots.Group, log *checkpoint.Log) {
 	work, cancel := context.WithCancel(c.work)
 	w := &worker{group: g, began: time.Now(), cancel: cancel}
-	c.workers[g.Number] = w
+	c.workers[g.ID] = w
 	go func() {
 		defer cancel()
 		w.err = (&group{c.Projector, g}).fold(work, log)
@@ -203,7 +232,7 @@ func (c *crew) start(g layout.Group, log *checkpoint.Log) {
 // reap takes note of a worker's end. It returns the error that starting again
 // would not mend.
 func (c *crew) reap(ctx context.Context, w *worker) error {
-	delete(c.workers, w.group.Number)
+	delete(c.workers, w.group.ID)
 	c.metrics.forget(w.group)
 	c.giving, c.beaten = false, time.Time{}
 	watch := c.watch(w.group)
@@ -212,10 +241,14 @@ func (c *crew) reap(ctx context.Context, w *worker) error {
 	switch {
 	case ctx.Err() != nil:
 		return w.err
+	case w.err == nil: // its epoch has ended
+		return nil
 	case errors.As(w.err, &fatal):
-		return fmt.Errorf("slot group %d: %w", w.group.Number, w.err)
+		return fmt.Errorf("slot group %d: %w", w.group.ID, w.err)
 	case errors.Is(w.err, checkpoint.ErrLost):
-		c.log.Warn("standing by", "group", w.group.Number, "reason", w.err)
+		c.log.Warn("standing by", "group", w.group.ID, "reason", w.err)
+		return nil
+	case w.dropped:
 		return nil
 	case errors.Is(w.err, context.Canceled): // given up
 		watch.not = time.Now().Add(c.cfg.Lease / 2)
@@ -227,7 +260,7 @@ func (c *crew) reap(ctx context.Context, w *worker) error {
 	watch.wait = min(max(2*watch.wait, time.Second), 30*time.Second)
 	watch.not = time.Now().Add(watch.wait)
 	if c.nc.IsConnected() { // else the connection's owner is told
-		c.log.Error("projector failed, starting again from what is durable", "group", w.group.Number, "error", w.err, "retry_in", watch.wait)
+		c.log.Error("projector failed, starting again from what is durable", "group", w.group.ID, "error", w.err, "retry_in", watch.wait)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (t *term) restless() time.Duration {
 
 // caughtUp asks up to where nothing is left to fold, or returns 0.
 func (t *term) caughtUp(ctx context.Context) uint64 {
-	if t.Number == 0 {
+	if t.Number == 0 || t.Upto > 0 {
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -8,9 +8,9 @@ import (
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/projector/funnel"
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
@@ -19,7 +19,7 @@ import (
 // folder turns messages, in their order, into batches. It is the only writer
 // of the key store and of the funnel in memory.
 type folder struct {
-	group    layout.Group
+	group    slots.Group
 	stages   event.Stages
 	keys     *keystore.Store
 	view     *funnel.View
@@ -87,7 +87,7 @@ func (f *folder) seal(ctx context.Context) (*batch, error) {
 	b.groups.sort()
 	err = f.view.Fold(ctx, b.groups.groups, b.To, f.durable(),
 		func(key contract.Key, events uint64, articles *contract.Set, seq uint64) error {
-			return b.funnel.Append(key, f.group.Number, events, articles, seq)
+			return b.funnel.Append(key, f.group.ID, events, articles, seq)
 		})
 	if err != nil {
 		return nil, err

@@ -9,9 +9,9 @@ import (
 
 	"github.com/millrace-io/millrace/projector/funnel"
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
@@ -42,7 +42,7 @@ func BenchmarkFold(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f := folder{group: layout.Group{Of: 1}, stages: stages, keys: keys, view: view, durable: func() uint64 { return 1 << 62 }}
+	f := folder{group: slots.Group{Of: 1}, stages: stages, keys: keys, view: view, durable: func() uint64 { return 1 << 62 }}
 	batch := newBatch(stages.Names())
 	f.begin(batch)
 	messages := traffic(b, stages, 200_000)

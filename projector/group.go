@@ -3,19 +3,18 @@ package projector
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/projector/store"
+	"github.com/millrace-io/millrace/schemas/slots"
 )
 
 // group is one slot group in the hands of a projector.
 type group struct {
 	*Projector
-	layout.Group
+	slots.Group
 }
 
 // fold folds the group, which log owns, until ctx ends, another projector
@@ -50,9 +49,5 @@ func (g *group) foldOnce(ctx context.Context, log *checkpoint.Log) (err error) {
 }
 
 func (g *group) keysDir() string {
-	dir := filepath.Join(g.cfg.Dir, "keys")
-	if g.Of > 1 {
-		dir = fmt.Sprintf("%s-%d", dir, g.Number)
-	}
-	return dir
+	return filepath.Join(g.cfg.Dir, keysName(g.Group))
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/millrace-io/millrace/projector/funnel"
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
@@ -36,7 +36,7 @@ func TestFoldedHistory(t *testing.T) {
 		got := newEffects()
 		groups := []uint32{1, 3}[rng.IntN(2)]
 		for n := range groups {
-			l := &lab{t: t, rng: rng, group: layout.Group{Number: n, Of: groups}, dir: t.TempDir(), table: map[contract.Key]tableRow{}, effects: got}
+			l := &lab{t: t, rng: rng, group: slots.Group{ID: n, Number: n, Of: groups}, dir: t.TempDir(), table: map[contract.Key]tableRow{}, effects: got}
 			l.fold(messages)
 			l.add(got.funnel)
 		}
@@ -168,7 +168,7 @@ func recountOf(t *testing.T, messages []source.Message) *effects {
 type lab struct {
 	t     *testing.T
 	rng   *rand.Rand
-	group layout.Group
+	group slots.Group
 	dir   string
 	table map[contract.Key]tableRow // the funnel table
 	*effects

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/schemas/slots"
 )
 
 type metrics struct {
@@ -38,7 +38,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) observe(g layout.Group, b *batch, stages []string, seconds float64) {
+func (m *metrics) observe(g slots.Group, b *batch, stages []string, seconds float64) {
 	for i, n := range b.groups.byStage {
 		m.events.WithLabelValues(stages[i]).Add(float64(n))
 	}
@@ -53,19 +53,19 @@ func (m *metrics) observe(g layout.Group, b *batch, stages []string, seconds flo
 	m.position.WithLabelValues(label(g)).Set(float64(b.To))
 }
 
-func (m *metrics) cached(g layout.Group, bytes int) {
+func (m *metrics) cached(g slots.Group, bytes int) {
 	m.cache.WithLabelValues(label(g)).Set(float64(bytes))
 }
 
-func (m *metrics) stored(g layout.Group, bytes uint64) {
+func (m *metrics) stored(g slots.Group, bytes uint64) {
 	m.keys.WithLabelValues(label(g)).Set(float64(bytes))
 }
 
 // forget takes out what is said of a group that is no longer owned.
-func (m *metrics) forget(g layout.Group) {
+func (m *metrics) forget(g slots.Group) {
 	for _, v := range []*prometheus.GaugeVec{m.behind, m.position, m.cache, m.keys} {
 		v.DeleteLabelValues(label(g))
 	}
 }
 
-func label(g layout.Group) string { return strconv.FormatUint(uint64(g.Number), 10) }
+func label(g slots.Group) string { return strconv.FormatUint(uint64(g.ID), 10) }

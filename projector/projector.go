@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -25,8 +26,9 @@ import (
 type Config struct {
 	Stages event.Stages // the pipeline; required
 	Dir    string       // folder of the key store; required
-	// SlotGroups is how many projectors may share the stream, 1 to 256. It is
-	// decided by the first one that folds; default what it decided, or 1.
+	// SlotGroups is with how many slot groups an installation begins, 1 to 256;
+	// default 1. Later ones take those that there are: layout.Regroup changes
+	// them.
 	SlotGroups uint32
 	// BatchRows bounds the messages of a batch; default 32,000.
 	BatchRows int
@@ -110,33 +112,46 @@ func (p *Projector) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kv, groups, err := p.layout(ctx)
+	kv, err := p.agree(ctx)
 	if err != nil {
 		return err
 	}
-	return newCrew(p, kv, owner, groups).run(ctx)
+	return newCrew(p, kv, owner).run(ctx)
 }
 
-// layout returns the bucket of decisions and how many slot groups there are,
-// as soon as the streams are to be had.
-func (p *Projector) layout(ctx context.Context) (jetstream.KeyValue, uint32, error) {
+// agree returns the bucket of decisions as soon as the streams are to be had
+// and there are slot groups.
+func (p *Projector) agree(ctx context.Context) (jetstream.KeyValue, error) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		kv, err := p.js.KeyValue(ctx, stream.Checkpoints)
 		if err == nil {
-			var groups uint32
-			if groups, err = layout.Agree(ctx, kv, p.cfg.SlotGroups); err == nil {
-				return kv, groups, nil
+			var l slots.Layout
+			if l, err = layout.Agree(ctx, kv, p.cfg.SlotGroups); err == nil {
+				p.compare(l)
+				return kv, nil
 			}
 		}
-		if errors.Is(err, layout.ErrOther) || ctx.Err() != nil {
-			return nil, 0, err
+		if errors.Is(err, layout.ErrUnknown) || ctx.Err() != nil {
+			return nil, err
 		}
 		p.log.Warn("the layout of slot groups cannot be read, trying again", "error", err, "retry_in", wait)
 		select {
 		case <-ctx.Done():
-			return nil, 0, ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(wait):
 		}
+	}
+}
+
+// compare tells of a setting that has no effect any more.
+func (p *Projector) compare(l slots.Layout) {
+	groups := uint32(len(l.Current()))
+	if l.Next > 0 {
+		groups = l.Next
+	}
+	if want := p.cfg.SlotGroups; want != 0 && want != groups {
+		p.log.Warn("the setting of slot groups is for the first start only: leave it out, or change their number with millrace regroup",
+			"slot_groups", groups, "setting", want)
 	}
 }
 

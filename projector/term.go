@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,8 @@ type term struct {
 	src       *source.Source
 	folder    folder
 	durable   atomic.Uint64
+	whole     uint64       // with this message the batch that is recovered is whole
+	last      uint64       // the last message of a group that ends
 	took      atomic.Int64 // the time in which the last batch became durable
 	late      lateness     // not yet reported
 	lateTold  time.Time    // when late events were last reported
@@ -56,7 +59,7 @@ type term struct {
 // lead folds until ctx ends or another projector takes over.
 func (g *group) lead(ctx context.Context, decisions *checkpoint.Log, keys *keystore.Store, db *store.Store) error {
 	t := &term{
-		group: g, decisions: decisions, keys: keys, db: db, log: g.log.With("group", g.Number),
+		group: g, decisions: decisions, keys: keys, db: db, log: g.log.With("group", g.ID),
 		sealed: make(chan *batch), idle: make(chan struct{}, 1), free: make(chan *batch, 3),
 	}
 	for range cap(t.free) {
@@ -78,7 +81,7 @@ func (g *group) lead(ctx context.Context, decisions *checkpoint.Log, keys *keyst
 	defer context.AfterFunc(ctx, stopReading)()
 	chunks := make(chan []source.Message)
 	parts.Go(func() error { defer close(chunks); return t.read(stop, chunks) })
-	parts.Go(func() error { defer close(t.sealed); return t.fold(gctx, chunks) })
+	parts.Go(func() error { defer close(t.sealed); defer stopReading(); return t.fold(gctx, chunks) })
 	parts.Go(func() error { return t.flush(gctx) })
 	parts.Go(func() error { t.sweep(stop); return nil })
 	err := parts.Wait()
@@ -105,7 +108,7 @@ func (t *term) prepare(ctx context.Context) error {
 	}
 	var view *funnel.View
 	err = t.db.Retry(ctx, "open the funnel", func(ctx context.Context) (err error) {
-		view, err = funnel.Open(ctx, funnel.Config{CacheBytes: t.cfg.FunnelCacheBytes}, rows{t.db, t.Number})
+		view, err = funnel.Open(ctx, funnel.Config{CacheBytes: t.cfg.FunnelCacheBytes}, rows{t.db, t.ID})
 		return err
 	})
 	if err != nil {
@@ -115,9 +118,12 @@ func (t *term) prepare(ctx context.Context) error {
 		group: t.Group, stages: t.cfg.Stages, keys: t.keys, view: view, durable: t.durable.Load, position: from,
 	}
 	t.src = source.New(source.Config{
-		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", t.Number), Subjects: t.Filters(),
+		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", t.ID), Subjects: t.Filters(),
 	}, t.nc, t.js, from, t.log)
 	t.begin()
+	if t.Upto > 0 {
+		t.log.Info("folding up to where other slot groups begin", "from", from, "upto", t.Upto)
+	}
 	if to > from {
 		t.log.Info("completing the batch that was under way", "from", from, "to", to)
 		t.folder.cur.Recovered, t.folder.cur.until = true, to
@@ -129,11 +135,17 @@ func (t *term) prepare(ctx context.Context) error {
 // decided and perhaps not completed. When the stream no longer has that
 // batch's messages, its end is the position.
 func (t *term) recoverable(ctx context.Context, rec checkpoint.Record) (from, to uint64, err error) {
-	state, err := t.streamState(ctx, rec.To)
+	state, err := t.streamState(ctx, max(rec.To, t.Upto))
 	if err != nil {
 		return 0, 0, err
 	}
-	if rec.To > rec.From && (state.Msgs == 0 || state.FirstSeq > rec.To) {
+	if t.whole, err = t.present(ctx, state, rec.To); err != nil {
+		return 0, 0, err
+	}
+	if t.last, err = t.present(ctx, state, t.Upto); err != nil {
+		return 0, 0, err
+	}
+	if rec.To > rec.From && t.whole <= rec.From {
 		t.log.Error("the stream has dropped messages before they were folded", "from", rec.From, "to", rec.To, "first", state.FirstSeq)
 		return rec.To, rec.To, t.decisions.Skip(ctx)
 	}
@@ -166,6 +178,30 @@ func (t *term) streamState(ctx context.Context, reach uint64) (jetstream.StreamS
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// present returns the last sequence that the stream has a message of, of those
+// up to seq; 0 when it has none. What a consumer counts as left is not asked:
+// its server may be behind the others.
+func (t *term) present(ctx context.Context, state jetstream.StreamState, seq uint64) (uint64, error) {
+	if state.NumDeleted > 0 && seq >= state.FirstSeq {
+		s, err := t.js.Stream(ctx, stream.Events)
+		if err != nil {
+			return 0, fmt.Errorf("read stream %s: %w", stream.Events, err)
+		}
+		info, err := s.Info(ctx, jetstream.WithDeletedDetails(true))
+		if err != nil {
+			return 0, fmt.Errorf("read stream %s: %w", stream.Events, err)
+		}
+		state = info.State
+	}
+	slices.Sort(state.Deleted)
+	for ; seq >= state.FirstSeq && seq > 0; seq-- {
+		if _, deleted := slices.BinarySearch(state.Deleted, seq); !deleted {
+			return seq, nil
+		}
+	}
+	return 0, nil
 }
 
 // fillKeys reads the identities that the key store lacks from the events
@@ -228,6 +264,9 @@ func (t *term) fold(ctx context.Context, chunks <-chan []source.Message) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
+		if t.ended() {
+			return t.end(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -236,6 +275,9 @@ func (t *term) fold(ctx context.Context, chunks <-chan []source.Message) error {
 				return t.finish(ctx)
 			}
 			for _, m := range ms {
+				if t.Upto > 0 && m.Seq > t.Upto {
+					return t.end(ctx)
+				}
 				if err := t.add(ctx, m); err != nil {
 					return err
 				}
@@ -275,7 +317,7 @@ func (t *term) add(ctx context.Context, m source.Message) error {
 	}
 	t.folder.add(m)
 	if b = t.folder.cur; b.until > 0 {
-		if m.Seq < b.until && m.Pending > 0 {
+		if m.Seq < t.whole {
 			return nil
 		}
 		return t.hand(ctx)
@@ -313,12 +355,37 @@ func (t *term) hand(ctx context.Context) error {
 	}
 }
 
+// ended tells whether a group that ends has been folded as far as it goes.
+func (t *term) ended() bool {
+	return t.Upto > 0 && t.folder.cur.until == 0 && t.folder.position >= t.last
+}
+
+// end hands over what is left of a group that ends.
+func (t *term) end(ctx context.Context) error {
+	if t.folder.cur.until > 0 { // the stream has lost the batch's last message
+		if err := t.hand(ctx); err != nil {
+			return err
+		}
+	}
+	t.folder.position, t.folder.cur.To = t.Upto, t.Upto
+	t.log.Info("the slot group ends", "upto", t.Upto)
+	if t.folder.cur.From == t.Upto {
+		return nil
+	}
+	return t.handLast(ctx)
+}
+
 // finish hands over what has been folded when reading has ended. A batch that
 // was being recovered and is not whole stays decided, for the next term.
 func (t *term) finish(ctx context.Context) error {
 	if b := t.folder.cur; b.messages == 0 || b.until > 0 {
 		return nil
 	}
+	return t.handLast(ctx)
+}
+
+// handLast seals the batch and gives it to the flusher; no other follows.
+func (t *term) handLast(ctx context.Context) error {
 	b, err := t.folder.seal(ctx)
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ type Record struct {
 	// current a view is, and no position: 0 when it is not known.
 	CaughtUp uint64    `json:"caught_up,omitempty"`
 	At       time.Time `json:"at"` // when it was written, by the owner's clock
+	// Closing says that the group is not to be folded beyond the end of its
+	// epoch, which the layout has. It stays so.
+	Closing bool `json:"closing,omitempty"`
 }
 
 // Log is the sequence of decisions of one group. It is not safe for
@@ -39,14 +42,16 @@ type Log struct {
 	kv       jetstream.KeyValue
 	key      string
 	owner    string
+	after    uint64
 	record   Record
 	revision uint64 // 0: the key does not exist yet
 }
 
-// Open reads the position under a key of the bucket. owner names the
-// projector, the same after a restart.
-func Open(ctx context.Context, kv jetstream.KeyValue, key, owner string) (*Log, error) {
-	l := &Log{kv: kv, key: key, owner: owner}
+// Open reads the position under a key of the bucket: where there is none, the
+// group begins after a sequence. owner names the projector, the same after a
+// restart.
+func Open(ctx context.Context, kv jetstream.KeyValue, key, owner string, after uint64) (*Log, error) {
+	l := &Log{kv: kv, key: key, owner: owner, after: after}
 	if err := l.read(ctx); err != nil {
 		return nil, err
 	}
@@ -62,28 +67,18 @@ func (l *Log) Revision() uint64 { return l.revision }
 func (l *Log) read(ctx context.Context) error {
 	entry, err := l.kv.Get(ctx, l.key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		l.record, l.revision = Record{}, 0
+		l.record, l.revision = Record{From: l.after, To: l.after}, 0
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read checkpoint %s: %w", l.key, err)
 	}
-	r, err := parse(entry.Value())
+	r, err := Parse(entry.Value())
 	if err != nil {
 		return fmt.Errorf("read checkpoint %s: %w", l.key, err)
 	}
 	l.record, l.revision = r, entry.Revision()
 	return nil
-}
-
-func parse(value []byte) (r Record, err error) {
-	if err := json.Unmarshal(value, &r); err != nil {
-		return r, fmt.Errorf("%.100q is none: %w", value, err)
-	}
-	if r.To < r.From {
-		return r, fmt.Errorf("%.100q ends before it begins", value)
-	}
-	return r, nil
 }
 
 // Take makes this projector the owner. A batch that has been decided stays so.
@@ -124,16 +119,27 @@ func (l *Log) Skip(ctx context.Context) error {
 
 // Release gives the group up, so that another projector may take it at once.
 func (l *Log) Release(ctx context.Context) error {
+	return l.disown(ctx, Record{From: l.record.From, To: l.record.To})
+}
+
+// Close makes the group one that ends with its epoch, and that nobody owns. A
+// batch that has been decided stays so; whoever owned the group decides no more.
+func (l *Log) Close(ctx context.Context) error {
+	return l.disown(ctx, Record{From: l.record.From, To: l.record.To, Closing: true})
+}
+
+func (l *Log) disown(ctx context.Context, next Record) error {
 	owner := l.owner
 	l.owner = ""
 	defer func() { l.owner = owner }()
-	return l.swap(ctx, Record{From: l.record.From, To: l.record.To})
+	return l.swap(ctx, next)
 }
 
 // swap writes the record if nobody has written since it was read. When the
 // outcome is unknown it asks, for as long as ctx lives.
 func (l *Log) swap(ctx context.Context, next Record) error {
 	next.Owner, next.At = l.owner, time.Now().UTC()
+	next.Closing = next.Closing || l.record.Closing
 	value, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("write checkpoint %s: %w", l.key, err)

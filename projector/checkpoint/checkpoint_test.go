@@ -1,8 +1,10 @@
 package checkpoint
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -12,7 +14,7 @@ import (
 
 func open(t *testing.T, kv jetstream.KeyValue, owner string) *Log {
 	t.Helper()
-	l, err := Open(t.Context(), kv, "funnel.0", owner)
+	l, err := Open(t.Context(), kv, "funnel.0", owner, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,5 +65,63 @@ func TestDecisions(t *testing.T) {
 	must(b.Release(ctx))
 	if r := open(t, kv, "c").Record(); r.From != 25 || r.To != 25 || r.Owner != "" {
 		t.Errorf("c finds %+v", r)
+	}
+}
+
+// TestClosing: a group that is closed has no owner, keeps the batch that was
+// decided, and is closed for whoever takes it; the one that had it decides
+// nothing more. A program that knows of no end reads no position in it.
+func TestClosing(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	ctx := t.Context()
+	kv, err := srv.JetStream().KeyValue(ctx, stream.Checkpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := Open(ctx, kv, "funnel.5", "a", 40)
+	must(err)
+	if r := a.Record(); r.From != 40 || r.To != 40 {
+		t.Errorf("a group that begins after 40 is at %+v", r)
+	}
+	must(a.Take(ctx))
+	must(a.Decide(ctx, 40, 50))
+	b, err := Open(ctx, kv, "funnel.5", "b", 40)
+	must(err)
+	must(b.Close(ctx))
+	if err := a.Decide(ctx, 50, 60); !errors.Is(err, ErrLost) {
+		t.Errorf("decided after the group was closed: %v", err)
+	}
+	read := func() Record {
+		t.Helper()
+		entry, err := kv.Get(ctx, "funnel.5")
+		must(err)
+		var old struct {
+			From, To uint64
+			Owner    string
+		}
+		if json.Unmarshal(entry.Value(), &old) == nil {
+			t.Errorf("%s is read as %+v by one that knows of no end", entry.Value(), old)
+		}
+		r, err := Parse(entry.Value())
+		must(err)
+		r.At = time.Time{}
+		return r
+	}
+	if r := read(); r != (Record{From: 40, To: 50, Closing: true}) {
+		t.Errorf("closed: %+v", r)
+	}
+	c, err := Open(ctx, kv, "funnel.5", "c", 40)
+	must(err)
+	must(c.Take(ctx))
+	must(c.Decide(ctx, 40, 50))
+	must(c.Done(ctx, 50, 0))
+	if r := read(); r != (Record{From: 50, To: 50, Owner: "c", Closing: true}) {
+		t.Errorf("ended: %+v", r)
 	}
 }

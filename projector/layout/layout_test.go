@@ -3,72 +3,170 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// TestEverySubjectHasOneGroup: whatever is published on the stream is read
-// and owned by exactly one group.
-func TestEverySubjectHasOneGroup(t *testing.T) {
-	subjects := []string{"events.crawled.zz", "events.crawled.0", "events.crawled.000", "events.crawled.FF", "events..00", "events.x.é"}
-	for slot := range stream.Slots {
-		subjects = append(subjects, fmt.Sprintf("events.crawled.%02x", slot))
-	}
-	for _, of := range []uint32{1, 2, 3, 4, 7, 16, 256} {
-		for _, subject := range subjects {
-			owners := 0
-			for n := range of {
-				g := Group{n, of}
-				if !g.Owns([]byte(subject)) {
-					continue
-				}
-				owners++
-				suffix := subject[strings.LastIndex(subject, "."):]
-				if f := g.Filters(); f != nil && !slices.Contains(f, "events.*"+suffix) {
-					t.Errorf("group %d of %d owns %s and does not read it", n, of, subject)
-				}
-			}
-			if owners != 1 {
-				t.Errorf("%d of %d groups own %s", owners, of, subject)
-			}
-		}
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-func TestAgree(t *testing.T) {
+func buckets(t *testing.T) func() jetstream.KeyValue {
 	js := natstest.Start(t, stream.Config{}).JetStream()
+	n := 0
+	return func() jetstream.KeyValue {
+		t.Helper()
+		n++
+		kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: fmt.Sprint("layout", n)})
+		must(t, err)
+		return kv
+	}
+}
+
+// TestAgree: the first one decides, whatever others are set to.
+func TestAgree(t *testing.T) {
+	bucket := buckets(t)
 	for i, c := range []struct {
-		folded   bool // without a layout, as before there were any
-		wants    []uint32
-		want     uint32
-		disagree uint32
+		folded bool // without a layout, as before there were any
+		wants  []uint32
+		want   int
 	}{
-		{wants: []uint32{0, 0, 1}, want: 1, disagree: 2},
-		{wants: []uint32{4, 0, 4}, want: 4, disagree: 1},
-		{folded: true, wants: []uint32{0}, want: 1, disagree: 3},
+		{wants: []uint32{0, 0, 1, 2}, want: 1},
+		{wants: []uint32{4, 0, 4, 1}, want: 4},
+		{folded: true, wants: []uint32{3, 0}, want: 1},
 	} {
-		kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: fmt.Sprint("layout", i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		kv := bucket()
 		if c.folded {
-			if _, err := kv.PutString(t.Context(), "funnel.0", "{}"); err != nil {
-				t.Fatal(err)
-			}
+			_, err := kv.PutString(t.Context(), "funnel.0", "{}")
+			must(t, err)
 		}
 		for _, want := range c.wants {
-			if got, err := Agree(t.Context(), kv, want); got != c.want || err != nil {
-				t.Errorf("case %d: agreed on %d, %v, want %d", i, got, err, c.want)
+			if l, err := Agree(t.Context(), kv, want); err != nil || len(l.Current()) != c.want {
+				t.Errorf("case %d: agreed on %+v, %v, want %d", i, l, err, c.want)
 			}
 		}
-		if _, err := Agree(t.Context(), kv, c.disagree); !errors.Is(err, ErrOther) {
-			t.Errorf("case %d: %d slot groups are %v", i, c.disagree, err)
+	}
+	kv := bucket()
+	_, err := kv.PutString(t.Context(), slots.Key, `{"slot_groups":1,"later":true}`)
+	must(t, err)
+	if _, err := Agree(t.Context(), kv, 0); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a layout of a newer program is %v", err)
+	}
+}
+
+// projectors fold a layout in the plainest way: what is open moves, by whoever
+// owns it.
+type projectors struct {
+	t    *testing.T
+	kv   jetstream.KeyValue
+	logs map[uint32]*checkpoint.Log
+}
+
+func (p *projectors) own(groups ...slots.Group) {
+	p.t.Helper()
+	for _, g := range groups {
+		log, err := checkpoint.Open(p.t.Context(), p.kv, g.Key(), "a", g.After)
+		must(p.t, err)
+		must(p.t, log.Take(p.t.Context()))
+		p.logs[g.ID] = log
+	}
+}
+
+func (p *projectors) read() slots.Layout {
+	p.t.Helper()
+	l, err := Read(p.t.Context(), p.kv)
+	must(p.t, err)
+	return l
+}
+
+func always(slots.Group, *checkpoint.Log) bool { return true }
+
+// TestRegroup holds invariants 2, 4 and 5 of package slots: each step, by
+// whoever, and what is refused in between.
+func TestRegroup(t *testing.T) {
+	ctx := t.Context()
+	kv := buckets(t)()
+	if _, err := Regroup(ctx, kv, 4); !errors.Is(err, ErrNone) {
+		t.Errorf("regrouped before anything was folded: %v", err)
+	}
+	p := &projectors{t, kv, map[uint32]*checkpoint.Log{}}
+	l, err := Agree(ctx, kv, 2)
+	must(t, err)
+	p.own(l.Current()...)
+	must(t, p.logs[0].Decide(ctx, 0, 70))
+	must(t, p.logs[1].Decide(ctx, 0, 90))
+
+	ask := func(groups uint32, want bool, is error) {
+		t.Helper()
+		if asked, err := Regroup(ctx, kv, groups); asked != want || !errors.Is(err, is) {
+			t.Errorf("asked for %d: %v, %v", groups, asked, err)
 		}
+	}
+	ask(2, false, nil) // as it is
+	ask(4, true, nil)
+	ask(4, true, nil) // by someone who did not hear the answer
+	ask(3, false, slots.ErrUnderWay)
+
+	// One that may not be closed yet holds the cut back.
+	cut, err := Cut(ctx, kv, func(g slots.Group, _ *checkpoint.Log) bool { return g.ID == 0 })
+	if cut || err != nil {
+		t.Errorf("cut %v, %v while a group is open", cut, err)
+	}
+	if err := p.logs[0].Decide(ctx, 70, 80); !errors.Is(err, checkpoint.ErrLost) {
+		t.Errorf("a closed group decides: %v", err)
+	}
+	must(t, p.logs[1].Decide(ctx, 90, 120))
+	cut, err = Cut(ctx, kv, always)
+	if !cut || err != nil {
+		t.Errorf("cut %v, %v", cut, err)
+	}
+	if err := p.logs[1].Decide(ctx, 120, 130); !errors.Is(err, checkpoint.ErrLost) {
+		t.Errorf("a closed group decides: %v", err)
+	}
+	if cut, err := Cut(ctx, kv, always); cut || err != nil {
+		t.Errorf("cut again: %v, %v", cut, err)
+	}
+	l = p.read()
+	if got := l.Current()[0]; l.Next != 0 || got != (slots.Group{ID: 2, Of: 4, After: 120}) {
+		t.Errorf("the new groups begin with %+v in %+v", got, l)
+	}
+	ask(4, true, nil)
+	ask(1, false, slots.ErrUnderWay)
+
+	left, err := Left(ctx, kv, l)
+	if must(t, err); !slices.Equal(left, l.Previous()) {
+		t.Errorf("left are %+v", left)
+	}
+	p.own(left...)
+	must(t, p.logs[0].Decide(ctx, 0, 70)) // as it was decided
+	must(t, p.logs[0].Done(ctx, 120, 0))
+	if left, err := Left(ctx, kv, l); err != nil || len(left) != 1 || left[0].ID != 1 {
+		t.Errorf("left are %+v, %v", left, err)
+	}
+	must(t, p.logs[1].Decide(ctx, 90, 120))
+	ask(1, false, slots.ErrUnderWay) // decided is not done
+	must(t, p.logs[1].Done(ctx, 120, 0))
+
+	// Groups that nobody has taken yet can be closed as well.
+	ask(1, true, nil)
+	cut, err = Cut(ctx, kv, always)
+	if l = p.read(); !cut || err != nil || !slices.Equal(l.Current(), []slots.Group{{ID: 6, Of: 1, After: 120}}) {
+		t.Errorf("cut %v, %v: %+v", cut, err, l)
+	}
+	at, err := Positions(ctx, kv, l.All())
+	must(t, err)
+	if want := map[uint32]uint64{0: 120, 1: 120, 2: 120, 3: 120, 4: 120, 5: 120}; !maps.Equal(at, want) {
+		t.Errorf("positions are %v", at)
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
 )
 
@@ -65,26 +64,13 @@ func (k *Keeper) writePlan(ctx context.Context, m month, p plan) (plan, error) {
 // settled returns the sequence up to which every effect of every slot group is
 // durable (invariant 1).
 func (k *Keeper) settled(ctx context.Context) (uint64, error) {
-	groups, err := layout.Groups(ctx, k.kv)
+	l, err := layout.Read(ctx, k.kv)
+	if err != nil || len(l.Epochs) == 0 {
+		return 0, err
+	}
+	at, err := layout.Positions(ctx, k.kv, append(l.Previous(), l.Current()...))
 	if err != nil {
 		return 0, err
 	}
-	var least uint64
-	for i, g := range groups {
-		entry, err := k.kv.Get(ctx, g.Key())
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			return 0, nil
-		}
-		if err != nil {
-			return 0, fmt.Errorf("read position of slot group %d: %w", g.Number, err)
-		}
-		var r checkpoint.Record
-		if err := json.Unmarshal(entry.Value(), &r); err != nil {
-			return 0, fmt.Errorf("read position of slot group %d: %w", g.Number, err)
-		}
-		if i == 0 || r.From < least {
-			least = r.From
-		}
-	}
-	return least, nil
+	return l.Folded(func(id uint32) (uint64, bool) { seq, known := at[id]; return seq, known }), nil
 }

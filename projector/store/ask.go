@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/slots"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 )
@@ -85,7 +85,7 @@ func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([
 
 // Identities calls add for every event of a group in the sequences (from, to],
 // for a key store that has lost or not yet seen them.
-func (s *Store) Identities(ctx context.Context, g layout.Group, from, to uint64, add func(event.Identity, uint64) error) error {
+func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, add func(event.Identity, uint64) error) error {
 	r, err := s.conn.Query(ctx, sqlIdentities, from, to, g.Of, g.Number)
 	if err != nil {
 		return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)

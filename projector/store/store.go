@@ -14,7 +14,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/schemas/slots"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 )
@@ -137,7 +137,7 @@ func (w *writer) close() error {
 
 // Batch names the rows of an insert: those of the stream sequences (From, To].
 type Batch struct {
-	Group    layout.Group
+	Group    slots.Group
 	From, To uint64
 	// Recovered says that an earlier insert of the batch may have been tried,
 	// by this process or by another one.
@@ -145,7 +145,7 @@ type Batch struct {
 }
 
 func (b Batch) token(table string) string {
-	return fmt.Sprintf("%s/%d/%d-%d", table, b.Group.Number, b.From, b.To)
+	return fmt.Sprintf("%s/%d/%d-%d", table, b.Group.ID, b.From, b.To)
 }
 
 // InsertEvents writes a batch's rows of the events table exactly once. It
