@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/slots"
 )
 
 // Apply takes a delta, in the order of their announcement (invariant 3). It
@@ -96,8 +97,23 @@ type Checkpoint struct {
 func (m *Mirror) Checkpoint(c Checkpoint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pos.checkpoint(c, m.cfg.Now())
+	if !m.pos.checkpoint(c, m.cfg.Now()) && m.begun() && c.Durable > 0 {
+		m.requestReload() // what of it is part of the load is not known
+	}
 }
+
+// Arrange takes note of which slot groups there are.
+func (m *Mirror) Arrange(l slots.Layout) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pos.arrange(l, !m.begun())
+	if m.state != nil {
+		m.notify()
+	}
+}
+
+// begun tells whether there has been a load. The lock is held.
+func (m *Mirror) begun() bool { return m.state != nil || m.next != nil }
 
 // begin makes the state of a load of everything.
 func (m *Mirror) begin() *state {

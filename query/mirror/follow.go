@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -152,7 +153,7 @@ func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun fu
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", stream.Checkpoints, err)
 	}
-	w, err := kv.Watch(ctx, "funnel.*", jetstream.IgnoreDeletes())
+	w, err := kv.WatchFiltered(ctx, []string{slots.Key, "funnel.*"}, jetstream.IgnoreDeletes())
 	if err != nil {
 		return fmt.Errorf("watch bucket %s: %w", stream.Checkpoints, err)
 	}
@@ -167,11 +168,27 @@ func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun fu
 			}
 			if entry == nil {
 				begun() // the present values are through
-			} else if c, ok := parseCheckpoint(entry.Key(), entry.Value()); ok {
-				m.Checkpoint(c)
+				continue
 			}
+			m.hear(entry)
 		}
 	}
+}
+
+// hear takes a value of the bucket.
+func (m *Mirror) hear(entry jetstream.KeyValueEntry) {
+	if entry.Key() != slots.Key {
+		if c, ok := parseCheckpoint(entry.Key(), entry.Value()); ok {
+			m.Checkpoint(c)
+		}
+		return
+	}
+	l, err := slots.Parse(entry.Value())
+	if err != nil {
+		m.log.Error("the slot groups cannot be read: a newer millrace has changed them, and this one tells wrong positions", "error", err)
+		return
+	}
+	m.Arrange(l)
 }
 
 // parseCheckpoint reads how far a slot group is durable.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/slots"
 )
 
 var zones = []string{"UTC", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Pacific/Chatham", "America/Sao_Paulo"}
@@ -26,7 +27,7 @@ func newWorld(t *testing.T, limits Limits) (*world, *Mirror, *clock) {
 	t.Helper()
 	c := &clock{}
 	c.now.Store(time.Date(2026, 10, 4, 11, 7, 13, 250_000_000, time.UTC).UnixNano())
-	w := &world{rows: map[funnel.Key]*row{}}
+	w := &world{rows: map[rowKey]*row{}}
 	m, err := New(Config{Stages: pipeline, Limits: limits, Now: c.time}, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +194,7 @@ func within(got, want uint64) bool {
 func TestSketchOfManyArticles(t *testing.T) {
 	w, m, c := newWorld(t, Limits{Articles: 1000})
 	rng := rand.New(rand.NewPCG(3, 4))
-	w.commit(draw(rng, c.time(), 60_000, 50_000))
+	m.Checkpoint(Checkpoint{Durable: w.commit(draw(rng, c.time(), 60_000, 50_000)).To})
 	if err := m.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -263,22 +264,119 @@ func TestCheckpointForms(t *testing.T) {
 	}
 }
 
-// TestGroups: positions are told by slot group, unless one is not known.
+// TestGroups: positions are told by slot group as soon as it is known which
+// there are, through a change of them.
 func TestGroups(t *testing.T) {
 	p := newPositions()
 	p.checkpoint(Checkpoint{Group: 1, Durable: 7, CaughtUp: 12}, time.Time{})
+	if got := p.groups(map[uint32]uint64{0: 5}); got != nil {
+		t.Errorf("without a layout: %v", got)
+	}
+	two, err := slots.New(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, err := two.Ask(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, err := asked.Cut(9)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
+		layout slots.Layout
 		folded map[uint32]uint64
 		want   []uint64
 	}{
-		{map[uint32]uint64{}, []uint64{}},
-		{map[uint32]uint64{0: 5}, []uint64{5}},
-		{map[uint32]uint64{0: 5, 1: 7}, []uint64{5, 12}},
-		{map[uint32]uint64{0: 5, 1: 6}, []uint64{5, 6}},
-		{map[uint32]uint64{0: 5, 2: 6}, nil},
+		{two, map[uint32]uint64{}, []uint64{0, 0}},
+		{two, map[uint32]uint64{0: 5}, []uint64{5, 0}},
+		{two, map[uint32]uint64{0: 5, 1: 7}, []uint64{5, 12}},
+		{asked, map[uint32]uint64{0: 5, 1: 6}, []uint64{5, 6}},
+		{three, map[uint32]uint64{0: 5, 1: 7}, []uint64{5, 9}}, // group 1 has ended
+		{three, map[uint32]uint64{0: 8, 1: 9, 2: 12}, []uint64{8, 9}},
+		{three, map[uint32]uint64{0: 9, 1: 9}, []uint64{9, 9, 9}},
+		{three, map[uint32]uint64{0: 9, 1: 9, 2: 11, 4: 15}, []uint64{11, 9, 15}},
 	} {
-		if got := p.groups(tc.folded); !slices.Equal(got, tc.want) || (got == nil) != (tc.want == nil) {
+		p.arrange(tc.layout, false)
+		if got := p.groups(tc.folded); !slices.Equal(got, tc.want) {
 			t.Errorf("%v: %v, want %v", tc.folded, got, tc.want)
 		}
+		if got := p.least(tc.folded); got != slices.Min(tc.want) {
+			t.Errorf("%v: %d at least, want %v", tc.folded, got, tc.want)
+		}
+	}
+}
+
+// TestRegrouped holds invariants 2 and 3 while the slot groups are changed:
+// those that come later begin where their epoch does, and a message that is
+// lost is missed, the first of a group too, whether the layout, the group's
+// position or its deltas are heard of first.
+func TestRegrouped(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		w, m, c := newWorld(t, Limits{})
+		l, err := slots.New(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Arrange(l)
+		if err := m.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		m.Apply(w.commit(draw(rng, c.time(), 20, 200)))
+		for range 3 {
+			for range 4 {
+				d := w.commit(draw(rng, c.time(), 20, 200))
+				if rng.IntN(6) > 0 {
+					m.Apply(d)
+				}
+			}
+			if l, err = l.Ask(1); err == nil {
+				l, err = l.Cut(w.seq)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := Checkpoint{Group: w.group, Durable: w.seq}
+			w.group = l.Current()[0].ID
+			first := w.commit(draw(rng, c.time(), 20, 200))
+			lost := rng.IntN(3) == 0
+			steps := []func(){
+				func() { m.Checkpoint(end) },
+				func() { m.Arrange(l) },
+				func() { m.Checkpoint(Checkpoint{Group: w.group, Durable: first.To}) },
+				func() {
+					if !lost {
+						m.Apply(first)
+					}
+				},
+			}
+			rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+			for _, step := range steps {
+				step()
+			}
+			c.advance(2 * lagAllowed)
+			m.check()
+			reloadIfWanted(t, m)
+			check(t, w, m, c.time(), Auto)
+			if got := m.Folded(); got != w.seq {
+				t.Errorf("seed %d: folded up to %d, want %d", seed, got, w.seq)
+			}
+		}
+	}
+}
+
+// reloadIfWanted does what Run does.
+func reloadIfWanted(t *testing.T, m *Mirror) {
+	t.Helper()
+	m.mu.Lock()
+	want := m.want
+	m.mu.Unlock()
+	if !want {
+		return
+	}
+	if err := m.Reload(); err != nil {
+		t.Fatal(err)
 	}
 }

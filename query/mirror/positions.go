@@ -1,6 +1,10 @@
 package mirror
 
-import "time"
+import (
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/slots"
+)
 
 // lagAllowed is how long a checkpoint may be ahead of what was applied before
 // the delta in between counts as lost.
@@ -18,10 +22,29 @@ type positions struct {
 	behind  map[uint32]time.Time // since when durable has been ahead of applied
 	// idle has the last checkpoint of each group that had caught up.
 	idle map[uint32]Checkpoint
+	// layout says which groups there are; empty while that is not known.
+	layout slots.Layout
 }
 
 func newPositions() positions {
-	return positions{map[uint32]uint64{}, map[uint32]bool{}, map[uint32]uint64{}, map[uint32]time.Time{}, map[uint32]Checkpoint{}}
+	return positions{
+		applied: map[uint32]uint64{}, adopt: map[uint32]bool{}, durable: map[uint32]uint64{}, behind: map[uint32]time.Time{},
+		idle: map[uint32]Checkpoint{},
+	}
+}
+
+// arrange takes a layout. Groups that are not known yet have nothing before
+// their epoch; loading says that what has come since may be part of a load.
+func (p *positions) arrange(l slots.Layout, loading bool) {
+	p.layout = l
+	for _, g := range l.Current() {
+		if _, known := p.applied[g.ID]; !known {
+			p.applied[g.ID] = g.After
+			if loading {
+				p.adopt[g.ID] = true
+			}
+		}
+	}
 }
 
 // step is what a delta is to the one before it.
@@ -38,7 +61,7 @@ func (p *positions) step(group uint32, from, to uint64) step {
 	switch {
 	case known && to <= at:
 		return repeats
-	case !known || p.adopt[group] || from == at:
+	case from == at || p.adopt[group]: // an unknown group has nothing before 0
 		return follows
 	}
 	return gap
@@ -52,8 +75,9 @@ func (p *positions) advance(group uint32, to uint64) {
 	}
 }
 
-// checkpoint notes how far a projector says it is.
-func (p *positions) checkpoint(c Checkpoint, now time.Time) {
+// checkpoint notes how far a projector says it is. It returns false when
+// nothing of its group was known before.
+func (p *positions) checkpoint(c Checkpoint, now time.Time) (known bool) {
 	group, durable := c.Group, c.Durable
 	p.durable[group] = durable
 	if c.CaughtUp > durable {
@@ -62,13 +86,14 @@ func (p *positions) checkpoint(c Checkpoint, now time.Time) {
 	at, known := p.applied[group]
 	if !known {
 		p.applied[group], p.adopt[group] = durable, true
-		return
+		return false
 	}
 	if durable <= at {
 		delete(p.behind, group)
 	} else if _, is := p.behind[group]; !is {
 		p.behind[group] = now
 	}
+	return true
 }
 
 // lost tells whether a checkpoint has been ahead for too long, which means
@@ -84,8 +109,11 @@ func (p *positions) lost(now time.Time) bool {
 
 // least returns the sequence up to which every group's events are in a state
 // that has applied so much of each. A group whose projector has nothing left to
-// fold does not hold the others back.
+// fold does not hold the others back, nor one that has ended.
 func (p *positions) least(folded map[uint32]uint64) uint64 {
+	if len(p.layout.Epochs) > 0 {
+		return p.layout.Folded(p.in(folded))
+	}
 	var least uint64
 	first := true
 	for group, seq := range folded {
@@ -97,6 +125,14 @@ func (p *positions) least(folded map[uint32]uint64) uint64 {
 	return least
 }
 
+// in tells how far each group is in a state.
+func (p *positions) in(folded map[uint32]uint64) slots.Position {
+	return func(group uint32) (uint64, bool) {
+		seq, known := folded[group]
+		return p.reached(group, seq), known
+	}
+}
+
 // reached is how far a group is that has applied everything up to a sequence.
 func (p *positions) reached(group uint32, seq uint64) uint64 {
 	if idle := p.idle[group]; seq >= idle.Durable {
@@ -105,16 +141,13 @@ func (p *positions) reached(group uint32, seq uint64) uint64 {
 	return seq
 }
 
-// groups returns how far each group is, nil unless all from 0 on are known.
+// groups returns how far each group is that the slots are divided among, nil
+// while that is not known.
 func (p *positions) groups(folded map[uint32]uint64) []uint64 {
-	out := make([]uint64, len(folded))
-	for group, seq := range folded {
-		if int(group) >= len(out) {
-			return nil
-		}
-		out[group] = p.reached(group, seq)
+	if len(p.layout.Epochs) == 0 {
+		return nil
 	}
-	return out
+	return p.layout.Positions(p.in(folded))
 }
 
 // catchUp is called before everything is loaded: the load will see what is

@@ -17,12 +17,17 @@ var pipeline = []string{"crawled", "indexed", "classified"}
 type world struct {
 	mu     sync.Mutex
 	events []Event
-	rows   map[funnel.Key]*row
+	rows   map[rowKey]*row
 	seq    uint64
 	group  uint32
 	// during is called in the middle of each load, where batches may land.
 	during func()
 	fail   error
+}
+
+type rowKey struct {
+	funnel.Key
+	group uint32
 }
 
 type row struct {
@@ -54,10 +59,10 @@ func (w *world) commit(events []Event) *funnel.Delta {
 }
 
 func (w *world) count(key funnel.Key, article, seq uint64) {
-	r := w.rows[key]
+	r := w.rows[rowKey{key, w.group}]
 	if r == nil {
 		r = &row{}
-		w.rows[key] = r
+		w.rows[rowKey{key, w.group}] = r
 	}
 	r.events++
 	r.set.Insert(article)
@@ -101,7 +106,7 @@ func (w *world) QuarterCounts(_ context.Context, source string, from time.Time, 
 	var rows []Count
 	for k, r := range w.rows {
 		if k.Width == funnel.Quarter && k.Source == source && int64(k.Bucket) >= from.Unix() {
-			rows = append(rows, Count{k.Stage, k.Bucket, w.group, r.events, r.seq})
+			rows = append(rows, Count{k.Stage, k.Bucket, k.group, r.events, r.seq})
 		}
 	}
 	w.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -151,6 +152,9 @@ func Checkpoint(ctx context.Context, t testing.TB, js jetstream.JetStream, seq u
 	t.Helper()
 	kv, err := js.KeyValue(ctx, stream.Checkpoints)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.PutString(ctx, slots.Key, `{"slot_groups":1}`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := kv.PutString(ctx, "funnel.0", fmt.Sprintf(`{"from":%d,"to":%d}`, seq, seq)); err != nil {
