@@ -25,7 +25,7 @@ import (
 type serveCmd struct {
 	Role      []string          `help:"Roles to run: ingest, projector, query." env:"MILLRACE_ROLE" enum:"ingest,projector,query" required:""`
 	Data      string            `help:"Folder for the projector's key store." env:"MILLRACE_DATA" default:"./data"`
-	Groups    uint32            `help:"How many projectors may share the work; decided by the first one that folds." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
+	Groups    uint32            `help:"How many projectors may share the work, for the first start; millrace regroup changes it." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
 	Lease     time.Duration     `help:"How long a projector that shows no sign of life keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
 	Pipeline  pipelineSettings  `embed:"" group:"Pipeline"`
 	HTTP      httpSettings      `embed:"" group:"HTTP"`

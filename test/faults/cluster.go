@@ -23,7 +23,7 @@ const lease = 3 * time.Second
 // cluster is an installation with each part in a process of its own.
 type cluster struct {
 	dir                                       string
-	groups                                    int    // slot groups
+	bin                                       string // the program
 	nodes                                     *nodes // nil for a single NATS server
 	nats, clickhouse, postgres, ingest, query *process
 	projectors                                []*process // two at work, and two that are held down at first
@@ -46,7 +46,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{
-		dir: dir, groups: cfg.groups, tables: []string{"events", "funnel"}, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4],
+		dir: dir, bin: bin, tables: []string{"events", "funnel"}, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4],
 		postgresAddr: addrs[11], otherIngestAddr: addrs[12], postgresPassword: strconv.FormatUint(rand.Uint64(), 36),
 	}
 	c.toNATS, c.toClickHouse, c.toPostgres = newWire(addrs[9], addrs[0]), newWire(addrs[10], addrs[1]), newWire(addrs[13], addrs[11])

@@ -162,6 +162,10 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 		return s.roll(), nil
 	case rebalance:
 		return s.rebalance(), nil
+	case regroup:
+		return s.regroup(f)
+	case killRegroup:
+		return s.killRegroup(f)
 	case fullClickHouse:
 		return c.clickhouse.disk.fill(clickhouseSpare)
 	case fullNATS:
@@ -308,8 +312,8 @@ func (s *saboteur) rebalance() (end func() error) {
 	for _, p := range ps[1:] {
 		p.release()
 	}
-	if n := min(len(ps), s.cluster.groups); !s.watch.shared(n, recoveryLimit) {
-		s.fail("rebalance: %d slot groups are not shared by %d projectors: %+v", s.cluster.groups, n, s.watch.last())
+	if !s.watch.shared(len(ps), recoveryLimit) {
+		s.fail("rebalance: the slot groups are not shared by %d projectors: %+v", len(ps), s.watch.last())
 	}
 	return func() error {
 		for _, p := range ps[1:] {

@@ -58,6 +58,8 @@ const (
 	newProjector kind = "new-projector" // a third projector, with an empty folder
 	rolling      kind = "rolling"       // SIGTERM and restart of one role after the other
 	rebalance    kind = "rebalance"     // from one projector to four and back
+	regroup      kind = "regroup"       // another number of slot groups
+	killRegroup  kind = "kill-regroup"  // … and kill -9 of one part or several meanwhile
 
 	jumpClock  kind = "jump-clock"  // the clock of one process jumps, and back or not
 	skewClocks kind = "skew-clocks" // the clocks of all do, each by an amount of its own
@@ -72,7 +74,7 @@ func allKinds() []kind {
 		refuseParts, readOnly, fullClickHouse, fullNATS, fullKeys,
 		unplugAll, unplugNATS, unplugClickHouse, unplugLeader,
 		killNode, stallNode, partitionNode, unplugNode,
-		loseKeys, rotKeys, newProjector, rolling, rebalance, jumpClock, skewClocks,
+		loseKeys, rotKeys, newProjector, rolling, rebalance, regroup, killRegroup, jumpClock, skewClocks,
 	}, shardKinds()...)
 }
 
@@ -166,7 +168,7 @@ func (p *plan) next() fault {
 	}
 	f.seed = p.random.Uint64()
 	switch f.kind {
-	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS, cutPostgres, killRelay:
+	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS, cutPostgres, killRelay, regroup:
 	default:
 		f.joined = false // what is stopped obeys no SIGTERM, and what is full or slow ends no other fault in time
 	}

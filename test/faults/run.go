@@ -102,7 +102,7 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 		return nil, err
 	}
 	t.pubs.clock = c.ingest.clock
-	t.watch = &watch{js: t.js, groups: cfg.groups, peer: cfg.peer}
+	t.watch = &watch{js: t.js, peer: cfg.peer}
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards = newShards(cfg.seed, c, t.js)
 	}

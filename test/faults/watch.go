@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,23 +11,24 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // watch follows the positions up to which the slot groups have been folded.
 type watch struct {
-	js     jetstream.JetStream
-	groups int
-	peer   peer
+	js   jetstream.JetStream
+	peer peer
 
 	mu   sync.Mutex
-	seen []record
+	seen []record // of groups that are to end, then of those of the last epoch
 }
 
 type record struct {
-	From, To uint64
-	CaughtUp uint64 `json:"caught_up"` // with nothing left to fold up to here
-	Owner    string
+	group slots.Group
+	checkpoint.Record
 }
 
 func (r record) position() uint64 { return max(r.From, r.CaughtUp) }
@@ -65,19 +65,33 @@ func (w *watch) read(ctx context.Context) (seen []record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for group := range w.groups {
-		entry, err := kv.Get(ctx, fmt.Sprint("funnel.", group))
+	l, err := layout.Read(ctx, kv)
+	if err != nil || len(l.Epochs) == 0 {
+		return nil, errors.Join(err, errNone)
+	}
+	left, err := layout.Left(ctx, kv, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range append(left, l.Current()...) {
+		entry, err := kv.Get(ctx, g.Key())
+		if errors.Is(err, jetstream.ErrKeyNotFound) && len(l.Epochs) > 1 {
+			seen = append(seen, record{g, checkpoint.Record{From: g.After, To: g.After}})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		var r record
-		if err := json.Unmarshal(entry.Value(), &r); err != nil {
+		r, err := checkpoint.Parse(entry.Value())
+		if err != nil {
 			return nil, err
 		}
-		seen = append(seen, r)
+		seen = append(seen, record{g, r})
 	}
 	return seen, nil
 }
+
+var errNone = errors.New("there are no slot groups yet")
 
 // last returns the positions as last seen: none before they all exist.
 func (w *watch) last() []record {
@@ -86,15 +100,17 @@ func (w *watch) last() []record {
 	return w.seen
 }
 
-// decided are the ends of the last batches that were begun: a position beyond
-// is new work. Where they cannot be read, they are the last ones seen.
-func (w *watch) decided() (ends []uint64) {
+// decided are the ends of the last batches that were begun, by group: a
+// position beyond is new work. Where they cannot be read, they are the last
+// ones seen.
+func (w *watch) decided() map[uint32]uint64 {
 	seen, err := w.read(context.Background())
 	if err != nil {
 		seen = w.last()
 	}
+	ends := map[uint32]uint64{}
 	for _, r := range seen {
-		ends = append(ends, max(r.To, r.position()))
+		ends[r.group.ID] = max(r.To, r.position())
 	}
 	return ends
 }
@@ -107,12 +123,21 @@ func (w *watch) owner() string {
 	return ""
 }
 
-// beyond waits until all positions have moved, and tells whether they have.
-func (w *watch) beyond(ends []uint64, limit time.Duration) bool {
+// beyond waits until all positions have moved, and tells whether they have. A
+// group that was not there before has to move beyond all of them.
+func (w *watch) beyond(ends map[uint32]uint64, limit time.Duration) bool {
+	var most uint64
+	for _, end := range ends {
+		most = max(most, end)
+	}
 	return within(limit, func() bool {
 		seen := w.last()
-		for i, end := range ends {
-			if seen[i].position() <= end {
+		for _, r := range seen {
+			end, known := ends[r.group.ID]
+			if !known {
+				end = most
+			}
+			if r.position() <= end {
 				return false
 			}
 		}
@@ -120,14 +145,15 @@ func (w *watch) beyond(ends []uint64, limit time.Duration) bool {
 	})
 }
 
-// shared waits until so many projectors own groups.
-func (w *watch) shared(n int, limit time.Duration) bool {
+// shared waits until so many projectors own groups, or as many as there are
+// groups.
+func (w *watch) shared(projectors int, limit time.Duration) bool {
 	return within(limit, func() bool {
-		owners := map[string]bool{}
-		for _, r := range w.last() {
+		owners, seen := map[string]bool{}, w.last()
+		for _, r := range seen {
 			owners[r.Owner] = r.Owner != ""
 		}
-		return len(owners) == n && !owners[""]
+		return len(owners) == min(projectors, len(seen)) && !slices.ContainsFunc(seen, func(r record) bool { return r.Owner == "" })
 	})
 }
 
