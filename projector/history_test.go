@@ -27,18 +27,25 @@ import (
 // histories with repeats, in no order of time, with rules broken and with the
 // stream's clock jumping back and forth, folded in batches cut at random by one
 // slot group or several, with crashes that lose some effects of a batch and
-// key stores that are lost, equal a plain recount.
+// key stores that are lost, equal a plain recount. So they do while the number
+// of groups changes at random: those of an epoch stop anywhere, go on to the
+// furthest of them, and leave the rest to others.
 func TestFoldedHistory(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		messages := messages(t, rng, 600)
 		want := recountOf(t, messages)
 		got := newEffects()
-		groups := []uint32{1, 3}[rng.IntN(2)]
-		for n := range groups {
-			l := &lab{t: t, rng: rng, group: slots.Group{ID: n, Number: n, Of: groups}, dir: t.TempDir(), table: map[contract.Key]tableRow{}, effects: got}
-			l.fold(messages)
-			l.add(got.funnel)
+		layout, err := slots.New(1 + rng.Uint32N(3))
+		for last := false; !last && err == nil; {
+			last = rng.IntN(3) == 0
+			cut := foldEpoch(t, rng, layout, messages, last, got)
+			if layout, err = layout.Ask(1 + rng.Uint32N(4)); err == nil {
+				layout, err = layout.Cut(cut)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		if !maps.Equal(got.rows, want.rows) {
 			t.Errorf("seed %d: %d rows, want %d", seed, len(got.rows), len(want.rows))
@@ -48,6 +55,27 @@ func TestFoldedHistory(t *testing.T) {
 		}
 		compareFunnels(t, seed, got.funnel, want.funnel)
 	}
+}
+
+// foldEpoch folds with the groups of the newest epoch, all messages if it is
+// the last one, and returns where it ends.
+func foldEpoch(t *testing.T, rng *rand.Rand, layout slots.Layout, messages []source.Message, last bool, got *effects) (cut uint64) {
+	var labs []*lab
+	for _, g := range layout.Current() {
+		l := &lab{t: t, rng: rng, group: g, dir: t.TempDir(), table: map[contract.Key]tableRow{}, effects: got, done: g.After}
+		upto := g.After + rng.Uint64N(uint64(len(messages))-g.After+1)/3
+		if last {
+			upto = uint64(len(messages))
+		}
+		l.fold(messages, upto)
+		cut = max(cut, l.done)
+		labs = append(labs, l)
+	}
+	for _, l := range labs {
+		l.fold(messages, cut)
+		l.add(got.funnel)
+	}
+	return cut
 }
 
 func compareFunnels(t *testing.T, seed uint64, got, want map[contract.Key]*counted) {
@@ -184,12 +212,14 @@ type tableRow struct {
 	seq    uint64
 }
 
-// fold folds all messages. Bounds once decided stay so over crashes.
-func (l *lab) fold(messages []source.Message) {
+// fold folds messages up to a sequence. Bounds once decided stay so over
+// crashes.
+func (l *lab) fold(messages []source.Message, upto uint64) {
 	l.open()
 	defer func() { l.keys.Close() }()
-	for l.done < uint64(len(messages)) {
-		end := min(l.done+1+l.rng.Uint64N(90), uint64(len(messages)))
+	l.fill()
+	for l.done < upto {
+		end := min(l.done+1+l.rng.Uint64N(90), upto)
 		part := messages[l.done:end]
 		for l.rng.IntN(4) == 0 { // killed before, in the middle of, or after writing
 			l.write(l.batch(part), func() bool { return l.rng.IntN(2) == 0 })
@@ -231,6 +261,11 @@ func (l *lab) crash() {
 		l.t.Fatal(err)
 	}
 	l.open()
+	l.fill()
+}
+
+// fill makes the key store know what is in the table.
+func (l *lab) fill() {
 	var known []keystore.Sighting
 	for _, seq := range slices.Sorted(maps.Keys(l.rows)) {
 		if seq <= l.done {
