@@ -150,7 +150,8 @@ func (s *Service) folded(ctx context.Context) (store.Cut, error) {
 }
 
 // cut turns the mirror's position into a cut. While the mirror has none, it is
-// where the events table ends, which holds at least what the mirror has.
+// where its load would get to: events of a batch that is under way may have
+// landed before they are counted.
 func (s *Service) cut(ctx context.Context, groups []uint64, folded uint64) (store.Cut, error) {
 	switch {
 	case len(groups) > 0:
@@ -158,8 +159,8 @@ func (s *Service) cut(ctx context.Context, groups []uint64, folded uint64) (stor
 	case folded > 0:
 		return store.Cut{folded}, nil
 	}
-	last, err := s.store.LastSeq(ctx)
-	return store.Cut{last}, err
+	landed, err := s.store.Landed(ctx)
+	return s.mirror.Landed(landed), err
 }
 
 // scopeOf is what the events table holds of a question's window.

@@ -164,6 +164,15 @@ func (m *Mirror) Groups() []uint64 {
 	return m.pos.groups(m.state.folded)
 }
 
+// Landed returns what Groups will after a load, of rows that reach up to these
+// sequences by slot group. Where it is not known which groups there are, it is
+// the last of them for all.
+func (m *Mirror) Landed(rows map[uint32]uint64) []uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pos.landed(rows)
+}
+
 // Err tells why the mirror cannot answer, nil when it can.
 func (m *Mirror) Err() error {
 	m.mu.Lock()

@@ -264,6 +264,33 @@ func TestCheckpointForms(t *testing.T) {
 	}
 }
 
+// TestLanded: where the rows end is where a load will get to, and a group that
+// has ended is not taken for one that has not.
+func TestLanded(t *testing.T) {
+	p := newPositions()
+	if got := p.landed(map[uint32]uint64{0: 3, 1: 8}); !slices.Equal(got, []uint64{8}) {
+		t.Errorf("without a layout: %v", got)
+	}
+	l, err := slots.New(1)
+	if err == nil {
+		l, err = l.Ask(2)
+	}
+	if err == nil {
+		l, err = l.Cut(20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.arrange(l, true)
+	if got := p.landed(map[uint32]uint64{0: 18}); !slices.Equal(got, []uint64{18}) {
+		t.Errorf("before the end: %v", got)
+	}
+	p.checkpoint(Checkpoint{Group: 0, Durable: 20}, time.Time{})
+	if got := p.landed(map[uint32]uint64{0: 18, 2: 25}); !slices.Equal(got, []uint64{20, 25}) {
+		t.Errorf("behind the end: %v", got)
+	}
+}
+
 // TestGroups: positions are told by slot group as soon as it is known which
 // there are, through a change of them.
 func TestGroups(t *testing.T) {

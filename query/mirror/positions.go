@@ -1,6 +1,8 @@
 package mirror
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/millrace-io/millrace/schemas/slots"
@@ -148,6 +150,15 @@ func (p *positions) groups(folded map[uint32]uint64) []uint64 {
 		return nil
 	}
 	return p.layout.Positions(p.in(folded))
+}
+
+// landed returns how far each group is of which there are rows up to these
+// sequences. A group may be further, with nothing to count.
+func (p *positions) landed(rows map[uint32]uint64) []uint64 {
+	if len(p.layout.Epochs) == 0 {
+		return []uint64{slices.Max(append(slices.Collect(maps.Values(rows)), 0))}
+	}
+	return p.layout.Positions(func(group uint32) (uint64, bool) { return max(rows[group], p.durable[group]), true })
 }
 
 // catchUp is called before everything is loaded: the load will see what is

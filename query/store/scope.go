@@ -87,9 +87,18 @@ func (s *Store) Counts(ctx context.Context, c Scope) (map[string]uint64, error) 
 	return counts, err
 }
 
-// LastSeq returns the largest stream sequence in the events table, 0 when it
-// is empty.
-func (s *Store) LastSeq(ctx context.Context) (seq uint64, err error) {
-	err = s.each(ctx, "last_seq.sql", nil, func(rows driver.Rows) error { return rows.Scan(&seq) })
-	return seq, err
+// Landed returns up to which sequence each slot group has rows in the funnel
+// table.
+func (s *Store) Landed(ctx context.Context) (map[uint32]uint64, error) {
+	landed := map[uint32]uint64{}
+	err := s.each(ctx, "landed.sql", nil, func(rows driver.Rows) error {
+		var group uint32
+		var seq uint64
+		if err := rows.Scan(&group, &seq); err != nil {
+			return err
+		}
+		landed[group] = seq
+		return nil
+	})
+	return landed, err
 }
