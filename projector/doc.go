@@ -1,10 +1,17 @@
 // Package projector folds streams into views, each event exactly once.
 //
-// The 256 slots of the stream are divided among slot groups (package layout).
-// Each group has a checkpoint, key store and funnel rows of its own, and one
-// projector at a time that folds it (the term); projectors share the groups
-// (crew). What follows holds for each group by itself. Package members, by
-// which projectors know of each other, is there for balance alone.
+// The 256 slots of the stream are divided among slot groups (package
+// schemas/slots). Each group has a checkpoint, key store and funnel rows of its
+// own, and one projector at a time that folds it (the term); projectors share
+// the groups (crew). What follows holds for each group by itself. Package
+// members, by which projectors know of each other, is there for balance alone.
+//
+// The number of groups can be changed (package layout, regroup.go): the present
+// ones end at one sequence, and others, with new ids, begin behind it. The
+// invariants of that are those of package schemas/slots; they rest on 2 to 7:
+// what is closed decides no batch (3), what is decided is completed (4, 5), and
+// an ended group has every effect (7), so that the key stores filled after it
+// know every identity (2) and no row of it changes any more (6).
 //
 // # The promise
 //
@@ -53,5 +60,7 @@
 // a projector would have to sleep through that many batches of its successor,
 // with an insert already under way, to double rows. The stream has no age limit:
 // package aging removes what is old once it is folded, so that what a projector
-// has yet to fold waits for it, for as long as there is room.
+// has yet to fold waits for it, for as long as there is room. Key stores begin
+// anew with the groups they are of, and then know what the events table has:
+// not the identities of retired events (package retention).
 package projector

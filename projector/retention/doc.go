@@ -31,7 +31,8 @@
 // What is gone with the events: GET /events, the views articles and journeys,
 // and exact distinct counts of those months. The funnel keeps all its rows.
 // The projector's key store keeps identities of retired events, so a repeat of
-// one is still dropped; one that is lost is filled again from the events
-// table, and does not know them. A repeat of an event of a retired month,
+// one is still dropped; one that is lost, or begins anew because the number of
+// slot groups was changed, is filled from the events table, and does not know
+// them. A repeat of an event of a retired month,
 // which only a backfill can send, would then be counted again.
 package retention
