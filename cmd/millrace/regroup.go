@@ -119,7 +119,7 @@ func (c *regroupCmd) look(ctx context.Context, kv jetstream.KeyValue) (l slots.L
 	if len(left) > 0 {
 		return l, fmt.Sprintf("%d groups fold up to sequence %d", len(left), current[0].After), nil
 	}
-	at, err := layout.Positions(ctx, kv, current)
+	at, err := layout.Records(ctx, kv, current)
 	if err == nil && len(at) < len(current) {
 		step = fmt.Sprintf("%d groups wait for a projector", len(current)-len(at))
 	}

@@ -9,7 +9,6 @@ package aging
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -81,7 +80,7 @@ func (k *Keeper) Round(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", stream.Checkpoints, err)
 	}
-	upto, err := folded(ctx, kv)
+	upto, err := layout.Folded(ctx, kv, reached)
 	if err != nil || upto == 0 {
 		return err
 	}
@@ -101,32 +100,8 @@ func (k *Keeper) Round(ctx context.Context) error {
 	return nil
 }
 
-// folded returns the sequence up to which every slot group has folded, 0 when
-// one has not begun.
-func folded(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
-	groups, err := layout.Groups(ctx, kv)
-	if err != nil {
-		return 0, err
-	}
-	var least uint64
-	for i, g := range groups {
-		entry, err := kv.Get(ctx, g.Key())
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			return 0, nil
-		}
-		if err != nil {
-			return 0, fmt.Errorf("read position of slot group %d: %w", g.Number, err)
-		}
-		var r checkpoint.Record
-		if err := json.Unmarshal(entry.Value(), &r); err != nil {
-			return 0, fmt.Errorf("read position of slot group %d: %w", g.Number, err)
-		}
-		if at := max(r.From, r.CaughtUp); i == 0 || at < least {
-			least = at
-		}
-	}
-	return least, nil
-}
+// reached is how far a group is that has nothing left up to there.
+func reached(r checkpoint.Record) uint64 { return max(r.From, r.CaughtUp) }
 
 // firstSince returns the sequence of the first message of a time or later, and
 // that after upto if there is none before. Where a clock was set back, times

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -35,7 +36,7 @@ func TestFoldedOnly(t *testing.T) {
 	fold := func(group uint32, r checkpoint.Record) {
 		value, err := json.Marshal(r)
 		must(t, err)
-		_, err = kv.Put(t.Context(), layout.Group{Number: group, Of: 2}.Key(), value)
+		_, err = kv.Put(t.Context(), slots.Group{ID: group}.Key(), value)
 		must(t, err)
 	}
 	begins := func(maxAge time.Duration, want uint64) {

@@ -164,9 +164,16 @@ func TestRegroup(t *testing.T) {
 	if l = p.read(); !cut || err != nil || !slices.Equal(l.Current(), []slots.Group{{ID: 6, Of: 1, After: 120}}) {
 		t.Errorf("cut %v, %v: %+v", cut, err, l)
 	}
-	at, err := Positions(ctx, kv, l.All())
+	records, err := Records(ctx, kv, l.All())
 	must(t, err)
+	at := map[uint32]uint64{}
+	for id, r := range records {
+		at[id] = r.From
+	}
 	if want := map[uint32]uint64{0: 120, 1: 120, 2: 120, 3: 120, 4: 120, 5: 120}; !maps.Equal(at, want) {
 		t.Errorf("positions are %v", at)
+	}
+	if upto, err := Folded(ctx, kv, Durable); upto != 120 || err != nil {
+		t.Errorf("all are folded up to %d, %v", upto, err)
 	}
 }

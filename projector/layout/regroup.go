@@ -14,10 +14,10 @@ import (
 // ErrNone is the error of changing a layout that has not been decided yet.
 var ErrNone = errors.New("nothing has been folded yet: set the number of slot groups with MILLRACE_SLOT_GROUPS")
 
-// Positions returns up to where everything of a layout's groups has every
-// effect, as the bucket says. Those of which nothing is written are left out.
-func Positions(ctx context.Context, kv jetstream.KeyValue, groups []slots.Group) (map[uint32]uint64, error) {
-	at := map[uint32]uint64{}
+// Records returns what the bucket says of groups. Those of which nothing is
+// written are left out.
+func Records(ctx context.Context, kv jetstream.KeyValue, groups []slots.Group) (map[uint32]checkpoint.Record, error) {
+	records := map[uint32]checkpoint.Record{}
 	for _, g := range groups {
 		entry, err := kv.Get(ctx, g.Key())
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -26,22 +26,44 @@ func Positions(ctx context.Context, kv jetstream.KeyValue, groups []slots.Group)
 		if err != nil {
 			return nil, fmt.Errorf("read position of slot group %d: %w", g.ID, err)
 		}
-		r, err := checkpoint.Parse(entry.Value())
-		if err != nil {
+		if records[g.ID], err = checkpoint.Parse(entry.Value()); err != nil {
 			return nil, fmt.Errorf("read position of slot group %d: %w", g.ID, err)
 		}
-		at[g.ID] = r.From
 	}
-	return at, nil
+	return records, nil
+}
+
+// Folded returns the sequence up to which all groups are folded, where each is
+// folded as far as at says of its record; 0 when there are none yet.
+func Folded(ctx context.Context, kv jetstream.KeyValue, at func(checkpoint.Record) uint64) (uint64, error) {
+	l, err := Read(ctx, kv)
+	if err != nil || len(l.Epochs) == 0 {
+		return 0, err
+	}
+	records, err := Records(ctx, kv, append(l.Previous(), l.Current()...))
+	if err != nil {
+		return 0, err
+	}
+	return l.Folded(positions(records, at)), nil
+}
+
+// Durable is up to where everything has every effect, of a record.
+func Durable(r checkpoint.Record) uint64 { return r.From }
+
+func positions(records map[uint32]checkpoint.Record, at func(checkpoint.Record) uint64) slots.Position {
+	return func(id uint32) (uint64, bool) {
+		r, known := records[id]
+		return at(r), known
+	}
 }
 
 // Left returns the groups before the last epoch that have not ended.
 func Left(ctx context.Context, kv jetstream.KeyValue, l slots.Layout) ([]slots.Group, error) {
-	at, err := Positions(ctx, kv, l.Previous())
+	records, err := Records(ctx, kv, l.Previous())
 	if err != nil {
 		return nil, err
 	}
-	return l.Left(func(id uint32) (uint64, bool) { seq, known := at[id]; return seq, known }), nil
+	return l.Left(positions(records, Durable)), nil
 }
 
 // Regroup asks for a change to so many groups, which the projectors then carry

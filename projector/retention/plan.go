@@ -64,13 +64,5 @@ func (k *Keeper) writePlan(ctx context.Context, m month, p plan) (plan, error) {
 // settled returns the sequence up to which every effect of every slot group is
 // durable (invariant 1).
 func (k *Keeper) settled(ctx context.Context) (uint64, error) {
-	l, err := layout.Read(ctx, k.kv)
-	if err != nil || len(l.Epochs) == 0 {
-		return 0, err
-	}
-	at, err := layout.Positions(ctx, k.kv, append(l.Previous(), l.Current()...))
-	if err != nil {
-		return 0, err
-	}
-	return l.Folded(func(id uint32) (uint64, bool) { seq, known := at[id]; return seq, known }), nil
+	return layout.Folded(ctx, k.kv, layout.Durable)
 }
