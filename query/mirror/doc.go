@@ -31,7 +31,9 @@
 //  3. The deltas of a slot group are contiguous. One that does not begin where
 //     the one before ended, or a checkpoint that stays ahead of what was
 //     applied for more than a second, means that a message was lost: everything
-//     is loaded again, and the old state answers until then.
+//     is loaded again, and the old state answers until then. A group that comes
+//     with another layout (package schemas/slots) begins where its epoch does,
+//     and what is first heard of it has to begin there, too.
 //  4. What a reader gets is of one moment: it is read under one lock.
 //  5. What is held is chosen by the clock, which may be wrong and be set. A
 //     window that does not lie within what is held is not answered from it,

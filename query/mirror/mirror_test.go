@@ -96,7 +96,7 @@ func live(t *testing.T, rng *rand.Rand, limits Limits) {
 			}
 		}
 	}
-	w.commit(draw(rng, c.time(), 40, 60)) // before there was a subscription
+	m.Checkpoint(Checkpoint{Durable: w.commit(draw(rng, c.time(), 40, 60)).To}) // before there was a subscription
 	m.Missed()
 	for range 30 {
 		c.advance(time.Duration(rng.Int64N(int64(17 * time.Minute))))
