@@ -38,7 +38,7 @@ func TestFoldedHistory(t *testing.T) {
 		got := newEffects()
 		layout, err := slots.New(1 + rng.Uint32N(3))
 		for last := false; !last && err == nil; {
-			last = rng.IntN(3) == 0
+			last = rng.IntN(2) == 0
 			cut := foldEpoch(t, rng, layout, messages, last, got)
 			if layout, err = layout.Ask(1 + rng.Uint32N(4)); err == nil {
 				layout, err = layout.Cut(cut)
