@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace-io/millrace/projector/checkpoint"
@@ -84,7 +85,7 @@ func (c *crew) drop() {
 }
 
 // sweep removes the key stores of groups that have ended, those with a smaller
-// id. It returns false while one of them is in use.
+// id, and what was put aside of them. It returns false while one is in use.
 func (c *crew) sweep(first uint32) bool {
 	for id := range c.workers {
 		if id < first {
@@ -96,7 +97,8 @@ func (c *crew) sweep(first uint32) bool {
 		return true // a folder with such a name keeps its key stores
 	}
 	for _, dir := range dirs {
-		id, ok := keysOf(filepath.Base(dir))
+		name, _, _ := strings.Cut(filepath.Base(dir), ".") // .damaged-…
+		id, ok := keysOf(name)
 		if !ok || id >= first {
 			continue
 		}
