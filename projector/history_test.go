@@ -140,6 +140,23 @@ func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time)
 		e.OccurredAt = e.OccurredAt.AddDate(0, -rng.IntN(14), 0)
 		e.Metadata = map[string]any{"backfilled": true}
 	}
+	subject, data = encoded(t, e)
+	if rng.IntN(50) == 0 {
+		return []byte("events.crawled.zz"), data
+	}
+	return subject, data
+}
+
+// backfilledAt is a message of that time.
+func backfilledAt(t *testing.T, rng *rand.Rand, stages event.Stages, at time.Time) (subject, data []byte) {
+	return encoded(t, event.Event{
+		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(80)), SourceName: fmt.Sprint("source ", rng.IntN(3)), ServiceName: "test",
+		Stage: stages.Names()[rng.IntN(5)], OccurredAt: at, Metadata: map[string]any{"backfilled": true},
+	})
+}
+
+// encoded is the message of an event.
+func encoded(t *testing.T, e event.Event) (subject, data []byte) {
 	data, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -147,9 +164,6 @@ func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time)
 	var r event.Record
 	if err := event.Decode(data, &r); err != nil {
 		t.Fatal(err)
-	}
-	if rng.IntN(50) == 0 {
-		return []byte("events.crawled.zz"), data
 	}
 	return []byte(stream.EventSubject(e.Stage, r.URLHash)), data
 }
