@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"errors"
+	"math"
 )
 
 // metadata is what a consumer's reply subject says of a message.
@@ -47,7 +48,8 @@ func parseMetadata(reply []byte) (m metadata, err error) {
 	return m, nil
 }
 
-// cutUint reads the number before the next dot, or before the end.
+// cutUint reads the number before the next dot, or before the end. One that 64
+// bits do not hold is none.
 func cutUint(text []byte) (n uint64, rest []byte, ok bool) {
 	for i, c := range text {
 		switch {
@@ -56,7 +58,11 @@ func cutUint(text []byte) (n uint64, rest []byte, ok bool) {
 		case c < '0' || c > '9':
 			return 0, nil, false
 		}
-		n = n*10 + uint64(c-'0')
+		digit := uint64(c - '0')
+		if n > math.MaxUint64/10 || n*10 > math.MaxUint64-digit {
+			return 0, nil, false
+		}
+		n = n*10 + digit
 	}
 	return n, nil, len(text) > 0
 }

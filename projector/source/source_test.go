@@ -123,16 +123,6 @@ func TestParseMetadata(t *testing.T) {
 	}
 }
 
-func FuzzParseMetadata(f *testing.F) {
-	f.Add("$JS.ACK.EVENTS.projector-0.1.42.7.1700000000000000001.3")
-	f.Fuzz(func(_ *testing.T, reply string) { _, _ = parseMetadata([]byte(reply)) })
-}
-
-func FuzzParseStatus(f *testing.F) {
-	f.Add([]byte("NATS/1.0 409 Message Size Exceeds MaxBytes\r\nNats-Pending-Messages: 1\r\nNats-Pending-Bytes: 2\r\n\r\n"))
-	f.Fuzz(func(_ *testing.T, header []byte) { _, _, _ = parseStatus(header) })
-}
-
 func TestParseStatus(t *testing.T) {
 	s, fields, err := parseStatus([]byte("NATS/1.0 408 Request Timeout\r\nNats-Pending-Messages: 12\r\nNats-Pending-Bytes: 345\r\n\r\n"))
 	if err != nil || s != (status{"408", "Request Timeout"}) || fields.Get("Nats-Pending-Bytes") != "345" {

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -406,4 +407,22 @@ func reloadIfWanted(t *testing.T, m *Mirror) {
 	if err := m.Reload(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// FuzzCheckpoint: a position is that which the text says, of the group that the
+// key says.
+func FuzzCheckpoint(f *testing.F) {
+	f.Add("funnel.0", `{"from":7,"to":9,"caught_up":8}`)
+	f.Add("layout", `{"slot_groups":2}`)
+	f.Add("funnel.+1", `{"from":-1}`)
+	f.Fuzz(func(t *testing.T, key, value string) {
+		c, ok := parseCheckpoint(key, []byte(value))
+		if !ok {
+			return
+		}
+		text := fmt.Sprintf(`{"from":%d,"caught_up":%d}`, c.Durable, c.CaughtUp)
+		if again, ok := parseCheckpoint(fmt.Sprint("funnel.", c.Group), []byte(text)); !ok || again != c {
+			t.Fatalf("%q %q: %+v, and then %+v", key, value, c, again)
+		}
+	})
 }

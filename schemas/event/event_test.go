@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,6 +211,33 @@ func FuzzDecode(f *testing.F) {
 		}
 		if !utf8.ValidString(r.MessageID()) || strings.ContainsAny(r.MessageID(), "\r\n") {
 			t.Fatalf("message id %q does not fit a header", r.MessageID())
+		}
+	})
+}
+
+// FuzzStages: every stage that is configured is one part of a subject, which no
+// wildcard and no other stage matches.
+func FuzzStages(f *testing.F) {
+	for _, list := range []string{DefaultStages, "a, b,a", "*", ">", "a.b", "a\nb", "", ",", "é", strings.Repeat("x,", 100)} {
+		f.Add(list)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		s, err := ParseStages(list)
+		if err != nil {
+			return
+		}
+		if len(s.Names()) == 0 || len(s.Names()) > MaxStages || len(s.Names()) != strings.Count(list, ",")+1 {
+			t.Fatalf("%q has %d stages", list, len(s.Names()))
+		}
+		for i, name := range s.Names() {
+			if at, ok := s.Index([]byte(name)); !ok || at != i || name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool {
+				return r > 'z' || r != '_' && r != '-' && (r < '0' || r > '9') && r < 'a'
+			}) {
+				t.Fatalf("%q: stage %d is %q, found at %d", list, i, name, at)
+			}
+		}
+		if again, err := ParseStages(strings.Join(s.Names(), ",")); err != nil || !slices.Equal(again.Names(), s.Names()) {
+			t.Fatalf("%q: %v, and then %v, %v", list, s.Names(), again.Names(), err)
 		}
 	})
 }

@@ -130,6 +130,15 @@ func FuzzSet(f *testing.F) {
 		if s.UnmarshalBinary(data) != nil {
 			return
 		}
+		before := s.Estimate()
+		text, err := s.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Set
+		if err := again.UnmarshalBinary(text); err != nil || again.Estimate() != before {
+			t.Fatalf("a set of about %d articles is read again as one of %d: %v", before, again.Estimate(), err)
+		}
 		s.Insert(42)
 		if err := s.Merge(fill(70, 9)); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -209,6 +211,38 @@ func FuzzFrames(f *testing.F) {
 		parts, perr := readAll(&Conn{conn: &replay{text: text, pieces: pieces}})
 		if whole != parts || (werr == nil) != (perr == nil) {
 			t.Errorf("in one piece %q, %v; in many %q, %v", whole, werr, parts, perr)
+		}
+	})
+}
+
+// FuzzMessages: messages as a server writes them are read as they were, in
+// whatever pieces they come.
+func FuzzMessages(f *testing.F) {
+	f.Add("events.crawled.00", "$JS.ACK.EVENTS.c.1.2.3.4.5", "NATS/1.0\r\n\r\n", []byte("hello"), []byte{3, 1, 20})
+	f.Add("a", "", "", []byte("\r\nMSG a 1 1\r\nx\r\n"), []byte{0})
+	f.Fuzz(func(t *testing.T, subject, reply, header string, data, pieces []byte) {
+		if subject == "" || strings.ContainsAny(subject+reply, " \r\n") || len(data) > 1<<16 {
+			return // no server sends such
+		}
+		want := Frame{Subject: []byte(subject), Data: data, Size: len(subject) + len(reply) + len(header) + len(data)}
+		verb, sizes := "MSG", fmt.Sprint(len(data))
+		if header != "" {
+			verb, sizes = "HMSG", fmt.Sprint(len(header), " ", len(header)+len(data))
+		}
+		text := fmt.Appendf(nil, "%s %s 1 %s %s\r\n%s%s\r\n", verb, subject, reply, sizes, header, data)
+		text = slices.Concat(text, []byte("PING\r\n"), text)
+		c := &Conn{conn: &replay{text: text, pieces: pieces}}
+		for left := 2; left > 0; {
+			frames, err := c.Next()
+			if err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			for _, got := range frames {
+				left--
+				if !bytes.Equal(got.Subject, want.Subject) || string(got.Reply) != reply || string(got.Header) != header || !bytes.Equal(got.Data, data) || got.Size != want.Size {
+					t.Fatalf("%q is read as %+v", text, got)
+				}
+			}
 		}
 	})
 }

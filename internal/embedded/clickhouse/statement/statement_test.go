@@ -2,6 +2,8 @@ package statement
 
 import (
 	"errors"
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -74,3 +76,29 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseSet: names of settings are words, and values are read as the engine
+// writes them.
+func FuzzParseSet(f *testing.F) {
+	f.Add("max_threads", "3", "SET a = 1, b = 'x'")
+	f.Add("log_comment", `it's \'; x\\`, "SET a = -1.5e3 , b = ''''")
+	f.Fuzz(func(t *testing.T, name, value, text string) {
+		if set, err := ParseSet(text); err == nil {
+			for name := range set {
+				if name == "" || strings.ContainsAny(name, " ,='\"`;") {
+					t.Fatalf("%q sets %q", text, name)
+				}
+			}
+		}
+		if !plainName.MatchString(name) || name == "other" || strings.ContainsRune(value, 0) {
+			return
+		}
+		written := "SET " + name + " = '" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value) + "', other = 7"
+		set, err := ParseSet(written)
+		if err != nil || set[name] != value || set["other"] != "7" {
+			t.Fatalf("%q sets %q, %v", written, set, err)
+		}
+	})
+}
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,31}$`)
