@@ -33,6 +33,7 @@ require (
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/synadia-io/orbit.go/jetstreamext v0.3.1
 	github.com/tidwall/wal v1.2.1
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
