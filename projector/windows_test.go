@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/slots"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -28,9 +28,11 @@ func TestFoldedWindows(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		sent := aged(t, rng, messages(t, rng, 400))
 		got := newEffects()
-		l := &lab{t: t, rng: rng, group: layout.Group{Number: 0, Of: 1}, dir: t.TempDir(), table: map[contract.Key]tableRow{}, effects: got}
-		l.fold(sent)
-		l.add(got.funnel)
+		layout, err := slots.New(1 + rng.Uint32N(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		foldEpoch(t, rng, layout, sent, true, got)
 		events := acceptedOf(t, sent)
 		for range 400 {
 			from, to := stretch(t, rng, events[rng.IntN(len(events))])
