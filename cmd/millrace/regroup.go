@@ -50,17 +50,17 @@ func (c *regroupCmd) Run(p *program) error {
 		return err
 	}
 	if !underWay {
-		_, err = fmt.Fprintf(p.out, "there are %d slot groups already\n", c.Groups)
+		_, err = fmt.Fprintf(p.out, "slot groups: %d already\n", c.Groups)
 		return err
 	}
-	if _, err := fmt.Fprintf(p.out, "%d slot groups have been asked for; the projectors carry it out\n", c.Groups); err != nil || c.NoWait {
+	if _, err := fmt.Fprintf(p.out, "slot groups: %d asked for; the projectors carry it out\n", c.Groups); err != nil || c.NoWait {
 		return err
 	}
 	after, err := c.follow(p, kv)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "%d slot groups share the stream behind sequence %d\n", c.Groups, after)
+	_, err = fmt.Fprintf(p.out, "slot groups: %d, behind sequence %d\n", c.Groups, after)
 	return err
 }
 
@@ -117,11 +117,11 @@ func (c *regroupCmd) look(ctx context.Context, kv jetstream.KeyValue) (l slots.L
 	}
 	current := l.Current()
 	if len(left) > 0 {
-		return l, fmt.Sprintf("%d groups fold up to sequence %d", len(left), current[0].After), nil
+		return l, fmt.Sprintf("waiting for %d of the groups before to fold up to sequence %d", len(left), current[0].After), nil
 	}
 	at, err := layout.Records(ctx, kv, current)
 	if err == nil && len(at) < len(current) {
-		step = fmt.Sprintf("%d groups wait for a projector", len(current)-len(at))
+		step = fmt.Sprintf("waiting for a projector to take %d of the groups", len(current)-len(at))
 	}
 	return l, step, err
 }

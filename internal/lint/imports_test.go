@@ -86,6 +86,7 @@ var rules = []rule{
 	{"./schemas/funnel", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/clickhouse", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/postgres", []string{"./schemas"}, "contracts depend on contracts"},
+	{"./schemas/slots", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/shard", nil, "the rules of shards are pure"},
 	{"./client", []string{"./schemas/event", "./schemas/stream"}, "services import the client: it stays light"},
 	{"./ingest", []string{"./client", "./schemas", "./internal"}, "stages meet in schemas"},
