@@ -51,6 +51,10 @@
 //     one being written, what the source has read ahead, and caches of fixed
 //     size.
 //
+// A projector whose batch takes longer than its lease says that it is alive, so
+// that no other one begins it again; not while ClickHouse fails, for another one
+// may reach it.
+//
 // While the disk of its key store is full a projector waits, and keeps silent,
 // so that one with room takes over; a key store found damaged, when it is
 // opened or read, is put aside and filled again (2). Of those put aside the

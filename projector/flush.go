@@ -2,11 +2,13 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -51,8 +53,8 @@ func (t *term) rest(ctx context.Context) error {
 	if t.keys.Full() {
 		return nil
 	}
-	if r := t.decisions.Record(); r.To > t.durable.Load() {
-		return nil // a batch to recover has not been folded yet
+	if r := t.decisions.Record(); r.To > t.durable.Load() { // a batch to recover has not been folded yet
+		return t.renew(ctx, t.began)
 	}
 	return t.decisions.Done(ctx, t.durable.Load(), t.caughtUp(ctx))
 }
@@ -81,18 +83,61 @@ func (t *term) caughtUp(ctx context.Context) uint64 {
 	return end
 }
 
+// longest is for how many leases a projector says that it is alive in the
+// middle of something. One that takes longer may be stuck.
+const longest = 20
+
+// alive does something that takes time, and says meanwhile that this projector
+// is alive, so that no other one takes over and does the same just as slowly.
+func (t *term) alive(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begin, done := time.Now(), make(chan error, 1)
+	go func() { done <- do(ctx) }()
+	tick := time.NewTicker(t.cfg.Lease / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			if lost := context.Cause(ctx); errors.Is(lost, checkpoint.ErrLost) {
+				return lost
+			}
+			return err
+		case <-tick.C:
+			if ctx.Err() != nil {
+				continue
+			}
+			if err := t.renew(ctx, begin); err != nil {
+				cancel(err)
+			}
+		}
+	}
+}
+
+// renew says that this projector is alive, unless what it does since some time
+// fails or takes too long: then another one may have more luck.
+func (t *term) renew(ctx context.Context, since time.Time) error {
+	if t.keys.Full() || t.db.Failing() || time.Since(since) > longest*t.cfg.Lease {
+		return nil
+	}
+	return t.decisions.Renew(ctx)
+}
+
 // apply gives a batch every effect (invariants 3 to 8).
 func (t *term) apply(ctx context.Context, b *batch) error {
 	start := time.Now()
 	if err := t.decisions.Decide(ctx, b.From, b.To); err != nil {
 		return err
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return t.db.InsertEvents(gctx, b.Batch, b.rows) })
-	g.Go(func() error { return t.db.InsertFunnel(gctx, b.Batch, b.funnel) })
-	g.Go(func() error { return deadletter.Publish(gctx, t.js, b.letters, t.log) })
-	g.Go(t.keys.Sync)
-	if err := g.Wait(); err != nil {
+	err := t.alive(ctx, func(ctx context.Context) error {
+		g, gctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return t.db.InsertEvents(gctx, b.Batch, b.rows) })
+		g.Go(func() error { return t.db.InsertFunnel(gctx, b.Batch, b.funnel) })
+		g.Go(func() error { return deadletter.Publish(gctx, t.js, b.letters, t.log) })
+		g.Go(t.keys.Sync)
+		return g.Wait()
+	})
+	if err != nil {
 		return fmt.Errorf("batch (%d, %d]: %w", b.From, b.To, err)
 	}
 	took := time.Since(start)

@@ -44,6 +44,7 @@ type term struct {
 	log       *slog.Logger
 	src       *source.Source
 	folder    folder
+	began     time.Time
 	durable   atomic.Uint64
 	whole     uint64       // with this message the batch that is recovered is whole
 	last      uint64       // the last message of a group that ends
@@ -59,7 +60,7 @@ type term struct {
 // lead folds until ctx ends or another projector takes over.
 func (g *group) lead(ctx context.Context, decisions *checkpoint.Log, keys *keystore.Store, db *store.Store) error {
 	t := &term{
-		group: g, decisions: decisions, keys: keys, db: db, log: g.log.With("group", g.ID),
+		group: g, decisions: decisions, keys: keys, db: db, log: g.log.With("group", g.ID), began: time.Now(),
 		sealed: make(chan *batch), idle: make(chan struct{}, 1), free: make(chan *batch, 3),
 	}
 	for range cap(t.free) {
@@ -103,13 +104,15 @@ func (t *term) prepare(ctx context.Context) error {
 		return err
 	}
 	t.durable.Store(from)
-	if err := t.fillKeys(ctx, from); err != nil {
-		return err
-	}
 	var view *funnel.View
-	err = t.db.Retry(ctx, "open the funnel", func(ctx context.Context) (err error) {
-		view, err = funnel.Open(ctx, funnel.Config{CacheBytes: t.cfg.FunnelCacheBytes}, rows{t.db, t.ID})
-		return err
+	err = t.alive(ctx, func(ctx context.Context) error {
+		if err := t.fillKeys(ctx, from); err != nil {
+			return err
+		}
+		return t.db.Retry(ctx, "open the funnel", func(ctx context.Context) (err error) {
+			view, err = funnel.Open(ctx, funnel.Config{CacheBytes: t.cfg.FunnelCacheBytes}, rows{t.db, t.ID})
+			return err
+		})
 	})
 	if err != nil {
 		return err

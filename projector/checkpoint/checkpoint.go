@@ -112,6 +112,9 @@ func (l *Log) Done(ctx context.Context, position, caughtUp uint64) error {
 	return l.swap(ctx, Record{From: position, To: position, CaughtUp: caughtUp})
 }
 
+// Renew says that the owner is alive, and changes nothing else.
+func (l *Log) Renew(ctx context.Context) error { return l.swap(ctx, l.record) }
+
 // Skip gives a decided batch up, because its messages are gone.
 func (l *Log) Skip(ctx context.Context) error {
 	return l.swap(ctx, Record{From: l.record.To, To: l.record.To})

@@ -44,14 +44,19 @@ func TestDecisions(t *testing.T) {
 		t.Error("a decided batch got other bounds")
 	}
 	must(a.Decide(ctx, 10, 25))
+	before := a.Revision()
+	must(a.Renew(ctx)) // a is alive, and that is all
 
 	b := open(t, kv, "b")
 	if r := b.Record(); r.From != 10 || r.To != 25 || r.Owner != "a" {
 		t.Errorf("b finds %+v", r)
 	}
+	if b.Revision() == before {
+		t.Error("b does not see that a is alive")
+	}
 	must(b.Take(ctx))
 	for name, err := range map[string]error{
-		"decide": a.Decide(ctx, 25, 30), "done": a.Done(ctx, 25, 0), "release": a.Release(ctx), "take": a.Take(ctx),
+		"decide": a.Decide(ctx, 25, 30), "done": a.Done(ctx, 25, 0), "release": a.Release(ctx), "take": a.Take(ctx), "renew": a.Renew(ctx),
 	} {
 		if !errors.Is(err, ErrLost) {
 			t.Errorf("%s after b has taken over: %v", name, err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/ch-go"
@@ -27,6 +28,8 @@ type Store struct {
 	log    *slog.Logger
 	events writer
 	funnel writer
+
+	failing atomic.Int32 // operations that have failed and are tried again
 }
 
 // Open prepares the connections. It does not need the server to be there yet.
@@ -45,6 +48,10 @@ func (s *Store) Close() error {
 	return errors.Join(s.events.close(), s.funnel.close(), s.conn.Close())
 }
 
+// Failing tells whether the server is away, or refuses what it is asked. It may
+// be called at any time.
+func (s *Store) Failing() bool { return s.failing.Load() > 0 }
+
 // retry repeats do until it succeeds or ctx ends, with growing waits, and
 // counts the failures. A server that refuses is asked again like one that is
 // away: what it is given is the same, and must not be lost.
@@ -57,7 +64,10 @@ func (s *Store) retry(ctx context.Context, what string, do func(context.Context)
 		if ctx.Err() != nil {
 			return failures, fmt.Errorf("%s: %w", what, err)
 		}
-		failures++
+		if failures++; failures == 1 {
+			s.failing.Add(1)
+			defer s.failing.Add(-1)
+		}
 		s.log.Warn("clickhouse failed, trying again", "operation", what, "error", err, "failures", failures, "retry_in", wait)
 		select {
 		case <-ctx.Done():
