@@ -70,7 +70,7 @@ func (s *shards) failures(ctx context.Context) (found []piece) {
 // drained waits until all that was registered is at its end and nothing stands
 // in a queue, and says what does not.
 func (s *shards) drained(ctx context.Context) error {
-	left := errors.New("Postgres does not answer")
+	left := errors.New("no answer from Postgres")
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, 3*time.Second)
 		err := s.left(attempt)
