@@ -169,7 +169,7 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 	case fullClickHouse:
 		return c.clickhouse.disk.fill(clickhouseSpare)
 	case fullNATS:
-		return c.nats.disk.fill(0)
+		return c.fullNATS()
 	case fullKeys:
 		return s.fullKeys()
 	case jumpClock, skewClocks:
@@ -250,6 +250,18 @@ func unplug(ps ...*process) (end func() error, err error) {
 		}
 	}
 	return end, errors.Join(errs...)
+}
+
+// fullNATS fills the disk of NATS, whose server may lock itself up then, and end
+// for it.
+func (c *cluster) fullNATS() (end func() error, err error) {
+	excused := c.nats.excuse()
+	empty, err := c.nats.disk.fill(0)
+	return func() error {
+		err := empty()
+		time.AfterFunc(2*stopGrace, excused) // it gives itself ten seconds
+		return err
+	}, err
 }
 
 // leader is the projector that owns the slot group; the first, when none does.

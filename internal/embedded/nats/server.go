@@ -49,7 +49,8 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Run serves until ctx ends, and returns when the server has stopped and its
 // streams are closed. Clients should have ended before: see the order of
-// shutdown in the program.
+// shutdown in the program. With an error after it was ready, it has not stopped,
+// and the process has to end.
 func (s *Server) Run(ctx context.Context) error {
 	if s.ran.Swap(true) {
 		return errors.New("embedded NATS: was run before")
@@ -58,7 +59,11 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	s.srv.Start() // returns when it accepts connections, or has failed
+	stuck := false
 	defer func() {
+		if stuck {
+			return // it would wait for ever
+		}
 		s.srv.Shutdown()
 		s.srv.WaitForShutdown()
 	}()
@@ -67,7 +72,10 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.log.log.Info("embedded NATS serves", "address", s.hostPort(), "folder", s.config.StoreDir, "sync_always", s.opts.SyncAlways)
 	close(s.ready)
-	s.guard(ctx) // until ctx ends
+	if err := s.guard(ctx); err != nil {
+		stuck = true
+		return fmt.Errorf("embedded NATS in %s: %w", s.config.StoreDir, err)
+	}
 	return nil
 }
 

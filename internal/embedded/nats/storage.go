@@ -16,34 +16,43 @@ const (
 	probeEvery = 250 * time.Millisecond
 )
 
-// guard brings the streams back after their disk was full. JetStream itself
-// refuses every message from the first failed write on, until it is started
-// again.
-func (s *Server) guard(ctx context.Context) {
+// stopLimit is how long JetStream may take to stop: it closes files.
+const stopLimit = 10 * time.Second
+
+// errStuck is the error of a JetStream that does not stop: in nats-server
+// 2.15.2 a purge that finds the disk full waits for itself (compactLocked,
+// which holds the store's lock, and rebuildState). Only a new process helps.
+var errStuck = errors.New("the streams are locked up since their disk was full, as nats-server 2.15.2 may be: " +
+	"start the program again; what was acknowledged is on disk")
+
+// guard brings the streams back after their disk was full, until ctx ends.
+// JetStream itself refuses every message from the first failed write on, until
+// it is started again. The error is errStuck.
+func (s *Server) guard(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-s.log.broken:
 		}
 		s.log.log.Error("the streams can't be written: messages are refused until there is room", "folder", s.config.StoreDir)
-		if !s.mend(ctx) {
-			return
+		if err := s.mend(ctx); err != nil || ctx.Err() != nil {
+			return err
 		}
 		s.log.log.Info("the streams can be written again")
 	}
 }
 
-// mend starts JetStream again as soon as its folder can be written. It returns
-// false when ctx ends before.
-func (s *Server) mend(ctx context.Context) bool {
+// mend starts JetStream again as soon as its folder can be written, or returns
+// when ctx ends. The error is errStuck.
+func (s *Server) mend(ctx context.Context) error {
 	for told := ""; ; {
 		err := s.probe()
 		if err == nil {
 			err = s.startAgain()
 		}
-		if err == nil {
-			return true
+		if err == nil || errors.Is(err, errStuck) {
+			return err
 		}
 		if told != err.Error() {
 			told = err.Error()
@@ -51,7 +60,7 @@ func (s *Server) mend(ctx context.Context) bool {
 		}
 		select {
 		case <-ctx.Done():
-			return false
+			return nil
 		case <-time.After(probeEvery):
 		}
 	}
@@ -74,8 +83,15 @@ func (s *Server) probe() error {
 // startAgain reads the streams from disk, where all that was acknowledged is.
 // Clients stay connected.
 func (s *Server) startAgain() error {
-	if err := s.srv.ShutdownJetStream(); err != nil {
-		return fmt.Errorf("stop JetStream: %w", err)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.srv.ShutdownJetStream() }()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			return fmt.Errorf("stop JetStream: %w", err)
+		}
+	case <-time.After(stopLimit):
+		return errStuck
 	}
 	for len(s.log.broken) > 0 {
 		<-s.log.broken // of the one that has ended
