@@ -26,7 +26,8 @@ type millrace struct {
 	announced              announced
 }
 
-// up starts the program and returns when its projector has begun to fold.
+// up starts the program and returns when its projector has begun to fold and it
+// can be asked.
 func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
 	addrs, err := freeAddrs(6)
 	if err != nil {
@@ -54,6 +55,9 @@ func (m *millrace) connect(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if m.folding, err = m.await(ctx, "folding"); err != nil {
+		return err
+	}
+	if _, err = m.await(ctx, "HTTP server listens"); err != nil { // it may begin later
 		return err
 	}
 	if m.nc, m.js, err = dial(m.nats); err != nil {
