@@ -25,14 +25,18 @@ type journal struct {
 }
 
 // read reads all messages of both streams. Where these have just moved to
-// another server, it begins anew.
+// another server, or are about to, it begins anew.
 func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (j *journal, err error) {
-	for range 10 {
-		if j, err = l.readOnce(ctx, js); err == nil || ctx.Err() != nil {
-			break
+	for {
+		if j, err = l.readOnce(ctx, js); err == nil {
+			return j, nil
+		}
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
 		}
 	}
-	return j, err
 }
 
 func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream) (*journal, error) {
