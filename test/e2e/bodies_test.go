@@ -81,7 +81,8 @@ func oddBodies(t *testing.T) map[string]oddBody {
 	in := func(begin string, middle []byte, end string) []byte {
 		return append(append([]byte(begin), middle...), end...)
 	}
-	deep := in(valid(nil)[:len(valid(nil))-1]+`,"metadata":{"a":`, repeat("[", 60_000), "")
+	event := valid(nil) // each has its own length
+	deep := in(event[:len(event)-1]+`,"metadata":{"a":`, repeat("[", 60_000), "")
 	return map[string]oddBody{
 		"a bomb":                     {one, kind, "gzip", bomb.Bytes(), http.StatusRequestEntityTooLarge, "", "body_size"},
 		"a bomb of lines":            {many, lines, "gzip", bomb.Bytes(), http.StatusRequestEntityTooLarge, "", "body_size"},
