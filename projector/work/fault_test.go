@@ -147,7 +147,10 @@ func TestStreamMadeAnew(t *testing.T) {
 	}
 	h.until("9 messages", func() (string, bool) {
 		s, err := h.js.Stream(t.Context(), stream.Work) // there is none at first
-		return fmt.Sprint(err), err == nil && s.CachedInfo().State.Msgs == 9
+		if err != nil {
+			return err.Error(), false
+		}
+		return fmt.Sprintf("%+v", s.CachedInfo().State), s.CachedInfo().State.Msgs == 9
 	})
 	if first := h.stream().CachedInfo().State.FirstSeq; first < 1000 {
 		t.Errorf("the stream goes on at %d", first)

@@ -24,10 +24,12 @@ func (p *position) load(ctx context.Context, pool *pgxpool.Pool, stream string, 
 	if err := p.look(ctx, pool, stream, &p.stored); err != nil {
 		return 0, err
 	}
-	if uint64(p.stored) > last {
-		return 0, nil
+	from := uint64(p.stored)
+	if from > last {
+		from = 0
 	}
-	return uint64(p.stored), nil
+	p.seq.Store(from) // what was applied before may still be on the stream
+	return from, nil
 }
 
 func (p *position) look(ctx context.Context, pool *pgxpool.Pool, stream string, into *int64) error {
