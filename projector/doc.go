@@ -64,7 +64,5 @@
 // a projector would have to sleep through that many batches of its successor,
 // with an insert already under way, to double rows. The stream has no age limit:
 // package aging removes what is old once it is folded, so that what a projector
-// has yet to fold waits for it, for as long as there is room. Key stores begin
-// anew with the groups they are of, and then know what the events table has:
-// not the identities of retired events (package retention).
+// has yet to fold waits for it, for as long as there is room.
 package projector

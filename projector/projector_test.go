@@ -229,13 +229,30 @@ func (b *bench) check() {
 		}
 	}
 	must(b.t, rows.Err())
-	want, sketched := map[string][2]uint64{}, map[string][2]uint64{}
-	for stage, n := range b.truth.count {
-		want[stage] = [2]uint64{n, uint64(len(b.truth.articles[stage]))}
-	}
-	if !reflect.DeepEqual(events, want) {
+	if want := b.truth.stages(); !reflect.DeepEqual(events, want) {
 		b.t.Errorf("events are  %v\nshould be %v", events, want)
 	}
+	b.checkFunnel()
+	dlq, err := b.js.Stream(ctx, stream.DLQ)
+	must(b.t, err)
+	if n := dlq.CachedInfo().State.Msgs; int(n) != b.truth.invalid {
+		b.t.Errorf("%d dead letters, want %d", n, b.truth.invalid)
+	}
+}
+
+// stages is the events and articles of each stage.
+func (t truth) stages() map[string][2]uint64 {
+	all := map[string][2]uint64{}
+	for stage, n := range t.count {
+		all[stage] = [2]uint64{n, uint64(len(t.articles[stage]))}
+	}
+	return all
+}
+
+// checkFunnel compares the funnel's rows with the recount.
+func (b *bench) checkFunnel() {
+	b.t.Helper()
+	ctx, want, sketched := b.t.Context(), b.truth.stages(), map[string][2]uint64{}
 	for _, width := range funnel.Widths {
 		clear(sketched)
 		sources := map[string]uint64{}
@@ -265,11 +282,6 @@ func (b *bench) check() {
 		if !reflect.DeepEqual(sources, b.truth.sources) {
 			b.t.Errorf("sources of width %d are %v\nshould be %v", width, sources, b.truth.sources)
 		}
-	}
-	dlq, err := b.js.Stream(ctx, stream.DLQ)
-	must(b.t, err)
-	if n := dlq.CachedInfo().State.Msgs; int(n) != b.truth.invalid {
-		b.t.Errorf("%d dead letters, want %d", n, b.truth.invalid)
 	}
 }
 

@@ -207,8 +207,8 @@ func (t *term) present(ctx context.Context, state jetstream.StreamState, seq uin
 	return 0, nil
 }
 
-// fillKeys reads the identities that the key store lacks from the events
-// table.
+// fillKeys reads the identities that the key store lacks from ClickHouse, those
+// of retired events among them.
 func (t *term) fillKeys(ctx context.Context, upTo uint64) error {
 	applied := t.keys.Applied()
 	if applied >= upTo {

@@ -18,11 +18,15 @@
 //  4. Counted, then committed. The summaries hold as many events as the range
 //     before one row in the table retired says that they count. That row moves
 //     the range from the raw side of every view to the summed one, at once.
-//  5. Removed last. Events are removed only some time after that, and by their range:
+//  5. Known for ever. The identities of the range are in the table
+//     retired_identities before it counts. From there a key store is filled that
+//     is lost or begins anew, so that a repeat, which only a backfill can send
+//     of a month so old, is dropped as before.
+//  6. Removed last. Events are removed only some time after that, and by their range:
 //     what the views no longer count, and nothing that came later. Removing
 //     what is removed already does nothing, and what a crash brings back is
 //     removed again.
-//  6. One clock is not enough. A month is old enough when the clocks of this
+//  7. One clock is not enough. A month is old enough when the clocks of this
 //     process, of the broker and of the database all say so.
 //
 // Every projector may carry this out at any time, also two at once; no lease
@@ -30,9 +34,4 @@
 //
 // What is gone with the events: GET /events, the views articles and journeys,
 // and exact distinct counts of those months. The funnel keeps all its rows.
-// The projector's key store keeps identities of retired events, so a repeat of
-// one is still dropped; one that is lost, or begins anew because the number of
-// slot groups was changed, is filled from the events table, and does not know
-// them. A repeat of an event of a retired month,
-// which only a backfill can send, would then be counted again.
 package retention

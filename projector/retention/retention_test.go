@@ -71,10 +71,11 @@ func (w *world) keeper(cfg Config) *Keeper {
 func (w *world) write(m month, n int) {
 	w.t.Helper()
 	must(w.t, w.db.Exec(w.t.Context(), fmt.Sprintf(`
-		INSERT INTO events (seq, occurred_at, received_at, stage, source_name, service_name, article_hash, topics, model_version, channel,
+		INSERT INTO events (seq, occurred_at, received_at, stage, source_name, service_name, article_hash, identity, topics, model_version, channel,
 			is_reclassification, backfilled, quality_score)
 		SELECT %d + number + 1 AS s, toDateTime64('%s', 9, 'UTC') + toIntervalSecond(cityHash64(s) %% 2419200) AS at, at, ['crawled', 'classified'][s %% 2 + 1],
-			'source ' || toString(s %% 3), 'service', SHA256(toString(cityHash64(s) %% 3000)), arraySlice(['crime', 'news', 'crime'], 1, s %% 4),
+			'source ' || toString(s %% 3), 'service', SHA256(toString(cityHash64(s) %% 3000)),
+			substring(SHA256(toString(s)), 1, 16), arraySlice(['crime', 'news', 'crime'], 1, s %% 4),
 			if(s %% 2 = 1, 'v' || toString(s %% 5), ''), if(s %% 7 = 0, 'articles:crime', ''), s %% 11 = 0, s %% 13 = 0, if(s %% 2 = 1, s %% 100, NULL)
 		FROM numbers(%d)`, w.seq, m.start().Format(time.DateTime), n)))
 	w.seq += uint64(n)
@@ -116,7 +117,7 @@ func (w *world) number(query string) string { return w.lines("SELECT toString(" 
 
 var errKilled = errors.New("killed")
 
-// TestTotalsSurviveRetirement holds invariants 2 to 5: whatever step a keeper
+// TestTotalsSurviveRetirement holds invariants 2 to 6: whatever step a keeper
 // dies after, and whatever arrives late, the totals are those of a recount.
 func TestTotalsSurviveRetirement(t *testing.T) {
 	w := newWorld(t)
@@ -125,7 +126,7 @@ func TestTotalsSurviveRetirement(t *testing.T) {
 	w.write(202601, 2000)
 	var k *Keeper
 	want := w.totals()
-	for round, step := range []string{"plan", "daily", "monthly", "compare", "commit", "done", "remove", ""} {
+	for round, step := range []string{"plan", "daily", "monthly", "identities", "compare", "commit", "done", "remove", ""} {
 		k = w.keeper(Config{Months: 6})
 		k.stopAfter = func(s string) error {
 			if s == step {
@@ -155,6 +156,10 @@ func TestTotalsSurviveRetirement(t *testing.T) {
 	if all := w.number("(SELECT sum(events) FROM daily_totals WHERE dimension = '')"); all != fmt.Sprint(w.seq) {
 		t.Errorf("%s events are counted of %d", all, w.seq)
 	}
+	known := "(SELECT (uniqExact(i.seq), uniqExact(i.identity)) FROM (SELECT seq, identity FROM events UNION ALL SELECT seq, identity FROM retired_identities) AS i)"
+	if got := w.number(known); got != fmt.Sprintf("(%d,%d)", w.seq, w.seq) {
+		t.Errorf("known are the sequences and identities of %s events of %d", got, w.seq)
+	}
 	if direct := w.number("(SELECT sum(events) FROM monthly_totals WHERE dimension = '' AND period < '2025-08-01')"); direct != fmt.Sprint(w.seq-6000) {
 		t.Errorf("%s events are retired", direct)
 	}
@@ -167,7 +172,7 @@ func TestLateZombie(t *testing.T) {
 	w.write(202505, 3000)
 	want := w.totals()
 	zombie, other := w.keeper(Config{Months: 6}), w.keeper(Config{Months: 6})
-	for _, step := range []string{"plan", "daily", "monthly", "compare", "commit"} {
+	for _, step := range []string{"plan", "daily", "monthly", "identities", "compare", "commit"} {
 		zombie.stopAfter = func(s string) error {
 			if s == step {
 				return other.Round(t.Context())
@@ -205,7 +210,7 @@ func TestUnsettledStays(t *testing.T) {
 	}
 }
 
-// TestClockAhead holds invariant 6: by a clock that is years ahead nothing is
+// TestClockAhead holds invariant 7: by a clock that is years ahead nothing is
 // retired, nor are summaries dropped.
 func TestClockAhead(t *testing.T) {
 	w := newWorld(t)

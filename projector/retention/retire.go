@@ -52,7 +52,7 @@ func (k *Keeper) decide(ctx context.Context, m month, committed, settled uint64)
 	return p, k.stopAfter("plan")
 }
 
-// carryOut sums up a range and commits it (invariants 3 and 4).
+// carryOut sums up a range and commits it (invariants 3 to 5).
 func (k *Keeper) carryOut(ctx context.Context, m month, p plan) error {
 	start := time.Now()
 	events, err := k.store.remaining(ctx, m, p.After, p.Upto)
@@ -65,6 +65,7 @@ func (k *Keeper) carryOut(ctx context.Context, m month, p plan) error {
 	}{
 		{"daily", func() error { return k.store.sumDays(ctx, m, p, events) }},
 		{"monthly", func() error { return k.store.sumMonth(ctx, m, p) }},
+		{"identities", func() error { return k.store.keepIdentities(ctx, m, p) }},
 		{"compare", func() error { return k.compare(ctx, m, p, events) }},
 		{"commit", func() error { return k.store.commit(ctx, m, p, events) }},
 	} {
@@ -81,12 +82,12 @@ func (k *Keeper) carryOut(ctx context.Context, m month, p plan) error {
 }
 
 func (k *Keeper) compare(ctx context.Context, m month, p plan, events uint64) error {
-	daily, monthly, err := k.store.summed(ctx, m, p)
+	got, err := k.store.summed(ctx, m, p)
 	if err != nil {
 		return err
 	}
-	if daily != events || monthly != events {
-		return fmt.Errorf("%w: %d by day, %d by month, %d in the table", errUnequal, daily, monthly, events)
+	if want := (summed{events, events, events}); got != want {
+		return fmt.Errorf("%w: %d by day, %d by month, %d identities, %d in the table", errUnequal, got.daily, got.monthly, got.identities, events)
 	}
 	return nil
 }

@@ -127,12 +127,19 @@ func (s *store) sumMonth(ctx context.Context, m month, p plan) error {
 	return s.exec(ctx, "monthly", params{"from": m.start(), "to": m.add(1).start(), "upto": p.Upto})
 }
 
-// summed returns how many events the summaries of a retirement hold.
-func (s *store) summed(ctx context.Context, m month, p plan) (daily, monthly uint64, err error) {
-	err = s.each(ctx, "summed", params{"from": m.start(), "to": m.add(1).start(), "upto": p.Upto}, func(r driver.Rows) error {
-		return r.Scan(&daily, &monthly)
+// keepIdentities writes the identities of a retirement's events.
+func (s *store) keepIdentities(ctx context.Context, m month, p plan) error {
+	return s.exec(ctx, "identities", span(m, p.After, p.Upto))
+}
+
+// summed is how many events a retirement holds.
+type summed struct{ daily, monthly, identities uint64 }
+
+func (s *store) summed(ctx context.Context, m month, p plan) (n summed, err error) {
+	err = s.each(ctx, "summed", span(m, p.After, p.Upto), func(r driver.Rows) error {
+		return r.Scan(&n.daily, &n.monthly, &n.identities)
 	})
-	return daily, monthly, err
+	return n, err
 }
 
 // commit makes the summaries count instead of the events.

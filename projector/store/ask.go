@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
+
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
@@ -84,9 +86,11 @@ func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([
 }
 
 // Identities calls add for every event of a group in the sequences (from, to],
-// for a key store that has lost or not yet seen them.
+// for a key store that has lost or not yet seen them. Retired events are among
+// them, some of them twice.
 func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, add func(event.Identity, uint64) error) error {
-	r, err := s.conn.Query(ctx, sqlIdentities, from, to, g.Of, g.Number)
+	r, err := s.conn.Query(ctx, sqlIdentities, clickhouse.Named("from", from), clickhouse.Named("to", to),
+		clickhouse.Named("of", g.Of), clickhouse.Named("number", g.Number))
 	if err != nil {
 		return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)
 	}
