@@ -21,7 +21,10 @@
 //     summary is the sum of all that was added, at any time.
 //  6. Leases are the database's. They begin and end by its clock, and what has
 //     expired goes back to new within [Config.Sweep], with an attempt counted;
-//     an item without attempts left fails, and is dead.
+//     an item without attempts left fails, and is dead. When that clock is set
+//     back, what began in the future begins anew, as delays do. When it jumps
+//     ahead, leases end early: two may have an item then, and one of them has a
+//     generation that counts no more.
 //
 // The tests cite the numbers.
 package tracking

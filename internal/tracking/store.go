@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/millrace-io/millrace/internal/setback"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -56,6 +57,7 @@ type Store struct {
 	log    *slog.Logger
 	folded atomic.Int64 // rows of tally_delta, since they were vacuumed
 	oldest ages
+	clock  *setback.Clock // of the database; nil before the first sweep
 }
 
 // New returns the store on a pool, which Configure has prepared. It asks

@@ -3,10 +3,12 @@ package tracking
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/setback"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -59,12 +61,17 @@ func (s *Store) purgeOld(ctx context.Context) error {
 
 // Sweep does once what Run does at every turn: it gives back what has an
 // expired lease, queues what has been delayed long enough, and folds counters.
+// It is for one goroutine at a time.
 func (s *Store) Sweep(ctx context.Context) error {
+	var now time.Time
 	var expired, due, added bool
-	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM millrace.claim WHERE lease_until <= now()),
-		EXISTS (SELECT FROM millrace.delayed WHERE due_at <= now()), EXISTS (SELECT FROM millrace.tally_delta)`).Scan(&expired, &due, &added)
+	err := s.pool.QueryRow(ctx, `SELECT clock_timestamp(), EXISTS (SELECT FROM millrace.claim WHERE lease_until <= now()),
+		EXISTS (SELECT FROM millrace.delayed WHERE due_at <= now()), EXISTS (SELECT FROM millrace.tally_delta)`).Scan(&now, &expired, &due, &added)
 	if err != nil {
 		return fmt.Errorf("look for leases and delays that are over: %w", err)
+	}
+	if err := s.heedClock(ctx, now); err != nil {
+		return err
 	}
 	if expired {
 		if err := everywhere(ctx, s.expire); err != nil {
@@ -79,6 +86,33 @@ func (s *Store) Sweep(ctx context.Context) error {
 	// What these steps have added may have to wait for the next turn.
 	if added {
 		return s.fold(ctx)
+	}
+	return nil
+}
+
+// setBackBy is by how much the database's clock may be set back without notice:
+// leases and delays last for as much longer.
+const setBackBy = 10 * time.Second
+
+// heedClock has leases and delays begin anew whose begin lies in the future, when
+// the clock has been set back, or may have been before the first sweep.
+func (s *Store) heedClock(ctx context.Context, now time.Time) error {
+	first := s.clock == nil
+	if first {
+		s.clock = new(setback.Clock)
+	}
+	if back := s.clock.SetBack(now, setBackBy); !back && !first {
+		return nil
+	}
+	for _, table := range []struct{ name, until string }{{"claim", "lease_until"}, {"delayed", "due_at"}} {
+		tag, err := s.pool.Exec(ctx, strings.NewReplacer("{table}", table.name, "{until}", table.until).Replace(text("anew")), setBackBy)
+		if err != nil {
+			s.clock = nil // in the next turn
+			return fmt.Errorf("begin leases and delays anew: %w", err)
+		}
+		if n := tag.RowsAffected(); n > 0 {
+			s.log.Warn("the clock of Postgres was set back: what began in the future begins anew", "table", table.name, "items", n)
+		}
 	}
 	return nil
 }

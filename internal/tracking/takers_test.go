@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -312,6 +316,51 @@ func TestExtend(t *testing.T) {
 			t.Errorf("shard %d: error %q", i, st.Error)
 		}
 	}
+}
+
+// TestClockSetBack holds that leases and delays that a clock gave which was ahead
+// last as long as they were asked for, once it is set back (invariant 6).
+func TestClockSetBack(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 3, "a")
+	taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, shard.Splitter, shard.Release, tracking.Command{ID: taken[1].ID, Worker: "w", Delay: time.Hour})
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := s.Pool().Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The clock was two days ahead; it was right when the last item was taken.
+	exec(fmt.Sprintf("UPDATE millrace.claim SET lease_until = lease_until + interval '2 days', given_at = given_at + interval '2 days' WHERE item_id != %d", taken[2].ID))
+	exec("UPDATE millrace.delayed SET due_at = due_at + interval '2 days', given_at = given_at + interval '2 days'")
+	exec(fmt.Sprintf("UPDATE millrace.claim SET lease_until = lease_until + interval '1 hour' WHERE item_id = %d", taken[2].ID))
+	again, err := tracking.New(tracking.Config{}, s.Pool(), embeddedtest.Log(t)) // as after a restart
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := again.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left := map[int64]time.Duration{}
+		rows, err := s.Pool().Query(t.Context(), "SELECT item_id, lease_until - now() FROM millrace.claim UNION ALL SELECT item_id, due_at - now() FROM millrace.delayed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var id int64
+		var last time.Duration
+		if _, err := pgx.ForEachRow(rows, []any{&id, &last}, func() error { left[id] = last.Round(time.Hour); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[int64]time.Duration{taken[0].ID: time.Hour, taken[1].ID: time.Hour, taken[2].ID: 2 * time.Hour}; !maps.Equal(left, want) {
+			t.Errorf("left are %v, want %v", left, want)
+		}
+	}
+	checkPlaces(t, s.Pool())
 }
 
 // TestTakeover takes an item from whoever has it, once.

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -169,7 +170,7 @@ func (t *term) compareClaims(ctx context.Context, messages map[ref]uint64, d *di
 		if seq, ok := messages[ref{r.Item, r.Stage, r.Generation - 1}]; ok {
 			delete(d.stale, seq)
 			d.held[seq] = r.Stage
-		} else if age > t.cfg.Streams.AckWait.Seconds() {
+		} else if math.Abs(age) > t.cfg.Streams.AckWait.Seconds() { // taken in the future: by a clock that has been set back
 			d.lost[r] = struct{}{}
 		}
 		return nil

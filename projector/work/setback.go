@@ -15,17 +15,6 @@ import (
 // before this process took office, each such message is said to be in progress,
 // which has the server wait anew, by the clock as it is now.
 
-// brokerClock is what the server's clock said when it was last looked at.
-type brokerClock struct{ said, heard time.Time }
-
-// setBack notes what the clock says, and tells whether it has fallen behind by
-// more than some time since it was last looked at.
-func (c *brokerClock) setBack(now time.Time, by time.Duration) bool {
-	was := *c
-	*c = brokerClock{said: now, heard: time.Now()}
-	return !was.heard.IsZero() && now.Sub(was.said) < c.heard.Sub(was.heard)-by
-}
-
 // waitAnew has the server wait anew for answers about messages.
 func (t *term) waitAnew(held map[uint64]shard.Stage) error {
 	for seq, stage := range held {
@@ -40,7 +29,7 @@ func (t *term) waitAnew(held map[uint64]shard.Stage) error {
 
 // heedClock does so after a comparison, if it is due.
 func (t *term) heedClock(ctx context.Context, d differences) error {
-	back := t.broker.setBack(d.at, t.cfg.Streams.AckWait)
+	back := t.broker.SetBack(d.at, t.cfg.Streams.AckWait)
 	if back {
 		t.log.Warn("the clock of NATS was set back: daemons have their time anew", "messages", len(d.held))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-io/millrace/internal/setback"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -118,5 +119,5 @@ type term struct {
 	grown  chan struct{} // a token when the answers' position has moved
 	first  uint64        // of the stream, at the last comparison
 	began  time.Time
-	broker brokerClock
+	broker setback.Clock
 }

@@ -13,7 +13,7 @@ WITH asked AS MATERIALIZED (
     ORDER BY c.item_id FOR UPDATE
 )
 UPDATE millrace.claim AS c
-SET lease_until = now() + a.lease * interval '1 millisecond'
+SET lease_until = now() + a.lease * interval '1 millisecond', given_at = now()
 FROM asked AS a JOIN locked AS l ON l.item_id = a.item
 WHERE c.stage = $1 AND c.item_id = a.item AND (a.generation = 0 OR c.generation = a.generation)
 RETURNING a.place
