@@ -25,8 +25,13 @@ type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
 	since time.Time // when it last jumped
-	hands *os.File  // memory of the process; nil while it is down
-	where int64     // of the seconds in it
+	// heirs: it is that of what the process starts, and of what that does, which
+	// notice within heirsNotice.
+	heirs bool
+	leave func()   // stops following them; nil while the process is down
+	err   error    // in following them
+	hands *os.File // memory of the process; nil while it is down
+	where int64    // of the seconds in it
 }
 
 // start starts a process by this clock.
@@ -36,7 +41,47 @@ func (c *clock) start(cmd *exec.Cmd) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.startMoved(cmd)
+	if !c.heirs {
+		return c.startMoved(cmd)
+	}
+	err := cmd.Start()
+	if err == nil {
+		c.leave = c.lead(cmd.Process.Pid)
+	}
+	return err
+}
+
+const (
+	// heirsEvery is how often it is looked for processes that have another time.
+	heirsEvery = 100 * time.Millisecond
+	// heirsNotice is within what time all have been met.
+	heirsNotice = time.Second
+)
+
+// lead has the heirs of a process go by this clock, until stop is called.
+func (c *clock) lead(pid int) (stop func()) {
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		tick := time.NewTicker(heirsEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			c.mu.Lock()
+			ahead := c.ahead
+			c.mu.Unlock()
+			if err := follow(pid, ahead); err != nil {
+				c.mu.Lock()
+				c.err = err
+				c.mu.Unlock()
+			}
+		}
+	})
+	return func() { close(done); ended.Wait() }
 }
 
 // ended forgets a process that has ended.
@@ -45,10 +90,15 @@ func (c *clock) ended() {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	leave := c.leave
+	c.leave = nil
 	if c.hands != nil {
 		c.hands.Close()
 		c.hands = nil
+	}
+	c.mu.Unlock()
+	if leave != nil {
+		leave()
 	}
 }
 
@@ -58,6 +108,9 @@ func (c *clock) step(ahead time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ahead, c.since = ahead.Truncate(time.Second), time.Now()
+	if c.heirs {
+		return c.err
+	}
 	if c.hands == nil {
 		return nil // it starts so
 	}

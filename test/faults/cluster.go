@@ -93,7 +93,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	}
 	if slices.ContainsFunc(cfg.kinds, needsClocks) {
 		for _, p := range c.clocked() {
-			p.clock = new(clock)
+			p.clock = &clock{heirs: p == c.postgres} // the server is a child of the process
 		}
 	}
 	if !cfg.soak { // what it stores outgrows a small disk

@@ -56,7 +56,9 @@
 // added that this program writes there (clock_linux_amd64.go). That moves Go's
 // time.Now and what ClickHouse's libraries ask for. As when a machine's clock is
 // set, the clock that measures durations goes on. Where this can't be done,
-// these kinds are left out. Postgres is not moved, being a child of a child.
+// these kinds are left out. Postgres is a child of a child, and forks: its
+// processes are found while they run, within a tenth of a second, and each has
+// the first instructions of that code changed (heirs_linux_amd64.go).
 //
 // What is held to which clock: an event to that of the stream that received it,
 // as it was then, right or wrong, so that folding again decides the same; so the

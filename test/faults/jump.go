@@ -14,10 +14,9 @@ const (
 	farthestBroker = 60 * 24 * time.Hour
 )
 
-// clocked are the processes whose clocks can be moved: all but Postgres, which
-// is a child of the process that is started here.
+// clocked are the processes whose clocks are moved.
 func (c *cluster) clocked() []*process {
-	ps := append([]*process{c.clickhouse, c.ingest, c.otherIngest, c.query}, c.projectors...)
+	ps := append([]*process{c.clickhouse, c.postgres, c.ingest, c.otherIngest, c.query}, c.projectors...)
 	return append(ps, c.brokers()...)
 }
 

@@ -137,20 +137,19 @@ func (p *process) pauseTree() (resume func() error, err error) {
 	}
 	tree := []int{pid}
 	_ = syscall.Kill(pid, syscall.SIGSTOP) // an error: it has ended
-	for found := true; found; {
-		parents, err := parents()
+	for {
+		heirs, err := descendants(pid)
 		if err != nil {
 			return nil, err
 		}
-		found = false
-		for i := 0; i < len(tree); i++ {
-			for child, parent := range parents {
-				if parent == tree[i] && !slices.Contains(tree, child) {
-					_ = syscall.Kill(child, syscall.SIGSTOP)
-					tree, found = append(tree, child), true
-				}
-			}
+		heirs = slices.DeleteFunc(heirs, func(heir int) bool { return slices.Contains(tree, heir) })
+		if len(heirs) == 0 {
+			break
 		}
+		for _, heir := range heirs {
+			_ = syscall.Kill(heir, syscall.SIGSTOP)
+		}
+		tree = append(tree, heirs...)
 	}
 	return func() error {
 		for _, pid := range tree {
@@ -158,6 +157,24 @@ func (p *process) pauseTree() (resume func() error, err error) {
 		}
 		return nil
 	}, nil
+}
+
+// descendants are what a process has started, and what those have, from the
+// top.
+func descendants(pid int) ([]int, error) {
+	parents, err := parents()
+	if err != nil {
+		return nil, err
+	}
+	tree := []int{pid}
+	for i := 0; i < len(tree); i++ {
+		for child, parent := range parents {
+			if parent == tree[i] {
+				tree = append(tree, child)
+			}
+		}
+	}
+	return tree[1:], nil
 }
 
 // parents are those of all processes: none where the system does not say.

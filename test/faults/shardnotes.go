@@ -23,6 +23,7 @@ type shardNotes struct {
 	letters  map[string]bool // names in reports that break a rule; whether they are acknowledged
 	asked    time.Time       // when the last request was sent that is acknowledged
 	failures []string
+	leases   *clock // by which they end
 }
 
 type fileNote struct {
@@ -37,14 +38,15 @@ type end struct {
 	move, worker string
 }
 
-// held is when a poller had a piece, for sure.
+// held is when a poller had a piece, for sure: unless the clock that leases go
+// by has jumped.
 type held struct {
-	worker string
-	until  time.Time
+	worker       string
+	since, until time.Time
 }
 
-func newShardNotes() *shardNotes {
-	return &shardNotes{files: map[string]*fileNote{}, held: map[piece]held{}, letters: map[string]bool{}}
+func newShardNotes(leases *clock) *shardNotes {
+	return &shardNotes{leases: leases, files: map[string]*fileNote{}, held: map[piece]held{}, letters: map[string]bool{}}
 }
 
 func (n *shardNotes) begun(f file) {
@@ -71,15 +73,15 @@ func (n *shardNotes) ended(e end) {
 	n.ends = append(n.ends, e)
 }
 
-// took notes that a poller has a piece from now until its lease may end, and
-// finds one that another has.
-func (n *shardNotes) took(p piece, worker string, until time.Time) {
+// took notes that a poller, who asked for it at a moment, has a piece from now
+// until its lease may end, and finds one that another has.
+func (n *shardNotes) took(p piece, worker string, asked, until time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if h, ok := n.held[p]; ok && time.Now().Before(h.until) {
+	if h, ok := n.held[p]; ok && time.Now().Before(h.until) && n.leases.right(h.since.Add(-heirsNotice)) {
 		n.failures = append(n.failures, fmt.Sprintf("%v is with %s, and with %s for %s yet", p, worker, h.worker, time.Until(h.until)))
 	}
-	n.held[p] = held{worker, until}
+	n.held[p] = held{worker, asked, until}
 	n.starts = append(n.starts, end{p, "start", worker})
 }
 

@@ -106,7 +106,7 @@ func (s *shards) poller(ctx context.Context, i int) error {
 			items = s.take(ctx, stage, worker, 1+random.IntN(4))
 		}
 		for _, it := range items {
-			s.notes.took(piece{it.Filename, it.Shard, stage}, worker, asked.Add(shardLease))
+			s.notes.took(piece{it.Filename, it.Shard, stage}, worker, asked, asked.Add(shardLease))
 		}
 		for _, it := range items {
 			s.answer(ctx, random, stage, worker, it, asked)

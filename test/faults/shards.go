@@ -43,7 +43,7 @@ type shards struct {
 
 func newShards(seed uint64, c *cluster, js jetstream.JetStream) *shards {
 	return &shards{
-		seed: seed, notes: newShardNotes(), ingest: []string{c.ingestAddr, c.otherIngestAddr}, query: c.queryAddr,
+		seed: seed, notes: newShardNotes(c.postgres.clock), ingest: []string{c.ingestAddr, c.otherIngestAddr}, query: c.queryAddr,
 		dsn: c.postgresURL(c.postgresAddr), natsURL: c.publishURL(), js: js, web: &http.Client{Timeout: 8 * time.Second},
 	}
 }

@@ -10,7 +10,7 @@ import (
 // TestShardsNoticed: a loss, a double, a row that is missing or wrong, and a
 // piece that two have are found.
 func TestShardsNoticed(t *testing.T) {
-	n := newShardNotes()
+	n := newShardNotes(nil)
 	f := file{name: "a", shards: []int{0, 1}}
 	n.begun(f)
 	n.registered(f)
@@ -32,8 +32,8 @@ func TestShardsNoticed(t *testing.T) {
 	if v.lost != 1 || v.doubled != 1 || v.acked != 1 || v.recorded != 1 || len(v.mismatches) != 4 {
 		t.Errorf("%v: %q", v, v.mismatches)
 	}
-	n.took(twice, "v", time.Now().Add(time.Hour))
-	n.took(twice, "w", time.Now().Add(time.Hour))
+	n.took(twice, "v", time.Now(), time.Now().Add(time.Hour))
+	n.took(twice, "w", time.Now(), time.Now().Add(time.Hour))
 	if len(n.failures) != 1 {
 		t.Errorf("two have it: %q", n.failures)
 	}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"time"
+)
+
+// follow has the clocks of all that a process has started, and of what those
+// have, be ahead. What has ended meanwhile is passed over, and so is what has
+// yet to run its program: it is met again.
+func follow(pid int, ahead time.Duration) error {
+	heirs, err := descendants(pid)
+	for _, heir := range heirs {
+		if e := bequeath(heir, ahead); e != nil && !gone(e) && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, errNoVDSO) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+func bequeath(pid int, ahead time.Duration) error {
+	memory, where, err := install(pid, byEntry)
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	seconds := make([]byte, 8)
+	if _, err := memory.ReadAt(seconds, where); err != nil {
+		return err
+	}
+	if want := uint64(ahead / time.Second); binary.LittleEndian.Uint64(seconds) != want {
+		binary.LittleEndian.PutUint64(seconds, want)
+		_, err = memory.WriteAt(seconds, where)
+	}
+	return err
+}
