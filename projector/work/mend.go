@@ -20,6 +20,7 @@ type differences struct {
 	stale   map[uint64]struct{} // messages of items that are not to be had
 
 	at   time.Time              // of the comparison, by the server's clock
+	last uint64                 // message that the stream had then
 	held map[uint64]shard.Stage // messages of items that plain daemons have
 }
 
@@ -46,7 +47,7 @@ func (t *term) mend(ctx context.Context) error {
 		if err != nil {
 			return stopped(ctx, err)
 		}
-		if err := t.heedClock(ctx, now); err != nil {
+		if err := t.heedClock(now); err != nil {
 			return stopped(ctx, err)
 		}
 		both := now.and(before)
@@ -96,7 +97,7 @@ func (t *term) compare(ctx context.Context) (d differences, err error) {
 	if err != nil {
 		return d, err
 	}
-	d = differences{missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}, at: live.at, held: map[uint64]shard.Stage{}}
+	d = differences{missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}, at: live.at, last: live.last, held: map[uint64]shard.Stage{}}
 	messages := make(map[ref]uint64, len(about))
 	for seq, r := range about {
 		messages[r] = seq

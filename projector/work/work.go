@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace-io/millrace/internal/setback"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -118,6 +117,5 @@ type term struct {
 	still  sync.Mutex
 	grown  chan struct{} // a token when the answers' position has moved
 	first  uint64        // of the stream, at the last comparison
-	began  time.Time
-	broker setback.Clock
+	broker brokerClock
 }
