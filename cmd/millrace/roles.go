@@ -216,7 +216,7 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Servic
 	}
 	deps.Checks = append(deps.Checks, n.also...)
 	srv, err := httpapi.New(httpapi.Config{
-		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Protected: n.http.JWTSecret != "", Connections: n.http.Limits.connections(),
+		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
 	}, deps)
 	if err != nil {
 		return err

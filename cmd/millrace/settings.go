@@ -49,7 +49,7 @@ type httpSettings struct {
 	Addr            string        `help:"Address of the HTTP server." env:"MILLRACE_HTTP_ADDR" name:"http-addr" default:"127.0.0.1:8075"`
 	JWTSecret       string        `help:"Secret that signs tokens (HS256). Without it, callers need none, and the server listens on loopback only." env:"AUTH_JWT_SECRET" name:"jwt-secret"`
 	AnonymousIngest bool          `help:"Let callers without a token publish events." env:"MILLRACE_ANONYMOUS_INGEST" name:"anonymous-ingest"`
-	AllowedOrigins  []string      `help:"Origins, beside the server's own, whose pages may open the WebSocket." env:"MILLRACE_ALLOWED_ORIGINS" name:"allowed-origins"`
+	AllowedOrigins  []string      `help:"Origins, beside the server's own, whose pages may open the WebSocket; without a secret, also the names by which the server may be asked." env:"MILLRACE_ALLOWED_ORIGINS" name:"allowed-origins"`
 	Limits          limitSettings `embed:""`
 }
 

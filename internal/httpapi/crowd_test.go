@@ -21,7 +21,7 @@ func TestIdleConnections(t *testing.T) {
 			return nil, err
 		}
 		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-		if _, err := fmt.Fprint(conn, "GET /health HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+		if _, err := fmt.Fprint(conn, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			return conn, err
 		}
 		r, err := http.ReadResponse(bufio.NewReader(conn), nil)

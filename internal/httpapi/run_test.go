@@ -84,7 +84,7 @@ func TestDrainWaitsForHijackedConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, "GET /api/v1/live HTTP/1.1\r\nHost: x\r\n\r\n")
+	_, _ = io.WriteString(conn, "GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-inside
 	if err := end(); err != nil {
 		t.Error(err)
@@ -132,7 +132,7 @@ func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
 	defer conn.Close()
 	reader := bufio.NewReader(conn)
 	for range 2 { // on one connection: the first's deadline is gone
-		_, _ = io.WriteString(conn, "POST /api/v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
+		_, _ = io.WriteString(conn, "POST /api/v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nhi")
 		r, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -25,8 +25,11 @@ type Config struct {
 	Version  string   // of the program; default "dev"
 	Warnings []string // what the configuration puts at risk, for /health
 	// Protected says that callers are authenticated. Without it the server
-	// listens on loopback addresses only.
+	// listens on loopback addresses only, and is asked by address, as localhost,
+	// or by the host of one of Origins.
 	Protected bool
+	// Origins are those, beside the server's own, whose pages may use it.
+	Origins []string
 	// Connections is how many there are at one time, those of WebSockets
 	// included; default three quarters of the files that the process may have
 	// open, and 20,000 at most.
@@ -117,7 +120,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 }
 
 func (s *Server) route(registry *prometheus.Registry) {
-	s.root.Use(s.observe, middleware.GetHead, s.limitBodyTime)
+	s.root.Use(s.observe, s.refuseStrangers, middleware.GetHead, s.limitBodyTime)
 	s.base.NotFound(NotFound)
 	s.root.NotFound(s.serveSite)
 	s.base.MethodNotAllowed(s.methodNotAllowed)

@@ -75,6 +75,7 @@ func (f fixture) register() {
 
 func (f fixture) do(method, target, contentType, body string) (*http.Response, Problem) {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host = "127.0.0.1:8075"
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
 	}
@@ -206,7 +207,7 @@ func TestReady(t *testing.T) {
 	)
 	get := func() (int, Readiness) {
 		w := httptest.NewRecorder()
-		f.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/ready", nil))
+		f.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/ready", nil))
 		var state Readiness
 		_ = json.Unmarshal(w.Body.Bytes(), &state)
 		return w.Code, state
@@ -279,7 +280,7 @@ func TestNotes(t *testing.T) {
 	}
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+path, nil))
 		return w.Code, w.Body.String()
 	}
 	if code, text := get("/ready"); code != 200 || !strings.Contains(text, `"warning":"look here","behind":7,"behind_seconds":1.5`) {

@@ -22,19 +22,19 @@ func TestSlowAndOversized(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	addr, end := running(t, f)
-	const post = "POST /api/v1/read HTTP/1.1\r\nHost: h\r\n"
+	const post = "POST /api/v1/read HTTP/1.1\r\nHost: localhost\r\n"
 	chunk := "400\r\n" + strings.Repeat("x", 0x400) + "\r\n"
 	for _, c := range []struct {
 		name, sent string
 		want       int // 0: cut off
 	}{
-		{"a header that never ends", "GET /health HTTP/1.1\r\nHost: h\r\nX-Slow: ", 0},
+		{"a header that never ends", "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", 0},
 		{"nothing at all", "", 0},
 		{"a body that never ends", post + "Content-Length: 900\r\n\r\nx", http.StatusRequestTimeout},
 		{"chunks that never end", post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", http.StatusRequestTimeout},
 		{"a body that is said to be too large", post + "Content-Length: 1001\r\n\r\n" + strings.Repeat("x", 1001), http.StatusRequestEntityTooLarge},
 		{"one that is, in chunks", post + "Transfer-Encoding: chunked\r\n\r\n" + chunk + chunk + "0\r\n\r\n", http.StatusRequestEntityTooLarge},
-		{"a header that is too large", "GET /health HTTP/1.1\r\nHost: h\r\nX-Large: " + strings.Repeat("x", 128<<10) + "\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
+		{"a header that is too large", "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Large: " + strings.Repeat("x", 128<<10) + "\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
 		{"a request in time", post + "Content-Length: 3\r\n\r\nabc", http.StatusNoContent},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -376,7 +376,7 @@ func testSources(t *testing.T, s *server) {
 func testSlowHeaders(t *testing.T, s *server) {
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	if cut := drip(ctx, s, 100, "GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: "); cut != 100 {
+	if cut := drip(ctx, s, 100, "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: "); cut != 100 {
 		t.Errorf("of 100 connections that drip, the server closes %d", cut)
 	}
 }
@@ -385,7 +385,7 @@ func testSlowHeaders(t *testing.T, s *server) {
 func testSlowBodies(t *testing.T, s *server) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	drip(ctx, s, 100, "POST "+api+"/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+token(t, "events:write")+
+	drip(ctx, s, 100, "POST "+api+"/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token(t, "events:write")+
 		"\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
 }
 
@@ -393,7 +393,7 @@ func testSlowBodies(t *testing.T, s *server) {
 func testSlowStrangers(t *testing.T, s *server) {
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second) // a body with a token may take 60
 	defer cancel()
-	if cut := drip(ctx, s, 100, "POST "+api+"/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"); cut != 100 {
+	if cut := drip(ctx, s, 100, "POST "+api+"/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"); cut != 100 {
 		t.Errorf("of 100 strangers that drip, the server ends %d", cut)
 	}
 }

@@ -116,7 +116,7 @@ func testPipelined(t *testing.T, s *server) {
 	go func() {
 		var all strings.Builder
 		for i := range n {
-			fmt.Fprintf(&all, "GET %s/funnel?period=%d HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", api, i, reader)
+			fmt.Fprintf(&all, "GET %s/funnel?period=%d HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", api, i, reader)
 		}
 		_, _ = io.WriteString(conn, all.String())
 	}()

@@ -105,7 +105,8 @@ func (l *live) take(message []byte) {
 		return // the clock is wrong, and the window is another
 	}
 	if sum < l.most[source] {
-		l.failures = append(l.failures, fmt.Sprintf("the count of source %q fell from %d to %d", source, l.most[source], sum))
+		l.failures = append(l.failures, fmt.Sprintf("the count of source %q fell from %d to %d at %s",
+			source, l.most[source], sum, time.Now().Format(time.TimeOnly)))
 	}
 	l.most[source] = max(l.most[source], sum)
 }

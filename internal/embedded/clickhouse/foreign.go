@@ -1,10 +1,11 @@
 package clickhouse
 
 import (
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/millrace-io/millrace/internal/ownhost"
 )
 
 // foreign refuses requests that a page of another site has a browser send: with
@@ -22,18 +23,8 @@ func (s *Server) foreign(r *http.Request) error {
 		}
 	}
 	// A name that a stranger makes point here is a site of the stranger's.
-	if (s.cfg.Password == "" || s.cfg.ReadOnlyPassword == "") && !ownName(r.Host) {
+	if (s.cfg.Password == "" || s.cfg.ReadOnlyPassword == "") && !ownhost.Is(r.Host) {
 		return exception(codeAccessDenied, "ACCESS_DENIED", "Without passwords, queries are taken by address or as localhost only")
 	}
 	return nil
-}
-
-// ownName tells whether a Host header is one that only its owner can direct
-// here.
-func ownName(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	return host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(strings.Trim(host, "[]")) != nil
 }

@@ -1,0 +1,29 @@
+// Package ownhost tells by a request's Host header whether a page of a stranger
+// may have sent it. A stranger can have a name of theirs point to any address,
+// loopback too, and a browser then takes what listens there for their site (DNS
+// rebinding). Nobody can have an address or localhost point elsewhere.
+package ownhost
+
+import (
+	"net"
+	"strings"
+)
+
+// Is tells whether a Host header, with a port or without, is empty, an address,
+// localhost or a name under it, or one of those that are allowed.
+func Is(hostport string, allowed ...string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
+	}
+	host = strings.ToLower(host)
+	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host) != nil {
+		return true
+	}
+	for _, a := range allowed {
+		if strings.EqualFold(a, host) {
+			return true
+		}
+	}
+	return false
+}
