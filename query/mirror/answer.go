@@ -55,8 +55,8 @@ type view struct {
 }
 
 // Funnel answers a live window. Where it does not hold what the window needs,
-// it loads that first. It returns ErrNotHeld when exact articles are wanted
-// but there are too many.
+// it loads that first, everything when the clock has been set (invariant 5). It
+// returns ErrNotHeld when exact articles are wanted but there are too many.
 func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uniques Uniques) (Answer, error) {
 	v := view{source: source, uniques: uniques, from: w.From}
 	var state *state
@@ -73,8 +73,17 @@ func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uni
 		v.split, v.first = split(v.from)
 		if !state.covers(v.first, m.now()) {
 			m.outdated()
+			changed, err := m.changed, m.err
 			m.mu.Unlock()
-			return Answer{}, ErrNotLoaded
+			if err != nil {
+				return Answer{}, err
+			}
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return Answer{}, ctx.Err()
+			}
 		}
 		missing, err := m.gather(state, &v)
 		if err != nil {

@@ -137,6 +137,7 @@ func (m *Mirror) Reload() error {
 	m.next, m.err = nil, t.err
 	if t.err != nil {
 		m.requestReload()
+		m.notify()
 		return t.err
 	}
 	m.state = s

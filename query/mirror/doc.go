@@ -36,6 +36,7 @@
 //     and what is first heard of it has to begin there, too.
 //  4. What a reader gets is of one moment: it is read under one lock.
 //  5. What is held is chosen by the clock, which may be wrong and be set. A
-//     window that does not lie within what is held is not answered from it,
-//     and everything is loaded again by the new time.
+//     window that does not lie within what is held waits until everything is
+//     loaded again by the new time: another count of the events would lack, or
+//     have, those of a batch under way that this one has, or lacks.
 package mirror

@@ -85,8 +85,7 @@ type Event struct {
 	Article uint64
 }
 
-// ErrNotLoaded is the error of a mirror that has nothing to answer from yet, or
-// only what it loaded before the clock was set.
+// ErrNotLoaded is the error of a mirror that has nothing to answer from yet.
 var ErrNotLoaded = errors.New("the funnel is not loaded yet")
 
 // ErrNotHeld is the error of asking for exact articles of a window that has
