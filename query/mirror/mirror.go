@@ -142,6 +142,24 @@ func (m *Mirror) Changed() <-chan struct{} {
 	return m.changed
 }
 
+// Await waits until the mirror has something to answer from. It returns why the
+// load has failed, or the error of ctx if that ends first.
+func (m *Mirror) Await(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		loaded, err, changed := m.state != nil, m.err, m.changed
+		m.mu.Unlock()
+		if loaded || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // Folded returns the stream sequence up to which the mirror has counted.
 func (m *Mirror) Folded() uint64 {
 	m.mu.Lock()

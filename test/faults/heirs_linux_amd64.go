@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"io/fs"
 	"time"
 )
@@ -13,7 +14,7 @@ import (
 func follow(pid int, ahead time.Duration) error {
 	heirs, err := descendants(pid)
 	for _, heir := range heirs {
-		if e := bequeath(heir, ahead); e != nil && !gone(e) && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, errNoVDSO) {
+		if e := bequeath(heir, ahead); e != nil && !gone(e) && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, io.EOF) && !errors.Is(e, errNoVDSO) {
 			err = errors.Join(err, e)
 		}
 	}

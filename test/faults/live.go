@@ -26,15 +26,26 @@ type live struct {
 
 	mu       sync.Mutex
 	state    map[string][]count // by source
-	most     map[string]int     // events of all stages, at any time
+	most     map[string]seen    // events of all stages, at any time
 	connects int
 	failures []string
+}
+
+// seen is how many events a window had.
+type seen struct {
+	events   int
+	from, to time.Time
+	folded   uint64
+}
+
+func (s seen) String() string {
+	return fmt.Sprintf("%d (%s to %s, folded up to %d)", s.events, s.from.Format(time.StampMilli), s.to.Format(time.StampMilli), s.folded)
 }
 
 func newLive(query string) *live {
 	return &live{
 		url: "ws://" + query + "/api/v1/live", sources: append([]string{""}, sourceNames()[:2]...),
-		state: map[string][]count{}, most: map[string]int{},
+		state: map[string][]count{}, most: map[string]seen{},
 	}
 }
 
@@ -81,9 +92,12 @@ func (l *live) take(message []byte) {
 	var m struct {
 		ID     string
 		Funnel *struct {
-			Source string
-			From   time.Time
-			Stages []count
+			Source   string
+			From, To time.Time
+			Stages   []count
+			Stream   struct {
+				Folded uint64 `json:"folded_seq"`
+			}
 		}
 	}
 	l.mu.Lock()
@@ -104,11 +118,12 @@ func (l *live) take(message []byte) {
 	if off := m.Funnel.From.Sub(time.Now().Add(-24 * time.Hour)); off.Abs() > 20*time.Minute {
 		return // the clock is wrong, and the window is another
 	}
-	if sum < l.most[source] {
-		l.failures = append(l.failures, fmt.Sprintf("the count of source %q fell from %d to %d at %s",
-			source, l.most[source], sum, time.Now().Format(time.TimeOnly)))
+	now := seen{sum, m.Funnel.From, m.Funnel.To, m.Funnel.Stream.Folded}
+	if most := l.most[source]; sum < most.events {
+		l.failures = append(l.failures, fmt.Sprintf("the count of source %q fell from %s to %s", source, most, now))
+	} else {
+		l.most[source] = now
 	}
-	l.most[source] = max(l.most[source], sum)
 }
 
 // settles waits until the state is what is wanted, and returns what it is.

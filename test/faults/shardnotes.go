@@ -73,12 +73,16 @@ func (n *shardNotes) ended(e end) {
 	n.ends = append(n.ends, e)
 }
 
+// lasts tells whether a lease that was asked for at a moment has not ended by a
+// jump of the clock.
+func (n *shardNotes) lasts(asked time.Time) bool { return n.leases.right(asked.Add(-heirsNotice)) }
+
 // took notes that a poller, who asked for it at a moment, has a piece from now
 // until its lease may end, and finds one that another has.
 func (n *shardNotes) took(p piece, worker string, asked, until time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if h, ok := n.held[p]; ok && time.Now().Before(h.until) && n.leases.right(h.since.Add(-heirsNotice)) {
+	if h, ok := n.held[p]; ok && time.Now().Before(h.until) && n.lasts(h.since) {
 		n.failures = append(n.failures, fmt.Sprintf("%v is with %s, and with %s for %s yet", p, worker, h.worker, time.Until(h.until)))
 	}
 	n.held[p] = held{worker, asked, until}

@@ -199,7 +199,8 @@ func (s *shards) extend(ctx context.Context, stage string, options map[string]an
 	s.insist(ctx, "/stages/"+stage+"/extend", with, nil)
 }
 
-// tell says how an item goes on. Within the lease it is not refused.
+// tell says how an item goes on. Within the lease it is not refused, but when
+// the clock has jumped.
 func (s *shards) tell(ctx context.Context, stage, move, worker string, options map[string]any, asked time.Time) {
 	p := piece{options["filename"].(string), options["shard"].(int), stage}
 	s.notes.leaves(p, worker)
@@ -214,7 +215,7 @@ func (s *shards) tell(ctx context.Context, stage, move, worker string, options m
 	case r.status == 0: // the run is over
 	case r.status != http.StatusConflict:
 		s.notes.fail("%s of %v: status %d", move, p, r.status)
-	case r.sure && time.Since(asked) < shardLease:
+	case r.sure && time.Since(asked) < shardLease && s.notes.lasts(asked):
 		s.notes.fail("%s of %v by %s: refused %s after it was asked for, within a lease of %s", move, p, worker, time.Since(asked), shardLease)
 	}
 }
