@@ -46,7 +46,7 @@ func (c *clock) start(cmd *exec.Cmd) error {
 	}
 	err := cmd.Start()
 	if err == nil {
-		c.leave = c.lead(cmd.Process.Pid)
+		c.leave = c.attend(cmd.Process.Pid)
 	}
 	return err
 }
@@ -58,8 +58,8 @@ const (
 	heirsNotice = time.Second
 )
 
-// lead has the heirs of a process go by this clock, until stop is called.
-func (c *clock) lead(pid int) (stop func()) {
+// attend has the heirs of a process go by this clock, until stop is called.
+func (c *clock) attend(pid int) (stop func()) {
 	done := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
