@@ -32,8 +32,8 @@ const (
 	soakLong = 10 * time.Minute
 	// soakOpen is by how many open files or goroutines a part may differ from
 	// one moment to another: ClickHouse opens those of every part that it writes
-	// or merges, and who comes to lead the queues starts forty workers. A leak
-	// passes it in seconds, with thirty visits in each.
+	// or merges, and who comes to lead the queues starts forty workers. One left
+	// behind by each visit passes it in seconds.
 	soakOpen = 100
 	// soakGrowth is by what part something may have grown.
 	soakGrowth = 0.10
