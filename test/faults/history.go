@@ -62,13 +62,14 @@ type history struct {
 	ticks   int
 	made    []event.Event // valid events, to be sent again or to go on from
 	serial  int
-	pool    int // of articles; 0: new ones all the time
+	pool    int           // of articles; 0: new ones all the time
+	late    time.Duration // by how much events are that come late, beyond an hour
 }
 
 func newHistory(seed uint64, rate int, begin time.Time) *history {
 	return &history{
 		random: rand.New(rand.NewPCG(seed, 1)), begin: begin.UTC().Truncate(time.Microsecond),
-		perTick: max(1, rate*int(tick/time.Millisecond)/1000),
+		perTick: max(1, rate*int(tick/time.Millisecond)/1000), late: 19 * time.Hour,
 	}
 }
 
@@ -165,7 +166,7 @@ func (h *history) article() int {
 func (h *history) moment() time.Time {
 	now := h.begin.Add(time.Duration(h.ticks) * tick)
 	if h.random.IntN(12) == 0 {
-		return now.Add(-time.Hour - time.Duration(h.random.Int64N(int64(19*time.Hour))))
+		return now.Add(-time.Hour - time.Duration(h.random.Int64N(int64(h.late))))
 	}
 	return now.Add(-time.Minute - time.Duration(h.random.Int64N(int64(time.Minute))))
 }

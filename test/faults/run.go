@@ -142,7 +142,7 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	defer cancel()
 	warm := newHistory(t.cfg.seed, t.cfg.rate, time.Now())
 	if t.cfg.soak {
-		warm.pool = soakPool
+		warm.pool, warm.late = soakPool, soakLate
 	}
 	sending, stop := context.WithCancel(ctx)
 	defer stop()

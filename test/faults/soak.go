@@ -25,6 +25,9 @@ import (
 const (
 	// soakPool bounds the articles, for what is counted exactly takes memory.
 	soakPool = 5000
+	// soakLate bounds the quarters of an hour that events come late for: the sets
+	// of articles of all those that are held grow until each has every article.
+	soakLate = time.Hour
 	// soakAge is how long the stream keeps events: what it takes grows with
 	// what is in it.
 	soakAge = 2 * time.Minute
