@@ -6,6 +6,7 @@ package ownhost
 
 import (
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -17,13 +18,6 @@ func Is(hostport string, allowed ...string) bool {
 		host = strings.Trim(hostport, "[]")
 	}
 	host = strings.ToLower(host)
-	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host) != nil {
-		return true
-	}
-	for _, a := range allowed {
-		if strings.EqualFold(a, host) {
-			return true
-		}
-	}
-	return false
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host) != nil ||
+		slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) })
 }
