@@ -39,7 +39,8 @@ type bench struct {
 	db     driver.Conn
 	dir    string
 	stages event.Stages
-	groups uint32 // slot groups
+	groups uint32                                      // slot groups
+	wrap   func(jetstream.KeyValue) jetstream.KeyValue // what is between projectors and the bucket, or nil
 	truth  truth
 }
 
@@ -152,6 +153,9 @@ func (b *bench) start(change func(*projector.Config)) (stop func()) {
 	}
 	p, err := projector.New(cfg, b.nc, b.ch, prometheus.NewRegistry(), embeddedtest.Log(b.t))
 	must(b.t, err)
+	if b.wrap != nil {
+		p.WrapBucket(b.wrap)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()

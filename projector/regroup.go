@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,12 +23,20 @@ type regroup struct {
 	asked time.Time     // since when a change is known to have been asked for
 }
 
+// errOutdated is the error of a layout older than one that has been read. In a
+// cluster any server with a copy of the bucket answers, and its copy may lag
+// behind the one that was written.
+var errOutdated = errors.New("a NATS server answers with a layout of slot groups that has been overtaken")
+
 // look reads the layout, finds the groups that may be folded at present, and
 // takes part in a change.
 func (c *crew) look(ctx context.Context) error {
 	l, err := layout.Read(ctx, c.kv)
 	if err != nil {
 		return err
+	}
+	if len(l.Epochs) <= c.after { // also none at all, though one was agreed on
+		return errOutdated
 	}
 	if l.Next > 0 {
 		return c.cut(ctx, l)

@@ -1,0 +1,26 @@
+package projector
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// WrapBucket puts something between a projector and the bucket of decisions,
+// before it runs.
+func (p *Projector) WrapBucket(wrap func(jetstream.KeyValue) jetstream.KeyValue) {
+	p.js = wrapped{p.js, wrap}
+}
+
+type wrapped struct {
+	jetstream.JetStream
+	wrap func(jetstream.KeyValue) jetstream.KeyValue
+}
+
+func (w wrapped) KeyValue(ctx context.Context, bucket string) (jetstream.KeyValue, error) {
+	kv, err := w.JetStream.KeyValue(ctx, bucket)
+	if err != nil {
+		return nil, err
+	}
+	return w.wrap(kv), nil
+}
