@@ -82,10 +82,7 @@ func (s *Service) count(ctx context.Context, q question, w window.Window, unique
 	switch {
 	case errors.Is(err, mirror.ErrNotHeld):
 		return s.countTable(ctx, q, w, mirror.Exact)
-	case errors.Is(err, mirror.ErrNotLoaded):
-		if s.loadedSoon(ctx) {
-			return s.count(ctx, q, w, uniques)
-		}
+	case errors.Is(err, mirror.ErrNotLoaded), errors.Is(err, mirror.ErrUnderWay):
 		return s.countTable(ctx, q, w, uniques)
 	case err != nil:
 		return Funnel{}, err
@@ -97,18 +94,6 @@ func (s *Service) count(ctx context.Context, q question, w window.Window, unique
 	f.Stream.FoldedSeq = a.Folded
 	f.cut, err = s.cut(ctx, a.Groups, a.Folded)
 	return f, err
-}
-
-// firstLoad is for how long after the start questions wait for the mirror. The
-// one before may have shown events of a batch that is under way, which are in the
-// funnel's rows and perhaps not in the events table yet: a reader that counts
-// there meanwhile would see the numbers fall.
-const firstLoad = 3 * time.Second
-
-func (s *Service) loadedSoon(ctx context.Context) bool {
-	ctx, cancel := context.WithDeadline(ctx, s.begun.Add(firstLoad))
-	defer cancel()
-	return s.mirror.Await(ctx) == nil
 }
 
 // countTable counts a window in the database.

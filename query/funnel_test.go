@@ -106,6 +106,32 @@ func TestFunnel(t *testing.T) {
 	}
 }
 
+// TestBatchUnderWayAtStart: a service that starts while a batch is written in
+// part shows none of it before it is complete.
+func TestBatchUnderWayAtStart(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 2))
+	told := make(chan struct{})
+	r := newRig(t, Config{}, "", func(r *rig) {
+		viewtest.Checkpoint(t.Context(), t, r.js, r.writer.Write(draw(rng, noon, 300)...).To)
+		durable := r.recount("", noon.Add(-24*time.Hour), noon.Add(time.Hour))
+		d, complete := r.writer.Begin(draw(rng, noon, 200)...)
+		go func() {
+			defer close(told)
+			for range 10 {
+				var f Funnel
+				if status := r.get("/funnel", values("period", "24h"), &f); status != http.StatusOK || !reflect.DeepEqual(f.Stages, durable) {
+					t.Errorf("status %d: %v, want %v", status, f.Stages, durable)
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			complete()
+			viewtest.Announce(t, r.nc, d)
+		}()
+	})
+	<-told
+	sameFunnels(t, r)
+}
+
 // TestLostLastDelta: the checkpoint shows that a delta did not arrive, though
 // none comes after it.
 func TestLostLastDelta(t *testing.T) {

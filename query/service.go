@@ -59,7 +59,6 @@ type Deps struct {
 type Service struct {
 	cfg       Config
 	deps      Deps
-	begun     time.Time
 	store     *store.Store
 	mirror    *mirror.Mirror
 	hub       *live.Hub
@@ -93,7 +92,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	cfg.Gaps = knownGaps(cfg.Gaps, cfg.Stages.Names())
 	s := &Service{
-		cfg: cfg, deps: deps, begun: time.Now(), counting: make(chan struct{}, countsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
+		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
 		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, cfg.Now), drifts: memo.New[Drift](maxAnswers, cfg.Now),
 	}
 	if err := s.assemble(); err != nil {

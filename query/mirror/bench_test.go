@@ -36,7 +36,7 @@ func (l large) QuarterCounts(_ context.Context, _ string, from time.Time, yield 
 	return nil
 }
 
-func (l large) LastSeen(_ context.Context, _ string, from time.Time, yield func(string, uint32, []uint64) error) error {
+func (l large) LastSeen(_ context.Context, _ string, from time.Time, _ []uint64, yield func(string, uint32, []uint64) error) error {
 	for i := 0; i < l.n && l.at(i) >= from.Unix(); i++ {
 		if err := yield(pipeline[i%3], uint32(funnel.Quarter.Floor(l.at(i))), []uint64{mix(uint64(i))}); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (l large) Sets(_ context.Context, _ string, _ []funnel.Span, yield func(str
 	return nil
 }
 
-func (l large) SingleEvents(_ context.Context, from, to time.Time, _ int, yield func(Event) error) error {
+func (l large) SingleEvents(_ context.Context, from, to time.Time, _ []uint64, _ int, yield func(Event) error) error {
 	for i := range l.n {
 		if at := l.at(i); at >= from.Unix() && at < to.Unix() {
 			if err := yield(Event{at * 1e9, pipeline[i%3], "s", mix(uint64(i))}); err != nil {

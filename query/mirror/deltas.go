@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"errors"
 	"maps"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
@@ -127,21 +128,26 @@ func (m *Mirror) begin() *state {
 
 // Reload loads everything. Run does so at its start and after a gap.
 func (m *Mirror) Reload() error {
-	s := m.begin()
-	m.mu.Lock()
-	t := s.tracks[funnel.AllSources]
-	m.mu.Unlock()
-	m.loadTrack(s, t)
+	s, err := m.loadAll()
+	for errors.Is(err, errPassed) {
+		s, err = m.loadAll()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.next, m.err = nil, t.err
-	if t.err != nil {
+	defer m.notify()
+	m.next, m.err = nil, err
+	if err != nil {
 		m.requestReload()
-		m.notify()
-		return t.err
+		return err
 	}
 	m.state = s
 	m.reloads++
-	m.notify()
 	return nil
+}
+
+func (m *Mirror) loadAll() (*state, error) {
+	s := m.begin()
+	t := s.tracks[funnel.AllSources]
+	m.loadTrack(s, t)
+	return s, t.err
 }

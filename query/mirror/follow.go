@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -124,7 +125,7 @@ func (m *Mirror) check() {
 }
 
 // watchCheckpoints follows the projectors' checkpoints. It closes initial when
-// it has the present ones, or cannot have them.
+// it has the present ones, or there are none yet.
 func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream, initial chan struct{}) {
 	begun := func() {
 		select {
@@ -141,7 +142,9 @@ func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream, i
 			return
 		}
 		m.log.Debug("checkpoints cannot be watched; trying again", "error", err)
-		begun()
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			begun() // nothing has been decided yet
+		}
 		retry.wait(ctx)
 	}
 }

@@ -2,7 +2,9 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/millrace-io/millrace/query/window"
@@ -34,6 +36,9 @@ func (m *Mirror) stop() {
 // loadTrack brings in a track, and ends its load.
 func (m *Mirror) loadTrack(s *state, t *track) {
 	err := m.loadCounts(s, t)
+	if err == nil {
+		err = m.settle(s, t)
+	}
 	if err == nil {
 		err = m.loadArticles(s, t)
 	}
@@ -74,13 +79,68 @@ func (m *Mirror) loadCounts(s *state, t *track) error {
 	return nil
 }
 
+// settleWithin is how long a load waits for a batch that is under way.
+const settleWithin = 3 * time.Second
+
+// errPassed is the error of a load that a checkpoint has passed meanwhile: what
+// it has read of a batch that was under way may be a part, and no delta may come
+// that has the rest.
+var errPassed = errors.New("a checkpoint has passed what was read")
+
+// settle waits until the deltas have come to where the rows of a track end
+// (invariant 6). It returns ErrUnderWay when that takes too long.
+func (m *Mirror) settle(s *state, t *track) error {
+	timeout := time.NewTimer(settleWithin)
+	defer timeout.Stop()
+	for {
+		m.mu.Lock()
+		ahead, passed := m.ahead(s, t)
+		moved := m.pos.moved
+		m.mu.Unlock()
+		switch {
+		case !ahead:
+			return nil
+		case passed && t.source == funnel.AllSources:
+			return errPassed
+		}
+		select {
+		case <-moved:
+		case <-timeout.C:
+			return ErrUnderWay
+		case <-m.ctx.Done():
+			return m.ctx.Err()
+		}
+	}
+}
+
+// ahead tells whether a track has rows of a batch that the state has not
+// applied, and whether all such batches are durable. The lock is held.
+func (m *Mirror) ahead(s *state, t *track) (ahead, passed bool) {
+	passed = true
+	for group, f := range t.fences {
+		if f.max > s.folded[group] && m.pos.heard(group) {
+			ahead = true
+			passed = passed && f.max <= m.pos.durable[group]
+		}
+	}
+	return ahead, passed
+}
+
+// cut is up to where a state has counted. The lock is held.
+func (m *Mirror) cut(s *state) []uint64 {
+	if groups := m.pos.groups(s.folded); groups != nil {
+		return groups
+	}
+	return []uint64{math.MaxUint64}
+}
+
 func (m *Mirror) loadArticles(s *state, t *track) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
 	defer cancel()
 	m.mu.Lock()
-	from := start(t.articles.from)
+	from, cut := start(t.articles.from), m.cut(s)
 	m.mu.Unlock()
-	return m.store.LastSeen(ctx, t.source, from, func(name string, bucket uint32, articles []uint64) error {
+	return m.store.LastSeen(ctx, t.source, from, cut, func(name string, bucket uint32, articles []uint64) error {
 		stage, known := s.stages[name]
 		if !known {
 			return nil
@@ -162,7 +222,10 @@ func (m *Mirror) loadEdge(s *state, e *edge) {
 	var events []edgeEvent
 	sources := map[string]uint32{}
 	n, limit := 0, m.cfg.Limits.EdgeEvents
-	err := m.store.SingleEvents(ctx, start(e.quarter), start(e.quarter+1), limit+1, func(v Event) error {
+	m.mu.Lock()
+	cut := m.cut(s)
+	m.mu.Unlock()
+	err := m.store.SingleEvents(ctx, start(e.quarter), start(e.quarter+1), cut, limit+1, func(v Event) error {
 		n++ // also those of stages that are no longer part of the pipeline
 		stage, known := s.stages[v.Stage]
 		if !known {

@@ -60,12 +60,14 @@ const maxLoads = 4
 type Store interface {
 	// QuarterCounts reads the number of events by quarter from a quarter on.
 	QuarterCounts(ctx context.Context, source string, from time.Time, yield func(Count) error) error
-	// LastSeen reads in which quarter articles were last seen at a stage.
-	LastSeen(ctx context.Context, source string, from time.Time, yield func(stage string, bucket uint32, articles []uint64) error) error
+	// LastSeen reads in which quarter articles were last seen at a stage, of the
+	// events within a cut: a sequence for each slot group, or one for all.
+	LastSeen(ctx context.Context, source string, from time.Time, cut []uint64, yield func(stage string, bucket uint32, articles []uint64) error) error
 	// Sets reads the rows of buckets.
 	Sets(ctx context.Context, source string, spans []funnel.Span, yield func(stage string, events uint64, set *funnel.Set) error) error
-	// SingleEvents reads at most limit events of all sources in [from, to).
-	SingleEvents(ctx context.Context, from, to time.Time, limit int, yield func(Event) error) error
+	// SingleEvents reads at most limit events of all sources in [from, to) and
+	// within a cut.
+	SingleEvents(ctx context.Context, from, to time.Time, cut []uint64, limit int, yield func(Event) error) error
 }
 
 // Count is a row of the funnel table without its articles.
@@ -87,6 +89,10 @@ type Event struct {
 
 // ErrNotLoaded is the error of a mirror that has nothing to answer from yet.
 var ErrNotLoaded = errors.New("the funnel is not loaded yet")
+
+// ErrUnderWay is the error of a load that has come upon a batch which is not
+// durable yet, and which nobody completes.
+var ErrUnderWay = errors.New("a batch is under way, of which the funnel's rows may hold a part")
 
 // ErrNotHeld is the error of asking for exact articles of a window that has
 // more of them than the mirror holds.
@@ -140,24 +146,6 @@ func (m *Mirror) Changed() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.changed
-}
-
-// Await waits until the mirror has something to answer from. It returns why the
-// load has failed, or the error of ctx if that ends first.
-func (m *Mirror) Await(ctx context.Context) error {
-	for {
-		m.mu.Lock()
-		loaded, err, changed := m.state != nil, m.err, m.changed
-		m.mu.Unlock()
-		if loaded || err != nil {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // Folded returns the stream sequence up to which the mirror has counted.

@@ -26,13 +26,20 @@ type positions struct {
 	idle map[uint32]Checkpoint
 	// layout says which groups there are; empty while that is not known.
 	layout slots.Layout
+	moved  chan struct{} // closed and replaced when applied or durable changes
 }
 
 func newPositions() positions {
 	return positions{
 		applied: map[uint32]uint64{}, adopt: map[uint32]bool{}, durable: map[uint32]uint64{}, behind: map[uint32]time.Time{},
-		idle: map[uint32]Checkpoint{},
+		idle: map[uint32]Checkpoint{}, moved: make(chan struct{}),
 	}
+}
+
+// tell wakes those who wait for a change.
+func (p *positions) tell() {
+	close(p.moved)
+	p.moved = make(chan struct{})
 }
 
 // arrange takes a layout. Groups that are not known yet have nothing before
@@ -72,6 +79,7 @@ func (p *positions) step(group uint32, from, to uint64) step {
 func (p *positions) advance(group uint32, to uint64) {
 	p.applied[group] = to
 	delete(p.adopt, group)
+	p.tell()
 	if to >= p.durable[group] {
 		delete(p.behind, group)
 	}
@@ -82,6 +90,7 @@ func (p *positions) advance(group uint32, to uint64) {
 func (p *positions) checkpoint(c Checkpoint, now time.Time) (known bool) {
 	group, durable := c.Group, c.Durable
 	p.durable[group] = durable
+	p.tell()
 	if c.CaughtUp > durable {
 		p.idle[group] = c
 	}
@@ -96,6 +105,13 @@ func (p *positions) checkpoint(c Checkpoint, now time.Time) (known bool) {
 		p.behind[group] = now
 	}
 	return true
+}
+
+// heard tells whether a group's position can be known: none is before any
+// projector has begun.
+func (p *positions) heard(group uint32) bool {
+	_, known := p.durable[group]
+	return known || len(p.layout.Epochs) > 0
 }
 
 // lost tells whether a checkpoint has been ahead for too long, which means

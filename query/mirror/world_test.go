@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,13 +17,19 @@ var pipeline = []string{"crawled", "indexed", "classified"}
 // world is a store whose rows come from batches, as a projector writes them.
 type world struct {
 	mu     sync.Mutex
-	events []Event
+	events []landed
 	rows   map[rowKey]*row
 	seq    uint64
 	group  uint32
 	// during is called in the middle of each load, where batches may land.
 	during func()
 	fail   error
+}
+
+// landed is an event in the events table.
+type landed struct {
+	Event
+	seq uint64 // where its batch ends
 }
 
 type rowKey struct {
@@ -38,9 +45,16 @@ type row struct {
 
 // commit makes a batch durable and returns what announces it.
 func (w *world) commit(events []Event) *funnel.Delta {
+	d, complete := w.begin(events)
+	complete()
+	return d
+}
+
+// begin writes some rows and some events of a batch, and complete the others.
+func (w *world) begin(events []Event) (d *funnel.Delta, complete func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := &funnel.Delta{Group: w.group, From: w.seq, To: w.seq + uint64(len(events)) + 1, Parts: 1}
+	d = &funnel.Delta{Group: w.group, From: w.seq, To: w.seq + uint64(len(events)) + 1, Parts: 1}
 	w.seq = d.To
 	for _, e := range events {
 		sec := e.At / 1e9
@@ -48,14 +62,31 @@ func (w *world) commit(events []Event) *funnel.Delta {
 			Quarter: uint32(funnel.Quarter.Floor(sec)), Article: e.Article,
 			Stage: uint16(place(&d.Stages, e.Stage)), Source: uint32(place(&d.Sources, e.Source)),
 		})
-		for _, width := range funnel.Widths {
-			for _, source := range []string{funnel.AllSources, e.Source} {
-				w.count(funnel.Key{Width: width, Bucket: uint32(width.Floor(sec)), Source: source, Stage: e.Stage}, e.Article, d.To)
+	}
+	write := func(part int) {
+		for i, e := range events {
+			if i%2 == part {
+				w.events = append(w.events, landed{e, d.To})
+			}
+			if place(&d.Stages, e.Stage)%2 == part {
+				w.countRows(e, d.To)
 			}
 		}
 	}
-	w.events = append(w.events, events...)
-	return d
+	write(0)
+	return d, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		write(1)
+	}
+}
+
+func (w *world) countRows(e Event, seq uint64) {
+	for _, width := range funnel.Widths {
+		for _, source := range []string{funnel.AllSources, e.Source} {
+			w.count(funnel.Key{Width: width, Bucket: uint32(width.Floor(e.At / 1e9)), Source: source, Stage: e.Stage}, e.Article, seq)
+		}
+	}
 }
 
 func (w *world) count(key funnel.Key, article, seq uint64) {
@@ -118,7 +149,7 @@ func (w *world) QuarterCounts(_ context.Context, source string, from time.Time, 
 	return w.interrupt()
 }
 
-func (w *world) LastSeen(_ context.Context, source string, from time.Time, yield func(string, uint32, []uint64) error) error {
+func (w *world) LastSeen(_ context.Context, source string, from time.Time, cut []uint64, yield func(string, uint32, []uint64) error) error {
 	type key struct {
 		stage   string
 		article uint64
@@ -130,7 +161,7 @@ func (w *world) LastSeen(_ context.Context, source string, from time.Time, yield
 	w.mu.Lock()
 	for _, e := range w.events {
 		bucket := uint32(funnel.Quarter.Floor(e.At / 1e9))
-		if int64(bucket) >= from.Unix() && (source == "" || source == e.Source) {
+		if e.seq <= slices.Min(cut) && int64(bucket) >= from.Unix() && (source == "" || source == e.Source) {
 			last[key{e.Stage, e.Article}] = max(bucket, last[key{e.Stage, e.Article}])
 		}
 	}
@@ -161,16 +192,16 @@ func (w *world) Sets(_ context.Context, source string, spans []funnel.Span, yiel
 	return nil
 }
 
-func (w *world) SingleEvents(_ context.Context, from, to time.Time, limit int, yield func(Event) error) error {
+func (w *world) SingleEvents(_ context.Context, from, to time.Time, cut []uint64, limit int, yield func(Event) error) error {
 	if err := w.interrupt(); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.events {
-		if e.At >= from.UnixNano() && e.At < to.UnixNano() && limit > 0 {
+		if e.seq <= slices.Min(cut) && e.At >= from.UnixNano() && e.At < to.UnixNano() && limit > 0 {
 			limit--
-			if err := yield(e); err != nil {
+			if err := yield(e.Event); err != nil {
 				return err
 			}
 		}

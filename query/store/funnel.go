@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -23,8 +24,10 @@ func (s *Store) QuarterCounts(ctx context.Context, source string, from time.Time
 }
 
 // LastSeen implements mirror.Store.
-func (s *Store) LastSeen(ctx context.Context, source string, from time.Time, yield func(stage string, bucket uint32, articles []uint64) error) error {
-	return s.each(ctx, "last_seen.sql", params{"source": source, "from": from.UnixNano()}, func(rows driver.Rows) error {
+func (s *Store) LastSeen(ctx context.Context, source string, from time.Time, cut []uint64, yield func(stage string, bucket uint32, articles []uint64) error) error {
+	p := Cut(cut).params()
+	maps.Copy(p, params{"source": source, "from": from.UnixNano()})
+	return s.each(ctx, "last_seen.sql", p, func(rows driver.Rows) error {
 		var stage string
 		var bucket uint32
 		var articles []uint64
@@ -60,12 +63,12 @@ func (s *Store) Sets(ctx context.Context, source string, spans []funnel.Span, yi
 }
 
 // SingleEvents implements mirror.Store.
-func (s *Store) SingleEvents(ctx context.Context, from, to time.Time, limit int, yield func(mirror.Event) error) error {
-	return s.singleEvents(ctx, funnel.AllSources, from, to, limit, yield)
+func (s *Store) SingleEvents(ctx context.Context, from, to time.Time, cut []uint64, limit int, yield func(mirror.Event) error) error {
+	return s.singleEvents(ctx, Scope{Source: funnel.AllSources, From: from, To: to, Cut: cut}, limit, yield)
 }
 
-func (s *Store) singleEvents(ctx context.Context, source string, from, to time.Time, limit int, yield func(mirror.Event) error) error {
-	p := params{"source": source, "from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
+func (s *Store) singleEvents(ctx context.Context, c Scope, limit int, yield func(mirror.Event) error) error {
+	p := c.params(params{"limit": limit})
 	return s.each(ctx, "single_events.sql", p, func(rows driver.Rows) error {
 		var e mirror.Event
 		if err := rows.Scan(&e.At, &e.Stage, &e.Source, &e.Article); err != nil {
@@ -113,7 +116,9 @@ func (s *Store) Sketch(ctx context.Context, c Scope) (map[string]Stage, error) {
 		return nil, err
 	}
 	for _, edge := range edges(c.From, c.To, lo, hi) {
-		err := s.singleEvents(ctx, c.Source, edge[0], edge[1], 1<<40, func(e mirror.Event) error {
+		within := c
+		within.From, within.To = edge[0], edge[1]
+		err := s.singleEvents(ctx, within, 1<<40, func(e mirror.Event) error {
 			k := at(e.Stage)
 			k.events++
 			k.set.Insert(e.Article)

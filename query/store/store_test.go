@@ -67,7 +67,7 @@ func TestFunnelRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.LastSeen(t.Context(), source, epoch.Add(-time.Hour), func(stage string, bucket uint32, articles []uint64) error {
+		err = s.LastSeen(t.Context(), source, epoch.Add(-time.Hour), []uint64{400}, func(stage string, bucket uint32, articles []uint64) error {
 			last[stage] += len(articles)
 			if bucket%900 != 0 {
 				t.Errorf("bucket %d", bucket)
@@ -161,8 +161,13 @@ func TestBounds(t *testing.T) {
 		t.Errorf("count up to 50: %d, %v", n, err)
 	}
 	n := 0
-	if err := s.SingleEvents(t.Context(), epoch, to, 7, func(mirror.Event) error { n++; return nil }); n != 7 || err != nil {
+	count := func(mirror.Event) error { n++; return nil }
+	if err := s.SingleEvents(t.Context(), epoch, to, []uint64{90}, 7, count); n != 7 || err != nil {
 		t.Errorf("single events: %d, %v", n, err)
+	}
+	n = 0
+	if err := s.SingleEvents(t.Context(), epoch, to, []uint64{60}, 1000, count); n != 60 || err != nil {
+		t.Errorf("single events up to sequence 60: %d, %v", n, err)
 	}
 	sources, err := s.Sources(t.Context(), epoch, to, 2)
 	if err != nil || len(sources) != 2 || sources[0] != (store.Source{Name: "alpha", Events: 30}) {

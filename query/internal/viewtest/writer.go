@@ -55,7 +55,15 @@ func NewWriter(t testing.TB, opts *clickhouse.Options) *Writer {
 // Write makes a batch of events durable and returns its announcement.
 func (w *Writer) Write(events ...event.Event) *funnel.Delta {
 	w.t.Helper()
-	d := &funnel.Delta{From: w.seq, To: w.seq + uint64(len(events)), Parts: 1}
+	d, complete := w.Begin(events...)
+	complete()
+	return d
+}
+
+// Begin writes the funnel's rows of a batch, and complete its events.
+func (w *Writer) Begin(events ...event.Event) (d *funnel.Delta, complete func()) {
+	w.t.Helper()
+	d = &funnel.Delta{From: w.seq, To: w.seq + uint64(len(events)), Parts: 1}
 	block, changed := schema.NewEventBlock(), map[funnel.Key]struct{}{}
 	for _, e := range events {
 		w.seq++
@@ -66,9 +74,8 @@ func (w *Writer) Write(events ...event.Event) *funnel.Delta {
 		w.fold(r, d, changed)
 		w.All = append(w.All, written)
 	}
-	w.insert("events", block.Input())
 	w.insertRows(changed, d.To)
-	return d
+	return d, func() { w.insert("events", block.Input()) }
 }
 
 func (w *Writer) decode(e event.Event) Event {

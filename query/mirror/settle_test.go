@@ -1,0 +1,97 @@
+package mirror
+
+import (
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/slots"
+)
+
+// TestBatchUnderWay holds invariant 6: of a batch that is written in part,
+// nothing is shown before it is complete, whatever is loaded meanwhile, and
+// whichever of its delta and its checkpoint is heard of.
+func TestBatchUnderWay(t *testing.T) {
+	layout, err := slots.New(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tell := range map[string]func(m *Mirror, w *world, apply func()){
+		"delta":      func(_ *Mirror, _ *world, apply func()) { apply() },
+		"checkpoint": func(m *Mirror, w *world, _ func()) { m.Checkpoint(Checkpoint{Durable: w.seq}) },
+		"both": func(m *Mirror, w *world, apply func()) {
+			m.Checkpoint(Checkpoint{Durable: w.seq})
+			apply()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, m, c := newWorld(t, Limits{})
+				rng := rand.New(rand.NewPCG(1, 6))
+				m.Arrange(layout)
+				m.Checkpoint(Checkpoint{Durable: w.commit(draw(rng, c.time(), 200, 60)).To})
+				ask := func(source string) (Answer, error) {
+					return m.Funnel(t.Context(), source, windowOf("24h", "UTC", c.time()), Auto)
+				}
+
+				d, complete := w.begin(draw(rng, c.time(), 200, 60))
+				if err := m.Reload(); !errors.Is(err, ErrUnderWay) {
+					t.Fatalf("a load while nobody completes the batch: %v", err)
+				}
+				if _, err := ask(""); !errors.Is(err, ErrUnderWay) {
+					t.Fatalf("a question then: %v", err)
+				}
+				go func() {
+					time.Sleep(settleWithin / 2)
+					if _, err := ask(""); !errors.Is(err, ErrUnderWay) {
+						t.Errorf("a question during a load: %v", err)
+					}
+					complete()
+					tell(m, w, func() { m.Apply(d) })
+				}()
+				if err := m.Reload(); err != nil {
+					t.Fatal(err)
+				}
+				if groups := m.Groups(); groups[0] != d.To {
+					t.Errorf("counted up to %d, want %d", groups[0], d.To)
+				}
+				check(t, w, m, c.time(), Auto)
+			})
+		})
+	}
+}
+
+// TestPartOfABatchIsNotShown: sources and quarters that are looked at for the
+// first time while a batch is under way are counted as all else is.
+func TestPartOfABatchIsNotShown(t *testing.T) {
+	layout, err := slots.New(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w, m, c := newWorld(t, Limits{})
+		rng := rand.New(rand.NewPCG(2, 6))
+		m.Arrange(layout)
+		m.Checkpoint(Checkpoint{Durable: w.commit(draw(rng, c.time(), 200, 60)).To})
+		if err := m.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		var before []Stage
+		from := windowOf("24h", "UTC", c.time()).From
+		before = w.recount("", from)
+		d, complete := w.begin(draw(rng, c.time(), 200, 60))
+		all, err := m.Funnel(t.Context(), "", windowOf("24h", "UTC", c.time()), Auto) // its first quarter is not held yet
+		if err != nil || !reflect.DeepEqual(all.Stages, before) {
+			t.Errorf("of all sources: %v, %v, want %v", all.Stages, err, before)
+		}
+		if a, err := m.Funnel(t.Context(), "source-1", windowOf("24h", "UTC", c.time()), Auto); !errors.Is(err, ErrUnderWay) {
+			t.Errorf("of one source: %v, %v", a, err)
+		}
+		complete()
+		m.Apply(d)
+		check(t, w, m, c.time(), Auto)
+	})
+}
