@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/memo"
 	"github.com/millrace-io/millrace/query/mirror"
 	"github.com/millrace-io/millrace/query/window"
 )
@@ -39,8 +40,13 @@ func (g *Gap) UnmarshalText(text []byte) error {
 // gapWindow is how far back a gap is looked for.
 const gapWindow = time.Hour
 
-// gapTime bounds how long it is looked for: the mirror is in memory.
+// gapTime bounds how long it is looked for: the mirror is in memory, but for the
+// single events of the quarter in which the hour begins.
 const gapTime = 2 * time.Second
+
+// gapEvery is for how long a look serves: while events come late, each reads
+// these single events again.
+const gapEvery = 10 * time.Second
 
 // knownGaps leaves out rules of stages that the pipeline does not have.
 func knownGaps(gaps []Gap, stages []string) []Gap {
@@ -55,11 +61,20 @@ type ratio struct {
 	share float64
 }
 
-// ratios returns the rules whose first stage has been reached at all.
+// ratios returns the rules whose first stage has been reached at all, as they
+// were within the last gapEvery.
 func (s *Service) ratios(ctx context.Context) ([]ratio, error) {
 	if len(s.cfg.Gaps) == 0 {
 		return nil, nil
 	}
+	fresh := func(a memo.Answer[[]ratio]) bool {
+		age := s.cfg.Now().Sub(a.At)
+		return age >= 0 && age < gapEvery
+	}
+	return s.gaps.Get(ctx, "", fresh, s.lookForGaps)
+}
+
+func (s *Service) lookForGaps(ctx context.Context) ([]ratio, error) {
 	ctx, cancel := context.WithTimeout(ctx, gapTime)
 	defer cancel()
 	now := s.cfg.Now().UTC()

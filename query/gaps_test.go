@@ -48,6 +48,10 @@ pipeline_gap_threshold{from="routed",to="published"} 1
 		t.Errorf("warning %q", note.Warning)
 	}
 	r.write(reaching("classified", 16, noon.Add(-7*time.Minute))...) // exactly 80 %
+	if r.note("pipeline") != note {
+		t.Error("it was looked for again at once")
+	}
+	r.clock.Add(int64(gapEvery))
 	if note := r.note("pipeline"); note.Warning != "" {
 		t.Errorf("warning %q", note.Warning)
 	}

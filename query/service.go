@@ -71,6 +71,7 @@ type Service struct {
 
 	statistics *memo.Memo[analysis]
 	drifts     *memo.Memo[Drift]
+	gaps       *memo.Memo[[]ratio]
 }
 
 // New checks the configuration and starts nothing.
@@ -94,6 +95,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
 		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, cfg.Now), drifts: memo.New[Drift](maxAnswers, cfg.Now),
+		gaps: memo.New[[]ratio](1, cfg.Now),
 	}
 	if err := s.assemble(); err != nil {
 		return nil, fmt.Errorf("query service: %w", err)

@@ -204,10 +204,11 @@ func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
 }
 
 // edgeOf returns the events of a quarter. One that is stale is loaded again,
-// unless it is as young as the reader's request.
+// unless it is as young as the reader's request, or has too many events: they
+// only become more.
 func (m *Mirror) edgeOf(s *state, q quarter, request uint64) *edge {
 	e := s.edges[q]
-	if e == nil || (e.stale && e.born < request) {
+	if e == nil || (e.stale && !e.tooMany && e.born < request) {
 		e = &edge{load: newLoad(), quarter: q, born: s.tick()}
 		s.edges[q] = e
 		m.spawn(&e.load, func() { m.loadEdge(s, e) })

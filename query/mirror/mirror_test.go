@@ -239,6 +239,33 @@ func TestSketchOfManyArticles(t *testing.T) {
 	}
 }
 
+// TestLateEvents: the single events of a quarter are read again when one has
+// come late, but not when there are more than are held anyway.
+func TestLateEvents(t *testing.T) {
+	for limit, want := range map[int]int{5: 1, 500: 3} {
+		w, m, c := newWorld(t, Limits{EdgeEvents: limit})
+		if err := m.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		from := windowOf("24h", "UTC", c.time()).From
+		loads := 0
+		for range 3 {
+			var late []Event
+			for i := range 9 {
+				late = append(late, Event{At: from.UnixNano() + int64(i), Stage: pipeline[0], Source: "source-1", Article: mix(uint64(i))})
+			}
+			m.Apply(w.commit(late))
+			w.during = func() { loads++ }
+			asked(t, m, c)
+			asked(t, m, c)
+			w.during = nil
+		}
+		if loads != want {
+			t.Errorf("%d loads of a quarter of which %d events are held, want %d", loads, limit, want)
+		}
+	}
+}
+
 // TestReloadFails: the old state answers while a load does not come about.
 func TestReloadFails(t *testing.T) {
 	w, m, c := newWorld(t, Limits{})
