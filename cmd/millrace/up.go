@@ -59,7 +59,23 @@ func (c *upCmd) Run(p *program) error {
 	if p.ctx.Err() != nil && errors.Is(err, p.ctx.Err()) {
 		err = nil // a signal during the start
 	}
-	return errors.Join(err, s.stop(p.hurry))
+	err = errors.Join(err, s.stop(p.hurry))
+	if errors.Is(err, embeddednats.ErrStuck) && p.ctx.Err() == nil {
+		return startAgain(p.log, err)
+	}
+	return err
+}
+
+// startAgain puts the program in the place of itself, with what it was started
+// with; files, and the lock of the data, are closed by that. It returns when it
+// fails.
+func startAgain(log *slog.Logger, reason error) error {
+	log.Error("starting again", "reason", reason)
+	self, err := os.Executable()
+	if err == nil {
+		err = syscall.Exec(self, os.Args, os.Environ())
+	}
+	return errors.Join(reason, fmt.Errorf("start again: %w", err))
 }
 
 func (c *upCmd) start(p *program, s *stack) error {

@@ -19,15 +19,15 @@ const (
 // stopLimit is how long JetStream may take to stop: it closes files.
 const stopLimit = 10 * time.Second
 
-// errStuck is the error of a JetStream that does not stop: in nats-server
+// ErrStuck is the error of a JetStream that does not stop: in nats-server
 // 2.15.2 a purge that finds the disk full waits for itself (compactLocked,
 // which holds the store's lock, and rebuildState). Only a new process helps.
-var errStuck = errors.New("the streams are locked up since their disk was full, as nats-server 2.15.2 may be: " +
+var ErrStuck = errors.New("the streams are locked up since their disk was full, as nats-server 2.15.2 may be: " +
 	"start the program again; what was acknowledged is on disk")
 
 // guard brings the streams back after their disk was full, until ctx ends.
 // JetStream itself refuses every message from the first failed write on, until
-// it is started again. The error is errStuck.
+// it is started again. The error is ErrStuck.
 func (s *Server) guard(ctx context.Context) error {
 	for {
 		select {
@@ -44,14 +44,14 @@ func (s *Server) guard(ctx context.Context) error {
 }
 
 // mend starts JetStream again as soon as its folder can be written, or returns
-// when ctx ends. The error is errStuck.
+// when ctx ends. The error is ErrStuck.
 func (s *Server) mend(ctx context.Context) error {
 	for told := ""; ; {
 		err := s.probe()
 		if err == nil {
 			err = s.startAgain()
 		}
-		if err == nil || errors.Is(err, errStuck) {
+		if err == nil || errors.Is(err, ErrStuck) {
 			return err
 		}
 		if told != err.Error() {
@@ -91,7 +91,7 @@ func (s *Server) startAgain() error {
 			return fmt.Errorf("stop JetStream: %w", err)
 		}
 	case <-time.After(stopLimit):
-		return errStuck
+		return ErrStuck
 	}
 	for len(s.log.broken) > 0 {
 		<-s.log.broken // of the one that has ended
