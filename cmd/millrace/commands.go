@@ -51,7 +51,7 @@ func (c *serveCmd) Run(p *program) error {
 		}
 		defer unlock()
 	}
-	tuneGC()
+	limitMemory()
 	s := newStack(p.log)
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres

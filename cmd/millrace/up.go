@@ -49,7 +49,7 @@ func (c *upCmd) Run(p *program) error {
 		return err
 	}
 	defer unlock()
-	tuneGC()
+	limitMemory()
 	s := newStack(p.log)
 	err = c.start(p, s)
 	if err == nil {
@@ -243,12 +243,9 @@ func ping(ctx context.Context, o *clickhouse.Options) error {
 	return conn.Ping(ctx)
 }
 
-// tuneGC trades memory that a server has for time that collecting takes,
+// limitMemory has the collector work harder before the heap passes a size,
 // unless the user has set it.
-func tuneGC() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(300)
-	}
+func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(820 << 20)
 	}

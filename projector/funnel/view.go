@@ -4,10 +4,10 @@
 package funnel
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -34,6 +34,10 @@ type Sink func(key contract.Key, events uint64, articles *contract.Set, seq uint
 // Config of a View. The zero value of a field stands for its default.
 type Config struct {
 	CacheBytes int // of rows in memory; default 128 MiB
+	// IdleAfter is how long a bucket that gets no events stays in memory;
+	// default 15 min.
+	IdleAfter time.Duration
+	Now       func() time.Time // default time.Now
 }
 
 // View is the funnel of one slot group. It is not safe for concurrent use.
@@ -43,7 +47,8 @@ type View struct {
 	pages map[pageKey]*page
 	known map[pageKey]struct{} // buckets that have rows in the database
 	bytes int
-	clock uint64 // counts batches, for the least recently used page
+	now   time.Time // when the batch came that is being folded
+	swept time.Time
 	dirty []dirtyRow
 }
 
@@ -56,7 +61,7 @@ type pageKey struct {
 type page struct {
 	rows  map[rowKey]*Row
 	bytes int
-	used  uint64 // clock of the last use
+	used  time.Time
 	seq   uint64 // end of the last batch that changed it
 }
 
@@ -73,6 +78,12 @@ type dirtyRow struct {
 func Open(ctx context.Context, cfg Config, db Database) (*View, error) {
 	if cfg.CacheBytes == 0 {
 		cfg.CacheBytes = 128 << 20
+	}
+	if cfg.IdleAfter == 0 {
+		cfg.IdleAfter = 15 * time.Minute
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	v := &View{cfg: cfg, db: db, pages: map[pageKey]*page{}, known: map[pageKey]struct{}{}}
 	err := db.Buckets(ctx, func(width contract.Width, bucket uint32) { v.known[pageKey{width, bucket}] = struct{}{} })
@@ -96,7 +107,7 @@ type Group struct {
 // rows are known to be in the database: what has changed since stays in
 // memory.
 func (v *View) Fold(ctx context.Context, groups []Group, seq, durable uint64, sink Sink) error {
-	v.clock++
+	v.now = v.cfg.Now()
 	v.dirty = v.dirty[:0]
 	if err := v.load(ctx, groups); err != nil {
 		return err
@@ -126,10 +137,10 @@ func (v *View) load(ctx context.Context, groups []Group) error {
 	for i := range groups {
 		pagesOf(groups[i].Quarter, func(k pageKey) {
 			if p := v.pages[k]; p != nil {
-				p.used = v.clock
+				p.used = v.now
 				return
 			}
-			v.pages[k] = &page{rows: map[rowKey]*Row{}, used: v.clock}
+			v.pages[k] = &page{rows: map[rowKey]*Row{}, used: v.now}
 			if _, ok := v.known[k]; ok {
 				missing[k.width] = append(missing[k.width], k.bucket)
 			}
@@ -196,24 +207,33 @@ func (v *View) flush(d dirtyRow, seq uint64, sink Sink) error {
 	return nil
 }
 
-// evict puts the least recently used pages out of memory when there is too
-// much in it, down to three quarters of the limit.
+// sweepEvery is how often idle pages are looked for.
+const sweepEvery = time.Minute
+
+// evict puts pages out of memory: those that have been idle for long, and when
+// there is too much in it the least recently used, down to three quarters of the
+// limit.
 func (v *View) evict(durable uint64) {
-	if v.bytes <= v.cfg.CacheBytes {
+	room := v.cfg.CacheBytes
+	if v.bytes > room {
+		room = room / 4 * 3
+	} else if v.now.Sub(v.swept) < sweepEvery {
 		return
 	}
-	var idle []pageKey
+	v.swept = v.now
+	var unused []pageKey
 	for k, p := range v.pages {
-		if p.seq <= durable && p.used < v.clock {
-			idle = append(idle, k)
+		if p.seq <= durable && p.used.Before(v.now) {
+			unused = append(unused, k)
 		}
 	}
-	slices.SortFunc(idle, func(a, b pageKey) int { return cmp.Compare(v.pages[a].used, v.pages[b].used) })
-	for _, k := range idle {
-		if v.bytes <= v.cfg.CacheBytes/4*3 {
+	slices.SortFunc(unused, func(a, b pageKey) int { return v.pages[a].used.Compare(v.pages[b].used) })
+	for _, k := range unused {
+		p := v.pages[k]
+		if v.bytes <= room && v.now.Sub(p.used) < v.cfg.IdleAfter {
 			return
 		}
-		v.bytes -= v.pages[k].bytes
+		v.bytes -= p.bytes
 		delete(v.pages, k)
 	}
 }

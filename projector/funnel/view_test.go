@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -55,16 +56,18 @@ func (t table) write(lose func() bool) Sink {
 }
 
 // TestHistories holds invariants 6 and 9 over random batches, with a cache that
-// holds next to nothing, and crashes that lose some rows of a batch, after
-// which it is folded again.
+// holds next to nothing or puts out what has been idle, and crashes that lose
+// some rows of a batch, after which it is folded again.
 func TestHistories(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		db := table{}
 		want := map[contract.Key]map[uint64]bool{}
 		counts := map[contract.Key]uint64{}
+		now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+		limit := []int{4000, 1 << 20}[seed%2]
 		open := func() *View {
-			v, err := Open(t.Context(), Config{CacheBytes: 4000}, db)
+			v, err := Open(t.Context(), Config{CacheBytes: limit, IdleAfter: 2 * time.Minute, Now: func() time.Time { return now }}, db)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,6 +76,7 @@ func TestHistories(t *testing.T) {
 		v := open()
 		for seq := uint64(1); seq <= 60; seq++ {
 			groups := randomGroups(rng)
+			now = now.Add(time.Duration(rng.IntN(60)) * time.Second)
 			for rng.IntN(5) == 0 { // killed while writing
 				if err := v.Fold(t.Context(), groups, seq, seq-1, db.write(func() bool { return rng.IntN(2) == 0 })); err != nil {
 					t.Fatal(err)
@@ -97,11 +101,19 @@ func TestHistories(t *testing.T) {
 			t.Fatalf("seed %d: %d rows, want %d", seed, len(db), len(counts))
 		}
 		// With all of it durable, and none needed by a batch, the limit holds.
+		now = now.Add(time.Second)
 		if err := v.Fold(t.Context(), nil, 61, 60, db.write(func() bool { return false })); err != nil {
 			t.Fatal(err)
 		}
-		if v.Bytes() > 4000 {
+		if v.Bytes() > limit {
 			t.Errorf("seed %d: %d bytes are held", seed, v.Bytes())
+		}
+		now = now.Add(2 * time.Minute)
+		if err := v.Fold(t.Context(), nil, 62, 61, db.write(func() bool { return false })); err != nil {
+			t.Fatal(err)
+		}
+		if v.Bytes() != 0 {
+			t.Errorf("seed %d: %d bytes are held that have been idle", seed, v.Bytes())
 		}
 	}
 }
