@@ -82,10 +82,10 @@ func (m *Mirror) loadCounts(s *state, t *track) error {
 // settleWithin is how long a load waits for a batch that is under way.
 const settleWithin = 3 * time.Second
 
-// errPassed is the error of a load that a checkpoint has passed meanwhile: what
-// it has read of a batch that was under way may be a part, and no delta may come
-// that has the rest.
-var errPassed = errors.New("a checkpoint has passed what was read")
+// errPassed is the error of a load that what is announced has passed meanwhile,
+// by a checkpoint or with a gap: what it has read of a batch that was under way
+// may be a part, and no delta may come that has the rest.
+var errPassed = errors.New("what is announced has passed what was read")
 
 // settle waits until the deltas have come to where the rows of a track end
 // (invariant 6). It returns ErrUnderWay when that takes too long.
@@ -114,7 +114,8 @@ func (m *Mirror) settle(s *state, t *track) error {
 }
 
 // ahead tells whether a track has rows of a batch that the state has not
-// applied, and whether all such batches are durable. The lock is held.
+// applied, and whether it may never: all such batches are durable, or a gap has
+// been found. The lock is held.
 func (m *Mirror) ahead(s *state, t *track) (ahead, passed bool) {
 	passed = true
 	for group, f := range t.fences {
@@ -123,7 +124,7 @@ func (m *Mirror) ahead(s *state, t *track) (ahead, passed bool) {
 			passed = passed && f.max <= m.pos.durable[group]
 		}
 	}
-	return ahead, passed
+	return ahead, passed || m.want
 }
 
 // cut is up to where a state has counted. The lock is held.
