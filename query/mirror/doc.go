@@ -40,7 +40,9 @@
 //     loaded again by the new time: another count of the events would lack, or
 //     have, those of a batch under way that this one has, or lacks.
 //  6. What a reader gets is durable. A load may read some rows of a batch that
-//     is under way; it waits until a delta or a checkpoint says that the batch
-//     is complete, and reads single events up to what is counted. So the mirror
-//     of a service that starts again shows no less than the one before.
+//     is under way; it waits for the delta that completes the batch, or begins
+//     again when a checkpoint says that it is complete, and reads single events
+//     up to what is counted. So the mirror of a service that starts again shows
+//     no less than the one before. Estimates of distinct articles alone may be
+//     ahead: what they are merged from carries no sequence.
 package mirror

@@ -127,7 +127,8 @@ func (m *Mirror) ahead(s *state, t *track) (ahead, passed bool) {
 	return ahead, passed || m.want
 }
 
-// cut is up to where a state has counted. The lock is held.
+// cut is up to where a state has counted, everything while it is not known which
+// slot groups there are. The lock is held.
 func (m *Mirror) cut(s *state) []uint64 {
 	if groups := m.pos.groups(s.folded); groups != nil {
 		return groups

@@ -79,9 +79,7 @@ func TestPartOfABatchIsNotShown(t *testing.T) {
 		if err := m.Reload(); err != nil {
 			t.Fatal(err)
 		}
-		var before []Stage
-		from := windowOf("24h", "UTC", c.time()).From
-		before = w.recount("", from)
+		before := w.recount("", windowOf("24h", "UTC", c.time()).From)
 		d, complete := w.begin(draw(rng, c.time(), 200, 60))
 		all, err := m.Funnel(t.Context(), "", windowOf("24h", "UTC", c.time()), Auto) // its first quarter is not held yet
 		if err != nil || !reflect.DeepEqual(all.Stages, before) {

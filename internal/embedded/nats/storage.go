@@ -23,7 +23,7 @@ const stopLimit = 10 * time.Second
 // 2.15.2 a purge that finds the disk full waits for itself (compactLocked,
 // which holds the store's lock, and rebuildState). Only a new process helps.
 var ErrStuck = errors.New("the streams are locked up since their disk was full, as nats-server 2.15.2 may be: " +
-	"start the program again; what was acknowledged is on disk")
+	"only a new process can use them; what was acknowledged is on disk")
 
 // guard brings the streams back after their disk was full, until ctx ends.
 // JetStream itself refuses every message from the first failed write on, until
