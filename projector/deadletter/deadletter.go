@@ -53,37 +53,38 @@ func Publish(ctx context.Context, js jetstream.JetStream, letters []Letter, log 
 
 // publish tries each letter once and returns those whose outcome is not sure.
 func publish(ctx context.Context, js jetstream.JetStream, letters []Letter) (left []Letter, err error) {
-	futures := make([]jetstream.PubAckFuture, len(letters))
-	for i, l := range letters {
-		futures[i], err = js.PublishMsgAsync(message(l, int(js.Conn().MaxPayload())),
+	sent := make([]jetstream.PubAckFuture, 0, len(letters))
+	for _, l := range letters {
+		f, e := js.PublishMsgAsync(message(l, int(js.Conn().MaxPayload())),
 			jetstream.WithExpectLastSequencePerSubject(0), jetstream.WithRetryAttempts(0))
-		if err != nil {
-			return letters[i:], errors.Join(err, settle(ctx, futures[:i]))
+		if e != nil { // no connection, or too many without an answer
+			err = e
+			break
 		}
+		sent = append(sent, f)
 	}
-	for i, f := range futures {
-		if e := settle(ctx, []jetstream.PubAckFuture{f}); e != nil {
+	for i, f := range sent {
+		if e := settle(ctx, f); e != nil {
 			left, err = append(left, letters[i]), e
 		}
 	}
-	return left, err
+	return append(left, letters[len(sent):]...), err
 }
 
-func settle(ctx context.Context, futures []jetstream.PubAckFuture) error {
-	for _, f := range futures {
-		select {
-		case <-f.Ok():
-		case err := <-f.Err():
-			var refused *jetstream.APIError
-			if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-				continue
-			}
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
+// settle waits for the outcome of a letter.
+func settle(ctx context.Context, f jetstream.PubAckFuture) error {
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		var refused *jetstream.APIError
+		if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+			return nil
 		}
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return nil
 }
 
 // maxHeader bounds the value of a header, in bytes: a stream takes 64 KiB of

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -56,5 +58,49 @@ func TestLargeLetters(t *testing.T) {
 		if wants := l.Seq < 3; (cut != 0) != wants || m.Header.Get(stream.HeaderCode) == "" {
 			t.Errorf("letter %d: %d bytes are cut, code %q", l.Seq, cut, m.Header.Get(stream.HeaderCode))
 		}
+	}
+}
+
+// TestUnanswered holds invariant 8 of the projector for more letters than may
+// wait for an answer at once: when none comes, each is sent again.
+func TestUnanswered(t *testing.T) {
+	const waiting, all = 10, 25
+	server := natstest.Start(t, stream.Config{})
+	js, err := jetstream.New(server.Connect(), jetstream.WithPublishAsyncMaxPending(waiting), jetstream.WithPublishAsyncTimeout(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), stream.DLQ); err != nil {
+		t.Fatal(err)
+	}
+	mute, err := js.Conn().SubscribeSync(stream.DLQSubjects) // takes letters, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	var letters []Letter
+	for seq := range uint64(all) {
+		letters = append(letters, Letter{Stream: stream.Events, Subject: "events.a.00", Seq: seq + 1, Reason: &event.Invalid{Code: "a", Rule: "b"}})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- Publish(ctx, js, letters, slog.New(slog.DiscardHandler)) }()
+	for range waiting {
+		if _, err := mute.NextMsgWithContext(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := stream.Ensure(ctx, js, stream.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(ctx, stream.DLQ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.CachedInfo().State.Msgs; n != all {
+		t.Errorf("%d letters, want %d", n, all)
 	}
 }
