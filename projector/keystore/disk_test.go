@@ -128,3 +128,33 @@ func TestOpenWhileFull(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestCloseWhileFull: a store is given up at once while it waits for room, also
+// by who does so for another reason than the end.
+func TestCloseWhileFull(t *testing.T) {
+	files, dir := newSmall(), t.TempDir()
+	s, err := openIn(t.Context(), files, dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	foldAll(t, s, 1, 1000, 1)
+	files.full.Store(true)
+	waiting := make(chan error, 1)
+	go func() { waiting <- s.Sync() }()
+	<-files.refused
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if err := <-waiting; !errors.Is(err, ErrFull) {
+		t.Errorf("a call that waited ends with %v", err)
+	}
+	files.full.Store(false) // it closes now, and lets another one open
+	for s, err = openIn(t.Context(), files, dir, Options{}); err != nil; s, err = openIn(t.Context(), files, dir, Options{}) {
+		if IsDamaged(err) || t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -298,11 +298,12 @@ func (s *Store) Bytes() (uint64, error) {
 // Full tells whether the store waits for room on its disk.
 func (s *Store) Full() bool { return s.disk.isFull() }
 
-// Close closes the store. One that has been given up because its disk is full
-// is closed when there is room, unless the process ends before: it is whole in
+// Close closes the store. It waits for no room: on a full disk the store is
+// closed when there is some, unless the process ends before, and is whole in
 // either case.
 func (s *Store) Close() error {
 	s.release()
+	s.disk.set(&s.disk.ending, true)
 	err := s.disk.do(s.shut)
 	if errors.Is(err, ErrFull) {
 		s.closeLater()
