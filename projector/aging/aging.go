@@ -33,9 +33,10 @@ type Config struct {
 
 // Keeper removes events. It runs beside a projector.
 type Keeper struct {
-	cfg Config
-	js  jetstream.JetStream
-	log *slog.Logger
+	cfg    Config
+	js     jetstream.JetStream
+	log    *slog.Logger
+	folded uint64 // as the round before found it
 }
 
 // New checks the configuration and starts nothing.
@@ -72,7 +73,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 // roundLimit bounds a round, which makes some dozens of requests.
 const roundLimit = 30 * time.Second
 
-// Round removes what is old enough now.
+// Round removes what is old enough now, and had been folded when the round
+// before looked: how far an idle group is, rests on what a broker's server
+// counts, which may lag by moments.
 func (k *Keeper) Round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -80,9 +83,13 @@ func (k *Keeper) Round(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", stream.Checkpoints, err)
 	}
-	upto, err := layout.Folded(ctx, kv, reached)
-	if err != nil || upto == 0 {
+	now, err := layout.Folded(ctx, kv, reached)
+	if err != nil {
 		return err
+	}
+	upto := min(now, k.folded)
+	if k.folded = now; upto == 0 {
+		return nil
 	}
 	s, err := k.js.Stream(ctx, stream.Events)
 	if err != nil {
