@@ -127,6 +127,7 @@ func (s *Source) take() []Message {
 	ms := s.ready
 	s.ready, s.readyBytes = nil, 0
 	if s.spare = append(s.spare, ms); len(s.spare) > 2 {
+		clear(s.spare[0]) // else what a backlog has left there keeps its slabs
 		s.ready = s.spare[0][:0]
 		s.spare = append(s.spare[:0], s.spare[1:]...)
 	}

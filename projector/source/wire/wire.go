@@ -103,6 +103,7 @@ func (c *Conn) write(text []byte) error {
 // until the next call, what it refers to for longer. An error ends the
 // connection.
 func (c *Conn) Next() ([]Frame, error) {
+	clear(c.frames) // else they keep their slabs
 	c.frames = c.frames[:0]
 	for len(c.frames) == 0 {
 		if err := c.fill(); err != nil {
