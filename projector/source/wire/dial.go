@@ -85,7 +85,8 @@ func handshake(ctx context.Context, conn net.Conn, o nats.Options, u *url.URL) (
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	plain := conn // conn may become another below
+	defer context.AfterFunc(ctx, func() { plain.SetDeadline(time.Unix(1, 0)) })()
 	secure := o.Secure || u.Scheme == "tls"
 	var err error
 	if o.TLSHandshakeFirst {
