@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/millrace-io/millrace/projector"
 )
 
 // TestDamagedKeys holds invariant 2 when the key store's files rot: whether it
@@ -40,6 +42,37 @@ func TestDamagedKeys(t *testing.T) {
 				t.Errorf("put aside: %v", aside)
 			}
 		})
+	}
+}
+
+// TestDamageWhileFilling holds invariant 2 when the rot is found while the store
+// is filled with what others have counted meanwhile.
+func TestDamageWhileFilling(t *testing.T) {
+	projector.FillRows(t, 10)
+	b := newBench(t)
+	rng := rand.New(rand.NewPCG(4, 1))
+	var sent [][2]string
+	for i := range 3 { // opened again, the store writes what is in its log to a table
+		stop := b.start(nil)
+		b.history(rng, 200, &sent)
+		b.reach(b.truth.last)
+		stop()
+		if i == 1 {
+			must(t, os.CopyFS(b.dir+"/older", os.DirFS(b.dir+"/keys")))
+		}
+	}
+	must(t, os.RemoveAll(b.dir+"/keys"))
+	must(t, os.Rename(b.dir+"/older", b.dir+"/keys"))
+	b.rot("*.sst")
+	stop := b.start(nil)
+	for _, m := range sent {
+		b.publish(m[0], []byte(m[1]))
+	}
+	b.reach(b.truth.last)
+	stop()
+	b.check()
+	if aside, _ := filepath.Glob(b.dir + "/keys.damaged-*"); len(aside) != 1 {
+		t.Errorf("put aside: %v", aside)
 	}
 }
 

@@ -24,3 +24,10 @@ func (w wrapped) KeyValue(ctx context.Context, bucket string) (jetstream.KeyValu
 	}
 	return w.wrap(kv), nil
 }
+
+// FillRows has key stores filled by fewer identities at once, for a test.
+func FillRows(t interface{ Cleanup(func()) }, n int) {
+	before := fillRows
+	fillRows = n
+	t.Cleanup(func() { fillRows = before })
+}

@@ -81,7 +81,7 @@ func (f *folder) seal(ctx context.Context) (*batch, error) {
 	f.cur = nil
 	repeated, err := f.keys.Fold(b.sightings, b.To)
 	if err != nil {
-		return nil, stopError{err}
+		return nil, keysError(err)
 	}
 	b.drop(repeated)
 	b.groups.sort()

@@ -1,7 +1,9 @@
 package projector
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -207,6 +209,19 @@ func (t *term) present(ctx context.Context, state jetstream.StreamState, seq uin
 	return 0, nil
 }
 
+// fillRows is how many identities are put into the key store at once when it is
+// filled; tests need fewer.
+var fillRows = 50_000
+
+// keysError is an error of the key store as that of a term. Starting again does
+// not mend it, unless the disk was full, which it is not for ever.
+func keysError(err error) error {
+	if err == nil || errors.Is(err, keystore.ErrFull) {
+		return err
+	}
+	return stopError{err}
+}
+
 // fillKeys reads the identities that the key store lacks from ClickHouse, those
 // of retired events among them.
 func (t *term) fillKeys(ctx context.Context, upTo uint64) error {
@@ -216,24 +231,26 @@ func (t *term) fillKeys(ctx context.Context, upTo uint64) error {
 	}
 	t.log.Info("filling the key store", "from", applied, "to", upTo)
 	var batch []keystore.Sighting
+	var broken error // of the key store, which asking ClickHouse again does not mend
 	fold := func(upTo uint64) error {
-		_, err := t.keys.Fold(batch, upTo)
+		_, broken = t.keys.Fold(batch, upTo)
 		batch = batch[:0]
-		if err != nil {
-			return stopError{err}
-		}
-		return nil
+		return keysError(broken)
 	}
 	err := t.db.Retry(ctx, "fill the key store", func(ctx context.Context) error {
 		batch = batch[:0]
-		return t.db.Identities(ctx, t.Group, applied, upTo, func(id event.Identity, seq uint64) error {
-			if batch = append(batch, keystore.See(id, seq)); len(batch) < 50_000 {
+		err := t.db.Identities(ctx, t.Group, applied, upTo, func(id event.Identity, seq uint64) error {
+			if batch = append(batch, keystore.See(id, seq)); len(batch) < fillRows {
 				return nil
 			}
 			return fold(applied)
 		})
+		if broken != nil {
+			return nil
+		}
+		return err
 	})
-	if err != nil {
+	if err = cmp.Or(keysError(broken), err); err != nil {
 		return err
 	}
 	if err := fold(upTo); err != nil {
