@@ -23,6 +23,7 @@ type batch struct {
 	groups    grouping
 	funnel    *schema.FunnelBlock
 	letters   []deadletter.Letter
+	refused   int // bytes of the letters' messages
 
 	// until is the decided end of a batch that is being recovered, 0 for one
 	// whose end is still open.
@@ -56,7 +57,7 @@ func (b *batch) reset() {
 	b.rows.Reset()
 	b.funnel.Reset()
 	b.sightings = b.sightings[:0]
-	b.letters = nil
+	b.letters, b.refused = nil, 0
 	b.groups.reset()
 	b.until, b.messages, b.duplicates, b.late, b.last = 0, 0, 0, lateness{}, source.Message{}
 }
@@ -71,6 +72,9 @@ func (b *batch) append(m source.Message, r *event.Record, stage int) {
 		b.late.merge(lateness{events: 1, stage: b.groups.stages[stage], delay: received.Sub(r.Time())})
 	}
 }
+
+// bytes is what the batch takes of memory, about.
+func (b *batch) bytes() int { return b.rows.Bytes() + b.refused }
 
 // lateness sums up events that arrived long after they happened.
 type lateness struct {

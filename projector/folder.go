@@ -49,6 +49,7 @@ func (f *folder) add(m source.Message) {
 		b.letters = append(b.letters, deadletter.Letter{
 			Stream: stream.Events, Subject: string(m.Subject), Seq: m.Seq, Time: time.Unix(0, m.Time), Data: m.Data, Reason: invalid,
 		})
+		b.refused += len(m.Data)
 		return
 	}
 	b.append(m, &f.rec, stage)

@@ -345,7 +345,7 @@ func (t *term) add(ctx context.Context, m source.Message) error {
 	if b.messages == many {
 		b.grow(t.cfg.BatchRows)
 	}
-	if b.messages >= t.cfg.BatchRows || b.rows.Bytes() >= t.cfg.BatchBytes || len(b.groups.quarters) >= maxQuarters {
+	if b.messages >= t.cfg.BatchRows || b.bytes() >= t.cfg.BatchBytes || len(b.groups.quarters) >= maxQuarters {
 		return t.hand(ctx)
 	}
 	return nil
