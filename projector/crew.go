@@ -28,6 +28,7 @@ type crew struct {
 	others  []members.Member
 	beaten  time.Time // when the others were last heard
 	told    bool      // the others know of this projector
+	unfit   time.Time // until when it does not count among them
 	watched map[uint32]*watch
 	ended   chan *worker
 	work    context.Context // of the workers
@@ -35,12 +36,18 @@ type crew struct {
 
 // worker folds one group.
 type worker struct {
-	group  slots.Group
+	*group
 	began  time.Time
 	cancel context.CancelFunc
 	// dropped says that its group is not to be folded as it was.
 	dropped bool
 	err     error // of its end
+}
+
+// silent tells whether the worker has said nothing for a lease: it can't write,
+// or has been at the same for too long.
+func (w *worker) silent(lease time.Duration) bool {
+	return time.Since(w.began) > lease && time.Since(time.Unix(0, w.signed.Load())) > lease
 }
 
 // watch is what is known of a group that this process does not own.
@@ -86,7 +93,7 @@ func (c *crew) run(ctx context.Context) error {
 	cancel()
 	for len(c.workers) > 0 {
 		w := <-c.ended
-		delete(c.workers, w.group.ID)
+		delete(c.workers, w.ID)
 		if ctx.Err() != nil && !errors.Is(w.err, ctx.Err()) {
 			err = errors.Join(err, w.err)
 		}
@@ -131,6 +138,9 @@ func (c *crew) within(ctx context.Context, limit time.Duration, do func(context.
 }
 
 func (c *crew) share(ctx context.Context) error {
+	if !c.fit() {
+		return nil
+	}
 	groups := len(c.open)
 	if groups > 1 && time.Since(c.beaten) > c.cfg.Lease/3 {
 		others, err := c.register.Beat(ctx, len(c.workers))
@@ -157,6 +167,19 @@ func (c *crew) share(ctx context.Context) error {
 	return nil
 }
 
+// fit tells whether this projector can fold what it has. One that can't does
+// not count among the others, who take what it leaves, until a lease has passed
+// after the last silence: by then those are heard again who could not work
+// either.
+func (c *crew) fit() bool {
+	for _, w := range c.workers {
+		if w.silent(c.cfg.Lease) {
+			c.unfit = time.Now().Add(c.cfg.Lease)
+		}
+	}
+	return time.Now().After(c.unfit)
+}
+
 // give tells one worker to complete what it has begun and to release its
 // group.
 func (c *crew) give() {
@@ -165,12 +188,12 @@ func (c *crew) give() {
 	}
 	var last *worker
 	for _, w := range c.workers {
-		if last == nil || w.group.ID > last.group.ID {
+		if last == nil || w.ID > last.ID {
 			last = w
 		}
 	}
 	c.giving = true
-	c.log.Info("giving a slot group up to another projector", "group", last.group.ID)
+	c.log.Info("giving a slot group up to another projector", "group", last.ID)
 	last.cancel()
 }
 
@@ -220,11 +243,11 @@ func (c *crew) watch(g slots.Group) *watch {
 // start runs a worker.
 func (c *crew) start(g slots.Group, log *checkpoint.Log) {
 	work, cancel := context.WithCancel(c.work)
-	w := &worker{group: g, began: time.Now(), cancel: cancel}
+	w := &worker{group: &group{Projector: c.Projector, Group: g}, began: time.Now(), cancel: cancel}
 	c.workers[g.ID] = w
 	go func() {
 		defer cancel()
-		w.err = (&group{c.Projector, g}).fold(work, log)
+		w.err = w.fold(work, log)
 		c.ended <- w
 	}()
 }
@@ -232,10 +255,10 @@ func (c *crew) start(g slots.Group, log *checkpoint.Log) {
 // reap takes note of a worker's end. It returns the error that starting again
 // would not mend.
 func (c *crew) reap(ctx context.Context, w *worker) error {
-	delete(c.workers, w.group.ID)
-	c.metrics.forget(w.group)
+	delete(c.workers, w.ID)
+	c.metrics.forget(w.Group)
 	c.giving, c.beaten = false, time.Time{}
-	watch := c.watch(w.group)
+	watch := c.watch(w.Group)
 	watch.since = time.Time{}
 	var fatal stopError
 	switch {
@@ -244,9 +267,9 @@ func (c *crew) reap(ctx context.Context, w *worker) error {
 	case w.err == nil: // its epoch has ended
 		return nil
 	case errors.As(w.err, &fatal):
-		return fmt.Errorf("slot group %d: %w", w.group.ID, w.err)
+		return fmt.Errorf("slot group %d: %w", w.ID, w.err)
 	case errors.Is(w.err, checkpoint.ErrLost):
-		c.log.Warn("standing by", "group", w.group.ID, "reason", w.err)
+		c.log.Warn("standing by", "group", w.ID, "reason", w.err)
 		return nil
 	case w.dropped:
 		return nil
@@ -259,8 +282,9 @@ func (c *crew) reap(ctx context.Context, w *worker) error {
 	}
 	watch.wait = min(max(2*watch.wait, time.Second), 30*time.Second)
 	watch.not = time.Now().Add(watch.wait)
+	c.unfit = watch.not
 	if c.nc.IsConnected() { // else the connection's owner is told
-		c.log.Error("projector failed, starting again from what is durable", "group", w.group.ID, "error", w.err, "retry_in", watch.wait)
+		c.log.Error("projector failed, starting again from what is durable", "group", w.ID, "error", w.err, "retry_in", watch.wait)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (t *term) rest(ctx context.Context) error {
 	if r := t.decisions.Record(); r.To > t.durable.Load() { // a batch to recover has not been folded yet
 		return t.renew(ctx, t.began)
 	}
-	return t.decisions.Done(ctx, t.durable.Load(), t.caughtUp(ctx))
+	return t.sign(t.decisions.Done(ctx, t.durable.Load(), t.caughtUp(ctx)))
 }
 
 // restless is how often an idle projector says that it is alive. One that does
@@ -120,13 +120,13 @@ func (t *term) renew(ctx context.Context, since time.Time) error {
 	if t.keys.Full() || t.db.Failing() || time.Since(since) > longest*t.cfg.Lease {
 		return nil
 	}
-	return t.decisions.Renew(ctx)
+	return t.sign(t.decisions.Renew(ctx))
 }
 
 // apply gives a batch every effect (invariants 3 to 8).
 func (t *term) apply(ctx context.Context, b *batch) error {
 	start := time.Now()
-	if err := t.decisions.Decide(ctx, b.From, b.To); err != nil {
+	if err := t.sign(t.decisions.Decide(ctx, b.From, b.To)); err != nil {
 		return err
 	}
 	err := t.alive(ctx, func(ctx context.Context) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync/atomic"
+	"time"
 
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/keystore"
@@ -15,6 +17,15 @@ import (
 type group struct {
 	*Projector
 	slots.Group
+	signed atomic.Int64 // when it last said that it is alive, Unix nanoseconds
+}
+
+// sign notes that the group has said that it is alive, unless that failed.
+func (g *group) sign(err error) error {
+	if err == nil {
+		g.signed.Store(time.Now().UnixNano())
+	}
+	return err
 }
 
 // fold folds the group, which log owns, until ctx ends, another projector

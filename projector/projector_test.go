@@ -419,6 +419,40 @@ func TestRebalance(t *testing.T) {
 	b.check()
 }
 
+// TestUnfit: what a projector can't fold, because ClickHouse can't be reached
+// from where it runs, is folded by another one, who holds its own share already.
+func TestUnfit(t *testing.T) {
+	b := newBench(t)
+	b.groups = 4
+	reachable := b.ch
+	b.ch = &clickhouse.Options{Addr: []string{"127.0.0.1:1"}}
+	owns := func(groups int) func(key string, r checkpoint.Record) bool {
+		owned := map[string]bool{}
+		return func(key string, r checkpoint.Record) bool {
+			owned[key] = r.Owner != ""
+			n := 0
+			for _, yes := range owned {
+				if yes {
+					n++
+				}
+			}
+			return n == groups
+		}
+	}
+	join := func() {
+		dir := t.TempDir()
+		b.start(func(c *projector.Config) { c.Dir, c.Lease = dir, time.Second })
+	}
+	join()
+	b.watch("all groups in the hands of one that is cut off", owns(4))
+	b.ch = reachable
+	join()
+	var sent [][2]string
+	b.history(rand.New(rand.NewPCG(5, 1)), 200, &sent)
+	b.reach(b.truth.last)
+	b.check()
+}
+
 func TestDeadLetterSaysWhy(t *testing.T) {
 	b := newBench(t)
 	b.publish("events.crawled.00", []byte(`{"article_url":"https://example.com/1","source_name":"s","stage":"shipped","occurred_at":"2026-01-01T00:00:00Z","service_name":"t"}`))

@@ -86,7 +86,7 @@ func (c *crew) mayClose(g slots.Group, log *checkpoint.Log) bool {
 // not to be folded any more, or no longer without end.
 func (c *crew) drop() {
 	for _, w := range c.workers {
-		if !slices.Contains(c.open, w.group) {
+		if !slices.Contains(c.open, w.Group) {
 			w.dropped = true
 			w.cancel()
 		}
