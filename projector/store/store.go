@@ -92,17 +92,21 @@ const insertTimeout = 2 * time.Minute
 func (w *writer) insert(ctx context.Context, table, token string, input proto.Input) error {
 	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
 	defer cancel()
+	var settings []ch.Setting
+	for key, value := range w.opts.Settings { // of the DSN, such as insert_quorum
+		settings = append(settings, ch.Setting{Key: key, Value: fmt.Sprint(value)})
+	}
 	err := w.client.Do(ctx, ch.Query{
 		Body:  input.Into(table),
 		Input: input,
-		Settings: []ch.Setting{
-			{Key: "insert_deduplication_token", Value: token},
-			{Key: "insert_deduplicate", Value: "1"},
-			{Key: "async_insert", Value: "0"},
-			{Key: "distributed_foreground_insert", Value: "1"}, // on a cluster: what is confirmed is there
-			{Key: "max_partitions_per_insert_block", Value: "0"},
-			{Key: "max_insert_block_size", Value: "1048576"},
-		},
+		Settings: append(settings,
+			ch.Setting{Key: "insert_deduplication_token", Value: token},
+			ch.Setting{Key: "insert_deduplicate", Value: "1"},
+			ch.Setting{Key: "async_insert", Value: "0"},
+			ch.Setting{Key: "distributed_foreground_insert", Value: "1"}, // on a cluster: what is confirmed is there
+			ch.Setting{Key: "max_partitions_per_insert_block", Value: "0"},
+			ch.Setting{Key: "max_insert_block_size", Value: "1048576"},
+		),
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("insert into %s: %w", table, err), w.close())
@@ -122,7 +126,10 @@ func (w *writer) dial(ctx context.Context) error {
 		TLS:         w.opts.TLS,
 		ClientName:  "millrace-projector",
 		DialTimeout: 5 * time.Second,
-		ReadTimeout: insertTimeout,
+		// Else a server that accepts and says nothing is waited for without
+		// counting as one that fails.
+		HandshakeTimeout: 10 * time.Second,
+		ReadTimeout:      insertTimeout,
 	}
 	if c := w.opts.Compression; c != nil && c.Method == clickhouse.CompressionLZ4 {
 		o.Compression = ch.CompressionLZ4
