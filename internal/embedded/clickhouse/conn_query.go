@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
@@ -17,17 +18,22 @@ var errRefused = errors.New("refused")
 
 // query reads and answers a query packet. An error ends the connection.
 func (c *conn) query(ctx context.Context) error {
-	packet, err := c.in.ReadQuery()
+	packet, blocks, err := c.readQuery()
+	if errors.Is(err, native.ErrProtocol) {
+		// What follows cannot be told apart any more.
+		return errors.Join(err, c.exception(exception(codeIncorrectData, "INCORRECT_DATA", "Cannot read the query: %v", err)))
+	}
 	if err != nil {
 		return err
 	}
-	blocks := native.NewBlocks(c.in, packet.Compressed)
-	external, err := c.skipExternal(blocks)
-	if err != nil {
-		return err
-	}
-	if external {
-		return c.exception(exception(codeNotImplemented, "NOT_IMPLEMENTED", "External tables are not supported"))
+	if blocks != nil {
+		external, err := c.skipExternal(blocks)
+		if err != nil {
+			return err
+		}
+		if external {
+			return c.exception(exception(codeNotImplemented, "NOT_IMPLEMENTED", "External tables are not supported"))
+		}
 	}
 	q := query{format: "Native", settings: settings{}}
 	for _, s := range packet.Settings {
@@ -43,6 +49,33 @@ func (c *conn) query(ctx context.Context) error {
 		return c.insert(ctx, q, blocks)
 	}
 	return c.answer(ctx, q, packet.Compressed)
+}
+
+// readQuery reads a query packet, and of one who may write no more. Analysts have
+// a time and a size for it, and no blocks: they must not hold memory by what they
+// announce, or begin and never end.
+func (c *conn) readQuery() (packet native.Query, blocks *native.Blocks, err error) {
+	if c.sess.writes() {
+		packet, err = c.in.ReadQuery(maxQuery)
+		return packet, native.NewBlocks(c.in, packet.Compressed), err
+	}
+	if err := c.net.SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
+		return packet, nil, fmt.Errorf("set deadline: %w", err)
+	}
+	if packet, err = c.in.ReadQuery(maxRead); err != nil {
+		return packet, nil, err
+	}
+	code, err := c.in.Packet()
+	if err == nil && code != native.ClientData {
+		err = fmt.Errorf("%w: packet %d behind a query", native.ErrProtocol, code)
+	}
+	if err == nil {
+		err = c.in.SkipEmpty(packet.Compressed)
+	}
+	if err != nil {
+		return packet, nil, err
+	}
+	return packet, nil, c.net.SetReadDeadline(time.Time{})
 }
 
 // skipExternal reads the blocks between a query and its empty block.

@@ -34,6 +34,8 @@
 //     So are drivers that send Native blocks over HTTP.
 //   - A client's blocks cannot hold Dynamic, Variant, native JSON objects (JSON as
 //     text is taken) or AggregateFunction: fill those by INSERT … SELECT.
+//   - Analysts' queries have a minute to come and 1 MiB, and over HTTP are not in
+//     ClickHouse's own frames (decompress=1).
 //   - Analysts cannot call user-defined functions, nor use APPLY, the WINDOW
 //     clause (OVER (…) is fine) or SETTINGS in a query.
 //   - There are no users in SQL, no replication and no query log.

@@ -42,6 +42,10 @@ func readRequest(r *http.Request, who account) (*request, error) {
 		return nil, err
 	}
 	if values.Get("decompress") == "1" {
+		if who == reader {
+			// A frame announces what memory is taken for it.
+			return nil, exception(codeNotImplemented, "NOT_IMPLEMENTED", "Analysts' queries are not decompressed: send them as they are, or with gzip")
+		}
 		body = untilEOF{compress.NewReader(body)}
 	}
 	req := &request{id: values.Get("query_id"), body: body, settings: settings{}, framed: values.Get("compress") == "1"}

@@ -123,6 +123,13 @@ func TestGarbage(t *testing.T) {
 		w.send([]byte{native.ClientQuery, 0, 0, 0, 0, 2, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
 		w.closed()
 	})
+	t.Run("an analyst's long query", func(t *testing.T) {
+		w := dial(t, "analyst", analystPassword)
+		w.send([]byte{native.ClientQuery, 0, 0, 0, 0, 2, 0, 0x80, 0x80, 0x80, 0x01})
+		if answer := w.closed(); len(answer) == 0 || answer[0] != byte(proto.ServerCodeException) {
+			t.Errorf("%q", answer)
+		}
+	})
 	if err := client(t).Ping(testContext(t)); err != nil {
 		t.Error("afterwards:", err)
 	}

@@ -1,11 +1,51 @@
 package native
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 
 	"github.com/ClickHouse/ch-go/compress"
 )
+
+// SkipEmpty reads a data packet behind its code whose block has to be the empty
+// one, which follows a query that brings no external tables. It unpacks nothing.
+func (r *Reader) SkipEmpty(compressed bool) error {
+	table, err := r.str("table name", maxName)
+	if err != nil {
+		return err
+	}
+	if table != "" {
+		return fmt.Errorf("%w: external tables are not supported", ErrProtocol)
+	}
+	if compressed {
+		return r.skipFrame()
+	}
+	c := &copier{Reader: r, dst: io.Discard}
+	if err := c.blockInfo(); err != nil {
+		return err
+	}
+	for _, what := range []string{"number of columns", "number of rows"} {
+		if _, err := r.uvarint(what, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skipFrame skips a compressed frame: a checksum of 16 bytes, then a method, the
+// size of the rest with these fields, and that of what is in it.
+func (r *Reader) skipFrame() error {
+	head, err := r.Peek(16 + 1 + 4 + 4)
+	if err != nil {
+		return fmt.Errorf("read block: %w", noEOF(err))
+	}
+	size := binary.LittleEndian.Uint32(head[17:])
+	if size > maxEmpty {
+		return fmt.Errorf("read block: %w: a compressed one of %d bytes is not empty", ErrProtocol, size)
+	}
+	return r.skip("block", 16+int(size))
+}
 
 // Blocks reads the blocks of a query's data packets.
 type Blocks struct {

@@ -7,5 +7,8 @@
 // need to be encoded anew.
 //
 // Nothing a peer sends is trusted: every length has a limit, and memory is
-// taken as bytes arrive, never as a length announces them.
+// taken as bytes arrive, never as a length announces them. The exception are
+// compressed frames, which [Blocks] unpacks: their few bytes can announce 128 MiB,
+// and with zstd far more. So only peers who may write have theirs unpacked;
+// [Reader.SkipEmpty] takes what others have to send.
 package native

@@ -2,8 +2,10 @@ package native_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,20 +115,102 @@ func TestUnknownTypes(t *testing.T) {
 	}
 }
 
-func FuzzPackets(f *testing.F) {
-	var hello, query proto.Buffer
-	proto.ClientHello{Name: "test", ProtocolVersion: native.Revision, Database: "d", User: "u", Password: "p"}.Encode(&hello)
+// queryPacket is a query as ch-go sends it, without its code.
+func queryPacket(text string, settings ...proto.Setting) []byte {
+	var b proto.Buffer
 	proto.Query{
-		ID: "1", Body: "SELECT 1", Stage: proto.StageComplete, Settings: []proto.Setting{{Key: "a", Value: "b"}},
+		ID: "1", Body: text, Stage: proto.StageComplete, Settings: settings,
 		Info: proto.ClientInfo{ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP, Query: proto.ClientQueryInitial},
-	}.EncodeAware(&query, native.Revision)
+	}.EncodeAware(&b, native.Revision)
+	return b.Buf[1:]
+}
+
+// TestQuerySize: a query's text and settings share one limit.
+func TestQuerySize(t *testing.T) {
+	two := []proto.Setting{{Key: "a", Value: "1234"}, {Key: "b", Value: "1234"}} // 10 bytes
+	for _, c := range []struct {
+		text     string
+		settings []proto.Setting
+		fits     bool
+	}{
+		{strings.Repeat("x", 15), nil, true},
+		{strings.Repeat("x", 16), nil, false},
+		{"12345", two, true},
+		{"123456", two, false},
+		{"", append(two, proto.Setting{Key: "c", Value: "12345"}), false},
+	} {
+		in := native.NewReader(bytes.NewReader(queryPacket(c.text, c.settings...)))
+		q, err := in.ReadQuery(15)
+		if c.fits && (err != nil || q.Text != c.text || len(q.Settings) != len(c.settings)) {
+			t.Errorf("%q, %d settings: %+v, %v", c.text, len(c.settings), q, err)
+		}
+		if !c.fits && !errors.Is(err, native.ErrProtocol) {
+			t.Errorf("%q, %d settings: %v", c.text, len(c.settings), err)
+		}
+	}
+}
+
+// TestSkipEmpty: the block that is passed over has to be the empty one, and one
+// that is larger is refused by what it announces, before it comes.
+func TestSkipEmpty(t *testing.T) {
+	var blank proto.Buffer
+	if err := (proto.Block{Info: proto.BlockInfo{BucketNum: -1}}).EncodeBlock(&blank, native.Revision, nil); err != nil {
+		t.Fatal(err)
+	}
+	frame := func(method compress.Method, data []byte) []byte {
+		w := compress.NewWriter(compress.LevelZero, method)
+		if err := w.Compress(data); err != nil {
+			t.Fatal(err)
+		}
+		return append([]byte{0}, w.Data...) // behind the table's name
+	}
+	huge := frame(compress.LZ4, blank.Buf)[:1+16+9]
+	binary.LittleEndian.PutUint32(huge[1+16+1:], 100<<20)
+	full, _ := sample(t, 3)
+	for _, c := range []struct {
+		name       string
+		sent       []byte
+		compressed bool
+		want       error
+	}{
+		{"empty", append([]byte{0}, blank.Buf...), false, nil},
+		{"empty, without compression in its frame", frame(compress.None, blank.Buf), true, nil},
+		{"empty, LZ4", frame(compress.LZ4, blank.Buf), true, nil},
+		{"empty, ZSTD", frame(compress.ZSTD, blank.Buf), true, nil},
+		{"a block", append([]byte{0}, full...), false, native.ErrProtocol},
+		{"the head of a large frame", huge, true, native.ErrProtocol},
+		{"half a head", huge[:10], true, io.ErrUnexpectedEOF},
+		{"an external table", append([]byte{1, 't'}, blank.Buf...), false, native.ErrProtocol},
+	} {
+		in := native.NewReader(io.MultiReader(bytes.NewReader(c.sent), strings.NewReader("next")))
+		if c.want == io.ErrUnexpectedEOF {
+			in = native.NewReader(bytes.NewReader(c.sent))
+		}
+		err := in.SkipEmpty(c.compressed)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+		if c.want != nil {
+			continue
+		}
+		if rest, _ := io.ReadAll(in); string(rest) != "next" {
+			t.Errorf("%s: %q is left", c.name, rest)
+		}
+	}
+}
+
+func FuzzPackets(f *testing.F) {
+	var hello proto.Buffer
+	proto.ClientHello{Name: "test", ProtocolVersion: native.Revision, Database: "d", User: "u", Password: "p"}.Encode(&hello)
 	wire, _ := sample(f, 3)
 	f.Add(hello.Buf)
-	f.Add(query.Buf[1:])
+	f.Add(queryPacket("SELECT 1", proto.Setting{Key: "a", Value: "b"}))
 	f.Add(wire)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, _ = native.NewReader(bytes.NewReader(data)).ReadHello()
-		_, _ = native.NewReader(bytes.NewReader(data)).ReadQuery()
+		_, _ = native.NewReader(bytes.NewReader(data)).ReadQuery(1 << 20)
+		_ = native.NewReader(bytes.NewReader(data)).SkipEmpty(true)
+		_ = native.NewReader(bytes.NewReader(data)).SkipEmpty(false)
 		_, _, _ = native.NewBlocks(native.NewReader(bytes.NewReader(data)), true).Copy(io.Discard)
 		var out bytes.Buffer
 		size, err := native.NewReader(bytes.NewReader(data)).CopyBlock(&out)

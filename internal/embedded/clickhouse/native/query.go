@@ -17,15 +17,16 @@ type Query struct {
 // that talk to each other.
 const stageComplete = 2
 
-// ReadQuery reads a query packet behind its code.
-func (r *Reader) ReadQuery() (q Query, err error) {
+// ReadQuery reads a query packet behind its code. Its text and its settings may
+// have most bytes in all.
+func (r *Reader) ReadQuery(most uint64) (q Query, err error) {
 	if q.ID, err = r.str("query id", maxName); err != nil {
 		return q, err
 	}
 	if err = r.clientInfo(); err != nil {
 		return q, err
 	}
-	if q.Settings, err = r.settings(); err != nil {
+	if q.Settings, most, err = r.settings(most); err != nil {
 		return q, err
 	}
 	if _, err = r.str("inter-server secret", maxName); err != nil {
@@ -43,27 +44,30 @@ func (r *Reader) ReadQuery() (q Query, err error) {
 		return q, err
 	}
 	q.Compressed = compressed == 1
-	q.Text, err = r.str("query text", maxText)
+	q.Text, err = r.str("query text", most)
 	return q, err
 }
 
-func (r *Reader) settings() ([]Setting, error) {
+// settings reads settings of at most so many bytes, and returns how many are left.
+func (r *Reader) settings(left uint64) ([]Setting, uint64, error) {
 	var all []Setting
 	for len(all) <= maxSettings {
-		name, err := r.str("setting name", maxName)
+		name, err := r.str("setting name", min(maxName, left))
 		if err != nil || name == "" {
-			return all, err
+			return all, left, err
 		}
+		left -= uint64(len(name))
 		if _, err := r.uvarint("setting flags", 1<<16); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		value, err := r.str("setting "+name, maxText)
+		value, err := r.str("setting "+name, left)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
+		left -= uint64(len(value))
 		all = append(all, Setting{name, value})
 	}
-	return nil, fmt.Errorf("read settings: %w: more than %d", ErrProtocol, maxSettings)
+	return nil, 0, fmt.Errorf("read settings: %w: more than %d", ErrProtocol, maxSettings)
 }
 
 // clientInfo skips what a client says of itself: nothing here depends on it.

@@ -22,9 +22,9 @@ const (
 
 // Limits on what a client sends.
 const (
-	maxName     = 4 << 10  // names, logins, settings' names
-	maxText     = 64 << 20 // query text and values of settings
+	maxName     = 4 << 10 // names, logins, settings' names
 	maxSettings = 1000
+	maxEmpty    = 256 // a block without columns, compressed
 )
 
 // ErrProtocol marks input that does not follow the protocol.
