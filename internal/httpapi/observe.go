@@ -47,8 +47,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		s.active.Add(1)
 		defer s.active.Done()
 		start := time.Now()
-		ww := &recorder{ResponseWriter: w}
+		ww := &recorder{ResponseWriter: w, patience: s.cfg.WriteTimeout}
 		s.serve(next, ww, r)
+		ww.extend() // what is buffered is written when this returns
 		took := time.Since(start)
 		status := cmp.Or(ww.status, http.StatusOK)
 		if ww.cause != nil {

@@ -4,15 +4,22 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"time"
 )
 
-// recorder keeps what a handler answered. It passes on the abilities of the
-// connection: to be flushed, hijacked, and given deadlines.
+// writeSize is what a caller has WriteTimeout to read, in bytes.
+const writeSize = 64 << 10
+
+// recorder keeps what a handler answered, and gives up on callers that do not
+// read it. It passes on the abilities of the connection: to be flushed, hijacked,
+// and given deadlines.
 type recorder struct {
 	http.ResponseWriter
-	status int // 0 until the header is written
-	bytes  int64
-	cause  error // what a problem hides from the caller
+	patience time.Duration // for each writeSize bytes
+	bounded  bool          // the handler sets deadlines of its own
+	status   int           // 0 until the header is written
+	bytes    int64
+	cause    error // what a problem hides from the caller
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -26,13 +33,33 @@ func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
-	n, err := r.ResponseWriter.Write(p)
-	r.bytes += int64(n)
-	return n, err
+	for n := 0; ; {
+		r.extend()
+		m, err := r.ResponseWriter.Write(p[n:min(n+writeSize, len(p))])
+		n += m
+		r.bytes += int64(m)
+		if err != nil || n >= len(p) {
+			return n, err
+		}
+	}
+}
+
+// extend gives the caller time to read what is written next.
+func (r *recorder) extend() {
+	if !r.bounded && r.status != http.StatusSwitchingProtocols {
+		_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(r.patience)) // a test's recorder has none
+	}
+}
+
+// SetWriteDeadline puts the handler's deadline in the place of the frame's.
+func (r *recorder) SetWriteDeadline(at time.Time) error {
+	r.bounded = true
+	return http.NewResponseController(r.ResponseWriter).SetWriteDeadline(at)
 }
 
 // Flush implements http.Flusher.
 func (r *recorder) Flush() {
+	r.extend()
 	_ = http.NewResponseController(r.ResponseWriter).Flush()
 }
 

@@ -63,7 +63,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		// No ReadTimeout and WriteTimeout: streams and WebSockets live long.
-		// limitBodyTime bounds how long a body may take.
+		// limitBodyTime bounds how long a body may take, and the recorder how
+		// long a caller takes to read.
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(crowd.New(s.cfg.Connections, s.log).Listen(srv, ln)) }()

@@ -39,6 +39,9 @@ type Config struct {
 	// BodyTimeout is how long a body may take, whatever its size: a caller
 	// that trickles must not hold a connection for ever; default 60 s.
 	BodyTimeout time.Duration
+	// WriteTimeout is how long a caller may take to read each 64 KiB of an
+	// answer, where the handler sets no deadline of its own; default 30 s.
+	WriteTimeout time.Duration
 	// DrainTimeout is how long requests under way may take when the server
 	// ends; default 10 s.
 	DrainTimeout time.Duration
@@ -62,6 +65,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.BodyTimeout == 0 {
 		c.BodyTimeout = time.Minute
+	}
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = 30 * time.Second
 	}
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 10 * time.Second
