@@ -88,12 +88,15 @@ func (s *Server) writeAccess() error {
 	return nil
 }
 
-// write writes a file that Postgres, whoever it runs as, can read alone.
+// write writes a file that Postgres, whoever it runs as, can read alone, and
+// syncs it: the data, which has no use without its password, is synced too.
 func (s *Server) write(path, text string) error {
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
 		return err
 	}
-	return s.identity.give(path)
+	_, err = f.WriteString(text)
+	return errors.Join(err, s.identity.give(path), f.Sync(), f.Close())
 }
 
 // initialize makes the data folder.
