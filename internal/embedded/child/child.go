@@ -29,7 +29,10 @@ type Config struct {
 	// Probe returns nil once the child serves. It is tried every 10 ms; its
 	// context ends when the child does. Default: serving as soon as started.
 	Probe func(context.Context) error
-	// ProbeTimeout is how long Probe may go on failing; default 30 s.
+	// ProbeTimeout is how long Probe may go on failing; default 10 min. A child
+	// that is stopped while it recovers from a crash begins anew with that, and
+	// one that ends is noticed at once. After a twentieth of it the log has why
+	// the child does not serve.
 	ProbeTimeout time.Duration
 
 	// Stop lists the signals that ask the child to end, each with the time that
@@ -81,7 +84,7 @@ func New(config Config, log *slog.Logger) (*Child, error) {
 		return nil, errors.New("child process: a name and a program are required")
 	}
 	if config.ProbeTimeout == 0 {
-		config.ProbeTimeout = 30 * time.Second
+		config.ProbeTimeout = 10 * time.Minute
 	}
 	if config.DeathSignal == 0 {
 		config.DeathSignal = syscall.SIGKILL
@@ -136,6 +139,8 @@ func (c *Child) await(ctx context.Context, p *process) error {
 	defer context.AfterFunc(p.life, cancel)()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
+	late := time.NewTimer(c.config.ProbeTimeout / 20)
+	defer late.Stop()
 	reason := errors.New("its probe did not return")
 	for {
 		err := c.config.Probe(probing)
@@ -148,6 +153,8 @@ func (c *Child) await(ctx context.Context, p *process) error {
 		}
 		select {
 		case <-again.C:
+		case <-late.C:
+			c.log.Warn("does not serve yet", "error", reason)
 		case <-probing.Done():
 			if ctx.Err() != nil {
 				return nil

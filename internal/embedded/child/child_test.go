@@ -117,6 +117,12 @@ func (l *logged) Write(b []byte) (int, error) {
 	return l.Builder.Write(b)
 }
 
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.String()
+}
+
 // begin runs a child of a mode, and returns it with what ends it and the result.
 func begin(t *testing.T, mode string, config Config, log io.Writer) (*Child, func(), <-chan error) {
 	t.Helper()
@@ -238,7 +244,28 @@ func TestProbe(t *testing.T) {
 			t.Errorf("Run = %v after %d probes", err, tries)
 		}
 	})
+	t.Run("succeeds late", func(t *testing.T) {
+		var log logged
+		open := pipe(t)
+		c, stop, result := begin(t, "serve", Config{ProbeTimeout: 20 * time.Second, Probe: func(context.Context) error {
+			if strings.Contains(log.String(), `msg="does not serve yet" child=serve error="it recovers"`) {
+				return nil
+			}
+			return errors.New("it recovers")
+		}}, &log)
+		wantLine(t, open())
+		select {
+		case <-c.Ready():
+			stop()
+			if err := <-result; err != nil {
+				t.Error(err)
+			}
+		case err := <-result:
+			t.Error("the log does not say why:", err)
+		}
+	})
 	t.Run("never succeeds", func(t *testing.T) {
+		pipe(t) // which the child waits for
 		_, _, result := begin(t, "serve", Config{
 			ProbeTimeout: time.Millisecond,
 			Probe:        func(context.Context) error { return errors.New("no answer") },
