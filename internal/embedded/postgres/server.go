@@ -138,7 +138,10 @@ func (s *Server) address() string { return net.JoinHostPort(s.host, strconv.Itoa
 
 func (s *Server) url(password, database string) string {
 	host := s.host
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+	switch ip := net.ParseIP(host); {
+	case ip != nil && ip.IsUnspecified() && ip.To4() == nil:
+		host = "::1" // Postgres takes no IPv4 on [::]
+	case host == "" || ip != nil && ip.IsUnspecified():
 		host = "127.0.0.1"
 	}
 	u := url.URL{

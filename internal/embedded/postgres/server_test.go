@@ -324,6 +324,22 @@ func TestBadConfigIsOneLine(t *testing.T) {
 	}
 }
 
+// Clients on this machine reach an address that is not one.
+func TestURL(t *testing.T) {
+	for listen, want := range map[string]string{
+		":5432": "127.0.0.1:5432", "0.0.0.0:5432": "127.0.0.1:5432", "[::]:5432": "[::1]:5432",
+		"[::1]:5432": "[::1]:5432", "192.0.2.1:1": "192.0.2.1:1", "localhost:1": "localhost:1",
+	} {
+		s, err := New(Config{Engine: "engine", Dir: "dir", Listen: listen}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.url("secret", "millrace"); got != "postgres://millrace:secret@"+want+"/millrace?sslmode=disable" {
+			t.Errorf("%s: %s", listen, got)
+		}
+	}
+}
+
 // Cancelled while it starts, wherever it is by then.
 func TestStopWhileStarting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
