@@ -41,7 +41,7 @@ type logSettings struct {
 
 const description = `Counts what happens to pieces of work, each thing exactly once, and serves live views of it.
 
-Every setting is a flag, the environment variable shown beside it, and a key of the configuration file under the flag's name.`
+Every setting is a flag, the environment variable shown beside it, and a key of the configuration file under the flag's name. A flag wins over the environment, and that over the file.`
 
 func newParser(cli *cli, out, errOut io.Writer) (*kong.Kong, error) {
 	var parser *kong.Kong
@@ -90,6 +90,12 @@ func readConfig(r io.Reader, model *kong.Application) (kong.Resolver, error) {
 		return nil, fmt.Errorf("configuration file: no such setting: %s", strings.Join(unknown, ", "))
 	}
 	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+		// kong would have the file win over the environment.
+		for _, env := range flag.Envs {
+			if _, set := os.LookupEnv(env); set {
+				return nil, nil
+			}
+		}
 		return values[flag.Name], nil
 	}), nil
 }
