@@ -141,17 +141,22 @@ func (s *Server) drain(site *http.Server, cancelQueries func()) {
 	}
 }
 
-// accept serves native clients until l is closed.
+// accept serves native clients until l is closed. When the process has no file
+// left for one, it tries again, as net/http does.
 func (s *Server) accept(ctx context.Context, l net.Listener) error {
-	for {
+	for wait := time.Duration(0); ; {
 		client, err := l.Accept()
+		var passing interface{ Temporary() bool }
+		if errors.As(err, &passing) && passing.Temporary() {
+			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
+			s.log.Warn("cannot accept a ClickHouse client", "error", err, "again_in", wait)
+			time.Sleep(wait)
+			continue
+		}
 		if err != nil {
-			var temporary net.Error
-			if errors.As(err, &temporary) && temporary.Timeout() {
-				continue
-			}
 			return fmt.Errorf("accept native clients: %w", err)
 		}
+		wait = 0
 		c := newConn(s, client)
 		if !s.register(c) {
 			_ = client.Close()
