@@ -82,7 +82,7 @@ func (c *serveCmd) Run(p *program) error {
 	if p.ctx.Err() != nil && errors.Is(err, p.ctx.Err()) {
 		err = nil
 	}
-	return errors.Join(err, s.stop(p.hurry))
+	return errors.Join(err, s.stop(p.hurry, err))
 }
 
 func (c *serveCmd) roles() roles {

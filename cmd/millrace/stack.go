@@ -71,24 +71,18 @@ func (s *stack) wait(ctx context.Context) error {
 var errHurried = errors.New("stopped in a hurry, by a second signal; what was under way is done again at the next start")
 
 // stop ends all parts in the opposite order of their start, and returns their
-// errors. It gives up when hurry ends.
-func (s *stack) stop(hurry context.Context) error {
+// errors but for told, which the caller has. It gives up when hurry ends.
+func (s *stack) stop(hurry context.Context, told error) error {
 	var errs []error
 	for i := len(s.parts) - 1; i >= 0; i-- {
 		p, start := s.parts[i], time.Now()
-		select {
-		case <-p.done: // by itself, and its error has been told
-			p.cancel()
-			continue
-		default:
-		}
 		p.cancel()
 		select {
 		case <-p.done:
 		case <-hurry.Done():
 			return errHurried
 		}
-		if p.err != nil {
+		if p.err != nil && !errors.Is(told, p.err) {
 			errs = append(errs, fmt.Errorf("%s: %w", p.name, p.err))
 		}
 		s.log.Debug("stopped", "part", p.name, "took", time.Since(start))

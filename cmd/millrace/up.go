@@ -59,7 +59,7 @@ func (c *upCmd) Run(p *program) error {
 	if p.ctx.Err() != nil && errors.Is(err, p.ctx.Err()) {
 		err = nil // a signal during the start
 	}
-	err = errors.Join(err, s.stop(p.hurry))
+	err = errors.Join(err, s.stop(p.hurry, err))
 	if errors.Is(err, embeddednats.ErrStuck) && p.ctx.Err() == nil {
 		return startAgain(p.log, err)
 	}
