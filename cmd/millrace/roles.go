@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"time"
 
@@ -69,7 +70,7 @@ func (n *node) warn(risk string) {
 
 // connect makes the connection that all roles use. It is not bounded by its
 // buffer: what can't be sent is an error at once.
-func connect(ctx context.Context, url string, log *slog.Logger, options ...nats.Option) (*nats.Conn, error) {
+func connect(ctx context.Context, address string, log *slog.Logger, options ...nats.Option) (*nats.Conn, error) {
 	options = append(options,
 		nats.Name("millrace"), nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1),
 		nats.Timeout(5*time.Second),
@@ -80,7 +81,11 @@ func connect(ctx context.Context, url string, log *slog.Logger, options ...nats.
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) { log.Info("connected to NATS again") }),
 	)
-	nc, err := nats.Connect(url, options...)
+	nc, err := nats.Connect(address, options...)
+	if bad := new(url.Error); errors.As(err, &bad) {
+		// It quotes the address, and with it the password, in part even as its cause.
+		return nil, errors.New("connect to NATS: MILLRACE_NATS_URL is not a URL: characters of a password such as / and % have to be escaped")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
