@@ -22,6 +22,10 @@ const Base = "/pipeline"
 // give up.
 const timeout = 25 * time.Second
 
+// maxBody is the size of a request in bytes: 5,000 items, whose names have up to
+// 255 bytes, fit.
+const maxBody = 2 << 20
+
 // API registers operations.
 type API struct {
 	Server *httpapi.Server
@@ -57,7 +61,7 @@ func Post[In, Out any](a API, op Operation, do func(context.Context, *In) (Out, 
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
 			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
 		},
-		Middlewares: huma.Middlewares{httpapi.OnlyJSON},
+		Middlewares: huma.Middlewares{httpapi.OnlyJSON}, MaxBodyBytes: maxBody,
 	}, op.Scope, do)
 }
 
