@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,18 @@ func TestAnalystsFrames(t *testing.T) {
 		_, err := readRequest(httptest.NewRequest("POST", "/?decompress=1", bytes.NewReader(w.Data)), who)
 		if (err != nil) != (want != 0) || err != nil && asException(err).Code != want {
 			t.Errorf("account %d: %v", who, err)
+		}
+	}
+}
+
+// TestLongestRead: an analyst's query over HTTP has as much as it may have, and
+// no byte more.
+func TestLongestRead(t *testing.T) {
+	for size, want := range map[int]int{maxRead: 0, maxRead + 1: codeTooLarge} {
+		body := "SELECT 1 -- " + strings.Repeat("x", size-len("SELECT 1 -- "))
+		_, err := readRequest(httptest.NewRequest("POST", "/", strings.NewReader(body)), reader)
+		if (err != nil) != (want != 0) || err != nil && asException(err).Code != want {
+			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
 }

@@ -157,11 +157,12 @@ func readStatement(r *http.Request, body io.Reader, most int64) (statement.State
 	if s, err := statement.Parse(text + string(head)); err == nil && s.Insert != nil {
 		return s, nil
 	}
-	rest, err := io.ReadAll(io.LimitReader(body, most+1))
+	left := most - int64(len(head))
+	rest, err := io.ReadAll(io.LimitReader(body, left+1))
 	if err != nil {
 		return statement.Statement{}, bodyError(err)
 	}
-	if int64(len(rest)) > most {
+	if int64(len(rest)) > left {
 		return statement.Statement{}, exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The query is larger than %d bytes", most)
 	}
 	return statement.Parse(text + string(head) + string(rest))
