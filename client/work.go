@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
@@ -37,8 +38,9 @@ type Handler func(ctx context.Context, item Item) error
 
 // WorkConfig shapes a worker. The zero value of a field stands for its default.
 type WorkConfig struct {
-	// Worker is the name under which items are taken; default host, process
-	// and a random part. Two workers must not share one.
+	// Worker is the name under which items are taken, of up to 200 bytes
+	// without control characters; default host, process and a random part. Two
+	// workers must not share one.
 	Worker string
 	// Concurrency is how many handlers run at once; default 10.
 	Concurrency int
@@ -90,8 +92,8 @@ func (c WorkConfig) check() error {
 		return fmt.Errorf("its Lease is %s, not within 1s and 24h", c.Lease)
 	case c.Grace < 0:
 		return errors.New("its Grace must not be negative")
-	case c.Worker == stream.PlainWorker || len(c.Worker) > 200:
-		return fmt.Errorf("its Worker %q is longer than 200 bytes, or reserved", c.Worker)
+	case c.Worker == stream.PlainWorker || len(c.Worker) > 200 || strings.ContainsFunc(c.Worker, unicode.IsControl):
+		return fmt.Errorf("its Worker %q is longer than 200 bytes, has control characters, or is reserved", c.Worker)
 	}
 	return nil
 }

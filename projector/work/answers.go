@@ -189,7 +189,7 @@ func (t *term) start(ctx context.Context, stage shard.Stage, answers []*answer) 
 const soon = time.Second
 
 func (a *answer) outcome() (shard.Move, tracking.Command, bool) {
-	c := tracking.Command{ID: a.Item, Generation: a.fence, Worker: stream.PlainWorker, Error: a.Reason, Delay: a.Delay}
+	c := tracking.Command{ID: a.Item, Generation: a.fence, Worker: stream.PlainWorker, Error: shard.CutError(a.Reason), Delay: a.Delay}
 	switch a.Kind {
 	case stream.AnswerAck:
 		return shard.Complete, c, true

@@ -75,14 +75,7 @@ type part struct {
 }
 
 func (d *desk) take(msg *nats.Msg) {
-	b, err := stream.ParseWorkMoves(msg.Data)
-	stage, known := shard.ParseStage(b.Stage)
-	if err == nil && (!known || !stage.HasQueue()) {
-		err = fmt.Errorf("moves: there is no stage %q with a queue", b.Stage)
-	}
-	if err == nil && (b.Lease < minLease || b.Lease > maxLease) {
-		err = fmt.Errorf("moves: lease has to be of %s to %s", minLease, maxLease)
-	}
+	b, stage, err := admit(msg.Data)
 	if err != nil {
 		d.respond(msg, stream.WorkVerdicts{Error: err.Error(), Refused: true})
 		return
@@ -98,6 +91,26 @@ func (d *desk) take(msg *nats.Msg) {
 			d.end(p, errBusy)
 		}
 	}
+}
+
+// admit reads a request and refuses what would fail in Postgres: with it would
+// fail what others have asked for and is written together with it.
+func admit(data []byte) (stream.WorkMoveBatch, shard.Stage, error) {
+	b, err := stream.ParseWorkMoves(data)
+	if err != nil {
+		return b, 0, err
+	}
+	stage, known := shard.ParseStage(b.Stage)
+	if !known || !stage.HasQueue() {
+		return b, 0, fmt.Errorf("moves: there is no stage %q with a queue", b.Stage)
+	}
+	if b.Lease < minLease || b.Lease > maxLease {
+		return b, 0, fmt.Errorf("moves: lease has to be of %s to %s", minLease, maxLease)
+	}
+	if err := shard.CheckWorker(b.Worker); err != nil {
+		return b, 0, fmt.Errorf("moves: %w", err)
+	}
+	return b, stage, nil
 }
 
 // Bounds of a lease.
@@ -118,7 +131,7 @@ func split(r *request, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
 		}
 		p.places = append(p.places, i)
 		p.commands = append(p.commands, tracking.Command{
-			ID: m.ID, Generation: m.Generation, Worker: b.Worker, Lease: b.Lease, Delay: m.Delay, Error: m.Error,
+			ID: m.ID, Generation: m.Generation, Worker: b.Worker, Lease: b.Lease, Delay: m.Delay, Error: shard.CutError(m.Error),
 		})
 	}
 	return parts
