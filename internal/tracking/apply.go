@@ -186,7 +186,7 @@ func (w *work) judge(r *row, c Command, changed map[*row]bool, room *int) shard.
 	if outcome != shard.Changed {
 		return outcome
 	}
-	fresh := w.move == shard.Start && r.item.Status == shard.New
+	fresh := w.move == shard.Start && r.item.Status == shard.New && !c.Has
 	switch {
 	case changed[r]:
 		return shard.Fenced // named twice, and changed by the first

@@ -19,6 +19,7 @@ type Command struct {
 	Delay      time.Duration // of moves to new: how long until it stands in the queue; 0: at once
 	Error      string        // of Fail, Again, Release: why
 	Takeover   bool          // of Start: see shard.Ask
+	Has        bool          // of Start: the worker has the item already, whatever the stage's switches say by now
 }
 
 // Result is what became of a command.

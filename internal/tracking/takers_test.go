@@ -236,6 +236,27 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// TestHasAlready: what a worker has already it starts at a stage that is paused
+// or full, and it counts there.
+func TestHasAlready(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 4, "a")
+	limit, on, off := 1, true, false
+	for i, set := range []tracking.SetStage{{Paused: &on}, {Paused: &off, Concurrency: &limit}} {
+		if _, err := s.SetStage(t.Context(), shard.Splitter, set); err != nil {
+			t.Fatal(err)
+		}
+		if r := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Shard: int32(i), Has: true}); r.Outcome != shard.Changed {
+			t.Errorf("with %+v: %+v", set, r)
+		}
+	}
+	apply(t, s, shard.Splitter, shard.Complete, tracking.Command{Filename: "a", Shard: 0})
+	if r := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Shard: 2}); r.Outcome != shard.Full {
+		t.Errorf("beside the other one: %+v", r)
+	}
+	checkPlaces(t, s.Pool())
+}
+
 // TestPriority holds the order of takes, in the queue's pages too.
 func TestPriority(t *testing.T) {
 	s := newStore(t, tracking.Config{})

@@ -164,11 +164,12 @@ func (t *term) applyAt(ctx context.Context, stage shard.Stage, answers []*answer
 }
 
 // start has Postgres say that plain daemons have the items, and returns the
-// answers of which that is so.
+// answers of which that is so. What they were handed before a stage was paused,
+// or full, they have all the same: an answer is not thrown away.
 func (t *term) start(ctx context.Context, stage shard.Stage, answers []*answer) ([]*answer, error) {
 	commands := make([]tracking.Command, len(answers))
 	for i, a := range answers {
-		commands[i] = tracking.Command{ID: a.Item, Generation: a.Generation, Worker: stream.PlainWorker}
+		commands[i] = tracking.Command{ID: a.Item, Generation: a.Generation, Worker: stream.PlainWorker, Has: true}
 	}
 	results, err := t.store.Apply(ctx, stage, shard.Start, commands)
 	if err != nil {

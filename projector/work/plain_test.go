@@ -69,6 +69,36 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestAnswersAtAPausedStage: what daemons had before their stage was paused,
+// or became full, they end, each item once (invariant 6).
+func TestAnswersAtAPausedStage(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]string{"paused": "paused = true", "full": "concurrency = 1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, time.Minute)
+			h.file("a", 4)
+			msgs := h.pull(shard.Splitter, 4)
+			h.stop() // before it has seen that they were handed out
+			if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET "+set+" WHERE stage = 1"); err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range []error{msgs[0].Ack(), msgs[1].TermWithReason("broken"), msgs[2].Ack(), msgs[3].InProgress()} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			h.serve()
+			h.await(shard.Splitter, shard.Done, 2)
+			h.await(shard.Splitter, shard.Failed, 1)
+			h.await(shard.Splitter, shard.Started, 1)
+			if got := h.moves(shard.Splitter); got["start"] != 4 || got["done"] != 2 || got["fail"] != 1 {
+				t.Errorf("history %v", got)
+			}
+		})
+	}
+}
+
 // TestDead: an item that no daemon answers for is dead (invariant 6).
 func TestDead(t *testing.T) {
 	t.Parallel()
