@@ -1,8 +1,18 @@
 package client
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // TestWorkerNames: a name that the server would refuse is refused at once.
@@ -12,6 +22,111 @@ func TestWorkerNames(t *testing.T) {
 	} {
 		if err := (WorkConfig{Worker: name}).withDefaults().check(); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// counter is where moves are judged in place of Postgres.
+type counter struct {
+	*testing.T
+	nc *nats.Conn
+	js jetstream.JetStream
+}
+
+const testStage = "shard-worker"
+
+// newCounter answers moves by a judge, which is called for one at a time.
+func newCounter(t *testing.T, judge func(stream.WorkMove) stream.Verdict) *counter {
+	t.Helper()
+	s := natstest.Start(t, stream.Config{})
+	c := &counter{T: t, nc: s.Connect(), js: s.JetStream()}
+	must(t, stream.EnsureWork(t.Context(), c.js, []string{testStage}, stream.WorkConfig{}))
+	_, err := c.nc.Subscribe(stream.WorkMoves, func(msg *nats.Msg) {
+		b, err := stream.ParseWorkMoves(msg.Data)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		var answer stream.WorkVerdicts
+		for _, m := range b.Moves {
+			v := stream.WorkVerdict{Verdict: judge(m), Generation: m.Generation, Attempts: 1}
+			if m.Kind == stream.MoveStart {
+				v.Generation++
+			}
+			answer.Verdicts = append(answer.Verdicts, v)
+		}
+		data, err := json.Marshal(answer)
+		if err == nil {
+			err = msg.Respond(data)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, err)
+	return c
+}
+
+// hand puts an item on the stream.
+func (c *counter) hand(id int64) {
+	c.Helper()
+	data, err := json.Marshal(stream.WorkItem{ID: id, Filename: "a", Stage: testStage, Generation: 1})
+	must(c, err)
+	_, err = c.js.Publish(c.Context(), stream.WorkSubject(testStage), data)
+	must(c, err)
+}
+
+// work runs a worker until the returned function has stopped it.
+func (c *counter) work(handler Handler, cfg WorkConfig) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Work(ctx, c.nc, testStage, handler, cfg) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.Error(err)
+		}
+	})
+	c.Cleanup(stop)
+	return stop
+}
+
+// settled waits until no message is left.
+func (c *counter) settled() {
+	c.Helper()
+	for ctx := within(c); ; time.Sleep(5 * time.Millisecond) { // nobody says so
+		s, err := c.js.Stream(ctx, stream.Work)
+		must(c, err)
+		if s.CachedInfo().State.Msgs == 0 {
+			return
+		}
+	}
+}
+
+// TestRefusedItem: an item that could not be started, since its stage was full,
+// comes again, and what the worker said of it is no answer of one who had it.
+func TestRefusedItem(t *testing.T) {
+	full := true
+	c := newCounter(t, func(m stream.WorkMove) stream.Verdict {
+		if m.Kind == stream.MoveStart && full {
+			full = false
+			return stream.VerdictFull
+		}
+		return stream.VerdictMade
+	})
+	worked := make(chan struct{}, 10)
+	c.hand(1)
+	stop := c.work(func(context.Context, Item) error { worked <- struct{}{}; return nil }, WorkConfig{})
+	<-worked
+	c.settled()
+	stop()
+	acks, err := c.js.Stream(t.Context(), stream.WorkAcks)
+	must(t, err)
+	for seq, want := range []stream.WorkAnswerKind{stream.AnswerRefused, stream.AnswerSettled} {
+		m, err := acks.GetMsg(t.Context(), uint64(seq+1))
+		must(t, err)
+		if a, err := stream.ParseWorkAnswer(m.Subject, m.Data); err != nil || a.Kind != want {
+			t.Errorf("answer %d is %q: %+v, %v", seq+1, m.Data, a, err)
 		}
 	}
 }

@@ -212,7 +212,7 @@ func (w *worker) begin(msg jetstream.Msg) {
 func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 	switch {
 	case known && v.Verdict == stream.VerdictMade:
-		w.settle(t)
+		w.answer(t, stream.Settled)
 		t.fence, t.item.Attempts = v.Generation, v.Attempts
 		w.mu.Lock()
 		w.held[t] = struct{}{}
@@ -220,11 +220,11 @@ func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 		w.ready <- t
 		return
 	case known && v.Verdict == stream.VerdictGone:
-		w.settle(t)
+		w.answer(t, stream.Settled)
 	case known:
 		until := time.Now().Add(fullWait)
 		w.holdOff.Store(&until)
-		_ = t.msg.NakWithDelay(fullWait) // lost: it comes again after the server's ack_wait
+		w.answer(t, stream.Refused(fullWait)) // lost: it comes again after the server's ack_wait
 	}
 	w.free()
 }
@@ -233,9 +233,9 @@ func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 // out.
 const fullWait = 500 * time.Millisecond
 
-func (w *worker) settle(t *task) {
-	if err := w.nc.Publish(t.msg.Reply(), stream.Settled); err != nil {
-		w.log.Debug("message not acknowledged", "stage", w.stage, "error", err)
+func (w *worker) answer(t *task, text []byte) {
+	if err := w.nc.Publish(t.msg.Reply(), text); err != nil {
+		w.log.Debug("message not answered", "stage", w.stage, "error", err)
 	}
 }
 

@@ -73,7 +73,11 @@ func (t *term) applyAnswers(ctx context.Context, msgs []jetstream.Msg) (int, err
 			t.log.Warn("an answer is none", "error", err)
 			continue
 		}
-		if a.Kind != stream.AnswerSettled {
+		switch a.Kind {
+		case stream.AnswerSettled:
+		case stream.AnswerRefused:
+			t.refused.Store(a.Seq, a.Consumer)
+		default:
 			list, seqs = append(list, answer{WorkAnswer: a}), append(seqs, a.Seq)
 		}
 	}
@@ -125,16 +129,29 @@ func parts(list []answer) (all [][]answer) {
 	return append(all, list[begin:])
 }
 
-// applyAt applies answers about items of a stage, one at most for each. All of
-// them say first that a plain daemon has the item.
+// applyAt applies answers about items of a stage, one at most for each. All
+// that a daemon gave say first that a plain daemon has the item.
 func (t *term) applyAt(ctx context.Context, stage shard.Stage, answers []*answer) error {
 	if len(answers) == 0 {
 		return nil
 	}
-	held, err := t.start(ctx, stage, answers)
+	var told, dead []*answer
+	for _, a := range answers {
+		if a.Kind == stream.AnswerDead {
+			dead = append(dead, a)
+		} else {
+			told = append(told, a)
+		}
+	}
+	held, err := t.start(ctx, stage, told)
 	if err != nil {
 		return err
 	}
+	silent, err := t.silent(ctx, stage, dead)
+	if err != nil {
+		return err
+	}
+	held = append(held, silent...)
 	moves := map[shard.Move][]tracking.Command{}
 	for _, a := range held {
 		move, command, ok := a.outcome()
@@ -180,6 +197,34 @@ func (t *term) start(ctx context.Context, stage shard.Stage, answers []*answer) 
 		if r.Outcome.OK() && r.Worker == stream.PlainWorker && r.Status == shard.Started {
 			answers[i].fence = r.Generation
 			held = append(held, answers[i])
+		}
+	}
+	return held, nil
+}
+
+// silent returns of messages that the server has given up delivering those whose
+// items are with a plain daemon. The others are removed: it has given up because
+// they were refused, as those of a full stage are, or nobody was there to see who
+// had them. What is still ready comes again by a new message, by mending.
+func (t *term) silent(ctx context.Context, stage shard.Stage, dead []*answer) ([]*answer, error) {
+	if len(dead) == 0 {
+		return nil, nil
+	}
+	commands := make([]tracking.Command, len(dead))
+	for i, a := range dead {
+		commands[i] = tracking.Command{ID: a.Item}
+	}
+	now, err := t.store.Look(ctx, stage, commands)
+	if err != nil {
+		return nil, err
+	}
+	var held []*answer
+	for i, a := range dead {
+		if r := now[i]; r.Status == shard.Started && r.Worker == stream.PlainWorker && r.Generation == a.Generation+1 {
+			a.fence = r.Generation
+			held = append(held, a)
+		} else if err := remove(ctx, t.js, a.Seq); err != nil {
+			return nil, err
 		}
 	}
 	return held, nil

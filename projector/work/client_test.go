@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // work runs a client until the returned function stops it.
@@ -87,6 +88,39 @@ func TestClientErrors(t *testing.T) {
 		if got := attempts[i].Load(); got != want {
 			t.Errorf("shard %d: %d attempts, not %d", i, got, want)
 		}
+	}
+}
+
+// TestFullStage: an item that clients could not start, since its stage was full,
+// for as often as the server delivers it, is worked when there is room, as if it
+// had been handed out once (invariant 6).
+func TestFullStage(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET max_attempts = 2, concurrency = 1"); err != nil {
+		t.Fatal(err)
+	}
+	h.until("2 deliveries at most", func() (string, bool) {
+		c, err := h.js.Consumer(t.Context(), stream.Work, shard.Splitter.String())
+		return "", err == nil && c.CachedInfo().Config.MaxDeliver == 2
+	})
+	h.file("a", 2)
+	room := make(chan struct{})
+	h.work(shard.Splitter, func(_ context.Context, item client.Item) error {
+		<-room
+		if item.Attempt != 1 {
+			t.Errorf("attempt %d", item.Attempt)
+		}
+		return nil
+	}, client.WorkConfig{Concurrency: 2})
+	h.until("a third message", func() (string, bool) {
+		info, err := h.stream().Info(t.Context())
+		return "", err == nil && info.State.LastSeq > 2
+	})
+	close(room)
+	h.await(shard.Splitter, shard.Done, 2)
+	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 2, "done": 2}) {
+		t.Errorf("history %v", got)
 	}
 }
 

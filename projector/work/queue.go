@@ -66,7 +66,7 @@ func (q *Queue) Pull(ctx context.Context, stage shard.Stage, limit int) ([]track
 	}
 	if err != nil {
 		q.forget(stage)
-		giveBack(msgs)
+		q.giveBack(msgs, 0)
 		return nil, nil, fmt.Errorf("pull from the queue of %s: %w", stage, err)
 	}
 	handed, msgs := parse(msgs)
@@ -100,9 +100,10 @@ func parse(all []jetstream.Msg) (handed []tracking.Handed, msgs []jetstream.Msg)
 	return handed, msgs
 }
 
-func giveBack(msgs []jetstream.Msg) {
+// giveBack has the server hand messages out again after a delay.
+func (q *Queue) giveBack(msgs []jetstream.Msg, delay time.Duration) {
 	for _, m := range msgs {
-		_ = m.Nak() // lost: it is free again after the time of a silent daemon
+		_ = q.nc.Publish(m.Reply(), stream.Refused(delay)) // lost: it is free again after the time of a silent daemon
 	}
 }
 
@@ -112,7 +113,7 @@ func (q *Queue) settle(msgs []jetstream.Msg, forget []bool) {
 		if forget[i] {
 			_ = q.nc.Publish(m.Reply(), stream.Settled) // lost: it comes again, and is known to have gone on
 		} else {
-			_ = m.NakWithDelay(relayWait)
+			q.giveBack(msgs[i:i+1], relayWait)
 		}
 	}
 }

@@ -33,6 +33,7 @@ func (t *term) watch(ctx context.Context) error {
 			if err := t.look(ctx, stage, marks[stage]); err != nil {
 				return stopped(ctx, err)
 			}
+			t.forgetRefused(stage.String(), marks[stage].started)
 		}
 		if turn%3 == 0 {
 			if err := t.switches(ctx); err != nil {
@@ -83,8 +84,19 @@ func (t *term) look(ctx context.Context, stage shard.Stage, m *mark) error {
 	return nil
 }
 
+// forgetRefused forgets which messages of a stage were refused, up to the last
+// that has been seen to: each is looked at once.
+func (t *term) forgetRefused(stage string, upTo uint64) {
+	t.refused.Range(func(seq, of any) bool {
+		if of == stage && seq.(uint64) <= upTo {
+			t.refused.Delete(seq)
+		}
+		return true
+	})
+}
+
 // startHanded has Postgres say that plain daemons have what is still on the
-// stream between two sequences.
+// stream between two sequences, and was not given back.
 func (t *term) startHanded(ctx context.Context, stage shard.Stage, from, to uint64) error {
 	for from <= to {
 		seqs, err := t.messages(ctx, stage, from, to)
@@ -97,8 +109,8 @@ func (t *term) startHanded(ctx context.Context, stage shard.Stage, from, to uint
 			return err
 		}
 		var commands []tracking.Command
-		for _, r := range found {
-			if r.Stage == stage {
+		for seq, r := range found {
+			if _, refused := t.refused.Load(seq); r.Stage == stage && !refused {
 				commands = append(commands, tracking.Command{ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker})
 			}
 		}

@@ -22,6 +22,7 @@ func TestWorkAnswers(t *testing.T) {
 		`-NAK {"delay": 1500000000}`:  with(func(a *WorkAnswer) { a.Kind, a.Delay = AnswerNak, 1500*time.Millisecond }),
 		"-NAK 2s":                     with(func(a *WorkAnswer) { a.Kind, a.Delay = AnswerNak, 2*time.Second }),
 		`-NAK {"delay": -1500000000}`: with(func(a *WorkAnswer) { a.Kind = AnswerNak }),
+		string(Refused(time.Second)):  with(func(a *WorkAnswer) { a.Kind = AnswerRefused }),
 	} {
 		if got, err := ParseWorkAnswer(subject, []byte(text)); err != nil || got != want {
 			t.Errorf("%q: %+v, %v; not %+v", text, got, err, want)

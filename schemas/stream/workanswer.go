@@ -25,6 +25,7 @@ type WorkAnswerKind uint8
 const (
 	AnswerAck     WorkAnswerKind = iota
 	AnswerSettled                // an empty acknowledgement: the outcome is told elsewhere
+	AnswerRefused                // see Refused: nobody has the item
 	AnswerNak
 	AnswerTerm
 	AnswerProgress
@@ -35,6 +36,14 @@ const (
 // the client does: the message has done its service when the item is taken.
 // All clients of NATS say +ACK for an ordinary one.
 var Settled = []byte{}
+
+// Refused gives a message back that was handed to one who may not start its
+// item now, as at a stage that is full: the server hands it out again after the
+// delay. To the server it is a negative acknowledgement; the mark tells it from
+// that of a daemon who has had the item.
+func Refused(delay time.Duration) []byte {
+	return fmt.Appendf(nil, `-NAK {"delay":%d,"refused":true}`, delay)
+}
 
 // ParseWorkAnswer reads a message of WorkAcks.
 func ParseWorkAnswer(subject string, data []byte) (WorkAnswer, error) {
@@ -73,28 +82,30 @@ func (a *WorkAnswer) parse(data []byte) error {
 	case strings.HasPrefix(text, "+TERM"):
 		a.Kind, a.Reason = AnswerTerm, strings.TrimSpace(text[len("+TERM"):])
 	case strings.HasPrefix(text, "-NAK"):
-		a.Kind = AnswerNak
-		a.Delay = nakDelay(strings.TrimSpace(text[len("-NAK"):]))
+		a.parseNak(strings.TrimSpace(text[len("-NAK"):]))
 	default:
 		return fmt.Errorf("work answer: %q is none", text)
 	}
 	return nil
 }
 
-// nakDelay reads {"delay": nanoseconds} or a duration, as the server does; it
+// parseNak reads {"delay": nanoseconds} or a duration, as the server does; it
 // redelivers at once when it can't read one.
-func nakDelay(text string) time.Duration {
+func (a *WorkAnswer) parseNak(text string) {
+	a.Kind = AnswerNak
 	var options struct {
-		Delay time.Duration `json:"delay"`
+		Delay   time.Duration `json:"delay"`
+		Refused bool          `json:"refused"`
 	}
-	if json.Unmarshal([]byte(text), &options) == nil {
-		return max(options.Delay, 0)
+	switch d, err := time.ParseDuration(text); {
+	case err == nil:
+		a.Delay = max(d, 0)
+	case json.Unmarshal([]byte(text), &options) != nil:
+	case options.Refused:
+		a.Kind = AnswerRefused
+	default:
+		a.Delay = max(options.Delay, 0)
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0
-	}
-	return max(d, 0)
 }
 
 func parseDead(consumer string, data []byte) (WorkAnswer, error) {
