@@ -317,8 +317,11 @@ func TestExtend(t *testing.T) {
 		{ID: taken[1].ID, Generation: taken[1].Generation - 1, Lease: time.Hour},
 		{Filename: "a", Shard: 2, Worker: "other", Lease: time.Hour},
 		{Filename: "a", Shard: 9, Lease: time.Hour},
+		{ID: taken[0].ID, Generation: taken[0].Generation, Lease: time.Hour}, // asked for again before the answer
+		{ID: taken[0].ID, Generation: taken[0].Generation - 1, Lease: time.Hour},
+		{Filename: "a", Worker: "w", Lease: time.Hour},
 	})
-	if err != nil || !slices.Equal(kept, []bool{true, false, false, false}) {
+	if err != nil || !slices.Equal(kept, []bool{true, false, false, false, true, false, true}) {
 		t.Fatal(kept, err)
 	}
 	if err := s.Sweep(t.Context()); err != nil {

@@ -11,9 +11,14 @@ WITH asked AS MATERIALIZED (
     SELECT c.item_id FROM millrace.claim AS c
     WHERE c.stage = $1 AND c.item_id IN (SELECT item FROM asked)
     ORDER BY c.item_id FOR UPDATE
+), moved AS (
+    UPDATE millrace.claim AS c
+    SET lease_until = now() + a.lease * interval '1 millisecond', given_at = now()
+    FROM asked AS a JOIN locked AS l ON l.item_id = a.item
+    WHERE c.stage = $1 AND c.item_id = a.item AND (a.generation = 0 OR c.generation = a.generation)
+    RETURNING c.item_id, c.generation
 )
-UPDATE millrace.claim AS c
-SET lease_until = now() + a.lease * interval '1 millisecond', given_at = now()
-FROM asked AS a JOIN locked AS l ON l.item_id = a.item
-WHERE c.stage = $1 AND c.item_id = a.item AND (a.generation = 0 OR c.generation = a.generation)
-RETURNING a.place
+-- An item is moved once, though many may have asked for it.
+SELECT place FROM asked
+WHERE (item, generation) IN (SELECT item_id, generation FROM moved)
+    OR generation = 0 AND item IN (SELECT item_id FROM moved)
