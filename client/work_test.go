@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,5 +129,31 @@ func TestRefusedItem(t *testing.T) {
 		if a, err := stream.ParseWorkAnswer(m.Subject, m.Data); err != nil || a.Kind != want {
 			t.Errorf("answer %d is %q: %+v, %v", seq+1, m.Data, a, err)
 		}
+	}
+}
+
+// TestMessageComesAgain: an item whose message comes again while a handler has
+// it, since the acknowledgement was lost, is worked once.
+func TestMessageComesAgain(t *testing.T) {
+	var starts, ends atomic.Int32
+	c := newCounter(t, func(m stream.WorkMove) stream.Verdict {
+		if m.Kind == stream.MoveStart {
+			starts.Add(1)
+		} else {
+			ends.Add(1)
+		}
+		return stream.VerdictMade
+	})
+	for range 2 {
+		c.hand(1)
+	}
+	begun, end := make(chan struct{}, 10), make(chan struct{})
+	stop := c.work(func(context.Context, Item) error { begun <- struct{}{}; <-end; return nil }, WorkConfig{})
+	<-begun
+	c.settled()
+	close(end)
+	stop()
+	if starts.Load() != 2 || ends.Load() != 1 {
+		t.Errorf("started %d times, ended %d times", starts.Load(), ends.Load())
 	}
 }

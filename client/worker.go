@@ -38,7 +38,7 @@ type worker struct {
 	holdOff atomic.Pointer[time.Time] // until when nothing is pulled, by the clock that is not set; nil: no time
 
 	mu   sync.Mutex
-	held map[*task]struct{} // started, and their end not told yet
+	held map[taking]*task // started, and their end not told yet
 
 	handlers context.Context // ends when the grace is over
 }
@@ -52,13 +52,21 @@ type task struct {
 	cancel context.CancelCauseFunc
 }
 
+// taking names one taking of one item.
+type taking struct {
+	item  int64
+	fence int32
+}
+
+func (t *task) taking() taking { return taking{t.item.ID, t.fence} }
+
 // mostAhead bounds what is taken beyond what handlers are working on.
 const mostAhead = 4000
 
 func newWorker(nc *nats.Conn, stage string, handler Handler, cfg WorkConfig) *worker {
 	w := &worker{
 		nc: nc, stage: stage, handler: handler, cfg: cfg, log: cfg.Log,
-		ready: make(chan *task, cfg.Concurrency+mostAhead), freed: make(chan struct{}, 1), held: map[*task]struct{}{},
+		ready: make(chan *task, cfg.Concurrency+mostAhead), freed: make(chan struct{}, 1), held: map[taking]*task{},
 	}
 	w.starts, w.ends, w.beat = newMover(w, mostAhead), newMover(w, mostAhead), newMover(w, 16)
 	return w
@@ -208,17 +216,17 @@ func (w *worker) begin(msg jetstream.Msg) {
 }
 
 // begun goes on with an item when it is this worker's. An acknowledgement that
-// is lost has the message come again, for an item that has gone on.
+// is lost has the message come again, for an item that has gone on, or that a
+// handler of this worker has still got.
 func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 	switch {
 	case known && v.Verdict == stream.VerdictMade:
 		w.answer(t, stream.Settled)
 		t.fence, t.item.Attempts = v.Generation, v.Attempts
-		w.mu.Lock()
-		w.held[t] = struct{}{}
-		w.mu.Unlock()
-		w.ready <- t
-		return
+		if w.hold(t) {
+			w.ready <- t
+			return
+		}
 	case known && v.Verdict == stream.VerdictGone:
 		w.answer(t, stream.Settled)
 	case known:
@@ -227,6 +235,18 @@ func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 		w.answer(t, stream.Refused(fullWait)) // lost: it comes again after the server's ack_wait
 	}
 	w.free()
+}
+
+// hold notes that an item is this worker's, and returns false if it was so
+// before.
+func (w *worker) hold(t *task) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held[t.taking()] != nil {
+		return false
+	}
+	w.held[t.taking()] = t
+	return true
 }
 
 // fullWait is how long a worker pulls nothing from a stage that hands nothing

@@ -73,7 +73,7 @@ func reason(err error) string {
 
 func (w *worker) ended(t *task, kind stream.MoveKind, v stream.WorkVerdict, known bool) {
 	w.mu.Lock()
-	delete(w.held, t)
+	delete(w.held, t.taking())
 	w.mu.Unlock()
 	if known && v.Verdict == stream.VerdictMade {
 		return
@@ -101,7 +101,7 @@ func (w *worker) heartbeat(quiet <-chan struct{}) {
 func (w *worker) renew(now time.Time) {
 	var due []*move
 	w.mu.Lock()
-	for t := range w.held {
+	for _, t := range w.held {
 		if now.Sub(t.lease) < w.cfg.Lease/3 {
 			continue
 		}
