@@ -31,9 +31,9 @@ type Item struct {
 // tried again after Config.Backoff, or as After says, until no attempt is left;
 // one marked by Permanent fails it at once. A panic counts as an error.
 //
-// ctx ends when the item is no longer this worker's, and when Work has been
-// stopped and its grace is over: an error returned after that gives the item
-// back and counts no attempt.
+// ctx ends when the item is no longer this worker's, or may not be, since the
+// lease could not be renewed; and when Work has been stopped and its grace is
+// over. An error returned after that gives the item back and counts no attempt.
 type Handler func(ctx context.Context, item Item) error
 
 // WorkConfig shapes a worker. The zero value of a field stands for its default.

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -155,5 +157,58 @@ func TestMessageComesAgain(t *testing.T) {
 	stop()
 	if starts.Load() != 2 || ends.Load() != 1 {
 		t.Errorf("started %d times, ended %d times", starts.Load(), ends.Load())
+	}
+}
+
+// TestLostBeforeItsTurn: an item whose lease is over before a handler has it is
+// not worked.
+func TestLostBeforeItsTurn(t *testing.T) {
+	w := newWorker(nil, testStage, func(context.Context, Item) error {
+		t.Error("it is worked")
+		return nil
+	}, WorkConfig{}.withDefaults())
+	w.handlers = t.Context()
+	lost := &task{item: stream.WorkItem{ID: 2}, fence: 2}
+	w.hold(lost)
+	w.renewed(lost, time.Now(), stream.WorkVerdict{Verdict: stream.VerdictGone}, true)
+	if end := w.handle(lost); end.Kind != stream.MoveRelease {
+		t.Errorf("it ends by move %d", end.Kind)
+	}
+}
+
+// TestSilence: while nobody answers, a handler's context ends when its lease
+// may be over, and the item is given back.
+func TestSilence(t *testing.T) {
+	var ends []stream.MoveKind
+	quiet := make(chan struct{})
+	c := newCounter(t, func(m stream.WorkMove) stream.Verdict {
+		switch m.Kind {
+		case stream.MoveStart:
+		case stream.MoveExtend:
+			<-quiet
+		default:
+			ends = append(ends, m.Kind)
+		}
+		return stream.VerdictMade
+	})
+	c.hand(1)
+	cause := make(chan error, 1)
+	stop := c.work(func(ctx context.Context, _ Item) error {
+		<-ctx.Done()
+		cause <- context.Cause(ctx)
+		return ctx.Err()
+	}, WorkConfig{Lease: time.Second, Grace: time.Millisecond})
+	var why error
+	select {
+	case why = <-cause:
+	case <-within(t).Done():
+	}
+	if !errors.Is(why, errLost) {
+		t.Errorf("the context has ended by %v", why)
+	}
+	close(quiet)
+	stop()
+	if !slices.Equal(ends, []stream.MoveKind{stream.MoveRelease}) {
+		t.Errorf("ended by %v", ends)
 	}
 }

@@ -49,6 +49,7 @@ type task struct {
 	msg    jetstream.Msg
 	fence  int32     // generation of the taking
 	lease  time.Time // when it was last known to be this worker's
+	lost   bool      // it may be in other hands
 	cancel context.CancelCauseFunc
 }
 
@@ -85,7 +86,8 @@ func (w *worker) run(ctx context.Context) error {
 		hands.Go(w.work)
 	}
 	ended := make(chan struct{})
-	side.Go(func() { w.heartbeat(ended) })
+	side.Go(func() { w.heartbeat(ended, w.renew) })
+	side.Go(func() { w.heartbeat(ended, w.expire) }) // by itself: to renew may wait for an answer
 	closed := w.nc.StatusChanged(nats.CLOSED)
 	defer w.nc.RemoveStatusListener(closed)
 	side.Go(func() {

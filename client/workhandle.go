@@ -24,13 +24,18 @@ func (w *worker) work() {
 	}
 }
 
-// handle calls the handler and says how the item goes on.
+// handle calls the handler, unless the item was lost before its turn, and says
+// how the item goes on.
 func (w *worker) handle(t *task) stream.WorkMove {
 	ctx, cancel := context.WithCancelCause(w.handlers)
 	defer cancel(nil)
 	w.mu.Lock()
 	t.cancel = cancel
+	lost := t.lost
 	w.mu.Unlock()
+	if lost {
+		return stream.WorkMove{Kind: stream.MoveRelease}
+	}
 	begin := time.Now()
 	err := w.call(ctx, Item{
 		Filename: t.item.Filename, Shard: t.item.Shard, Stage: t.item.Stage,
@@ -42,7 +47,7 @@ func (w *worker) handle(t *task) stream.WorkMove {
 	switch {
 	case err == nil:
 		return stream.WorkMove{Kind: stream.MoveDone}
-	case errors.Is(context.Cause(ctx), errStopping):
+	case errors.Is(context.Cause(ctx), errStopping), errors.Is(context.Cause(ctx), errLost):
 		return stream.WorkMove{Kind: stream.MoveRelease}
 	case errors.As(err, &no):
 		return stream.WorkMove{Kind: stream.MoveFail, Error: reason(err)}
@@ -82,22 +87,21 @@ func (w *worker) ended(t *task, kind stream.MoveKind, v stream.WorkVerdict, know
 		"filename", t.item.Filename, "shard", t.item.Shard, "move", kind, "answered", known)
 }
 
-// heartbeat renews leases until quiet is closed.
-func (w *worker) heartbeat(quiet <-chan struct{}) {
+// heartbeat looks after leases until quiet is closed.
+func (w *worker) heartbeat(quiet <-chan struct{}, look func(now time.Time)) {
 	tick := time.NewTicker(w.cfg.Lease / 6)
 	defer tick.Stop()
 	for {
 		select {
 		case now := <-tick.C:
-			w.renew(now)
+			look(now)
 		case <-quiet:
 			return
 		}
 	}
 }
 
-// renew extends the leases of which a third has passed. An item that is no
-// longer this worker's has its handler's context end.
+// renew extends the leases of which a third has passed.
 func (w *worker) renew(now time.Time) {
 	var due []*move
 	w.mu.Lock()
@@ -116,6 +120,27 @@ func (w *worker) renew(now time.Time) {
 	}
 }
 
+// expire lets go of what has not been renewed for the length of a lease: while
+// nobody answers, it may have gone to another worker.
+func (w *worker) expire(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.held {
+		if now.Sub(t.lease) >= w.cfg.Lease {
+			t.lose()
+		}
+	}
+}
+
+// lose notes that an item may be in other hands, and ends the context of its
+// handler, if it has one. The worker's mu has to be held.
+func (t *task) lose() {
+	t.lost = true
+	if t.cancel != nil {
+		t.cancel(errLost)
+	}
+}
+
 // errLost is why a handler's context ends when its item is in other hands.
 var errLost = errors.New("the lease of the item is over")
 
@@ -126,8 +151,8 @@ func (w *worker) renewed(t *task, at time.Time, v stream.WorkVerdict, known bool
 	case !known:
 	case v.Verdict == stream.VerdictMade:
 		t.lease = at
-	case t.cancel != nil:
-		t.cancel(errLost)
+	default:
+		t.lose()
 	}
 }
 
