@@ -43,8 +43,8 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"start, done and fail are what the daemons report, and retry brings a failed item back to new. A move that the status does not allow answers 409 "+
 			"with current_status; one that was made before answers 200 and changes nothing. Beyond these: release gives a started item back without "+
 			"counting the attempt, again gives it back with the attempt counted (it fails, and is dead, when none is left), and extend moves the end of its lease."), h.move)
-	trackingapi.Post(api, work("move-items", "/stages/{stage}/{transition}/bulk", "Move up to 5,000 items at a stage in one transaction",
-		"Each item is judged by itself, and the answer says of each what became of it."), h.moveMany)
+	trackingapi.Post(api, work("move-items", "/stages/{stage}/{transition}/bulk", "Move up to 5,000 items at a stage",
+		"Each item is judged by itself, and the answer says of each what became of it. They move in one transaction; start may have one for each few of them."), h.moveMany)
 	trackingapi.Post(api, work("take-items", "/queues/{stage}/take", "Take items that are ready for a stage",
 		"They are started for the worker, and for nobody else, until it reports or the lease ends: then they are new again, with the attempt counted."), h.take)
 	h.registerAdmin(api)

@@ -3,6 +3,7 @@ package tracking
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,11 +12,25 @@ import (
 
 // StartNamed starts items that the caller names, as Apply does, once the other
 // queue has let go of them: an item that it has handed out already is
-// answered as started.
+// answered as started. With such a queue there is a transaction for each few
+// items: one that was let go of and is not started soon counts as forgotten by
+// the queue, which hands it out again. After an error some may be started.
 func (s *Store) StartNamed(ctx context.Context, stage shard.Stage, commands []Command) ([]Result, error) {
 	if s.cfg.Queue == nil {
 		return s.Apply(ctx, stage, shard.Start, commands)
 	}
+	results := make([]Result, 0, len(commands))
+	for part := range slices.Chunk(commands, maxNamed) {
+		started, err := s.startNamed(ctx, stage, part)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, started...)
+	}
+	return results, nil
+}
+
+func (s *Store) startNamed(ctx context.Context, stage shard.Stage, commands []Command) ([]Result, error) {
 	rows, err := s.look(ctx, stage, commands)
 	if err != nil {
 		return nil, fmt.Errorf("start %d items at %s: %w", len(commands), stage, err)

@@ -48,7 +48,7 @@ func (s *Store) Take(ctx context.Context, stage shard.Stage, worker string, limi
 // the order in which items became ready, so those of files with a priority are
 // asked for by name before.
 func (s *Store) takeHanded(ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration) ([]Result, error) {
-	first, err := s.takeUrgent(ctx, stage, worker, min(limit, maxUrgent), lease)
+	first, err := s.takeUrgent(ctx, stage, worker, min(limit, maxNamed), lease)
 	if err != nil || len(first) == limit {
 		return first, err
 	}
@@ -59,9 +59,9 @@ func (s *Store) takeHanded(ctx context.Context, stage shard.Stage, worker string
 	return append(first, rest...), err
 }
 
-// maxUrgent bounds how many items a take asks for by name, each of which costs
-// some milliseconds.
-const maxUrgent = 50
+// maxNamed bounds how many items are asked for by name at a time, each of which
+// costs some milliseconds.
+const maxNamed = 50
 
 // takeUrgent takes ready items of files with a priority.
 func (s *Store) takeUrgent(ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration) ([]Result, error) {

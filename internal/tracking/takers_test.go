@@ -571,6 +571,45 @@ func TestQueueBeside(t *testing.T) {
 	}
 }
 
+// withdrawing notes how many items it has let go of that are not started yet.
+type withdrawing struct {
+	queue
+	store *tracking.Store
+	most  int
+}
+
+func (q *withdrawing) Withdraw(ctx context.Context, _ shard.Stage, id int64, _ int32) (bool, error) {
+	var open int // those before it in the order of the ids, which is that of the call
+	err := q.store.Pool().QueryRow(ctx, "SELECT count(*) FROM millrace.ready WHERE item_id <= $1", id).Scan(&open)
+	q.most = max(q.most, open)
+	return true, err
+}
+
+// TestStartNamedSoon: of the items that many are to be started of, few at a time
+// have been let go of by the other queue and are not started: it may hand these
+// out again.
+func TestStartNamedSoon(t *testing.T) {
+	q := &withdrawing{}
+	q.store = newStore(t, tracking.Config{Queue: q})
+	fill(t, q.store, 130, "a")
+	commands := make([]tracking.Command, 130)
+	for i := range commands {
+		commands[i] = tracking.Command{Filename: "a", Shard: int32(i)}
+	}
+	results, err := q.store.StartNamed(t.Context(), shard.Splitter, commands)
+	if err != nil || len(results) != len(commands) {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	for i, r := range results {
+		if r.Outcome != shard.Changed || r.Shard != int32(i) {
+			t.Errorf("command %d: %+v", i, r)
+		}
+	}
+	if q.most > 50 {
+		t.Errorf("%d at a time were let go of and not started", q.most)
+	}
+}
+
 func FuzzParsePlace(f *testing.F) {
 	f.Add("12-34")
 	f.Add("-")
