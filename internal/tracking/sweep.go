@@ -183,15 +183,33 @@ func (s *Store) undelay(ctx context.Context, stage shard.Stage) (found int, err 
 		if found = len(w.rows); found == 0 {
 			return nil
 		}
-		var due places
-		for i := range w.rows {
-			due.add(change{row: &w.rows[i]}, w.rows[i].item.Generation)
+		due, err := w.undelayed(ctx)
+		if err == nil && len(due.ids) > 0 {
+			w.announce(stage, due)
 		}
-		w.batch.Queue(sqlUndelay, int16(stage), due.ids)
-		w.announce(stage, due)
-		return nil
+		return err
 	})
 	return found, err
+}
+
+// undelayed takes items out of delayed and returns those that stood there.
+// Another process may have seen to one before it could be locked: that leaves
+// no trace on the row that is locked.
+func (w *work) undelayed(ctx context.Context) (due places, err error) {
+	ids := make([]int64, len(w.rows))
+	at := make(map[int64]*row, len(w.rows))
+	for i := range w.rows {
+		ids[i], at[w.rows[i].id] = w.rows[i].id, &w.rows[i]
+	}
+	w.batch.Queue(sqlUndelay, int16(w.stage), ids).Query(func(rows pgx.Rows) error {
+		gone, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		for _, id := range gone {
+			due.add(change{row: at[id]}, at[id].item.Generation)
+		}
+		return err
+	})
+	err = w.flush(ctx)
+	return due, err
 }
 
 // foldLimit is how many rows one statement folds.

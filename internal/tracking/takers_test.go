@@ -387,6 +387,46 @@ func TestClockSetBack(t *testing.T) {
 	checkPlaces(t, s.Pool())
 }
 
+// TestSweepers: many who end the same delays at the same time put each item
+// into the queue once (promises 3 and 4).
+func TestSweepers(t *testing.T) {
+	const items, rounds, sweepers = 300, 20, 4
+	s := newStore(t, tracking.Config{})
+	fill(t, s, items, "a")
+	for range rounds {
+		commands := make([]tracking.Command, items)
+		for i := range commands {
+			commands[i] = tracking.Command{Filename: "a", Shard: int32(i), Delay: time.Hour}
+		}
+		for _, move := range []shard.Move{shard.Start, shard.Release} {
+			if _, err := s.Apply(t.Context(), shard.Splitter, move, commands); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Pool().Exec(t.Context(), "UPDATE millrace.delayed SET due_at = now()"); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range sweepers {
+			all.Go(func() {
+				another, err := tracking.New(tracking.Config{}, s.Pool(), embeddedtest.Log(t))
+				if err == nil {
+					err = another.Sweep(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		var ready int
+		if err := s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM millrace.ready").Scan(&ready); err != nil || ready != items {
+			t.Fatalf("%d are ready, not %d: %v", ready, items, err)
+		}
+	}
+	checkPlaces(t, s.Pool())
+}
+
 // TestTakeover takes an item from whoever has it, once.
 func TestTakeover(t *testing.T) {
 	s := newStore(t, tracking.Config{})
