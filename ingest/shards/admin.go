@@ -24,7 +24,7 @@ func (h *Handler) registerAdmin(api trackingapi.API) {
 	trackingapi.Post(api, admin("retry-failed-items", "/stages/{stage}/retry-failed", "Bring failed items of a stage back to new",
 		"Those that pass every filter given, the longest failed first. Dead items (without attempts left, or cancelled) only when asked for."), h.retryFailed)
 	trackingapi.Post(api, admin("purge-files", "/files/purge", "Drop finished files with their history",
-		"Files all of whose items are done at the last stage, or that were cancelled and have nothing under way, and that have not changed for the time given."), h.purge)
+		"Files all of whose items are done at the last stage, or that were cancelled, that have nothing under way or in a queue, and that have not changed for the time given."), h.purge)
 }
 
 // StagePath names a stage with a queue.

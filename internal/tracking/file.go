@@ -143,7 +143,7 @@ const purgeFiles = 50
 
 // Purge drops up to limit files that are finished and have not changed since
 // before, with their history: files all of whose items are done at the last
-// stage, and cancelled ones of which nothing is under way. It returns how many.
+// stage, and cancelled ones, of which nothing is under way. It returns how many.
 func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
 	total := 0
 	for total < limit {

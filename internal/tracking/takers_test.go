@@ -485,6 +485,32 @@ func TestPurge(t *testing.T) {
 	}
 }
 
+// TestPurgeLeavesWhatIsQueued: a file that is done at the last stage, as nobody
+// keeps it from being, is not finished while another stage has an item of it in
+// a queue or with somebody (promise 3).
+func TestPurgeLeavesWhatIsQueued(t *testing.T) {
+	s := newStore(t, tracking.Config{})
+	fill(t, s, 1, "ready", "delayed", "started", "ended")
+	apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "delayed"})
+	apply(t, s, shard.Splitter, shard.Release, tracking.Command{Filename: "delayed", Delay: time.Hour})
+	apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "started"})
+	apply(t, s, shard.Splitter, shard.Fail, tracking.Command{Filename: "ended"})
+	for _, file := range []string{"ready", "delayed", "started", "ended"} {
+		apply(t, s, shard.Sender, shard.Start, tracking.Command{Filename: file})
+		if r := apply(t, s, shard.Sender, shard.Complete, tracking.Command{Filename: file}); r.Outcome != shard.Changed {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if n, err := s.Purge(t.Context(), time.Now().Add(time.Hour), 10); err != nil || n != 1 {
+		t.Error("purged", n, err)
+	}
+	var orphans int
+	if err := s.Pool().QueryRow(t.Context(), `SELECT count(*) FROM (SELECT item_id FROM millrace.ready UNION ALL SELECT item_id FROM millrace.delayed
+		UNION ALL SELECT item_id FROM millrace.claim) AS p WHERE item_id NOT IN (SELECT id FROM millrace.pipeline_tracking)`).Scan(&orphans); err != nil || orphans != 0 {
+		t.Errorf("%d items are left that no file has, %v", orphans, err)
+	}
+}
+
 // TestFiles holds the filters and pages of the list.
 func TestFiles(t *testing.T) {
 	s := newStore(t, tracking.Config{})
