@@ -140,7 +140,7 @@ func holds(ctx context.Context, conn *pgxpool.Conn) error {
 		case <-time.After(time.Second):
 		}
 		held := false
-		const mine = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted AND $1::bigint <> 0)"
+		const mine = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted AND (classid::bigint << 32 | objid::bigint) = $1)"
 		if err := ask(ctx, conn, mine, &held); err != nil || !held {
 			if ctx.Err() != nil {
 				return nil
