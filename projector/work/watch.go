@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/millrace-io/millrace/internal/tracking"
@@ -61,13 +62,10 @@ func stopped(ctx context.Context, err error) error {
 type mark struct{ started, before, last, now uint64 }
 
 func (t *term) look(ctx context.Context, stage shard.Stage, m *mark) error {
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
-	defer cancel()
-	c, err := t.js.Consumer(ctx, stream.Work, stage.String())
+	info, err := t.consumer(ctx, stage)
 	if err != nil {
-		return fmt.Errorf("look at consumer %s: %w", stage, err)
+		return err
 	}
-	info := c.CachedInfo()
 	if info.Delivered.Stream < m.now {
 		*m = mark{} // made anew
 	}
@@ -82,6 +80,16 @@ func (t *term) look(ctx context.Context, stage shard.Stage, m *mark) error {
 	}
 	m.started = m.before
 	return nil
+}
+
+func (t *term) consumer(ctx context.Context, stage shard.Stage) (*jetstream.ConsumerInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	c, err := t.js.Consumer(ctx, stream.Work, stage.String())
+	if err != nil {
+		return nil, fmt.Errorf("look at consumer %s: %w", stage, err)
+	}
+	return c.CachedInfo(), nil
 }
 
 // forgetRefused forgets which messages of a stage were refused, up to the last
@@ -124,6 +132,8 @@ func (t *term) startHanded(ctx context.Context, stage shard.Stage, from, to uint
 // messages returns the sequences of the first messages of a stage on the
 // stream, between two.
 func (t *term) messages(ctx context.Context, stage shard.Stage, from, to uint64) ([]uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
 	msgs, err := jetstreamext.GetBatch(ctx, t.js, stream.Work, batchSize,
 		jetstreamext.GetBatchSubject(stream.WorkSubject(stage.String())), jetstreamext.GetBatchSeq(from))
 	if err != nil {
