@@ -122,14 +122,19 @@ func (h *Handler) follow(ctx context.Context, draining <-chan struct{}, f *follo
 		if err != nil {
 			return err
 		}
-		if more {
-			continue
-		}
 		if time.Since(quiet) >= heartbeat {
 			quiet = time.Now()
 			if err := send(": quiet\nid: " + f.at.String() + "\n\n"); err != nil {
 				return err
 			}
+		}
+		select {
+		case <-draining:
+			return nil
+		default:
+		}
+		if more {
+			continue
 		}
 		select {
 		case <-tick.C:

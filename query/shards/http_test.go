@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -218,6 +219,27 @@ func TestFeed(t *testing.T) {
 	}
 	if status, text := s.Get("/transitions"); status != 503 {
 		t.Errorf("a third feed of two: %d %s", status, text)
+	}
+}
+
+// TestFeedDrains: a reader who has pages to catch up with does not keep a
+// server from ending, whether or not anything of them is for him.
+func TestFeedDrains(t *testing.T) {
+	s := serve(t, Config{})
+	shards := make([]int32, feedPage)
+	for i := range shards {
+		shards[i] = int32(i)
+	}
+	fill(s, "a", shards...) // two transitions of each
+	draining := make(chan struct{})
+	close(draining)
+	h := &Handler{cfg: Config{Poll: time.Millisecond}}
+	f := &follower{store: s.Store, file: "other"}
+	if err := h.follow(t.Context(), draining, f, httptest.NewRecorder()); err != nil {
+		t.Error(err)
+	}
+	if rest, err := s.Store.Follow(t.Context(), f.at, 2*feedPage); err != nil || len(rest) < feedPage {
+		t.Errorf("%d transitions are left behind %s, %v", len(rest), f.at, err)
 	}
 }
 
