@@ -44,7 +44,6 @@ type Entry struct {
 	Generation int32
 	Filename   string
 	Shard      int32
-	Priority   int16
 	Attempts   int32
 	CreatedAt  time.Time
 }

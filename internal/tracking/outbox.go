@@ -17,7 +17,7 @@ func (s *Store) Outbox(ctx context.Context, limit int) ([]Entry, error) {
 		var entries []Entry
 		entries, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (e Entry, err error) {
 			var stage int16
-			err = r.Scan(&e.ID, &e.Item, &stage, &e.Generation, &e.Filename, &e.Shard, &e.Priority, &e.Attempts, &e.CreatedAt)
+			err = r.Scan(&e.ID, &e.Item, &stage, &e.Generation, &e.Filename, &e.Shard, &e.Attempts, &e.CreatedAt)
 			e.Stage = shard.Stage(stage)
 			return e, err
 		})
@@ -26,16 +26,4 @@ func (s *Store) Outbox(ctx context.Context, limit int) ([]Entry, error) {
 		}
 	}
 	return nil, fmt.Errorf("read the outbox: %w", err)
-}
-
-// Published deletes entries that have been announced. also, which may be nil,
-// writes beside it in the same transaction.
-func (s *Store) Published(ctx context.Context, ids []int64, also func(*pgx.Batch)) error {
-	return s.transact(ctx, fmt.Sprintf("clear %d entries of the outbox", len(ids)), func(t *tx) error {
-		t.batch.Queue("DELETE FROM millrace.outbox WHERE id = ANY ($1::bigint[])", ids)
-		if also != nil {
-			also(t.batch)
-		}
-		return nil
-	})
 }

@@ -24,9 +24,6 @@ func (s Stage) String() string { return stageNames[s] }
 // Column is the stage's name in columns and documents: shard_worker.
 func (s Stage) Column() string { return strings.ReplaceAll(stageNames[s], "-", "_") }
 
-// Valid tells whether there is such a stage.
-func (s Stage) Valid() bool { return s >= EventIngest && s <= Sender }
-
 // HasQueue tells whether items of the stage are handed out.
 func (s Stage) HasQueue() bool { return s >= Splitter && s <= Sender }
 
@@ -88,13 +85,3 @@ var moveNames = [...]string{"start", "done", "fail", "retry", "release", "again"
 
 // String is the move's name in paths and in the history.
 func (m Move) String() string { return moveNames[m] }
-
-// ParseMove finds a move by its name.
-func ParseMove(name string) (Move, bool) {
-	for i, n := range moveNames {
-		if n == name {
-			return Move(i), true
-		}
-	}
-	return 0, false
-}
