@@ -95,7 +95,10 @@ func ask(ctx context.Context, conn *pgxpool.Conn, sql string, into *bool) error 
 // office holds the office until something fails. All that it has begun has
 // ended when it returns, before which the connection is in use.
 func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
-	t := &term{Service: s, batches: newBatches(s.store.Pool()), grown: make(chan struct{}, 1), officer: conn.Conn().PgConn().PID()}
+	t := &term{
+		Service: s, batches: newBatches(s.store.Pool()), grown: make(chan struct{}, 1), officer: conn.Conn().PgConn().PID(),
+		answers: position{whole: true},
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return holds(ctx, conn) })
 	g.Go(func() error { return s.connected(ctx) })

@@ -150,6 +150,36 @@ func TestAnswersWhileAway(t *testing.T) {
 	}
 }
 
+// TestAnswersOfALostEnd: answers that stand where a stream that has lost its end
+// was read before are applied (invariant 6).
+func TestAnswersOfALostEnd(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	h.file("a", 3)
+	msgs := h.pull(shard.Splitter, 3)
+	h.await(shard.Splitter, shard.Started, 3)
+	h.stop()
+	for _, m := range msgs {
+		if err := m.DoubleAck(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var last uint64
+	h.until("3 answers", func() (string, bool) {
+		s, err := h.js.Stream(t.Context(), stream.WorkAcks)
+		if err == nil {
+			last = s.CachedInfo().State.LastSeq
+		}
+		return "", last >= 3
+	})
+	const read = "INSERT INTO millrace.work_position (stream, seq) VALUES ($1, $2) ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq"
+	if _, err := h.store.Pool().Exec(t.Context(), read, stream.WorkAcks, int64(last-1)); err != nil {
+		t.Fatal(err)
+	}
+	h.serve()
+	h.await(shard.Splitter, shard.Done, 3)
+}
+
 // TestClockSetBack: an item of a daemon that is gone comes again although the
 // server would wait for an hour, as it does when its clock was set back by that
 // (invariant 7).

@@ -16,6 +16,7 @@ import (
 type position struct {
 	seq    atomic.Uint64
 	stored int64
+	whole  bool // all that is on the stream is read again, since that changes nothing
 }
 
 // load reads where reading goes on. A stream that ends before that has been
@@ -25,7 +26,7 @@ func (p *position) load(ctx context.Context, pool *pgxpool.Pool, stream string, 
 		return 0, err
 	}
 	from := uint64(p.stored)
-	if from > last {
+	if p.whole || from > last {
 		from = 0
 	}
 	p.seq.Store(from) // what was applied before may still be on the stream
