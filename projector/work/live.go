@@ -16,16 +16,8 @@ import (
 // liveSet is what a stream holds.
 type liveSet struct {
 	first, last uint64
-	gone        map[uint64]struct{}
+	seqs        []uint64
 	at          time.Time // by the server's clock
-}
-
-func (l *liveSet) has(seq uint64) bool {
-	if seq < l.first || seq > l.last {
-		return false
-	}
-	_, gone := l.gone[seq]
-	return !gone
 }
 
 // live returns what the work stream holds.
@@ -38,10 +30,17 @@ func (t *term) live(ctx context.Context) (*liveSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at %s: %w", stream.Work, err)
 	}
-	state := info.State
-	l := &liveSet{first: state.FirstSeq, last: state.LastSeq, gone: make(map[uint64]struct{}, len(state.Deleted)), at: info.TimeStamp}
-	for _, seq := range state.Deleted {
-		l.gone[seq] = struct{}{}
+	l := &liveSet{first: info.State.FirstSeq, last: info.State.LastSeq, at: info.TimeStamp}
+	// One message that stays at the head can have millions missing behind it.
+	gone := info.State.Deleted
+	slices.Sort(gone)
+	for seq := max(l.first, 1); seq <= l.last; seq++ {
+		for len(gone) > 0 && gone[0] < seq {
+			gone = gone[1:]
+		}
+		if len(gone) == 0 || gone[0] != seq {
+			l.seqs = append(l.seqs, seq)
+		}
 	}
 	return l, nil
 }

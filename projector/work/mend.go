@@ -92,8 +92,7 @@ func (t *term) compare(ctx context.Context) (d differences, err error) {
 		return d, err
 	}
 	t.first = live.first
-	seqs := live.all()
-	about, err := t.batches.find(ctx, seqs)
+	about, err := t.batches.find(ctx, live.seqs)
 	if err != nil {
 		return d, err
 	}
@@ -102,7 +101,7 @@ func (t *term) compare(ctx context.Context) (d differences, err error) {
 	for seq, r := range about {
 		messages[r] = seq
 	}
-	for _, seq := range seqs {
+	for _, seq := range live.seqs {
 		d.stale[seq] = struct{}{} // until it is found to belong
 	}
 	if err := t.compareReady(ctx, messages, &d); err != nil {
@@ -269,15 +268,4 @@ func chunks(set map[ref]struct{}) func(yield func([]ref) bool) {
 			yield(part)
 		}
 	}
-}
-
-// all returns the sequences of a set.
-func (l *liveSet) all() []uint64 {
-	var seqs []uint64
-	for seq := l.first; seq <= l.last && seq > 0; seq++ {
-		if l.has(seq) {
-			seqs = append(seqs, seq)
-		}
-	}
-	return seqs
 }
