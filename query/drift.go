@@ -90,8 +90,7 @@ type side struct {
 
 func indicators(reference, current side) (out DriftIndicators) {
 	if r, c := reference.shown.AvgQuality, current.shown.AvgQuality; r != nil && c != nil {
-		delta := *c - *r
-		out.QualityDelta = &delta
+		out.QualityDelta = number(*c - *r)
 	}
 	if reference.drawn == 0 || current.drawn == 0 {
 		return out
@@ -128,9 +127,9 @@ func newTest(of string, r drift.Result) DriftTest {
 	}
 }
 
-// number is nil for NaN, which JSON does not have.
+// number is nil for NaN and the infinities, which JSON does not have.
 func number(v float64) *float64 {
-	if math.IsNaN(v) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
 	return &v

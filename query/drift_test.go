@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -155,6 +156,50 @@ func TestDrift(t *testing.T) {
 		if v := got.Comparison.Reference; v.Version != tc.reference.version || (v.From == nil) != (tc.reference.from == begin) {
 			t.Errorf("%s: reference %+v", name, v)
 		}
+	}
+}
+
+// TestScoresBeyondBounds: scores that no mean and no test can be taken of, as
+// earlier releases stored them, count as absent and break no answer.
+func TestScoresBeyondBounds(t *testing.T) {
+	r := newRig(t, Config{}, "", nil)
+	r.write(classified("v1", noon.Add(-time.Hour), repeated(map[string]int{"crime": 2500}), func(i int) float64 { return float64(i) })...)
+	r.write(classified("v2", noon.Add(-time.Minute), repeated(map[string]int{"crime": 40}), func(int) float64 { return 50 })...)
+	spoil := "ALTER TABLE events UPDATE quality_score = if(seq = 3, -1.7e308, 1.7e308) WHERE seq <= 3 SETTINGS mutations_sync = 1"
+	if err := r.svc.deps.ClickHouse.Exec(t.Context(), spoil); err != nil {
+		t.Fatal(err)
+	}
+	var stats Stats
+	r.must("/stats", nil, &stats)
+	scores := slices.Repeat([]float64{50}, 40)
+	for i := 3; i < 2500; i++ {
+		scores = append(scores, float64(i))
+	}
+	mean, median := middle(scores)
+	if c := stats.Classification; c.Total != 2540 || math.Abs(*c.AvgQuality-*mean) > 1e-9 || *c.MedianQuality != *median {
+		t.Errorf("%s, want a mean of %g and a median of %g", rounded(t, c), *mean, *median)
+	}
+	var got Drift
+	r.must("/stats/drift", nil, &got)
+	if v := got.Versions[1]; v.Version != "v1" || *v.AvgQuality != 1251 || *got.Indicators.QualityDelta != 50-1251 {
+		t.Errorf("%s, %s", rounded(t, v), rounded(t, got.Indicators))
+	}
+	for _, test := range got.Comparison.Tests {
+		if test.Value == nil || test.Of == "quality_score" && test.ReferenceSize != 2497 {
+			t.Errorf("%s", rounded(t, test))
+		}
+	}
+}
+
+// TestNumbersOfJSON: what JSON does not have is null.
+func TestNumbersOfJSON(t *testing.T) {
+	most, least := math.MaxFloat64, -math.MaxFloat64
+	got := indicators(side{shown: DriftSample{AvgQuality: &least}}, side{shown: DriftSample{AvgQuality: &most}})
+	if got.QualityDelta != nil {
+		t.Errorf("a delta of %g", *got.QualityDelta)
+	}
+	if v := newTest("topics", drift.Result{Value: math.Inf(-1), Threshold: math.NaN(), PValue: 0.5}); v.Value != nil || v.Threshold != nil || *v.PValue != 0.5 {
+		t.Errorf("%+v", v)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/schemas/event"
 )
 
 // Cut is up to where in the stream events are counted, as tables may hold more
@@ -42,7 +44,9 @@ type Scope struct {
 // params are those of the scope, and more.
 func (c Scope) params(more params) params {
 	p := c.Cut.params()
-	maps.Copy(p, params{"source": c.Source, "from": c.From.UnixNano(), "to": c.To.UnixNano(), "skip_reclassified": c.SkipReclassified})
+	maps.Copy(p, params{
+		"source": c.Source, "from": c.From.UnixNano(), "to": c.To.UnixNano(), "skip_reclassified": c.SkipReclassified, "max_score": event.MaxScore,
+	})
 	maps.Copy(p, more)
 	return p
 }

@@ -30,6 +30,10 @@ func Decode(data []byte, r *Record) *Invalid {
 
 const absentTime = math.MinInt64
 
+// MaxScore bounds the magnitude of a quality score: sums of larger ones are not
+// finite in the end, or lose all smaller ones.
+const MaxScore = 1e9
+
 type decoder struct {
 	scanner
 	rec        *Record
@@ -202,7 +206,7 @@ func (d *decoder) metadataField(key []byte) bool {
 }
 
 // The four below read a metadata field that a view uses. A value of another
-// type is passed over and leaves the field absent.
+// type, or a number beyond MaxScore, is passed over and leaves the field absent.
 
 func (d *decoder) maybeText(dst *[]byte) bool {
 	*dst = nil
@@ -224,7 +228,7 @@ func (d *decoder) number(dst *float64) bool {
 	if c != '-' && (c < '0' || c > '9') {
 		return true
 	}
-	if f, err := strconv.ParseFloat(asString(d.data[start:d.at]), 64); err == nil {
+	if f, err := strconv.ParseFloat(asString(d.data[start:d.at]), 64); err == nil && math.Abs(f) <= MaxScore {
 		*dst = f
 	}
 	return true

@@ -96,6 +96,24 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
+// TestScoreBeyondBounds: the event is valid, and its score counts as absent.
+func TestScoreBeyondBounds(t *testing.T) {
+	for text, want := range map[string]float64{
+		"1e9": 1e9, "-1e9": -1e9, "-0.5": -0.5,
+		"1000000000.1": math.NaN(), "-1.7e308": math.NaN(), "1.7e308": math.NaN(), "1e999": math.NaN(),
+	} {
+		var r Record
+		text := `{"article_url":"https://a.b/","source_name":"s","stage":"classified","occurred_at":"2026-02-10T14:30:00Z","service_name":"c",
+		 "metadata":{"quality_score":` + text + `,"channel":"c"}}`
+		if err := Decode([]byte(text), &r); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if got := r.Meta.QualityScore; got != want && !(math.IsNaN(got) && math.IsNaN(want)) || string(r.Meta.Channel) != "c" {
+			t.Errorf("%s: %+v, want a score of %g", text, r.Meta, want)
+		}
+	}
+}
+
 func TestBackfillNeedsPermission(t *testing.T) {
 	var r Record
 	text := `{"article_url":"https://a.b/","source_name":"s","stage":"crawled","occurred_at":"2020-02-10T14:30:00Z","service_name":"c","metadata":{"backfilled":true}}`
@@ -196,7 +214,8 @@ func FuzzDecode(f *testing.F) {
 			}
 			number, _ := meta["quality_score"].(json.Number)
 			score, err := number.Float64()
-			if got := r.Meta.QualityScore; (err == nil) != !math.IsNaN(got) || (err == nil && score != got) {
+			taken := err == nil && math.Abs(score) <= MaxScore
+			if got := r.Meta.QualityScore; taken == math.IsNaN(got) || (taken && score != got) {
 				t.Fatalf("quality score %v, want %v", r.Meta.QualityScore, meta["quality_score"])
 			}
 		}

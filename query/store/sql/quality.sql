@@ -1,8 +1,10 @@
 -- Mean and median (as PERCENTILE_CONT has it) of the quality scores of a
--- moment. The median takes one article of @sample: hashes are uniform.
+-- moment. The median takes one article of @sample: hashes are uniform. Scores
+-- beyond @max_score, which earlier releases stored, count as absent.
+WITH if(abs(quality_score) <= @max_score, quality_score, NULL) AS score
 SELECT
-    avg(quality_score) AS mean,
-    quantileExactInclusiveOrNullIf(0.5)(quality_score, quality_score IS NOT NULL AND reinterpretAsUInt32(article_hash) % toUInt32(@sample) = 0) AS median
+    avg(score) AS mean,
+    quantileExactInclusiveOrNullIf(0.5)(score, score IS NOT NULL AND reinterpretAsUInt32(article_hash) % toUInt32(@sample) = 0) AS median
 FROM events
 WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
   AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')

@@ -1,4 +1,5 @@
--- How often each quality score occurs in a sample.
+-- How often each quality score occurs in a sample. Those beyond @max_score,
+-- which earlier releases stored, count as absent.
 SELECT
     assumeNotNull(quality_score) AS score,
     count()                      AS classifications
@@ -9,6 +10,6 @@ WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
   AND (@source = '' OR source_name = @source)
   AND stage = @classify
   AND (@version = '' OR model_version = @version)
-  AND quality_score IS NOT NULL
+  AND abs(quality_score) <= @max_score
   AND reinterpretAsUInt32(article_hash) % toUInt32(@sample) = 0
 GROUP BY score

@@ -1,7 +1,8 @@
--- How much a sample of classifications holds. An empty version is any.
+-- How much a sample of classifications holds. An empty version is any. Scores
+-- beyond @max_score, which earlier releases stored, count as absent.
 SELECT
-    count()            AS classifications,
-    avg(quality_score) AS mean
+    count()                                                        AS classifications,
+    avg(if(abs(quality_score) <= @max_score, quality_score, NULL)) AS mean
 FROM events
 WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
   AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')

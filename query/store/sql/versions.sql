@@ -1,8 +1,9 @@
--- What each model version has classified, the newest versions first.
+-- What each model version has classified, the newest versions first. Scores
+-- beyond @max_score, which earlier releases stored, count as absent.
 SELECT
-    toString(model_version)  AS version,
-    uniqExact(article_hash)  AS articles,
-    avg(quality_score)       AS mean
+    toString(model_version)                                        AS version,
+    uniqExact(article_hash)                                        AS articles,
+    avg(if(abs(quality_score) <= @max_score, quality_score, NULL)) AS mean
 FROM events
 WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')
   AND occurred_at < fromUnixTimestamp64Nano(toInt64(@to), 'UTC')
