@@ -103,10 +103,17 @@ func (m *Mirror) Checkpoint(c Checkpoint) {
 	}
 }
 
-// Arrange takes note of which slot groups there are.
+// Arrange takes note of which slot groups there are. A layout that has been
+// overtaken, from a server that lags behind, is passed over.
 func (m *Mirror) Arrange(l slots.Layout) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if len(l.Epochs) < len(m.pos.layout.Epochs) {
+		return
+	}
+	if m.pos.anticipated(l) && m.begun() {
+		m.requestReload() // what is loaded goes by a cut without these groups
+	}
 	m.pos.arrange(l, !m.begun())
 	if m.state != nil {
 		m.notify()

@@ -33,7 +33,9 @@
 //     applied for more than a second, means that a message was lost: everything
 //     is loaded again, and the old state answers until then. A group that comes
 //     with another layout (package schemas/slots) begins where its epoch does,
-//     and what is first heard of it has to begin there, too.
+//     and what is first heard of it has to begin there, too. Layouts and deltas
+//     come in no order between them: where a group was heard of before its
+//     layout, what has been loaded may lack its articles, and is loaded again.
 //  4. What a reader gets is of one moment: it is read under one lock.
 //  5. What is held is chosen by the clock, which may be wrong and be set. A
 //     window that does not lie within what is held waits until everything is

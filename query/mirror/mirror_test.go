@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
@@ -390,58 +391,67 @@ func TestGroups(t *testing.T) {
 // TestRegrouped holds invariants 2 and 3 while the slot groups are changed:
 // those that come later begin where their epoch does, and a message that is
 // lost is missed, the first of a group too, whether the layout, the group's
-// position or its deltas are heard of first.
+// position or its deltas are heard of first, and whatever is loaded in between.
 func TestRegrouped(t *testing.T) {
 	for seed := range uint64(40) {
-		rng := rand.New(rand.NewPCG(seed, 9))
-		w, m, c := newWorld(t, Limits{})
-		l, err := slots.New(1)
+		synctest.Test(t, func(t *testing.T) { regroup(t, seed) })
+	}
+}
+
+func regroup(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	w, m, c := newWorld(t, Limits{})
+	l, err := slots.New(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Arrange(l)
+	if err := m.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	m.Apply(w.commit(draw(rng, c.time(), 20, 200)))
+	for range 3 {
+		for range 4 {
+			d := w.commit(draw(rng, c.time(), 20, 200))
+			if rng.IntN(6) > 0 {
+				m.Apply(d)
+			}
+		}
+		before := l
+		if l, err = l.Ask(1); err == nil {
+			l, err = l.Cut(w.seq)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Arrange(l)
-		if err := m.Reload(); err != nil {
-			t.Fatal(err)
-		}
-		m.Apply(w.commit(draw(rng, c.time(), 20, 200)))
-		for range 3 {
-			for range 4 {
-				d := w.commit(draw(rng, c.time(), 20, 200))
-				if rng.IntN(6) > 0 {
-					m.Apply(d)
+		end := Checkpoint{Group: w.group, Durable: w.seq}
+		w.group = l.Current()[0].ID
+		first := w.commit(draw(rng, c.time(), 20, 200))
+		lost := rng.IntN(3) == 0
+		steps := []func(){
+			func() { m.Checkpoint(end) },
+			func() { m.Arrange(l) },
+			func() { m.Arrange(before) }, // from a server that lags behind
+			func() { m.Checkpoint(Checkpoint{Group: w.group, Durable: first.To}) },
+			func() {
+				if !lost {
+					m.Apply(first)
 				}
+			},
+		}
+		rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+		for _, step := range steps {
+			step()
+			if rng.IntN(2) == 0 && m.wanted() {
+				_ = m.Reload() // not while a batch of the new group has not been heard of
 			}
-			if l, err = l.Ask(1); err == nil {
-				l, err = l.Cut(w.seq)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			end := Checkpoint{Group: w.group, Durable: w.seq}
-			w.group = l.Current()[0].ID
-			first := w.commit(draw(rng, c.time(), 20, 200))
-			lost := rng.IntN(3) == 0
-			steps := []func(){
-				func() { m.Checkpoint(end) },
-				func() { m.Arrange(l) },
-				func() { m.Checkpoint(Checkpoint{Group: w.group, Durable: first.To}) },
-				func() {
-					if !lost {
-						m.Apply(first)
-					}
-				},
-			}
-			rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
-			for _, step := range steps {
-				step()
-			}
-			c.advance(2 * lagAllowed)
-			m.check()
-			reloadIfWanted(t, m)
-			check(t, w, m, c.time(), Auto)
-			if got := m.Folded(); got != w.seq {
-				t.Errorf("seed %d: folded up to %d, want %d", seed, got, w.seq)
-			}
+		}
+		c.advance(2 * lagAllowed)
+		m.check()
+		reloadIfWanted(t, m)
+		check(t, w, m, c.time(), Auto)
+		if got := m.Folded(); got != w.seq {
+			t.Errorf("seed %d: folded up to %d, want %d", seed, got, w.seq)
 		}
 	}
 }

@@ -56,6 +56,16 @@ func (p *positions) arrange(l slots.Layout, loading bool) {
 	}
 }
 
+// anticipated tells whether groups have been heard of before the layout that
+// adds them. Without any layout there has been no cut to leave them out.
+func (p *positions) anticipated(l slots.Layout) bool {
+	known := len(p.layout.All())
+	return known > 0 && slices.ContainsFunc(l.All(), func(g slots.Group) bool {
+		_, heard := p.applied[g.ID]
+		return heard && g.ID >= uint32(known)
+	})
+}
+
 // step is what a delta is to the one before it.
 type step int
 
