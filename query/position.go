@@ -33,7 +33,8 @@ type position struct {
 	mu    sync.Mutex
 	last  uint64
 	asked time.Time
-	// For check: the folded sequence when it last moved, and when that was.
+	// For check: the folded sequence when it last moved, and when that was seen;
+	// zero while the view is not behind.
 	moved   uint64
 	movedAt time.Time
 }
@@ -105,7 +106,11 @@ func (p *position) check(ctx context.Context) error {
 	folded := p.folded()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if folded >= last || folded != p.moved || p.movedAt.IsZero() {
+	if folded >= last {
+		p.movedAt = time.Time{} // what comes next has waited for no time yet
+		return nil
+	}
+	if folded != p.moved || p.movedAt.IsZero() {
 		p.moved, p.movedAt = folded, time.Now()
 		return nil
 	}
