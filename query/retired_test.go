@@ -2,9 +2,48 @@ package query
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
+
+// TestVersionsOfRetiredEvents: a version is as old as its earliest event, also
+// where that is retired; what a retirement that was not committed has summed up
+// does not count.
+func TestVersionsOfRetiredEvents(t *testing.T) {
+	day := 24 * time.Hour
+	july := time.Date(2025, 7, 5, 9, 0, 0, 0, time.UTC)
+	one := func(int) float64 { return 50 }
+	r := newRig(t, Config{}, "", nil)
+	r.write(classified("v1", july, []string{"crime"}, one)...)
+	r.write(classified("v2", july.Add(10*day), []string{"crime"}, one)...)
+	r.write(classified("v2", noon.Add(-9*day), []string{"crime"}, one)...) // both are in use still
+	r.write(classified("v1", noon.Add(-8*day), []string{"crime"}, one)...)
+	for _, q := range []string{
+		"INSERT INTO events_daily (period, stage, source_name, dimension, value, upto, events) " +
+			"SELECT toDate(occurred_at), stage, source_name, 'model_version', model_version, 2, 1 FROM events WHERE seq <= 2",
+		"INSERT INTO events_daily (period, stage, source_name, dimension, value, upto, events) VALUES ('2025-07-01', 'classified', 's', 'model_version', 'v2', 7, 1)",
+		"INSERT INTO retired (month, upto, events, at) VALUES (202507, 2, 2, now())",
+		"ALTER TABLE events DROP PARTITION ID '202507'",
+	} {
+		if err := r.svc.deps.ClickHouse.Exec(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got Drift
+	r.must("/stats/drift", nil, &got)
+	var order []string
+	for _, v := range got.Versions {
+		first := map[string]time.Time{"v1": july, "v2": july.Add(10 * day)}[v.Version].Truncate(day)
+		if want := int(noon.Sub(first) / day); v.AgeDays != want {
+			t.Errorf("%s is %d days old, want %d", v.Version, v.AgeDays, want)
+		}
+		order = append(order, v.Version)
+	}
+	if !slices.Equal(order, []string{"v2", "v1"}) || got.Comparison.Current.Version != "v2" {
+		t.Errorf("%v, and %s is compared", order, got.Comparison.Current.Version)
+	}
+}
 
 // TestFunnelOfRetiredEvents holds that windows whose single events are gone
 // are answered from the rows of the funnel, and say for what span.

@@ -52,7 +52,8 @@ func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, l
 	return out, err
 }
 
-// FirstSeen returns the time of each model version's earliest event.
+// FirstSeen returns the time of each model version's earliest event; the
+// beginning of its day where that is retired.
 func (s *Store) FirstSeen(ctx context.Context, r Roles, cut Cut) (map[string]time.Time, error) {
 	out := map[string]time.Time{}
 	p := cut.params()
