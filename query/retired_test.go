@@ -2,6 +2,7 @@ package query
 
 import (
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -45,6 +46,30 @@ func TestVersionsOfRetiredEvents(t *testing.T) {
 	}
 }
 
+// sameSources compares the sources of a window with their funnels.
+func sameSources(t *testing.T, r *rig, from, to time.Time) {
+	t.Helper()
+	query := func(source string) url.Values {
+		return values("source", source, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano))
+	}
+	var got Sources
+	r.must("/sources", query(""), &got)
+	if len(got.Sources) != 3 {
+		t.Errorf("%s to %s: %+v", from, to, got)
+	}
+	for _, source := range got.Sources {
+		var f Funnel
+		r.must("/funnel", query(source.Name), &f)
+		var events uint64
+		for _, stage := range f.Stages {
+			events += stage.Count
+		}
+		if source.Count != events || events == 0 {
+			t.Errorf("%s to %s: %+v, but the funnel has %d events", from, to, source, events)
+		}
+	}
+}
+
 // TestFunnelOfRetiredEvents holds that windows whose single events are gone
 // are answered from the rows of the funnel, and say for what span.
 func TestFunnelOfRetiredEvents(t *testing.T) {
@@ -65,6 +90,7 @@ func TestFunnelOfRetiredEvents(t *testing.T) {
 		from, to := july.Add(span[0]), july.Add(span[1])
 		for _, uniques := range []string{"", "exact"} {
 			f := sameFunnel(t, r, values("uniques", uniques, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano)))
+			sameSources(t, r, from, to)
 			if f.UniqueMethod != "sketch" || f.From.After(from) || f.To.Before(to) || f.Stages[0].Count == 0 {
 				t.Errorf("%s to %s: %+v", from, to, f)
 			}

@@ -102,11 +102,15 @@ func (s *Service) sources(ctx context.Context, r SourcesRequest) (Sources, error
 	if err != nil {
 		return Sources{}, err
 	}
-	w := spec.At(s.cfg.Now())
+	before, err := s.retiredBefore(ctx)
+	if err != nil {
+		return Sources{}, err
+	}
+	w, _ := widen(spec.At(s.cfg.Now()), mirror.Auto, before) // as the funnel's
 	if w.Live {
 		w.To = w.To.Add(window.Ahead)
 	}
-	rows, err := s.store.Sources(ctx, w.From, w.To, r.Limit)
+	rows, err := s.store.Sources(ctx, w.From, w.To, before, r.Limit)
 	if err != nil {
 		return Sources{}, err
 	}

@@ -151,16 +151,34 @@ func edges(from, to, lo, hi time.Time) [][2]time.Time {
 	return out
 }
 
+// spanParams bind spans, of which there is one at least.
+func spanParams(spans []funnel.Span) params {
+	var widths []uint32
+	var starts, ends []int64
+	for _, span := range spans {
+		widths, starts, ends = append(widths, uint32(span.Width)), append(starts, span.From), append(ends, span.To)
+	}
+	return params{"widths": widths, "starts": starts, "ends": ends, "first": starts[0], "last": ends[len(ends)-1]}
+}
+
 // Source is a source and its number of events.
 type Source struct {
 	Name   string
 	Events uint64
 }
 
-// Sources lists the sources of [from, to), most events first.
-func (s *Store) Sources(ctx context.Context, from, to time.Time, limit int) ([]Source, error) {
+// Sources lists the sources of [from, to), most events first. What lies before
+// a time, of which the table no longer has all events, is counted by whole
+// quarters; from, and to if it lies there, has to be one.
+func (s *Store) Sources(ctx context.Context, from, to, retired time.Time, limit int) ([]Source, error) {
 	out := []Source{}
 	p := params{"from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
+	spans := []funnel.Span{{}} // nothing
+	if from.Before(retired) {
+		p["from"] = retired.UnixNano()
+		spans = funnel.Cover(from, time.Unix(min(to.Unix(), retired.Unix()), 0))
+	}
+	maps.Copy(p, spanParams(spans))
 	err := s.each(ctx, "sources.sql", p, func(rows driver.Rows) error {
 		var v Source
 		if err := rows.Scan(&v.Name, &v.Events); err != nil {

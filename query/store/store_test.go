@@ -169,7 +169,7 @@ func TestBounds(t *testing.T) {
 	if err := s.SingleEvents(t.Context(), epoch, to, []uint64{60}, 1000, count); n != 60 || err != nil {
 		t.Errorf("single events up to sequence 60: %d, %v", n, err)
 	}
-	sources, err := s.Sources(t.Context(), epoch, to, 2)
+	sources, err := s.Sources(t.Context(), epoch, to, time.Time{}, 2)
 	if err != nil || len(sources) != 2 || sources[0] != (store.Source{Name: "alpha", Events: 30}) {
 		t.Errorf("sources: %v, %v", sources, err)
 	}
