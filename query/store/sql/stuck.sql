@@ -1,8 +1,8 @@
 -- A page of articles that reached a stage between two times and none after it,
 -- in the order of these times. Candidates come from recent events; then all
--- events of the candidates are looked at, so that an article that has long been
--- through and is only seen again does not count; and in the end what is shown
--- of a page. Only numbers are held of many articles, told apart by 64 bits.
+-- events of the candidates that are kept are looked at, so that an article that
+-- has long been through and is only seen again does not count, unless what shows
+-- it is retired; and in the end what is shown of a page. Only numbers are held of many articles, told apart by 64 bits.
 WITH
     candidates AS
     (
