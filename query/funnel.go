@@ -45,14 +45,19 @@ type question struct {
 	spec             window.Spec
 	source           string // empty: all
 	skipReclassified bool   // without reclassifications
+	feed             bool   // asked by a WebSocket's feed, as long as it is watched
 }
 
 func (q question) key() string {
 	return fmt.Sprintf("%s %t %s", q.spec.Key(), q.skipReclassified, q.source)
 }
 
-// countsAtOnce bounds how many requests count in the database at one time.
-const countsAtOnce = 4
+// countsAtOnce bounds how many requests count in the database at one time, and
+// feedsAtOnce how many feeds do besides that never find their view in memory.
+const (
+	countsAtOnce = 4
+	feedsAtOnce  = 1
+)
 
 // funnel answers a question. positionAge is how old its distance to the stream
 // may be.
@@ -98,7 +103,11 @@ func (s *Service) count(ctx context.Context, q question, w window.Window, unique
 
 // countTable counts a window in the database.
 func (s *Service) countTable(ctx context.Context, q question, w window.Window, uniques mirror.Uniques) (Funnel, error) {
-	leave, err := enter(ctx, s.counting)
+	places := s.counting
+	if q.feed && q.skipReclassified {
+		places = s.feeding
+	}
+	leave, err := enter(ctx, places)
 	if err != nil {
 		return Funnel{}, err
 	}
@@ -189,7 +198,7 @@ func (v *funnelView) Problem(err error) *httpapi.Problem { return v.problem(err)
 
 func (v *funnelView) Snapshot(ctx context.Context, q live.Query) (live.Snapshot, error) {
 	defer v.timed("live")()
-	f, err := v.funnel(ctx, question{spec: q.Spec, source: q.Source, skipReclassified: q.SkipReclassified}, mirror.Auto, time.Second)
+	f, err := v.funnel(ctx, question{spec: q.Spec, source: q.Source, skipReclassified: q.SkipReclassified, feed: true}, mirror.Auto, time.Second)
 	if err != nil {
 		return live.Snapshot{}, err
 	}
@@ -197,7 +206,7 @@ func (v *funnelView) Snapshot(ctx context.Context, q live.Query) (live.Snapshot,
 	if err != nil {
 		return live.Snapshot{}, fmt.Errorf("encode the funnel: %w", err)
 	}
-	return live.Snapshot{Body: body, Numbers: numbers(f)}, nil
+	return live.Snapshot{Body: body, Numbers: numbers(f), Slow: q.SkipReclassified}, nil
 }
 
 // numbers is what makes a snapshot news: a rolling window moves all the time.

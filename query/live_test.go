@@ -240,8 +240,14 @@ func TestLiveWithoutReclassifications(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for range countsAtOnce { // requests have taken all of their places
+		r.svc.counting <- struct{}{}
+	}
 	subscribe(`{"op":"subscribe","id":"a","period":"30d","exclude_reclassifications":true}`)
 	got := snapshot(t, ws).Funnel
+	for range countsAtOnce {
+		<-r.svc.counting
+	}
 	var all, without Funnel
 	r.must("/funnel", values("period", "30d"), &all)
 	r.must("/funnel", values("period", "30d", "exclude_reclassifications", "true"), &without)

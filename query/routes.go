@@ -123,7 +123,7 @@ func (s *Service) sources(ctx context.Context, r SourcesRequest) (Sources, error
 
 const liveText = `A WebSocket. Send {"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}; ` +
 	`the answer is a snapshot, {"id":"a","seq":1,"funnel":{…as GET /funnel…}}, and another whole one whenever it changed, ` +
-	`the first change at once, then at most ten a second. "exclude_reclassifications":true leaves those out. {"op":"unsubscribe","id":"a"} ends it. ` +
+	`the first change at once, then at most ten a second. "exclude_reclassifications":true leaves those out; then at most one in 5 seconds. {"op":"unsubscribe","id":"a"} ends it. ` +
 	`A request that is not accepted is answered {"id":"a","error":{…a problem document…}}. ` +
 	`A browser hands its token over as the query parameter access_token, or as the subprotocols "bearer, <token>".`
 

@@ -30,7 +30,7 @@ type Config struct {
 	// is also how many articles the mirror holds.
 	ExactEvents int
 	// MaxSources is how many single sources the mirror keeps current; default
-	// 128.
+	// as many as there may be feeds, or those evict one another's sources.
 	MaxSources int
 	// KeepSlow is for how long at most statistics that took more than half a
 	// second serve again although events have been folded since; default 10 s,
@@ -62,8 +62,9 @@ type Service struct {
 	store     *store.Store
 	mirror    *mirror.Mirror
 	hub       *live.Hub
-	counting  chan struct{} // bounds how many requests count in the database
-	analysing chan struct{} // and how many analyse what events carry
+	counting  chan struct{} // bounds how many requests count in the database,
+	feeding   chan struct{} // how many feeds do,
+	analysing chan struct{} // and how many requests analyse what events carry
 	roles     store.Roles
 	position  *position
 	retired   retired
@@ -85,6 +86,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if cfg.ExactEvents == 0 {
 		cfg.ExactEvents = 2_000_000
 	}
+	if cfg.Live.Feeds == 0 {
+		cfg.Live.Feeds = live.DefaultFeeds
+	}
+	if cfg.MaxSources == 0 {
+		cfg.MaxSources = cfg.Live.Feeds
+	}
 	if cfg.KeepSlow == 0 {
 		cfg.KeepSlow = 10 * time.Second
 	}
@@ -93,7 +100,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	cfg.Gaps = knownGaps(cfg.Gaps, cfg.Stages.Names())
 	s := &Service{
-		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
+		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), feeding: make(chan struct{}, feedsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
 		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, cfg.Now), drifts: memo.New[Drift](maxAnswers, cfg.Now),
 		gaps: memo.New[[]ratio](1, cfg.Now),
 	}

@@ -18,13 +18,14 @@ type Config struct {
 
 	Connections   int // at one time; default 10,000
 	Subscriptions int // of a connection; default 32
-	Feeds         int // distinct views that are watched; default 256
+	Feeds         int // distinct views that are watched; default DefaultFeeds
 
 	// Interval is the shortest time between two snapshots of a subscription;
 	// default 100 ms.
 	Interval time.Duration
 	// Refresh is how often a view is looked at that no event has changed: its
-	// window moves with the clock; default 5 s.
+	// window moves with the clock. It is also the shortest time between two
+	// snapshots that are slow, but for the first change; default 5 s.
 	Refresh time.Duration
 	// WriteTimeout closes a connection whose reader is slower; default 10 s.
 	WriteTimeout time.Duration
@@ -33,6 +34,9 @@ type Config struct {
 	PingInterval time.Duration
 }
 
+// DefaultFeeds is the default of Config.Feeds.
+const DefaultFeeds = 256
+
 // maxMessage bounds what a client sends, in bytes.
 const maxMessage = 4 << 10
 
@@ -40,7 +44,7 @@ func (c Config) withDefaults() Config {
 	for _, f := range []struct {
 		field  *int
 		preset int
-	}{{&c.Connections, 10_000}, {&c.Subscriptions, 32}, {&c.Feeds, 256}} {
+	}{{&c.Connections, 10_000}, {&c.Subscriptions, 32}, {&c.Feeds, DefaultFeeds}} {
 		if *f.field == 0 {
 			*f.field = f.preset
 		}
@@ -74,6 +78,8 @@ type Snapshot struct {
 	// Numbers are equal for snapshots that show the same: those that differ
 	// only in when they were taken are not worth sending.
 	Numbers string
+	// Slow says that memory does not hold what was counted.
+	Slow bool
 }
 
 // View is what can be subscribed to.

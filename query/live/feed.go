@@ -66,7 +66,7 @@ const maxPause = 500 * time.Millisecond
 
 // run computes snapshots until ctx ends.
 func (f *feed) run(ctx context.Context, cfg Config) {
-	r := run{feed: f, interval: cfg.Interval}
+	r := run{feed: f, interval: cfg.Interval, refresh: cfg.Refresh}
 	for {
 		changed := f.view.Changed()
 		begun := time.Now()
@@ -84,6 +84,7 @@ func (f *feed) run(ctx context.Context, cfg Config) {
 type run struct {
 	feed     *feed
 	interval time.Duration
+	refresh  time.Duration
 	begun    bool   // a snapshot has been published
 	failing  bool   // the last step found a problem
 	numbers  string // of the last snapshot published
@@ -102,12 +103,17 @@ func (r *run) step(ctx context.Context) time.Duration {
 		}
 		r.failing = true
 		return time.Second
-	case r.begun && !r.failing && snapshot.Numbers == r.numbers:
+	}
+	var pause time.Duration
+	if snapshot.Slow {
+		pause = r.refresh
+	}
+	if r.begun && !r.failing && snapshot.Numbers == r.numbers {
 		r.feed.refresh(snapshot.Body)
-		return 0
+		return pause
 	}
 	r.feed.publish(frame{field: r.feed.key.view, body: snapshot.Body})
-	pause := r.interval
+	pause = max(pause, r.interval)
 	if !r.begun {
 		pause = 0 // the first change is sent at once
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -27,6 +28,7 @@ type counter struct {
 	fail     error
 	computed int
 	pad      string // makes snapshots large
+	slow     bool
 	changed  chan struct{}
 }
 
@@ -46,7 +48,7 @@ func (v *counter) Snapshot(_ context.Context, q Query) (Snapshot, error) {
 	if v.fail != nil {
 		return Snapshot{}, v.fail
 	}
-	return Snapshot{Body: fmt.Appendf(nil, `{"source":%q,"n":%d,"pad":"%s"}`, q.Source, v.n, v.pad), Numbers: fmt.Sprint(v.n)}, nil
+	return Snapshot{Body: fmt.Appendf(nil, `{"source":%q,"n":%d,"pad":"%s"}`, q.Source, v.n, v.pad), Numbers: fmt.Sprint(v.n), Slow: v.slow}, nil
 }
 
 func (v *counter) Changed() <-chan struct{} {
@@ -180,6 +182,34 @@ func TestSnapshots(t *testing.T) {
 	defer f.view.mu.Unlock()
 	if feeds != 1 || f.view.computed > 42 {
 		t.Errorf("%d feeds have computed %d snapshots of one view", feeds, f.view.computed)
+	}
+}
+
+// TestSlowSnapshots: a view that is slow to compute is computed for the first
+// change at once, and then every Refresh at most, whatever changes.
+func TestSlowSnapshots(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			v := newCounter()
+			v.slow = slow
+			ctx, cancel := context.WithCancel(t.Context())
+			f := &feed{view: v, conns: map[*conn]int{}}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				f.run(ctx, Config{Refresh: 5 * time.Second}.withDefaults())
+			}()
+			for range 600 { // a minute
+				synctest.Wait()
+				v.set(func() { v.n++ })
+				time.Sleep(100 * time.Millisecond)
+			}
+			cancel()
+			<-ended
+			if computed := v.computed; slow != (computed <= 14) {
+				t.Errorf("slow %t: computed %d times", slow, computed)
+			}
+		})
 	}
 }
 
