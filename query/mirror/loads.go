@@ -50,6 +50,7 @@ func (m *Mirror) loadTrack(s *state, t *track) {
 			delete(s.tracks, t.source)
 		}
 	}
+	t.dropFences(s.folded)
 	t.finish(err)
 	m.tend(s)
 }

@@ -456,6 +456,28 @@ func regroup(t *testing.T, seed uint64) {
 	}
 }
 
+// TestFencesAreDropped: what the rows of a load are folded up to is not kept of
+// groups from which no delta comes any more.
+func TestFencesAreDropped(t *testing.T) {
+	w, m, c := newWorld(t, Limits{})
+	rng := rand.New(rand.NewPCG(4, 2))
+	for w.group = range uint32(3) {
+		m.Checkpoint(Checkpoint{Group: w.group, Durable: w.commit(draw(rng, c.time(), 50, 60)).To})
+	}
+	if err := m.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	check(t, w, m, c.time(), Auto)
+	for source, track := range m.state.tracks {
+		if n := len(track.fences); n > 0 {
+			t.Errorf("source %q holds %d fences", source, n)
+		}
+	}
+	w.group = 1
+	m.Apply(w.commit(draw(rng, c.time(), 50, 60)))
+	check(t, w, m, c.time(), Auto)
+}
+
 // reloadIfWanted does what Run does.
 func reloadIfWanted(t *testing.T, m *Mirror) {
 	t.Helper()

@@ -22,7 +22,8 @@ type increment struct {
 }
 
 // fence says up to which sequence the loaded rows of a slot group are folded
-// (invariant 2). It is dropped when the deltas have passed all of them.
+// (invariant 2). It is dropped when the deltas have passed all of them, at the
+// end of the load at the latest, unless it is not known how far the group is.
 type fence struct {
 	max  uint64
 	rows map[cell]uint64
@@ -90,6 +91,12 @@ func (t *track) begin(group uint32, from uint64) {
 	if f := t.fences[group]; f != nil && from >= f.max {
 		delete(t.fences, group)
 	}
+}
+
+// dropFences drops those that a state has reached: deltas of these groups end
+// later. Of a group that is idle, or has ended, there may come none.
+func (t *track) dropFences(folded map[uint32]uint64) {
+	maps.DeleteFunc(t.fences, func(group uint32, f *fence) bool { return f.max <= folded[group] })
 }
 
 // setCounts takes the rows of a load, then what has come in meanwhile.
