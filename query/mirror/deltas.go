@@ -87,6 +87,22 @@ func (m *Mirror) requestReload() {
 	}
 }
 
+// wanted tells whether everything has to be loaded again.
+func (m *Mirror) wanted() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.want
+}
+
+// reloadIfWanted loads everything, unless a load that was passed has begun anew
+// since that was asked for.
+func (m *Mirror) reloadIfWanted() error {
+	if !m.wanted() {
+		return nil
+	}
+	return m.Reload()
+}
+
 // Checkpoint is what the projector of a slot group says of its position.
 type Checkpoint struct {
 	Group    uint32

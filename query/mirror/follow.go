@@ -91,7 +91,7 @@ func (m *Mirror) follow(ctx context.Context, nc *nats.Conn, sub *nats.Subscripti
 		case <-ctx.Done():
 			return
 		case <-m.wake:
-			if err := m.Reload(); err != nil && ctx.Err() == nil {
+			if err := m.reloadIfWanted(); err != nil && ctx.Err() == nil {
 				m.log.Warn("the funnel cannot be loaded; trying again", "error", err)
 				retry.wait(ctx)
 			} else {

@@ -181,12 +181,6 @@ func reload(t *testing.T, m *Mirror) {
 	}
 }
 
-func (m *Mirror) wanted() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.want
-}
-
 func TestExactOrNot(t *testing.T) {
 	w, m, c := newWorld(t, Limits{Articles: 50})
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -448,7 +442,9 @@ func regroup(t *testing.T, seed uint64) {
 		}
 		c.advance(2 * lagAllowed)
 		m.check()
-		reloadIfWanted(t, m)
+		if err := m.reloadIfWanted(); err != nil {
+			t.Fatal(err)
+		}
 		check(t, w, m, c.time(), Auto)
 		if got := m.Folded(); got != w.seq {
 			t.Errorf("seed %d: folded up to %d, want %d", seed, got, w.seq)
@@ -476,20 +472,6 @@ func TestFencesAreDropped(t *testing.T) {
 	w.group = 1
 	m.Apply(w.commit(draw(rng, c.time(), 50, 60)))
 	check(t, w, m, c.time(), Auto)
-}
-
-// reloadIfWanted does what Run does.
-func reloadIfWanted(t *testing.T, m *Mirror) {
-	t.Helper()
-	m.mu.Lock()
-	want := m.want
-	m.mu.Unlock()
-	if !want {
-		return
-	}
-	if err := m.Reload(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // FuzzCheckpoint: a position is that which the text says, of the group that the

@@ -64,6 +64,40 @@ func TestBatchUnderWay(t *testing.T) {
 	}
 }
 
+// TestPassedOnce: what was asked for while a load was passed is served by the
+// one that takes its place.
+func TestPassedOnce(t *testing.T) {
+	layout, err := slots.New(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, m, c := newWorld(t, Limits{})
+	m.Arrange(layout)
+	d := w.commit(draw(rand.New(rand.NewPCG(3, 6)), c.time(), 50, 60))
+	m.Missed()
+	<-m.wake
+	w.during = func() {
+		w.during = nil
+		m.Missed()
+		m.Checkpoint(Checkpoint{Durable: d.To})
+	}
+	for {
+		if err := m.reloadIfWanted(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-m.wake:
+			continue
+		default:
+		}
+		break
+	}
+	if n := m.Stats().Loads; n != 1 {
+		t.Errorf("loaded %d times", n)
+	}
+	check(t, w, m, c.time(), Auto)
+}
+
 // TestPartOfABatchIsNotShown: sources and quarters that are looked at for the
 // first time while a batch is under way are counted as all else is.
 func TestPartOfABatchIsNotShown(t *testing.T) {
