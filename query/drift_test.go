@@ -13,6 +13,8 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/drift"
+	"github.com/millrace-io/millrace/query/store"
+	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -200,6 +202,36 @@ func TestNumbersOfJSON(t *testing.T) {
 	}
 	if v := newTest("topics", drift.Result{Value: math.Inf(-1), Threshold: math.NaN(), PValue: 0.5}); v.Value != nil || v.Threshold != nil || *v.PValue != 0.5 {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestScopeOfDrift: a period ends when it is looked at, as the funnel's does,
+// though events from ahead belong to it.
+func TestScopeOfDrift(t *testing.T) {
+	spec, err := window.Parse(window.Request{Period: "7d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := contrast{question: question{spec: spec}}
+	if scope, to := q.scope(noon, store.Cut{7}); to == nil || !to.Equal(noon) || !scope.To.After(noon) || !scope.From.Equal(noon.AddDate(0, 0, -7)) {
+		t.Errorf("%+v, told to end at %v", scope, to)
+	}
+	q.all = true
+	if scope, to := q.scope(noon, store.Cut{7}); to != nil || !scope.To.After(noon) {
+		t.Errorf("everything: %+v, told to end at %v", scope, to)
+	}
+}
+
+// TestWindowOfDrift: both samples are told to be of the window.
+func TestWindowOfDrift(t *testing.T) {
+	r := newRig(t, Config{}, "", nil)
+	r.write(mixed(rand.New(rand.NewPCG(1, 2)), 90)...)
+	var got Drift
+	r.must("/stats/drift", values("period", "30d"), &got)
+	for _, side := range []DriftSample{got.Comparison.Reference, got.Comparison.Current} {
+		if !side.From.Equal(noon.AddDate(0, 0, -30)) || !side.To.Equal(noon) {
+			t.Errorf("%s to %s", side.From, side.To)
+		}
 	}
 }
 

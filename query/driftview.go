@@ -125,7 +125,7 @@ func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
 		return Drift{}, err
 	}
 	now := s.cfg.Now().UTC()
-	scope := q.scope(now, folded)
+	scope, to := q.scope(now, folded)
 	n, _, err := s.store.SampleSize(ctx, scope, s.roles, "")
 	if err != nil {
 		return Drift{}, err
@@ -144,11 +144,11 @@ func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
 	if !q.choose(versions) {
 		return out, nil
 	}
-	reference, err := s.draw(ctx, scope, q.reference, q.all)
+	reference, err := s.draw(ctx, scope, q.reference, to)
 	if err != nil {
 		return Drift{}, err
 	}
-	current, err := s.draw(ctx, scope, q.current, q.all)
+	current, err := s.draw(ctx, scope, q.current, to)
 	if err != nil {
 		return Drift{}, err
 	}
@@ -156,13 +156,16 @@ func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
 	return out, nil
 }
 
-func (q contrast) scope(now time.Time, folded store.Cut) store.Scope {
+// scope returns what is looked at, and the end that its window is told to have:
+// nil for everything that is kept.
+func (q contrast) scope(now time.Time, folded store.Cut) (scope store.Scope, to *time.Time) {
 	w := q.spec.At(now)
-	scope := scopeOf(q.question, w.From, w.To, w.Live, folded)
+	scope = scopeOf(q.question, w.From, w.To, w.Live, folded)
 	if q.all {
 		scope.From = time.Unix(0, 0)
+		return scope, nil
 	}
-	return scope
+	return scope, &w.To
 }
 
 // choose fills in the versions that were not named: the newest as current, and
@@ -189,15 +192,16 @@ func (q *contrast) choose(versions []store.Version) bool {
 	return q.current.version != "" && q.reference.version != ""
 }
 
-// draw takes the sample of a contender.
-func (s *Service) draw(ctx context.Context, scope store.Scope, of contender, all bool) (out side, err error) {
+// draw takes the sample of a contender. The end of the scope's window is told to
+// be to, nil without a window.
+func (s *Service) draw(ctx context.Context, scope store.Scope, of contender, to *time.Time) (out side, err error) {
 	out.shown.Version = of.version
 	switch {
 	case !of.from.IsZero():
 		scope.From, scope.To = of.from, of.to
 		out.shown.From, out.shown.To = &of.from, &of.to
-	case !all:
-		out.shown.From, out.shown.To = &scope.From, &scope.To
+	case to != nil:
+		out.shown.From, out.shown.To = &scope.From, to
 	}
 	if out.shown.Classifications, out.shown.AvgQuality, err = s.store.SampleSize(ctx, scope, s.roles, of.version); err != nil {
 		return out, err
