@@ -143,7 +143,8 @@ func (s *Service) settled(ctx context.Context, q question) (Funnel, store.Scope,
 			return f, scope, err
 		}
 		if attempt == settling {
-			return f, scope, s.recount(ctx, &f, scope, counts)
+			err = s.recount(ctx, &f, scope, counts)
+			return f, scope, err
 		}
 		select {
 		case <-changed:
