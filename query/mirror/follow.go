@@ -137,7 +137,10 @@ func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream, i
 	defer begun()
 	retry := backoff{}
 	for ctx.Err() == nil {
-		err := m.watchOnce(ctx, js, begun)
+		err := m.watchOnce(ctx, js, func() {
+			begun()
+			retry = backoff{}
+		})
 		if ctx.Err() != nil {
 			return
 		}
