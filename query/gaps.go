@@ -48,11 +48,16 @@ const gapTime = 2 * time.Second
 // these single events again.
 const gapEvery = 10 * time.Second
 
-// knownGaps leaves out rules of stages that the pipeline does not have.
-func knownGaps(gaps []Gap, stages []string) []Gap {
-	return slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool {
-		return !slices.Contains(stages, g.From) || !slices.Contains(stages, g.To)
-	})
+// knownGaps leaves out rules of stages that the pipeline does not have, and of
+// several rules of the same stages all but the last.
+func knownGaps(gaps []Gap, stages []string) (known []Gap) {
+	for _, g := range gaps {
+		known = slices.DeleteFunc(known, func(k Gap) bool { return k.From == g.From && k.To == g.To })
+		if slices.Contains(stages, g.From) && slices.Contains(stages, g.To) {
+			known = append(known, g)
+		}
+	}
+	return known
 }
 
 // ratio is how a rule is kept.

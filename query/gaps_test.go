@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,14 @@ func TestReadySaysHowFarBehind(t *testing.T) {
 	r.write(reaching("crawled", 3, noon)[1:]...)
 	if note := r.note("projector"); note.Behind == nil || *note.Behind != 0 || note.BehindSeconds != 0 {
 		t.Errorf("%+v", note)
+	}
+}
+
+// TestKnownGaps: no two rules have the same labels, which breaks /metrics.
+func TestKnownGaps(t *testing.T) {
+	got := knownGaps([]Gap{{"a", "b", 0.5}, {"b", "a", 1}, {"a", "x", 1}, {"a", "b", 0.7}}, []string{"a", "b"})
+	if want := []Gap{{"b", "a", 1}, {"a", "b", 0.7}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -37,7 +37,7 @@ type Config struct {
 	// negative: not at all.
 	KeepSlow time.Duration
 	// Gaps are the rules that are watched. Those of stages that the pipeline
-	// does not have are left out.
+	// does not have are left out; of those of the same stages the last counts.
 	Gaps []Gap
 	Live live.Config
 	Now  func() time.Time // default time.Now
