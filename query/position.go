@@ -33,6 +33,7 @@ type position struct {
 	mu    sync.Mutex
 	last  uint64
 	asked time.Time
+	err   error // why it could not be asked then
 	// For check: the folded sequence when it last moved, and when that was seen;
 	// zero while the view is not behind.
 	moved   uint64
@@ -49,25 +50,29 @@ func (p *position) of(ctx context.Context, folded uint64, maxAge time.Duration) 
 
 func (p *position) end(ctx context.Context, maxAge time.Duration) (uint64, error) {
 	p.mu.Lock()
-	last, asked := p.last, p.asked
+	last, asked, err := p.last, p.asked, p.err
 	p.mu.Unlock()
 	if time.Since(asked) < maxAge {
-		return last, nil
+		return last, err
 	}
 	if !p.nc.IsConnected() { // a request would wait for the connection
 		return last, fmt.Errorf("ask for the state of stream %s: %w", stream.Events, nats.ErrDisconnected)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	attempt, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	now := time.Now()
-	s, err := p.js.Stream(ctx, stream.Events)
-	if err != nil {
-		return last, fmt.Errorf("ask for the state of stream %s: %w", stream.Events, err)
-	}
+	s, err := p.js.Stream(attempt, stream.Events)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("ask for the state of stream %s: %w", stream.Events, err)
+		if ctx.Err() == nil { // or it is this asker who has gone
+			p.asked, p.err = time.Now(), err
+		}
+		return last, err
+	}
 	if now.After(p.asked) {
-		p.last, p.asked = s.CachedInfo().State.LastSeq, now
+		p.last, p.asked, p.err = s.CachedInfo().State.LastSeq, now, nil
 	}
 	return p.last, nil
 }

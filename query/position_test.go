@@ -1,7 +1,12 @@
 package query
 
 import (
+	"context"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -40,5 +45,45 @@ func TestNoProjectorIsAtWork(t *testing.T) {
 			t.Fatalf("the view catches up: %v", err)
 		}
 		folded++
+	}
+}
+
+// deafStream stands for a JetStream that does not answer, and counts questions.
+type deafStream struct {
+	jetstream.JetStream
+	asked int
+}
+
+func (d *deafStream) Stream(context.Context, string) (jetstream.Stream, error) {
+	d.asked++
+	return nil, nats.ErrTimeout
+}
+
+// TestStreamDoesNotAnswer: not everyone who asks waits for it, and what is not
+// known is not told.
+func TestStreamDoesNotAnswer(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	deaf := &deafStream{}
+	p := &position{nc: srv.Connect(), js: deaf, folded: func() uint64 { return 3 }}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.of(gone, 3, time.Hour) // says nothing of the stream
+	for range 3 {
+		if got := p.of(t.Context(), 3, time.Hour); got != (StreamPosition{3, 3, 0}) {
+			t.Errorf("%+v", got)
+		}
+	}
+	if deaf.asked != 2 {
+		t.Errorf("asked %d times", deaf.asked)
+	}
+	if _, err := p.end(t.Context(), time.Hour); err == nil {
+		t.Error("the end of the stream is known")
+	}
+	p.js = srv.JetStream()
+	if err := p.check(t.Context()); err != nil {
+		t.Errorf("when it answers again: %v", err)
+	}
+	if _, err := p.end(t.Context(), time.Hour); err != nil {
+		t.Errorf("and after that: %v", err)
 	}
 }
