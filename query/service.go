@@ -99,10 +99,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Gaps = knownGaps(cfg.Gaps, cfg.Stages.Names())
+	age := max(keepUnchanged, cfg.KeepSlow)
 	s := &Service{
 		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), feeding: make(chan struct{}, feedsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
-		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, cfg.Now), drifts: memo.New[Drift](maxAnswers, cfg.Now),
-		gaps: memo.New[[]ratio](1, cfg.Now),
+		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, age, cfg.Now), drifts: memo.New[Drift](maxAnswers, age, cfg.Now),
+		gaps: memo.New[[]ratio](1, gapEvery, cfg.Now),
 	}
 	if err := s.assemble(); err != nil {
 		return nil, fmt.Errorf("query service: %w", err)

@@ -22,6 +22,9 @@ const (
 	// sequence, and settleWait the time between them.
 	settling   = 4
 	settleWait = 100 * time.Millisecond
+	// keepUnchanged is for how long an answer serves at most while nothing is
+	// folded.
+	keepUnchanged = time.Minute
 )
 
 // StatsRequest are the parameters of GET /stats.
@@ -71,7 +74,7 @@ func (s *Service) showsFunnel(ctx context.Context, q question, a memo.Answer[ana
 // fresh tells whether an answer is young enough to serve again: for a short
 // while if nothing has been folded since, and one that was dear for longer.
 func (s *Service) fresh(cut store.Cut, at time.Time, took time.Duration, live bool) bool {
-	keep := time.Minute
+	keep := keepUnchanged
 	if live {
 		keep = time.Second
 	}

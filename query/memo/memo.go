@@ -5,6 +5,7 @@ package memo
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 // Memo holds the newest answers by question. It is safe for concurrent use.
 type Memo[V any] struct {
 	limit   int
+	age     time.Duration
 	now     func() time.Time
 	flights singleflight.Group
 
@@ -30,9 +32,10 @@ type Answer[V any] struct {
 	begun uint64 // the memo's clock at the begin
 }
 
-// New makes a memo of at most limit answers.
-func New[V any](limit int, now func() time.Time) *Memo[V] {
-	return &Memo[V]{limit: limit, now: now, answers: map[string]Answer[V]{}}
+// New makes a memo of at most limit answers, none of them older than an age
+// when another one is kept.
+func New[V any](limit int, age time.Duration, now func() time.Time) *Memo[V] {
+	return &Memo[V]{limit: limit, age: age, now: now, answers: map[string]Answer[V]{}}
 }
 
 // Get returns the answer that is held if fresh says so of it, else one that
@@ -88,10 +91,13 @@ func (m *Memo[V]) held(question string) (Answer[V], bool) {
 	return a, held
 }
 
-// keep stores an answer, in place of the oldest one if there are too many.
+// keep stores an answer, in place of those that are too old, and of the oldest
+// one if there are too many.
 func (m *Memo[V]) keep(question string, a Answer[V]) {
+	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	maps.DeleteFunc(m.answers, func(_ string, b Answer[V]) bool { return now.Sub(b.At) > m.age })
 	m.answers[question] = a
 	for len(m.answers) > m.limit {
 		oldest := question

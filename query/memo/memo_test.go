@@ -13,7 +13,7 @@ func always(Answer[int]) bool { return true }
 func never(Answer[int]) bool  { return false }
 
 func TestFreshAnswersServe(t *testing.T) {
-	m := New[int](10, time.Now)
+	m := New[int](10, time.Hour, time.Now)
 	calls := 0
 	ask := func(fresh func(Answer[int]) bool) int {
 		v, err := m.Get(t.Context(), "q", fresh, func(context.Context) (int, error) { calls++; return calls, nil })
@@ -30,7 +30,7 @@ func TestFreshAnswersServe(t *testing.T) {
 // TestNothingOlder: who asks while a computation is under way does not get its
 // answer unless it is fresh; all who came meanwhile share the next one.
 func TestNothingOlder(t *testing.T) {
-	m := New[int](10, time.Now)
+	m := New[int](10, time.Hour, time.Now)
 	calls, begun, release := 0, make(chan struct{}, 10), make(chan struct{})
 	compute := func(context.Context) (int, error) {
 		calls++ // one flight at a time
@@ -69,7 +69,7 @@ func TestNothingOlder(t *testing.T) {
 }
 
 func TestWhoLeaves(t *testing.T) {
-	m := New[int](10, time.Now)
+	m := New[int](10, time.Hour, time.Now)
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, release := make(chan struct{}), make(chan struct{})
 	left := make(chan error, 1)
@@ -101,7 +101,7 @@ func TestWhoLeaves(t *testing.T) {
 }
 
 func TestErrorsAreNotKept(t *testing.T) {
-	m := New[int](10, time.Now)
+	m := New[int](10, time.Hour, time.Now)
 	broken := errors.New("broken")
 	if _, err := m.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 1, broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
@@ -112,7 +112,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 }
 
 func TestBound(t *testing.T) {
-	m := New[int](3, time.Now)
+	m := New[int](3, time.Hour, time.Now)
 	for i := range 10 {
 		if _, err := m.Get(t.Context(), fmt.Sprint(i), always, func(context.Context) (int, error) { return i, nil }); err != nil {
 			t.Fatal(err)
@@ -125,5 +125,25 @@ func TestBound(t *testing.T) {
 		if _, held := m.answers[q]; !held {
 			t.Errorf("answer %s is gone", q)
 		}
+	}
+}
+
+// TestOldAnswersAreDropped: what nobody asks for any more does not stay for as
+// long as there is room.
+func TestOldAnswersAreDropped(t *testing.T) {
+	now := time.Unix(1000, 0)
+	m := New[int](10, time.Minute, func() time.Time { return now })
+	ask := func(question string) {
+		if _, err := m.Get(t.Context(), question, never, func(context.Context) (int, error) { return 0, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask("a")
+	now = now.Add(30 * time.Second)
+	ask("b")
+	now = now.Add(31 * time.Second)
+	ask("c")
+	if _, held := m.answers["a"]; held || len(m.answers) != 2 {
+		t.Errorf("held are %v", m.answers)
 	}
 }
