@@ -44,6 +44,10 @@ func newEvent(e store.Event) StoredEvent {
 	return out
 }
 
+// readsAtOnce bounds how many requests read events as they were taken, a page of
+// which has up to 8 MiB of metadata.
+const readsAtOnce = 4
+
 // EventsRequest are the parameters of GET /events.
 type EventsRequest struct {
 	ArticleURL string `query:"article_url" doc:"Only events with this article_url" example:"https://example.com/article-123"`
@@ -54,7 +58,7 @@ type EventsRequest struct {
 	Service    string `query:"service" doc:"Only events of this service" example:"classifier"`
 	From       string `query:"from" doc:"Only events at or after this time, RFC 3339" example:"2026-02-10T00:00:00Z"`
 	To         string `query:"to" doc:"Only events before this time, RFC 3339" example:"2026-02-11T00:00:00Z"`
-	Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many events a page has at most"`
+	Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many events a page has at most; one of 8 MiB of metadata ends before"`
 	Cursor     string `query:"cursor" doc:"next_cursor of the page before, with the same filters"`
 }
 
@@ -69,14 +73,17 @@ func (s *Service) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 	if p != nil {
 		return EventsPage{}, p
 	}
-	f.Limit++ // one more tells whether there is another page
-	rows, err := s.store.Events(ctx, f)
+	leave, err := enter(ctx, s.reading)
+	if err != nil {
+		return EventsPage{}, err
+	}
+	defer leave()
+	rows, more, err := s.store.Events(ctx, f)
 	if err != nil {
 		return EventsPage{}, err
 	}
 	page := EventsPage{Events: make([]StoredEvent, 0, len(rows))}
-	if len(rows) == f.Limit {
-		rows = rows[:f.Limit-1]
+	if more {
 		last := rows[len(rows)-1]
 		page.NextCursor = encodeCursor(store.Position{At: last.OccurredAt.UnixNano(), Seq: last.Seq})
 	}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +95,63 @@ func TestEventPages(t *testing.T) {
 	r.must("/sources", values("period", "24h", "limit", "2"), &sources)
 	if len(sources.Sources) != 2 || sources.Sources[0].Count < sources.Sources[1].Count {
 		t.Errorf("sources: %+v", sources)
+	}
+}
+
+// TestFullPages: events with much metadata come in pages of a bounded size, each
+// once, and a journey has the newest of them, with stages of all.
+func TestFullPages(t *testing.T) {
+	r := newRig(t, Config{}, "", nil)
+	const n, full = 400, 8 << 20
+	var events []event.Event
+	for i := range n {
+		events = append(events, event.Event{
+			ArticleURL: "https://example.com/long", SourceName: "s", Stage: []string{"crawled", "indexed"}[min(1, i)], ServiceName: "test",
+			OccurredAt: noon.Add(time.Duration(i-n) * time.Second), Metadata: map[string]any{"text": strings.Repeat("x", 60<<10), "i": i},
+		})
+	}
+	for part := range slices.Chunk(events, 50) {
+		r.write(part...)
+	}
+	fits := func(events []StoredEvent) bool {
+		size := 0
+		for _, e := range events {
+			size += len(e.Metadata)
+		}
+		last := len(events[0].Metadata)
+		return size >= full && size-last < full
+	}
+	query, next := values("limit", "1000"), uint64(n)
+	for {
+		var page EventsPage
+		r.must("/events", query, &page)
+		for _, e := range page.Events {
+			if e.Seq != next {
+				t.Fatalf("event %d, want %d", e.Seq, next)
+			}
+			next--
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		if slices.Reverse(page.Events); !fits(page.Events) {
+			t.Errorf("a page of %d events", len(page.Events))
+		}
+		query.Set("cursor", page.NextCursor)
+	}
+	if next != 0 {
+		t.Errorf("%d events are left out", next)
+	}
+	sum := sha256.Sum256([]byte("https://example.com/long"))
+	var j Journey
+	r.must("/articles/"+hex.EncodeToString(sum[:])+"/journey", nil, &j)
+	if !fits(j.Events) || j.Events[len(j.Events)-1].Seq != n || j.Stages[0].Events != 1 || j.Stages[1].Events != n-1 {
+		t.Errorf("a journey of %d events, %+v", len(j.Events), j.Stages)
+	}
+	for i, e := range j.Events[1:] {
+		if e.Seq != j.Events[i].Seq+1 {
+			t.Errorf("after event %d comes %d", j.Events[i].Seq, e.Seq)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ type Journey struct {
 	TraceIDs     []string       `json:"trace_ids" doc:"Of the events, in their order"`
 	Elapsed      *float64       `json:"elapsed_seconds" doc:"From the first of the stages that the article reached to the last, 0 where clocks disagree; null with only one" example:"792"`
 	Stages       []JourneyStage `json:"stages" doc:"All stages of the pipeline, in its order"`
-	Events       []StoredEvent  `json:"events" doc:"Oldest first; the newest 1000 where there are more"`
+	Events       []StoredEvent  `json:"events" doc:"Oldest first; the newest 1000 where there are more, or the newest with 8 MiB of metadata"`
 }
 
 func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
@@ -39,6 +39,11 @@ func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
 	if p != nil {
 		return Journey{}, p
 	}
+	leave, err := enter(ctx, s.reading)
+	if err != nil {
+		return Journey{}, err
+	}
+	defer leave()
 	rows, reached, err := s.store.Journey(ctx, hash, maxJourneyEvents)
 	if err != nil {
 		return Journey{}, err

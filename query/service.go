@@ -64,7 +64,8 @@ type Service struct {
 	hub       *live.Hub
 	counting  chan struct{} // bounds how many requests count in the database,
 	feeding   chan struct{} // how many feeds do,
-	analysing chan struct{} // and how many requests analyse what events carry
+	reading   chan struct{} // how many requests read single events,
+	analysing chan struct{} // and how many analyse what events carry
 	roles     store.Roles
 	position  *position
 	retired   retired
@@ -101,7 +102,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	cfg.Gaps = knownGaps(cfg.Gaps, cfg.Stages.Names())
 	age := max(keepUnchanged, cfg.KeepSlow)
 	s := &Service{
-		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), feeding: make(chan struct{}, feedsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
+		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), feeding: make(chan struct{}, feedsAtOnce),
+		reading: make(chan struct{}, readsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
 		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, age, cfg.Now), drifts: memo.New[Drift](maxAnswers, age, cfg.Now),
 		gaps: memo.New[[]ratio](1, gapEvery, cfg.Now),
 	}

@@ -46,17 +46,23 @@ type Event struct {
 	SchemaVersion          uint16
 }
 
-// Events returns a page of events, newest first.
-func (s *Store) Events(ctx context.Context, f EventFilter) ([]Event, error) {
-	out := make([]Event, 0, min(f.Limit, 1000))
-	err := s.each(ctx, "events.sql", f.params(), func(rows driver.Rows) error {
-		e, err := scanEvent(rows)
+// pageBytes is with how much metadata a page is full.
+const pageBytes = 8 << 20
+
+// Events returns a page of events, newest first, and whether there are more. A
+// page has one event at least, if there is one, and ends with the one whose
+// metadata fills 8 MiB.
+func (s *Store) Events(ctx context.Context, f EventFilter) (page []Event, more bool, err error) {
+	var found uint64 // one more than fits tells that there are more
+	err = s.each(ctx, "events.sql", f.params(), func(rows driver.Rows) error {
+		e, err := scanEvent(rows, &found)
 		if err == nil {
-			out = append(out, e)
+			page = append(page, e)
 		}
 		return err
 	})
-	return out, err
+	page = page[:min(len(page), f.Limit)]
+	return page, found > uint64(len(page)), err
 }
 
 func (f EventFilter) params() params {
@@ -72,7 +78,7 @@ func (f EventFilter) params() params {
 	}
 	return params{
 		"from": from, "to": to, "cursor_at": after.At, "cursor_seq": after.Seq, "hash": f.Hash, "url": f.URL,
-		"stage": f.Stage, "source": f.Source, "service": f.Service, "trace": f.Trace, "limit": f.Limit,
+		"stage": f.Stage, "source": f.Source, "service": f.Service, "trace": f.Trace, "limit": f.Limit + 1, "bytes": pageBytes,
 	}
 }
 
@@ -107,11 +113,12 @@ type Reached struct {
 }
 
 // Journey returns how an article went through the stages, and its newest
-// events, the newest first.
+// events, the newest first: up to the limit, and up to the one whose metadata
+// fills 8 MiB.
 func (s *Store) Journey(ctx context.Context, hash string, limit int) ([]Event, map[string]Reached, error) {
 	var events []Event
 	stages := map[string]Reached{}
-	err := s.each(ctx, "journey.sql", params{"hash": hash, "limit": limit + event.MaxStages}, func(rows driver.Rows) error {
+	err := s.each(ctx, "journey.sql", params{"hash": hash, "limit": limit + event.MaxStages, "bytes": pageBytes}, func(rows driver.Rows) error {
 		var r Reached
 		e, err := scanEvent(rows, &r.FirstAt, &r.Events)
 		if err != nil {
@@ -122,5 +129,18 @@ func (s *Store) Journey(ctx context.Context, hash string, limit int) ([]Event, m
 		return nil
 	})
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Or(b.OccurredAt.Compare(a.OccurredAt), cmp.Compare(b.Seq, a.Seq)) })
-	return events[:min(len(events), limit)], stages, err
+	return fitting(events, limit), stages, err
+}
+
+// fitting returns the first events, up to a limit and to the one that fills a
+// page.
+func fitting(events []Event, limit int) []Event {
+	held := 0
+	for i, e := range events {
+		if i == limit || held >= pageBytes {
+			return events[:i]
+		}
+		held += len(e.Metadata)
+	}
+	return events
 }

@@ -187,7 +187,7 @@ func TestFailures(t *testing.T) {
 	if _, err := s.Exact(gone, scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
-	if _, err := s.Events(t.Context(), store.EventFilter{Hash: "no hash'", Limit: 1}); errors.Is(err, store.ErrUnavailable) {
+	if _, _, err := s.Events(t.Context(), store.EventFilter{Hash: "no hash'", Limit: 1}); errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a query that is wrong: %v", err)
 	}
 }
