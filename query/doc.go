@@ -7,7 +7,9 @@
 // that are wanted exact beyond what the mirror holds, come from ClickHouse
 // (package store). Whatever the way, the numbers of an answer are of one
 // moment, belong to the window that the answer names, and say whether distinct
-// articles are exact or estimates.
+// articles are exact or estimates. Sketches in ClickHouse alone are of whatever
+// is folded when they are read, which may be ahead of the sequence that the
+// answer names.
 //
 // Statistics show the numbers of a funnel and break the events up that it
 // counted: those of its window up to the stream sequence that it is folded to,
