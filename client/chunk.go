@@ -54,7 +54,7 @@ func (c *chunk) publish(ctx context.Context) {
 		case fateDone:
 			continue
 		case fateFailed:
-			if len(c.pending) > 1 && errors.Is(err, ErrRefused) && !c.alone {
+			if len(c.pending) > 1 && (errors.Is(err, ErrRefused) || errors.Is(err, ErrTooLarge)) && !c.alone {
 				c.alone = true // finds the message that is to blame
 				continue
 			}

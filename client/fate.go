@@ -24,10 +24,14 @@ const (
 
 // Codes of the server's answers that neither nats.go nor its extensions name.
 const (
-	codeStoreFailed       jetstream.ErrorCode = 10077 // "maximum bytes exceeded" among others
-	codeRollupFailed      jetstream.ErrorCode = 10111
-	codeDuplicateInFlight jetstream.ErrorCode = 10158
-	codeNoClusterLeader   jetstream.ErrorCode = 10009
+	codeAccountFull     jetstream.ErrorCode = 10002 // what the account may store is used up
+	codeStoreFailed     jetstream.ErrorCode = 10077 // "maximum bytes exceeded" among others
+	codeHeaderTooLarge  jetstream.ErrorCode = 10097
+	codeStreamSealed    jetstream.ErrorCode = 10109
+	codeRollupFailed    jetstream.ErrorCode = 10111
+	codeNoLimits        jetstream.ErrorCode = 10120 // the account may store nothing
+	codeAccountTooSmall jetstream.ErrorCode = 10122 // for the stream's limit
+	codeBatchCommit     jetstream.ErrorCode = 10200
 )
 
 func code(err error) jetstream.ErrorCode {
@@ -70,16 +74,24 @@ func classify(err error) error {
 	return err
 }
 
+// classifyAPI takes an answer that it does not know for one that passes: events
+// that wait in vain are noticed, and those that were given up are gone.
 func classifyAPI(api *jetstream.APIError, err error) error {
-	switch {
-	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, "maximum"):
+	switch api.ErrorCode {
+	case codeStoreFailed:
+		if strings.Contains(api.Description, "maximum") {
+			return fmt.Errorf("%w: %w", ErrStreamFull, err)
+		}
+	case codeAccountFull, codeStreamSealed, codeNoLimits, codeAccountTooSmall:
 		return fmt.Errorf("%w: %w", ErrStreamFull, err)
-	case api.ErrorCode == jetstreamext.JSErrCodeBatchPublishDuplicateMsgID, api.ErrorCode == codeDuplicateInFlight,
-		api.ErrorCode == codeNoClusterLeader, api.ErrorCode == codeRollupFailed, api.ErrorCode == jetstreamext.JSErrCodeBatchPublishIncomplete,
-		api.Code >= 429:
-		return err
+	case jetstream.JSErrCodeStreamMessageExceedsMaximum, codeHeaderTooLarge:
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case jetstreamext.JSErrCodeBatchPublishNotEnabled, jetstreamext.JSErrCodeBatchPublishMissingSeq,
+		jetstreamext.JSErrCodeBatchPublishUnsupportedHeader, jetstreamext.JSErrCodeBatchPublishInvalidID,
+		jetstreamext.JSErrCodeBatchPublishExceedsLimit, codeBatchCommit:
+		return fmt.Errorf("%w: %w", ErrRefused, err) // as a batch
 	}
-	return fmt.Errorf("%w: %w", ErrRefused, err)
+	return err
 }
 
 // unknown is the error of messages whose fate ctx left open.

@@ -58,9 +58,10 @@ type Outcome struct {
 
 // Errors that callers tell apart. Those of the server are wrapped beside them.
 var (
-	// ErrTooLarge: the message exceeds what the server takes.
+	// ErrTooLarge: the message, or its header, exceeds what the server takes.
 	ErrTooLarge = errors.New("message is larger than the server takes")
-	// ErrStreamFull: the stream has reached a limit of its configuration.
+	// ErrStreamFull: the stream or its account has reached a limit, or takes no
+	// more messages of any kind. It may again when that is changed.
 	ErrStreamFull = errors.New("stream is full")
 	// ErrRefused: the server will not take the message, however often it is
 	// sent.

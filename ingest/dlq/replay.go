@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -106,6 +107,11 @@ func (r *replay) settle(f *found, o client.Outcome, stored []uint64, failure err
 	return stored, failure
 }
 
+// lastingCodes are those of the server's answers that are about the message:
+// it belongs to another stream, it is too large, or its header is. All others
+// are about the stream, and pass.
+var lastingCodes = []jetstream.ErrorCode{10060, jetstream.JSErrCodeStreamMessageExceedsMaximum, 10097}
+
 // publish sends a message that is no event, to the stream that it came from
 // and to no other.
 func (r *replay) publish(ctx context.Context, name string, m client.Message) client.Outcome {
@@ -115,7 +121,7 @@ func (r *replay) publish(ctx context.Context, name string, m client.Message) cli
 	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(m.ID), jetstream.WithExpectStream(name), jetstream.WithRetryWait(100*time.Millisecond))
 	var refused *jetstream.APIError
 	switch {
-	case errors.As(err, &refused) && refused.Code < 429, errors.Is(err, nats.ErrMaxPayload):
+	case errors.As(err, &refused) && slices.Contains(lastingCodes, refused.ErrorCode), errors.Is(err, nats.ErrMaxPayload):
 		return client.Outcome{Err: fmt.Errorf("%w: %w", client.ErrRefused, err)}
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return client.Outcome{Err: fmt.Errorf("%w: no stream takes the subject %s: %w", client.ErrRefused, m.Subject, err)}

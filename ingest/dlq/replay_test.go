@@ -212,6 +212,27 @@ func TestReplayOfOtherMessages(t *testing.T) {
 	}
 }
 
+// TestReplayToALimit: what a stream refuses for the stream's sake is to be
+// replayed again, and what it refuses for the message's is not.
+func TestReplayToALimit(t *testing.T) {
+	f := start(t)
+	cfg := jetstream.StreamConfig{Name: "WORK", Subjects: []string{"work.>"}, MaxMsgSize: 100}
+	_, err := f.js.CreateStream(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.put(dead{stream: "WORK", seq: 1, subject: "work.a", body: strings.Repeat("x", 200)})
+	f.want(f.replay(Selection{All: true}, ReplayOptions{}), "matched 1 replayed 0 (0) kept 1 deleted 0 refused")
+	cfg.Sealed, cfg.DenyDelete, cfg.DenyPurge = true, true, true
+	if _, err := f.js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	f.put(dead{stream: "WORK", seq: 2, subject: "work.a", body: "task"})
+	if r, err := f.Replay(t.Context(), Selection{IDs: []string{"2"}}, ReplayOptions{}); err == nil || r.Kept != 0 || f.letters() != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestReplayWithoutServer(t *testing.T) {
 	f := start(t)
 	f.put(dead{seq: 1, body: eventText(1, "crawled", time.Minute, "{}")})
