@@ -188,7 +188,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests, f.token = append(f.requests, r.URL.Path), r.Header.Get("Authorization")
-	status, text := 201, `{"accepted":1}`
+	status, text := 201, ""
 	if f.answer != nil {
 		status, text = f.answer(r.URL.Path, body.Events)
 	}
@@ -199,8 +199,13 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			f.got[v.ArticleURL]++
 		}
 	}
-	if status == 429 {
+	switch {
+	case status == 429:
 		w.Header().Set("Retry-After", "1")
+	case status < 300 && text == "" && strings.HasSuffix(r.URL.Path, "/events"):
+		text = map[int]string{201: `{"status":"accepted"}`, 200: `{"status":"duplicate"}`}[status]
+	case status < 300 && text == "":
+		text = fmt.Sprintf(`{"accepted":%d}`, len(body.Events))
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text))
@@ -248,7 +253,7 @@ func TestBreakerCloses(t *testing.T) {
 		if failures--; failures >= 0 {
 			return 500, ""
 		}
-		return 201, "{}"
+		return 201, ""
 	})
 	registry := prometheus.NewRegistry()
 	c := open(t, Options{URL: f.URL + "/api/pipeline/", Token: "secret", Registry: registry, Log: slog.New(slog.NewTextHandler(logs, nil))})
@@ -342,10 +347,10 @@ func TestRefusals(t *testing.T) {
 			return 400, `{"errors":[{"field":"stage","rule":"must be one of crawled"}]}`
 		case len(events) > 1:
 			if i := slices.IndexFunc(events, func(e json.RawMessage) bool { return bytes.Contains(e, []byte("/5\"")) }); i >= 0 {
-				return 201, fmt.Sprintf(`{"accepted":1,"rejected":[{"index":%d,"error":{"field":"stage","code":"c","rule":"must be one of crawled"}}]}`, i)
+				return 201, fmt.Sprintf(`{"accepted":%d,"rejected":[{"index":%d,"error":{"field":"stage","code":"c","rule":"must be one of crawled"}}]}`, len(events)-1, i)
 			}
 		}
-		return 200, `{}`
+		return 200, ""
 	})
 	registry, logs := prometheus.NewRegistry(), &lines{}
 	c := open(t, Options{URL: f.URL, Registry: registry, Log: slog.New(slog.NewTextHandler(logs, nil))})
@@ -360,6 +365,43 @@ func TestRefusals(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "crawled")); got != 1 {
 		t.Errorf("%v events are refused", got)
+	}
+}
+
+// TestForeignAnswers: what is not Millrace's word on the events delivers none.
+func TestForeignAnswers(t *testing.T) {
+	millrace := startFake(t)
+	list := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"status":"duplicate","duplicates":2}`)) // as any GET may be answered
+	}))
+	defer list.Close()
+	e := crawled(1)
+	text, err := encode(e, "crawler", &event.Record{})
+	must(t, err)
+	for _, c := range []struct {
+		to        string
+		status    int
+		delivered bool
+	}{{"", 200, false}, {"", 201, false}, {list.URL, 301, false}, {list.URL, 302, false}, {list.URL, 303, false}, {millrace.URL, 307, true}, {millrace.URL, 308, true}} {
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c.to == "" {
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(`{"status":"ok","events":[]}`))
+				return
+			}
+			http.Redirect(w, r, c.to+r.URL.Path, c.status)
+		}))
+		defer proxy.Close()
+		for _, given := range []*http.Client{nil, {}} {
+			h := newHTTPTransport(Options{URL: proxy.URL, HTTPClient: given})
+			for _, n := range []int{1, 2} {
+				outcomes, err := h.deliver(within(t), slices.Repeat([]item{{text: text}}, n))
+				if (err == nil) != c.delivered || (len(outcomes) == n) != c.delivered {
+					t.Errorf("%d events, %+v: %v %v", n, c, outcomes, err)
+				}
+			}
+			h.close()
+		}
 	}
 }
 

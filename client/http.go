@@ -29,9 +29,17 @@ func newHTTPTransport(o Options) *httpTransport {
 	if t.client == nil {
 		t.client, t.own = &http.Client{Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true,
-		}}, true
+		}, CheckRedirect: whilePost}, true
 	}
 	return t
+}
+
+// whilePost follows no redirect that would make a GET of a POST.
+func whilePost(r *http.Request, via []*http.Request) error {
+	if r.Method != http.MethodPost || len(via) >= 10 {
+		return http.ErrUseLastResponse
+	}
+	return nil
 }
 
 func (t *httpTransport) close() {
@@ -57,10 +65,8 @@ func (t *httpTransport) deliver(ctx context.Context, batch []item) ([]Outcome, e
 	switch {
 	case err != nil:
 		return nil, err
-	case status == http.StatusOK || status == http.StatusCreated:
-		return outcomesOf(len(batch), answer), nil
-	case status == http.StatusBadRequest && len(answer.Rejected) > 0:
-		return outcomesOf(len(batch), answer), nil
+	case status == http.StatusOK || status == http.StatusCreated || status == http.StatusBadRequest && len(answer.Rejected) > 0:
+		return outcomesOf(len(batch), answer)
 	}
 	err = fmt.Errorf("a batch of %d events was answered with status %d: %s", len(batch), status, answer)
 	if status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity {
@@ -75,9 +81,9 @@ func (t *httpTransport) one(ctx context.Context, it item) ([]Outcome, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case status == http.StatusCreated:
+	case status == http.StatusCreated && answer.Status == "accepted":
 		return []Outcome{{Status: Accepted}}, nil
-	case status == http.StatusOK:
+	case status == http.StatusOK && answer.Status == "duplicate":
 		return []Outcome{{Status: Duplicate}}, nil
 	case status == http.StatusRequestEntityTooLarge:
 		return []Outcome{{Err: fmt.Errorf("%w: %s", ErrTooLarge, answer)}}, nil
@@ -89,7 +95,10 @@ func (t *httpTransport) one(ctx context.Context, it item) ([]Outcome, error) {
 
 // reply is what Millrace says of a request, or a problem document.
 type reply struct {
-	Rejected []struct {
+	Status     any `json:"status"` // of a single event; a problem's is a number
+	Accepted   int `json:"accepted"`
+	Duplicates int `json:"duplicates"`
+	Rejected   []struct {
 		Index int           `json:"index"`
 		Error event.Invalid `json:"error"`
 	} `json:"rejected"`
@@ -105,7 +114,12 @@ func (a reply) String() string {
 	return cmp.Or(a.Detail, a.Title, "no reason given")
 }
 
-func outcomesOf(n int, a reply) []Outcome {
+// outcomesOf returns what became of each of n events. An answer that does not
+// tell of all of them is somebody else's.
+func outcomesOf(n int, a reply) ([]Outcome, error) {
+	if told := a.Accepted + a.Duplicates + len(a.Rejected); told != n {
+		return nil, fmt.Errorf("a batch of %d events was answered with the fate of %d", n, told)
+	}
 	outcomes := make([]Outcome, n)
 	for i := range outcomes {
 		outcomes[i].Status = Accepted
@@ -115,7 +129,7 @@ func outcomesOf(n int, a reply) []Outcome {
 			outcomes[r.Index] = Outcome{Err: fmt.Errorf("%w: %w", errRefusal, &r.Error)}
 		}
 	}
-	return outcomes
+	return outcomes, nil
 }
 
 // maxAnswer bounds what is read of an answer, in bytes.
@@ -138,6 +152,10 @@ func (t *httpTransport) post(ctx context.Context, path string, body io.Reader) (
 		return 0, a, fmt.Errorf("post events: %w", err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode/100 == 3 || resp.Request.Method != http.MethodPost {
+		to := cmp.Or(resp.Header.Get("Location"), resp.Request.URL.Redacted())
+		return 0, a, fmt.Errorf("post events: the address leads on to %s, which is the one to give", to)
+	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return 0, a, fmt.Errorf("post events: read the answer: %w", err)
