@@ -23,7 +23,8 @@ import (
 //     Millrace and any end of the process, and counts once; without, it is when
 //     the buffer is large enough for the outage and Close has the time.
 //  3. What is not delivered is logged, and counted in the metrics: an event
-//     that Millrace refuses, and one that finds the buffer full.
+//     that Millrace refuses, one that finds the buffer full, and one that the
+//     spool has lost to damage on its disk.
 type Client struct {
 	opts    Options
 	target  string // for logs and metrics
@@ -87,7 +88,7 @@ func Open(opts Options) (*Client, error) {
 	} else {
 		c.send = &natsTransport{opts: opts}
 	}
-	if c.queue, err = openQueue(opts); err != nil {
+	if c.queue, err = openQueue(opts, c.damage); err != nil {
 		return nil, err
 	}
 	go c.run()
@@ -196,6 +197,13 @@ func (c *Client) drop(d *draft, taken int, err error) error {
 		return fmt.Errorf("%d of %d events: %w", n, len(d.texts), err)
 	}
 	return err
+}
+
+// damage counts events that a spool has lost, whatever they were.
+func (c *Client) damage(n int) {
+	c.metrics.failed("", n)
+	c.dropped.Add(uint64(n))
+	c.metrics.drop(n)
 }
 
 // Health is what a service tells of its client, in its own /health.

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -147,6 +149,17 @@ func TestSpoolOverRestart(t *testing.T) {
 	must(t, err)
 	if !bytes.Contains(m.Data, []byte(`"backfilled":true`)) {
 		t.Errorf("an event that waited too long is not marked: %s", m.Data)
+	}
+}
+
+// TestDamagedSpool holds invariant 3: what a disk has lost is counted.
+func TestDamagedSpool(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "queue"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "queue", fmt.Sprintf("%020d", 1)), []byte("\xffhalf an event"), 0o600))
+	c := open(t, Options{URL: "nats://127.0.0.1:1", Spool: dir})
+	if h := c.Health(); h.Dropped != 1 || testutil.ToFloat64(c.metrics.drops) != 1 || testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "")) != 1 {
+		t.Errorf("%+v", h)
 	}
 }
 
@@ -302,7 +315,7 @@ func TestNeverWaits(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	logs.await(t, "pipeline event not emitted", "stage=crawled", "url_hash=", "service=crawler", "event dropped")
-	want := "# HELP pipeline_emit_dropped_total Events that found the buffer or the spool full, or were left in the buffer when the client closed.\n# TYPE pipeline_emit_dropped_total counter\npipeline_emit_dropped_total 4\n"
+	want := "# HELP pipeline_emit_dropped_total Events that found the buffer or the spool full, were lost to damage of the spool, or were left in the buffer when the client closed.\n# TYPE pipeline_emit_dropped_total counter\npipeline_emit_dropped_total 4\n"
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "pipeline_emit_dropped_total"))
 }
 

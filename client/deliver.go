@@ -58,7 +58,7 @@ func (c *Client) run() {
 		texts, err := c.queue.read(limit, batchBytes)
 		if err != nil {
 			c.opts.Log.Error("pipeline spool cannot be read", "error", err)
-			if !c.pause(lastRetry) {
+			if c.closingNow() || !c.pause(lastRetry) {
 				return
 			}
 			continue

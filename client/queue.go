@@ -24,11 +24,13 @@ type queue interface {
 	close() error
 }
 
-func openQueue(o Options) (queue, error) {
+// openQueue returns the queue that the options ask for. Lost is told of events
+// that a spool has lost to damage.
+func openQueue(o Options, lost func(n int)) (queue, error) {
 	if o.Spool == "" {
 		return &memory{limit: o.Buffer, limitBytes: o.BufferBytes}, nil
 	}
-	s, err := spool.Open(spool.Config{Dir: o.Spool, MaxBytes: o.SpoolBytes, SyncEvery: max(0, o.SpoolSync), Log: o.Log})
+	s, err := spool.Open(spool.Config{Dir: o.Spool, MaxBytes: o.SpoolBytes, SyncEvery: max(0, o.SpoolSync), Lost: lost, Log: o.Log})
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
@@ -100,9 +102,6 @@ type disk struct {
 	writes  chan *write
 	quit    chan struct{}
 	done    chan struct{}
-
-	given   [][]byte // what read returned
-	skipped int
 }
 
 type write struct {
@@ -200,19 +199,9 @@ func (d *disk) write(first *write) {
 	}
 }
 
-func (d *disk) read(limit, bytes int) (texts [][]byte, err error) {
-	d.given, d.skipped, err = d.spool.Read(limit, bytes)
-	if err == nil && len(d.given) == 0 && d.skipped > 0 {
-		err = d.drop()
-	}
-	return d.given, err
-}
+func (d *disk) read(limit, bytes int) ([][]byte, error) { return d.spool.Read(limit, bytes) }
 
-func (d *disk) drop() error {
-	given, skipped := d.given, d.skipped
-	d.given, d.skipped = nil, 0
-	return d.spool.Drop(given, skipped)
-}
+func (d *disk) drop() error { return d.spool.Drop() }
 
 func (d *disk) size() (int, int64) { return d.spool.Len() }
 

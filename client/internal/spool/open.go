@@ -16,6 +16,17 @@ import (
 // files is the folder of the log within the spool's own.
 func (s *Spool) files() string { return filepath.Join(s.cfg.Dir, "queue") }
 
+// ready opens the log again after an error.
+func (s *Spool) ready() error {
+	switch {
+	case s.closed:
+		return os.ErrClosed
+	case s.log != nil:
+		return nil
+	}
+	return s.open()
+}
+
 // open opens the log. A log that is damaged beyond its tail is set aside.
 func (s *Spool) open() error {
 	cut, err := repairTail(s.files())
@@ -23,11 +34,15 @@ func (s *Spool) open() error {
 		return fmt.Errorf("repair spool %s: %w", s.cfg.Dir, err)
 	}
 	if cut > 0 {
-		s.damaged++
+		if s.end == 0 { // else it is of a call of Append that has failed
+			s.cfg.Lost(1)
+		}
 		s.cfg.Log.Warn("spool ended in the middle of a record, which is cut off", "dir", s.cfg.Dir, "bytes", cut)
 	}
-	if err := s.load(); err != nil {
+	if err := s.load(); isDamage(err) {
 		return s.setAside(err)
+	} else if err != nil {
+		return fmt.Errorf("open spool %s: %w", s.cfg.Dir, err)
 	}
 	return nil
 }
@@ -47,38 +62,34 @@ func (s *Spool) load() error {
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
-	s.log, s.next, s.end, s.dropped = log, first, last+1, 0
-	s.bytes, err = sizeOf(s.files())
-	s.bytes += int64(s.end-s.next) * frame // an upper bound, put right as records are dropped
-	return err
-}
-
-// reopen opens the log again after an error, with which its state in memory
-// cannot be relied on.
-func (s *Spool) reopen() error {
-	_ = s.log.Close() // it may hold its error on
-	next := s.next
-	if err := s.open(); err != nil {
-		return err
+	size, err := sizeOf(s.files())
+	if err != nil {
+		return errors.Join(err, log.Close())
 	}
-	if next >= s.next && next <= s.end {
-		s.next, s.dropped = next, 1
+	// What was given is in the log still, unless it is another one.
+	if s.end = last + 1; s.next < first || max(s.next, s.given.to) > s.end {
+		s.next, s.given = first, given{}
 	}
+	s.log, s.dropped = log, int64(s.next-first) // a lower bound
+	s.bytes = size + int64(s.end-s.next)*frame  // an upper bound, put right as records are dropped
 	return nil
 }
 
-// setAside keeps files that cannot be read out of the way, and begins anew.
+// shut closes a log whose state in memory cannot be relied on.
+func (s *Spool) shut() {
+	_ = s.log.Close() // it may hold its error on
+	s.log = nil
+}
+
+// setAside keeps damaged files out of the way, and begins anew.
 func (s *Spool) setAside(cause error) error {
-	if s.log != nil {
-		_ = s.log.Close()
-		s.log = nil
-	}
 	aside := filepath.Join(s.cfg.Dir, "damaged-"+time.Now().UTC().Format("20060102T150405.000000000"))
 	if err := os.Rename(s.files(), aside); err != nil {
 		return fmt.Errorf("open spool %s: %w", s.cfg.Dir, errors.Join(cause, err))
 	}
-	s.damaged++
-	s.cfg.Log.Error("spool cannot be read; its files are kept aside", "dir", aside, "error", cause)
+	s.cfg.Lost(max(1, int(s.end-s.next)))
+	s.cfg.Log.Error("spool is damaged; its files are kept aside", "dir", aside, "error", cause)
+	s.next, s.end, s.bytes, s.given = 0, 0, 0, given{}
 	return s.load()
 }
 

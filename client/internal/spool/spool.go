@@ -6,8 +6,10 @@
 //     dropped may be read again after a crash: some records, from the front.
 //  3. A record is returned as it was appended, or not at all: each carries a
 //     checksum. A tail that was cut off in the middle of a write is cut back to
-//     whole records; files that cannot be read are kept aside, under the name
-//     damaged-<time>, and the queue begins anew.
+//     whole records; files that are damaged are kept aside, under the name
+//     damaged-<time>, and the queue begins anew. Files that merely cannot be
+//     read now, such as for want of descriptors, stay as they are: that is an
+//     error, and the next call tries again.
 //  4. The records that wait take at most Config.MaxBytes.
 package spool
 
@@ -42,6 +44,7 @@ type Config struct {
 	Dir       string        // made when missing; one process at a time
 	MaxBytes  int64         // of the records that wait
 	SyncEvery time.Duration // how often writes are synced to disk; 0: each
+	Lost      func(n int)   // told how many records are lost to damage, at least; must not call the spool
 	Log       *slog.Logger
 }
 
@@ -51,16 +54,23 @@ type Spool struct {
 	unlock func() error
 
 	mu      sync.Mutex
-	log     *wal.Log
-	next    uint64 // index of the first record that was not dropped
-	end     uint64 // index after the last record
-	bytes   int64  // of the records that wait
-	dropped int64  // bytes that were dropped and lie on disk
+	log     *wal.Log // nil after an error, until it can be opened again
+	next    uint64   // index of the first record that was not dropped
+	end     uint64   // index after the last record
+	bytes   int64    // of the records that wait
+	dropped int64    // bytes that were dropped and lie on disk
+	given   given
 	purged  time.Time
-	damaged uint64
 	dirty   bool
 	timer   *time.Timer // syncs; nil when every write does
 	closed  bool
+}
+
+// given is what Read has returned and Drop is to remove.
+type given struct {
+	to      uint64 // index after the last of the records; 0: there is nothing
+	bytes   int64
+	damaged int // records among them that were not returned
 }
 
 // Open opens a spool, which no other process may have open.
@@ -87,8 +97,8 @@ func Open(cfg Config) (*Spool, error) {
 func (s *Spool) Append(records [][]byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return os.ErrClosed
+	if err := s.ready(); err != nil {
+		return err
 	}
 	var batch wal.Batch
 	size, at := int64(0), s.end
@@ -101,8 +111,8 @@ func (s *Spool) Append(records [][]byte) error {
 		return ErrFull
 	}
 	if err := s.log.WriteBatch(&batch); err != nil {
-		// The log in memory is not what is on disk now.
-		return fmt.Errorf("write to spool %s: %w", s.cfg.Dir, errors.Join(err, s.reopen()))
+		s.shut() // the log in memory is not what is on disk now
+		return fmt.Errorf("write to spool %s: %w", s.cfg.Dir, err)
 	}
 	s.end, s.bytes = at, s.bytes+size
 	if !s.dirty && s.timer != nil {
@@ -113,28 +123,63 @@ func (s *Spool) Append(records [][]byte) error {
 }
 
 // Read returns records from the front, at most so many and about so many
-// bytes, but one if there is any. They stay until they are dropped. Skipped
-// counts damaged records before, among and after them, to be dropped as well.
-func (s *Spool) Read(limit, maxBytes int) (records [][]byte, skipped int, err error) {
+// bytes, but one if there is any. They stay until they are dropped.
+func (s *Spool) Read(limit, maxBytes int) (records [][]byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, 0, os.ErrClosed
+	if err := s.ready(); err != nil {
+		return nil, err
 	}
-	for at, size := s.next, 0; at < s.end && len(records) < limit && size < maxBytes; at++ {
-		data, err := s.log.Read(at)
+	s.given = given{}
+	g := given{to: s.next}
+	for size := 0; g.to < s.end && len(records) < limit && size < maxBytes; g.to++ {
+		data, err := s.record(g.to)
+		if isDamage(err) {
+			s.shut()
+			return nil, s.setAside(err)
+		}
 		if err != nil {
-			return nil, 0, s.setAside(err)
+			return nil, fmt.Errorf("read spool %s: %w", s.cfg.Dir, err)
 		}
 		r, ok := check(data)
 		if !ok {
-			skipped++
+			g.damaged++
 			continue
 		}
 		records = append(records, r)
 		size += len(r)
+		g.bytes += int64(len(r)) + frame
 	}
-	return records, skipped, nil
+	if s.given = g; len(records) == 0 {
+		return nil, s.drop() // damaged ones, if any
+	}
+	return records, nil
+}
+
+// record reads a record. The log takes it for granted that files are as long as
+// the names of those after them say.
+func (s *Spool) record(index uint64) (data []byte, err error) {
+	err = guard(func() (err error) {
+		data, err = s.log.Read(index)
+		return err
+	})
+	return data, err
+}
+
+// guard makes an error of a panic of the log, which files cause that were cut.
+func guard(call func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: %v", wal.ErrCorrupt, v)
+		}
+	}()
+	return call()
+}
+
+// isDamage tells what is wrong with the files from what keeps them from being
+// read.
+func isDamage(err error) bool {
+	return errors.Is(err, wal.ErrCorrupt) || errors.Is(err, wal.ErrNotFound) || errors.Is(err, os.ErrNotExist)
 }
 
 func check(data []byte) ([]byte, bool) {
@@ -145,20 +190,27 @@ func check(data []byte) ([]byte, bool) {
 	return data[:n:n], crc32.Checksum(data[:n], table) == binary.LittleEndian.Uint32(data[n:])
 }
 
-// Drop removes records that Read returned, and those it skipped, from the
-// front; bytes are those of the records.
-func (s *Spool) Drop(records [][]byte, skipped int) error {
+// Drop removes what Read returned last, once. Records of a queue that has begun
+// anew since then stay.
+func (s *Spool) Drop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	size := int64(0)
-	for _, r := range records {
-		size += int64(len(r)) + frame
+	return s.drop()
+}
+
+func (s *Spool) drop() error {
+	g := s.given
+	s.given = given{}
+	if g.to <= s.next {
+		return nil
 	}
-	s.next = min(s.next+uint64(len(records)+skipped), s.end)
-	s.damaged += uint64(skipped)
-	s.bytes, s.dropped = max(0, s.bytes-size), s.dropped+size
+	s.next = g.to
+	s.bytes, s.dropped = max(0, s.bytes-g.bytes), s.dropped+g.bytes
 	if s.next == s.end {
 		s.bytes = 0
+	}
+	if g.damaged > 0 {
+		s.cfg.Lost(g.damaged)
 	}
 	if s.dropped >= segmentSize || (s.next == s.end && time.Since(s.purged) > time.Second) {
 		return s.purge()
@@ -171,8 +223,12 @@ func (s *Spool) purge() error {
 	if s.dropped == 0 {
 		return nil
 	}
-	if err := s.log.TruncateFront(s.next); err != nil {
-		return fmt.Errorf("truncate spool %s: %w", s.cfg.Dir, errors.Join(err, s.reopen()))
+	if err := s.ready(); err != nil {
+		return err
+	}
+	if err := guard(func() error { return s.log.TruncateFront(s.next) }); err != nil {
+		s.shut()
+		return fmt.Errorf("truncate spool %s: %w", s.cfg.Dir, err)
 	}
 	s.dropped, s.purged = 0, time.Now()
 	return nil
@@ -185,20 +241,13 @@ func (s *Spool) Len() (records int, bytes int64) {
 	return int(s.end - s.next), s.bytes
 }
 
-// Damaged counts records that were lost to damage.
-func (s *Spool) Damaged() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.damaged
-}
-
 func (s *Spool) sync() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	s.dirty = false
+	if s.log == nil {
 		return
 	}
-	s.dirty = false
 	if err := s.log.Sync(); err != nil {
 		s.cfg.Log.Warn("spool is not synced to disk", "dir", s.cfg.Dir, "error", err)
 	}
@@ -211,9 +260,14 @@ func (s *Spool) Close() error {
 	if s.closed {
 		return nil
 	}
+	err := s.purge()
 	s.closed = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	return errors.Join(s.purge(), s.log.Close(), s.unlock())
+	if s.log != nil {
+		err = errors.Join(err, s.log.Close())
+		s.log = nil
+	}
+	return errors.Join(err, s.unlock())
 }

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // appendForEver prints the number of each record after it was taken.
 func appendForEver(dir string) {
-	s, err := Open(Config{Dir: dir, MaxBytes: 1 << 30, SyncEvery: time.Hour, Log: slog.Default()})
+	s, err := Open(Config{Dir: dir, MaxBytes: 1 << 30, SyncEvery: time.Hour, Lost: func(int) {}, Log: slog.Default()})
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +51,15 @@ func records(from, to int) (all [][]byte) {
 
 func openAt(t testing.TB, dir string) *Spool {
 	t.Helper()
-	s, err := Open(Config{Dir: dir, MaxBytes: 64 << 20, SyncEvery: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	return openCounting(t, dir, new(int))
+}
+
+// openCounting adds to lost what is lost to damage.
+func openCounting(t testing.TB, dir string, lost *int) *Spool {
+	t.Helper()
+	s, err := Open(Config{
+		Dir: dir, MaxBytes: 64 << 20, SyncEvery: time.Millisecond, Lost: func(n int) { *lost += n }, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +78,13 @@ func must(t testing.TB, err error) {
 func rest(t testing.TB, s *Spool) (all [][]byte) {
 	t.Helper()
 	for {
-		got, skipped, err := s.Read(100, 1<<20)
+		got, err := s.Read(100, 1<<20)
 		must(t, err)
-		if len(got)+skipped == 0 {
+		if len(got) == 0 {
 			return all
 		}
 		all = append(all, got...)
-		must(t, s.Drop(got, skipped))
+		must(t, s.Drop())
 	}
 }
 
@@ -95,10 +104,11 @@ func TestOrder(t *testing.T) {
 		n := random.IntN(50)
 		must(t, s.Append(records(at, at+n)))
 		at += n
-		got, skipped, err := s.Read(random.IntN(60)+1, random.IntN(30_000)+1)
+		got, err := s.Read(random.IntN(60)+1, random.IntN(30_000)+1)
 		must(t, err)
 		mustEqual(t, got, records(dropped, dropped+len(got)))
-		must(t, s.Drop(got, skipped))
+		must(t, s.Drop())
+		must(t, s.Drop()) // once is enough
 		dropped += len(got)
 		if n, _ := s.Len(); n != at-dropped {
 			t.Fatalf("%d records wait, want %d", n, at-dropped)
@@ -200,12 +210,13 @@ func TestDamage(t *testing.T) {
 		}
 		must(t, os.WriteFile(path, data, 0o600))
 		must(t, os.WriteFile(path+".TEMP", data, 0o600))
-		s = openAt(t, dir)
+		lost := 0
+		s = openCounting(t, dir, &lost)
 		must(t, s.Append([][]byte{[]byte("new")}))
 		got := rest(t, s)
 		if len(got) == 0 || string(got[len(got)-1]) != "new" {
 			// Damage found while reading sets all aside, the new one too.
-			if s.Damaged() == 0 {
+			if lost == 0 {
 				t.Errorf("%d records, and no damage told", len(got))
 			}
 			must(t, s.Append([][]byte{[]byte("new")}))
@@ -220,11 +231,134 @@ func TestDamage(t *testing.T) {
 			}
 			last = i
 		}
-		if len(got) != n+1 && s.Damaged() == 0 {
+		if len(got) != n+1 && lost == 0 {
 			t.Errorf("%d records, and no damage told", len(got))
 		}
 		must(t, s.Close())
 	}
+}
+
+// locked keeps the timer out.
+func locked(s *Spool, do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+}
+
+// sealed makes a spool of several files, and returns the second.
+func sealed(t *testing.T, lost *int) (s *Spool, path string) {
+	t.Helper()
+	s = openCounting(t, t.TempDir(), lost)
+	must(t, s.Append(records(0, 10_000)))
+	names, err := segments(s.files())
+	must(t, err)
+	if len(names) < 4 {
+		t.Fatalf("%d files", len(names))
+	}
+	must(t, s.log.ClearCache())
+	return s, filepath.Join(s.files(), names[1])
+}
+
+// TestUnreadable holds invariant 3: a file that cannot be read for now loses
+// nothing.
+func TestUnreadable(t *testing.T) {
+	lost := 0
+	s, path := sealed(t, &lost)
+	must(t, os.Rename(path, path+".away"))
+	must(t, os.Mkdir(path, 0o700)) // which no one can read as a file
+	var got [][]byte
+	some, err := s.Read(100, 1<<20)
+	for ; err == nil && len(some) > 0; some, err = s.Read(100, 1<<20) {
+		got = append(got, some...)
+		must(t, s.Drop())
+	}
+	if err == nil {
+		t.Error("what cannot be read is no error")
+	}
+	must(t, s.Drop())
+	must(t, s.Append(records(10_000, 10_001)))
+	must(t, os.Remove(path))
+	must(t, os.Rename(path+".away", path))
+	mustEqual(t, append(got, rest(t, s)...), records(0, 10_001))
+	if lost != 0 {
+		t.Errorf("%d records are called lost", lost)
+	}
+}
+
+// TestCutAtAnEntry cuts a file where no entry is cut, and keeps it from being
+// set aside at first.
+func TestCutAtAnEntry(t *testing.T) {
+	for _, size := range []int{0, 1} { // entries that are left
+		lost := 0
+		s, path := sealed(t, &lost)
+		data, err := os.ReadFile(path)
+		must(t, err)
+		length, n := binary.Uvarint(data)
+		must(t, os.Truncate(path, int64(size*(n+int(length)))))
+		dir, got := s.cfg.Dir, 0
+		locked(s, func() { s.cfg.Dir = filepath.Join(dir, "LOCK", "nowhere") })
+		for err == nil {
+			var some [][]byte
+			some, err = s.Read(100, 1<<20)
+			if got += len(some); err == nil {
+				must(t, s.Drop())
+			}
+		}
+		for range 2 {
+			if err := s.Append(records(0, 1)); err == nil {
+				t.Error("a record is taken that has no place")
+			}
+			if _, err := s.Read(1, 1); err == nil {
+				t.Error("it can be read")
+			}
+			must(t, s.Drop())
+			s.sync()
+		}
+		locked(s, func() { s.cfg.Dir = dir })
+		must(t, s.Append(records(0, 5)))
+		mustEqual(t, rest(t, s), nil)
+		must(t, s.Append(records(0, 5)))
+		mustEqual(t, rest(t, s), records(0, 5))
+		if lost != 10_005-got {
+			t.Errorf("%d records are called lost, but %d were not read", lost, 10_005-got)
+		}
+		must(t, s.Close())
+	}
+}
+
+// TestDropAfterANewBeginning: what is in delivery while the queue begins anew
+// takes nothing new with it.
+func TestDropAfterANewBeginning(t *testing.T) {
+	for _, before := range []int{0, 100} { // dropped by then
+		s := openAt(t, t.TempDir())
+		must(t, s.Append(records(0, 600)))
+		if before > 0 {
+			_, err := s.Read(before, 1<<20)
+			must(t, err)
+			must(t, s.Drop())
+		}
+		got, err := s.Read(400, 1<<20)
+		must(t, err)
+		mustEqual(t, got, records(before, before+400))
+		locked(s, s.shut)
+		must(t, os.RemoveAll(s.files()))
+		must(t, s.Append(records(1000, 1600)))
+		must(t, s.Drop())
+		mustEqual(t, rest(t, s), records(1000, 1600))
+	}
+}
+
+// TestDropAfterAnError: what is in delivery while the same queue is opened
+// again is dropped as it would have been.
+func TestDropAfterAnError(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	must(t, s.Append(records(0, 600)))
+	_, err := s.Read(500, 1<<20)
+	must(t, err)
+	locked(s, s.shut)
+	must(t, s.Append(records(600, 700)))
+	must(t, s.Drop())
+	mustEqual(t, rest(t, s), records(500, 700))
 }
 
 // FuzzTail opens whatever lies in a file.
