@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-io/millrace/internal/natstest"
@@ -137,6 +138,35 @@ func TestTricklingInput(t *testing.T) {
 	}
 	_ = w.Close()
 	want(t, <-done, 6, 0, 0)
+}
+
+// A pipe that is silent for long: what it then brings is of that time.
+func TestSilentInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		out, counts, done := make(chan *chunk), newTally(Config{Errors: io.Discard, Rejects: io.Discard}), make(chan error)
+		go func() { done <- newReader(r, stages(t), counts).chunks(t.Context(), out) }()
+		for range 3 {
+			time.Sleep(time.Hour) // takes no time in here
+			go func() {
+				_, _ = io.WriteString(w, strings.Replace(line(1), now, time.Now().UTC().Format(time.RFC3339), 1)+"\n")
+			}()
+			synctest.Wait()
+			select {
+			case c := <-out:
+				if len(c.msgs) != 1 {
+					t.Errorf("%d events are published", len(c.msgs))
+				}
+			default:
+				t.Errorf("nothing is published; %d lines are rejected", counts.report.Rejected)
+			}
+		}
+		_ = w.Close()
+		<-out // empty: the input has ended
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // The server is not there yet when Run begins, and goes away again and again:

@@ -34,7 +34,6 @@ type reader struct {
 	tally  *tally
 	line   int
 	record event.Record
-	now    time.Time // of the chunk
 	chunk  *chunk
 }
 
@@ -100,7 +99,6 @@ func (r *reader) hand(ctx context.Context, out chan<- *chunk) bool {
 
 func (r *reader) reset() {
 	r.chunk = &chunk{msgs: make([]client.Message, 0, chunkLines), lines: make([]int, 0, chunkLines)}
-	r.now = time.Now()
 }
 
 // take judges a line and adds it to the chunk.
@@ -116,7 +114,7 @@ func (r *reader) take(line []byte) {
 	invalid := event.Decode(line, &r.record)
 	if invalid == nil {
 		// Who can publish to NATS may backfill.
-		invalid = r.record.Validate(r.stages, r.now, true)
+		invalid = r.record.Validate(r.stages, time.Now(), true)
 	}
 	if invalid != nil {
 		r.tally.reject(r.line, line, fmt.Sprintf("%v (%s)", invalid, invalid.Code))
