@@ -139,7 +139,7 @@ type dlqSelection struct {
 }
 
 func (c *dlqSelection) selection() dlq.Selection {
-	return dlq.Selection{IDs: c.IDs, Filter: c.filter(), All: c.All, Limit: dlq.MaxLetters}
+	return dlq.Selection{IDs: c.IDs, Filter: c.filter(), All: c.All}
 }
 
 // Validate makes a selection of nothing, or of two kinds, bad usage.

@@ -3,6 +3,7 @@ package dlq
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 type site struct {
@@ -111,6 +113,36 @@ func TestHTTP(t *testing.T) {
 	for i := range 5 {
 		if n := len(s.stored(rightSubject(i, "crawled"))); n == 0 {
 			t.Errorf("event %d is not stored", i)
+		}
+	}
+}
+
+// TestPurgeLimit: a purge over HTTP takes no more letters than it says it does,
+// and as a dry run says the same.
+func TestPurgeLimit(t *testing.T) {
+	s := serve(t, auth.Config{})
+	for i := range 1015 {
+		if _, err := s.js.PublishAsync(stream.DeadLetterSubject("WORK", uint64(i+1)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-s.js.PublishAsyncComplete()
+	for _, c := range []struct {
+		body string
+		want int
+		more bool
+	}{
+		{`{"all":true,"limit":10}`, 10, true},
+		{`{"filter":{"stream":"WORK"},"limit":3}`, 3, true},
+		{`{"all":true}`, 1000, true},
+		{`{"all":true}`, 2, false},
+	} {
+		for _, dry := range []bool{true, false} {
+			var r LetterReport
+			s.ask("POST", api+"/dlq/purge", jsonType, strings.TrimSuffix(c.body, "}")+fmt.Sprintf(`,"dry_run":%v}`, dry), &r)
+			if r.Matched != c.want || (r.NextCursor != "") != c.more || (!dry && r.Deleted != c.want) {
+				t.Errorf("%s, dry %v: %+v", c.body, dry, r)
+			}
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (s *Service) Purge(ctx context.Context, sel Selection, dryRun bool) (Letter
 // serverCan tells whether the server itself can select the letters, which is
 // one request for any number of them.
 func (s *Selection) serverCan() bool {
-	return len(s.IDs) == 0 && s.Cursor == Cursor{} && s.Filter == Filter{Stream: s.Filter.Stream}
+	return len(s.IDs) == 0 && s.Limit == 0 && s.Cursor == Cursor{} && s.Filter == Filter{Stream: s.Filter.Stream}
 }
 
 // purge deletes the letters of a subject up to a sequence, and returns how

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -21,7 +22,7 @@ type Selection struct {
 	Filter Filter
 	All    bool
 	// Limit is how many letters of a filter or of all one call takes at most,
-	// from 1 to MaxLetters; 0 stands for 1,000.
+	// up to MaxLetters; 0: as many as it can look at.
 	Limit  int
 	Cursor Cursor // NextCursor of the call before
 }
@@ -59,7 +60,7 @@ func (s *Service) each(ctx context.Context, st jetstream.Stream, sel Selection, 
 		return s.eachID(ctx, st, sel.IDs, r, work)
 	}
 	if sel.Limit == 0 {
-		sel.Limit = 1000
+		sel.Limit = math.MaxInt
 	}
 	state := st.CachedInfo().State
 	upTo := state.LastSeq
