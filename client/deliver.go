@@ -190,8 +190,10 @@ func (c *Client) items(texts [][]byte) []item {
 			continue
 		}
 		if tooOld(&r, now) {
-			if marked, err := markBackfilled(text); err == nil && event.Decode(marked, &r) == nil {
+			if marked, invalid := event.MarkBackfilled(text, &r); invalid == nil {
 				text = marked
+			} else {
+				_ = event.Decode(text, &r) // as before
 			}
 		}
 		batch = append(batch, item{text, EventMessage(&r, text), briefOf(&r)})

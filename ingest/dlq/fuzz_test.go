@@ -1,37 +1,6 @@
 package dlq
 
-import (
-	"bytes"
-	"testing"
-	"time"
-
-	"github.com/millrace-io/millrace/schemas/event"
-)
-
-// What is marked as backfilled is the same event, and is marked.
-func FuzzBackfilled(f *testing.F) {
-	for _, metadata := range []string{"null", "{}", `{"backfilled":false,"backfilled":0}`, `{"model_version":"\ud800","is_reclassification":true}`, `{"a":[1e999,{"b":"<\u2028>"}]}`} {
-		f.Add([]byte(eventText(1, "crawled", time.Hour, metadata)))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var before, after event.Record
-		if event.Decode(body, &before) != nil {
-			return
-		}
-		if event.Decode(body, &after) != nil {
-			t.Fatal("decodes only once")
-		}
-		out, invalid := backfilled(body, &after)
-		if invalid != nil {
-			return
-		}
-		if !after.Meta.Backfilled || after.Identity() != before.Identity() || after.OccurredAt != before.OccurredAt ||
-			!bytes.Equal(after.SourceName, before.SourceName) || !bytes.Equal(after.TraceID, before.TraceID) || after.URLHash != before.URLHash ||
-			after.Meta.IsDuplicate != before.Meta.IsDuplicate || !bytes.Equal(after.Meta.Channel, before.Meta.Channel) {
-			t.Errorf("%q became %q", body, out)
-		}
-	})
-}
+import "testing"
 
 func FuzzIDs(f *testing.F) {
 	for _, text := range []string{"7", "EVENTS/7", "7-9", "0", "a/b", "-1", "EVENTS/18446744073709551616", "1-18446744073709551615"} {

@@ -1,8 +1,6 @@
 package dlq
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 
 	"github.com/millrace-io/millrace/client"
@@ -46,7 +44,7 @@ func (s *Service) judgeEvent(f *found, asBackfill bool, r *event.Record) (client
 		if !asBackfill {
 			return client.Message{}, s.whyTooOld(f, r)
 		}
-		if body, invalid = backfilled(body, r); invalid == nil {
+		if body, invalid = event.MarkBackfilled(body, r); invalid == nil {
 			invalid = r.Validate(s.cfg.Stages, s.now(), true)
 		}
 	}
@@ -67,49 +65,6 @@ func (s *Service) whyTooOld(f *found, r *event.Record) *Invalid {
 		return &Invalid{"occurred_at", "time_too_old", "was more than 24 hours in the past when the event came; replay it as backfill (--as-backfill) to count it all the same"}
 	}
 	return &Invalid{"occurred_at", "too_old_now", "is more than 24 hours in the past by now, and was not when the event came: too old now; replay it as backfill (--as-backfill)"}
-}
-
-// backfilled returns an event with metadata.backfilled set, decoded to r. All
-// other values stay as they are, and so does the event's identity.
-func backfilled(body []byte, r *event.Record) ([]byte, *event.Invalid) {
-	id := r.Identity()
-	broken := &event.Invalid{Field: "metadata", Code: "backfill", Rule: "cannot be changed to say backfilled"}
-	var fields, metadata map[string]json.RawMessage
-	if json.Unmarshal(body, &fields) != nil || fields == nil {
-		return nil, broken
-	}
-	if text := fields["metadata"]; text != nil && json.Unmarshal(text, &metadata) != nil {
-		return nil, broken
-	}
-	if metadata == nil { // absent, or null
-		metadata = map[string]json.RawMessage{}
-	}
-	metadata["backfilled"] = json.RawMessage("true")
-	text, err := encode(metadata)
-	if err != nil {
-		return nil, broken
-	}
-	fields["metadata"] = text
-	if body, err = encode(fields); err != nil {
-		return nil, broken
-	}
-	if invalid := event.Decode(body, r); invalid != nil {
-		return nil, invalid
-	}
-	if r.Identity() != id {
-		return nil, broken
-	}
-	return body, nil
-}
-
-// encode leaves <, > and & as they are, which must not make an event longer
-// than it may be.
-func encode(v map[string]json.RawMessage) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // publishable keeps a forged letter from speaking to the server itself, to
