@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -161,6 +162,43 @@ func TestDamagedSpool(t *testing.T) {
 	if h := c.Health(); h.Dropped != 1 || testutil.ToFloat64(c.metrics.drops) != 1 || testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "")) != 1 {
 		t.Errorf("%+v", h)
 	}
+}
+
+// carrier is a transport whose deliveries a test decides.
+type carrier func(batch []item) ([]Outcome, error)
+
+func (c carrier) deliver(_ context.Context, batch []item) ([]Outcome, error) { return c(batch) }
+func (c carrier) close()                                                     {}
+
+// TestAgesInDelivery: an event that is under way when an outage begins becomes
+// too old in it, and is marked.
+func TestAgesInDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Options{URL: "nats://127.0.0.1:1", Breaker: Breaker{OpenFor: time.Minute}})
+		start, got := time.Now(), []item(nil)
+		c.send = carrier(func(batch []item) ([]Outcome, error) {
+			if time.Since(start) < event.MaxAge+time.Hour {
+				return nil, errors.New("away")
+			}
+			got = slices.Concat(got, batch)
+			return slices.Repeat([]Outcome{{Status: Accepted}}, len(batch)), nil
+		})
+		must(t, c.Emit(t.Context(), crawled(1)))
+		time.Sleep(2 * time.Hour) // takes no time in here
+		must(t, c.Emit(t.Context(), crawled(2)))
+		ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
+		defer cancel()
+		must(t, c.Flush(ctx))
+		if len(got) != 2 {
+			t.Fatalf("%d events are delivered", len(got))
+		}
+		for i, want := range []bool{true, false} {
+			var r event.Record
+			if invalid := event.Decode(got[i].text, &r); invalid != nil || r.Meta.Backfilled != want || !bytes.Equal(got[i].msg.Data, got[i].text) || got[i].msg.ID != r.MessageID() {
+				t.Errorf("event %d: %s %v", i+1, got[i].text, invalid)
+			}
+		}
+	})
 }
 
 func recordOf(t *testing.T, e event.Event) event.Record {

@@ -27,6 +27,7 @@ type item struct {
 	text  []byte
 	msg   Message
 	brief brief
+	at    time.Time // when it happened; zero for an event that may be of any age
 }
 
 // errRefusal marks what Millrace refuses for what the event is.
@@ -98,6 +99,7 @@ func (c *Client) settle(texts [][]byte, limit int) int {
 	var whole *refusedWhole
 	for len(pending) > 0 {
 		n := min(limit, len(pending))
+		age(pending[:n], time.Now())
 		outcomes, err := c.attempt(pending[:n])
 		left := c.record(pending[:n], outcomes)
 		pending = slices.Concat(left, pending[n:])
@@ -182,23 +184,41 @@ func final(err error) bool {
 func (c *Client) items(texts [][]byte) []item {
 	batch := make([]item, 0, len(texts))
 	var r event.Record
-	now := time.Now()
 	for _, text := range texts {
 		if invalid := event.Decode(text, &r); invalid != nil {
 			c.metrics.failed("", 1)
 			c.lost.report(brief{service: c.opts.Service}, invalid)
 			continue
 		}
-		if tooOld(&r, now) {
-			if marked, invalid := event.MarkBackfilled(text, &r); invalid == nil {
-				text = marked
-			} else {
-				_ = event.Decode(text, &r) // as before
-			}
+		it := item{text: text, msg: EventMessage(&r, text), brief: briefOf(&r)}
+		if !r.Meta.Backfilled {
+			it.at = r.Time()
 		}
-		batch = append(batch, item{text, EventMessage(&r, text), briefOf(&r)})
+		batch = append(batch, it)
 	}
 	return batch
+}
+
+// tooOld is the age at which Millrace would refuse an event, or would by the
+// time it has it.
+const tooOld = event.MaxAge - 10*time.Minute
+
+// age marks events as backfilled that have waited for too long.
+func age(batch []item, now time.Time) {
+	var r event.Record
+	for i := range batch {
+		it := &batch[i]
+		if it.at.IsZero() || now.Sub(it.at) <= tooOld {
+			continue
+		}
+		it.at = time.Time{}
+		if event.Decode(it.text, &r) != nil {
+			continue
+		}
+		if marked, invalid := event.MarkBackfilled(it.text, &r); invalid == nil {
+			it.text, it.msg.Data = marked, marked
+		}
+	}
 }
 
 // pause waits, and returns false when the client has no time left.
