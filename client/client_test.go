@@ -419,6 +419,48 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestMayNotBackfill: a token that may not send what the client has marked
+// keeps it, until it may; what a service has marked is the service's affair.
+func TestMayNotBackfill(t *testing.T) {
+	const rule = `{"field":"metadata.backfilled","code":"backfill_forbidden","rule":"needs a caller with the scope events:backfill"}`
+	for n := range 3 { // events that are not too old
+		f := startFake(t)
+		forbid := func(path string, events []json.RawMessage) (int, string) {
+			var rejected []string
+			for i, e := range events {
+				if bytes.Contains(e, []byte(`"backfilled":true`)) {
+					rejected = append(rejected, fmt.Sprintf(`{"index":%d,"error":%s}`, i, rule))
+				}
+			}
+			text := fmt.Sprintf(`{"accepted":%d,"rejected":[%s],"status":400,"errors":[%s]}`, len(events)-len(rejected), strings.Join(rejected, ","), rule)
+			switch len(rejected) {
+			case 0:
+				return 201, ""
+			case len(events):
+				return 400, text
+			}
+			return 201, text
+		}
+		f.set(forbid)
+		logs := &lines{}
+		c := open(t, Options{URL: f.URL, Log: slog.New(slog.NewTextHandler(logs, nil))})
+		late, theirs := crawled(100), crawled(101)
+		late.OccurredAt = time.Now().Add(-event.MaxAge - time.Hour)
+		theirs.Metadata = map[string]any{"backfilled": true}
+		must(t, c.EmitBatch(t.Context(), slices.Concat([]event.Event{theirs, late}, crawledUpTo(n))))
+		logs.await(t, "pipeline circuit breaker opened")
+		if h := c.Health(); !strings.Contains(h.LastError, "lacks the scope events:backfill") {
+			t.Errorf("%+v", h)
+		}
+		f.set(nil)
+		must(t, c.Flush(within(t)))
+		success, failed := testutil.ToFloat64(c.metrics.emits.WithLabelValues("success", "crawled")), testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "crawled"))
+		if success != float64(n+1) || failed != 1 {
+			t.Errorf("%v events are delivered, %v refused", success, failed)
+		}
+	}
+}
+
 // TestForeignAnswers: what is not Millrace's word on the events delivers none.
 func TestForeignAnswers(t *testing.T) {
 	millrace := startFake(t)

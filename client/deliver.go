@@ -24,10 +24,11 @@ type transport interface {
 
 // item is an event on its way.
 type item struct {
-	text  []byte
-	msg   Message
-	brief brief
-	at    time.Time // when it happened; zero for an event that may be of any age
+	text   []byte
+	msg    Message
+	brief  brief
+	at     time.Time // when it happened; zero for an event that may be of any age
+	marked bool      // by the client, as backfilled
 }
 
 // errRefusal marks what Millrace refuses for what the event is.
@@ -216,7 +217,7 @@ func age(batch []item, now time.Time) {
 			continue
 		}
 		if marked, invalid := event.MarkBackfilled(it.text, &r); invalid == nil {
-			it.text, it.msg.Data = marked, marked
+			it.text, it.msg.Data, it.marked = marked, marked, true
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (t *httpTransport) deliver(ctx context.Context, batch []item) ([]Outcome, e
 	case err != nil:
 		return nil, err
 	case status == http.StatusOK || status == http.StatusCreated || status == http.StatusBadRequest && len(answer.Rejected) > 0:
-		return outcomesOf(len(batch), answer)
+		return outcomesOf(batch, answer)
 	}
 	err = fmt.Errorf("a batch of %d events was answered with status %d: %s", len(batch), status, answer)
 	if status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity {
@@ -87,6 +87,12 @@ func (t *httpTransport) one(ctx context.Context, it item) ([]Outcome, error) {
 		return []Outcome{{Status: Duplicate}}, nil
 	case status == http.StatusRequestEntityTooLarge:
 		return []Outcome{{Err: fmt.Errorf("%w: %s", ErrTooLarge, answer)}}, nil
+	case status == http.StatusBadRequest && len(answer.Errors) > 0:
+		err := refusal(it, &answer.Errors[0])
+		if final(err) {
+			return []Outcome{{Err: err}}, nil
+		}
+		return nil, err
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity:
 		return []Outcome{{Err: fmt.Errorf("%w: %s", errRefusal, answer)}}, nil
 	}
@@ -114,9 +120,21 @@ func (a reply) String() string {
 	return cmp.Or(a.Detail, a.Title, "no reason given")
 }
 
-// outcomesOf returns what became of each of n events. An answer that does not
-// tell of all of them is somebody else's.
-func outcomesOf(n int, a reply) ([]Outcome, error) {
+// errMayNotBackfill is not about the event: a token with the scope mends it.
+var errMayNotBackfill = errors.New("the token lacks the scope events:backfill, without which events that have waited for almost 24 hours are refused")
+
+// refusal is the error of an event that breaks a rule.
+func refusal(it item, rule *event.Invalid) error {
+	if it.marked && rule.Code == "backfill_forbidden" {
+		return errMayNotBackfill
+	}
+	return fmt.Errorf("%w: %w", errRefusal, rule)
+}
+
+// outcomesOf returns what became of each event. An answer that does not tell of
+// all of them is somebody else's.
+func outcomesOf(batch []item, a reply) ([]Outcome, error) {
+	n := len(batch)
 	if told := a.Accepted + a.Duplicates + len(a.Rejected); told != n {
 		return nil, fmt.Errorf("a batch of %d events was answered with the fate of %d", n, told)
 	}
@@ -124,12 +142,18 @@ func outcomesOf(n int, a reply) ([]Outcome, error) {
 	for i := range outcomes {
 		outcomes[i].Status = Accepted
 	}
+	var failure error
 	for _, r := range a.Rejected {
-		if r.Index >= 0 && r.Index < n {
-			outcomes[r.Index] = Outcome{Err: fmt.Errorf("%w: %w", errRefusal, &r.Error)}
+		if r.Index < 0 || r.Index >= n {
+			continue
+		}
+		err := refusal(batch[r.Index], &r.Error)
+		outcomes[r.Index] = Outcome{Err: err}
+		if !final(err) {
+			failure = err
 		}
 	}
-	return outcomes, nil
+	return outcomes, failure
 }
 
 // maxAnswer bounds what is read of an answer, in bytes.

@@ -45,7 +45,9 @@ type Options struct {
 	SpoolSync time.Duration
 	// Breaker says when to leave Millrace alone.
 	Breaker Breaker
-	// Token goes with requests over HTTP.
+	// Token goes with requests over HTTP. It needs the scope events:write, and
+	// events:backfill for what has waited for almost 24 hours: without that,
+	// such events wait on, and all that come after them.
 	Token string
 	// HTTPClient makes them; default one of the client's own.
 	HTTPClient *http.Client
@@ -73,7 +75,7 @@ type Breaker struct {
 const (
 	EnvNATS    = "MILLRACE_NATS_URL"
 	EnvService = "PIPELINE_SERVICE_URL"
-	EnvToken   = "PIPELINE_SERVICE_TOKEN"
+	EnvToken   = "PIPELINE_SERVICE_TOKEN" // with a spool, one with the scope events:backfill too
 	EnvSpool   = "PIPELINE_SPOOL"
 	EnvOpenFor = "PIPELINE_CIRCUIT_OPEN_FOR"
 )
