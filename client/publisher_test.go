@@ -224,7 +224,15 @@ func TestPermanentFailures(t *testing.T) {
 	if !errors.Is(err, ErrTooLarge) || outcomes[0].Status != Accepted || outcomes[2].Status != Accepted || !errors.Is(outcomes[1].Err, ErrTooLarge) {
 		t.Errorf("a large message among small ones: %v, %v", outcomes, err)
 	}
-	publish(t, p, messages(10, 510), 500, 0)
+	for i, n := range []int{1, 3, 30} {
+		long := messages(600+100*i, 600+100*i+n)
+		long[0].ID = strings.Repeat("k", 1<<16)
+		outcomes, err := p.PublishRaw(t.Context(), long)
+		if accepted, _, _ := count(outcomes); accepted != n-1 || !errors.Is(outcomes[0].Err, ErrTooLarge) {
+			t.Errorf("an id longer than headers may be among %d: %v", n, err)
+		}
+	}
+	publish(t, p, messages(10, 410), 400, 0)
 	for _, n := range []int{1000, 2, 1} {
 		msgs := messages(1000, 1000+n)
 		for i := range msgs {

@@ -325,6 +325,31 @@ func TestSingle(t *testing.T) {
 	}
 }
 
+// TestKeyLongerThanHeaders: a key is made of metadata that may be longer than
+// the broker's headers. Such an event is refused for what it is, and alone.
+func TestKeyLongerThanHeaders(t *testing.T) {
+	f := start(t, auth.Config{})
+	long := text(with("metadata", `{"is_reclassification":true,"model_version":"`+strings.Repeat("v", event.MaxMetadata-60)+`"}`))
+	if got := f.post("/events", jsonType, long); got.status != 413 || len(got.Problem.Errors) != 1 || got.Problem.Errors[0].Code != "size" {
+		t.Errorf("%+v", got)
+	}
+	for _, n := range []int{1, 2, 30} {
+		lines := [][]byte{long}
+		for i := range n - 1 {
+			lines = append(lines, text(eventText(100*n+i)))
+		}
+		got := f.post("/events/batch", linesType, bytes.Join(lines, []byte("\n")))
+		want := 201
+		if n == 1 {
+			want = 400
+		}
+		if got.status != want || got.Batch.Accepted != n-1 || len(got.Batch.Rejected) != 1 || got.Batch.Rejected[0].Index != 0 || got.Batch.Rejected[0].Error.Code != "size" {
+			t.Errorf("%d events: %+v", n, got)
+		}
+	}
+	f.wantMetrics(`pipeline_events_rejected_total{reason="size"} 4`)
+}
+
 func TestBatches(t *testing.T) {
 	// Generous: syncing 2,500 events takes a busy machine its time.
 	f := startWith(t, auth.Config{}, Config{Timeout: time.Minute, Limits: Limits{Rate: -1}})

@@ -64,7 +64,7 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
 	defer cancel()
 	outcomes, err := h.publisher.PublishRaw(ctx, msgs)
 	if err != nil {
-		err = dropTooLarge(&result, items, outcomes)
+		err = h.dropTooLarge(&result, items, outcomes)
 	}
 	h.tally(&result, msgs, items, outcomes)
 	switch {
@@ -108,11 +108,12 @@ func (h *Handler) sort(texts [][]byte, backfill bool) ([]client.Message, []item,
 
 // dropTooLarge rejects events that the server's own limit keeps out, which no
 // retry mends, and returns the first error of any other kind.
-func dropTooLarge(result *BatchResult, items []item, outcomes []client.Outcome) error {
+func (h *Handler) dropTooLarge(result *BatchResult, items []item, outcomes []client.Outcome) error {
 	var other error
 	for k, o := range outcomes {
 		switch {
 		case errors.Is(o.Err, client.ErrTooLarge):
+			h.metrics.rejected.WithLabelValues("size").Inc()
 			result.Rejected = append(result.Rejected, Rejected{items[k].index, tooLarge(o.Err)})
 		case o.Err != nil && other == nil:
 			other = o.Err
