@@ -325,6 +325,27 @@ func TestSingle(t *testing.T) {
 	}
 }
 
+// TestKeysThatDifferInABlank: headers lose it, and events do not.
+func TestKeysThatDifferInABlank(t *testing.T) {
+	f := start(t, auth.Config{})
+	plain, blank := text(with("idempotency_key", `"k"`)), text(with("idempotency_key", `" k"`))
+	if got := f.post("/events/batch", linesType, bytes.Join([][]byte{plain, blank}, []byte("\n"))); got.status != 201 || got.Batch.Accepted != 2 {
+		t.Errorf("%+v", got)
+	}
+	if got := f.post("/events", jsonType, blank); got.status != 201 || got.Stored.IdempotencyKey != " k" {
+		t.Errorf("%+v", got)
+	}
+	service := text(with("service_name", `" crawler"`))
+	for range 2 { // the projector counts one
+		if got := f.post("/events", jsonType, service); got.status != 201 {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := f.post("/events", jsonType, text(with("service_name", `"crawler"`))); got.status != 201 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestKeyLongerThanHeaders: a key is made of metadata that may be longer than
 // the broker's headers. Such an event is refused for what it is, and alone.
 func TestKeyLongerThanHeaders(t *testing.T) {

@@ -2,6 +2,7 @@ package ingesthttp
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,8 +43,10 @@ const shownErrors = 20
 type item struct {
 	index   int
 	stage   string
-	service string        // where it is logged
 	late    time.Duration // 0: in time
+	service string        // this and what follows: where it is logged
+	key     string
+	urlHash string // the first bytes
 }
 
 func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
@@ -66,7 +69,7 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
 	if err != nil {
 		err = h.dropTooLarge(&result, items, outcomes)
 	}
-	h.tally(&result, msgs, items, outcomes)
+	h.tally(&result, items, outcomes)
 	switch {
 	case err != nil:
 		h.log.Error("events not stored", "accepted", result.Accepted, "duplicates", result.Duplicates, "error", err)
@@ -96,7 +99,7 @@ func (h *Handler) sort(texts [][]byte, backfill bool) ([]client.Message, []item,
 		stage, _ := h.stages.Index(record.Stage)
 		it := item{index: i, stage: h.stages.Names()[stage]}
 		if h.debugs() {
-			it.service = string(record.ServiceName)
+			it.service, it.key, it.urlHash = string(record.ServiceName), string(record.AppendKey(nil)), hex.EncodeToString(record.URLHash[:4])
 		}
 		if record.Late(received) {
 			it.late = received.Sub(record.Time())
@@ -127,7 +130,7 @@ func (h *Handler) debugs() bool { return h.log.Enabled(context.Background(), slo
 
 // tally counts and logs outcomes: one line for each kind, because a line an
 // event would drown the log, but at the level debug.
-func (h *Handler) tally(result *BatchResult, msgs []client.Message, items []item, outcomes []client.Outcome) {
+func (h *Handler) tally(result *BatchResult, items []item, outcomes []client.Outcome) {
 	type lateness struct {
 		events int
 		most   time.Duration
@@ -135,16 +138,11 @@ func (h *Handler) tally(result *BatchResult, msgs []client.Message, items []item
 	accepted, late := map[string]int{}, map[string]lateness{}
 	debug := h.debugs()
 	for k, o := range outcomes {
-		var key, hash string
-		if debug {
-			cut := strings.LastIndexByte(msgs[k].ID, '/')
-			key, hash = msgs[k].ID[:cut], msgs[k].ID[cut+1:]
-		}
 		switch o.Status {
 		case client.Accepted:
 			result.Accepted++
 			if debug {
-				h.log.Debug("event ingested", "stage", items[k].stage, "article_url_hash", hash[:8], "service", items[k].service)
+				h.log.Debug("event ingested", "stage", items[k].stage, "article_url_hash", items[k].urlHash, "service", items[k].service)
 			}
 			accepted[items[k].stage]++
 			if d := items[k].late; d > 0 {
@@ -154,7 +152,7 @@ func (h *Handler) tally(result *BatchResult, msgs []client.Message, items []item
 		case client.Duplicate:
 			result.Duplicates++
 			if debug {
-				h.log.Debug("duplicate event skipped", "idempotency_key", key)
+				h.log.Debug("duplicate event skipped", "idempotency_key", items[k].key)
 			}
 		case client.Failed:
 		}
