@@ -28,8 +28,11 @@ type cluster struct {
 	nats, clickhouse, postgres, ingest, query *process
 	projectors                                []*process // two at work, and two that are held down at first
 	otherIngest                               *process   // for the shards' work
-	toNATS, toClickHouse, toPostgres          *wire
-	natsAddr, chHTTP, ingestAddr, queryAddr   string
+	toNATS, toClickHouse                      wires      // all that there are
+	toPostgres                                *wire
+	shared                                    links    // of the roles that have none of their own: projectors do
+	natsAddrs                                 []string // of one server, or of the nodes
+	chHTTP, ingestAddr, queryAddr             string
 	postgresAddr, otherIngestAddr             string
 	postgresPassword                          string
 	peer                                      peer     // in the place of the projectors, if any
@@ -41,31 +44,36 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := freeAddrs(14)
+	addrs, err := freeAddrs(60)
 	if err != nil {
 		return nil, err
 	}
+	take := func(n int) (taken []string) {
+		taken, addrs = addrs[:n], addrs[n:]
+		return taken
+	}
+	servers := take(5)
 	c := &cluster{
-		dir: dir, bin: bin, tables: []string{"events", "funnel"}, natsAddr: addrs[0], chHTTP: addrs[2], ingestAddr: addrs[3], queryAddr: addrs[4],
-		postgresAddr: addrs[11], otherIngestAddr: addrs[12], postgresPassword: strconv.FormatUint(rand.Uint64(), 36),
+		dir: dir, bin: bin, tables: []string{"events", "funnel"}, natsAddrs: servers[:1], chHTTP: servers[2], ingestAddr: servers[3], queryAddr: servers[4],
+		postgresAddr: take(1)[0], otherIngestAddr: take(1)[0], postgresPassword: strconv.FormatUint(rand.Uint64(), 36),
 	}
-	c.toNATS, c.toClickHouse, c.toPostgres = newWire(addrs[9], addrs[0]), newWire(addrs[10], addrs[1]), newWire(addrs[13], addrs[11])
-	natsURL := "nats://" + c.toNATS.listen
 	if cfg.nodes > 1 {
-		if c.nodes, err = newNodes(dir, self, cfg.nodes); err != nil {
-			return nil, err
-		}
-		natsURL = c.nodes.url()
+		c.nodes, c.natsAddrs = newNodes(dir, self, cfg.nodes, take)
 	}
-	shared := []string{
-		"MILLRACE_NATS_URL=" + natsURL, fmt.Sprint("MILLRACE_NATS_REPLICAS=", cfg.nodes),
-		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default@" + c.toClickHouse.listen + "/millrace",
-		"MILLRACE_POSTGRES_DSN=" + c.postgresURL(c.toPostgres.listen), "MILLRACE_WORK_ACK_WAIT=" + shardAckWait.String(),
-		"MILLRACE_DEDUP_WINDOW=" + cfg.window().String(),
-		"MILLRACE_PROJECTOR_LEASE=" + lease.String(),
+	connections := func() links {
+		l := links{nats: newWires(take, c.natsAddrs...), clickhouse: newWires(take, servers[1])}
+		c.toNATS, c.toClickHouse = append(c.toNATS, l.nats...), append(c.toClickHouse, l.clickhouse...)
+		return l
+	}
+	c.shared, c.toPostgres = connections(), newWire(take(1)[0], c.postgresAddr)
+	shared := append(c.shared.env(),
+		fmt.Sprint("MILLRACE_NATS_REPLICAS=", cfg.nodes),
+		"MILLRACE_POSTGRES_DSN="+c.postgresURL(c.toPostgres.listen), "MILLRACE_WORK_ACK_WAIT="+shardAckWait.String(),
+		"MILLRACE_DEDUP_WINDOW="+cfg.window().String(),
+		"MILLRACE_PROJECTOR_LEASE="+lease.String(),
 		fmt.Sprint("MILLRACE_SLOT_GROUPS=", cfg.groups),
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
-	}
+	)
 	if cfg.soak {
 		shared = append(shared, "MILLRACE_EVENTS_MAX_AGE="+soakAge.String())
 	} else { // at the end it is read from its begin, whatever its clock has said
@@ -78,14 +86,17 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	part := func(name, addr string) *process {
 		return newProcess(dir, name, self, "", []string{envPart + "=" + name, envListen + "=" + addr, envStore + "=" + filepath.Join(dir, name)})
 	}
-	c.nats, c.postgres = part("nats", addrs[0]), part("postgres", addrs[11])
+	c.nats, c.postgres = part("nats", servers[0]), part("postgres", c.postgresAddr)
 	c.clickhouse = newProcess(dir, "clickhouse", bin, "", nil, "clickhouse", "--data="+filepath.Join(dir, "clickhouse"),
-		"--clickhouse-listen="+addrs[1], "--clickhouse-http="+addrs[2])
-	c.ingest = serve("ingest", "ingest", addrs[3])
-	c.otherIngest = serve("ingest-b", "ingest", addrs[12])
-	c.query = serve("query", "query", addrs[4])
-	for i, name := range projectorNames() {
-		c.projectors = append(c.projectors, serve(name, "projector", addrs[5+i]))
+		"--clickhouse-listen="+servers[1], "--clickhouse-http="+c.chHTTP)
+	c.ingest = serve("ingest", "ingest", c.ingestAddr)
+	c.otherIngest = serve("ingest-b", "ingest", c.otherIngestAddr)
+	c.query = serve("query", "query", c.queryAddr)
+	for _, name := range projectorNames() {
+		p := serve(name, "projector", take(1)[0])
+		p.links = connections()
+		p.env = append(p.env, p.links.env()...)
+		c.projectors = append(c.projectors, p)
 	}
 	c.projectors[2].holds, c.projectors[3].holds = 1, 1
 	if cfg.peer != noPeer {
@@ -149,20 +160,10 @@ func (c *cluster) removeDisks(keep bool) error {
 }
 
 // natsURL is where connections are made that no fault cuts.
-func (c *cluster) natsURL() string {
-	if c.nodes != nil {
-		return c.nodes.url()
-	}
-	return "nats://" + c.natsAddr
-}
+func (c *cluster) natsURL() string { return natsURL(c.natsAddrs) }
 
 // publishURL is where publishers connect.
-func (c *cluster) publishURL() string {
-	if c.nodes != nil {
-		return c.nodes.url()
-	}
-	return "nats://" + c.toNATS.listen
-}
+func (c *cluster) publishURL() string { return c.shared.natsURL() }
 
 func (c *cluster) all() []*process {
 	ps := append([]*process{c.clickhouse, c.ingest}, c.projectors...)
@@ -186,9 +187,9 @@ func (c *cluster) run(ctx context.Context) error {
 			g.Go(func() error { return w.run(ctx) })
 		}
 	}
-	g.Go(func() error { return c.toNATS.run(ctx) })
-	g.Go(func() error { return c.toClickHouse.run(ctx) })
-	g.Go(func() error { return c.toPostgres.run(ctx) })
+	for _, w := range slices.Concat(c.toNATS, c.toClickHouse, wires{c.toPostgres}) {
+		g.Go(func() error { return w.run(ctx) })
+	}
 	return g.Wait()
 }
 

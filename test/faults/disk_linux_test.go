@@ -70,10 +70,3 @@ func testDisk(t *testing.T) *disk {
 	t.Cleanup(func() { must(t, d.remove()) })
 	return d
 }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -147,7 +147,7 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 	case unplugNode:
 		return unplug(c.nodes.leader(s.watch.js, f.seed%2 == 0))
 	case partitionNode:
-		return c.nodes.partition(c.nodes.leader(s.watch.js, true)), nil
+		return c.nodes.partition(c.nodes.leader(s.watch.js, true))
 	case loseKeys:
 		leader := s.leader()
 		end := kill(leader)
@@ -183,9 +183,9 @@ func (s *saboteur) disturb(f fault) (end func() error, err error) {
 	c, random := s.cluster, rand.New(rand.NewPCG(f.seed, 4))
 	switch f.kind {
 	case cutClickHouse:
-		return c.toClickHouse.cut(), nil
+		return c.toClickHouse.cut()
 	case cutNATS:
-		return c.toNATS.cut(), nil
+		return c.toNATS.cut()
 	case muteClickHouse:
 		return c.toClickHouse.mute()
 	case muteNATS:
@@ -211,8 +211,41 @@ func (s *saboteur) disturb(f fault) (end func() error, err error) {
 	case readOnly:
 		return c.tableSettings("table_readonly = 1")
 	default:
+		return s.disturbLeader(f)
+	}
+}
+
+// disturbLeader begins a fault of what leads to the leader alone: the others
+// reach everything, and go on.
+func (s *saboteur) disturbLeader(f fault) (end func() error, err error) {
+	to, random := s.leader().links, rand.New(rand.NewPCG(f.seed, 4))
+	switch f.kind {
+	case cutLeaderNATS:
+		return to.nats.cut()
+	case muteLeaderNATS:
+		return to.nats.mute()
+	case cutLeaderClickHouse:
+		return to.clickhouse.cut()
+	case muteLeaderClickHouse:
+		return to.clickhouse.mute()
+	case delayLeaderClickHouse:
+		return to.clickhouse.delay(time.Duration(200+random.IntN(2000)) * time.Millisecond)
+	case lateInsert:
+		return to.late()
+	default:
 		return s.disturbShards(f)
 	}
+}
+
+// late holds back what is said to ClickHouse, and cuts NATS off: rows that are
+// under way come when another projector has taken over.
+func (l links) late() (end func() error, err error) {
+	arrive, err := l.clickhouse.delay(lease * 2 / 3)
+	if err != nil {
+		return nil, err
+	}
+	mend, err := l.nats.cut()
+	return func() error { return errors.Join(mend(), arrive()) }, err
 }
 
 // kill ends processes at once, and keeps them down until the end.

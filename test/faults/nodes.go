@@ -23,25 +23,20 @@ import (
 // the wires between each two of them.
 type nodes struct {
 	processes []*process
-	addrs     []string
 	routes    map[[2]int]*wire // from one to another
 }
 
-func newNodes(dir, self string, n int) (*nodes, error) {
-	addrs, err := freeAddrs(n * (n + 2))
-	if err != nil {
-		return nil, err
-	}
-	c := &nodes{addrs: addrs[:n], routes: map[[2]int]*wire{}}
-	peers, unused, free := addrs[n:2*n], addrs[2*n:3*n], addrs[3*n:]
+// newNodes returns them, and where clients connect to each.
+func newNodes(dir, self string, n int, take func(n int) []string) (c *nodes, addrs []string) {
+	c, addrs = &nodes{routes: map[[2]int]*wire{}}, take(n)
+	peers, unused := take(n), take(n)
 	for i := range n {
 		// What others are told of this node leads nowhere: they know better
 		// wires.
 		routes := []string{peers[i], unused[i]}
 		for j := range n {
 			if i != j {
-				w := newWire(free[0], peers[j])
-				free = free[1:]
+				w := newWire(take(1)[0], peers[j])
 				c.routes[[2]int{i, j}] = w
 				routes = append(routes, w.listen)
 			}
@@ -52,15 +47,7 @@ func newNodes(dir, self string, n int) (*nodes, error) {
 			envRoutes + "=" + strings.Join(routes, ","),
 		}))
 	}
-	return c, nil
-}
-
-func (c *nodes) url() string {
-	var urls []string
-	for _, addr := range c.addrs {
-		urls = append(urls, "nats://"+addr)
-	}
-	return strings.Join(urls, ",")
+	return c, addrs
 }
 
 // leader returns the process of the event stream's leader; any one when it is
@@ -81,22 +68,16 @@ func (c *nodes) leader(js jetstream.JetStream, asked bool) *process {
 }
 
 // partition cuts a node off from the others. Clients still reach it.
-func (c *nodes) partition(p *process) (end func() error) {
-	var ends []func() error
+func (c *nodes) partition(p *process) (end func() error, err error) {
+	var cut wires
 	for i, other := range c.processes {
 		for pair, w := range c.routes {
 			if other == p && (pair[0] == i || pair[1] == i) {
-				ends = append(ends, w.cut())
+				cut = append(cut, w)
 			}
 		}
 	}
-	return func() error {
-		var errs []error
-		for _, end := range ends {
-			errs = append(errs, end())
-		}
-		return errors.Join(errs...)
-	}
+	return cut.cut()
 }
 
 // node is one server of the cluster, in a process of its own.
@@ -120,7 +101,7 @@ func newNode(listen, store string) (*node, error) {
 		ServerName: os.Getenv(envName), Host: host, Port: port,
 		JetStream: true, StoreDir: store, JetStreamMaxMemory: 256 << 20, JetStreamMaxStore: 1 << 40, SyncAlways: true,
 		MaxPayload: 8 << 20, NoSigs: true, Routes: others,
-		Cluster: server.ClusterOpts{Name: "faults", Host: peerHost, Port: peerPort, Advertise: routes[1]},
+		Cluster: server.ClusterOpts{Name: "faults", Host: peerHost, Port: peerPort, Advertise: routes[1], NoAdvertise: true}, // clients stay on their wires
 	}}, nil
 }
 

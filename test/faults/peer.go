@@ -99,7 +99,7 @@ func (c config) window() time.Duration {
 func (c *cluster) usePeer(dir, self string, cfg config) {
 	c.peer, c.tables = cfg.peer, []string{"peer_events", "peer_stages"}
 	env := []string{
-		envListen + "=" + c.publishURL(), envClickHouse + "=" + c.toClickHouse.listen, envAckWait + "=" + cfg.ackWait.String(),
+		envListen + "=" + c.publishURL(), envClickHouse + "=" + c.shared.clickhouse[0].listen, envAckWait + "=" + cfg.ackWait.String(),
 	}
 	c.ingest.env = append(c.ingest.env, "MILLRACE_POSTGRES_DSN=") // of shards a peer knows nothing
 	c.projectors = nil

@@ -37,6 +37,13 @@ const (
 	resetClickHouse    kind = "reset-clickhouse"    // each connection to ClickHouse is reset soon after it is used
 	resetNATS          kind = "reset-nats"          // … to NATS
 
+	cutLeaderNATS         kind = "cut-leader-nats"         // the projector that folds is cut off from NATS, and from nothing else
+	muteLeaderNATS        kind = "mute-leader-nats"        // … NATS does what it asks, and the answers are lost
+	cutLeaderClickHouse   kind = "cut-leader-clickhouse"   // … it is cut off from ClickHouse, and from nothing else
+	muteLeaderClickHouse  kind = "mute-leader-clickhouse"  // … ClickHouse does what it asks, and the answers are lost
+	delayLeaderClickHouse kind = "delay-leader-clickhouse" // … what it says to ClickHouse and back takes long
+	lateInsert            kind = "late-insert"             // … that takes long, and it is cut off from NATS: its rows land beside its successor's
+
 	refuseParts    kind = "refuse-parts"    // ClickHouse refuses inserts: too many parts
 	readOnly       kind = "read-only"       // … the tables are read-only
 	fullClickHouse kind = "full-clickhouse" // … its disk is full
@@ -71,6 +78,7 @@ func allKinds() []kind {
 		stallLeader, stallClickHouse, zombieInsert, stallNATS,
 		cutClickHouse, cutNATS, muteClickHouse, muteNATS, delayClickHouse, delayNATS, throttleClickHouse, throttleNATS,
 		tearClickHouse, tearNATS, resetClickHouse, resetNATS,
+		cutLeaderNATS, muteLeaderNATS, cutLeaderClickHouse, muteLeaderClickHouse, delayLeaderClickHouse, lateInsert,
 		refuseParts, readOnly, fullClickHouse, fullNATS, fullKeys,
 		unplugAll, unplugNATS, unplugClickHouse, unplugLeader,
 		killNode, stallNode, partitionNode, unplugNode,
@@ -83,7 +91,7 @@ func suits(k kind, nodes int) bool {
 	switch k {
 	case killNode, stallNode, partitionNode, unplugNode:
 		return nodes > 1
-	case killNATS, stallNATS, cutNATS, muteNATS, delayNATS, throttleNATS, tearNATS, resetNATS, fullNATS, unplugNATS:
+	case killNATS, stallNATS, fullNATS, unplugNATS:
 		return nodes == 1
 	default:
 		return true
@@ -168,11 +176,12 @@ func (p *plan) next() fault {
 	}
 	f.seed = p.random.Uint64()
 	switch f.kind {
-	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS, cutPostgres, killRelay, regroup:
+	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS, cutPostgres,
+		cutLeaderNATS, cutLeaderClickHouse, killRelay, regroup:
 	default:
 		f.joined = false // what is stopped obeys no SIGTERM, and what is full or slow ends no other fault in time
 	}
-	if f.kind == stallLeader || f.kind == stallRelay {
+	if f.kind == stallLeader || f.kind == stallRelay || f.kind == lateInsert {
 		f.lasts = lease + time.Duration(1000+p.random.IntN(3000))*time.Millisecond
 	}
 	p.left = p.left[1:]

@@ -49,7 +49,7 @@ func (s *saboteur) disturbShards(f fault) (end func() error, err error) {
 	case stallPostgres:
 		return c.postgres.pauseTree()
 	case cutPostgres:
-		return c.toPostgres.cut(), nil
+		return c.toPostgres.cut()
 	case mutePostgres:
 		return c.toPostgres.mute()
 	case delayPostgres:

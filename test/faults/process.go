@@ -26,6 +26,7 @@ type process struct {
 	disk *disk  // of what it stores; nil where none can be had, or it stores nothing
 
 	clock *clock // nil: the machine's
+	links links  // wires of its own; none: it uses those of all
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd // nil while down

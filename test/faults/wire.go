@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// wire is the connection between the roles and a server.
+// wire is a connection between some of the roles and a server.
 type wire struct {
 	listen string
 	proxy  *toxiproxy.Proxy
@@ -40,7 +41,7 @@ func (w *wire) run(ctx context.Context) error {
 }
 
 // cut ends all connections and refuses new ones until the end.
-func (w *wire) cut() (end func() error) {
+func (w *wire) cut() (end func() error, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cuts++
@@ -52,7 +53,7 @@ func (w *wire) cut() (end func() error) {
 			return nil
 		}
 		return w.proxy.Start()
-	}
+	}, nil
 }
 
 // mute lets what is asked through, but no answer back, until the end; all
@@ -112,4 +113,75 @@ func (w *wire) spoil(toxic string, attributes map[string]int, directions ...stri
 		}
 		return nil
 	}, nil
+}
+
+// wires lead to one server, or to each of several that do the same.
+type wires []*wire
+
+func newWires(take func(n int) []string, targets ...string) (all wires) {
+	for _, target := range targets {
+		all = append(all, newWire(take(1)[0], target))
+	}
+	return all
+}
+
+// each begins the same with every wire.
+func (ws wires) each(begin func(*wire) (end func() error, err error)) (end func() error, err error) {
+	var ends []func() error
+	var errs []error
+	for _, w := range ws {
+		end, err := begin(w)
+		if errs = append(errs, err); err == nil {
+			ends = append(ends, end)
+		}
+	}
+	return func() error {
+		var errs []error
+		for _, end := range ends {
+			errs = append(errs, end())
+		}
+		return errors.Join(errs...)
+	}, errors.Join(errs...)
+}
+
+func (ws wires) mute() (end func() error, err error) { return ws.each((*wire).mute) }
+
+func (ws wires) cut() (end func() error, err error) { return ws.each((*wire).cut) }
+
+func (ws wires) delay(by time.Duration) (end func() error, err error) {
+	return ws.each(func(w *wire) (func() error, error) { return w.delay(by) })
+}
+
+func (ws wires) throttle(rate int) (end func() error, err error) {
+	return ws.each(func(w *wire) (func() error, error) { return w.throttle(rate) })
+}
+
+func (ws wires) tear(after int) (end func() error, err error) {
+	return ws.each(func(w *wire) (func() error, error) { return w.tear(after) })
+}
+
+func (ws wires) reset(after time.Duration) (end func() error, err error) {
+	return ws.each(func(w *wire) (func() error, error) { return w.reset(after) })
+}
+
+// links are the wires by which a role reaches NATS, each node of it, and
+// ClickHouse.
+type links struct{ nats, clickhouse wires }
+
+func (l links) natsURL() string {
+	var addrs []string
+	for _, w := range l.nats {
+		addrs = append(addrs, w.listen)
+	}
+	return natsURL(addrs)
+}
+
+func natsURL(addrs []string) string { return "nats://" + strings.Join(addrs, ",nats://") }
+
+// env tells a role of them.
+func (l links) env() []string {
+	return []string{
+		"MILLRACE_NATS_URL=" + l.natsURL(),
+		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default@" + l.clickhouse[0].listen + "/millrace",
+	}
 }
