@@ -63,7 +63,7 @@ func TestFull(t *testing.T) {
 func testDisk(t *testing.T) *disk {
 	t.Helper()
 	if !canMount() {
-		t.Skip(errNoDisks)
+		without(t, errNoDisks)
 	}
 	d, err := newDisk(t.TempDir(), 64<<20)
 	must(t, err)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -42,15 +43,17 @@ func main() {
 
 // config is what the flags say.
 type config struct {
-	bin    string // the program to break; empty: build it
-	seed   uint64
-	length time.Duration
-	kinds  []kind
-	rate   int // events a second, on average
-	groups int // slot groups
-	nodes  int // NATS servers
-	keep   bool
-	soak   bool
+	bin     string // the program to break; empty: build it
+	seed    uint64
+	length  time.Duration
+	kinds   []kind
+	named   bool // the kinds are named one by one
+	rate    int  // events a second, on average
+	groups  int  // slot groups
+	nodes   int  // NATS servers
+	keep    bool
+	soak    bool
+	overlap bool // from the first round on
 
 	peer    peer          // in place of the projectors
 	ackWait time.Duration // of the peer
@@ -65,6 +68,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.IntVar(&cfg.rate, "rate", 400, "events a second, on average")
 	flags.IntVar(&cfg.groups, "groups", 0, "slot groups; 0: 1 for odd seeds, 4 for even ones")
 	flags.IntVar(&cfg.nodes, "nodes", 1, "NATS servers: 1, or 3 that hold each stream in three copies")
+	flags.BoolVar(&cfg.overlap, "overlap", false, "let faults overlap at once, and not only when each kind has acted alone")
 	flags.BoolVar(&cfg.keep, "keep", false, "leave the folder with all data and logs, as a failure does")
 	flags.BoolVar(&cfg.soak, "soak", false, "inject no faults, and look for what grows: memory, open files, goroutines")
 	flags.DurationVar(&cfg.ackWait, "ack-wait", peerAckWait, "how long a peer may keep a message")
@@ -81,9 +85,12 @@ func parse(args []string, errOut io.Writer) (config, error) {
 		err = errors.New("-nodes has to be 1 or 3")
 	case cfg.soak && *peerName != "":
 		err = errors.New("-soak is not for peers")
+	case cfg.soak && *names != "all" && *names != "none":
+		err = errors.New("-soak injects no faults")
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	default:
+		cfg.named = *names != "all" && *names != "none"
 		if cfg.kinds, err = parseKinds(*names); err == nil {
 			cfg.peer, err = parsePeer(*peerName)
 		}
@@ -102,6 +109,60 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	}
 	return cfg, err
 }
+
+// fit leaves out the kinds that this trial, or this machine, is not for. Those
+// that were named must not be left out, nor those that the machine is not for
+// where continuous integration relies on them.
+func (c *config) fit(out io.Writer) error {
+	if err := c.leaveOutUnfit(); err != nil {
+		return err
+	}
+	if !canMount() {
+		if err := c.spare(needsDisk, errNoDisks, out); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(c.kinds, needsClocks) {
+		if err := clocksWork(); err != nil {
+			return c.spare(needsClocks, err, out)
+		}
+	}
+	return nil
+}
+
+// leaveOutUnfit leaves out what breaks parts that this trial has not.
+func (c *config) leaveOutUnfit() error {
+	names := c.leaveOut(func(k kind) bool { return !suits(k, *c) || !c.peer.suits(k) })
+	if c.named && names != "" {
+		return fmt.Errorf("-faults: %s: not with -nodes %d -groups %d%s", names, c.nodes, c.groups, c.peer.flag())
+	}
+	return nil
+}
+
+// spare leaves out what the machine is not for, if that will do.
+func (c *config) spare(kinds func(kind) bool, why error, out io.Writer) error {
+	names := c.leaveOut(kinds)
+	switch {
+	case names == "":
+		return nil
+	case c.named || inCI():
+		return fmt.Errorf("-faults: %s: %w", names, why)
+	}
+	fmt.Fprintf(out, "without %s: %v\n", names, why)
+	return nil
+}
+
+// leaveOut returns the names of the kinds that it leaves out.
+func (c *config) leaveOut(unfit func(kind) bool) string {
+	fit := slices.DeleteFunc(slices.Clone(c.kinds), unfit)
+	out := slices.DeleteFunc(c.kinds, func(k kind) bool { return !unfit(k) })
+	c.kinds = fit
+	return join(out, ", ")
+}
+
+// inCI tells whether continuous integration runs this: it is not to pass there
+// for want of what it needs.
+func inCI() bool { return os.Getenv("CI") == "true" }
 
 // folder makes the folder for all data, and the function that removes it.
 func (c config) folder() (dir string, remove func(failed bool) string, err error) {

@@ -86,13 +86,15 @@ func allKinds() []kind {
 	}, shardKinds()...)
 }
 
-// suits tells which kinds are for so many NATS servers.
-func suits(k kind, nodes int) bool {
+// suits tells which kinds are for so many NATS servers and slot groups.
+func suits(k kind, c config) bool {
 	switch k {
 	case killNode, stallNode, partitionNode, unplugNode:
-		return nodes > 1
+		return c.nodes > 1
 	case killNATS, stallNATS, fullNATS, unplugNATS:
-		return nodes == 1
+		return c.nodes == 1
+	case rebalance:
+		return c.groups > 1
 	default:
 		return true
 	}
@@ -111,19 +113,32 @@ func needsDisk(k kind) bool {
 // needsClocks tells which kinds need processes to have clocks of their own.
 func needsClocks(k kind) bool { return k == jumpClock || k == skewClocks }
 
-func kindNames() string {
+func kindNames() string { return join(allKinds(), ", ") }
+
+func join(kinds []kind, between string) string {
 	var names []string
-	for _, k := range allKinds() {
+	for _, k := range kinds {
 		names = append(names, string(k))
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, between)
+}
+
+// planFlags are those that decide the plan, beside the seed.
+func (c config) planFlags() (flags string) {
+	if c.named {
+		flags = " -faults " + join(c.kinds, ",")
+	}
+	if c.overlap {
+		flags += " -overlap"
+	}
+	return flags
 }
 
 func parseKinds(list string) ([]kind, error) {
 	switch list {
 	case "all":
 		return allKinds(), nil
-	case "none", "":
+	case "none":
 		return nil, nil
 	}
 	var kinds []kind
@@ -149,10 +164,11 @@ type fault struct {
 // plan makes faults from a seed: first each kind once, in random order, then
 // any.
 type plan struct {
-	random *rand.Rand
-	kinds  []kind
-	left   []kind // of the present round
-	rounds int
+	random  *rand.Rand
+	kinds   []kind
+	left    []kind // of the present round
+	rounds  int
+	overlap bool // also in the first round
 }
 
 func newPlan(seed uint64, kinds []kind) *plan {
@@ -168,8 +184,8 @@ func (p *plan) next() fault {
 	f := fault{
 		kind: p.left[0], after: time.Duration(200+p.random.IntN(1800)) * time.Millisecond,
 		lasts: time.Duration(p.random.IntN(2500)) * time.Millisecond,
-		// The first round shows what each kind does alone.
-		joined: p.random.IntN(3) == 0 && p.rounds > 1,
+		// The first round shows what each kind does alone, unless it is not to.
+		joined: p.random.IntN(3) == 0 && (p.rounds > 1 || p.overlap),
 	}
 	if p.random.IntN(4) == 0 {
 		f.lasts = lease + time.Duration(p.random.IntN(3000))*time.Millisecond

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -48,18 +47,10 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 			fmt.Fprintln(out, told)
 		}
 	}()
-	fmt.Fprintf(out, "seed %d: faults -seed %d -for %s -rate %d -groups %d -nodes %d%s repeats this history and plan, but not their timing\n",
-		cfg.seed, cfg.seed, cfg.length, cfg.rate, cfg.groups, cfg.nodes, cfg.peer.flag())
-	cfg.kinds = slices.DeleteFunc(cfg.kinds, func(k kind) bool { return !suits(k, cfg.nodes) || !cfg.peer.suits(k) })
-	if !canMount() && slices.ContainsFunc(cfg.kinds, needsDisk) {
-		cfg.kinds = slices.DeleteFunc(cfg.kinds, needsDisk)
-		fmt.Fprintln(out, "without faults of disks:", errNoDisks)
-	}
-	if slices.ContainsFunc(cfg.kinds, needsClocks) {
-		if err := clocksWork(); err != nil {
-			cfg.kinds = slices.DeleteFunc(cfg.kinds, needsClocks)
-			fmt.Fprintln(out, "without jump-clock and skew-clocks:", err)
-		}
+	fmt.Fprintf(out, "seed %d: faults -seed %d -for %s -rate %d -groups %d -nodes %d%s%s repeats this history and plan, but not their timing\n",
+		cfg.seed, cfg.seed, cfg.length, cfg.rate, cfg.groups, cfg.nodes, cfg.peer.flag(), cfg.planFlags())
+	if err := cfg.fit(out); err != nil {
+		return nil, err
 	}
 	bin, err := cfg.binary(ctx, dir)
 	if err == nil {
@@ -158,7 +149,9 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	working := t.startShards(ctx)
 	defer working.abandon()
 	begin := time.Now()
-	t.sab.run(acting, newPlan(t.cfg.seed, t.cfg.kinds))
+	plan := newPlan(t.cfg.seed, t.cfg.kinds)
+	plan.overlap = t.cfg.overlap
+	t.sab.run(acting, plan)
 	var grown []string
 	if t.cfg.soak {
 		s := soak{cluster: t.cluster}
