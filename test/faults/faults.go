@@ -71,6 +71,10 @@ const recoveryLimit = 60 * time.Second
 func (s *saboteur) one(f fault) {
 	begin := time.Now()
 	end, err := s.inject(f)
+	if errors.Is(err, errOneGroup) {
+		fmt.Fprintf(s.out, "%s %-19s is left out: %v\n", begin.Format(time.TimeOnly), f.kind, err)
+		return
+	}
 	if err != nil {
 		s.fail("%s: %v", f.kind, err)
 		return
@@ -161,7 +165,7 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 	case rolling:
 		return s.roll(), nil
 	case rebalance:
-		return s.rebalance(), nil
+		return s.rebalance()
 	case regroup:
 		return s.regroup(f)
 	case killRegroup:
@@ -349,23 +353,36 @@ func (s *saboteur) third() (end func() error) {
 	}
 }
 
+// errOneGroup says why nothing is rebalanced.
+var errOneGroup = errors.New("there is one slot group now, which nobody shares")
+
 // rebalance goes from two projectors to one, to four, and back to one, while
 // events flow. At its end there are two again.
-func (s *saboteur) rebalance() (end func() error) {
+func (s *saboteur) rebalance() (end func() error, err error) {
+	if len(s.watch.last()) < 2 { // the number has been changed
+		return nil, errOneGroup
+	}
 	ps := s.cluster.projectors
 	s.endInTime(ps[1])
+	s.awaitShared(1)
 	for _, p := range ps[1:] {
 		p.release()
 	}
-	if !s.watch.shared(len(ps), recoveryLimit) {
-		s.fail("rebalance: the slot groups are not shared by %d projectors: %+v", len(ps), s.watch.last())
-	}
+	s.awaitShared(len(ps))
 	return func() error {
 		for _, p := range ps[1:] {
 			s.endInTime(p)
 		}
+		s.awaitShared(1)
 		ps[1].release()
 		return nil
+	}, nil
+}
+
+// awaitShared waits until so many projectors share the slot groups.
+func (s *saboteur) awaitShared(projectors int) {
+	if !s.watch.shared(projectors, recoveryLimit) {
+		s.fail("rebalance: the slot groups are not shared by %d projectors: %+v", projectors, s.watch.last())
 	}
 }
 

@@ -148,13 +148,15 @@ func (w *watch) beyond(ends map[uint32]uint64, limit time.Duration) bool {
 // shared waits until so many projectors own groups, or as many as there are
 // groups.
 func (w *watch) shared(projectors int, limit time.Duration) bool {
-	return within(limit, func() bool {
-		owners, seen := map[string]bool{}, w.last()
-		for _, r := range seen {
-			owners[r.Owner] = r.Owner != ""
-		}
-		return len(owners) == min(projectors, len(seen)) && !slices.ContainsFunc(seen, func(r record) bool { return r.Owner == "" })
-	})
+	return within(limit, func() bool { return sharedBy(projectors, w.last()) })
+}
+
+func sharedBy(projectors int, seen []record) bool {
+	owners := map[string]bool{}
+	for _, r := range seen {
+		owners[r.Owner] = true
+	}
+	return !owners[""] && len(owners) == min(projectors, len(seen))
 }
 
 func within(limit time.Duration, holds func() bool) bool {
