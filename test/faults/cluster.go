@@ -71,14 +71,10 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		"MILLRACE_POSTGRES_DSN="+c.postgresURL(c.toPostgres.listen), "MILLRACE_WORK_ACK_WAIT="+shardAckWait.String(),
 		"MILLRACE_DEDUP_WINDOW="+cfg.window().String(),
 		"MILLRACE_PROJECTOR_LEASE="+lease.String(),
+		"MILLRACE_EVENTS_MAX_AGE="+cfg.maxAge().String(),
 		fmt.Sprint("MILLRACE_SLOT_GROUPS=", cfg.groups),
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
 	)
-	if cfg.soak {
-		shared = append(shared, "MILLRACE_EVENTS_MAX_AGE="+soakAge.String())
-	} else { // at the end it is read from its begin, whatever its clock has said
-		shared = append(shared, "MILLRACE_EVENTS_MAX_AGE="+(10*farthest).String())
-	}
 	serve := func(name, role, addr string) *process {
 		return newProcess(dir, name, bin, `"msg":"serving"`, append([]string{"MILLRACE_HTTP_ADDR=" + addr}, shared...),
 			"serve", "--role="+role, "--ingest-rate=0", "--data="+filepath.Join(dir, name))

@@ -10,6 +10,10 @@
 // funnel's rows of every width and source, the funnel and the statistics over
 // HTTP, a WebSocket that stayed subscribed throughout, and the dead letters.
 //
+// The stream keeps events for twenty seconds when they are folded, so that they
+// are removed all the time. What it has held is known from a copy that is made
+// while they are there, and at the end what is left has to be what was copied.
+//
 // Beside the events it registers files, over HTTP and on the stream SHARDS, and
 // has daemons of three kinds work their shards through the stages: pollers over
 // HTTP, the Go client, and a stock consumer that acknowledges. At a whim they

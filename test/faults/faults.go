@@ -19,6 +19,7 @@ const stopGrace = 10 * time.Second
 type saboteur struct {
 	cluster *cluster
 	watch   *watch
+	tape    *tape
 	shards  *shards // nil: they are not worked
 	out     io.Writer
 

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// journal is what the streams hold at the end.
+// journal is what the streams have held by the end.
 type journal struct {
 	first   map[string]uint64 // by identity: the sequence of its first sighting
 	facts   map[uint64]*fact  // of the messages that break none, by sequence
@@ -24,11 +24,11 @@ type journal struct {
 	at      map[uint64]time.Time // of the messages that break a rule
 }
 
-// read reads all messages of both streams. Where these have just moved to
-// another server, or are about to, it begins anew.
-func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (j *journal, err error) {
+// read reads all events from their copy, and the dead letters. Where these have
+// just moved to another server, or are about to, it begins anew.
+func (l *ledger) read(ctx context.Context, js jetstream.JetStream, events *tape) (j *journal, err error) {
 	for {
-		if j, err = l.readOnce(ctx, js); err == nil {
+		if j, err = l.readOnce(ctx, js, events); err == nil {
 			return j, nil
 		}
 		select {
@@ -39,12 +39,11 @@ func (l *ledger) read(ctx context.Context, js jetstream.JetStream) (j *journal, 
 	}
 }
 
-func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream) (*journal, error) {
+func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream, events *tape) (*journal, error) {
 	j := &journal{first: map[string]uint64{}, seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := each(ctx, js, stream.Events, func(seq uint64, at time.Time, m jetstream.Msg) {
-		body := string(m.Data())
+	events.each(func(seq uint64, at time.Time, body string) {
 		j.bodies[body] = true
 		n := l.sent[body]
 		if n != nil && n.fact != nil {
@@ -65,9 +64,6 @@ func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream) (*journal
 			j.first[n.fact.id] = seq
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
 	return j, each(ctx, js, stream.DLQ, func(_ uint64, _ time.Time, m jetstream.Msg) {
 		if m.Headers().Get(stream.HeaderStream) != stream.Events {
 			return

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -38,8 +41,8 @@ func (s *saboteur) moveClocks(f fault) (end func() error, err error) {
 	}
 	for _, p := range ps {
 		ahead := s.leap(p, random)
-		if err := p.clock.step(ahead); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.name, err)
+		if err := s.step(p, ahead); err != nil {
+			return nil, err
 		}
 		fmt.Fprintf(s.out, "%s the clock of %s is set to %s\n", time.Now().Format(time.TimeOnly), p.name, signed(p.clock.ahead))
 	}
@@ -75,13 +78,26 @@ func signed(d time.Duration) string {
 }
 
 func (s *saboteur) right(ps []*process) error {
+	var errs []error
 	for _, p := range ps {
-		if p.clock == nil {
-			continue
+		if p.clock != nil {
+			errs = append(errs, s.step(p, 0))
 		}
-		if err := p.clock.step(0); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
+	}
+	return errors.Join(errs...)
+}
+
+// step sets a clock. All that a broker has is old at once when its clock jumps
+// ahead, and goes as soon as it is folded: so it is copied before.
+func (s *saboteur) step(p *process, ahead time.Duration) error {
+	var behind error
+	if slices.Contains(s.cluster.brokers(), p) {
+		ctx, cancel := context.WithTimeout(context.Background(), recoveryLimit)
+		defer cancel()
+		behind = s.tape.level(ctx)
+	}
+	if err := errors.Join(behind, p.clock.step(ahead)); err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (p *peerVerdict) doubled() int { return p.redelivered + p.resent }
 
 // concludePeer compares the peer's table with what was acknowledged.
 func (t *trial) concludePeer(ctx context.Context) (*verdict, error) {
-	j, err := t.ledger.read(ctx, t.js)
+	j, err := t.ledger.read(ctx, t.js, t.tape)
 	if err != nil {
 		return nil, err
 	}

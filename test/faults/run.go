@@ -29,6 +29,7 @@ type trial struct {
 	js         jetstream.JetStream
 	publishing *nats.Conn
 	watch      *watch
+	tape       *tape // nil in a soak
 	live       *live
 	pubs       *publishers
 	sab        *saboteur
@@ -65,6 +66,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 	}
 	defer t.js.Conn().Close()
 	defer t.publishing.Close()
+	defer t.tape.close()
 	r, err = t.run(ctx)
 	return r, errors.Join(err, t.cluster.removeDisks(err != nil || r.failed() || cfg.keep))
 }
@@ -92,12 +94,17 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	if t.pubs, err = newPublishers(t.ledger, publishing, c.ingestAddr); err != nil {
 		return nil, err
 	}
+	if !cfg.soak {
+		if t.tape, err = newTape(t.js, c.natsAddrs); err != nil {
+			return nil, err
+		}
+	}
 	t.pubs.clock = c.ingest.clock
 	t.watch = &watch{js: t.js, peer: cfg.peer}
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards = newShards(cfg.seed, c, t.js)
 	}
-	t.sab = &saboteur{cluster: c, watch: t.watch, shards: t.shards, out: out, injected: map[kind][]injection{}}
+	t.sab = &saboteur{cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, out: out, injected: map[kind][]injection{}}
 	return t, nil
 }
 
@@ -108,6 +115,9 @@ func (t *trial) run(ctx context.Context) (*report, error) {
 	var broken error
 	wg.Go(func() { broken = t.cluster.run(parts) })
 	wg.Go(func() { t.watch.run(parts) })
+	if t.tape != nil {
+		wg.Go(func() { t.tape.run(parts) })
+	}
 	if t.cfg.peer == noPeer {
 		wg.Go(func() { t.live.run(parts) })
 	}
@@ -182,6 +192,9 @@ func (t *trial) conclude(ctx context.Context, r *report) (err error) {
 		r.failures = append(r.failures, err.Error())
 	}
 	r.folding = time.Since(begin)
+	if t.tape != nil {
+		r.failures = append(r.failures, t.judgeStream(ctx)...)
+	}
 	checking, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
 	if t.cfg.peer != noPeer {
@@ -190,7 +203,7 @@ func (t *trial) conclude(ctx context.Context, r *report) (err error) {
 		r.verdict, err = checkTotals(checking, t.cluster, t.ledger)
 	} else {
 		var j *journal
-		if j, err = t.ledger.read(checking, t.js); err != nil {
+		if j, err = t.ledger.read(checking, t.js, t.tape); err != nil {
 			return err
 		}
 		r.verdict, err = check(checking, t.cluster, t.ledger, j, t.live)
@@ -198,4 +211,21 @@ func (t *trial) conclude(ctx context.Context, r *report) (err error) {
 	r.messages, r.connects = t.ledger.acks, t.live.connects
 	r.failures = append(append(r.failures, t.sab.failures...), t.ledger.failures...)
 	return err
+}
+
+// judgeStream says what is wrong with the event stream: its copy has to be whole,
+// what is there still has to be what was copied, and what is old has to be gone,
+// where somebody removes it.
+func (t *trial) judgeStream(ctx context.Context) (wrong []string) {
+	comparing, cancel := context.WithTimeout(ctx, recoveryLimit)
+	defer cancel()
+	wrong = t.tape.compare(comparing)
+	if t.cfg.peer == noPeer {
+		removing, cancel := context.WithTimeout(ctx, recoveryLimit)
+		defer cancel()
+		if err := t.tape.aged(removing); err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	return wrong
 }

@@ -156,7 +156,7 @@ func sharedBy(projectors int, seen []record) bool {
 	for _, r := range seen {
 		owners[r.Owner] = true
 	}
-	return !owners[""] && len(owners) == min(projectors, len(seen))
+	return len(seen) > 0 && !owners[""] && len(owners) == min(projectors, len(seen))
 }
 
 func within(limit time.Duration, holds func() bool) bool {

@@ -31,6 +31,7 @@ func TestShared(t *testing.T) {
 		{[]string{"a", "b", "c"}, 4, true},
 		{[]string{"a", "b", "b"}, 4, false},
 		{[]string{"a", "", "a"}, 1, false},
+		{nil, 1, false},
 	} {
 		if got := sharedBy(tc.projectors, groupsOf(tc.owners...)); got != tc.want {
 			t.Errorf("%q are shared by %d: %v", tc.owners, tc.projectors, got)
