@@ -14,6 +14,9 @@
 // are removed all the time. What it has held is known from a copy that is made
 // while they are there, and at the end what is left has to be what was copied.
 //
+// When the plan is over each of the two projectors has to fold what is published
+// by itself, and every role has to say that all it uses is up.
+//
 // Beside the events it registers files, over HTTP and on the stream SHARDS, and
 // has daemons of three kinds work their shards through the stages: pollers over
 // HTTP, the Go client, and a stock consumer that acknowledges. At a whim they

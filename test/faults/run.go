@@ -169,6 +169,10 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 		grown = s.judge(t.out, t.cfg.length)
 	}
 	<-acting.Done()
+	if ctx.Err() == nil && t.cfg.peer == noPeer && !t.cfg.soak {
+		t.sab.alone()
+		t.sab.allUp()
+	}
 	stop()
 	time.AfterFunc(drainLimit, giveUp)
 	r := &report{seed: t.cfg.seed, length: time.Since(begin), injected: t.sab.injected, failures: grown}
