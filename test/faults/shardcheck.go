@@ -288,6 +288,11 @@ func (v *workVerdict) compareEnds(n *shardNotes, r *workRecord) {
 			v.wrong("%v: %s was given it, and the record has that %d times", e.piece, e.worker, r.said[e])
 		}
 	}
+	for e, times := range n.calls {
+		if times > r.said[e] {
+			v.wrong("%v: the handler of %s was called %d times, and by the record it had it %d times", e.piece, e.worker, times, r.said[e])
+		}
+	}
 }
 
 // summaryNumbers are those of GET /metrics/summary that can be recounted.

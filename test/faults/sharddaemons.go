@@ -45,13 +45,15 @@ func (s *shards) life(ctx context.Context, seed uint64, length time.Duration, pe
 	if !peaceful {
 		defer context.AfterFunc(ctx, nc.Close)()
 	}
-	l := &life{shards: s, random: rand.New(rand.NewPCG(seed, 1)), refused: map[piece]int{}}
+	l := &life{shards: s, random: rand.New(rand.NewPCG(seed, 1)), refused: map[piece]int{}, since: time.Now()}
 	errs := make([]error, len(shardStages))
 	var all sync.WaitGroup
 	for i, stage := range shardStages {
 		all.Go(func() {
-			errs[i] = client.Work(ctx, nc, stage, l.handle, client.WorkConfig{
-				Worker: fmt.Sprint("client-", s.serial.Add(1)), Concurrency: 2, Lease: shardLease, Grace: time.Second, Log: slog.New(l),
+			worker := fmt.Sprint("client-", s.serial.Add(1))
+			handle := func(ctx context.Context, it client.Item) error { return l.handle(ctx, worker, it) }
+			errs[i] = client.Work(ctx, nc, stage, handle, client.WorkConfig{
+				Worker: worker, Concurrency: 2, Lease: shardLease, Grace: time.Second, Log: slog.New(l),
 				Backoff: func(int) time.Duration { return 300 * time.Millisecond },
 			})
 		})
@@ -73,13 +75,18 @@ type life struct {
 	*shards
 	mu      sync.Mutex
 	random  *rand.Rand
-	done    []piece
+	done    []end
 	refused map[piece]int
+	since   time.Time // it has had nothing before
 }
 
-// handle works an item at a whim.
-func (l *life) handle(ctx context.Context, it client.Item) error {
+// handle works an item at a whim. What it has got from the first lease of its
+// life on is its own until that is over, for sure: how old a later one is, it is
+// not told.
+func (l *life) handle(ctx context.Context, worker string, it client.Item) error {
 	p := piece{it.Filename, it.Shard, it.Stage}
+	l.notes.began(p, worker, l.since, l.since.Add(shardLease))
+	defer l.notes.leaves(p, worker)
 	l.mu.Lock()
 	whim, long := l.random.IntN(100), time.Duration(l.random.IntN(5000))*time.Millisecond
 	l.mu.Unlock()
@@ -102,7 +109,7 @@ func (l *life) handle(ctx context.Context, it client.Item) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.done = append(l.done, p)
+	l.done = append(l.done, end{p, "done", worker})
 	return nil
 }
 
@@ -110,9 +117,9 @@ func (l *life) handle(ctx context.Context, it client.Item) error {
 func (l *life) settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.done {
-		if l.refused[p] == 0 {
-			l.notes.ended(end{piece: p, move: "done"})
+	for _, e := range l.done {
+		if l.refused[e.piece] == 0 {
+			l.notes.ended(e)
 		}
 	}
 }

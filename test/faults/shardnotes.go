@@ -19,7 +19,8 @@ type shardNotes struct {
 	files    map[string]*fileNote
 	ends     []end           // acknowledged
 	starts   []end           // acknowledged takings
-	held     map[piece]held  // by pollers
+	calls    map[end]int     // of handlers, as starts
+	held     map[piece]held  // by pollers and handlers
 	letters  map[string]bool // names in reports that break a rule; whether they are acknowledged
 	asked    time.Time       // when the last request was sent that is acknowledged
 	failures []string
@@ -38,7 +39,7 @@ type end struct {
 	move, worker string
 }
 
-// held is when a poller had a piece, for sure: unless the clock that leases go
+// held is when somebody had a piece, for sure: unless the clock that leases go
 // by has jumped.
 type held struct {
 	worker       string
@@ -46,7 +47,7 @@ type held struct {
 }
 
 func newShardNotes(leases *clock) *shardNotes {
-	return &shardNotes{leases: leases, files: map[string]*fileNote{}, held: map[piece]held{}, letters: map[string]bool{}}
+	return &shardNotes{leases: leases, files: map[string]*fileNote{}, calls: map[end]int{}, held: map[piece]held{}, letters: map[string]bool{}}
 }
 
 func (n *shardNotes) begun(f file) {
@@ -78,18 +79,39 @@ func (n *shardNotes) ended(e end) {
 func (n *shardNotes) lasts(asked time.Time) bool { return n.leases.right(asked.Add(-heirsNotice)) }
 
 // took notes that a poller, who asked for it at a moment, has a piece from now
-// until its lease may end, and finds one that another has.
+// until its lease may end.
 func (n *shardNotes) took(p piece, worker string, asked, until time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if h, ok := n.held[p]; ok && time.Now().Before(h.until) && n.lasts(h.since) {
-		n.failures = append(n.failures, fmt.Sprintf("%v is with %s, and with %s for %s yet", p, worker, h.worker, time.Until(h.until)))
-	}
-	n.held[p] = held{worker, asked, until}
 	n.starts = append(n.starts, end{p, "start", worker})
+	n.hold(p, worker, asked, until)
 }
 
-// leaves notes that a poller is about to say something that ends its holding.
+// began notes that a handler works a piece, which was not asked for before a
+// moment, and has it until its lease may end.
+func (n *shardNotes) began(p piece, worker string, asked, until time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.calls[end{p, "start", worker}]++
+	if n.lasts(asked) {
+		n.hold(p, worker, asked, until)
+	}
+}
+
+// hold finds a piece that another has, under the lock. Who was answered when
+// its lease may have been over has nothing for sure.
+func (n *shardNotes) hold(p piece, worker string, asked, until time.Time) {
+	now := time.Now()
+	if !now.Before(until) {
+		return
+	}
+	if h, ok := n.held[p]; ok && now.Before(h.until) && n.lasts(h.since) {
+		n.failures = append(n.failures, fmt.Sprintf("%v is with %s, and with %s for %s yet", p, worker, h.worker, h.until.Sub(now)))
+	}
+	n.held[p] = held{worker, asked, until}
+}
+
+// leaves notes that who has a piece is about to say something that ends that.
 func (n *shardNotes) leaves(p piece, worker string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -44,6 +44,41 @@ func TestShardsNoticed(t *testing.T) {
 	}
 }
 
+// TestHandlersNoticed: a handler and a poller that have one piece at a time are
+// found, whoever comes first, while both are sure to; and one that is called
+// more often than it had the piece.
+func TestHandlersNoticed(t *testing.T) {
+	now := time.Now()
+	before, later := now.Add(-time.Hour), now.Add(time.Hour)
+	p := piece{"a", 0, shardStages[0]}
+	for name, tc := range map[string]struct {
+		act  func(n *shardNotes)
+		want int
+	}{
+		"a poller takes what a handler works": {func(n *shardNotes) { n.began(p, "h", now, later); n.took(p, "w", now, later) }, 1},
+		"a handler works what a poller has":   {func(n *shardNotes) { n.took(p, "w", now, later); n.began(p, "h", now, later) }, 1},
+		"two handlers work it":                {func(n *shardNotes) { n.began(p, "g", now, later); n.began(p, "h", now, later) }, 1},
+		"one after the other":                 {func(n *shardNotes) { n.began(p, "h", now, later); n.leaves(p, "h"); n.took(p, "w", now, later) }, 0},
+		"a handler whose lease may be over":   {func(n *shardNotes) { n.took(p, "w", now, later); n.began(p, "h", before, now) }, 0},
+		"a poller whose lease may be over":    {func(n *shardNotes) { n.began(p, "h", now, later); n.took(p, "w", before, now) }, 0},
+	} {
+		n := newShardNotes(nil)
+		if tc.act(n); len(n.failures) != tc.want {
+			t.Errorf("%s: %q", name, n.failures)
+		}
+	}
+	n := newShardNotes(nil)
+	n.began(p, "h", before, now)
+	n.began(p, "h", before, now)
+	for starts, want := range []int{1, 1, 0} {
+		v := &workVerdict{}
+		v.compareEnds(n, &workRecord{said: map[end]int{{p, "start", "h"}: starts}})
+		if len(v.mismatches) != want {
+			t.Errorf("two calls, %d starts: %q", starts, v.mismatches)
+		}
+	}
+}
+
 // TestFilesRepeatable: what is registered is a function of the seed.
 func TestFilesRepeatable(t *testing.T) {
 	a, b := rand.New(rand.NewPCG(5, 5)), rand.New(rand.NewPCG(5, 5))
