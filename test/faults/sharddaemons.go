@@ -45,15 +45,16 @@ func (s *shards) life(ctx context.Context, seed uint64, length time.Duration, pe
 	if !peaceful {
 		defer context.AfterFunc(ctx, nc.Close)()
 	}
-	l := &life{shards: s, random: rand.New(rand.NewPCG(seed, 1)), refused: map[piece]int{}, since: time.Now()}
+	l := &life{shards: s, random: rand.New(rand.NewPCG(seed, 1)), refused: map[piece]int{}, since: time.Now(), workers: map[string]string{}}
+	for _, stage := range shardStages {
+		l.workers[stage] = fmt.Sprint("client-", s.serial.Add(1))
+	}
 	errs := make([]error, len(shardStages))
 	var all sync.WaitGroup
 	for i, stage := range shardStages {
 		all.Go(func() {
-			worker := fmt.Sprint("client-", s.serial.Add(1))
-			handle := func(ctx context.Context, it client.Item) error { return l.handle(ctx, worker, it) }
-			errs[i] = client.Work(ctx, nc, stage, handle, client.WorkConfig{
-				Worker: worker, Concurrency: 2, Lease: shardLease, Grace: time.Second, Log: slog.New(l),
+			errs[i] = client.Work(ctx, nc, stage, l.handle, client.WorkConfig{
+				Worker: l.workers[stage], Concurrency: 2, Lease: shardLease, Grace: time.Second, Log: slog.New(l),
 				Backoff: func(int) time.Duration { return 300 * time.Millisecond },
 			})
 		})
@@ -77,14 +78,15 @@ type life struct {
 	random  *rand.Rand
 	done    []end
 	refused map[piece]int
-	since   time.Time // it has had nothing before
+	since   time.Time         // it has had nothing before
+	workers map[string]string // names, by stage
 }
 
 // handle works an item at a whim. What it has got from the first lease of its
 // life on is its own until that is over, for sure: how old a later one is, it is
 // not told.
-func (l *life) handle(ctx context.Context, worker string, it client.Item) error {
-	p := piece{it.Filename, it.Shard, it.Stage}
+func (l *life) handle(ctx context.Context, it client.Item) error {
+	p, worker := piece{it.Filename, it.Shard, it.Stage}, l.workers[it.Stage]
 	l.notes.began(p, worker, l.since, l.since.Add(shardLease))
 	defer l.notes.leaves(p, worker)
 	l.mu.Lock()
@@ -132,6 +134,7 @@ func (l *life) Handle(_ context.Context, r slog.Record) error {
 		return nil
 	}
 	var p piece
+	answered := true
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "stage":
@@ -140,12 +143,17 @@ func (l *life) Handle(_ context.Context, r slog.Record) error {
 			p.file = a.Value.String()
 		case "shard":
 			p.shard = int(a.Value.Int64())
+		case "answered":
+			answered = a.Value.Bool()
 		}
 		return true
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused[p]++
+	if !answered {
+		l.notes.open(p, l.workers[p.stage])
+	}
 	return nil
 }
 

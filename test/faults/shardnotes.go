@@ -98,6 +98,14 @@ func (n *shardNotes) began(p piece, worker string, asked, until time.Time) {
 	}
 }
 
+// open notes that the end of a handler's call is not known to be taken: by the
+// same taking it may be called again.
+func (n *shardNotes) open(p piece, worker string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.calls[end{p, "start", worker}]--
+}
+
 // hold finds a piece that another has, under the lock. Who was answered when
 // its lease may have been over has nothing for sure.
 func (n *shardNotes) hold(p piece, worker string, asked, until time.Time) {

@@ -67,14 +67,17 @@ func TestHandlersNoticed(t *testing.T) {
 			t.Errorf("%s: %q", name, n.failures)
 		}
 	}
-	n := newShardNotes(nil)
-	n.began(p, "h", before, now)
-	n.began(p, "h", before, now)
-	for starts, want := range []int{1, 1, 0} {
-		v := &workVerdict{}
-		v.compareEnds(n, &workRecord{said: map[end]int{{p, "start", "h"}: starts}})
-		if len(v.mismatches) != want {
-			t.Errorf("two calls, %d starts: %q", starts, v.mismatches)
+	for _, tc := range []struct{ calls, open, starts, want int }{{2, 0, 0, 1}, {2, 0, 1, 1}, {2, 0, 2, 0}, {2, 1, 1, 0}} {
+		n, v := newShardNotes(nil), &workVerdict{}
+		for range tc.calls {
+			n.began(p, "h", before, now)
+		}
+		for range tc.open {
+			n.open(p, "h")
+		}
+		v.compareEnds(n, &workRecord{said: map[end]int{{p, "start", "h"}: tc.starts}})
+		if len(v.mismatches) != tc.want {
+			t.Errorf("%+v: %q", tc, v.mismatches)
 		}
 	}
 }
