@@ -14,6 +14,9 @@
 // are removed all the time. What it has held is known from a copy that is made
 // while they are there, and at the end what is left has to be what was copied.
 //
+// Each projector reaches NATS and ClickHouse over wires of its own, so that the
+// one that folds can lose one of them while the others go on.
+//
 // When the plan is over each of the two projectors has to fold what is published
 // by itself, and every role has to say that all it uses is up.
 //
@@ -26,6 +29,7 @@
 //
 //	go run ./test/faults -seed 7 -for 2m
 //	go run ./test/faults -seed 7 -for 2m -nodes 3     three NATS servers, streams in three copies
+//	go run ./test/faults -seed 7 -for 2m -overlap     faults overlap from the first one on
 //	go run ./test/faults -soak -for 2h                no faults: what grows?
 //	go run ./test/faults -seed 7 -for 2m -peer plain  breaks what is used in place of projectors
 //
