@@ -134,7 +134,7 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 	case stallClickHouse:
 		return c.clickhouse.pause(), nil
 	case zombieInsert:
-		return s.zombie(), nil
+		return s.zombie(f)
 	case stallNATS:
 		return c.nats.pause(), nil
 	case killNode:
@@ -317,17 +317,37 @@ func (s *saboteur) standby() *process {
 	return s.cluster.projectors[0]
 }
 
-// zombie kills the leader while ClickHouse stands still: what the leader has
-// sent is carried out when it goes on, however late.
-func (s *saboteur) zombie() (end func() error) {
-	resume := s.cluster.clickhouse.pause()
-	time.Sleep(300 * time.Millisecond) // for a batch to be sent meanwhile
-	release := kill(s.leader())
-	return func() error {
-		err := release()
-		time.Sleep(time.Second) // for the successor to be at work by then
-		return errors.Join(err, resume())
+// zombie keeps the rows of an insert on their way to ClickHouse, kills or stops
+// the projector that has sent them, and lets them through when another one has
+// completed the batch, so that they land beside its own.
+func (s *saboteur) zombie(f fault) (end func() error, err error) {
+	if err := s.right(s.cluster.brokers()); err != nil { // by a wrong clock no event may count
+		return nil, err
 	}
+	late, free, err := s.cluster.toClickHouse.keepRows()
+	if err != nil {
+		return nil, err
+	}
+	kept := late.insert(recoveryLimit)
+	if kept == nil {
+		return nil, errors.Join(errors.New("no insert is under way"), free())
+	}
+	sender := s.owner(kept.group)
+	if sender == nil {
+		return nil, errors.Join(fmt.Errorf("nobody is known to fold %+v", *kept), free())
+	}
+	var back func() error
+	if f.seed%2 == 0 {
+		back = kill(sender)
+	} else {
+		back = sender.pause()
+	}
+	return func() error {
+		if !within(recoveryLimit, func() bool { return s.watch.completed(kept) }) {
+			return errors.Join(fmt.Errorf("nobody completes %+v", *kept), free(), back())
+		}
+		return errors.Join(s.arrive(free), back())
+	}, nil
 }
 
 // clickhouseSpare is less than what ClickHouse wants to see before it begins to

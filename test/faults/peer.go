@@ -56,7 +56,7 @@ func (p peer) suits(k kind) bool {
 	}
 	switch k {
 	case killLeader, killStandby, killIngest, killClickHouse, killNATS, killAll, killUnacked,
-		stallLeader, stallClickHouse, zombieInsert, stallNATS,
+		stallLeader, stallClickHouse, stallNATS,
 		cutClickHouse, cutNATS, muteClickHouse, muteNATS, delayClickHouse, delayNATS, throttleClickHouse, throttleNATS,
 		tearClickHouse, tearNATS, resetClickHouse, resetNATS,
 		refuseParts, readOnly, fullClickHouse, fullNATS, unplugAll, unplugNATS, unplugClickHouse,

@@ -21,8 +21,8 @@ const (
 	killPostgres       kind = "kill-postgres"       // … of Postgres
 	killAll            kind = "kill-all"            // … of everything at once
 	stallLeader        kind = "stall-leader"        // SIGSTOP of the leader beyond its lease, and on again
-	stallClickHouse    kind = "stall-clickhouse"    // … of ClickHouse: inserts time out and land later
-	zombieInsert       kind = "zombie-insert"       // … and kill -9 of the leader meanwhile: its insert lands beside its successor's
+	stallClickHouse    kind = "stall-clickhouse"    // … of ClickHouse
+	zombieInsert       kind = "zombie-insert"       // a projector is killed or stopped, and the rows of its insert arrive after its successor's
 	stallNATS          kind = "stall-nats"          // … of NATS
 	cutClickHouse      kind = "cut-clickhouse"      // connections to ClickHouse are reset, and none is made for a while
 	cutNATS            kind = "cut-nats"            // … to NATS
