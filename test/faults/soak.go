@@ -3,14 +3,17 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -40,13 +43,32 @@ const (
 	soakOpen = 100
 	// soakGrowth is by what part something may have grown.
 	soakGrowth = 0.10
+	// soakLeast is how many samples tell something.
+	soakLeast = 9
 )
 
-// sample is what a part takes at a moment; a negative number is not known.
+// sample is what a part takes at a moment, with all that it has started; a
+// negative number is not known.
 type sample struct {
-	resident   float64 // MB
+	memory     float64 // MB; of what several processes share, each has its part
 	files      float64 // open files, connections among them
 	goroutines float64
+}
+
+// figure is a field of a sample.
+type figure struct {
+	name  string
+	of    func(sample) float64
+	least float64       // by which it may grow besides
+	from  time.Duration // it is judged in soaks that last as long
+}
+
+const goroutines = "goroutines"
+
+var figures = []figure{
+	{"memory in MB", func(s sample) float64 { return s.memory }, 5, soakLong},
+	{"open files", func(s sample) float64 { return s.files }, soakOpen, 0},
+	{goroutines, func(s sample) float64 { return s.goroutines }, soakOpen, 0},
 }
 
 // soak takes samples of all parts, and keeps visitors coming.
@@ -100,7 +122,7 @@ func (s *soak) take(ctx context.Context) {
 		if pid == 0 {
 			continue
 		}
-		now := sample{resident: resident(pid), files: files(pid), goroutines: -1}
+		now := measure(pid)
 		if addr := p.http(); addr != "" {
 			now.goroutines = gauge(ctx, addr, "go_goroutines")
 		}
@@ -111,36 +133,64 @@ func (s *soak) take(ctx context.Context) {
 	}
 }
 
-// judge prints what was measured, and returns what has grown.
-func (s *soak) judge(out io.Writer, length time.Duration) (grown []string) {
+// judge prints what was measured, and returns what has grown, and what is not
+// known of parts that were not held down.
+func (s *soak) judge(out io.Writer, length time.Duration) (wrong []string) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "part\tresident warm, end (MB)\topen files\tgoroutines\tresident over time\t")
+	fmt.Fprintln(w, "part\tmemory warm, end (MB)\topen files\tgoroutines\tmemory over time\t")
 	for _, p := range s.cluster.all() {
 		all := s.taken[p.name]
-		if len(all) < 9 {
+		if len(all) == 0 && p.held() {
+			continue
+		}
+		if len(all) < soakLeast {
+			wrong = append(wrong, fmt.Sprintf("%s: %d samples were taken, want %d", p.name, len(all), soakLeast))
 			continue
 		}
 		third := len(all) / 3
 		warm, end := typical(all[third:third+max(3, third/2)]), typical(all[len(all)-max(3, third/2):])
-		fmt.Fprintf(w, "%s\t%.0f, %.0f\t%.0f, %.0f\t%.0f, %.0f\t%.0f\t\n", p.name,
-			warm.resident, end.resident, warm.files, end.files, warm.goroutines, end.goroutines, curve(all))
-		for what, values := range map[string][3]float64{
-			"resident memory in MB": {warm.resident, end.resident, 5}, "open files": {warm.files, end.files, soakOpen}, "goroutines": {warm.goroutines, end.goroutines, soakOpen},
-		} {
-			judged := what != "resident memory in MB" || length >= soakLong
-			if before, now, least := values[0], values[1], values[2]; judged && now > before*(1+soakGrowth)+least {
-				grown = append(grown, fmt.Sprintf("%s: %s grew from %.0f to %.0f", p.name, what, before, now))
+		fmt.Fprint(w, p.name)
+		for _, f := range figures {
+			if f.name == goroutines && p.http() == "" { // it does not tell
+				fmt.Fprint(w, "\t")
+				continue
+			}
+			before, now := f.of(warm), f.of(end)
+			fmt.Fprintf(w, "\t%.0f, %.0f", before, now)
+			if says := f.judge(before, now, length); says != "" {
+				wrong = append(wrong, p.name+": "+says)
 			}
 		}
+		fmt.Fprintf(w, "\t%.0f\t\n", curve(all))
 	}
 	w.Flush()
-	return grown
+	return wrong
 }
 
-// curve is the resident memory at eight times.
+// judge says what is wrong with a figure, if anything.
+func (f figure) judge(before, now float64, length time.Duration) string {
+	switch {
+	case before < 0 || now < 0:
+		if measurable() {
+			return f.name + " can't be read"
+		}
+	case length >= f.from && now > before*(1+soakGrowth)+f.least:
+		return fmt.Sprintf("%s grew from %.0f to %.0f", f.name, before, now)
+	}
+	return ""
+}
+
+// held tells whether the process is to be down.
+func (p *process) held() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.holds > 0
+}
+
+// curve is the memory at eight times.
 func curve(all []sample) (mb []float64) {
 	for i := range 8 {
-		mb = append(mb, all[i*(len(all)-1)/7].resident)
+		mb = append(mb, all[i*(len(all)-1)/7].memory)
 	}
 	return mb
 }
@@ -160,35 +210,67 @@ func typical(all []sample) sample {
 		slices.Sort(values)
 		return values
 	}
-	memory := known(func(s sample) float64 { return s.resident })
+	memory := known(func(s sample) float64 { return s.memory })
 	return sample{
-		resident:   memory[len(memory)/2],
+		memory:     memory[len(memory)/2],
 		files:      known(func(s sample) float64 { return s.files })[0],
 		goroutines: known(func(s sample) float64 { return s.goroutines })[0],
 	}
 }
 
-// resident is the resident memory of a process, in MB; -1
-// where there is no /proc.
-func resident(pid int) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) < 2 {
-		return -1
-	}
-	pages, err := strconv.ParseFloat(fields[1], 64)
-	if err != nil {
-		return -1
-	}
-	return pages * float64(os.Getpagesize()) / 1e6
+// rollup is the file that tells what memory a process takes.
+const rollup = "smaps_rollup"
+
+// measurable tells whether the system shows what processes take.
+func measurable() bool {
+	_, err := os.Stat("/proc/self/" + rollup)
+	return err == nil
 }
 
-func files(pid int) float64 {
-	open, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "fd"))
+// measure adds up what a process and all that it has started take. The server
+// of Postgres is a child, and forks. What has ended meanwhile takes nothing.
+func measure(pid int) sample {
+	unknown := sample{memory: -1, files: -1, goroutines: -1}
+	tree, err := descendants(pid)
 	if err != nil {
-		return -1
+		return unknown
 	}
-	return float64(len(open))
+	sum, found := sample{goroutines: -1}, 0
+	for _, pid := range append([]int{pid}, tree...) {
+		memory, err := proportional(pid)
+		var open []os.DirEntry
+		if err == nil {
+			open, err = os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "fd"))
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH):
+			continue
+		case err != nil:
+			return unknown
+		}
+		sum.memory, sum.files = sum.memory+memory, sum.files+float64(len(open))
+		found++
+	}
+	if found == 0 {
+		return unknown
+	}
+	return sum
+}
+
+// proportional is the memory of a process, in MB: what it shares with others is
+// divided among them.
+func proportional(pid int) (float64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), rollup))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "Pss:"); ok {
+			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
+			return kb * 1024 / 1e6, err
+		}
+	}
+	return 0, fmt.Errorf("%s of process %d tells no Pss", rollup, pid)
 }
 
 // gauge reads a metric of a role; -1 when it does not answer.
