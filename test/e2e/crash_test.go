@@ -35,8 +35,10 @@ func TestKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(n, 2))
 	s := up(t)
 	c := recent(n, 6000)
-	lines := c.lines()
+	parts := pieces(c.lines(), crashes)
+	var lines []byte // not known to be there
 	for round := range crashes {
+		lines = append(lines, parts[round]...)
 		feed := newFeed(lines)
 		emit := feed.into(s)
 		feed.allow(random.IntN(len(lines)))
@@ -55,8 +57,8 @@ func TestKilled(t *testing.T) {
 			s.killParent() // in the middle of its start
 		}
 		s.restart()
-		if round%2 == 0 {
-			emit.kill()
+		if round%2 == 1 {
+			emit.kill() // what it has sent is sent again with the next part
 			feed.allow(len(lines))
 			continue
 		}
@@ -64,15 +66,25 @@ func TestKilled(t *testing.T) {
 		if status := emit.wait(t, waitLimit); status != 0 {
 			t.Fatalf("emit: exit status %d after the server came back:\n%s", status, emit.log)
 		}
+		lines = nil // acknowledged: it is not sent again
 	}
-	s.emit(lines)
 	mustMatch(t, s, c)
-	s.emit(lines)
+	s.emit(c.lines())
 	mustMatch(t, s, c)
 }
 
+// pieces cuts lines into so many parts of about the same size.
+func pieces(lines []byte, n int) (parts [][]byte) {
+	for ; n > 1; n-- {
+		end := len(lines) / n
+		end += bytes.IndexByte(lines[end:], '\n') + 1
+		parts, lines = append(parts, lines[:end]), lines[end:]
+	}
+	return append(parts, lines)
+}
+
 // TestTerminated holds the promise that SIGTERM under load ends with exit
-// status 0 in time, and loses nothing.
+// status 0, and loses nothing.
 func TestTerminated(t *testing.T) {
 	t.Parallel()
 	n := seed(t)
@@ -106,7 +118,7 @@ func TestStoppedWhileStarting(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if status := s.wait(t, 10*time.Second); status != 0 {
+	if status := s.wait(t, waitLimit); status != 0 {
 		t.Errorf("exit status %d:\n%s", status, s.log)
 	}
 	s.restart()
