@@ -26,7 +26,7 @@ PAGE_SRC := $(shell find query/dashboard/src query/dashboard/public query/dashbo
 RACE   := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
 # Half of the time of the tests is linking them: without what debuggers read it
 # takes half as long. Vet has its place in lint.
-TEST   := test -count=1 -vet=off -ldflags='-s -w'
+TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w'
 GOTEST := $(if $(RACE),CGO_ENABLED=1) go $(TEST) $(RACE)
 
 .DEFAULT_GOAL := help

@@ -112,7 +112,7 @@ func (s *server) stop() {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
-	if status := s.wait(s.t, 10*time.Second); status != 0 {
+	if status := s.wait(s.t, waitLimit); status != 0 {
 		s.t.Fatalf("exit status %d after SIGTERM:\n%s", status, tail(s.log.String(), 40))
 	}
 }

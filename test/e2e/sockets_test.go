@@ -254,7 +254,7 @@ func shortOfHearing(_, _ string, c syscall.RawConn) error {
 
 // testExpiry: a WebSocket and a feed end with the token that opened them.
 func testExpiry(t *testing.T, s *server) {
-	end := time.Now().Add(3 * time.Second)
+	end := time.Now().Add(15 * time.Second) // both are open by then
 	short := sign(t, attackSecret, jwt.SigningMethodHS256, jwt.MapClaims{"sub": "t", "scope": "read", "exp": end.Unix()})
 	conn, _, err := s.live(t, "?access_token="+short, nil)
 	if err != nil {
