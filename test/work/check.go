@@ -37,11 +37,15 @@ func (c *crew) check(ctx context.Context, took time.Duration, out io.Writer) err
 	if len(spans) != items*len(queues) {
 		errs = append(errs, fmt.Errorf("%d pieces were worked, not %d", len(spans), items*len(queues)))
 	}
+	struck := unfinished(spans)
+	if struck == 0 {
+		errs = append(errs, errors.New("no daemon was killed with a piece in hand"))
+	}
 	starts, recorded := c.checkRecord(ctx, items)
 	errs = append(errs, recorded, c.checkSummary(ctx, items))
-	fmt.Fprintf(out, "%d pieces in %s: %d by Go, %d by Node, %d over HTTP; %d daemons killed; "+
+	fmt.Fprintf(out, "%d pieces in %s: %d by Go, %d by Node, %d over HTTP; %d daemons killed, %d pieces in their hands; "+
 		"%d starts; %d pieces worked again since their daemon died between its end and the record of it\n",
-		items*len(queues), took.Round(time.Millisecond), by["go"], by["node"], by["http"], c.kills, starts, again)
+		items*len(queues), took.Round(time.Millisecond), by["go"], by["node"], by["http"], c.kills, struck, starts, again)
 	return errors.Join(errs[:min(len(errs), 20)]...)
 }
 
@@ -67,6 +71,18 @@ func judge(spans map[piece][]span) (again int, by map[string]int, errs []error) 
 		again += whole - 1
 	}
 	return again, by, errs
+}
+
+// unfinished counts the pieces that daemons had in hand when they died.
+func unfinished(spans map[piece][]span) (n int) {
+	for _, list := range spans {
+		for _, s := range list {
+			if !s.whole {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // spans reads the notes of all lives.

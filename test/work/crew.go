@@ -28,9 +28,10 @@ type daemon struct {
 	name string
 	role string // go, node or http
 
-	mu    sync.Mutex
-	cmd   *exec.Cmd
-	lives []life
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	journal string // its notes
+	lives   []life
 }
 
 // life is one process: its notes, and when it was dead for sure.
@@ -47,6 +48,10 @@ func newCrew(cfg config, in *installation, dir string) *crew {
 	return c
 }
 
+// strikes is how many kills wait for a daemon that has a piece in hand. Others
+// come at any time.
+const strikes = 3
+
 // run keeps the daemons running, and kills one now and then, until ctx ends;
 // then it asks them to end.
 func (c *crew) run(ctx context.Context) error {
@@ -57,13 +62,45 @@ func (c *crew) run(ctx context.Context) error {
 	}
 	random := rand.New(rand.NewPCG(c.cfg.seed, 1))
 	for ctx.Err() == nil {
-		sleep(ctx, time.Duration(random.ExpFloat64()*float64(c.cfg.kill)))
-		if d := c.daemons[random.IntN(len(c.daemons))]; ctx.Err() == nil && d.signal(syscall.SIGKILL) {
+		var killed bool
+		if c.kills < strikes {
+			killed = c.strike(ctx, random)
+		} else {
+			killed = c.daemons[random.IntN(len(c.daemons))].signal(syscall.SIGKILL)
+		}
+		if killed {
 			c.kills++
 		}
+		sleep(ctx, time.Duration(random.ExpFloat64()*float64(c.cfg.kill)))
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// strike kills a daemon that has a piece in hand, as soon as there is one.
+func (c *crew) strike(ctx context.Context, random *rand.Rand) bool {
+	for ; ctx.Err() == nil; sleep(ctx, time.Millisecond) {
+		for _, i := range random.Perm(len(c.daemons)) {
+			if c.daemons[i].strike() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// strike kills the daemon if it has a piece in hand. It stands still while its
+// notes are read.
+func (d *daemon) strike() bool {
+	if !d.signal(syscall.SIGSTOP) {
+		return false
+	}
+	defer d.signal(syscall.SIGCONT)
+	d.mu.Lock()
+	l := life{daemon: d.name, journal: d.journal}
+	d.mu.Unlock()
+	spans := map[piece][]span{}
+	return l.read(spans) == nil && unfinished(spans) > 0 && d.signal(syscall.SIGKILL)
 }
 
 // keep runs one daemon after the other.
@@ -83,7 +120,7 @@ func (c *crew) keep(ctx context.Context, d *daemon) error {
 			return fmt.Errorf("start %s: %w", d.name, err)
 		}
 		d.mu.Lock()
-		d.cmd = cmd
+		d.cmd, d.journal = cmd, l.journal
 		d.mu.Unlock()
 		stop := context.AfterFunc(ctx, func() { d.signal(syscall.SIGTERM) })
 		err = cmd.Wait()

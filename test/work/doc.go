@@ -3,8 +3,9 @@
 // It starts the real program, registers files, and lets daemons of three kinds
 // work on the same queues: Go programs with the client, Node programs with a
 // stock NATS client that pull and acknowledge and know nothing else, and
-// pollers over HTTP. Now and then one of them is killed and started again. All
-// write down when they begin an item and when they have ended it.
+// pollers over HTTP. Now and then one of them is killed and started again, the
+// first of them with an item in hand. All write down when they begin an item and
+// when they have ended it.
 //
 //	go run ./test/work -files 10000 -shards 4 -kill 2s
 //

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -29,13 +30,37 @@ func TestWork(t *testing.T) {
 	if _, err := os.Stat("../node/node_modules"); err != nil && os.Getenv("CI") == "" {
 		t.Skip("the modules of test/node are not installed: make test does it")
 	}
-	cfg, err := parse([]string{"-files", "30", "-kill", "500ms", "-lease", "5s", "-limit", "3m", "-node", "../node", "-seed", "1"}, t.Output())
+	cfg, err := parse([]string{"-files", "30", "-kill", "500ms", "-lease", "15s", "-limit", "10m", "-node", "../node", "-seed", "1"}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.bin = bin
 	if err := run(t.Context(), cfg, t.Output()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestStrike: a daemon is killed when it has a piece in hand, and goes on when
+// it has none.
+func TestStrike(t *testing.T) {
+	for notes, want := range map[string]bool{"": false, "10 B s f 0\n20 E s f 0\n": false, "10 B s f 0\n20 E s f 0\n30 B s f 1\n": true} {
+		d := &daemon{cmd: exec.Command("sleep", "1000"), journal: filepath.Join(t.TempDir(), "notes")}
+		if err := os.WriteFile(d.journal, []byte(notes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.strike(); got != want {
+			t.Errorf("%q: struck is %v", notes, got)
+		}
+		if !want { // it obeys, so it has not been stopped for good
+			d.signal(syscall.SIGTERM)
+		}
+		_ = d.cmd.Wait() // ended by a signal, which is the point
+		if by := d.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(); (by == syscall.SIGKILL) != want {
+			t.Errorf("%q: ended by %v", notes, by)
+		}
 	}
 }
 
