@@ -324,7 +324,7 @@ func (s *saboteur) zombie(f fault) (end func() error, err error) {
 	if err := s.right(s.cluster.brokers()); err != nil { // by a wrong clock no event may count
 		return nil, err
 	}
-	late, free, err := s.cluster.toClickHouse.keepRows()
+	late, free, err := s.leader().links.clickhouse[0].keepRows()
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func takeInserts(in *native.Reader, out *native.Writer, arrived chan<- uint64) e
 		if _, err := in.Packet(); err != nil {
 			return err
 		}
-		if _, err := in.ReadQuery(); err != nil {
+		if _, err := in.ReadQuery(1 << 20); err != nil {
 			return err
 		}
 		if _, err := readBlock(in); err != nil {
