@@ -140,7 +140,10 @@ func (h *history) fresh() event.Event {
 	n := h.article()
 	e := event.Event{
 		ArticleURL: fmt.Sprintf("https://%c.example.com/%d", 'a'+rune(n%7), n),
-		SourceName: sourceNames()[h.random.IntN(len(sourceNames()))], ServiceName: "crawler", OccurredAt: h.moment(),
+		SourceName: sourceNames()[h.random.IntN(len(sourceNames()))], OccurredAt: h.moment(), Metadata: map[string]any{},
+	}
+	if n%11 == 0 {
+		e.ArticleURL = fmt.Sprintf("HTTP://WWW.Example.com:8080/%d?a=<b>&c", n)
 	}
 	if known := len(h.made); known > 0 && h.random.IntN(3) > 0 { // an article that is known goes on, in no order
 		before := h.made[known-1-h.random.IntN(min(known, 500))]
@@ -149,8 +152,30 @@ func (h *history) fresh() event.Event {
 		e.CanonicalURL = fmt.Sprintf("https://example.org/%d", h.random.IntN(n))
 	}
 	e.Stage = stageNames()[h.random.IntN(len(stageNames()))]
+	e.ServiceName, e.MetadataSchemaVersion = serviceOf(e.Stage), uint16(h.random.IntN(3))
+	h.describe(e.Stage, e.Metadata)
 	h.decorate(&e)
 	return e
+}
+
+func serviceOf(stage string) string { return "service of what is " + stage }
+
+// describe says what a stage has to say; some of it is of a type that counts as
+// absent. Scores are whole or half points, so that their sums are exact.
+func (h *history) describe(stage string, metadata map[string]any) {
+	some := func(values ...any) any { return values[h.random.IntN(len(values))] }
+	switch stage {
+	case "crawled":
+		metadata["content_type"] = some("article", "vidéo", "")
+		metadata["is_duplicate"] = some(true, false, false, "true", nil)
+	case "classified":
+		metadata["content_type"] = some("article", "listing", nil)
+		metadata["model_version"] = some("v0", "v1", "v2", "v2.1-béta", "")
+		metadata["topics"] = some([]any{}, []any{"crime"}, []any{"crime", "o'hara \"daily\""}, []any{"политика", "crime", "политика"}, nil)
+		metadata["quality_score"] = some(nil, float64(h.random.IntN(201))/2, float64(h.random.IntN(100)))
+	case "published":
+		metadata["channel"] = some("articles:crime", "articles:日本", "", nil)
+	}
 }
 
 // article is the number of the next one, from 1.
@@ -175,9 +200,9 @@ func (h *history) decorate(e *event.Event) {
 	switch h.random.IntN(20) {
 	case 0:
 		e.OccurredAt = h.begin.Add(-48*time.Hour - time.Duration(h.random.Int64N(int64(40*24*time.Hour))))
-		e.Metadata = map[string]any{"backfilled": true}
+		e.Metadata["backfilled"] = true
 	case 1:
-		e.Metadata = map[string]any{"is_reclassification": true, "model_version": fmt.Sprint("v", h.random.IntN(3))}
+		e.Metadata["is_reclassification"], e.Metadata["model_version"] = true, fmt.Sprint("v", h.random.IntN(3))
 	case 2, 3, 4:
 		e.IdempotencyKey = fmt.Sprint("key-", h.serial)
 	case 5:
@@ -185,7 +210,7 @@ func (h *history) decorate(e *event.Event) {
 		// The key says that all of these are one event of the article, so they
 		// have to say the same.
 		e.SourceName, e.CanonicalURL, e.ArticleURL = "shared", "", fmt.Sprint("https://shared.example.com/", h.random.IntN(1000))
-		e.OccurredAt = h.begin.Add(-time.Hour)
+		e.OccurredAt, e.Metadata, e.MetadataSchemaVersion = h.begin.Add(-time.Hour), nil, 0
 	}
 }
 
