@@ -6,9 +6,10 @@
 // that share one slot group or four), publishes a random history over NATS and
 // HTTP, and remembers what was acknowledged, while a plan of faults acts. At
 // the end it waits until everything is folded and compares every view with a
-// plain recount: the events table and the views on it, row by row, the
-// funnel's rows of every width and source, the funnel and the statistics over
-// HTTP, a WebSocket that stayed subscribed throughout, and the dead letters.
+// plain recount: each column of the events table and of the views on it, the
+// funnel's rows of every width and source with their sets and sketches, the
+// funnel, statistics, drift, all pages of events and two journeys over HTTP,
+// a WebSocket that stayed subscribed throughout, and the dead letters.
 //
 // The stream keeps events for twenty seconds when they are folded, so that they
 // are removed all the time. What it has held is known from a copy that is made

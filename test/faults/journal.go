@@ -15,6 +15,8 @@ import (
 // journal is what the streams have held by the end.
 type journal struct {
 	first   map[string]uint64 // by identity: the sequence of its first sighting
+	said    map[string]sighting
+	last    uint64            // sequence at which the stream ends
 	facts   map[uint64]*fact  // of the messages that break none, by sequence
 	seen    map[string]bool   // identities that are there, valid or not
 	invalid map[uint64]string // bodies that break a rule, by sequence
@@ -40,11 +42,11 @@ func (l *ledger) read(ctx context.Context, js jetstream.JetStream, events *tape)
 }
 
 func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream, events *tape) (*journal, error) {
-	j := &journal{first: map[string]uint64{}, seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
+	j := &journal{first: map[string]uint64{}, said: map[string]sighting{}, seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events.each(func(seq uint64, at time.Time, body string) {
-		j.bodies[body] = true
+		j.bodies[body], j.last = true, max(j.last, seq)
 		n := l.sent[body]
 		if n != nil && n.fact != nil {
 			j.seen[n.fact.id] = true
@@ -61,7 +63,7 @@ func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream, events *t
 				j.at[seq] = n.at
 			}
 		case j.first[n.fact.id] == 0:
-			j.first[n.fact.id] = seq
+			j.first[n.fact.id], j.said[n.fact.id] = seq, sighting{body, at}
 		}
 	})
 	return j, each(ctx, js, stream.DLQ, func(_ uint64, _ time.Time, m jetstream.Msg) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 )
@@ -29,43 +28,6 @@ func (d database) query(ctx context.Context, sql string) (rows [][]string, err e
 		}
 		rows = append(rows, row)
 	}
-}
-
-type httpFunnel struct {
-	Stages       []count
-	UniqueMethod string `json:"unique_method"`
-}
-
-func getFunnel(ctx context.Context, addr, params, source string) (f httpFunnel, err error) {
-	target := "http://" + addr + "/api/v1/funnel?" + params + "&source=" + url.QueryEscape(source)
-	body, err := fetch(ctx, http.MethodGet, target, "")
-	if err == nil {
-		err = json.Unmarshal(body, &f)
-	}
-	return f, err
-}
-
-type httpStats struct {
-	Crawl struct {
-		Total    int            `json:"total_crawled"`
-		BySource map[string]int `json:"by_source"` // of the events table, the rest is the funnel's
-	}
-	Classification struct {
-		Total int `json:"total_classified"`
-	}
-	Publishing struct {
-		Routed    int `json:"total_routed"`
-		Published int `json:"total_published"`
-	}
-}
-
-func getStats(ctx context.Context, addr, params, source string) (s httpStats, err error) {
-	target := "http://" + addr + "/api/v1/stats?" + params + "&source=" + url.QueryEscape(source)
-	body, err := fetch(ctx, http.MethodGet, target, "")
-	if err == nil {
-		err = json.Unmarshal(body, &s)
-	}
-	return s, err
 }
 
 // fetch asks for a while: who answers may just be starting.
