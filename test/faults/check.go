@@ -34,8 +34,9 @@ func (v *verdict) wrong(format string, args ...any) {
 }
 
 // check compares everything that can be read with a recount of what was
-// acknowledged, or is on the stream without an acknowledgement.
-func check(ctx context.Context, c *cluster, l *ledger, j *journal, lv *live) (*verdict, error) {
+// acknowledged, or is on the stream without an acknowledgement. alone says that
+// one slot group has folded all of it.
+func check(ctx context.Context, c *cluster, l *ledger, j *journal, lv *live, alone bool) (*verdict, error) {
 	v := &verdict{}
 	facts, acked := v.compareStream(l, j)
 	t, err := recount(facts, j)
@@ -54,13 +55,14 @@ func check(ctx context.Context, c *cluster, l *ledger, j *journal, lv *live) (*v
 		}
 	}
 	v.compareLetters(j)
-	v.compareLive(ctx, lv, t)
+	v.compareLive(ctx, lv, t, alone)
 	return v, nil
 }
 
 // checkTotals compares the events table and the funnel, stage by stage, with
-// what was acknowledged, when the stream has dropped it.
-func checkTotals(ctx context.Context, c *cluster, l *ledger) (*verdict, error) {
+// what was acknowledged, when the stream has dropped it, and reports what the
+// WebSocket has done wrong.
+func checkTotals(ctx context.Context, c *cluster, l *ledger, lv *live) (*verdict, error) {
 	v, db := &verdict{}, database{c.chHTTP}
 	rows, distinct, err := totals(ctx, db)
 	if err != nil {
@@ -86,6 +88,7 @@ func checkTotals(ctx context.Context, c *cluster, l *ledger) (*verdict, error) {
 		}
 	}
 	v.sent = v.acked
+	v.reportLive(lv)
 	return v, nil
 }
 
@@ -164,21 +167,5 @@ func (v *verdict) compareLetters(j *journal) {
 		if j.letters[seq] == 0 {
 			v.wrong("DLQ: no letter of sequence %d: %s", seq, body)
 		}
-	}
-}
-
-func (v *verdict) compareLive(ctx context.Context, l *live, t truth) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	for _, source := range l.sources {
-		want := stages(t.in(scope{source: source, from: dayAgo()}))
-		if got, ok := l.settles(ctx, source, want); !ok {
-			v.wrong("WebSocket, source %q: %v, want %v", source, got, want)
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, f := range l.failures {
-		v.wrong("WebSocket: %s", f)
 	}
 }

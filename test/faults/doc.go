@@ -9,7 +9,8 @@
 // plain recount: each column of the events table and of the views on it, the
 // funnel's rows of every width and source with their sets and sketches, the
 // funnel, statistics, drift, all pages of events and two journeys over HTTP,
-// a WebSocket that stayed subscribed throughout, and the dead letters.
+// each snapshot of a WebSocket that stayed subscribed throughout, and the dead
+// letters.
 //
 // The stream keeps events for twenty seconds when they are folded, so that they
 // are removed all the time. What it has held is known from a copy that is made

@@ -26,26 +26,16 @@ type live struct {
 
 	mu       sync.Mutex
 	state    map[string][]count // by source
-	most     map[string]seen    // events of all stages, at any time
+	most     map[string]snapshot
+	past     map[string]*past
 	connects int
 	failures []string
-}
-
-// seen is how many events a window had.
-type seen struct {
-	events   int
-	from, to time.Time
-	folded   uint64
-}
-
-func (s seen) String() string {
-	return fmt.Sprintf("%d (%s to %s, folded up to %d)", s.events, s.from.Format(time.StampMilli), s.to.Format(time.StampMilli), s.folded)
 }
 
 func newLive(query string) *live {
 	return &live{
 		url: "ws://" + query + "/api/v1/live", sources: append([]string{""}, sourceNames()[:2]...),
-		state: map[string][]count{}, most: map[string]seen{},
+		state: map[string][]count{}, most: map[string]snapshot{}, past: map[string]*past{},
 	}
 }
 
@@ -86,44 +76,54 @@ func (l *live) once(ctx context.Context) error {
 	}
 }
 
-// take keeps a snapshot. Nothing leaves the window during a run, so counts
-// must not fall, whatever breaks, unless the window itself has jumped.
+// take keeps a snapshot. Nothing leaves the window during a run, so no number of
+// any stage may fall, whatever breaks, unless the window itself has jumped.
 func (l *live) take(message []byte) {
 	var m struct {
 		ID     string
 		Funnel *struct {
-			Source   string
-			From, To time.Time
-			Stages   []count
-			Stream   struct {
-				Folded uint64 `json:"folded_seq"`
-			}
+			httpFunnel
+			Source string
+			To     time.Time
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := json.Unmarshal(message, &m); err != nil {
-		l.failures = append(l.failures, fmt.Sprintf("unreadable message: %v: %.200s", err, message))
+		l.fail("unreadable message: %v: %.200s", err, message)
 		return
 	}
 	if m.Funnel == nil { // an error, as while ClickHouse is away
 		return
-	}
-	sum := 0
-	for _, s := range m.Funnel.Stages {
-		sum += s.Events
 	}
 	source := m.Funnel.Source
 	l.state[source] = m.Funnel.Stages
 	if off := m.Funnel.From.Sub(time.Now().Add(-24 * time.Hour)); off.Abs() > 20*time.Minute {
 		return // the clock is wrong, and the window is another
 	}
-	now := seen{sum, m.Funnel.From, m.Funnel.To, m.Funnel.Stream.Folded}
-	if most := l.most[source]; sum < most.events {
-		l.failures = append(l.failures, fmt.Sprintf("the count of source %q fell from %s to %s", source, most, now))
-	} else {
-		l.most[source] = now
+	now := snapshot{m.Funnel.Stages, m.Funnel.Stream.Folded, m.Funnel.Method == "exact", m.Funnel.From, m.Funnel.To}
+	l.keep(source, now)
+	most, known := l.most[source]
+	if stage := now.below(most); known && stage != "" {
+		l.fail("stage %s of source %q fell: from %s to %s", stage, source, most, now)
+		return
 	}
+	l.most[source] = now
+}
+
+// fail keeps what must not be. The lock is held.
+func (l *live) fail(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); len(l.failures) < 20 {
+		l.failures = append(l.failures, text)
+	}
+}
+
+// keep adds a snapshot to those of the past. The lock is held.
+func (l *live) keep(source string, s snapshot) {
+	if l.past[source] == nil {
+		l.past[source] = new(past)
+	}
+	l.past[source].add(s)
 }
 
 // settles waits until the state is what is wanted, and returns what it is.

@@ -204,13 +204,13 @@ func (t *trial) conclude(ctx context.Context, r *report) (err error) {
 	if t.cfg.peer != noPeer {
 		r.verdict, err = t.concludePeer(checking)
 	} else if t.cfg.soak {
-		r.verdict, err = checkTotals(checking, t.cluster, t.ledger)
+		r.verdict, err = checkTotals(checking, t.cluster, t.ledger, t.live)
 	} else {
 		var j *journal
 		if j, err = t.ledger.read(checking, t.js, t.tape); err != nil {
 			return err
 		}
-		r.verdict, err = check(checking, t.cluster, t.ledger, j, t.live)
+		r.verdict, err = check(checking, t.cluster, t.ledger, j, t.live, t.watch.alone())
 	}
 	r.messages, r.connects = t.ledger.acks, t.live.connects
 	r.failures = append(append(r.failures, t.sab.failures...), t.ledger.failures...)

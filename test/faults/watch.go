@@ -123,6 +123,13 @@ func (w *watch) owner() string {
 	return ""
 }
 
+// alone tells whether one slot group has folded everything. The ids of groups go
+// on when their number is changed.
+func (w *watch) alone() bool {
+	seen := w.last()
+	return len(seen) == 1 && seen[0].group.ID == 0
+}
+
 // beyond waits until all positions have moved, and tells whether they have. A
 // group that was not there before has to move beyond all of them.
 func (w *watch) beyond(ends map[uint32]uint64, limit time.Duration) bool {
