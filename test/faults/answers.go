@@ -47,6 +47,15 @@ type httpDrift struct {
 	drift
 }
 
+type httpSources struct {
+	Sources []httpSource `json:"sources"`
+}
+
+type httpSource struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+}
+
 type httpEvents struct {
 	Events []httpEvent `json:"events"`
 	Next   string      `json:"next_cursor"`

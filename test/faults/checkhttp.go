@@ -25,9 +25,12 @@ func startOfDay(now time.Time) time.Time {
 	return time.Date(year, month, day, 0, 0, 0, 0, somewhere)
 }
 
-func (t truth) questions(now time.Time) []question {
+// afterAll is a time, as a parameter, that nothing happens after.
+func afterAll() string { return time.Now().UTC().Add(latest).Format(time.RFC3339) }
+
+func (t truth) questions() []question {
 	oldest := time.Unix(t.oldest, 0).UTC()
-	custom := "from=" + oldest.Format(time.RFC3339) + "&to=" + now.UTC().Add(latest).Format(time.RFC3339)
+	custom := "from=" + oldest.Format(time.RFC3339) + "&to=" + afterAll()
 	all := func(time.Time) time.Time { return oldest }
 	day := func(now time.Time) time.Time { return now.Add(-24 * time.Hour) }
 	return []question{
@@ -42,14 +45,13 @@ func (t truth) questions(now time.Time) []question {
 	}
 }
 
-// compareHTTP holds the funnel, statistics, events and journeys over HTTP to
-// the recount.
+// compareHTTP holds all that the query service answers to the recount.
 func (v *verdict) compareHTTP(ctx context.Context, query string, t truth) error {
 	if err := v.awaitAll(ctx, query, t); err != nil {
 		return err
 	}
 	for _, source := range t.sources() {
-		for _, q := range t.questions(time.Now()) {
+		for _, q := range t.questions() {
 			if err := v.compareAnswers(ctx, query, t, q, source); err != nil {
 				return err
 			}
@@ -58,10 +60,12 @@ func (v *verdict) compareHTTP(ctx context.Context, query string, t truth) error 
 			return err
 		}
 	}
-	if err := v.comparePages(ctx, query, t); err != nil {
-		return err
+	for _, step := range []func(context.Context, string, truth) error{v.comparePages, v.compareJourneys, v.compareArticles, v.compareSources} {
+		if err := step(ctx, query, t); err != nil {
+			return err
+		}
 	}
-	return v.compareJourneys(ctx, query, t)
+	return nil
 }
 
 // awaitLimit is how long a query service may take to show what is folded.
@@ -200,6 +204,43 @@ func (v *verdict) compareJourneys(ctx context.Context, query string, t truth) er
 		if text := differ(got, newJourney(events)); text != "" {
 			v.wrong("GET /articles/%s/journey: %s", hash, text)
 		}
+	}
+	return nil
+}
+
+// compareArticles asks for all articles that are stuck after a stage since
+// longer than a day, and for all by how long they took from one to another.
+func (v *verdict) compareArticles(ctx context.Context, query string, t truth) error {
+	oldest := time.Unix(t.oldest, 0).UTC()
+	for params, want := range map[string][]httpArticle{
+		"stuck_after=classified&older_than=24h&within=400d":                      t.stuck(classified, dayAgo()),
+		"sort=slowest&from_stage=crawled&to_stage=classified&period=24h":         t.slowest(crawled, classified, dayAgo()),
+		"sort=slowest&from=" + oldest.Format(time.RFC3339) + "&to=" + afterAll(): t.slowest(crawled, published, oldest.UnixNano()),
+	} {
+		var got []httpArticle
+		for cursor, begun := "", false; cursor != "" || !begun; begun = true {
+			page, err := get[httpArticles](ctx, query, "/articles?limit=1000&"+params+"&cursor="+cursor)
+			if err != nil {
+				return err
+			}
+			got, cursor = append(got, page.Articles...), page.Next
+		}
+		if text := differArticles(got, want); text != "" {
+			v.wrong("GET /articles?%s: %s", params, text)
+		}
+	}
+	return nil
+}
+
+// compareSources asks for the sources of all events, most events first.
+func (v *verdict) compareSources(ctx context.Context, query string, t truth) error {
+	path := "/sources?limit=1000&from=" + time.Unix(t.oldest, 0).UTC().Format(time.RFC3339) + "&to=" + afterAll()
+	got, err := get[httpSources](ctx, query, path)
+	if err != nil {
+		return err
+	}
+	if text := differ(got, t.bySize()); text != "" {
+		v.wrong("GET %s: %s", path, text)
 	}
 	return nil
 }

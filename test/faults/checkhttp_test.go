@@ -74,7 +74,7 @@ func TestPages(t *testing.T) {
 func TestBegins(t *testing.T) {
 	w := world(t, 1)
 	now := time.Now()
-	for _, q := range w.questions(now) {
+	for _, q := range w.questions() {
 		for off, right := range map[time.Duration]bool{0: true, -time.Second: false, time.Hour: false} {
 			if q.began(q.begins(now).Add(off), now) != right {
 				t.Errorf("%s: %s off", q.params, off)

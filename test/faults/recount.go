@@ -113,6 +113,19 @@ func (t truth) sources() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// bySize are the sources, most events first.
+func (t truth) bySize() (all httpSources) {
+	counts := map[string]int{}
+	for _, e := range t.told {
+		counts[e.Source]++
+	}
+	for name, n := range counts {
+		all.Sources = append(all.Sources, httpSource{name, n})
+	}
+	slices.SortFunc(all.Sources, func(a, b httpSource) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
+	return all
+}
+
 // byArticle are the events of each article, by when they happened.
 func (t truth) byArticle() map[string][]*told {
 	all := map[string][]*told{}

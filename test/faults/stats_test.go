@@ -123,6 +123,38 @@ func TestJourney(t *testing.T) {
 	}
 }
 
+// TestArticles: articles that are stuck, or slow, told by hand.
+func TestArticles(t *testing.T) {
+	w := tales(t, strings.TrimSpace(someTales)+"\n5 six classified y {}\n2 six crawled x {}\n4 seven crawled x {}\n")
+	names := func(articles []httpArticle) (list string) {
+		for _, a := range articles {
+			list += fmt.Sprint(a.URL, " ", a.Source, " ", a.ReachedAt[11:16], " ")
+			if a.Seconds != nil {
+				list += fmt.Sprint(*a.Seconds, " ", a.UntilAt[11:16], " ")
+			}
+		}
+		return strings.ReplaceAll(list, "https://a.org/", "")
+	}
+	late := noon.Add(time.Hour).UnixNano()
+	for _, test := range [][2]string{
+		{names(w.stuck(classified, late)), "six x 12:05 "},
+		{names(w.stuck(crawled, late)), "seven x 12:04 "},
+		{names(w.stuck(routed, late)), "four y 12:11 "},
+		{names(w.stuck(crawled, noon.UnixNano())), ""},
+		{names(w.slowest(crawled, published, 0)), "two y 12:02 840 12:16 one x 12:00 540 12:09 "},
+		{names(w.slowest(crawled, classified, noon.UnixNano()+1)), "two y 12:02 240 12:06 six x 12:02 180 12:05 one x 12:01 120 12:03 "},
+		{differArticles(w.slowest(crawled, published, 0), []httpArticle{{}}), " is 2, want 1 articles"},
+	} {
+		if test[0] != test[1] {
+			t.Errorf("%q, want %q", test[0], test[1])
+		}
+	}
+	right, wrong := w.stuck(classified, late), w.stuck(classified, late)
+	if wrong[0].Events++; differArticles(wrong, right) == "" || differArticles(right, right) != "" {
+		t.Error("a column of a stuck article is not looked at")
+	}
+}
+
 // TestTotals: rows of a day, of a month and of the events not retired, counted
 // by hand.
 func TestTotals(t *testing.T) {
