@@ -29,8 +29,15 @@ type fate struct {
 	counted, lost, doubled, letters int
 }
 
+// worded bounds the mismatches that are put into words. All are counted.
+const worded = 1000
+
 func (v *verdict) wrong(format string, args ...any) {
-	v.mismatches = append(v.mismatches, fmt.Sprintf(format, args...))
+	text := "and another"
+	if len(v.mismatches) < worded {
+		text = fmt.Sprintf(format, args...)
+	}
+	v.mismatches = append(v.mismatches, text)
 }
 
 // check compares everything that can be read with a recount of what was

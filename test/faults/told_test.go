@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,9 @@ func TestColumnNoticed(t *testing.T) {
 		byID[e.fact.id] = e
 	}
 	right := w.told[3].columns()
+	if names := strings.Fields(eventNames); len(names) != len(right) || names[0] != "identity" || names[20] != "channel" {
+		t.Fatalf("%d names of %d columns", len(names), len(right))
+	}
 	v, seen := &verdict{}, map[string]int{}
 	if v.compareEvent(right, byID, seen); len(v.mismatches) > 0 || v.doubled != 0 {
 		t.Fatalf("%q, doubled %d", v.mismatches, v.doubled)
