@@ -105,9 +105,9 @@ func (n *totalsRow) texts() []string {
 
 const (
 	// fewArticles is up to how many articles the database's uniqCombined64 is
-	// exact, with room to spare: it keeps 4,096 hashes.
+	// exact, with room to spare: it keeps some thousands of hashes.
 	fewArticles = 2000
-	// articlesError is five standard errors beyond.
+	// articlesError is five standard errors of what it estimates beyond.
 	articlesError = 0.02
 )
 
