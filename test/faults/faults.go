@@ -324,17 +324,14 @@ func (s *saboteur) zombie(f fault) (end func() error, err error) {
 	if err := s.right(s.cluster.brokers()); err != nil { // by a wrong clock no event may count
 		return nil, err
 	}
-	late, free, err := s.leader().links.clickhouse[0].keepRows()
+	sender := s.leader()
+	late, free, err := sender.links.clickhouse[0].keepRows()
 	if err != nil {
 		return nil, err
 	}
 	kept := late.insert(recoveryLimit)
 	if kept == nil {
 		return nil, errors.Join(errors.New("no insert is under way"), free())
-	}
-	sender := s.owner(kept.group)
-	if sender == nil {
-		return nil, errors.Join(fmt.Errorf("nobody is known to fold %+v", *kept), free())
 	}
 	var back func() error
 	if f.seed%2 == 0 {

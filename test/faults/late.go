@@ -24,11 +24,11 @@ import (
 type late struct {
 	mu   sync.Mutex
 	by   *toxics.ToxicStub // of the connection that is kept
-	kept *insert           // nil before all of its rows are here
+	kept *keptInsert       // nil before all of its rows are here
 }
 
-// insert is one of a batch into the events table.
-type insert struct {
+// keptInsert is one of a batch into the events table.
+type keptInsert struct {
 	group    uint32
 	from, to uint64
 }
@@ -36,7 +36,7 @@ type insert struct {
 var eventsToken = regexp.MustCompile(`(?s)insert_deduplication_token..events/(\d+)/(\d+)-(\d+)`)
 
 // askedBy returns the insert whose query a piece of a connection is.
-func askedBy(data []byte) *insert {
+func askedBy(data []byte) *keptInsert {
 	m := eventsToken.FindSubmatch(data)
 	if m == nil || !ends(data) {
 		return nil
@@ -47,7 +47,7 @@ func askedBy(data []byte) *insert {
 	if errors.Join(err1, err2, err3) != nil {
 		return nil
 	}
-	return &insert{uint32(group), from, to}
+	return &keptInsert{uint32(group), from, to}
 }
 
 // ends tells whether a piece ends with an empty block, as queries and rows do.
@@ -61,7 +61,7 @@ func ends(data []byte) bool {
 
 // Pipe passes on what one connection says.
 func (l *late) Pipe(stub *toxics.ToxicStub) {
-	var asked *insert // by the piece before
+	var asked *keptInsert // by the piece before
 	var kept []*stream.StreamChunk
 	pass := func() {
 		for _, c := range kept {
@@ -112,14 +112,14 @@ func (l *late) release(stub *toxics.ToxicStub) {
 	}
 }
 
-func (l *late) whole(i *insert) {
+func (l *late) whole(i *keptInsert) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = i
 }
 
 // insert waits for one that is kept; nil when none came.
-func (l *late) insert(limit time.Duration) (kept *insert) {
+func (l *late) insert(limit time.Duration) (kept *keptInsert) {
 	within(limit, func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -141,23 +141,9 @@ func (w *wire) keepRows() (l *late, end func() error, err error) {
 	return added.Toxic.(*late), func() error { return w.proxy.Toxics.RemoveToxic(context.Background(), name) }, nil
 }
 
-// owner is the projector that folds a slot group; nil when it is not known.
-func (s *saboteur) owner(group uint32) *process {
-	seen, err := s.watch.read(context.Background())
-	if err != nil {
-		return nil
-	}
-	for _, r := range seen {
-		if r.group.ID == group {
-			return s.cluster.owned(r.Owner)
-		}
-	}
-	return nil
-}
-
 // completed tells whether the batch of an insert has every effect. A group that
 // has ended is not seen any more.
-func (w *watch) completed(i *insert) bool {
+func (w *watch) completed(i *keptInsert) bool {
 	seen := w.last()
 	for _, r := range seen {
 		if r.group.ID == i.group && r.position() < i.to {

@@ -30,7 +30,7 @@ func TestLate(t *testing.T) {
 			later := dialInserts(t, w.proxy.Listen)
 			ended := make(chan error, 1)
 			go func() { ended <- sender.insert(t.Context(), "events/3/10-2000", 20_000) }()
-			if kept := l.insert(time.Minute); kept == nil || *kept != (insert{3, 10, 2000}) {
+			if kept := l.insert(time.Minute); kept == nil || *kept != (keptInsert{3, 10, 2000}) {
 				t.Fatalf("%+v is kept", kept)
 			}
 			mustInsert(t, other, "events/3/10-2000", 30)
