@@ -64,12 +64,13 @@ type history struct {
 	serial  int
 	pool    int           // of articles; 0: new ones all the time
 	late    time.Duration // by how much events are that come late, beyond an hour
+	aged    time.Duration // by how much backfills are older than two days, at most
 }
 
 func newHistory(seed uint64, rate int, begin time.Time) *history {
 	return &history{
 		random: rand.New(rand.NewPCG(seed, 1)), begin: begin.UTC().Truncate(time.Microsecond),
-		perTick: max(1, rate*int(tick/time.Millisecond)/1000), late: 19 * time.Hour,
+		perTick: max(1, rate*int(tick/time.Millisecond)/1000), late: 19 * time.Hour, aged: 40 * 24 * time.Hour,
 	}
 }
 
@@ -199,7 +200,7 @@ func (h *history) moment() time.Time {
 func (h *history) decorate(e *event.Event) {
 	switch h.random.IntN(20) {
 	case 0:
-		e.OccurredAt = h.begin.Add(-48*time.Hour - time.Duration(h.random.Int64N(int64(40*24*time.Hour))))
+		e.OccurredAt = h.begin.Add(-48*time.Hour - time.Duration(h.random.Int64N(int64(h.aged))))
 		e.Metadata["backfilled"] = true
 	case 1:
 		e.Metadata["is_reclassification"], e.Metadata["model_version"] = true, fmt.Sprint("v", h.random.IntN(3))

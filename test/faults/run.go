@@ -143,7 +143,7 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	defer cancel()
 	warm := newHistory(t.cfg.seed, t.cfg.rate, time.Now())
 	if t.cfg.soak {
-		warm.pool, warm.late = soakPool, soakLate
+		warm.pool, warm.late, warm.aged = soakPool, soakLate, soakAged
 	}
 	sending, stop := context.WithCancel(ctx)
 	defer stop()
@@ -164,7 +164,7 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	t.sab.run(acting, plan)
 	var grown []string
 	if t.cfg.soak {
-		s := soak{cluster: t.cluster}
+		s := soak{cluster: t.cluster, js: t.js}
 		s.run(acting, t.cfg.length)
 		grown = s.judge(t.out, t.cfg.length)
 	}

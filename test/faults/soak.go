@@ -18,7 +18,10 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // A soak publishes and asks without faults, and holds what the parts take in
@@ -31,6 +34,12 @@ const (
 	// soakLate bounds the quarters of an hour that events come late for: the sets
 	// of articles of all those that are held grow until each has every article.
 	soakLate = time.Hour
+	// soakAged bounds those of backfills in the same way: the rows of forty days
+	// grow until they fill a projector's 128 MiB, which takes hours.
+	soakAged = 2 * time.Hour
+	// soakLetters is how many dead letters an operator keeps who purges them:
+	// each has a subject of its own, and NATS an index of subjects in memory.
+	soakLetters = 1000
 	// soakAge is how long the stream keeps events: what it takes grows with
 	// what is in it.
 	soakAge = 2 * time.Minute
@@ -74,6 +83,7 @@ var figures = []figure{
 // soak takes samples of all parts, and keeps visitors coming.
 type soak struct {
 	cluster *cluster
+	js      jetstream.JetStream
 	taken   map[string][]sample // by part
 }
 
@@ -83,6 +93,7 @@ func (s *soak) run(ctx context.Context, length time.Duration) {
 	for range 4 {
 		visits.Go(func() error { s.visit(leave); return nil })
 	}
+	visits.Go(func() error { s.purge(leave); return nil })
 	tick := time.NewTicker(min(6*time.Second, length/20))
 	defer tick.Stop()
 	for {
@@ -111,6 +122,19 @@ func (s *soak) visit(ctx context.Context) {
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// purge removes dead letters every now and then.
+func (s *soak) purge(ctx context.Context) {
+	for ctx.Err() == nil {
+		if letters, err := s.js.Stream(ctx, stream.DLQ); err == nil {
+			_ = letters.Purge(ctx, jetstream.WithPurgeKeep(soakLetters)) // it is purged the next time
+		}
+		select {
+		case <-time.After(10 * time.Second):
 		case <-ctx.Done():
 		}
 	}
