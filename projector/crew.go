@@ -47,7 +47,11 @@ type worker struct {
 // silent tells whether the worker has said nothing for a lease: it can't write,
 // or has been at the same for too long.
 func (w *worker) silent(lease time.Duration) bool {
-	return time.Since(w.began) > lease && time.Since(time.Unix(0, w.signed.Load())) > lease
+	last := &w.began
+	if signed := w.signed.Load(); signed != nil {
+		last = signed
+	}
+	return time.Since(*last) > lease
 }
 
 // watch is what is known of a group that this process does not own.

@@ -17,13 +17,14 @@ import (
 type group struct {
 	*Projector
 	slots.Group
-	signed atomic.Int64 // when it last said that it is alive, Unix nanoseconds
+	signed atomic.Pointer[time.Time] // when it last said that it is alive; nil: not yet
 }
 
 // sign notes that the group has said that it is alive, unless that failed.
 func (g *group) sign(err error) error {
 	if err == nil {
-		g.signed.Store(time.Now().UnixNano())
+		now := time.Now()
+		g.signed.Store(&now)
 	}
 	return err
 }
