@@ -135,8 +135,10 @@ func (t truth) drift(source string, now time.Time) drift {
 	d.Indicators.Topics = &topics
 	d.Comparison = &driftComparison{Reference: reference.side(), Current: current.side()}
 	for _, test := range [][2]string{
-		{"population_stability_index", "topics"}, {"jensen_shannon_distance", "topics"},
-		{"kolmogorov_smirnov", "quality_score"}, {"wasserstein_distance", "quality_score"},
+		{"population_stability_index", "topics"},
+		{"jensen_shannon_distance", "topics"},
+		{"kolmogorov_smirnov", "quality_score"},
+		{"wasserstein_distance", "quality_score"},
 	} {
 		sizes := driftTest{Name: test[0], Of: test[1], Reference: reference.mentions(), Current: current.mentions()}
 		if sizes.Of != "topics" {
