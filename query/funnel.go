@@ -169,7 +169,10 @@ func (s *Service) cut(ctx context.Context, groups []uint64, folded uint64) (stor
 		return store.Cut{folded}, nil
 	}
 	landed, err := s.store.Landed(ctx)
-	return s.mirror.Landed(landed), err
+	if err != nil {
+		return nil, err
+	}
+	return s.mirror.Landed(ctx, landed), nil
 }
 
 // scopeOf is what the events table holds of a question's window.

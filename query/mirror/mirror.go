@@ -169,13 +169,32 @@ func (m *Mirror) Groups() []uint64 {
 	return m.pos.groups(m.state.folded)
 }
 
+// landing is how long Landed waits for a batch to be durable.
+const landing = time.Second
+
 // Landed returns what Groups will after a load, of rows that reach up to these
 // sequences by slot group. Where it is not known which groups there are, it is
-// the last of them for all.
-func (m *Mirror) Landed(rows map[uint32]uint64) []uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pos.landed(rows)
+// the last of them for all. The last batches of the rows may be under way: it
+// waits until projectors say that these are durable, for a second at most, as
+// one that has died says nothing.
+func (m *Mirror) Landed(ctx context.Context, rows map[uint32]uint64) []uint64 {
+	limit := time.NewTimer(landing)
+	defer limit.Stop()
+	for {
+		m.mu.Lock()
+		groups, moved, whole := m.pos.landed(rows), m.pos.moved, m.pos.whole(rows)
+		m.mu.Unlock()
+		if whole {
+			return groups
+		}
+		select {
+		case <-moved:
+		case <-limit.C:
+			return groups
+		case <-ctx.Done():
+			return groups
+		}
+	}
 }
 
 // Err tells why the mirror cannot answer, nil when it can.

@@ -117,6 +117,17 @@ func (p *positions) checkpoint(c Checkpoint, now time.Time) (known bool) {
 	return true
 }
 
+// whole tells whether projectors have said that the batches of rows that reach
+// up to these sequences are durable.
+func (p *positions) whole(rows map[uint32]uint64) bool {
+	for group, seq := range rows {
+		if seq > p.durable[group] {
+			return false
+		}
+	}
+	return true
+}
+
 // heard tells whether a group's position can be known: none is before any
 // projector has begun.
 func (p *positions) heard(group uint32) bool {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,5 +126,35 @@ func TestPartOfABatchIsNotShown(t *testing.T) {
 		complete()
 		m.Apply(d)
 		check(t, w, m, c.time(), Auto)
+	})
+}
+
+// TestLandedUnderWay: where the rows end is told when the batch that ends there
+// is durable, and after a second when nobody says so.
+func TestLandedUnderWay(t *testing.T) {
+	layout, err := slots.New(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		_, m, _ := newWorld(t, Limits{})
+		m.Arrange(layout)
+		const soon = 300 * time.Millisecond
+		go func() {
+			time.Sleep(soon / 2)
+			m.Checkpoint(Checkpoint{Durable: 40})
+			time.Sleep(soon / 2)
+			m.Checkpoint(Checkpoint{Durable: 50})
+		}()
+		for _, tt := range []struct {
+			rows uint64
+			want time.Duration
+		}{{50, soon}, {80, landing}} {
+			begin := time.Now()
+			got := m.Landed(t.Context(), map[uint32]uint64{0: tt.rows})
+			if took := time.Since(begin); took != tt.want || !slices.Equal(got, []uint64{tt.rows}) {
+				t.Errorf("rows up to %d: %v after %s, want it after %s", tt.rows, got, took, tt.want)
+			}
+		}
 	})
 }
