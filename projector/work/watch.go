@@ -41,6 +41,7 @@ func (t *term) watch(ctx context.Context) error {
 				return stopped(ctx, err)
 			}
 		}
+		tick.Reset(watchEvery) // a look that took long is not followed by another at once
 		select {
 		case <-ctx.Done():
 			return nil
