@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/term"
 
@@ -161,7 +162,18 @@ type emitCmd struct {
 
 // Run publishes the lines. Rejected lines are no failure: they are reported.
 func (c *emitCmd) Run(p *program) (err error) {
-	cfg := emit.Config{URL: c.NATS, Stages: c.Pipeline.Stages.Stages, InFlight: c.InFlight, Errors: p.errOut, Log: p.log}
+	nc, err := connect(
+		p.ctx, c.NATS, p.log, nats.RetryOnFailedConnect(true),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { p.log.Warn("NATS reports", "error", err) }),
+	)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	if !nc.IsConnected() {
+		p.log.Warn("NATS does not answer yet; waiting for it")
+	}
+	cfg := emit.Config{NATS: nc, Stages: c.Pipeline.Stages.Stages, InFlight: c.InFlight, Errors: p.errOut, Log: p.log}
 	in := p.in
 	if c.File != "-" {
 		f, err := os.Open(c.File)

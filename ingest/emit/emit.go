@@ -18,8 +18,10 @@ import (
 // Config says what to do with the lines. The zero value of a field stands for
 // its default.
 type Config struct {
-	URL    string // of the NATS server, several separated by commas; required
-	Stages event.Stages
+	// NATS is the connection to publish on, which Run leaves open. It should
+	// reconnect for ever and have no reconnect buffer; required.
+	NATS   *nats.Conn
+	Stages event.Stages // required
 	// InFlight is the number of batches under way at once; default 4.
 	InFlight int
 	// Errors gets a line for each of the first 20 rejected lines, and then a
@@ -32,7 +34,7 @@ type Config struct {
 	Progress io.Writer
 	// Size is the size of the input in bytes, for the bar; 0: unknown.
 	Size int64
-	// Log gets warnings about connections and retries; default none.
+	// Log gets warnings about retries; default none.
 	Log *slog.Logger
 }
 
@@ -69,21 +71,16 @@ func (c Config) withDefaults() Config {
 // of in that blocks may outlast Run when ctx ends.
 func Run(ctx context.Context, in io.Reader, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
-	if cfg.URL == "" || len(cfg.Stages.Names()) == 0 {
-		return Report{}, errors.New("emit: the URL of a NATS server and the stages are needed")
+	if cfg.NATS == nil || len(cfg.Stages.Names()) == 0 {
+		return Report{}, errors.New("emit: a connection to NATS and the stages are needed")
 	}
-	nc, err := connect(cfg)
-	if err != nil {
-		return Report{}, err
-	}
-	defer nc.Close()
-	publisher, err := client.New(nc, client.Config{InFlight: cfg.InFlight, Log: cfg.Log})
+	publisher, err := client.New(cfg.NATS, client.Config{InFlight: cfg.InFlight, Log: cfg.Log})
 	if err != nil {
 		return Report{}, fmt.Errorf("emit: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	e := &emitter{cfg: cfg, nc: nc, publisher: publisher, cancel: cancel, tally: newTally(cfg)}
+	e := &emitter{cfg: cfg, publisher: publisher, cancel: cancel, tally: newTally(cfg)}
 	start := time.Now()
 	err = e.run(ctx, in)
 	report, rejectsErr := e.tally.finish()
@@ -91,33 +88,8 @@ func Run(ctx context.Context, in io.Reader, cfg Config) (Report, error) {
 	return report, errors.Join(err, rejectsErr)
 }
 
-// connect does not need a server to be there yet.
-func connect(cfg Config) (*nats.Conn, error) {
-	nc, err := nats.Connect(
-		cfg.URL, nats.Name("millrace emit"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
-		nats.ReconnectWait(250*time.Millisecond),
-		// Without a buffer an outage is an error at once, and retried in order.
-		nats.ReconnectBufSize(-1),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				cfg.Log.Warn("connection to NATS lost", "error", err)
-			}
-		}),
-		nats.ReconnectHandler(func(*nats.Conn) { cfg.Log.Info("connected to NATS") }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { cfg.Log.Warn("NATS reports", "error", err) }),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("emit: connect to NATS: %w", err)
-	}
-	if !nc.IsConnected() {
-		cfg.Log.Warn("NATS does not answer yet; waiting for it", "error", nc.LastError())
-	}
-	return nc, nil
-}
-
 type emitter struct {
 	cfg       Config
-	nc        *nats.Conn
 	publisher *client.Publisher
 	cancel    context.CancelCauseFunc
 	tally     *tally
@@ -172,7 +144,7 @@ func (e *emitter) publish(ctx context.Context, c *chunk) {
 
 // explain adds why the connection was given up, such as a wrong password.
 func (e *emitter) explain(err error) error {
-	if last := e.nc.LastError(); last != nil && errors.Is(err, nats.ErrConnectionClosed) {
+	if last := e.cfg.NATS.LastError(); last != nil && errors.Is(err, nats.ErrConnectionClosed) {
 		return fmt.Errorf("%w: %w", err, last)
 	}
 	return err

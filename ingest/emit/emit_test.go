@@ -43,7 +43,7 @@ func lines(from, to int) string {
 
 func run(t testing.TB, s *natstest.Server, in io.Reader, cfg Config) Report {
 	t.Helper()
-	cfg.URL, cfg.Stages = s.URL(), stages(t)
+	cfg.NATS, cfg.Stages = s.Connect(), stages(t)
 	report, err := Run(t.Context(), in, cfg)
 	if err != nil {
 		t.Error(err)
@@ -214,7 +214,7 @@ func (m *marked) Read(p []byte) (int, error) {
 
 func TestErrors(t *testing.T) {
 	s := natstest.Start(t, stream.Config{MaxBytes: 100_000})
-	cfg := Config{URL: s.URL(), Stages: stages(t)}
+	cfg := Config{NATS: s.Connect(), Stages: stages(t)}
 	if _, err := Run(t.Context(), strings.NewReader(lines(0, 3000)), cfg); err == nil || !strings.Contains(err.Error(), "stream is full") {
 		t.Errorf("a full stream: %v", err)
 	}
@@ -227,7 +227,7 @@ func TestErrors(t *testing.T) {
 	if _, err := Run(t.Context(), strings.NewReader("x\n"), full); err == nil {
 		t.Error("rejected lines that cannot be written are no error")
 	}
-	for _, bad := range []Config{{}, {URL: s.URL()}, {URL: s.URL(), Stages: cfg.Stages, InFlight: 99}} {
+	for _, bad := range []Config{{}, {NATS: cfg.NATS}, {NATS: cfg.NATS, Stages: cfg.Stages, InFlight: 99}} {
 		if _, err := Run(t.Context(), strings.NewReader(""), bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
@@ -240,13 +240,14 @@ func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("no space
 
 func TestCancel(t *testing.T) {
 	s := natstest.Start(t, stream.Config{})
+	nc := s.Connect()
 	s.Stop()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
 	defer w.Close()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := Run(ctx, r, Config{URL: s.URL(), Stages: stages(t)}); !errors.Is(err, context.Canceled) {
+		if _, err := Run(ctx, r, Config{NATS: nc, Stages: stages(t)}); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})

@@ -69,11 +69,11 @@ func (s *Server) Stop() {
 // URL is where clients connect.
 func (s *Server) URL() string { return "nats://" + s.addr }
 
-// Connect returns a connection that outlives restarts of the server and
-// closes with the test.
+// Connect returns a connection that outlives restarts of the server, which may
+// be stopped, and closes with the test.
 func (s *Server) Connect() *nats.Conn {
 	s.t.Helper()
-	nc, err := nats.Connect(s.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))
+	nc, err := nats.Connect(s.URL(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))
 	if err != nil {
 		s.t.Fatal(err)
 	}
