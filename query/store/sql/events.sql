@@ -2,24 +2,7 @@
 -- whose metadata fills the page. An empty parameter does not filter. The cursor
 -- is the last event of the page before; its first condition is what the primary
 -- key can use.
-SELECT
-    seq,
-    occurred_at,
-    received_at,
-    stage,
-    source_name,
-    service_name,
-    domain,
-    article_url,
-    hash,
-    canonical_url,
-    trace_id,
-    idempotency_key,
-    metadata,
-    metadata_schema_version,
-    model_version,
-    is_reclassification,
-    found
+SELECT * EXCEPT (held)
 FROM
 (
     SELECT

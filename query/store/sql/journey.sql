@@ -1,25 +1,7 @@
 -- Events of an article: the newest of each stage, then the newest of all up to
 -- the one whose metadata fills the answer. Beside each is when the article first
 -- reached its stage, and how often.
-SELECT
-    seq,
-    occurred_at,
-    received_at,
-    stage,
-    source_name,
-    service_name,
-    domain,
-    article_url,
-    hash,
-    canonical_url,
-    trace_id,
-    idempotency_key,
-    metadata,
-    metadata_schema_version,
-    model_version,
-    is_reclassification,
-    first_at,
-    counted
+SELECT * EXCEPT (nth, held)
 FROM
 (
     SELECT
