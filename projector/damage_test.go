@@ -25,22 +25,9 @@ func TestDamagedKeys(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 1))
 			var sent [][2]string
 			for range 2 { // opened again, the store writes what is in its log to a table
-				stop := b.start(nil)
-				b.history(rng, 200, &sent)
-				b.reach(b.truth.last)
-				stop()
+				b.lives(rng, 200, &sent)
 			}
-			b.rot(pattern)
-			stop := b.start(nil)
-			for _, m := range sent {
-				b.publish(m[0], []byte(m[1]))
-			}
-			b.reach(b.truth.last)
-			stop()
-			b.check()
-			if aside, _ := filepath.Glob(b.dir + "/keys.damaged-*"); len(aside) != 1 {
-				t.Errorf("put aside: %v", aside)
-			}
+			b.outlivesRot(pattern, sent)
 		})
 	}
 }
@@ -53,27 +40,14 @@ func TestDamageWhileFilling(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	var sent [][2]string
 	for i := range 3 { // opened again, the store writes what is in its log to a table
-		stop := b.start(nil)
-		b.history(rng, 200, &sent)
-		b.reach(b.truth.last)
-		stop()
+		b.lives(rng, 200, &sent)
 		if i == 1 {
 			must(t, os.CopyFS(b.dir+"/older", os.DirFS(b.dir+"/keys")))
 		}
 	}
 	must(t, os.RemoveAll(b.dir+"/keys"))
 	must(t, os.Rename(b.dir+"/older", b.dir+"/keys"))
-	b.rot("*.sst")
-	stop := b.start(nil)
-	for _, m := range sent {
-		b.publish(m[0], []byte(m[1]))
-	}
-	b.reach(b.truth.last)
-	stop()
-	b.check()
-	if aside, _ := filepath.Glob(b.dir + "/keys.damaged-*"); len(aside) != 1 {
-		t.Errorf("put aside: %v", aside)
-	}
+	b.outlivesRot("*.sst", sent)
 }
 
 // TestAsides: of the damaged key stores of a group the newest is kept for a
@@ -89,10 +63,7 @@ func TestAsides(t *testing.T) {
 	}
 	rng, sent := rand.New(rand.NewPCG(5, 1)), [][2]string{}
 	left := func() []string {
-		stop := b.start(nil)
-		b.history(rng, 10, &sent)
-		b.reach(b.truth.last)
-		stop()
+		b.lives(rng, 10, &sent)
 		found, err := filepath.Glob(b.dir + "/*.damaged-*")
 		must(t, err)
 		return found
@@ -104,6 +75,32 @@ func TestAsides(t *testing.T) {
 	must(t, os.Rename(newest, aside(8*24*time.Hour)))
 	if got := left(); !slices.Equal(got, others) {
 		t.Errorf("after a week, left are %v", got)
+	}
+}
+
+// lives runs a projector until it has folded n more messages.
+func (b *bench) lives(rng *rand.Rand, n int, sent *[][2]string) {
+	b.t.Helper()
+	stop := b.start(nil)
+	b.history(rng, n, sent)
+	b.reach(b.truth.last)
+	stop()
+}
+
+// outlivesRot has files of the key store rot and publishes all again: the store
+// is put aside, and no repeat counts.
+func (b *bench) outlivesRot(pattern string, sent [][2]string) {
+	b.t.Helper()
+	b.rot(pattern)
+	stop := b.start(nil)
+	for _, m := range sent {
+		b.publish(m[0], []byte(m[1]))
+	}
+	b.reach(b.truth.last)
+	stop()
+	b.check()
+	if aside, _ := filepath.Glob(b.dir + "/keys.damaged-*"); len(aside) != 1 {
+		b.t.Errorf("put aside: %v", aside)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -142,21 +143,7 @@ func (h *house) item(m jetstream.Msg) stream.WorkItem {
 // statuses counts the items of a stage by status.
 func (h *house) statuses(stage shard.Stage) map[string]int {
 	h.Helper()
-	rows, err := h.store.Pool().Query(h.Context(), fmt.Sprintf("SELECT %s_status::text, count(*) FROM millrace.pipeline_tracking GROUP BY 1", stage.Column()))
-	if err != nil {
-		h.Fatal(err)
-	}
-	defer rows.Close()
-	counts := map[string]int{}
-	for rows.Next() {
-		var name string
-		var n int
-		if err := rows.Scan(&name, &n); err != nil {
-			h.Fatal(err)
-		}
-		counts[name] = n
-	}
-	return counts
+	return h.counts(fmt.Sprintf("SELECT %s_status::text, count(*) FROM millrace.pipeline_tracking GROUP BY 1", stage.Column()))
 }
 
 // await waits until as many items of a stage have a status.
@@ -194,19 +181,22 @@ func (h *house) messages() int {
 // moves counts the moves in the history at a stage.
 func (h *house) moves(stage shard.Stage) map[string]int {
 	h.Helper()
-	rows, err := h.store.Pool().Query(h.Context(), "SELECT move::text, count(*) FROM millrace.history WHERE stage = $1 GROUP BY 1", int16(stage))
+	return h.counts("SELECT move::text, count(*) FROM millrace.history WHERE stage = $1 GROUP BY 1", int16(stage))
+}
+
+// counts reads rows of a name and a number.
+func (h *house) counts(sql string, args ...any) map[string]int {
+	h.Helper()
+	rows, err := h.store.Pool().Query(h.Context(), sql, args...)
 	if err != nil {
 		h.Fatal(err)
 	}
-	defer rows.Close()
-	counts := map[string]int{}
-	for rows.Next() {
-		var name string
-		var n int
-		if err := rows.Scan(&name, &n); err != nil {
-			h.Fatal(err)
-		}
+	counts, name, n := map[string]int{}, "", 0
+	if _, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error {
 		counts[name] = n
+		return nil
+	}); err != nil {
+		h.Fatal(err)
 	}
 	return counts
 }
