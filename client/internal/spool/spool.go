@@ -22,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/wal"
@@ -64,6 +65,8 @@ type Spool struct {
 	dirty   bool
 	timer   *time.Timer // syncs; nil when every write does
 	closed  bool
+
+	waiting, waitingBytes atomic.Int64 // what Len returns while the disk keeps the lock
 }
 
 // given is what Read has returned and Drop is to remove.
@@ -86,6 +89,7 @@ func Open(cfg Config) (*Spool, error) {
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
+	s.count()
 	if cfg.SyncEvery > 0 {
 		s.timer = time.AfterFunc(time.Hour, s.sync)
 		s.timer.Stop()
@@ -96,7 +100,7 @@ func Open(cfg Config) (*Spool, error) {
 // Append adds records at the end, all or none.
 func (s *Spool) Append(records [][]byte) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.leave()
 	if err := s.ready(); err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func (s *Spool) Append(records [][]byte) error {
 // bytes, but one if there is any. They stay until they are dropped.
 func (s *Spool) Read(limit, maxBytes int) (records [][]byte, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.leave()
 	if err := s.ready(); err != nil {
 		return nil, err
 	}
@@ -194,7 +198,7 @@ func check(data []byte) ([]byte, bool) {
 // anew since then stay.
 func (s *Spool) Drop() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.leave()
 	return s.drop()
 }
 
@@ -234,11 +238,21 @@ func (s *Spool) purge() error {
 	return nil
 }
 
-// Len returns how many records wait, and their bytes.
+// Len returns how many records wait, and their bytes. It does not wait for a
+// disk that hangs.
 func (s *Spool) Len() (records int, bytes int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return int(s.end - s.next), s.bytes
+	return int(s.waiting.Load()), s.waitingBytes.Load()
+}
+
+// leave ends a call that may have changed what waits.
+func (s *Spool) leave() {
+	s.count()
+	s.mu.Unlock()
+}
+
+func (s *Spool) count() {
+	s.waiting.Store(int64(s.end - s.next))
+	s.waitingBytes.Store(s.bytes)
 }
 
 func (s *Spool) sync() {

@@ -361,6 +361,28 @@ func TestDropAfterAnError(t *testing.T) {
 	mustEqual(t, rest(t, s), records(500, 700))
 }
 
+// TestLenBesideABusyDisk: what waits is told while the disk keeps a call, as a
+// write that hangs does.
+func TestLenBesideABusyDisk(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	must(t, s.Append(records(0, 7)))
+	told := make(chan int)
+	locked(s, func() {
+		go func() {
+			n, _ := s.Len()
+			told <- n
+		}()
+		select {
+		case n := <-told:
+			if n != 7 {
+				t.Errorf("%d records wait, want 7", n)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("Len waits for the disk")
+		}
+	})
+}
+
 // FuzzTail opens whatever lies in a file.
 func FuzzTail(f *testing.F) {
 	f.Add([]byte{})
