@@ -130,6 +130,11 @@ func (p *probe) run() CheckStatus {
 func (p *probe) ask() result {
 	ctx, cancel := context.WithTimeout(context.Background(), p.check.Timeout)
 	defer cancel()
+	select {
+	case <-p.pending: // it came too late to be told as of now
+		p.pending = nil
+	default:
+	}
 	if p.pending == nil {
 		pending := make(chan result, 1)
 		p.pending = pending

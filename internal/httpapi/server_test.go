@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -228,6 +229,29 @@ func TestReady(t *testing.T) {
 			t.Errorf("since is wrong: %+v, before %+v", state, first)
 		}
 	}
+}
+
+// TestLateProbe: the answer of a probe that came too late is of its own time,
+// and not told as that of the next call.
+func TestLateProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := true
+		r := newReadiness([]Check{{Name: "slow", Probe: func(ctx context.Context) error {
+			if first {
+				first = false
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}}})
+		if s := r.now(); s.Status != "not ready" {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(time.Minute) // takes no time in here
+		if s := r.now(); s.Status != "ready" {
+			t.Errorf("a minute later: %+v", s)
+		}
+	})
 }
 
 // TestNeeds holds that only what the process can't do without keeps it from
