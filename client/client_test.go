@@ -395,7 +395,7 @@ func TestRefusals(t *testing.T) {
 		case len(events) > 3:
 			return 413, `{"detail":"too large"}`
 		case path == "/api/v1/events" && bytes.Contains(events[0], []byte("/5\"")):
-			return 400, `{"errors":[{"field":"stage","rule":"must be one of crawled"}]}`
+			return 400, `{"errors":[{"field":"stage","code":"c","rule":"must be one of crawled"}]}`
 		case len(events) > 1:
 			if i := slices.IndexFunc(events, func(e json.RawMessage) bool { return bytes.Contains(e, []byte("/5\"")) }); i >= 0 {
 				return 201, fmt.Sprintf(`{"accepted":%d,"rejected":[{"index":%d,"error":{"field":"stage","code":"c","rule":"must be one of crawled"}}]}`, len(events)-1, i)
@@ -475,7 +475,7 @@ func TestForeignAnswers(t *testing.T) {
 		to        string
 		status    int
 		delivered bool
-	}{{"", 200, false}, {"", 201, false}, {list.URL, 301, false}, {list.URL, 302, false}, {list.URL, 303, false}, {millrace.URL, 307, true}, {millrace.URL, 308, true}} {
+	}{{"", 200, false}, {"", 201, false}, {"", 400, false}, {"", 422, false}, {list.URL, 301, false}, {list.URL, 302, false}, {list.URL, 303, false}, {millrace.URL, 307, true}, {millrace.URL, 308, true}} {
 		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if c.to == "" {
 				w.WriteHeader(c.status)

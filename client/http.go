@@ -87,15 +87,14 @@ func (t *httpTransport) one(ctx context.Context, it item) ([]Outcome, error) {
 		return []Outcome{{Status: Duplicate}}, nil
 	case status == http.StatusRequestEntityTooLarge:
 		return []Outcome{{Err: fmt.Errorf("%w: %s", ErrTooLarge, answer)}}, nil
-	case status == http.StatusBadRequest && len(answer.Errors) > 0:
-		err := refusal(it, &answer.Errors[0])
+	case status == http.StatusBadRequest && answer.rule() != nil:
+		err := refusal(it, answer.rule())
 		if final(err) {
 			return []Outcome{{Err: err}}, nil
 		}
 		return nil, err
-	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity:
-		return []Outcome{{Err: fmt.Errorf("%w: %s", errRefusal, answer)}}, nil
 	}
+	// A 400 that names no rule may be a proxy's, and says nothing of the event.
 	return nil, fmt.Errorf("status %d: %s", status, answer)
 }
 
@@ -118,6 +117,15 @@ func (a reply) String() string {
 		return a.Errors[0].Error()
 	}
 	return cmp.Or(a.Detail, a.Title, "no reason given")
+}
+
+// rule returns the rule that a single event breaks, and nil for an answer that
+// names none, or tells that the body was cut off on its way.
+func (a reply) rule() *event.Invalid {
+	if len(a.Errors) == 0 || a.Errors[0].Code == "" || a.Errors[0].Code == "body" {
+		return nil
+	}
+	return &a.Errors[0]
 }
 
 // errMayNotBackfill is not about the event: a token with the scope mends it.
