@@ -157,6 +157,10 @@ func (c *Client) add(d *draft, e event.Event) (err error) {
 		b.stage = "" // it may be anything
 		return err
 	}
+	// Only what has waited here is marked as backfilled on its way.
+	if invalid := record.CheckAge(time.Now()); invalid != nil {
+		return invalid
+	}
 	if d.texts == nil {
 		d.first = briefOf(&record)
 	}

@@ -131,7 +131,8 @@ func TestSpoolOverRestart(t *testing.T) {
 	}
 	late := crawled(900)
 	late.OccurredAt = time.Now().Add(-event.MaxAge - time.Hour)
-	must(t, c.EmitBatch(t.Context(), append(crawledUpTo(600), late)))
+	must(t, c.EmitBatch(t.Context(), crawledUpTo(600)))
+	c.tookLongAgo(t, late)
 	must(t, c.Close(within(t)))
 	if err := c.Emit(t.Context(), crawled(601)); !errors.Is(err, ErrClosed) {
 		t.Error(err)
@@ -419,6 +420,38 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// tookLongAgo puts events into the queue that Emit took when they were young.
+func (c *Client) tookLongAgo(t testing.TB, events ...event.Event) {
+	t.Helper()
+	var texts [][]byte
+	for _, e := range events {
+		text, err := encode(e, "crawler", &event.Record{})
+		must(t, err)
+		texts = append(texts, text)
+	}
+	_, err := c.queue.push(t.Context(), texts)
+	must(t, err)
+	wake(c.news)
+}
+
+// TestTooOld: an event that is too old when it is emitted is refused, as it is
+// everywhere, and does not keep those behind it.
+func TestTooOld(t *testing.T) {
+	f := startFake(t)
+	c := open(t, Options{URL: f.URL})
+	old, backfilled := crawled(100), crawled(101)
+	old.OccurredAt = time.Now().Add(-event.MaxAge - time.Second)
+	backfilled.OccurredAt, backfilled.Metadata = old.OccurredAt, map[string]any{"backfilled": true}
+	var invalid *event.Invalid
+	if err := c.EmitBatch(t.Context(), append([]event.Event{old, backfilled}, crawledUpTo(2)...)); !errors.As(err, &invalid) || invalid.Code != "time_too_old" {
+		t.Error(err)
+	}
+	must(t, c.Flush(within(t)))
+	if len(f.got) != 3 {
+		t.Error(f.got)
+	}
+}
+
 // TestMayNotBackfill: a token that may not send what the client has marked
 // keeps it, until it may; what a service has marked is the service's affair.
 func TestMayNotBackfill(t *testing.T) {
@@ -447,7 +480,7 @@ func TestMayNotBackfill(t *testing.T) {
 		late, theirs := crawled(100), crawled(101)
 		late.OccurredAt = time.Now().Add(-event.MaxAge - time.Hour)
 		theirs.Metadata = map[string]any{"backfilled": true}
-		must(t, c.EmitBatch(t.Context(), slices.Concat([]event.Event{theirs, late}, crawledUpTo(n))))
+		c.tookLongAgo(t, append([]event.Event{theirs, late}, crawledUpTo(n)...)...)
 		logs.await(t, "pipeline circuit breaker opened")
 		if h := c.Health(); !strings.Contains(h.LastError, "lacks the scope events:backfill") {
 			t.Errorf("%+v", h)
@@ -504,6 +537,7 @@ func TestTimes(t *testing.T) {
 	c := open(t, Options{URL: "nats://127.0.0.1:1"})
 	e := crawled(1)
 	e.OccurredAt = time.Date(2026, 2, 10, 15, 30, 0, 123456789, time.FixedZone("", 3600))
+	e.Metadata = map[string]any{"backfilled": true}
 	must(t, c.add(&d, e))
 	if err := event.Decode(d.texts[0], &r); err != nil || string(r.AppendKey(nil)) != "crawler:crawled:"+fmt.Sprintf("%x", r.URLHash[:4])+":2026-02-10T14:30:00.123456Z" {
 		t.Errorf("%s %v", r.AppendKey(nil), err)

@@ -67,7 +67,14 @@ func (r *Record) Validate(stages Stages, received time.Time, backfill bool) *Inv
 		return errFuture
 	case r.Meta.Backfilled && !backfill:
 		return errBackfill
-	case r.OccurredAt < at-int64(MaxAge) && !r.Meta.Backfilled:
+	}
+	return r.CheckAge(received)
+}
+
+// CheckAge is the rule of Validate that an event which does not say that it is
+// backfilled is at most MaxAge old.
+func (r *Record) CheckAge(received time.Time) *Invalid {
+	if r.OccurredAt < received.UnixNano()-int64(MaxAge) && !r.Meta.Backfilled {
 		return errTooOld
 	}
 	return nil
