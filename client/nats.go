@@ -42,6 +42,8 @@ func (t *natsTransport) connect() error {
 	nc, err := nats.Connect(t.opts.URL, append([]nats.Option{
 		nats.Name(t.opts.Service), nats.Timeout(t.opts.Timeout), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond),
+		// A server that has gone without a word is left after 15 s at most.
+		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
 		// A password may be put right on the server's side.
 		nats.IgnoreAuthErrorAbort(),
 		// Without a buffer an outage is an error at once.

@@ -74,6 +74,8 @@ func connect(ctx context.Context, address string, log *slog.Logger, options ...n
 	options = append(options,
 		nats.Name("millrace"), nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1),
 		nats.Timeout(5*time.Second),
+		// A server that has gone without a word is left after 15 s at most.
+		nats.PingInterval(5*time.Second), nats.MaxPingsOutstanding(2),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				log.Warn("connection to NATS lost", "error", err)
@@ -212,12 +214,16 @@ func (n *node) query(s *stack, js jetstream.JetStream) (*query.Service, error) {
 
 // runHTTP starts the server last, so that it is the first to end.
 func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Service, ingests bool) error {
-	deps := httpapi.Deps{Log: n.log, Registry: n.registry, Checks: n.checks()}
+	deps := httpapi.Deps{Log: n.log, Registry: n.registry, Checks: []httpapi.Check{{Name: natsCheck, Probe: n.natsConnected}}}
 	if q != nil {
 		deps.Checks, deps.Site = q.Checks(), dashboard.Handler()
 	}
 	if ingests {
-		deps.Checks = sparing(deps.Checks)
+		js, err := jetstream.New(n.nats)
+		if err != nil {
+			return fmt.Errorf("run: %w", err)
+		}
+		deps.Checks = sparing(deps.Checks, n.takesEvents(js))
 	}
 	deps.Checks = append(deps.Checks, n.also...)
 	srv, err := httpapi.New(httpapi.Config{
@@ -243,21 +249,48 @@ const natsCheck = "nats"
 // sparing are the checks of a process that takes events in: it goes on doing
 // so while what queries need is away, and so a balancer has to leave it where
 // it is. That it has all it was started for is checked once.
-func sparing(checks []httpapi.Check) []httpapi.Check {
+func sparing(checks []httpapi.Check, takesEvents func(context.Context) error) []httpapi.Check {
 	for i := range checks {
-		if checks[i].Name != natsCheck {
+		if checks[i].Name == natsCheck {
+			checks[i].Probe = takesEvents
+		} else {
 			checks[i].Need = httpapi.AtFirst
 		}
 	}
 	return checks
 }
 
-// checks are for processes without the query role.
-func (n *node) checks() []httpapi.Check {
-	return []httpapi.Check{{Name: natsCheck, Probe: func(context.Context) error {
-		if !n.nats.IsConnected() {
-			return fmt.Errorf("the connection is %s", n.nats.Status())
+func (n *node) natsConnected(context.Context) error {
+	if !n.nats.IsConnected() {
+		return fmt.Errorf("the connection is %s", n.nats.Status())
+	}
+	return nil
+}
+
+// election is for how long the stream may have nobody who answers for it: the
+// servers of a cluster agree on a leader within seconds.
+const election = 15 * time.Second
+
+// takesEvents returns a check that the server, beside being there, answers for
+// the stream: one that is cut off from the others of its cluster, or whose disk
+// has failed, does not.
+func (n *node) takesEvents(js jetstream.JetStream) func(context.Context) error {
+	var silent time.Time // since when; zero: it answers
+	return func(ctx context.Context) error {
+		if err := n.natsConnected(ctx); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := js.Stream(ctx, stream.Events)
+		switch {
+		case err == nil:
+			silent = time.Time{}
+		case silent.IsZero():
+			silent = time.Now()
+		case time.Since(silent) > election:
+			return fmt.Errorf("the stream %s does not answer: %w", stream.Events, err)
 		}
 		return nil
-	}}}
+	}
 }
