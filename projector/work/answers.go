@@ -16,7 +16,8 @@ import (
 type answer struct {
 	stream.WorkAnswer
 	ref
-	fence int32 // the generation of the taking, once it is started
+	said  time.Time // by the server's clock
+	fence int32     // the generation of the taking, once it is started
 }
 
 // readAnswers applies what daemons answer.
@@ -78,7 +79,11 @@ func (t *term) applyAnswers(ctx context.Context, msgs []jetstream.Msg) (int, err
 		case stream.AnswerRefused:
 			t.refused.Store(a.Seq, a.Consumer)
 		default:
-			list, seqs = append(list, answer{WorkAnswer: a}), append(seqs, a.Seq)
+			meta, err := m.Metadata()
+			if err != nil {
+				return 0, fmt.Errorf("read when an answer was given: %w", err)
+			}
+			list, seqs = append(list, answer{WorkAnswer: a, said: meta.Timestamp}), append(seqs, a.Seq)
 		}
 	}
 	if len(list) == 0 {
@@ -152,6 +157,9 @@ func (t *term) applyAt(ctx context.Context, stage shard.Stage, answers []*answer
 		return err
 	}
 	held = append(held, silent...)
+	if err := t.shorten(ctx, held); err != nil {
+		return err
+	}
 	moves := map[shard.Move][]tracking.Command{}
 	for _, a := range held {
 		move, command, ok := a.outcome()
@@ -230,9 +238,30 @@ func (t *term) silent(ctx context.Context, stage shard.Stage, dead []*answer) ([
 	return held, nil
 }
 
-// soon is the delay of a negative acknowledgement up to which the item stays
-// with the server, which hands it out again by itself.
+// soon is how much of the delay of a negative acknowledgement may be left for
+// the item to stay with the server, which hands it out again by itself.
 const soon = time.Second
+
+// shorten takes off the delays of negative acknowledgements what has passed of
+// them. It goes by the server's clock, as the server does: when the delay is
+// over, another daemon may have the item, and its answer counts.
+func (t *term) shorten(ctx context.Context, answers []*answer) error {
+	var now time.Time
+	for _, a := range answers {
+		if a.Kind != stream.AnswerNak || a.Delay <= soon {
+			continue
+		}
+		if now.IsZero() {
+			s, err := t.js.Stream(ctx, stream.WorkAcks)
+			if err != nil {
+				return fmt.Errorf("look at %s: %w", stream.WorkAcks, err)
+			}
+			now = s.CachedInfo().TimeStamp
+		}
+		a.Delay -= max(now.Sub(a.said), 0)
+	}
+	return nil
+}
 
 func (a *answer) outcome() (shard.Move, tracking.Command, bool) {
 	c := tracking.Command{ID: a.Item, Generation: a.fence, Worker: stream.PlainWorker, Error: shard.CutError(a.Reason), Delay: a.Delay}

@@ -90,7 +90,7 @@ func TestRemovedBefore(t *testing.T) {
 		if err := remove(t.Context(), meta.Sequence.Stream); err != nil {
 			t.Fatal(err)
 		}
-		if err := held[0].NakWithDelay(2 * time.Second); err != nil {
+		if err := held[0].NakWithDelay(4 * time.Second); err != nil {
 			t.Fatal(err)
 		}
 		held = held[1:]

@@ -41,7 +41,7 @@ func TestAnswers(t *testing.T) {
 	const stage = shard.Splitter
 	msgs := h.pull(stage, 5)
 	for _, err := range []error{
-		msgs[0].Ack(), msgs[1].TermWithReason("no such column"), msgs[2].NakWithDelay(1500 * time.Millisecond), msgs[3].Nak(), msgs[4].InProgress(),
+		msgs[0].Ack(), msgs[1].TermWithReason("no such column"), msgs[2].NakWithDelay(3 * time.Second), msgs[3].Nak(), msgs[4].InProgress(),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -146,6 +146,27 @@ func TestAnswersWhileAway(t *testing.T) {
 	h.serve()
 	h.await(shard.Splitter, shard.Done, 10)
 	if got := h.moves(shard.Splitter); got["start"] != 10 || got["done"] != 10 {
+		t.Errorf("history %v", got)
+	}
+}
+
+// TestLateNak: a negative acknowledgement that is read after its delay takes the
+// item from nobody who got it from the server meanwhile (invariant 6).
+func TestLateNak(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	h.file("a", 1)
+	m := h.pull(shard.Splitter, 1)[0]
+	h.stop()
+	if err := m.NakWithDelay(1500 * time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.pull(shard.Splitter, 1)[0].Ack(); err != nil {
+		t.Fatal(err)
+	}
+	h.serve()
+	h.await(shard.Splitter, shard.Done, 1)
+	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 1, "done": 1}) {
 		t.Errorf("history %v", got)
 	}
 }
