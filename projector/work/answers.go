@@ -157,6 +157,7 @@ func (t *term) applyAt(ctx context.Context, stage shard.Stage, answers []*answer
 		return err
 	}
 	held = append(held, silent...)
+	t.hear(held)
 	if err := t.shorten(ctx, held); err != nil {
 		return err
 	}
@@ -208,6 +209,15 @@ func (t *term) start(ctx context.Context, stage shard.Stage, answers []*answer) 
 		}
 	}
 	return held, nil
+}
+
+// hear notes whose daemons are at work.
+func (t *term) hear(answers []*answer) {
+	for _, a := range answers {
+		if a.Kind == stream.AnswerProgress {
+			t.orphans.hear(ref{a.Item, a.Stage, a.fence})
+		}
+	}
 }
 
 // silent returns of messages that the server has given up delivering those whose

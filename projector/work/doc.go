@@ -42,8 +42,9 @@
 //  7. Mending. The stream is compared with Postgres all the time. A ready item
 //     without a message gets one; a message without a ready item is removed;
 //     an item with a plain daemon whose message is gone is given back after
-//     the time that a silent daemon has. What is seen only once may be under
-//     way and is left alone.
+//     the time that a silent daemon has, from when it was found or from the
+//     daemon's last word. What is seen only once may be under way and is left
+//     alone.
 //     The server waits for a daemon by its clock; when that has been set back,
 //     all daemons have their time anew.
 //  8. Reports once. The position in the stream SHARDS moves in the transaction
