@@ -223,7 +223,9 @@ func (t *term) hear(answers []*answer) {
 // silent returns of messages that the server has given up delivering those whose
 // items are with a plain daemon. The others are removed: it has given up because
 // they were refused, as those of a full stage are, or nobody was there to see who
-// had them. What is still ready comes again by a new message, by mending.
+// had them. What is still ready comes again by a new message, by mending. That
+// one is of the same generation: what is said of a message that is gone does not
+// count.
 func (t *term) silent(ctx context.Context, stage shard.Stage, dead []*answer) ([]*answer, error) {
 	if len(dead) == 0 {
 		return nil, nil
@@ -238,7 +240,14 @@ func (t *term) silent(ctx context.Context, stage shard.Stage, dead []*answer) ([
 	}
 	var held []*answer
 	for i, a := range dead {
-		if r := now[i]; r.Status == shard.Started && r.Worker == stream.PlainWorker && r.Generation == a.Generation+1 {
+		r := now[i]
+		has := r.Status == shard.Started && r.Worker == stream.PlainWorker && r.Generation == a.Generation+1
+		if has {
+			if has, err = onStream(ctx, t.js, a.Seq); err != nil {
+				return nil, err
+			}
+		}
+		if has {
 			a.fence = r.Generation
 			held = append(held, a)
 		} else if err := remove(ctx, t.js, a.Seq); err != nil {

@@ -37,8 +37,8 @@
 //     when its delay is over: another daemon may have the item by then. What the
 //     client and HTTP may not start, at a stage that is paused or full, they
 //     give back with a mark: that is no answer about the item. When the server
-//     gives a message up, the item fails if a plain daemon has it, and comes
-//     again by a new message if nobody has.
+//     gives a message up, the item fails if a plain daemon has it by that one,
+//     and comes again by a new message if nobody has.
 //  7. Mending. The stream is compared with Postgres all the time. A ready item
 //     without a message gets one; a message without a ready item is removed;
 //     an item with a plain daemon whose message is gone is given back after

@@ -2,6 +2,7 @@ package work_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,6 +128,30 @@ func TestDead(t *testing.T) {
 	h.until("an empty stream", func() (string, bool) { return "", h.messages() == 0 })
 	for m := range batch.Messages() {
 		t.Errorf("delivered %s", m.Data())
+	}
+}
+
+// TestDeadBefore: what the server says of a message that is gone is not about an
+// item that has come again, and which another daemon has (invariant 6).
+func TestDeadBefore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	h.file("a", 2)
+	h.until("2 messages", func() (string, bool) { return "", h.messages() == 2 })
+	if err := h.stream().DeleteMsg(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	msgs := h.pull(shard.Splitter, 2) // the second in place of what was deleted, of the same generation
+	h.await(shard.Splitter, shard.Started, 2)
+	advisory := strings.TrimSuffix(stream.WorkDeadSubjects, "*") + shard.Splitter.String()
+	if err := h.nc.Publish(advisory, []byte(`{"stream_seq":1,"deliveries":3}`)); err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range msgs {
+		if err := m.Ack(); err != nil {
+			t.Fatal(err)
+		}
+		h.await(shard.Splitter, shard.Done, i+1) // and so the advisory is read before the next
 	}
 }
 
