@@ -43,7 +43,7 @@ func (p MovePath) parse() (stage shard.Stage, move shard.Move, extending bool, e
 
 // Options are what a move may say beyond the item.
 type Options struct {
-	Worker string   `json:"worker,omitempty" doc:"Who does the work; one that is named cannot report for another"`
+	Worker string   `json:"worker,omitempty" doc:"Who does the work; one that is named cannot report for another; not nats"`
 	LeaseS *float64 `json:"lease_s,omitempty" doc:"With start and extend: seconds, 1 to 86,400, after which the item is new again unless it has moved; without it a start has no end"`
 	DelayS *float64 `json:"delay_s,omitempty" doc:"With retry, release, again: seconds until the item stands in the queue; with done: until it stands in the next"`
 	Error  string   `json:"error,omitempty" doc:"With fail and again: why"`
@@ -107,7 +107,7 @@ func command(it Item, o Options) (c tracking.Command, err error) {
 	if err := shard.CheckShard(it.Shard); err != nil {
 		return c, err
 	}
-	if err := shard.CheckWorker(o.Worker); err != nil {
+	if err := tracking.CheckWorker(o.Worker); err != nil {
 		return c, err
 	}
 	c = tracking.Command{Filename: it.Filename, Shard: int32(it.Shard), Generation: it.Generation, Worker: o.Worker, Error: shard.CutError(o.Error)}

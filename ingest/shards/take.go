@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -19,7 +20,7 @@ const (
 type TakeRequest struct {
 	Stage string `path:"stage" doc:"shard-splitter, shard-worker or mysql-sender" example:"shard-worker"`
 	Body  struct {
-		Worker string   `json:"worker" doc:"Who takes them; 1 to 200 bytes" example:"host-7"`
+		Worker string   `json:"worker" doc:"Who takes them; 1 to 200 bytes, and not nats" example:"host-7"`
 		Limit  *int     `json:"limit,omitempty" doc:"How many at most, 1 to 1,000; default 10" example:"10"`
 		LeaseS *float64 `json:"lease_s,omitempty" doc:"Seconds, 1 to 86,400, until they are new again unless they have moved; default 300" example:"60"`
 	}
@@ -49,7 +50,7 @@ func (h *Handler) take(ctx context.Context, in *TakeRequest) (Taken, error) {
 	if in.Body.Worker == "" {
 		return Taken{}, &shard.Invalid{Field: "worker", Code: "missing", Rule: "is required"}
 	}
-	if err := shard.CheckWorker(in.Body.Worker); err != nil {
+	if err := tracking.CheckWorker(in.Body.Worker); err != nil {
 		return Taken{}, err
 	}
 	limit := defaultTake

@@ -4,7 +4,18 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
+
+// CheckWorker holds what name callers may give themselves, if any. An item that
+// one has by that of plain daemons would be given to others, because it has no
+// message.
+func CheckWorker(name string) error {
+	if name == stream.PlainWorker {
+		return &shard.Invalid{Field: "worker", Code: "reserved", Rule: "must not be " + stream.PlainWorker + ", which stands for daemons without a name"}
+	}
+	return shard.CheckWorker(name)
+}
 
 // Command asks for a move of one item. It names the item by ID, or by Filename
 // and Shard where ID is 0.

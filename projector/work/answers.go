@@ -16,7 +16,8 @@ import (
 type answer struct {
 	stream.WorkAnswer
 	ref
-	fence int32 // the generation of the taking, once it is started
+	said  time.Time // by the server's clock
+	fence int32     // the generation of the taking, once it is started
 }
 
 // readAnswers applies what daemons answer.
@@ -78,7 +79,11 @@ func (t *term) applyAnswers(ctx context.Context, msgs []jetstream.Msg) (int, err
 		case stream.AnswerRefused:
 			t.refused.Store(a.Seq, a.Consumer)
 		default:
-			list, seqs = append(list, answer{WorkAnswer: a}), append(seqs, a.Seq)
+			meta, err := m.Metadata()
+			if err != nil {
+				return 0, fmt.Errorf("read when an answer was given: %w", err)
+			}
+			list, seqs = append(list, answer{WorkAnswer: a, said: meta.Timestamp}), append(seqs, a.Seq)
 		}
 	}
 	if len(list) == 0 {
@@ -152,6 +157,10 @@ func (t *term) applyAt(ctx context.Context, stage shard.Stage, answers []*answer
 		return err
 	}
 	held = append(held, silent...)
+	t.hear(held)
+	if err := t.shorten(ctx, held); err != nil {
+		return err
+	}
 	moves := map[shard.Move][]tracking.Command{}
 	for _, a := range held {
 		move, command, ok := a.outcome()
@@ -202,10 +211,21 @@ func (t *term) start(ctx context.Context, stage shard.Stage, answers []*answer) 
 	return held, nil
 }
 
+// hear notes whose daemons are at work.
+func (t *term) hear(answers []*answer) {
+	for _, a := range answers {
+		if a.Kind == stream.AnswerProgress {
+			t.orphans.hear(ref{a.Item, a.Stage, a.fence})
+		}
+	}
+}
+
 // silent returns of messages that the server has given up delivering those whose
 // items are with a plain daemon. The others are removed: it has given up because
 // they were refused, as those of a full stage are, or nobody was there to see who
-// had them. What is still ready comes again by a new message, by mending.
+// had them. What is still ready comes again by a new message, by mending. That
+// one is of the same generation: what is said of a message that is gone does not
+// count.
 func (t *term) silent(ctx context.Context, stage shard.Stage, dead []*answer) ([]*answer, error) {
 	if len(dead) == 0 {
 		return nil, nil
@@ -220,7 +240,14 @@ func (t *term) silent(ctx context.Context, stage shard.Stage, dead []*answer) ([
 	}
 	var held []*answer
 	for i, a := range dead {
-		if r := now[i]; r.Status == shard.Started && r.Worker == stream.PlainWorker && r.Generation == a.Generation+1 {
+		r := now[i]
+		has := r.Status == shard.Started && r.Worker == stream.PlainWorker && r.Generation == a.Generation+1
+		if has {
+			if has, err = onStream(ctx, t.js, a.Seq); err != nil {
+				return nil, err
+			}
+		}
+		if has {
 			a.fence = r.Generation
 			held = append(held, a)
 		} else if err := remove(ctx, t.js, a.Seq); err != nil {
@@ -230,9 +257,30 @@ func (t *term) silent(ctx context.Context, stage shard.Stage, dead []*answer) ([
 	return held, nil
 }
 
-// soon is the delay of a negative acknowledgement up to which the item stays
-// with the server, which hands it out again by itself.
+// soon is how much of the delay of a negative acknowledgement may be left for
+// the item to stay with the server, which hands it out again by itself.
 const soon = time.Second
+
+// shorten takes off the delays of negative acknowledgements what has passed of
+// them. It goes by the server's clock, as the server does: when the delay is
+// over, another daemon may have the item, and its answer counts.
+func (t *term) shorten(ctx context.Context, answers []*answer) error {
+	var now time.Time
+	for _, a := range answers {
+		if a.Kind != stream.AnswerNak || a.Delay <= soon {
+			continue
+		}
+		if now.IsZero() {
+			s, err := t.js.Stream(ctx, stream.WorkAcks)
+			if err != nil {
+				return fmt.Errorf("look at %s: %w", stream.WorkAcks, err)
+			}
+			now = s.CachedInfo().TimeStamp
+		}
+		a.Delay -= max(now.Sub(a.said), 0)
+	}
+	return nil
+}
 
 func (a *answer) outcome() (shard.Move, tracking.Command, bool) {
 	c := tracking.Command{ID: a.Item, Generation: a.fence, Worker: stream.PlainWorker, Error: shard.CutError(a.Reason), Delay: a.Delay}

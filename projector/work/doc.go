@@ -33,16 +33,18 @@
 //     acknowledgement makes the item started and done, a termination started
 //     and failed. A negative acknowledgement with a delay takes the item back
 //     and has it come again by a new message; one without leaves it with the
-//     server, which hands it out again at once. What the client and HTTP may
-//     not start, at a stage that is paused or full, they give back with a mark:
-//     that is no answer about the item. When the server gives a message up, the
-//     item fails if a plain daemon has it, and comes again by a new message if
-//     nobody has.
+//     server, which hands it out again at once, and so does one that is read
+//     when its delay is over: another daemon may have the item by then. What the
+//     client and HTTP may not start, at a stage that is paused or full, they
+//     give back with a mark: that is no answer about the item. When the server
+//     gives a message up, the item fails if a plain daemon has it by that one,
+//     and comes again by a new message if nobody has.
 //  7. Mending. The stream is compared with Postgres all the time. A ready item
 //     without a message gets one; a message without a ready item is removed;
 //     an item with a plain daemon whose message is gone is given back after
-//     the time that a silent daemon has. What is seen only once may be under
-//     way and is left alone.
+//     the time that a silent daemon has, from when it was found or from the
+//     daemon's last word. What is seen only once may be under way and is left
+//     alone.
 //     The server waits for a daemon by its clock; when that has been set back,
 //     all daemons have their time anew.
 //  8. Reports once. The position in the stream SHARDS moves in the transaction

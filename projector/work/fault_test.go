@@ -3,6 +3,7 @@ package work_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -73,6 +74,46 @@ func TestLost(t *testing.T) {
 	h.await(shard.Splitter, shard.Done, 1)
 }
 
+// TestLostAtWork: an item whose message is gone stays with a daemon that says
+// that it is at work, however long (invariant 7).
+func TestLostAtWork(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, quick)
+	h.file("a", 1)
+	m := h.pull(shard.Splitter, 1)[0]
+	others, err := h.js.Consumer(t.Context(), stream.Work, shard.Splitter.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Longer than a silent daemon has before its message is gone, and twice as
+	// long after.
+	const beats, purgeAt = 30, 10
+	for i := range beats {
+		if err := m.InProgress(); err != nil {
+			t.Fatal(err)
+		}
+		if i == purgeAt {
+			if err := h.stream().Purge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		batch, err := others.Fetch(1, jetstream.FetchMaxWait(quick/8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for again := range batch.Messages() {
+			t.Fatalf("another daemon got %s at beat %d", again.Data(), i)
+		}
+	}
+	if err := m.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	h.await(shard.Splitter, shard.Done, 1)
+	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 1, "done": 1}) {
+		t.Errorf("history %v", got)
+	}
+}
+
 // TestRemovedBefore: a message that was removed by a process that was killed
 // before Postgres had the answer to it keeps nobody from applying it, nor what
 // comes after (invariant 6).
@@ -90,7 +131,7 @@ func TestRemovedBefore(t *testing.T) {
 		if err := remove(t.Context(), meta.Sequence.Stream); err != nil {
 			t.Fatal(err)
 		}
-		if err := held[0].NakWithDelay(2 * time.Second); err != nil {
+		if err := held[0].NakWithDelay(4 * time.Second); err != nil {
 			t.Fatal(err)
 		}
 		held = held[1:]

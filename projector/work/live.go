@@ -45,6 +45,20 @@ func (t *term) live(ctx context.Context) (*liveSet, error) {
 	return l, nil
 }
 
+// onStream tells whether a message is on the work stream.
+func onStream(ctx context.Context, js jetstream.JetStream, seq uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	st, err := js.Stream(ctx, stream.Work)
+	if err == nil {
+		_, err = st.GetMsg(ctx, seq)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, fmt.Errorf("look for message %d of %s: %w", seq, stream.Work, err)
+	}
+	return err == nil, nil
+}
+
 // remove takes a message off the work stream. One that is gone is fine.
 func remove(ctx context.Context, js jetstream.JetStream, seq uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)

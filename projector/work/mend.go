@@ -3,7 +3,6 @@ package work
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +15,7 @@ import (
 // differences are what the stream and Postgres do not agree on.
 type differences struct {
 	missing map[ref]struct{}    // ready, and no message says so
-	lost    map[ref]struct{}    // with a plain daemon too long, and its message is gone; by the fence
+	lost    map[ref]struct{}    // with a silent plain daemon, and its message is gone; by the fence
 	stale   map[uint64]struct{} // messages of items that are not to be had
 
 	at   time.Time              // of the comparison, by the server's clock
@@ -159,24 +158,29 @@ func (t *term) compareReady(ctx context.Context, messages map[ref]uint64, d *dif
 	return nil
 }
 
+// compareClaims finds what plain daemons have whose messages are gone, and who
+// have been silent for as long as the server would have waited.
 func (t *term) compareClaims(ctx context.Context, messages map[ref]uint64, d *differences) error {
 	rows, err := t.store.Pool().Query(ctx, sqlPlainClaims, stream.PlainWorker)
 	if err != nil {
 		return fmt.Errorf("compare what plain daemons have: %w", err)
 	}
 	var r ref
-	var age float64
-	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation, &age}, func() error {
+	var gone []ref
+	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation}, func() error {
 		if seq, ok := messages[ref{r.Item, r.Stage, r.Generation - 1}]; ok {
 			delete(d.stale, seq)
 			d.held[seq] = r.Stage
-		} else if math.Abs(age) > t.cfg.Streams.AckWait.Seconds() { // taken in the future: by a clock that has been set back
-			d.lost[r] = struct{}{}
+		} else {
+			gone = append(gone, r)
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("compare what plain daemons have: %w", err)
+	}
+	for _, r := range t.orphans.silent(gone, t.cfg.Streams.AckWait) {
+		d.lost[r] = struct{}{}
 	}
 	return nil
 }

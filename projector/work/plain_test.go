@@ -2,6 +2,7 @@ package work_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestAnswers(t *testing.T) {
 	const stage = shard.Splitter
 	msgs := h.pull(stage, 5)
 	for _, err := range []error{
-		msgs[0].Ack(), msgs[1].TermWithReason("no such column"), msgs[2].NakWithDelay(1500 * time.Millisecond), msgs[3].Nak(), msgs[4].InProgress(),
+		msgs[0].Ack(), msgs[1].TermWithReason("no such column"), msgs[2].NakWithDelay(3 * time.Second), msgs[3].Nak(), msgs[4].InProgress(),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -130,6 +131,30 @@ func TestDead(t *testing.T) {
 	}
 }
 
+// TestDeadBefore: what the server says of a message that is gone is not about an
+// item that has come again, and which another daemon has (invariant 6).
+func TestDeadBefore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	h.file("a", 2)
+	h.until("2 messages", func() (string, bool) { return "", h.messages() == 2 })
+	if err := h.stream().DeleteMsg(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	msgs := h.pull(shard.Splitter, 2) // the second in place of what was deleted, of the same generation
+	h.await(shard.Splitter, shard.Started, 2)
+	advisory := strings.TrimSuffix(stream.WorkDeadSubjects, "*") + shard.Splitter.String()
+	if err := h.nc.Publish(advisory, []byte(`{"stream_seq":1,"deliveries":3}`)); err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range msgs {
+		if err := m.Ack(); err != nil {
+			t.Fatal(err)
+		}
+		h.await(shard.Splitter, shard.Done, i+1) // and so the advisory is read before the next
+	}
+}
+
 // TestAnswersWhileAway: what daemons answer while no service runs is applied
 // when one does (invariant 6).
 func TestAnswersWhileAway(t *testing.T) {
@@ -146,6 +171,27 @@ func TestAnswersWhileAway(t *testing.T) {
 	h.serve()
 	h.await(shard.Splitter, shard.Done, 10)
 	if got := h.moves(shard.Splitter); got["start"] != 10 || got["done"] != 10 {
+		t.Errorf("history %v", got)
+	}
+}
+
+// TestLateNak: a negative acknowledgement that is read after its delay takes the
+// item from nobody who got it from the server meanwhile (invariant 6).
+func TestLateNak(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	h.file("a", 1)
+	m := h.pull(shard.Splitter, 1)[0]
+	h.stop()
+	if err := m.NakWithDelay(1500 * time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.pull(shard.Splitter, 1)[0].Ack(); err != nil {
+		t.Fatal(err)
+	}
+	h.serve()
+	h.await(shard.Splitter, shard.Done, 1)
+	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 1, "done": 1}) {
 		t.Errorf("history %v", got)
 	}
 }

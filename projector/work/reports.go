@@ -247,7 +247,7 @@ func (r *report) parse(subject string, data []byte) error {
 	if err := shard.CheckFilename(said.Filename); err != nil {
 		return err
 	}
-	if err := shard.CheckWorker(said.Worker); err != nil {
+	if err := tracking.CheckWorker(said.Worker); err != nil {
 		return err
 	}
 	var known bool

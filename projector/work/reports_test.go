@@ -66,6 +66,7 @@ func TestBadReports(t *testing.T) {
 		{stage, "start", `{"filename":"a"}`, "shard", "missing"},
 		{stage, "start", `{"filename":"b","shard":0}`, "filename", "not_found"},
 		{stage, "start", `{"filename":"a/b","shard":0}`, "filename", ""},
+		{stage, "start", `{"filename":"a","shard":0,"worker":"nats"}`, "worker", "reserved"},
 		{stage, "leap", `{"filename":"a","shard":0}`, "subject", "unknown"},
 		{"nowhere", "start", `{"filename":"a","shard":0}`, "subject", "unknown"},
 		{"event-ingest", "done", `{"filename":"b"}`, "filename", "refused"},

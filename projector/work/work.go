@@ -118,6 +118,8 @@ type term struct {
 	grown  chan struct{} // a token when the answers' position has moved
 	first  uint64        // of the stream, at the last comparison
 	broker brokerClock
+	// orphans are noted by comparisons, and by what reads answers.
+	orphans orphans
 	// refused are messages that were given back by who could not start their
 	// items: uint64 → the consumer's name. The watch forgets what it has passed.
 	refused sync.Map

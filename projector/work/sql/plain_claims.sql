@@ -1,5 +1,4 @@
-SELECT c.item_id, c.stage, c.generation,
-    extract(epoch FROM now() - CASE c.stage WHEN 1 THEN t.shard_splitter_taken_at WHEN 2 THEN t.shard_worker_taken_at ELSE t.mysql_sender_taken_at END)::float8
+SELECT c.item_id, c.stage, c.generation
 FROM millrace.claim AS c
 JOIN millrace.pipeline_tracking AS t ON t.id = c.item_id
 WHERE c.lease_until IS NULL
