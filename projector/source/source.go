@@ -234,12 +234,16 @@ func (s *Source) status(f *wire.Frame) {
 	}
 }
 
-// pass notes how far the consumer has looked for messages, if none of those
-// that it has found is missing.
+// pass notes how far the consumer has looked for messages. That it has sent
+// more than have come shows that the last one is missing.
 func (s *Source) pass(header textproto.MIMEHeader) {
 	seq, errSeq := strconv.ParseUint(header.Get("Nats-Last-Stream"), 10, 64)
 	consumer, errConsumer := strconv.ParseUint(header.Get("Nats-Last-Consumer"), 10, 64)
-	if errSeq == nil && errConsumer == nil && consumer == s.consumer {
+	switch {
+	case errSeq != nil || errConsumer != nil:
+	case consumer > s.consumer:
+		s.fail(errGap)
+	case consumer == s.consumer:
 		s.passed = seq
 	}
 }
