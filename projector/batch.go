@@ -205,15 +205,8 @@ func (g *grouping) place(name []byte) uint32 {
 // deltas returns the announcement of the batch, in as many parts as it takes.
 func (b *batch) deltas() []contract.Delta {
 	g := &b.groups
-	parts := max(1, (len(g.entries)+contract.MaxEntries-1)/contract.MaxEntries)
-	out := make([]contract.Delta, parts)
-	for i := range out {
-		lo := i * contract.MaxEntries
-		hi := min(lo+contract.MaxEntries, len(g.entries))
-		out[i] = contract.Delta{
-			Group: b.Group.ID, From: b.From, To: b.To, Part: uint32(i), Parts: uint32(parts),
-			Stages: g.stages, Sources: g.sources, Entries: g.entries[lo:hi],
-		}
+	whole := contract.Delta{
+		Group: b.Group.ID, From: b.From, To: b.To, Stages: g.stages, Sources: g.sources, Entries: g.entries,
 	}
-	return out
+	return whole.Split()
 }

@@ -56,7 +56,7 @@ func (t *term) rest(ctx context.Context) error {
 	if r := t.decisions.Record(); r.To > t.durable.Load() { // a batch to recover has not been folded yet
 		return t.renew(ctx, t.began)
 	}
-	return t.sign(t.decisions.Done(ctx, t.durable.Load(), t.caughtUp(ctx)))
+	return t.sign(t.decisions.Done(ctx, t.durable.Load(), t.caughtUp()))
 }
 
 // restless is how often an idle projector says that it is alive. One that does
@@ -69,18 +69,16 @@ func (t *term) restless() time.Duration {
 	return min(t.cfg.Lease/3, time.Second)
 }
 
-// caughtUp asks up to where nothing is left to fold, or returns 0.
-func (t *term) caughtUp(ctx context.Context) uint64 {
+// caughtUp tells up to where nothing is left to fold, or returns 0.
+func (t *term) caughtUp() uint64 {
 	if t.Number == 0 || t.Upto > 0 {
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	last, end, err := t.src.CaughtUp(ctx)
-	if err != nil || last > t.durable.Load() {
+	last, upTo := t.src.CaughtUp()
+	if last > t.durable.Load() {
 		return 0 // it is known a second later
 	}
-	return end
+	return upTo
 }
 
 // longest is for how many leases a projector says that it is alive in the

@@ -49,7 +49,7 @@ func FuzzParseMetadata(f *testing.F) {
 // FuzzParseStatus: code and description are those that the NATS client reads.
 func FuzzParseStatus(f *testing.F) {
 	f.Add([]byte("NATS/1.0 409 Message Size Exceeds MaxBytes\r\nNats-Pending-Messages: 1\r\nNats-Pending-Bytes: 2\r\n\r\n"))
-	f.Add([]byte("NATS/1.0 100 Idle Heartbeat\r\n\r\n"))
+	f.Add([]byte("NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 3\r\nNats-Last-Stream: 42\r\n\r\n"))
 	f.Add([]byte("NATS/1.0404\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, header []byte) {
 		got, fields, err := parseStatus(header)
@@ -60,7 +60,7 @@ func FuzzParseStatus(f *testing.F) {
 		if code := want.Get("Status"); len(got.code) == 3 && code != "" && (code != got.code || want.Get("Description") != got.description) {
 			t.Fatalf("%q is read as %+v, want %v", header, got, want)
 		}
-		for _, name := range []string{"Nats-Pending-Messages", "Nats-Pending-Bytes"} {
+		for _, name := range []string{"Nats-Pending-Messages", "Nats-Pending-Bytes", "Nats-Last-Consumer", "Nats-Last-Stream"} {
 			if values := want[name]; len(values) > 0 && fields.Get(name) != values[0] {
 				t.Fatalf("%q: %s is %q, want %q", header, name, fields.Get(name), values[0])
 			}

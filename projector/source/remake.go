@@ -98,7 +98,8 @@ func (s *Source) subscribe(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn, s.inbox, s.consumer, s.asked, s.askedBytes = conn, inbox, 0, 0, 0
+	s.conn, s.inbox, s.asked, s.askedBytes = conn, inbox, 0, 0
+	s.consumer, s.passed = 0, 0
 	s.alive, s.broken = time.Now(), nil
 	s.ask()
 	go s.listen(conn) // until Close

@@ -55,6 +55,7 @@ type Source struct {
 	inbox      string // what is asked for comes there
 	last       uint64 // stream sequence of the last message received
 	consumer   uint64 // consumer sequence of the last message received
+	passed     uint64 // nothing up to here is left, as the consumer says; 0: not known
 	ready      []Message
 	spare      [][]Message // handed over before the last two
 	readyBytes int
@@ -81,8 +82,8 @@ func New(cfg Config, nc *nats.Conn, js jetstream.JetStream, position uint64, log
 }
 
 const (
-	heartbeat   = 2 * time.Second
-	silence     = 3 * heartbeat // after which the consumer is made again
+	heartbeat   = 500 * time.Millisecond // of a consumer without messages: what CaughtUp knows is up to two old
+	silence     = 6 * time.Second        // after which the consumer is made again
 	askLifetime = time.Minute
 	maxSubjects = 16 << 10 // bytes of a message's subject and reply, which count as its own
 )
@@ -98,7 +99,7 @@ var (
 // until the next call but one. It returns an error only when ctx ends: a lost
 // connection or consumer is made again from the last message on.
 func (s *Source) Next(ctx context.Context) ([]Message, error) {
-	tick := time.NewTicker(heartbeat)
+	tick := time.NewTicker(silence / 3)
 	defer tick.Stop()
 	for {
 		if err := s.check(ctx); err != nil {
@@ -222,6 +223,7 @@ func (s *Source) status(f *wire.Frame) {
 	}
 	switch status.code {
 	case "100": // heartbeat
+		s.pass(header)
 	case "404", "408", "409":
 		s.forget(header)
 		if d := status.description; status.code == "409" && (d == "Consumer Deleted" || d == "Leadership Change" || d == "Server Shutdown") {
@@ -229,6 +231,20 @@ func (s *Source) status(f *wire.Frame) {
 		}
 	case "503":
 		s.fail(errSilent)
+	}
+}
+
+// pass notes how far the consumer has looked for messages. That it has sent
+// more than have come shows that the last one is missing.
+func (s *Source) pass(header textproto.MIMEHeader) {
+	seq, errSeq := strconv.ParseUint(header.Get("Nats-Last-Stream"), 10, 64)
+	consumer, errConsumer := strconv.ParseUint(header.Get("Nats-Last-Consumer"), 10, 64)
+	switch {
+	case errSeq != nil || errConsumer != nil:
+	case consumer > s.consumer:
+		s.fail(errGap)
+	case consumer == s.consumer:
+		s.passed = seq
 	}
 }
 
@@ -257,26 +273,14 @@ func (s *Source) signal() {
 	}
 }
 
-// CaughtUp asks the broker whether everything has been received. It returns the
-// last sequence received and the end of the stream, or 0 where messages are
-// left. The broker's own count of them is good enough to show, and for nothing
-// that must be exact. CaughtUp may be called beside Next.
-func (s *Source) CaughtUp(ctx context.Context) (last, end uint64, err error) {
+// CaughtUp returns the last sequence received, and up to where nothing else was
+// to be received about a second ago, or 0 when that is not known. It is the
+// consumer's own word: it has looked so far in what its server has, which may
+// be less than the stream's leader has. CaughtUp may be called beside Next.
+func (s *Source) CaughtUp() (last, upTo uint64) {
 	s.mu.Lock()
-	name, consumer, last := s.name, s.consumer, s.last
-	s.mu.Unlock()
-	str, err := s.js.Stream(ctx, s.cfg.Stream)
-	if err != nil {
-		return 0, 0, fmt.Errorf("ask for the end of stream %s: %w", s.cfg.Stream, err)
-	}
-	c, err := str.Consumer(ctx, name)
-	if err != nil {
-		return 0, 0, fmt.Errorf("ask for consumer %s: %w", name, err)
-	}
-	if info := c.CachedInfo(); info.NumPending > 0 || info.Delivered.Consumer != consumer {
-		return last, 0, nil
-	}
-	return last, str.CachedInfo().State.LastSeq, nil
+	defer s.mu.Unlock()
+	return s.last, s.passed
 }
 
 // Close stops reading. The server removes the consumer soon after.

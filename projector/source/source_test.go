@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/projector/source/wire"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -102,6 +104,87 @@ func TestLargeMessages(t *testing.T) {
 			}
 			seq++
 		}
+	}
+}
+
+// TestCaughtUp: where a group's own subjects have nothing more, the consumer
+// says how far the stream goes beyond them.
+func TestCaughtUp(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	nc := srv.Connect()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Stream: stream.Events, Consumer: "test", Subjects: []string{stream.SlotSubjects(1), stream.SlotSubjects(3)}}
+	s := New(cfg, nc, js, 0, slog.New(slog.DiscardHandler))
+	defer s.Close()
+	if last, upTo := s.CaughtUp(); last != 0 || upTo != 0 {
+		t.Errorf("before anything is known: %d, %d", last, upTo)
+	}
+	for _, subject := range []string{"events.crawled.00", "events.crawled.03", "events.crawled.02"} {
+		if _, err := js.Publish(t.Context(), subject, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	caughtUp(t, s, 2, 3)
+	publish(t, js, 4, 9) // of a slot that is not read
+	caughtUp(t, s, 2, 9)
+}
+
+// caughtUp reads until nothing up to a sequence is left.
+func caughtUp(t *testing.T, s *Source, wantLast, wantUpTo uint64) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		ctx, cancel := context.WithTimeout(t.Context(), heartbeat/5)
+		_, _ = s.Next(ctx) // which ends with ctx
+		cancel()
+		last, upTo := s.CaughtUp()
+		switch {
+		case last > wantLast || upTo > wantUpTo || time.Now().After(deadline):
+			t.Fatalf("%d has been received and nothing is left up to %d, want %d and %d", last, upTo, wantLast, wantUpTo)
+		case last == wantLast && upTo == wantUpTo:
+			return
+		}
+	}
+}
+
+// TestCaughtUpByHeartbeats: nothing is left up to where the consumer has
+// looked, on its own server. When it has sent what has not come, it is made
+// again (invariant 1 of the projector), though no message follows.
+func TestCaughtUpByHeartbeats(t *testing.T) {
+	s := &Source{wake: make(chan struct{}, 1)}
+	message := func(seq, consumer uint64) wire.Frame {
+		return wire.Frame{Reply: fmt.Appendf(nil, "$JS.ACK.EVENTS.c.1.%d.%d.1700000000000000001.0", seq, consumer)}
+	}
+	beat := func(fields string) wire.Frame {
+		return wire.Frame{Header: []byte("NATS/1.0 100 Idle Heartbeat\r\n" + fields + "\r\n")}
+	}
+	for _, step := range []struct {
+		frame      wire.Frame
+		last, upTo uint64
+	}{
+		{beat("Nats-Last-Consumer: 0\r\nNats-Last-Stream: 4\r\n"), 0, 4},
+		{message(7, 1), 7, 4},
+		{beat("Nats-Last-Consumer: 0\r\nNats-Last-Stream: 5\r\n"), 7, 4}, // of a consumer that began anew
+		{beat("Nats-Last-Consumer: 1\r\nNats-Last-Stream: 9\r\n"), 7, 9},
+		{beat("Nats-Last-Consumer: 1\r\n"), 7, 9},
+		{beat("Nats-Last-Stream: 12\r\n"), 7, 9},
+		{message(12, 2), 12, 9},
+	} {
+		if !s.receive(nil, []wire.Frame{step.frame}, nil) {
+			t.Fatal(s.broken)
+		}
+		if last, upTo := s.CaughtUp(); last != step.last || upTo != step.upTo {
+			t.Errorf("after %+v: %d, %d, want %d, %d", step.frame, last, upTo, step.last, step.upTo)
+		}
+	}
+	lost := beat("Nats-Last-Consumer: 3\r\nNats-Last-Stream: 15\r\n")
+	if s.receive(nil, []wire.Frame{lost}, nil) || !errors.Is(s.broken, errGap) {
+		t.Errorf("after a lost message: %v", s.broken)
+	}
+	if last, upTo := s.CaughtUp(); last != 12 || upTo != 9 {
+		t.Errorf("after a lost message: %d, %d", last, upTo)
 	}
 }
 

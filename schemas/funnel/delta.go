@@ -3,6 +3,7 @@ package funnel
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // Entry is one event as the funnel sees it.
@@ -29,10 +30,71 @@ type Delta struct {
 const (
 	deltaVersion = 1
 	entrySize    = 18
-	// MaxEntries bounds the entries of a message, so that it stays below the
-	// payload of 1 MB that NATS takes by default.
-	MaxEntries = 40_000
+	// maxSize bounds the bytes of a message, so that it stays below the payload
+	// of 1 MiB that NATS takes by default.
+	maxSize = 900_000
 )
+
+// Split returns the delta in as many parts as messages take. Each of several
+// names the sources of its own entries; one that fits is the delta as it is.
+func (d *Delta) Split() []Delta {
+	head := *d
+	head.Part, head.Parts = 0, 1
+	if head.sizeAtMost() <= maxSize {
+		return []Delta{head}
+	}
+	head.Sources, head.Entries = nil, nil
+	room := maxSize - head.sizeAtMost()
+	var parts []Delta
+	for left := slices.Clone(d.Entries); len(left) > 0 || len(parts) == 0; {
+		part := head
+		part.Part = uint32(len(parts))
+		part.Sources, part.Entries = cut(d.Sources, left, room)
+		left = left[len(part.Entries):]
+		parts = append(parts, part)
+	}
+	for i := range parts {
+		parts[i].Parts = uint32(len(parts))
+	}
+	return parts
+}
+
+// cut returns the first of the entries, as many as there is room for and one at
+// least, and their sources, which it has them name by their new places.
+func cut(sources []string, entries []Entry, room int) ([]string, []Entry) {
+	var named []string
+	places := map[uint32]uint32{} // among named
+	for i := range entries {
+		e := &entries[i]
+		place, ok := places[e.Source]
+		if room -= entrySize; !ok {
+			room -= nameSizeAtMost(sources[e.Source])
+		}
+		if room < 0 && i > 0 {
+			return named, entries[:i]
+		}
+		if !ok {
+			place = uint32(len(named))
+			named = append(named, sources[e.Source])
+			places[e.Source] = place
+		}
+		e.Source = place
+	}
+	return named, entries
+}
+
+// sizeAtMost is what the encoding takes at most, in bytes.
+func (d *Delta) sizeAtMost() int {
+	size := 1 + 8*binary.MaxVarintLen64 + entrySize*len(d.Entries) // five numbers, three lengths
+	for _, names := range [...][]string{d.Stages, d.Sources} {
+		for _, name := range names {
+			size += nameSizeAtMost(name)
+		}
+	}
+	return size
+}
+
+func nameSizeAtMost(name string) int { return binary.MaxVarintLen32 + len(name) }
 
 // AppendBinary appends the delta's encoding: a version byte, uvarints for the
 // head, the two dictionaries, then fixed-size entries, little-endian.
