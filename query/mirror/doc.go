@@ -15,7 +15,8 @@
 // The articles of a track are bounded: beyond the bound the oldest quarters
 // are forgotten, and windows that begin earlier take their distinct articles
 // from a sketch, merged from the rows of the funnel table when first asked for
-// and kept current from then on.
+// and kept current from then on. All single sources share another such bound,
+// and beyond it the largest of them gives way.
 //
 // A window that begins within a quarter also needs the single events of that
 // quarter. They are read once, and again when a delta says that one came late.

@@ -18,7 +18,9 @@ type Limits struct {
 	// each; default 2,000,000. While a reload is under way it may double.
 	Articles int
 	Sources  int // single sources kept current; default 128, about 120 KB each
-	Sketches int // windows beyond Articles; default 32, 16 KB per stage each
+	// Sketches are windows beyond Articles, 16 KB per stage each; default 128.
+	// With fewer than are watched they evict one another.
+	Sketches int
 	Edges    int // quarters held event by event; default 8
 	// EdgeEvents is the most events that a quarter may have to be held event
 	// by event, 24 bytes each; default 200,000. A window that begins in a
@@ -30,7 +32,7 @@ func (l Limits) withDefaults() Limits {
 	for _, f := range []struct {
 		field  *int
 		preset int
-	}{{&l.Articles, 2_000_000}, {&l.Sources, 128}, {&l.Sketches, 32}, {&l.Edges, 8}, {&l.EdgeEvents, 200_000}} {
+	}{{&l.Articles, 2_000_000}, {&l.Sources, 128}, {&l.Sketches, 128}, {&l.Edges, 8}, {&l.EdgeEvents, 200_000}} {
 		if *f.field == 0 {
 			*f.field = f.preset
 		}

@@ -1,0 +1,70 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// counted is a store that counts the loads of tracks.
+type counted struct {
+	*world
+	loads atomic.Int64
+}
+
+func (c *counted) QuarterCounts(ctx context.Context, source string, from time.Time, yield func(Count) error) error {
+	c.loads.Add(1)
+	return c.world.QuarterCounts(ctx, source, from, yield)
+}
+
+// TestSourcesDoNotEvictOneAnother: single sources that have more articles
+// together than are held stay all the same, and what of them is not held is
+// estimated.
+func TestSourcesDoNotEvictOneAnother(t *testing.T) {
+	for _, articles := range [][]int{{60, 60, 60, 60}, {115, 5}} {
+		t.Run(fmt.Sprint(articles), func(t *testing.T) {
+			w, m, c := newWorld(t, Limits{Articles: 100})
+			store := &counted{world: w}
+			m.store = store
+			if err := m.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			askAll := func() {
+				for source := range articles {
+					for _, period := range []string{"24h", "30d"} {
+						name := fmt.Sprint("source-", source)
+						a, err := m.Funnel(t.Context(), name, windowOf(period, "UTC", c.time()), Auto)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if want := w.recount(name, a.From)[0]; a.Stages[0] != want {
+							t.Errorf("%s of %s: %v (exact %v), want %v", period, name, a.Stages[0], a.Exact, want)
+						}
+					}
+				}
+			}
+			askAll()
+			loads := store.loads.Load()
+			var events []Event
+			for source, n := range articles {
+				for i := range n {
+					at := c.time().Add(-time.Duration(i) * 20 * time.Minute)
+					events = append(events, Event{At: at.UnixNano(), Stage: pipeline[0], Source: fmt.Sprint("source-", source), Article: mix(uint64(i))})
+				}
+			}
+			m.Apply(w.commit(events))
+			for range 10 {
+				m.check()
+				askAll()
+			}
+			if n := store.loads.Load(); n != loads {
+				t.Errorf("loaded %d times more", n-loads)
+			}
+			if n := m.Stats().Articles - m.state.tracks[""].articles.size; n > 125 {
+				t.Errorf("%d articles of single sources are held", n)
+			}
+		})
+	}
+}
