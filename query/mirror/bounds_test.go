@@ -3,6 +3,8 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,5 +68,41 @@ func TestSourcesDoNotEvictOneAnother(t *testing.T) {
 				t.Errorf("%d articles of single sources are held", n)
 			}
 		})
+	}
+}
+
+// stuck is a store that does not get done with the articles of single sources.
+type stuck struct {
+	*world
+	scans atomic.Int64 // of single sources
+}
+
+func (s *stuck) LastSeen(ctx context.Context, source string, from time.Time, cut []uint64, yield func(string, uint32, []uint64) error) error {
+	if source == "" {
+		return s.world.LastSeen(ctx, source, from, cut, yield)
+	}
+	s.scans.Add(1)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestEmptySourceIsNotScanned: of a source without any event the articles are not
+// looked for among those of all others.
+func TestEmptySourceIsNotScanned(t *testing.T) {
+	w, m, c := newWorld(t, Limits{})
+	m.Checkpoint(Checkpoint{Durable: w.commit(draw(rand.New(rand.NewPCG(8, 2)), c.time(), 50, 60)).To})
+	if err := m.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	m.cfg.LoadTimeout = time.Millisecond // of a scan, which does not end
+	store := &stuck{world: w}
+	m.store = store
+	a, err := m.Funnel(t.Context(), "nobody", windowOf("30d", "UTC", c.time()), Auto)
+	if want := make([]Stage, len(pipeline)); err != nil || !reflect.DeepEqual(a.Stages, want) || store.scans.Load() > 0 {
+		t.Errorf("%v after %d scans, %v", a.Stages, store.scans.Load(), err)
+	}
+	m.Apply(w.commit([]Event{{At: c.time().UnixNano(), Stage: pipeline[0], Source: "nobody", Article: 7}}))
+	if a, err = m.Funnel(t.Context(), "nobody", windowOf("30d", "UTC", c.time()), Auto); err != nil || a.Stages[0] != (Stage{1, 1}) {
+		t.Errorf("its first event: %v, %v", a.Stages, err)
 	}
 }

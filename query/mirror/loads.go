@@ -141,8 +141,12 @@ func (m *Mirror) loadArticles(s *state, t *track) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
 	defer cancel()
 	m.mu.Lock()
-	from, cut := start(t.articles.from), m.cut(s)
+	first, any := firstCounted(t.counts)
+	from, cut := start(max(first, t.articles.from)), m.cut(s)
 	m.mu.Unlock()
+	if !any { // as of a source that does not exist, for which all events would be looked through
+		return nil
+	}
 	return m.store.LastSeen(ctx, t.source, from, cut, func(name string, bucket uint32, articles []uint64) error {
 		stage, known := s.stages[name]
 		if !known {
