@@ -56,7 +56,8 @@ type view struct {
 
 // Funnel answers a live window. Where it does not hold what the window needs,
 // it loads that first, everything when the clock has been set (invariant 5). It
-// returns ErrNotHeld when exact articles are wanted but there are too many.
+// returns ErrNotHeld when exact articles are wanted but there are too many, and
+// ErrBusy when it would have to wait for too many others.
 func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uniques Uniques) (Answer, error) {
 	v := view{source: source, uniques: uniques, from: w.From}
 	var state *state
@@ -119,7 +120,9 @@ func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
 	// What this request has waited for serves it, even if it had to make room
 	// for others meanwhile.
 	if v.track == nil || !v.track.loaded() {
-		v.track = m.trackOf(s, v.source)
+		if v.track, err = m.trackOf(s, v.source); err != nil {
+			return nil, err
+		}
 	}
 	if v.split && (v.edge == nil || !v.edge.loaded()) {
 		v.edge = m.edgeOf(s, v.first-1, v.request)

@@ -2,11 +2,13 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -84,6 +86,54 @@ func (s *stuck) LastSeen(ctx context.Context, source string, from time.Time, cut
 	s.scans.Add(1)
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// TestSourcesDoNotHoldUpAll: that many single sources are asked for, which then
+// nobody waits for, does not keep the views of all sources waiting, and there is
+// an end to how many are loaded.
+func TestSourcesDoNotHoldUpAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m, c := newWorld(t, Limits{Articles: 50})
+		events := draw(rand.New(rand.NewPCG(8, 1)), c.time(), 400, 300)
+		for i := range events {
+			events[i].Source = fmt.Sprint("source-", i%50)
+		}
+		m.Checkpoint(Checkpoint{Durable: w.commit(events).To})
+		if err := m.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		store := &stuck{world: w}
+		m.store = store
+		ask := func(source, period string) (Answer, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return m.Funnel(ctx, source, windowOf(period, "UTC", c.time()), Auto)
+		}
+		busy := 0
+		for i := range 50 {
+			_, err := ask(fmt.Sprint("source-", i), "24h")
+			switch {
+			case errors.Is(err, ErrBusy):
+				busy++
+			case !errors.Is(err, context.DeadlineExceeded):
+				t.Errorf("source %d: %v", i, err)
+			}
+		}
+		if busy == 0 || m.Stats().Sources > maxLoading {
+			t.Errorf("%d of 50 sources were refused, %d are held", busy, m.Stats().Sources)
+		}
+		for _, period := range []string{"24h", "30d"} { // the latter takes a sketch, too
+			a, err := ask("", period)
+			if err != nil {
+				t.Fatalf("%s of all sources: %v", period, err)
+			}
+			for i, want := range w.recount("", a.From) {
+				if got := a.Stages[i]; got.Events != want.Events || !within(got.Articles, want.Articles) {
+					t.Errorf("%s of all sources, stage %d: %+v, want %+v", period, i, got, want)
+				}
+			}
+		}
+	})
 }
 
 // TestEmptySourceIsNotScanned: of a source without any event the articles are not

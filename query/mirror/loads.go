@@ -11,16 +11,32 @@ import (
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
-// spawn runs a load that ends with the mirror, whoever asked for it may have
-// gone by then. The lock is held.
-func (m *Mirror) spawn(l *load, run func()) {
+// loadsAtOnce is how many loads of a kind run side by side, besides that of all
+// sources.
+const loadsAtOnce = 4
+
+// loadPlaces bound how many loads run side by side. Each kind has places of its
+// own: that sources are asked for must not hold up who asks for all of them.
+type loadPlaces struct{ tracks, sketches, edges chan struct{} }
+
+func newLoadPlaces() loadPlaces {
+	return loadPlaces{
+		tracks:   make(chan struct{}, loadsAtOnce),
+		sketches: make(chan struct{}, loadsAtOnce),
+		edges:    make(chan struct{}, loadsAtOnce),
+	}
+}
+
+// spawn runs a load, as soon as one of its places is free, that ends with the
+// mirror: whoever asked for it may have gone by then. The lock is held.
+func (m *Mirror) spawn(places chan struct{}, l *load, run func()) {
 	if m.ctx.Err() != nil {
 		l.finish(m.ctx.Err())
 		return
 	}
 	m.loads.Go(func() {
-		m.slots <- struct{}{}
-		defer func() { <-m.slots }()
+		places <- struct{}{}
+		defer func() { <-places }()
 		run()
 	})
 }
@@ -161,17 +177,24 @@ func (m *Mirror) loadArticles(s *state, t *track) error {
 	})
 }
 
-// trackOf returns the track of a source, which may still be loading. The lock
-// is held, as for sketchOf and edgeOf.
-func (m *Mirror) trackOf(s *state, source string) *track {
+// maxLoading is how many sources may be loading or wait to be. They do not end
+// with those who asked for them.
+const maxLoading = 16
+
+// trackOf returns the track of a source, which may still be loading. It returns
+// ErrBusy when too many are. The lock is held, as for sketchOf and edgeOf.
+func (m *Mirror) trackOf(s *state, source string) (*track, error) {
 	t := s.tracks[source]
 	if t == nil {
+		if s.loading() >= maxLoading {
+			return nil, ErrBusy
+		}
 		t = newTrack(source, len(s.stages), s.base)
 		s.tracks[source] = t
-		m.spawn(&t.load, func() { m.loadTrack(s, t) })
+		m.spawn(m.places.tracks, &t.load, func() { m.loadTrack(s, t) })
 	}
 	t.used = s.tick()
-	return t
+	return t, nil
 }
 
 func (m *Mirror) sketchOf(s *state, t *track, first quarter) *sketch {
@@ -179,7 +202,7 @@ func (m *Mirror) sketchOf(s *state, t *track, first quarter) *sketch {
 	if k == nil {
 		k = newSketch(first, len(s.stages))
 		t.sketches[first] = k
-		m.spawn(&k.load, func() { m.loadSketch(s, t, k) })
+		m.spawn(m.places.sketches, &k.load, func() { m.loadSketch(s, t, k) })
 	}
 	k.used = s.tick()
 	return k
@@ -218,7 +241,7 @@ func (m *Mirror) edgeOf(s *state, q quarter, request uint64) *edge {
 	if e == nil || (e.stale && !e.tooMany && e.born < request) {
 		e = &edge{load: newLoad(), quarter: q, born: s.tick()}
 		s.edges[q] = e
-		m.spawn(&e.load, func() { m.loadEdge(s, e) })
+		m.spawn(m.places.edges, &e.load, func() { m.loadEdge(s, e) })
 	}
 	e.used = s.tick()
 	return e

@@ -53,9 +53,6 @@ type Config struct {
 // that any time zone may add.
 const horizon = 32 * 24 * time.Hour
 
-// maxLoads is how many loads run side by side, besides that of all sources.
-const maxLoads = 4
-
 // Store is where the mirror loads from. Its methods call yield for every row;
 // what yield returns ends the query. All filter by source, or take everything
 // for funnel.AllSources.
@@ -96,6 +93,10 @@ var ErrNotLoaded = errors.New("the funnel is not loaded yet")
 // durable yet, and which nobody completes.
 var ErrUnderWay = errors.New("a batch is under way, of which the funnel's rows may hold a part")
 
+// ErrBusy is the error of asking for a source while many others are being
+// loaded.
+var ErrBusy = errors.New("many sources are being loaded")
+
 // ErrNotHeld is the error of asking for exact articles of a window that has
 // more of them than the mirror holds.
 var ErrNotHeld = errors.New("the window is too large to be held exactly")
@@ -109,7 +110,7 @@ type Mirror struct {
 	ctx    context.Context // ends with Run; loads run in it
 	cancel context.CancelFunc
 	loads  sync.WaitGroup
-	slots  chan struct{} // bounds how many loads run side by side
+	places loadPlaces
 
 	mu      sync.Mutex
 	state   *state // what answers; nil before the first load
@@ -139,7 +140,7 @@ func New(cfg Config, store Store, log *slog.Logger) (*Mirror, error) {
 	return &Mirror{
 		cfg: cfg, store: store, log: log, ctx: ctx, cancel: cancel,
 		pos: newPositions(), wake: make(chan struct{}, 1), changed: make(chan struct{}),
-		parts: map[uint32][]*funnel.Delta{}, slots: make(chan struct{}, maxLoads),
+		parts: map[uint32][]*funnel.Delta{}, places: newLoadPlaces(),
 	}, nil
 }
 

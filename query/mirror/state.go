@@ -99,6 +99,17 @@ func (s *state) tend(base quarter, l Limits) {
 	s.dropEdges(l.Edges)
 }
 
+// loading returns how many tracks are not loaded yet.
+func (s *state) loading() int {
+	n := 0
+	for _, t := range s.tracks {
+		if !t.loaded() {
+			n++
+		}
+	}
+	return n
+}
+
 // boundArticles forgets the older half of the largest single source, until all
 // of them together hold no more than a quarter more articles than limit. None is
 // evicted for its articles: it would be loaded again as soon as it is asked for,
