@@ -239,7 +239,7 @@ func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
 func (m *Mirror) edgeOf(s *state, q quarter, request uint64) *edge {
 	e := s.edges[q]
 	if e == nil || (e.stale && !e.tooMany && e.born < request) {
-		e = &edge{load: newLoad(), quarter: q, born: s.tick()}
+		e = &edge{load: newLoad(), quarter: q}
 		s.edges[q] = e
 		m.spawn(m.places.edges, &e.load, func() { m.loadEdge(s, e) })
 	}
@@ -255,6 +255,7 @@ func (m *Mirror) loadEdge(s *state, e *edge) {
 	n, limit := 0, m.cfg.Limits.EdgeEvents
 	m.mu.Lock()
 	cut := m.cut(s)
+	e.born = s.tick()
 	m.mu.Unlock()
 	err := m.store.SingleEvents(ctx, start(e.quarter), start(e.quarter+1), cut, limit+1, func(v Event) error {
 		n++ // also those of stages that are no longer part of the pipeline

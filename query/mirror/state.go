@@ -60,7 +60,7 @@ func (s *state) applyPart(d *funnel.Delta) {
 		if c.stage < 0 || c.quarter < s.base {
 			continue
 		}
-		if g := s.edges[c.quarter]; g != nil {
+		if g := s.edges[c.quarter]; g != nil && g.born > 0 { // a load that has not begun will see it
 			g.stale = true
 		}
 		all.add(b, c, e.Article)
