@@ -37,7 +37,10 @@
 //     and what is first heard of it has to begin there, too. Layouts and deltas
 //     come in no order between them: where a group was heard of before its
 //     layout, what has been loaded may lack its articles, and is loaded again.
-//  4. What a reader gets is of one moment: it is read under one lock.
+//  4. What a reader gets is of one moment: it is read under one lock, from what
+//     has taken all deltas until then. What has not, because it was evicted or
+//     because events of its quarter came late, is loaded again, a few times
+//     before ErrBusy.
 //  5. What is held is chosen by the clock, which may be wrong and be set. A
 //     window that does not lie within what is held waits until everything is
 //     loaded again by the new time: another count of the events would lack, or

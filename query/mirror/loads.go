@@ -67,6 +67,7 @@ func (m *Mirror) loadTrack(s *state, t *track) {
 		}
 	}
 	t.dropFences(s.folded)
+	t.used = s.tick() // by those who have waited
 	t.finish(err)
 	m.tend(s)
 }
@@ -229,6 +230,7 @@ func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
 		err = fmt.Errorf("load the sketch of source %q from %s: %w", t.source, start(k.first).Format(time.RFC3339), err)
 		delete(t.sketches, k.first)
 	}
+	k.used = s.tick() // by those who have waited
 	k.finish(err)
 	s.dropSketches(m.cfg.Limits.Sketches)
 }
@@ -283,6 +285,7 @@ func (m *Mirror) loadEdge(s *state, e *edge) {
 			delete(s.edges, e.quarter)
 		}
 	}
+	e.used = s.tick() // by those who have waited
 	e.finish(err)
 	s.dropEdges(m.cfg.Limits.Edges)
 }

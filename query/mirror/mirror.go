@@ -94,8 +94,9 @@ var ErrNotLoaded = errors.New("the funnel is not loaded yet")
 var ErrUnderWay = errors.New("a batch is under way, of which the funnel's rows may hold a part")
 
 // ErrBusy is the error of asking for a source while many others are being
-// loaded.
-var ErrBusy = errors.New("many sources are being loaded")
+// loaded, or for a window that begins within a quarter for which events keep
+// coming.
+var ErrBusy = errors.New("many sources are being loaded, or many events come late")
 
 // ErrNotHeld is the error of asking for exact articles of a window that has
 // more of them than the mirror holds.
