@@ -53,7 +53,8 @@ func (q question) key() string {
 }
 
 // countsAtOnce bounds how many requests count in the database at one time, and
-// feedsAtOnce how many feeds do besides that never find their view in memory.
+// feedsAtOnce how many feeds do besides that never find their view in memory, or
+// not while the mirror is busy.
 const (
 	countsAtOnce = 4
 	feedsAtOnce  = 1
@@ -80,15 +81,21 @@ func (s *Service) funnel(ctx context.Context, q question, uniques mirror.Uniques
 // count fills in what depends on where the numbers come from: From, To, Stages,
 // UniqueMethod, UniqueError and Stream.FoldedSeq.
 func (s *Service) count(ctx context.Context, q question, w window.Window, uniques mirror.Uniques) (Funnel, error) {
+	aside := s.counting // or, for a feed, places beside those of requests
+	if q.feed {
+		aside = s.feeding
+	}
 	if !w.Live || q.skipReclassified { // the mirror does not know which events are reclassifications
-		return s.countTable(ctx, q, w, uniques)
+		return s.countTable(ctx, aside, q, w, uniques)
 	}
 	a, err := s.mirror.Funnel(ctx, q.source, w, uniques)
 	switch {
 	case errors.Is(err, mirror.ErrNotHeld):
-		return s.countTable(ctx, q, w, mirror.Exact)
+		return s.countTable(ctx, s.counting, q, w, mirror.Exact)
 	case errors.Is(err, mirror.ErrNotLoaded), errors.Is(err, mirror.ErrUnderWay):
-		return s.countTable(ctx, q, w, uniques)
+		return s.countTable(ctx, s.counting, q, w, uniques)
+	case errors.Is(err, mirror.ErrBusy):
+		return s.countTable(ctx, aside, q, w, uniques)
 	case err != nil:
 		return Funnel{}, err
 	}
@@ -101,12 +108,9 @@ func (s *Service) count(ctx context.Context, q question, w window.Window, unique
 	return f, err
 }
 
-// countTable counts a window in the database.
-func (s *Service) countTable(ctx context.Context, q question, w window.Window, uniques mirror.Uniques) (Funnel, error) {
-	places := s.counting
-	if q.feed && q.skipReclassified {
-		places = s.feeding
-	}
+// countTable counts a window in the database, as soon as one of the places is
+// free.
+func (s *Service) countTable(ctx context.Context, places chan struct{}, q question, w window.Window, uniques mirror.Uniques) (Funnel, error) {
 	leave, err := enter(ctx, places)
 	if err != nil {
 		return Funnel{}, err

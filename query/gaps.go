@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/query/memo"
 	"github.com/millrace-io/millrace/query/mirror"
 	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
 // Gap is a rule of the pipeline: of the articles that reach one stage within
@@ -83,7 +85,12 @@ func (s *Service) lookForGaps(ctx context.Context) ([]ratio, error) {
 	ctx, cancel := context.WithTimeout(ctx, gapTime)
 	defer cancel()
 	now := s.cfg.Now().UTC()
-	a, err := s.mirror.Funnel(ctx, "", window.Window{From: now.Add(-gapWindow), To: now, Live: true}, mirror.Auto)
+	w := window.Window{From: now.Add(-gapWindow), To: now, Live: true}
+	a, err := s.mirror.Funnel(ctx, "", w, mirror.Auto)
+	if errors.Is(err, mirror.ErrBusy) { // events come late all the time: do without single ones
+		w.From = w.From.Truncate(time.Duration(funnel.Quarter) * time.Second)
+		a, err = s.mirror.Funnel(ctx, "", w, mirror.Auto)
+	}
 	if err != nil {
 		return nil, err
 	}

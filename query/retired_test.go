@@ -9,8 +9,8 @@ import (
 )
 
 // TestVersionsOfRetiredEvents: a version is as old as its earliest event, also
-// where that is retired; what a retirement that was not committed has summed up
-// does not count.
+// where that is retired, and about so where the days of its month are dropped;
+// what a retirement that was not committed has summed up does not count.
 func TestVersionsOfRetiredEvents(t *testing.T) {
 	day := 24 * time.Hour
 	july := time.Date(2025, 7, 5, 9, 0, 0, 0, time.UTC)
@@ -18,14 +18,20 @@ func TestVersionsOfRetiredEvents(t *testing.T) {
 	r := newRig(t, Config{}, "", nil)
 	r.write(classified("v1", july, []string{"crime"}, one)...)
 	r.write(classified("v2", july.Add(10*day), []string{"crime"}, one)...)
-	r.write(classified("v2", noon.Add(-9*day), []string{"crime"}, one)...) // both are in use still
+	r.write(classified("v0", july.Add(-10*day), []string{"crime"}, one)...)
+	r.write(classified("v2", noon.Add(-9*day), []string{"crime"}, one)...) // all are in use still
 	r.write(classified("v1", noon.Add(-8*day), []string{"crime"}, one)...)
+	r.write(classified("v0", noon.Add(-7*day), []string{"crime"}, one)...)
+	const columns = " (period, stage, source_name, dimension, value, upto, events) "
 	for _, q := range []string{
-		"INSERT INTO events_daily (period, stage, source_name, dimension, value, upto, events) " +
-			"SELECT toDate(occurred_at), stage, source_name, 'model_version', model_version, 2, 1 FROM events WHERE seq <= 2",
-		"INSERT INTO events_daily (period, stage, source_name, dimension, value, upto, events) VALUES ('2025-07-01', 'classified', 's', 'model_version', 'v2', 7, 1)",
-		"INSERT INTO retired (month, upto, events, at) VALUES (202507, 2, 2, now())",
+		"INSERT INTO events_daily" + columns + "SELECT toDate(occurred_at), stage, source_name, 'model_version', model_version, 3, 1 FROM events WHERE seq <= 3",
+		"INSERT INTO events_monthly" + columns + "SELECT toStartOfMonth(period), stage, source_name, dimension, value, upto, events FROM events_daily",
+		"INSERT INTO events_daily" + columns + "VALUES ('2025-07-01', 'classified', 's', 'model_version', 'v2', 7, 1)",
+		"INSERT INTO events_monthly" + columns + "VALUES ('2025-05-01', 'classified', 's', 'model_version', 'v0', 7, 1)",
+		"INSERT INTO retired (month, upto, events, at) VALUES (202506, 3, 1, now()), (202507, 3, 2, now())",
+		"ALTER TABLE events DROP PARTITION ID '202506'",
 		"ALTER TABLE events DROP PARTITION ID '202507'",
+		"ALTER TABLE events_daily DROP PARTITION ID '202506'",
 	} {
 		if err := r.svc.deps.ClickHouse.Exec(t.Context(), q); err != nil {
 			t.Fatal(err)
@@ -35,13 +41,15 @@ func TestVersionsOfRetiredEvents(t *testing.T) {
 	r.must("/stats/drift", nil, &got)
 	var order []string
 	for _, v := range got.Versions {
-		first := map[string]time.Time{"v1": july, "v2": july.Add(10 * day)}[v.Version].Truncate(day)
+		first := map[string]time.Time{
+			"v0": time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC), "v1": july, "v2": july.Add(10 * day),
+		}[v.Version].Truncate(day)
 		if want := int(noon.Sub(first) / day); v.AgeDays != want {
 			t.Errorf("%s is %d days old, want %d", v.Version, v.AgeDays, want)
 		}
 		order = append(order, v.Version)
 	}
-	if !slices.Equal(order, []string{"v2", "v1"}) || got.Comparison.Current.Version != "v2" {
+	if !slices.Equal(order, []string{"v2", "v1", "v0"}) || got.Comparison.Current.Version != "v2" {
 		t.Errorf("%v, and %s is compared", order, got.Comparison.Current.Version)
 	}
 }

@@ -29,8 +29,9 @@ type Config struct {
 	// counted exactly, unless a request says otherwise; default 2,000,000. It
 	// is also how many articles the mirror holds.
 	ExactEvents int
-	// MaxSources is how many single sources the mirror keeps current; default
-	// as many as there may be feeds, or those evict one another's sources.
+	// MaxSources is how many single sources the mirror keeps current, and how
+	// many windows beyond ExactEvents; default as many as there may be feeds, or
+	// those evict one another's.
 	MaxSources int
 	// KeepSlow is for how long at most statistics that took more than half a
 	// second serve again although events have been folded since; default 10 s,
@@ -124,7 +125,7 @@ func (s *Service) assemble() (err error) {
 	}
 	s.mirror, err = mirror.New(mirror.Config{
 		Stages: s.cfg.Stages.Names(), Now: s.cfg.Now, LoadTimeout: time.Minute,
-		Limits: mirror.Limits{Articles: s.cfg.ExactEvents, Sources: s.cfg.MaxSources},
+		Limits: mirror.Limits{Articles: s.cfg.ExactEvents, Sources: s.cfg.MaxSources, Sketches: s.cfg.MaxSources},
 	}, loads, s.deps.Log)
 	if err != nil {
 		return err

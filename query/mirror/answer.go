@@ -42,7 +42,8 @@ type Answer struct {
 type view struct {
 	source  string
 	uniques Uniques
-	request uint64 // the state's clock when it was asked
+	request uint64 // the state's clock when it was asked, or asked again
+	renewed int    // how often it was asked again
 	from    time.Time
 	first   quarter // first whole quarter of the window
 	split   bool    // the window begins within the quarter before
@@ -56,7 +57,8 @@ type view struct {
 
 // Funnel answers a live window. Where it does not hold what the window needs,
 // it loads that first, everything when the clock has been set (invariant 5). It
-// returns ErrNotHeld when exact articles are wanted but there are too many.
+// returns ErrNotHeld when exact articles are wanted but there are too many, and
+// ErrBusy when too many others wait, or what it loads is outdated each time.
 func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uniques Uniques) (Answer, error) {
 	v := view{source: source, uniques: uniques, from: w.From}
 	var state *state
@@ -116,10 +118,12 @@ func split(from time.Time) (within bool, first quarter) {
 // gather finds what a view needs. It starts what has to be loaded and returns
 // one load to wait for, nil when there is none. The lock is held.
 func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
-	// What this request has waited for serves it, even if it had to make room
-	// for others meanwhile.
+	// What this request has waited for serves it as far as it can, even if it had
+	// to make room for others meanwhile.
 	if v.track == nil || !v.track.loaded() {
-		v.track = m.trackOf(s, v.source)
+		if v.track, err = m.trackOf(s, v.source); err != nil {
+			return nil, err
+		}
 	}
 	if v.split && (v.edge == nil || !v.edge.loaded()) {
 		v.edge = m.edgeOf(s, v.first-1, v.request)
@@ -148,7 +152,34 @@ func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
 			return &v.sketch.load, nil
 		}
 	}
-	return nil, nil
+	if !v.dropOutdated(s) {
+		return nil, nil
+	}
+	if v.renewed++; v.renewed > maxRenewed {
+		return nil, ErrBusy
+	}
+	v.request = s.tick()
+	return m.gather(s, v)
+}
+
+// maxRenewed is how often a view looks again for what was outdated when it had
+// all else.
+const maxRenewed = 3
+
+// dropOutdated drops what may have missed a delta since it was loaded, as what is
+// evicted does, and tells whether there is such (invariant 4). The lock is held.
+func (v *view) dropOutdated(s *state) bool {
+	outdated := false
+	if s.tracks[v.source] != v.track {
+		v.track, v.sketch, outdated = nil, nil, true
+	}
+	if v.sketch != nil && v.track.sketches[v.first] != v.sketch {
+		v.sketch, outdated = nil, true
+	}
+	if v.edge != nil && (v.edge.stale || s.edges[v.edge.quarter] != v.edge) {
+		v.edge, outdated = nil, true
+	}
+	return outdated
 }
 
 // events counts the events of a view. The lock is held.

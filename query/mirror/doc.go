@@ -15,7 +15,8 @@
 // The articles of a track are bounded: beyond the bound the oldest quarters
 // are forgotten, and windows that begin earlier take their distinct articles
 // from a sketch, merged from the rows of the funnel table when first asked for
-// and kept current from then on.
+// and kept current from then on. All single sources share another such bound,
+// and beyond it the largest of them gives way.
 //
 // A window that begins within a quarter also needs the single events of that
 // quarter. They are read once, and again when a delta says that one came late.
@@ -36,7 +37,10 @@
 //     and what is first heard of it has to begin there, too. Layouts and deltas
 //     come in no order between them: where a group was heard of before its
 //     layout, what has been loaded may lack its articles, and is loaded again.
-//  4. What a reader gets is of one moment: it is read under one lock.
+//  4. What a reader gets is of one moment: it is read under one lock, from what
+//     has taken all deltas until then. What has not, because it was evicted or
+//     because events of its quarter came late, is loaded again, a few times
+//     before ErrBusy.
 //  5. What is held is chosen by the clock, which may be wrong and be set. A
 //     window that does not lie within what is held waits until everything is
 //     loaded again by the new time: another count of the events would lack, or

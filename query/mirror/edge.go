@@ -12,7 +12,7 @@ import (
 type edge struct {
 	load
 	quarter quarter
-	born    uint64 // the mirror's clock when the load began
+	born    uint64 // the mirror's clock when the load began; 0 before
 	used    uint64
 	stale   bool
 	tooMany bool // more events than the mirror holds of one quarter

@@ -47,3 +47,17 @@ func (h *history) trim(q quarter) {
 	h.n = slices.Delete(h.n, 0, min(int(q-h.base), len(h.n)))
 	h.base = q
 }
+
+// firstCounted returns the earliest quarter in which one of the histories counts
+// anything, and whether there is such.
+func firstCounted(histories []history) (first quarter, any bool) {
+	for i := range histories {
+		h := &histories[i]
+		if k := slices.IndexFunc(h.n, func(n uint32) bool { return n > 0 }); k >= 0 {
+			if q := h.base + quarter(k); !any || q < first {
+				first, any = q, true
+			}
+		}
+	}
+	return first, any
+}

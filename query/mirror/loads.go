@@ -11,16 +11,32 @@ import (
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
-// spawn runs a load that ends with the mirror, whoever asked for it may have
-// gone by then. The lock is held.
-func (m *Mirror) spawn(l *load, run func()) {
+// loadsAtOnce is how many loads of a kind run side by side, besides that of all
+// sources.
+const loadsAtOnce = 4
+
+// loadPlaces bound how many loads run side by side. Each kind has places of its
+// own: that sources are asked for must not hold up who asks for all of them.
+type loadPlaces struct{ tracks, sketches, edges chan struct{} }
+
+func newLoadPlaces() loadPlaces {
+	return loadPlaces{
+		tracks:   make(chan struct{}, loadsAtOnce),
+		sketches: make(chan struct{}, loadsAtOnce),
+		edges:    make(chan struct{}, loadsAtOnce),
+	}
+}
+
+// spawn runs a load, as soon as one of its places is free, that ends with the
+// mirror: whoever asked for it may have gone by then. The lock is held.
+func (m *Mirror) spawn(places chan struct{}, l *load, run func()) {
 	if m.ctx.Err() != nil {
 		l.finish(m.ctx.Err())
 		return
 	}
 	m.loads.Go(func() {
-		m.slots <- struct{}{}
-		defer func() { <-m.slots }()
+		places <- struct{}{}
+		defer func() { <-places }()
 		run()
 	})
 }
@@ -51,6 +67,7 @@ func (m *Mirror) loadTrack(s *state, t *track) {
 		}
 	}
 	t.dropFences(s.folded)
+	t.used = s.tick() // by those who have waited
 	t.finish(err)
 	m.tend(s)
 }
@@ -141,8 +158,12 @@ func (m *Mirror) loadArticles(s *state, t *track) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
 	defer cancel()
 	m.mu.Lock()
-	from, cut := start(t.articles.from), m.cut(s)
+	first, any := firstCounted(t.counts)
+	from, cut := start(max(first, t.articles.from)), m.cut(s)
 	m.mu.Unlock()
+	if !any { // as of a source that does not exist, for which all events would be looked through
+		return nil
+	}
 	return m.store.LastSeen(ctx, t.source, from, cut, func(name string, bucket uint32, articles []uint64) error {
 		stage, known := s.stages[name]
 		if !known {
@@ -157,17 +178,24 @@ func (m *Mirror) loadArticles(s *state, t *track) error {
 	})
 }
 
-// trackOf returns the track of a source, which may still be loading. The lock
-// is held, as for sketchOf and edgeOf.
-func (m *Mirror) trackOf(s *state, source string) *track {
+// maxLoading is how many sources may be loading or wait to be. They do not end
+// with those who asked for them.
+const maxLoading = 16
+
+// trackOf returns the track of a source, which may still be loading. It returns
+// ErrBusy when too many are. The lock is held, as for sketchOf and edgeOf.
+func (m *Mirror) trackOf(s *state, source string) (*track, error) {
 	t := s.tracks[source]
 	if t == nil {
+		if s.loading() >= maxLoading {
+			return nil, ErrBusy
+		}
 		t = newTrack(source, len(s.stages), s.base)
 		s.tracks[source] = t
-		m.spawn(&t.load, func() { m.loadTrack(s, t) })
+		m.spawn(m.places.tracks, &t.load, func() { m.loadTrack(s, t) })
 	}
 	t.used = s.tick()
-	return t
+	return t, nil
 }
 
 func (m *Mirror) sketchOf(s *state, t *track, first quarter) *sketch {
@@ -175,7 +203,7 @@ func (m *Mirror) sketchOf(s *state, t *track, first quarter) *sketch {
 	if k == nil {
 		k = newSketch(first, len(s.stages))
 		t.sketches[first] = k
-		m.spawn(&k.load, func() { m.loadSketch(s, t, k) })
+		m.spawn(m.places.sketches, &k.load, func() { m.loadSketch(s, t, k) })
 	}
 	k.used = s.tick()
 	return k
@@ -202,6 +230,7 @@ func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
 		err = fmt.Errorf("load the sketch of source %q from %s: %w", t.source, start(k.first).Format(time.RFC3339), err)
 		delete(t.sketches, k.first)
 	}
+	k.used = s.tick() // by those who have waited
 	k.finish(err)
 	s.dropSketches(m.cfg.Limits.Sketches)
 }
@@ -212,9 +241,9 @@ func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
 func (m *Mirror) edgeOf(s *state, q quarter, request uint64) *edge {
 	e := s.edges[q]
 	if e == nil || (e.stale && !e.tooMany && e.born < request) {
-		e = &edge{load: newLoad(), quarter: q, born: s.tick()}
+		e = &edge{load: newLoad(), quarter: q}
 		s.edges[q] = e
-		m.spawn(&e.load, func() { m.loadEdge(s, e) })
+		m.spawn(m.places.edges, &e.load, func() { m.loadEdge(s, e) })
 	}
 	e.used = s.tick()
 	return e
@@ -228,6 +257,7 @@ func (m *Mirror) loadEdge(s *state, e *edge) {
 	n, limit := 0, m.cfg.Limits.EdgeEvents
 	m.mu.Lock()
 	cut := m.cut(s)
+	e.born = s.tick()
 	m.mu.Unlock()
 	err := m.store.SingleEvents(ctx, start(e.quarter), start(e.quarter+1), cut, limit+1, func(v Event) error {
 		n++ // also those of stages that are no longer part of the pipeline
@@ -255,6 +285,7 @@ func (m *Mirror) loadEdge(s *state, e *edge) {
 			delete(s.edges, e.quarter)
 		}
 	}
+	e.used = s.tick() // by those who have waited
 	e.finish(err)
 	s.dropEdges(m.cfg.Limits.Edges)
 }

@@ -18,7 +18,9 @@ type Limits struct {
 	// each; default 2,000,000. While a reload is under way it may double.
 	Articles int
 	Sources  int // single sources kept current; default 128, about 120 KB each
-	Sketches int // windows beyond Articles; default 32, 16 KB per stage each
+	// Sketches are windows beyond Articles, 16 KB per stage each; default 128.
+	// With fewer than are watched they evict one another.
+	Sketches int
 	Edges    int // quarters held event by event; default 8
 	// EdgeEvents is the most events that a quarter may have to be held event
 	// by event, 24 bytes each; default 200,000. A window that begins in a
@@ -30,7 +32,7 @@ func (l Limits) withDefaults() Limits {
 	for _, f := range []struct {
 		field  *int
 		preset int
-	}{{&l.Articles, 2_000_000}, {&l.Sources, 128}, {&l.Sketches, 32}, {&l.Edges, 8}, {&l.EdgeEvents, 200_000}} {
+	}{{&l.Articles, 2_000_000}, {&l.Sources, 128}, {&l.Sketches, 128}, {&l.Edges, 8}, {&l.EdgeEvents, 200_000}} {
 		if *f.field == 0 {
 			*f.field = f.preset
 		}
@@ -50,9 +52,6 @@ type Config struct {
 // horizon is how far back the mirror goes: the longest period, and the day
 // that any time zone may add.
 const horizon = 32 * 24 * time.Hour
-
-// maxLoads is how many loads run side by side, besides that of all sources.
-const maxLoads = 4
 
 // Store is where the mirror loads from. Its methods call yield for every row;
 // what yield returns ends the query. All filter by source, or take everything
@@ -94,6 +93,11 @@ var ErrNotLoaded = errors.New("the funnel is not loaded yet")
 // durable yet, and which nobody completes.
 var ErrUnderWay = errors.New("a batch is under way, of which the funnel's rows may hold a part")
 
+// ErrBusy is the error of asking for a source while many others are being
+// loaded, or for a window that begins within a quarter for which events keep
+// coming.
+var ErrBusy = errors.New("many sources are being loaded, or many events come late")
+
 // ErrNotHeld is the error of asking for exact articles of a window that has
 // more of them than the mirror holds.
 var ErrNotHeld = errors.New("the window is too large to be held exactly")
@@ -107,7 +111,7 @@ type Mirror struct {
 	ctx    context.Context // ends with Run; loads run in it
 	cancel context.CancelFunc
 	loads  sync.WaitGroup
-	slots  chan struct{} // bounds how many loads run side by side
+	places loadPlaces
 
 	mu      sync.Mutex
 	state   *state // what answers; nil before the first load
@@ -137,7 +141,7 @@ func New(cfg Config, store Store, log *slog.Logger) (*Mirror, error) {
 	return &Mirror{
 		cfg: cfg, store: store, log: log, ctx: ctx, cancel: cancel,
 		pos: newPositions(), wake: make(chan struct{}, 1), changed: make(chan struct{}),
-		parts: map[uint32][]*funnel.Delta{}, slots: make(chan struct{}, maxLoads),
+		parts: map[uint32][]*funnel.Delta{}, places: newLoadPlaces(),
 	}, nil
 }
 

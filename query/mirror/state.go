@@ -60,7 +60,7 @@ func (s *state) applyPart(d *funnel.Delta) {
 		if c.stage < 0 || c.quarter < s.base {
 			continue
 		}
-		if g := s.edges[c.quarter]; g != nil {
+		if g := s.edges[c.quarter]; g != nil && g.born > 0 { // a load that has not begun will see it
 			g.stale = true
 		}
 		all.add(b, c, e.Article)
@@ -82,26 +82,60 @@ func (s *state) stage(name string) int {
 // tend forgets what is too old and what exceeds the bounds.
 func (s *state) tend(base quarter, l Limits) {
 	s.base = max(s.base, base)
-	articles := 0
 	for _, t := range s.tracks {
-		if !t.loaded() {
-			continue
-		}
-		t.trim(s.base, l.Articles)
-		if t.source != funnel.AllSources {
-			articles += t.articles.size
+		if t.loaded() {
+			t.trim(s.base, l.Articles)
 		}
 	}
-	for len(s.tracks)-1 > l.Sources || (articles > l.Articles && len(s.tracks) > 2) {
+	for len(s.tracks)-1 > l.Sources {
 		t := s.leastUsedSource()
 		if t == nil {
 			break
 		}
-		articles -= t.articles.size
 		delete(s.tracks, t.source)
 	}
+	s.boundArticles(l.Articles)
 	s.dropSketches(l.Sketches)
 	s.dropEdges(l.Edges)
+}
+
+// loading returns how many tracks are not loaded yet.
+func (s *state) loading() int {
+	n := 0
+	for _, t := range s.tracks {
+		if !t.loaded() {
+			n++
+		}
+	}
+	return n
+}
+
+// boundArticles forgets the older half of the largest single source, until all
+// of them together hold no more than a quarter more articles than limit. None is
+// evicted for its articles: it would be loaded again as soon as it is asked for,
+// and evict another.
+func (s *state) boundArticles(limit int) {
+	for {
+		sum := 0
+		var largest *track
+		for _, t := range s.tracks {
+			if t.source == funnel.AllSources || !t.loaded() {
+				continue
+			}
+			sum += t.articles.size
+			if largest == nil || t.articles.size > largest.articles.size {
+				largest = t
+			}
+		}
+		if sum <= limit+limit/4 {
+			return
+		}
+		x := &largest.articles
+		size := x.size
+		if x.raise(firstWithin(x.seen, size/2)); x.size == size {
+			return
+		}
+	}
 }
 
 func (s *state) leastUsedSource() *track {

@@ -53,7 +53,8 @@ func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, l
 }
 
 // FirstSeen returns the time of each model version's earliest event; the
-// beginning of its day where that is retired.
+// beginning of its day where that is retired, of its month where the summaries
+// by day are dropped.
 func (s *Store) FirstSeen(ctx context.Context, r Roles, cut Cut) (map[string]time.Time, error) {
 	out := map[string]time.Time{}
 	p := cut.params()
