@@ -60,6 +60,12 @@
 // opened or read, is put aside and filled again (2). Of those put aside the
 // last one is kept for a week.
 //
+// All this rests on NATS keeping what it has acknowledged. One that has lost its
+// end gives sequences a second time, which rows, keys and decided batches are
+// known by. So a term begins by comparing NATS with the views, and the source
+// compares the stream with what it has read, and the projector ends where NATS is
+// behind, before it folds any of that.
+//
 // Limits: the events table remembers its last 10,000 tokens (schemas/clickhouse),
 // of all groups, one for each month that an insert has events of. So with one
 // group and events of one month a projector would have to sleep through 10,000

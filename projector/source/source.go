@@ -54,6 +54,7 @@ type Source struct {
 	name       string // of the consumer
 	inbox      string // what is asked for comes there
 	last       uint64 // stream sequence of the last message received
+	lastAt     int64  // when the stream received it, Unix nanoseconds; 0: not yet known
 	consumer   uint64 // consumer sequence of the last message received
 	ready      []Message
 	spare      [][]Message // handed over before the last two
@@ -95,8 +96,9 @@ var (
 )
 
 // Next returns what has arrived, and waits if nothing has. The slice is valid
-// until the next call but one. It returns an error only when ctx ends: a lost
-// connection or consumer is made again from the last message on.
+// until the next call but one. It returns an error only when ctx ends, or when
+// the stream is ErrShorter: a lost connection or consumer is made again from the
+// last message on.
 func (s *Source) Next(ctx context.Context) ([]Message, error) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -204,7 +206,7 @@ func (s *Source) message(f *wire.Frame) {
 		s.fail(errGap)
 		return
 	}
-	s.consumer, s.last = meta.consumer, meta.stream
+	s.consumer, s.last, s.lastAt = meta.consumer, meta.stream, meta.time
 	s.asked = max(0, s.asked-1)
 	s.askedBytes = max(0, s.askedBytes-f.Size)
 	s.readyBytes += f.Size
