@@ -92,10 +92,16 @@ func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([
 	return seqs, r.Err()
 }
 
+// fillTimeout bounds reading the identities of all events there are, at the pace
+// of whoever takes them. A connection that is lost meanwhile ends by itself.
+const fillTimeout = 24 * time.Hour
+
 // Identities calls add for every event of a group in the sequences (from, to],
 // for a key store that has lost or not yet seen them. Retired events are among
 // them, some of them twice.
 func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, add func(event.Identity, uint64) error) error {
+	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
+	defer cancel()
 	r, err := s.conn.Query(ctx, sqlIdentities, clickhouse.Named("from", from), clickhouse.Named("to", to),
 		clickhouse.Named("of", g.Of), clickhouse.Named("number", g.Number))
 	if err != nil {
