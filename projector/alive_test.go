@@ -71,6 +71,10 @@ func TestAlive(t *testing.T) {
 	if err := a.renew(t.Context(), time.Now()); err != nil || a.decisions.Revision() != before {
 		t.Errorf("one whose database fails says that it is alive: %v", err)
 	}
+	a.durable.Store(10) // nothing is under way but a read for the next batch
+	if err := a.rest(t.Context()); err != nil || a.decisions.Revision() != before {
+		t.Errorf("one whose database fails says that it is alive and idle: %v", err)
+	}
 	stop()
 	<-ended
 	if err := a.renew(t.Context(), time.Now().Add(-time.Hour)); err != nil || a.decisions.Revision() != before {

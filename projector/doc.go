@@ -60,9 +60,18 @@
 // opened or read, is put aside and filled again (2). Of those put aside the
 // last one is kept for a week.
 //
-// Limits: the token is remembered for 10,000 inserts (schemas/clickhouse), so
-// a projector would have to sleep through that many batches of its successor,
-// with an insert already under way, to double rows. The stream has no age limit:
-// package aging removes what is old once it is folded, so that what a projector
-// has yet to fold waits for it, for as long as there is room.
+// All this rests on NATS keeping what it has acknowledged. One that has lost its
+// end gives sequences a second time, which rows, keys and decided batches are
+// known by. So a term begins by comparing NATS with the views, and the source
+// compares the stream with what it has read, and the projector ends where NATS is
+// behind, before it folds any of that.
+//
+// Limits: the events table remembers its last 10,000 tokens (schemas/clickhouse),
+// of all groups, one for each month that an insert has events of. So with one
+// group and events of one month a projector would have to sleep through 10,000
+// batches of its successor, with an insert already under way, to double rows;
+// with G groups, or batches that touch M months, through 10,000 / (G × M).
+// The stream has no age limit: package aging removes what is old once it is
+// folded, so that what a projector has yet to fold waits for it, for as long as
+// there is room.
 package projector

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -30,4 +31,12 @@ func FillRows(t interface{ Cleanup(func()) }, n int) {
 	before := fillRows
 	fillRows = n
 	t.Cleanup(func() { fillRows = before })
+}
+
+// Settle has a term wait for less long until a stream reaches what was folded of
+// it, for a test.
+func Settle(t interface{ Cleanup(func()) }, d time.Duration) {
+	before := settle
+	settle = d
+	t.Cleanup(func() { settle = before })
 }

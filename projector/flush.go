@@ -48,9 +48,10 @@ func (t *term) flush(ctx context.Context) error {
 }
 
 // rest says that no batch is under way, and that this projector is alive. One
-// that can't write keeps silent, so that another one may take over.
+// that can't write, or can't read the rows that it needs for its next batch,
+// keeps silent, so that another one may take over.
 func (t *term) rest(ctx context.Context) error {
-	if t.keys.Full() {
+	if t.keys.Full() || t.db.Failing() {
 		return nil
 	}
 	if r := t.decisions.Record(); r.To > t.durable.Load() { // a batch to recover has not been folded yet

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -47,7 +48,8 @@ func (f *folder) add(m source.Message) {
 	stage, invalid := f.check(m)
 	if invalid != nil {
 		b.letters = append(b.letters, deadletter.Letter{
-			Stream: stream.Events, Subject: string(m.Subject), Seq: m.Seq, Time: time.Unix(0, m.Time), Data: m.Data, Reason: invalid,
+			Stream: stream.Events, Subject: string(m.Subject), Seq: m.Seq, Time: time.Unix(0, m.Time),
+			Data: bytes.Clone(m.Data), Reason: invalid, // a part of what was read with it, which is much larger
 		})
 		b.refused += len(m.Data)
 		return

@@ -26,6 +26,23 @@ func (noRows) Rows(context.Context, contract.Width, []uint32, func(contract.Key,
 	return nil
 }
 
+// TestLetterOfItsOwn holds invariant 9: a letter that waits for its batch keeps
+// its message alone, not the memory that was read with it.
+func TestLetterOfItsOwn(t *testing.T) {
+	f := folder{group: slots.Group{Of: 1}}
+	f.begin(newBatch(nil))
+	read := []byte("{}, and what was read with it")
+	f.add(source.Message{Subject: []byte("events.crawled.00"), Data: read[:2], Seq: 1})
+	if len(f.cur.letters) != 1 {
+		t.Fatalf("%d letters of a message that is no event", len(f.cur.letters))
+	}
+	letter := f.cur.letters[0]
+	clear(read)
+	if string(letter.Data) != "{}" {
+		t.Errorf("the letter has %q, which is a part of what was read", letter.Data)
+	}
+}
+
 // BenchmarkFold is the cost of an event from message to sealed batch: decoding,
 // columns, key store and funnel, without NATS and ClickHouse.
 func BenchmarkFold(b *testing.B) {

@@ -100,8 +100,17 @@ func (g *group) lead(ctx context.Context, decisions *checkpoint.Log, keys *keyst
 // prepare brings key store and funnel to the decided position and opens the
 // source behind it.
 func (t *term) prepare(ctx context.Context) error {
-	rec := t.decisions.Record()
-	from, to, err := t.recoverable(ctx, rec)
+	var folded store.Folded
+	err := t.alive(ctx, func(ctx context.Context) error {
+		return t.db.Retry(ctx, "ask what is folded", func(ctx context.Context) (err error) {
+			folded, err = t.db.Folded(ctx, t.Group)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	from, to, err := t.recoverable(ctx, folded)
 	if err != nil {
 		return err
 	}
@@ -139,9 +148,13 @@ func (t *term) prepare(ctx context.Context) error {
 // recoverable returns the position and the end of a batch that has been
 // decided and perhaps not completed. When the stream no longer has that
 // batch's messages, its end is the position.
-func (t *term) recoverable(ctx context.Context, rec checkpoint.Record) (from, to uint64, err error) {
-	state, err := t.streamState(ctx, max(rec.To, t.Upto))
+func (t *term) recoverable(ctx context.Context, folded store.Folded) (from, to uint64, err error) {
+	rec := t.decisions.Record()
+	state, err := t.streamState(ctx, max(rec.To, t.Upto, t.keys.Applied(), folded.Upto))
 	if err != nil {
+		return 0, 0, err
+	}
+	if err := t.compare(ctx, state, folded); err != nil {
 		return 0, 0, err
 	}
 	if t.whole, err = t.present(ctx, state, rec.To); err != nil {
@@ -150,39 +163,18 @@ func (t *term) recoverable(ctx context.Context, rec checkpoint.Record) (from, to
 	if t.last, err = t.present(ctx, state, t.Upto); err != nil {
 		return 0, 0, err
 	}
-	if rec.To > rec.From && t.whole <= rec.From {
-		t.log.Error("the stream has dropped messages before they were folded", "from", rec.From, "to", rec.To, "first", state.FirstSeq)
-		return rec.To, rec.To, t.decisions.Skip(ctx)
-	}
-	return rec.From, rec.To, nil
-}
-
-// settle is how long a stream may seem to end before what has been folded of
-// it: a leader that has just been elected may have to catch up.
-const settle = 15 * time.Second
-
-// streamState asks for the stream's state until it reaches a sequence.
-func (t *term) streamState(ctx context.Context, reach uint64) (jetstream.StreamState, error) {
-	for begin := time.Now(); ; {
-		s, err := t.js.Stream(ctx, stream.Events)
-		if err != nil {
-			return jetstream.StreamState{}, fmt.Errorf("read stream %s: %w", stream.Events, err)
-		}
-		state := s.CachedInfo().State
-		if state.LastSeq >= reach {
-			return state, nil
-		}
-		if time.Since(begin) > settle {
-			return state, stopError{fmt.Errorf("stream %s ends at sequence %d, but its views are folded up to %d: "+
-				"the stream's storage was replaced; restore it, or remove the views' storage too", stream.Events, state.LastSeq, reach)}
-		}
-		t.log.Warn("the stream ends before what has been folded of it, asking again", "last", state.LastSeq, "folded", reach)
-		select {
-		case <-ctx.Done():
-			return state, ctx.Err()
-		case <-time.After(time.Second):
+	from, to = rec.From, rec.To
+	if to > from && t.whole <= from {
+		t.log.Error("the stream has dropped messages before they were folded", "from", from, "to", to, "first", state.FirstSeq)
+		from = to
+		if err := t.decisions.Skip(ctx); err != nil {
+			return 0, 0, err
 		}
 	}
+	if folded.Upto > to { // and the stream has been moved on behind that
+		from, to = folded.Upto, folded.Upto
+	}
+	return from, to, nil
 }
 
 // present returns the last sequence that the stream has a message of, of those
@@ -265,8 +257,11 @@ func (t *term) begin() { t.folder.begin(<-t.free) }
 func (t *term) read(ctx context.Context, chunks chan<- []source.Message) error {
 	for {
 		ms, err := t.src.Next(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
-			return nil // it ends only with ctx
+			return lost(t.durable.Load(), err)
 		}
 		select {
 		case chunks <- ms:

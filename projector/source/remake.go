@@ -12,8 +12,19 @@ import (
 	"github.com/millrace-io/millrace/projector/source/wire"
 )
 
-// check makes the consumer again when it is broken, for as long as it takes.
+// ErrShorter is the error of a stream that has lost messages that were read of
+// it. What is published next gets their sequences, so that no consumer that
+// starts behind them delivers it.
+var ErrShorter = errors.New("the stream has lost messages that were read of it")
+
+// settle is how long a stream may seem to end before what was read of it: a
+// leader that has just been elected may have to catch up. Tests need less.
+var settle = 15 * time.Second
+
+// check makes the consumer again when it is broken, for as long as it takes,
+// unless the stream is ErrShorter.
 func (s *Source) check(ctx context.Context) error {
+	begin := time.Now()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		reason := s.reason()
 		if reason == nil {
@@ -28,6 +39,9 @@ func (s *Source) check(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if errors.Is(err, ErrShorter) && time.Since(begin) > settle {
+			return err
 		}
 		s.log.Warn("consumer can't be made", "stream", s.cfg.Stream, "consumer", s.cfg.Consumer, "reason", reason, "error", err, "retry_in", wait)
 		select {
@@ -57,8 +71,11 @@ func (s *Source) remake(ctx context.Context) error {
 	defer cancel()
 	s.Close()
 	s.mu.Lock()
-	next := s.last + 1
+	last, at := s.last, s.lastAt
 	s.mu.Unlock()
+	if err := s.compare(ctx, last, at); err != nil {
+		return err
+	}
 
 	// A name of its own each time: whoever has been replaced and does not know
 	// it yet can't take this one away.
@@ -66,7 +83,7 @@ func (s *Source) remake(ctx context.Context) error {
 	_, err := s.js.CreateConsumer(ctx, s.cfg.Stream, jetstream.ConsumerConfig{
 		Name:           name,
 		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:    next,
+		OptStartSeq:    last + 1,
 		FilterSubjects: s.cfg.Subjects,
 		// The checkpoint says what is done. Acknowledgements to the broker
 		// would say the same again, and it would keep track of every message
@@ -87,6 +104,32 @@ func (s *Source) remake(ctx context.Context) error {
 		_ = s.js.DeleteConsumer(ctx, s.cfg.Stream, old) // it ends by itself too
 	}
 	return s.subscribe(ctx)
+}
+
+// compare returns ErrShorter unless the stream still reaches the last message
+// received, and has that one there, or none any more. at is when the stream
+// received it, 0 when this source has received none.
+func (s *Source) compare(ctx context.Context, last uint64, at int64) error {
+	str, err := s.js.Stream(ctx, s.cfg.Stream)
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", s.cfg.Stream, err)
+	}
+	if end := str.CachedInfo().State.LastSeq; end < last {
+		return fmt.Errorf("%w: %s ends at sequence %d, and was read up to %d", ErrShorter, s.cfg.Stream, end, last)
+	}
+	if at == 0 {
+		return nil
+	}
+	m, err := str.GetMsg(ctx, last)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read message %d of %s: %w", last, s.cfg.Stream, err)
+	case m.Time.UnixNano() != at:
+		return fmt.Errorf("%w: %s has another one at sequence %d", ErrShorter, s.cfg.Stream, last)
+	}
+	return nil
 }
 
 // subscribe opens a connection of its own for what is asked for.

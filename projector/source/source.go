@@ -54,6 +54,7 @@ type Source struct {
 	name       string // of the consumer
 	inbox      string // what is asked for comes there
 	last       uint64 // stream sequence of the last message received
+	lastAt     int64  // when the stream received it, Unix nanoseconds; 0: not yet known
 	consumer   uint64 // consumer sequence of the last message received
 	passed     uint64 // nothing up to here is left, as the consumer says; 0: not known
 	ready      []Message
@@ -96,8 +97,9 @@ var (
 )
 
 // Next returns what has arrived, and waits if nothing has. The slice is valid
-// until the next call but one. It returns an error only when ctx ends: a lost
-// connection or consumer is made again from the last message on.
+// until the next call but one. It returns an error only when ctx ends, or when
+// the stream is ErrShorter: a lost connection or consumer is made again from the
+// last message on.
 func (s *Source) Next(ctx context.Context) ([]Message, error) {
 	tick := time.NewTicker(silence / 3)
 	defer tick.Stop()
@@ -205,7 +207,7 @@ func (s *Source) message(f *wire.Frame) {
 		s.fail(errGap)
 		return
 	}
-	s.consumer, s.last = meta.consumer, meta.stream
+	s.consumer, s.last, s.lastAt = meta.consumer, meta.stream, meta.time
 	s.asked = max(0, s.asked-1)
 	s.askedBytes = max(0, s.askedBytes-f.Size)
 	s.readyBytes += f.Size

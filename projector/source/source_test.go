@@ -74,6 +74,41 @@ func TestOrderOverRestarts(t *testing.T) {
 	expect(t, s, 121, 180)
 }
 
+// TestShorter: a stream that has lost what was read of it, as a NATS server may
+// that loses its power, is an error, also when it has grown again meanwhile.
+// What is published behind its new end would else never be read.
+func TestShorter(t *testing.T) {
+	defer func(before time.Duration) { settle = before }(settle)
+	settle = 0
+	for name, grown := range map[string]int{"shorter": 20, "grown again": 80} {
+		t.Run(name, func(t *testing.T) {
+			srv := natstest.Start(t, stream.Config{})
+			nc := srv.Connect()
+			js, err := jetstream.New(nc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := New(Config{Stream: stream.Events, Consumer: "test"}, nc, js, 0, slog.New(slog.DiscardHandler))
+			defer s.Close()
+			publish(t, js, 1, 60)
+			expect(t, s, 1, 60)
+
+			if err := js.DeleteStream(t.Context(), stream.Events); err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Ensure(t.Context(), js, stream.Config{}); err != nil {
+				t.Fatal(err)
+			}
+			publish(t, js, 1, grown)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if ms, err := s.Next(ctx); !errors.Is(err, ErrShorter) {
+				t.Errorf("%d messages, %v", len(ms), err)
+			}
+		})
+	}
+}
+
 // TestLargeMessages: a message as large as the server takes is read, however
 // small the read-ahead, and those behind it too.
 func TestLargeMessages(t *testing.T) {

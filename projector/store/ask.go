@@ -2,9 +2,12 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 
@@ -24,6 +27,10 @@ var (
 	sqlBuckets string
 	//go:embed sql/rows.sql
 	sqlRows string
+	//go:embed sql/folded.sql
+	sqlFolded string
+	//go:embed sql/newest.sql
+	sqlNewest string
 )
 
 // repair asks which rows of a batch have landed and inserts the others
@@ -85,10 +92,16 @@ func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([
 	return seqs, r.Err()
 }
 
+// fillTimeout bounds reading the identities of all events there are, at the pace
+// of whoever takes them. A connection that is lost meanwhile ends by itself.
+const fillTimeout = 24 * time.Hour
+
 // Identities calls add for every event of a group in the sequences (from, to],
 // for a key store that has lost or not yet seen them. Retired events are among
 // them, some of them twice.
 func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, add func(event.Identity, uint64) error) error {
+	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
+	defer cancel()
 	r, err := s.conn.Query(ctx, sqlIdentities, clickhouse.Named("from", from), clickhouse.Named("to", to),
 		clickhouse.Named("of", g.Of), clickhouse.Named("number", g.Number))
 	if err != nil {
@@ -129,6 +142,33 @@ func (s *Store) Buckets(ctx context.Context, group uint32, add func(funnel.Width
 		return fmt.Errorf("read funnel buckets: %w", err)
 	}
 	return nil
+}
+
+// Folded is what the tables know of a group's stream.
+type Folded struct {
+	Upto uint64 // no row is of a batch that ends behind this sequence; 0: no row
+	// Seq is the sequence of an event that is among the last, and Received when
+	// the stream received it; 0: none is.
+	Seq      uint64
+	Received time.Time
+}
+
+// lookBack is how many sequences before the last row of the funnel the last
+// event is looked for: by its index, that table finds it quickly.
+const lookBack = 100_000
+
+// Folded asks how far a group is folded by what is in the tables.
+func (s *Store) Folded(ctx context.Context, g slots.Group) (f Folded, err error) {
+	if err := s.conn.QueryRow(ctx, sqlFolded, uint32(funnel.Day), g.ID).Scan(&f.Upto); err != nil {
+		return f, fmt.Errorf("read how far the funnel is folded: %w", err)
+	}
+	after := max(f.Upto, lookBack) - lookBack
+	err = s.conn.QueryRow(ctx, sqlNewest, max(after, g.After), g.Of, g.Number).Scan(&f.Seq, &f.Received)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return f, fmt.Errorf("read the newest event: %w", err)
+	}
+	f.Upto = max(f.Upto, f.Seq)
+	return f, nil
 }
 
 // Row is the state of a funnel row.

@@ -32,9 +32,17 @@ type Store struct {
 	failing atomic.Int32 // operations that have failed and are tried again
 }
 
+// askTimeout bounds one attempt to read, unless the options do: a server whose
+// packets are lost is waited for without counting as one that fails.
+const askTimeout = insertTimeout
+
 // Open prepares the connections. It does not need the server to be there yet.
 func Open(opts *clickhouse.Options, log *slog.Logger) (*Store, error) {
-	conn, err := clickhouse.Open(opts)
+	bounded := *opts
+	if bounded.ReadTimeout == 0 {
+		bounded.ReadTimeout = askTimeout
+	}
+	conn, err := clickhouse.Open(&bounded)
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}

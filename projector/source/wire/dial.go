@@ -60,7 +60,7 @@ func dial(ctx context.Context, nc *nats.Conn) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := handshake(ctx, conn, nc.Opts, u)
+	c, err := handshake(ctx, conn, nc, u)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -80,7 +80,8 @@ func open(ctx context.Context, o nats.Options, u *url.URL) (net.Conn, error) {
 
 // handshake greets the server. It is over when the server has answered a ping,
 // before which it says what it refuses.
-func handshake(ctx context.Context, conn net.Conn, o nats.Options, u *url.URL) (*Conn, error) {
+func handshake(ctx context.Context, conn net.Conn, nc *nats.Conn, u *url.URL) (*Conn, error) {
+	o := nc.Opts
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func handshake(ctx context.Context, conn net.Conn, o nats.Options, u *url.URL) (
 	secure := o.Secure || u.Scheme == "tls"
 	var err error
 	if o.TLSHandshakeFirst {
-		if conn, err = encrypt(ctx, conn, o, u); err != nil {
+		if conn, err = encrypt(ctx, conn, nc, u); err != nil {
 			return nil, err
 		}
 	}
@@ -99,7 +100,7 @@ func handshake(ctx context.Context, conn net.Conn, o nats.Options, u *url.URL) (
 		return nil, err
 	}
 	if !o.TLSHandshakeFirst && (server.TLSRequired || secure) {
-		if conn, err = encrypt(ctx, conn, o, u); err != nil {
+		if conn, err = encrypt(ctx, conn, nc, u); err != nil {
 			return nil, err
 		}
 	}
@@ -144,8 +145,8 @@ type single struct{ net.Conn }
 
 func (s single) Read(p []byte) (int, error) { return s.Conn.Read(p[:1]) }
 
-func encrypt(ctx context.Context, conn net.Conn, o nats.Options, u *url.URL) (net.Conn, error) {
-	cfg := new(tls.Config)
+func encrypt(ctx context.Context, conn net.Conn, nc *nats.Conn, u *url.URL) (net.Conn, error) {
+	o, cfg := nc.Opts, new(tls.Config)
 	if o.TLSConfig != nil {
 		cfg = o.TLSConfig.Clone()
 	}
@@ -165,6 +166,11 @@ func encrypt(ctx context.Context, conn net.Conn, o nats.Options, u *url.URL) (ne
 	}
 	if cfg.ServerName == "" {
 		cfg.ServerName = u.Hostname()
+		// The servers of a cluster may tell of each other by address alone. Their
+		// certificates are held to the name by which nc has come to the cluster.
+		if known, err := nc.TLSConnectionState(); err == nil && known.ServerName != "" {
+			cfg.ServerName = known.ServerName
+		}
 	}
 	t := tls.Client(conn, cfg)
 	if err := t.HandshakeContext(ctx); err != nil {

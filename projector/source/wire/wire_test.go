@@ -20,8 +20,8 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// connect starts a server and returns a connection to it.
-func connect(t *testing.T, o *server.Options, options ...nats.Option) *nats.Conn {
+// start runs a server until the test ends.
+func start(t *testing.T, o *server.Options) *server.Server {
 	t.Helper()
 	o.Host, o.Port, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true
 	srv, err := server.NewServer(o)
@@ -33,7 +33,13 @@ func connect(t *testing.T, o *server.Options, options ...nats.Option) *nats.Conn
 	if !srv.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the server is not ready")
 	}
-	nc, err := nats.Connect(srv.ClientURL(), options...)
+	return srv
+}
+
+// connect starts a server and returns a connection to it.
+func connect(t *testing.T, o *server.Options, options ...nats.Option) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(start(t, o).ClientURL(), options...)
 	if err != nil {
 		t.Fatal(err)
 	}

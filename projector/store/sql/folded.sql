@@ -1,0 +1,3 @@
+SELECT max(seq)
+FROM funnel
+WHERE width = ? AND slot_group = ?
