@@ -40,7 +40,9 @@ func snapshot(tb testing.TB, ws *websocket.Conn) LiveSnapshot {
 // only, with the numbers that GET /funnel has.
 func TestLive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	r := newRig(t, Config{}, "", func(r *rig) { r.writer.Write(draw(rng, noon, 300)...) })
+	r := newRig(t, Config{}, "", func(r *rig) {
+		viewtest.Checkpoint(t.Context(), t, r.js, r.writer.Write(draw(rng, noon, 300)...).To)
+	})
 	ws, _, err := r.dial("", nil)
 	if err != nil {
 		t.Fatal(err)
