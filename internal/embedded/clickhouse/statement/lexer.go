@@ -9,6 +9,7 @@ const (
 	word        // keyword, bare identifier or number
 	quoted      // quoted identifier
 	str         // string literal
+	open        // quoted text without its end
 	symbol      // any other single byte
 )
 
@@ -99,7 +100,7 @@ func (l *lexer) quote(k kind) token {
 		}
 	}
 	l.pos = len(l.text)
-	return token{k, start, l.pos}
+	return token{open, start, l.pos}
 }
 
 // heredoc reads $tag$ text $tag$.

@@ -23,13 +23,9 @@ func ParseSet(text string) (map[string]string, error) {
 			return nil, errSet
 		}
 		p.advance()
-		start := p.tok.start
-		if p.isSymbol('-') {
-			p.advance()
-		}
-		value := p.value(start)
-		for p.advance(); p.isSymbol('.') || p.tok.kind == word; p.advance() {
-			value = p.value(start) // the rest of a number with a point
+		value, ok := p.value()
+		if !ok {
+			return nil, errSet
 		}
 		set[p.text[name.start:name.end]] = value
 		if p.tok.kind == end {
@@ -41,11 +37,24 @@ func ParseSet(text string) (map[string]string, error) {
 	}
 }
 
-// value is the literal from start to the current token's end.
-func (p *parser) value(start int) string {
-	if p.tok.kind != str {
-		return p.text[start:p.tok.end]
+var unquote = strings.NewReplacer(`\\`, `\`, `\'`, `'`, `''`, `'`)
+
+// value reads a string or a number, up to the token behind it.
+func (p *parser) value() (text string, ok bool) {
+	start := p.tok.start
+	if p.tok.kind == str && p.text[start] == '\'' { // and no heredoc
+		text = unquote.Replace(p.text[start+1 : p.tok.end-1])
+		p.advance()
+		return text, true
 	}
-	inner := p.text[start+1 : p.tok.end-1]
-	return strings.NewReplacer(`\\`, `\`, `\'`, `'`, `''`, `'`).Replace(inner)
+	if p.isSymbol('-') {
+		p.advance()
+	}
+	if p.tok.kind != word {
+		return "", false
+	}
+	for ; p.isSymbol('.') || p.tok.kind == word; p.advance() { // a number may have a point
+		text = p.text[start:p.tok.end]
+	}
+	return text, true
 }

@@ -82,6 +82,12 @@ func FuzzParse(f *testing.F) {
 func FuzzParseSet(f *testing.F) {
 	f.Add("max_threads", "3", "SET a = 1, b = 'x'")
 	f.Add("log_comment", `it's \'; x\\`, "SET a = -1.5e3 , b = ''''")
+	for _, broken := range []string{"SET a = '", `SET a = 'b\'`, "SET a = $b$c$b$", "SET a = -'b'", "SET a =", "SET a = 'b'c"} {
+		if set, err := ParseSet(broken); err == nil {
+			f.Errorf("%s is read as %q", broken, set)
+		}
+		f.Add("a", "1", broken)
+	}
 	f.Fuzz(func(t *testing.T, name, value, text string) {
 		if set, err := ParseSet(text); err == nil {
 			for name := range set {
