@@ -45,7 +45,7 @@ func (t *term) streamState(ctx context.Context, reach uint64) (jetstream.StreamS
 // since. It is of no account when nothing is left on it of what the views may
 // know.
 func (t *term) compare(ctx context.Context, state jetstream.StreamState, folded store.Folded) error {
-	if state.FirstSeq > folded.Upto {
+	if state.FirstSeq > max(folded.Upto, folded.Seq) {
 		return nil
 	}
 	if to := t.decisions.Record().To; folded.Upto > to {
@@ -69,7 +69,7 @@ func (t *term) compare(ctx context.Context, state jetstream.StreamState, folded 
 	case err != nil:
 		return fmt.Errorf("read message %d of %s: %w", folded.Seq, stream.Events, err)
 	case !m.Time.Equal(folded.Received):
-		return lost(folded.Upto, fmt.Errorf("stream %s has at sequence %d a message of %s, and the views have one of %s",
+		return lost(max(folded.Upto, folded.Seq), fmt.Errorf("stream %s has at sequence %d a message of %s, and the views have one of %s",
 			stream.Events, folded.Seq, m.Time.UTC().Format(time.RFC3339Nano), folded.Received.Format(time.RFC3339Nano)))
 	}
 	return nil

@@ -150,7 +150,7 @@ func (t *term) prepare(ctx context.Context) error {
 // batch's messages, its end is the position.
 func (t *term) recoverable(ctx context.Context, folded store.Folded) (from, to uint64, err error) {
 	rec := t.decisions.Record()
-	state, err := t.streamState(ctx, max(rec.To, t.Upto, t.keys.Applied(), folded.Upto))
+	state, err := t.streamState(ctx, max(rec.To, t.Upto, t.keys.Applied(), folded.Upto, folded.Seq))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -146,9 +146,10 @@ func (s *Store) Buckets(ctx context.Context, group uint32, add func(funnel.Width
 
 // Folded is what the tables know of a group's stream.
 type Folded struct {
-	Upto uint64 // no row is of a batch that ends behind this sequence; 0: no row
-	// Seq is the sequence of an event that is among the last, and Received when
-	// the stream received it; 0: none is.
+	Upto uint64 // the end of the last batch with a row in the funnel; 0: no row
+	// Seq is the sequence of an event that is among the last of the group's
+	// slots, whichever group has folded it, and Received when the stream received
+	// it; 0: none is.
 	Seq      uint64
 	Received time.Time
 }
@@ -167,7 +168,6 @@ func (s *Store) Folded(ctx context.Context, g slots.Group) (f Folded, err error)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return f, fmt.Errorf("read the newest event: %w", err)
 	}
-	f.Upto = max(f.Upto, f.Seq)
 	return f, nil
 }
 
