@@ -1,7 +1,7 @@
-package shard
+package item
 
-// Item is what decides about a move: an item's state at a stage.
-type Item struct {
+// State is what decides about a move of an item.
+type State struct {
 	Status     Status
 	Generation int32  // 1 at first; see the package comment
 	Attempts   int32  // how often it was started; releases do not count
@@ -44,7 +44,7 @@ func (o Outcome) OK() bool { return o == Changed || o == Repeated }
 
 // Decide returns the state that an item is in after a move was asked for, and
 // what became of the move. Without Changed the state is the old one.
-func Decide(it Item, ask Ask) (Item, Outcome) {
+func Decide(it State, ask Ask) (State, Outcome) {
 	if ask.Takeover {
 		return takeover(it, ask)
 	}
@@ -69,14 +69,14 @@ func Decide(it Item, ask Ask) (Item, Outcome) {
 }
 
 // Dead tells whether a failed item has no attempt left.
-func (it Item) Dead() bool { return it.Status == Failed && it.spent() }
+func (it State) Dead() bool { return it.Status == Failed && it.spent() }
 
-func (it Item) spent() bool { return it.Allowed > 0 && it.Attempts >= it.Allowed }
+func (it State) spent() bool { return it.Allowed > 0 && it.Attempts >= it.Allowed }
 
 // fence refuses a caller who means an earlier generation, or an item that a
 // worker of another name has. A move that makes a new generation and is asked
 // for again has made it before.
-func fence(it Item, ask Ask) (Outcome, bool) {
+func fence(it State, ask Ask) (Outcome, bool) {
 	if ask.Generation != 0 && ask.Generation != it.Generation {
 		if ask.Generation+1 == it.Generation && made(it, ask) {
 			return Repeated, false
@@ -90,20 +90,24 @@ func fence(it Item, ask Ask) (Outcome, bool) {
 	return 0, true
 }
 
-func made(it Item, ask Ask) bool {
+func made(it State, ask Ask) bool {
 	switch ask.Move {
 	case Start:
-		return it.Status == Started && it.Worker == ask.Worker
+		return it.Status == Started && same(it, ask)
 	case Retry, Release, Again, Expire:
 		return it.Status == New
 	}
 	return false
 }
 
+// same tells whether who asks is who started the item. Of callers without a name
+// nobody knows: two of them may have read the same queue.
+func same(it State, ask Ask) bool { return ask.Worker != "" && ask.Worker == it.Worker }
+
 // start lets one worker in. A second start is a repeat only from the same one.
-func start(it Item, ask Ask) (Item, Outcome) {
+func start(it State, ask Ask) (State, Outcome) {
 	switch {
-	case it.Status == Started && it.Worker == ask.Worker && ask.Generation == 0:
+	case it.Status == Started && same(it, ask) && ask.Generation == 0:
 		return it, Repeated
 	case it.Status != New:
 		return it, Forbidden
@@ -111,7 +115,7 @@ func start(it Item, ask Ask) (Item, Outcome) {
 	return taken(it, ask.Worker), Changed
 }
 
-func takeover(it Item, ask Ask) (Item, Outcome) {
+func takeover(it State, ask Ask) (State, Outcome) {
 	switch {
 	case ask.Move != Start || ask.Generation == 0:
 		return it, Forbidden
@@ -123,7 +127,7 @@ func takeover(it Item, ask Ask) (Item, Outcome) {
 	return taken(it, ask.Worker), Changed
 }
 
-func taken(it Item, worker string) Item {
+func taken(it State, worker string) State {
 	it.Status, it.Worker = Started, worker
 	it.Attempts++
 	it.Generation++
@@ -131,7 +135,7 @@ func taken(it Item, worker string) Item {
 }
 
 // settle moves to a status that a worker leaves an item in.
-func settle(it Item, to Status, allowed bool) (Item, Outcome) {
+func settle(it State, to Status, allowed bool) (State, Outcome) {
 	if it.Status == to {
 		return it, Repeated
 	}
@@ -144,7 +148,7 @@ func settle(it Item, to Status, allowed bool) (Item, Outcome) {
 
 // giveBack moves to new. An item of generation 1 is new because it never was
 // anything else: then nothing is repeated.
-func giveBack(it Item, move Move, allowed bool) (Item, Outcome) {
+func giveBack(it State, move Move, allowed bool) (State, Outcome) {
 	counts := move == Again || move == Expire
 	switch {
 	case it.Status == New && it.Generation > 1, counts && it.Dead():

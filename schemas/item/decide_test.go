@@ -1,12 +1,12 @@
-package shard
+package item
 
 import (
 	"fmt"
 	"testing"
 )
 
-// TestTable holds every move from every status, asked for by nobody in
-// particular about whatever generation.
+// TestTable holds every move from every status, asked for by one who gives no name
+// about whatever generation.
 func TestTable(t *testing.T) {
 	const (
 		x    = -1 // forbidden
@@ -14,7 +14,7 @@ func TestTable(t *testing.T) {
 	)
 	// An item is new for the first time, new again, started, done, failed, and
 	// failed without an attempt left.
-	items := []Item{
+	items := []State{
 		{Status: New, Generation: 1, Allowed: 3},
 		{Status: New, Generation: 3, Attempts: 1, Allowed: 3},
 		{Status: Started, Generation: 2, Attempts: 1, Allowed: 3},
@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 	}
 	s, d, f, n := int(Started), int(Done), int(Failed), int(New)
 	for move, want := range map[Move][6]int{
-		Start:    {s, s, same, x, x, x},
+		Start:    {s, s, x, x, x, x},
 		Complete: {x, x, d, same, x, x},
 		Fail:     {f, f, f, x, same, same},
 		Cancel:   {f, f, f, x, same, same},
@@ -57,43 +57,46 @@ func TestTable(t *testing.T) {
 }
 
 func TestDecide(t *testing.T) {
-	ready := Item{Status: New, Generation: 1}
-	again := Item{Status: New, Generation: 3, Attempts: 1}
-	taken := Item{Status: Started, Generation: 2, Attempts: 1, Worker: "a"}
-	last := Item{Status: Started, Generation: 6, Attempts: 3, Allowed: 3, Worker: "a"}
-	dead := Item{Status: Failed, Generation: 6, Attempts: 3, Allowed: 3}
+	ready := State{Status: New, Generation: 1}
+	again := State{Status: New, Generation: 3, Attempts: 1}
+	taken := State{Status: Started, Generation: 2, Attempts: 1, Worker: "a"}
+	nameless := State{Status: Started, Generation: 2, Attempts: 1}
+	last := State{Status: Started, Generation: 6, Attempts: 3, Allowed: 3, Worker: "a"}
+	dead := State{Status: Failed, Generation: 6, Attempts: 3, Allowed: 3}
 	for name, c := range map[string]struct {
-		item    Item
+		item    State
 		ask     Ask
 		outcome Outcome
-		after   Item
+		after   State
 	}{
 		"a start counts, and makes a generation": {ready, Ask{Move: Start, Worker: "a"}, Changed, taken},
 		"a start of the generation meant":        {ready, Ask{Move: Start, Worker: "a", Generation: 1}, Changed, taken},
 		"its repeat":                             {taken, Ask{Move: Start, Worker: "a", Generation: 1}, Repeated, taken},
 		"another's start of it":                  {taken, Ask{Move: Start, Worker: "b", Generation: 1}, Fenced, taken},
 		"another's start":                        {taken, Ask{Move: Start, Worker: "b"}, Forbidden, taken},
-		"nobody's start of what somebody has":    {taken, Ask{Move: Start}, Forbidden, taken},
+		"a nameless start of what somebody has":  {taken, Ask{Move: Start}, Forbidden, taken},
+		"a second start without a name":          {nameless, Ask{Move: Start}, Forbidden, nameless},
+		"one of the generation meant":            {nameless, Ask{Move: Start, Generation: 1}, Fenced, nameless},
 		"a start of an old readiness":            {again, Ask{Move: Start, Generation: 1}, Fenced, again},
 		"a start of what is taken":               {taken, Ask{Move: Start, Worker: "a", Generation: 2}, Forbidden, taken},
 
-		"done by whoever has it":        {taken, Ask{Move: Complete, Generation: 2, Worker: "a"}, Changed, Item{Done, 2, 1, 0, "a"}},
-		"done by nobody in particular":  {taken, Ask{Move: Complete}, Changed, Item{Done, 2, 1, 0, "a"}},
+		"done by whoever has it":        {taken, Ask{Move: Complete, Generation: 2, Worker: "a"}, Changed, State{Done, 2, 1, 0, "a"}},
+		"done by nobody in particular":  {taken, Ask{Move: Complete}, Changed, State{Done, 2, 1, 0, "a"}},
 		"done by another":               {taken, Ask{Move: Complete, Worker: "b"}, Fenced, taken},
 		"done by one who had it":        {again, Ask{Move: Complete, Generation: 2}, Fenced, again},
-		"done again":                    {Item{Done, 2, 1, 0, "a"}, Ask{Move: Complete, Generation: 2}, Repeated, Item{Done, 2, 1, 0, "a"}},
-		"done twice, then by another":   {Item{Done, 2, 1, 0, "a"}, Ask{Move: Complete, Worker: "b"}, Repeated, Item{Done, 2, 1, 0, "a"}},
-		"fail before it is started":     {ready, Ask{Move: Fail}, Changed, Item{Failed, 1, 0, 0, ""}},
-		"cancel of what another has":    {taken, Ask{Move: Cancel, Worker: "operator"}, Changed, Item{Failed, 2, 1, 0, "a"}},
-		"a release does not count":      {taken, Ask{Move: Release, Generation: 2}, Changed, Item{New, 3, 0, 0, "a"}},
-		"its repeat is none of ours":    {Item{New, 3, 0, 0, "a"}, Ask{Move: Release, Generation: 2}, Repeated, Item{New, 3, 0, 0, "a"}},
-		"again counts":                  {taken, Ask{Move: Again, Generation: 2}, Changed, Item{New, 3, 1, 0, "a"}},
-		"again, the last time":          {last, Ask{Move: Again, Generation: 6}, Changed, Item{Failed, 6, 3, 3, "a"}},
-		"the end of the last lease":     {last, Ask{Move: Expire}, Changed, Item{Failed, 6, 3, 3, "a"}},
-		"a release of the last attempt": {last, Ask{Move: Release}, Changed, Item{New, 7, 2, 3, "a"}},
-		"a retry revives the dead":      {dead, Ask{Move: Retry}, Changed, Item{New, 7, 3, 6, ""}},
-		"a retry of the living":         {Item{Failed, 2, 1, 3, ""}, Ask{Move: Retry}, Changed, Item{New, 3, 1, 3, ""}},
-		"takeover of the taking meant":  {taken, Ask{Move: Start, Worker: "b", Generation: 2, Takeover: true}, Changed, Item{Started, 3, 2, 0, "b"}},
+		"done again":                    {State{Done, 2, 1, 0, "a"}, Ask{Move: Complete, Generation: 2}, Repeated, State{Done, 2, 1, 0, "a"}},
+		"done twice, then by another":   {State{Done, 2, 1, 0, "a"}, Ask{Move: Complete, Worker: "b"}, Repeated, State{Done, 2, 1, 0, "a"}},
+		"fail before it is started":     {ready, Ask{Move: Fail}, Changed, State{Failed, 1, 0, 0, ""}},
+		"cancel of what another has":    {taken, Ask{Move: Cancel, Worker: "operator"}, Changed, State{Failed, 2, 1, 0, "a"}},
+		"a release does not count":      {taken, Ask{Move: Release, Generation: 2}, Changed, State{New, 3, 0, 0, "a"}},
+		"its repeat is none of ours":    {State{New, 3, 0, 0, "a"}, Ask{Move: Release, Generation: 2}, Repeated, State{New, 3, 0, 0, "a"}},
+		"again counts":                  {taken, Ask{Move: Again, Generation: 2}, Changed, State{New, 3, 1, 0, "a"}},
+		"again, the last time":          {last, Ask{Move: Again, Generation: 6}, Changed, State{Failed, 6, 3, 3, "a"}},
+		"the end of the last lease":     {last, Ask{Move: Expire}, Changed, State{Failed, 6, 3, 3, "a"}},
+		"a release of the last attempt": {last, Ask{Move: Release}, Changed, State{New, 7, 2, 3, "a"}},
+		"a retry revives the dead":      {dead, Ask{Move: Retry}, Changed, State{New, 7, 3, 6, ""}},
+		"a retry of the living":         {State{Failed, 2, 1, 3, ""}, Ask{Move: Retry}, Changed, State{New, 3, 1, 3, ""}},
+		"takeover of the taking meant":  {taken, Ask{Move: Start, Worker: "b", Generation: 2, Takeover: true}, Changed, State{Started, 3, 2, 0, "b"}},
 		"takeover after another":        {taken, Ask{Move: Start, Worker: "b", Generation: 1, Takeover: true}, Fenced, taken},
 		"takeover of what is not taken": {ready, Ask{Move: Start, Worker: "b", Generation: 1, Takeover: true}, Forbidden, ready},
 		"takeover of whatever it is":    {taken, Ask{Move: Start, Worker: "b", Takeover: true}, Forbidden, taken},
@@ -109,29 +112,12 @@ func TestDecide(t *testing.T) {
 
 // TestNames holds that names and values are each other's.
 func TestNames(t *testing.T) {
-	for s := EventIngest; s <= Sender; s++ {
-		if got, ok := ParseStage(s.String()); !ok || got != s || s.HasQueue() != (s != EventIngest) {
-			t.Errorf("stage %d: %v, %v", s, got, ok)
-		}
-	}
 	for s := New; s <= Failed; s++ {
 		if got, ok := ParseStatus(s.String()); !ok || got != s {
 			t.Errorf("status %d: %v, %v", s, got, ok)
 		}
 	}
-	if Worker.Column() != "shard_worker" {
-		t.Error(Worker.Column())
-	}
-	if next, ok := Worker.Next(); !ok || next != Sender {
-		t.Error(next, ok)
-	}
-	if _, ok := Sender.Next(); ok {
-		t.Error("there is a stage after the last")
-	}
-	for _, wrong := range []string{"", "New", "shard_worker", "event-ingest "} {
-		if _, ok := ParseStage(wrong); ok {
-			t.Error(wrong)
-		}
+	for _, wrong := range []string{"", "New", "started "} {
 		if _, ok := ParseStatus(wrong); ok {
 			t.Error(wrong)
 		}
