@@ -1,8 +1,8 @@
-// Package counted asks what Millrace has counted, of the events table. It is
-// asked by SQL and not over the HTTP API because it takes more than numbers:
-// which articles a stage has, and when live events began, of one state of the
-// table. The analyst's login is enough.
-package counted
+// Package eventstable asks the events table what Millrace has counted. It uses SQL
+// and not the HTTP API because it needs more than numbers: which articles a stage
+// has, and when live events began, at one state of the table. The analyst's login
+// is enough.
+package eventstable
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // Table is the events table. It is safe for concurrent use.
 type Table struct{ conn driver.Conn }
 
-// Open connects when it is first asked. Close it.
+// Open returns the table, and connects with the first question. The caller closes it.
 func Open(o *clickhouse.Options) (*Table, error) {
 	conn, err := clickhouse.Open(o)
 	if err != nil {
@@ -31,9 +31,9 @@ func Open(o *clickhouse.Options) (*Table, error) {
 // Close ends the connections.
 func (t *Table) Close() error { return t.conn.Close() }
 
-// FirstLive returns when the first event of each stage happened that was not
-// backfilled; of months that have been summed up, its day. A stage without one
-// is absent.
+// FirstLive returns, for each stage, when its first live event happened, that is
+// one that was not backfilled. For months that have been summed up it returns the
+// day. A stage without live events is absent.
 func (t *Table) FirstLive(ctx context.Context) (map[string]time.Time, error) {
 	const what = "ask for the first live events"
 	rows, err := t.conn.Query(ctx, `
@@ -63,8 +63,8 @@ func (t *Table) FirstLive(ctx context.Context) (map[string]time.Time, error) {
 	return first, wrap(what, rows.Err())
 }
 
-// ErrRetired: of a month whose events have been summed up, only the numbers of
-// whole days in UTC are known.
+// ErrRetired is the error of questions about a month whose events have been summed
+// up: only the numbers of whole days in UTC are known.
 var ErrRetired = errors.New("the events of this month have been summed up: only whole days in UTC can be counted, and nothing can be replayed")
 
 // Retired tells whether a span touches a month whose events have been summed
