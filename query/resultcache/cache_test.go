@@ -1,4 +1,4 @@
-package memo
+package resultcache
 
 import (
 	"context"
@@ -13,10 +13,10 @@ func always(Answer[int]) bool { return true }
 func never(Answer[int]) bool  { return false }
 
 func TestFreshAnswersServe(t *testing.T) {
-	m := New[int](10, time.Hour, time.Now)
+	c := New[int](10, time.Hour, time.Now)
 	calls := 0
 	ask := func(fresh func(Answer[int]) bool) int {
-		v, err := m.Get(t.Context(), "q", fresh, func(context.Context) (int, error) { calls++; return calls, nil })
+		v, err := c.Get(t.Context(), "q", fresh, func(context.Context) (int, error) { calls++; return calls, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestFreshAnswersServe(t *testing.T) {
 // TestNothingOlder: who asks while a computation is under way does not get its
 // answer unless it is fresh; all who came meanwhile share the next one.
 func TestNothingOlder(t *testing.T) {
-	m := New[int](10, time.Hour, time.Now)
+	c := New[int](10, time.Hour, time.Now)
 	calls, begun, release := 0, make(chan struct{}, 10), make(chan struct{})
 	compute := func(context.Context) (int, error) {
 		calls++ // one flight at a time
@@ -40,13 +40,13 @@ func TestNothingOlder(t *testing.T) {
 		return n, nil
 	}
 	first := make(chan int, 1)
-	go func() { v, _ := m.Get(t.Context(), "q", never, compute); first <- v }()
+	go func() { v, _ := c.Get(t.Context(), "q", never, compute); first <- v }()
 	<-begun
 	var late sync.WaitGroup
 	answers := make(chan int, 5)
 	for range cap(answers) {
 		late.Go(func() {
-			v, err := m.Get(t.Context(), "q", never, compute)
+			v, err := c.Get(t.Context(), "q", never, compute)
 			if err != nil {
 				t.Error(err)
 			}
@@ -69,12 +69,12 @@ func TestNothingOlder(t *testing.T) {
 }
 
 func TestWhoLeaves(t *testing.T) {
-	m := New[int](10, time.Hour, time.Now)
+	c := New[int](10, time.Hour, time.Now)
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, release := make(chan struct{}), make(chan struct{})
 	left := make(chan error, 1)
 	go func() {
-		_, err := m.Get(ctx, "q", never, func(ctx context.Context) (int, error) {
+		_, err := c.Get(ctx, "q", never, func(ctx context.Context) (int, error) {
 			close(begun)
 			<-release
 			return 7, ctx.Err()
@@ -88,7 +88,7 @@ func TestWhoLeaves(t *testing.T) {
 	}
 	other := make(chan int, 1)
 	go func() {
-		v, err := m.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 7, nil })
+		v, err := c.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 7, nil })
 		if err != nil {
 			t.Error(err)
 		}
@@ -101,28 +101,28 @@ func TestWhoLeaves(t *testing.T) {
 }
 
 func TestErrorsAreNotKept(t *testing.T) {
-	m := New[int](10, time.Hour, time.Now)
+	c := New[int](10, time.Hour, time.Now)
 	broken := errors.New("broken")
-	if _, err := m.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 1, broken }); !errors.Is(err, broken) {
+	if _, err := c.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 1, broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if v, err := m.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 2, nil }); v != 2 || err != nil {
+	if v, err := c.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 2, nil }); v != 2 || err != nil {
 		t.Errorf("got %d, %v", v, err)
 	}
 }
 
 func TestBound(t *testing.T) {
-	m := New[int](3, time.Hour, time.Now)
+	c := New[int](3, time.Hour, time.Now)
 	for i := range 10 {
-		if _, err := m.Get(t.Context(), fmt.Sprint(i), always, func(context.Context) (int, error) { return i, nil }); err != nil {
+		if _, err := c.Get(t.Context(), fmt.Sprint(i), always, func(context.Context) (int, error) { return i, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(m.answers) != 3 {
-		t.Errorf("%d answers are held", len(m.answers))
+	if len(c.answers) != 3 {
+		t.Errorf("%d answers are held", len(c.answers))
 	}
 	for _, q := range []string{"7", "8", "9"} {
-		if _, held := m.answers[q]; !held {
+		if _, held := c.answers[q]; !held {
 			t.Errorf("answer %s is gone", q)
 		}
 	}
@@ -132,9 +132,9 @@ func TestBound(t *testing.T) {
 // long as there is room.
 func TestOldAnswersAreDropped(t *testing.T) {
 	now := time.Unix(1000, 0)
-	m := New[int](10, time.Minute, func() time.Time { return now })
+	c := New[int](10, time.Minute, func() time.Time { return now })
 	ask := func(question string) {
-		if _, err := m.Get(t.Context(), question, never, func(context.Context) (int, error) { return 0, nil }); err != nil {
+		if _, err := c.Get(t.Context(), question, never, func(context.Context) (int, error) { return 0, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestOldAnswersAreDropped(t *testing.T) {
 	ask("b")
 	now = now.Add(31 * time.Second)
 	ask("c")
-	if _, held := m.answers["a"]; held || len(m.answers) != 2 {
-		t.Errorf("held are %v", m.answers)
+	if _, held := c.answers["a"]; held || len(c.answers) != 2 {
+		t.Errorf("held are %v", c.answers)
 	}
 }

@@ -11,32 +11,55 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/auth"
 )
+
+// mostIdle bounds what an idle WebSocket with a subscription takes of heap and
+// stacks, in bytes, with that of the test's own side of the connection and what the
+// race detector adds.
+const mostIdle = 28_000
+
+// TestIdle: a WebSocket that has subscribed and says nothing takes little memory:
+// its request, and the buffers and the stack of that, are gone.
+func TestIdle(t *testing.T) {
+	if each := idle(t, 1000); each > mostIdle {
+		t.Errorf("an idle WebSocket takes %d bytes, want at most %d", each, mostIdle)
+	}
+}
 
 // BenchmarkIdle tells what an idle WebSocket with a subscription costs:
 // go test ./query/live -run '^$' -bench Idle -benchtime 9000x
 func BenchmarkIdle(b *testing.B) {
-	hub, err := New(Config{Refresh: time.Hour}, map[string]View{"funnel": newCounter()}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	b.ReportMetric(float64(idle(b, b.N)), "bytes/conn")
+}
+
+// idle opens n WebSockets, and returns what each takes.
+func idle(t testing.TB, n int) (each uint64) {
+	hub, err := New(Config{Refresh: time.Hour}, []View{newCounter().view()}, prometheus.NewRegistry(),
+		slog.New(slog.DiscardHandler))
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	draining := make(chan struct{})
-	srv := httptest.NewServer(hub.Handler(draining))
+	srv := httptest.NewServer(auth.New(auth.Config{}).RequireSocket(auth.Read)(hub.Handler(draining)))
 	defer func() { close(draining); srv.Close(); hub.Wait() }()
-	before := inUse()
-	conns := make([]net.Conn, b.N)
+	conns := make([]net.Conn, n)
 	scratch := make([]byte, 64<<10)
-	b.ResetTimer()
+	defer func() {
+		for _, c := range conns {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	}()
+	before := inUse()
 	for i := range conns {
 		if conns[i], err = subscribed(srv.Listener.Addr().String(), scratch); err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
 	}
-	b.StopTimer()
-	b.ReportMetric(float64(inUse()-before)/float64(b.N), "bytes/conn")
-	for _, c := range conns {
-		_ = c.Close()
-	}
+	return (max(inUse(), before) - before) / uint64(n)
 }
 
 // inUse is the memory of heap and stacks after a collection.

@@ -1,4 +1,4 @@
-package memo
+package resultcache
 
 import (
 	"testing"

@@ -6,21 +6,21 @@ import (
 	"sort"
 )
 
-// edge holds the single events of the quarter in which a window begins. It
+// partialQuarter holds the single events of the quarter in which a window begins. It
 // does not change once loaded; a late event makes it stale, and the next
 // reader loads it again.
-type edge struct {
+type partialQuarter struct {
 	load
 	quarter quarter
 	born    uint64 // the mirror's clock when the load began; 0 before
 	used    uint64
 	stale   bool
 	tooMany bool // more events than the mirror holds of one quarter
-	events  []edgeEvent
+	events  []singleEvent
 	sources map[string]uint32
 }
 
-type edgeEvent struct {
+type singleEvent struct {
 	at      int64 // nanoseconds since 1970
 	article uint64
 	source  uint32
@@ -31,8 +31,8 @@ type edgeEvent struct {
 }
 
 // fill takes the events of a load.
-func (e *edge) fill(events []edgeEvent, sources map[string]uint32) {
-	slices.SortStableFunc(events, func(a, b edgeEvent) int { return cmp.Compare(a.at, b.at) })
+func (e *partialQuarter) fill(events []singleEvent, sources map[string]uint32) {
+	slices.SortStableFunc(events, func(a, b singleEvent) int { return cmp.Compare(a.at, b.at) })
 	type pair struct {
 		article uint64
 		source  uint32
@@ -54,13 +54,13 @@ func (e *edge) fill(events []edgeEvent, sources map[string]uint32) {
 }
 
 // from returns the place of the first event at or after a time.
-func (e *edge) from(at int64) int {
+func (e *partialQuarter) from(at int64) int {
 	return sort.Search(len(e.events), func(i int) bool { return e.events[i].at >= at })
 }
 
 // of returns the events of a source from place i on; distinct tells whether
 // the event is the last one of its article and stage.
-func (e *edge) of(source string, i int, yield func(v *edgeEvent, distinct bool)) {
+func (e *partialQuarter) of(source string, i int, yield func(v *singleEvent, distinct bool)) {
 	id, known := e.sources[source]
 	if !known && source != "" {
 		return

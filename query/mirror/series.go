@@ -8,7 +8,7 @@ type batch struct {
 	to    uint64
 }
 
-// cell is a place in the counts of a track.
+// cell is a place in the counts of a series.
 type cell struct {
 	stage   int
 	quarter quarter
@@ -21,34 +21,34 @@ type increment struct {
 	n int32
 }
 
-// fence says up to which sequence the loaded rows of a slot group are folded
+// watermark says up to which sequence the loaded rows of a slot group are folded
 // (invariant 2). It is dropped when the deltas have passed all of them, at the
 // end of the load at the latest, unless it is not known how far the group is.
-type fence struct {
+type watermark struct {
 	max  uint64
 	rows map[cell]uint64
 }
 
-// track is what the mirror holds of one source. Its fields are guarded by the
+// series is what the mirror holds of one source. Its fields are guarded by the
 // mirror's lock.
-type track struct {
+type series struct {
 	load   // of counts and articles
 	source string
 	used   uint64 // the mirror's clock at the last use
 
-	counted bool // counts are loaded; until then increments wait
-	counts  []history
-	fences  map[uint32]*fence
-	waiting []increment
+	counted    bool // counts are loaded; until then increments wait
+	counts     []history
+	watermarks map[uint32]*watermark
+	waiting    []increment
 
 	articles index
 	sketches map[quarter]*sketch // by the quarter they begin with
 }
 
-func newTrack(source string, stages int, base quarter) *track {
-	t := &track{
+func newSeries(source string, stages int, base quarter) *series {
+	t := &series{
 		load: newLoad(), source: source, counts: make([]history, stages),
-		fences: map[uint32]*fence{}, articles: newIndex(stages, base), sketches: map[quarter]*sketch{},
+		watermarks: map[uint32]*watermark{}, articles: newIndex(stages, base), sketches: map[quarter]*sketch{},
 	}
 	for i := range t.counts {
 		t.counts[i].base = base
@@ -57,7 +57,7 @@ func newTrack(source string, stages int, base quarter) *track {
 }
 
 // add applies one event of a batch.
-func (t *track) add(b batch, c cell, article uint64) {
+func (t *series) add(b batch, c cell, article uint64) {
 	t.count(b, c)
 	t.articles.insert(c.stage, article, c.quarter)
 	for _, s := range t.sketches {
@@ -65,7 +65,7 @@ func (t *track) add(b batch, c cell, article uint64) {
 	}
 }
 
-func (t *track) count(b batch, c cell) {
+func (t *series) count(b batch, c cell) {
 	if t.counted {
 		t.addCount(increment{b, c, 1})
 		return
@@ -77,9 +77,9 @@ func (t *track) count(b batch, c cell) {
 	t.waiting = append(t.waiting, increment{b, c, 1})
 }
 
-func (t *track) addCount(i increment) {
-	if len(t.fences) > 0 {
-		if f := t.fences[i.group]; f != nil && i.to <= f.rows[i.cell] {
+func (t *series) addCount(i increment) {
+	if len(t.watermarks) > 0 {
+		if f := t.watermarks[i.group]; f != nil && i.to <= f.rows[i.cell] {
 			return
 		}
 	}
@@ -87,26 +87,26 @@ func (t *track) addCount(i increment) {
 }
 
 // begin prepares for a delta of a group that begins after a sequence.
-func (t *track) begin(group uint32, from uint64) {
-	if f := t.fences[group]; f != nil && from >= f.max {
-		delete(t.fences, group)
+func (t *series) begin(group uint32, from uint64) {
+	if f := t.watermarks[group]; f != nil && from >= f.max {
+		delete(t.watermarks, group)
 	}
 }
 
-// dropFences drops those that a state has reached: deltas of these groups end
+// dropWatermarks drops those that a state has reached: deltas of these groups end
 // later. Of a group that is idle, or has ended, there may come none.
-func (t *track) dropFences(folded map[uint32]uint64) {
-	maps.DeleteFunc(t.fences, func(group uint32, f *fence) bool { return f.max <= folded[group] })
+func (t *series) dropWatermarks(folded map[uint32]uint64) {
+	maps.DeleteFunc(t.watermarks, func(group uint32, f *watermark) bool { return f.max <= folded[group] })
 }
 
 // setCounts takes the rows of a load, then what has come in meanwhile.
-func (t *track) setCounts(rows []countRow) {
+func (t *series) setCounts(rows []countRow) {
 	for _, r := range rows {
 		t.counts[r.stage].add(r.quarter, int32(r.events))
-		f := t.fences[r.group]
+		f := t.watermarks[r.group]
 		if f == nil {
-			f = &fence{rows: map[cell]uint64{}}
-			t.fences[r.group] = f
+			f = &watermark{rows: map[cell]uint64{}}
+			t.watermarks[r.group] = f
 		}
 		f.rows[r.cell] = r.seq
 		f.max = max(f.max, r.seq)
@@ -119,7 +119,7 @@ func (t *track) setCounts(rows []countRow) {
 }
 
 // trim forgets what lies before a quarter, and bounds the articles.
-func (t *track) trim(base quarter, limit int) {
+func (t *series) trim(base quarter, limit int) {
 	for i := range t.counts {
 		t.counts[i].trim(base)
 	}

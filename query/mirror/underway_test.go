@@ -46,7 +46,7 @@ func TestBatchUnderWay(t *testing.T) {
 					t.Fatalf("a question then: %v", err)
 				}
 				go func() {
-					time.Sleep(settleWithin / 2)
+					time.Sleep(deltasWithin / 2)
 					if _, err := ask(""); !errors.Is(err, ErrUnderWay) {
 						t.Errorf("a question during a load: %v", err)
 					}
@@ -129,32 +129,50 @@ func TestPartOfABatchIsNotShown(t *testing.T) {
 	})
 }
 
-// TestLandedUnderWay: where the rows end is told when the batch that ends there
-// is durable, and after a second when nobody says so.
+// TestLandedUnderWay: where the rows end is told when a checkpoint or a delta
+// says that the batch that ends there is durable, and never before.
 func TestLandedUnderWay(t *testing.T) {
 	layout, err := slots.New(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		_, m, _ := newWorld(t, Limits{})
+		w, m, c := newWorld(t, Limits{})
+		rng := rand.New(rand.NewPCG(4, 6))
 		m.Arrange(layout)
+		first := w.commit(draw(rng, c.time(), 40, 60))
+		second := w.commit(draw(rng, c.time(), 40, 60))
 		const soon = 300 * time.Millisecond
 		go func() {
-			time.Sleep(soon / 2)
-			m.Checkpoint(Checkpoint{Durable: 40})
-			time.Sleep(soon / 2)
-			m.Checkpoint(Checkpoint{Durable: 50})
+			time.Sleep(soon)
+			m.Checkpoint(Checkpoint{Durable: first.To, Decided: second.To})
+			time.Sleep(soon)
+			m.Apply(second)
 		}()
 		for _, tt := range []struct {
 			rows uint64
-			want time.Duration
-		}{{50, soon}, {80, landing}} {
-			begin := time.Now()
-			got := m.Landed(t.Context(), map[uint32]uint64{0: tt.rows})
-			if took := time.Since(begin); took != tt.want || !slices.Equal(got, []uint64{tt.rows}) {
-				t.Errorf("rows up to %d: %v after %s, want it after %s", tt.rows, got, took, tt.want)
+			took time.Duration
+			err  error
+		}{{first.To, soon, nil}, {second.To, soon, nil}, {second.To + 1, landing, ErrUnderWay}} {
+			begin, want := time.Now(), []uint64{tt.rows}
+			if tt.err != nil {
+				want = nil
 			}
+			got, err := m.Landed(t.Context(), map[uint32]uint64{0: tt.rows})
+			if took := time.Since(begin); took != tt.took || !errors.Is(err, tt.err) || !slices.Equal(got, want) {
+				t.Errorf("rows up to %d: %v, %v after %s, want it after %s", tt.rows, got, err, took, tt.took)
+			}
+		}
+	})
+}
+
+// TestLandedUnheard: where no projector has ever said anything, the rows are all
+// that is known.
+func TestLandedUnheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, m, _ := newWorld(t, Limits{})
+		if got, err := m.Landed(t.Context(), map[uint32]uint64{0: 40}); err != nil || !slices.Equal(got, []uint64{40}) {
+			t.Errorf("%v, %v", got, err)
 		}
 	})
 }
