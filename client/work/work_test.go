@@ -1,4 +1,4 @@
-package client
+package work
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func TestWorkerNames(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"": true, "host-7": true, "nats": false, "w\x00": false, "w\n": false, strings.Repeat("w", 201): false,
 	} {
-		if err := (WorkConfig{Worker: name}).withDefaults().check(); (err == nil) != ok {
+		if err := (Config{Worker: name}).withDefaults().check(); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -80,10 +80,10 @@ func (c *counter) hand(id int64) {
 }
 
 // work runs a worker until the returned function has stopped it.
-func (c *counter) work(handler Handler, cfg WorkConfig) (stop func()) {
+func (c *counter) work(handler Handler, cfg Config) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Work(ctx, c.nc, testStage, handler, cfg) }()
+	go func() { done <- Run(ctx, c.nc, testStage, handler, cfg) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -119,7 +119,7 @@ func TestRefusedItem(t *testing.T) {
 	})
 	worked := make(chan struct{}, 10)
 	c.hand(1)
-	stop := c.work(func(context.Context, Item) error { worked <- struct{}{}; return nil }, WorkConfig{})
+	stop := c.work(func(context.Context, Item) error { worked <- struct{}{}; return nil }, Config{})
 	<-worked
 	c.settled()
 	stop()
@@ -150,7 +150,7 @@ func TestMessageComesAgain(t *testing.T) {
 		c.hand(1)
 	}
 	begun, end := make(chan struct{}, 10), make(chan struct{})
-	stop := c.work(func(context.Context, Item) error { begun <- struct{}{}; <-end; return nil }, WorkConfig{})
+	stop := c.work(func(context.Context, Item) error { begun <- struct{}{}; <-end; return nil }, Config{})
 	<-begun
 	c.settled()
 	close(end)
@@ -166,7 +166,7 @@ func TestLostBeforeItsTurn(t *testing.T) {
 	w := newWorker(nil, testStage, func(context.Context, Item) error {
 		t.Error("it is worked")
 		return nil
-	}, WorkConfig{}.withDefaults())
+	}, Config{}.withDefaults())
 	w.handlers = t.Context()
 	lost := &task{item: stream.WorkItem{ID: 2}, fence: 2}
 	w.hold(lost)
@@ -197,7 +197,7 @@ func TestSilence(t *testing.T) {
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
 		return ctx.Err()
-	}, WorkConfig{Lease: time.Second, Grace: time.Millisecond})
+	}, Config{Lease: time.Second, Grace: time.Millisecond})
 	var why error
 	select {
 	case why = <-cause:
@@ -211,4 +211,17 @@ func TestSilence(t *testing.T) {
 	if !slices.Equal(ends, []stream.MoveKind{stream.MoveRelease}) {
 		t.Errorf("ended by %v", ends)
 	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
 }

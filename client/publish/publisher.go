@@ -1,12 +1,12 @@
-package client
+package publish
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,6 +28,12 @@ type Config struct {
 	// Attempt is how long to wait for an answer before a message's fate
 	// counts as unknown; default 5 s.
 	Attempt time.Duration
+	// AcceptRepeats is for callers who need not know which events are repeats:
+	// nobody is asked, and their outcome is Accepted. They count once as always.
+	AcceptRepeats bool
+	// Forget has a repeat be only what a projector knows, and so has counted:
+	// what this publisher has had acknowledged may be a dead letter since.
+	Forget bool
 	// Log gets warnings about retries; default none.
 	Log *slog.Logger
 }
@@ -71,9 +77,9 @@ type Publisher struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	slots chan struct{} // one for each batch under way
-	// lastSeq is the highest sequence that an acknowledgement has named.
-	lastSeq atomic.Uint64
-	repeats share
+	asker asker
+	// recent has the events under way and those acknowledged last.
+	recent recent
 }
 
 // New returns a publisher on a connection. For messages to survive a lost
@@ -92,21 +98,45 @@ func New(nc *nats.Conn, cfg Config) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	return &Publisher{cfg: cfg, nc: nc, js: js, slots: make(chan struct{}, cfg.InFlight)}, nil
+	return &Publisher{
+		cfg: cfg, nc: nc, js: js, slots: make(chan struct{}, cfg.InFlight), asker: asker{nc: nc, js: js}, recent: newRecent(cfg.Forget),
+	}, nil
 }
 
 // PublishRaw publishes messages and returns what became of each, in their
-// order. An id that stands twice is published once. The error is nil when
-// every message is on the stream, else that of the first that may not be; the
-// outcomes hold either way. It retries until ctx ends, so give it an end.
+// order. An event that stands twice is published once. The error is nil when
+// every message is on the stream, or its event was, else that of the first that
+// may not be; the outcomes hold either way. It retries until ctx ends, so give it
+// an end.
 func (p *Publisher) PublishRaw(ctx context.Context, msgs []Message) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(msgs))
-	unique, first := distinct(msgs)
+	all := make([]int, len(msgs))
+	for i := range all {
+		all[i] = i
+	}
+	if p.cfg.AcceptRepeats {
+		p.send(ctx, msgs, all, outcomes)
+		return outcomes, firstError(msgs, outcomes)
+	}
+	left := p.recent.look(msgs, all, outcomes)
+	left = p.ask(ctx, msgs, left, outcomes)
+	for len(left) > 0 {
+		c := p.recent.claim(msgs, left, outcomes)
+		p.send(ctx, msgs, c.mine, outcomes)
+		p.recent.settle(msgs, c.mine, outcomes)
+		c.copies(msgs, outcomes)
+		left = c.await(ctx, outcomes)
+	}
+	return outcomes, firstError(msgs, outcomes)
+}
+
+// send publishes messages, by their places, until each has its outcome.
+func (p *Publisher) send(ctx context.Context, msgs []Message, places []int, outcomes []Outcome) {
 	var wg sync.WaitGroup
-	for len(unique) > 0 {
-		n := p.cut(msgs, unique)
-		c := &chunk{p: p, msgs: msgs, pending: unique[:n:n], outcomes: outcomes}
-		unique = unique[n:]
+	for len(places) > 0 {
+		n := p.cut(msgs, places)
+		c := &chunk{p: p, msgs: msgs, pending: slices.Clone(places[:n]), outcomes: outcomes}
+		places = places[n:]
 		select {
 		case p.slots <- struct{}{}:
 			wg.Go(func() {
@@ -118,31 +148,6 @@ func (p *Publisher) PublishRaw(ctx context.Context, msgs []Message) ([]Outcome, 
 		}
 	}
 	wg.Wait()
-	for i, f := range first {
-		if outcomes[i] = outcomes[f]; outcomes[i].Status == Accepted {
-			outcomes[i].Status = Duplicate
-		}
-	}
-	return outcomes, firstError(msgs, outcomes)
-}
-
-// distinct returns the indexes of messages to send, and for each other the
-// index of the first with its id.
-func distinct(msgs []Message) (unique []int, first map[int]int) {
-	unique = make([]int, 0, len(msgs))
-	seen := make(map[string]int, len(msgs))
-	for i := range msgs {
-		if f, ok := seen[msgs[i].ID]; ok && msgs[i].ID != "" {
-			if first == nil {
-				first = map[int]int{}
-			}
-			first[i] = f
-			continue
-		}
-		seen[msgs[i].ID] = i
-		unique = append(unique, i)
-	}
-	return unique, first
 }
 
 // cut returns how many of the indexes make the next batch.
@@ -166,33 +171,6 @@ func firstError(msgs []Message, outcomes []Outcome) error {
 	}
 	return nil
 }
-
-// noteSeq keeps the highest sequence seen.
-func (p *Publisher) noteSeq(seq uint64) {
-	for {
-		last := p.lastSeq.Load()
-		if seq <= last || p.lastSeq.CompareAndSwap(last, seq) {
-			return
-		}
-	}
-}
-
-// share estimates which part of recent batches held duplicates, from 0 to
-// 1,024; it need not be exact, so lost updates are fine.
-type share struct{ value atomic.Int32 }
-
-func (s *share) note(had bool) {
-	v := s.value.Load()
-	target := int32(0)
-	if had {
-		target = 1024
-	}
-	s.value.Store(v + (target-v)/4)
-}
-
-// likely tells whether asking first is cheaper: asking costs about a third of
-// a batch that is refused and then sent again.
-func (s *share) likely() bool { return s.value.Load() > 400 }
 
 // retryLevel is quiet while there is no connection: the connection's owner is
 // told of that once, not with every attempt.

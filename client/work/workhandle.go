@@ -1,4 +1,4 @@
-package client
+package work
 
 import (
 	"context"
@@ -38,7 +38,8 @@ func (w *worker) handle(t *task) stream.WorkMove {
 	}
 	begin := time.Now()
 	err := w.call(ctx, Item{
-		Filename: t.item.Filename, Shard: t.item.Shard, Stage: t.item.Stage,
+		Filename: t.item.Filename, Shard: t.item.Shard, Stage: w.stage,
+		ID: t.item.ID, Key: t.own.Key, Group: t.own.Group, Priority: int(t.own.Priority), Payload: t.own.Payload,
 		Attempt: int(t.item.Attempts), CreatedAt: t.item.CreatedAt,
 	})
 	w.pace.note(time.Since(begin))
@@ -54,7 +55,13 @@ func (w *worker) handle(t *task) stream.WorkMove {
 	case errors.As(err, &after):
 		return stream.WorkMove{Kind: stream.MoveAgain, Error: reason(err), Delay: max(after.delay, 0)}
 	}
-	return stream.WorkMove{Kind: stream.MoveAgain, Error: reason(err), Delay: max(w.cfg.Backoff(int(t.item.Attempts)), 0)}
+	again := stream.WorkMove{Kind: stream.MoveAgain, Error: reason(err)}
+	if w.cfg.Backoff != nil {
+		again.Delay = max(w.cfg.Backoff(int(t.item.Attempts)), 0)
+	} else {
+		again.Delay, again.Backoff = backoff(int(t.item.Attempts)), true
+	}
+	return again
 }
 
 // call turns a panic into an error.

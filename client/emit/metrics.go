@@ -1,4 +1,4 @@
-package client
+package emit
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func newMetrics(registry prometheus.Registerer, target string) (*metrics, error)
 	m := &metrics{
 		target: target,
 		emits: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pipeline_emit_total", Help: "Events by what became of them: delivered (success), or refused or dropped (error).",
+			Name: "pipeline_emit_total", Help: "Deliveries of events: done (success); failed, to be tried again, or refused or dropped (error).",
 		}, []string{"status", "stage"}),
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pipeline_circuit_state", Help: "Circuit breaker: 0 closed, 1 open or half-open.",

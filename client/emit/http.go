@@ -1,4 +1,4 @@
-package client
+package emit
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-io/millrace/client/publish"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -48,7 +49,7 @@ func (t *httpTransport) close() {
 	}
 }
 
-func (t *httpTransport) deliver(ctx context.Context, batch []item) ([]Outcome, error) {
+func (t *httpTransport) deliver(ctx context.Context, batch []item) ([]publish.Outcome, error) {
 	if len(batch) == 1 {
 		return t.one(ctx, batch[0])
 	}
@@ -76,21 +77,21 @@ func (t *httpTransport) deliver(ctx context.Context, batch []item) ([]Outcome, e
 }
 
 // one posts a single event.
-func (t *httpTransport) one(ctx context.Context, it item) ([]Outcome, error) {
+func (t *httpTransport) one(ctx context.Context, it item) ([]publish.Outcome, error) {
 	status, answer, err := t.post(ctx, "/events", bytes.NewReader(it.text))
 	switch {
 	case err != nil:
 		return nil, err
 	case status == http.StatusCreated && answer.Status == "accepted":
-		return []Outcome{{Status: Accepted}}, nil
+		return []publish.Outcome{{Status: publish.Accepted}}, nil
 	case status == http.StatusOK && answer.Status == "duplicate":
-		return []Outcome{{Status: Duplicate}}, nil
+		return []publish.Outcome{{Status: publish.Duplicate}}, nil
 	case status == http.StatusRequestEntityTooLarge:
-		return []Outcome{{Err: fmt.Errorf("%w: %s", ErrTooLarge, answer)}}, nil
+		return []publish.Outcome{{Err: fmt.Errorf("%w: %s", publish.ErrTooLarge, answer)}}, nil
 	case status == http.StatusBadRequest && answer.rule() != nil:
 		err := refusal(it, answer.rule())
 		if final(err) {
-			return []Outcome{{Err: err}}, nil
+			return []publish.Outcome{{Err: err}}, nil
 		}
 		return nil, err
 	}
@@ -141,14 +142,14 @@ func refusal(it item, rule *event.Invalid) error {
 
 // outcomesOf returns what became of each event. An answer that does not tell of
 // all of them is somebody else's.
-func outcomesOf(batch []item, a reply) ([]Outcome, error) {
+func outcomesOf(batch []item, a reply) ([]publish.Outcome, error) {
 	n := len(batch)
 	if told := a.Accepted + a.Duplicates + len(a.Rejected); told != n {
 		return nil, fmt.Errorf("a batch of %d events was answered with the fate of %d", n, told)
 	}
-	outcomes := make([]Outcome, n)
+	outcomes := make([]publish.Outcome, n)
 	for i := range outcomes {
-		outcomes[i].Status = Accepted
+		outcomes[i].Status = publish.Accepted
 	}
 	var failure error
 	for _, r := range a.Rejected {
@@ -156,7 +157,7 @@ func outcomesOf(batch []item, a reply) ([]Outcome, error) {
 			continue
 		}
 		err := refusal(batch[r.Index], &r.Error)
-		outcomes[r.Index] = Outcome{Err: err}
+		outcomes[r.Index] = publish.Outcome{Err: err}
 		if !final(err) {
 			failure = err
 		}

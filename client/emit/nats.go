@@ -1,4 +1,4 @@
-package client
+package emit
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/millrace-io/millrace/client/publish"
 )
 
 // natsTransport publishes on JetStream, over a connection that it makes with
@@ -14,20 +16,20 @@ import (
 type natsTransport struct {
 	opts      Options
 	nc        *nats.Conn
-	publisher *Publisher
+	publisher *publish.Publisher
 }
 
-func (t *natsTransport) deliver(ctx context.Context, batch []item) ([]Outcome, error) {
+func (t *natsTransport) deliver(ctx context.Context, batch []item) ([]publish.Outcome, error) {
 	if err := t.connect(); err != nil {
 		return nil, err
 	}
-	msgs := make([]Message, len(batch))
+	msgs := make([]publish.Message, len(batch))
 	for i := range batch {
 		msgs[i] = batch[i].msg
 	}
 	outcomes, _ := t.publisher.PublishRaw(ctx, msgs) // each outcome has its error
 	for _, o := range outcomes {
-		if o.Status == Failed && !final(o.Err) {
+		if o.Status == publish.Failed && !final(o.Err) {
 			return outcomes, o.Err
 		}
 	}
@@ -56,7 +58,9 @@ func (t *natsTransport) connect() error {
 	}
 	// The breaker and its log are the client's own: retries inside of an
 	// attempt are quiet.
-	publisher, err := New(nc, Config{Service: t.opts.Service, Attempt: t.opts.Timeout})
+	publisher, err := publish.New(nc, publish.Config{
+		Service: t.opts.Service, Attempt: t.opts.Timeout, AcceptRepeats: true,
+	})
 	if err != nil {
 		nc.Close()
 		return err

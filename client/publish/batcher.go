@@ -1,4 +1,4 @@
-package client
+package publish
 
 import (
 	"context"
@@ -40,6 +40,23 @@ func NewBatcher(p *Publisher, timeout time.Duration) *Batcher {
 // Publish publishes a message and returns what became of it. When ctx ends
 // first, the message may still be stored, and its data be read.
 func (b *Batcher) Publish(ctx context.Context, m Message) Outcome {
+	if b.p.cfg.AcceptRepeats {
+		return b.publish(ctx, m)
+	}
+	msgs, outcomes, left := []Message{m}, make([]Outcome, 1), []int{0}
+	for len(left) > 0 {
+		c := b.p.recent.claim(msgs, left, outcomes)
+		if len(c.mine) > 0 {
+			outcomes[0] = b.publish(ctx, m)
+			b.p.recent.settle(msgs, c.mine, outcomes)
+		}
+		left = c.await(ctx, outcomes)
+	}
+	return outcomes[0]
+}
+
+// publish adds a message to the next batch.
+func (b *Batcher) publish(ctx context.Context, m Message) Outcome {
 	w := waiter{ctx, m, make(chan Outcome, 1)}
 	if !b.add(w) {
 		return Outcome{Err: fmt.Errorf("publish to %s: %w", m.Subject, ErrBusy)}
@@ -93,8 +110,22 @@ func (b *Batcher) flush(batch []waiter) {
 	for i, w := range batch {
 		msgs[i] = w.msg
 	}
-	outcomes, _ := b.p.PublishRaw(ctx, msgs) // each outcome has its error
+	outcomes := make([]Outcome, len(msgs))
+	b.p.send(ctx, msgs, b.notKnown(ctx, msgs, outcomes), outcomes)
 	for i, w := range batch {
 		w.answer <- outcomes[i]
 	}
+}
+
+// notKnown returns the places of messages whose events nobody knows, and settles
+// the others.
+func (b *Batcher) notKnown(ctx context.Context, msgs []Message, outcomes []Outcome) []int {
+	all := make([]int, len(msgs))
+	for i := range all {
+		all[i] = i
+	}
+	if b.p.cfg.AcceptRepeats {
+		return all
+	}
+	return b.p.ask(ctx, msgs, all, outcomes)
 }

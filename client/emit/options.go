@@ -1,6 +1,7 @@
-package client
+package emit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/client/publish"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -56,7 +58,8 @@ type Options struct {
 	NATS []nats.Option
 	// Registry gets the client's metrics; default none.
 	Registry prometheus.Registerer
-	// Log gets warnings; default none.
+	// Log gets warnings, and each event that is lost; default slog.Default().
+	// For silence, give one with slog.DiscardHandler.
 	Log *slog.Logger
 
 	retry time.Duration // the first wait between attempts; default 100 ms
@@ -83,20 +86,31 @@ const (
 // FromEnv returns options from the environment: the address from
 // MILLRACE_NATS_URL, or else from PIPELINE_SERVICE_URL; PIPELINE_SERVICE_TOKEN
 // and PIPELINE_SPOOL; PIPELINE_CIRCUIT_OPEN_FOR, such as 30s, for the breaker's
-// OpenFor. With neither address the client does nothing.
+// OpenFor; and what LoginFromEnv reads. The client does nothing with neither
+// address, and when PIPELINE_SERVICE_URL is set and empty, whatever
+// MILLRACE_NATS_URL says: that switches one service off.
 func FromEnv(service string) Options {
-	address := os.Getenv(EnvNATS)
-	if address == "" {
-		address = os.Getenv(EnvService)
-	}
-	o := Options{URL: address, Service: service, Token: os.Getenv(EnvToken), Spool: os.Getenv(EnvSpool)}
+	o := Options{URL: addressFromEnv(), Service: service, Token: os.Getenv(EnvToken), Spool: os.Getenv(EnvSpool)}
 	if text := os.Getenv(EnvOpenFor); text != "" {
 		var err error
 		if o.Breaker.OpenFor, err = time.ParseDuration(text); err != nil || o.Breaker.OpenFor <= 0 {
 			o.wrong = fmt.Errorf("client: %s=%q is no duration such as 30s", EnvOpenFor, text)
 		}
 	}
+	login, err := publish.LoginFromEnv().Options()
+	if err != nil {
+		o.wrong = errors.Join(o.wrong, fmt.Errorf("client: %w", err))
+	}
+	o.NATS = login
 	return o
+}
+
+func addressFromEnv() string {
+	service, set := os.LookupEnv(EnvService)
+	if set && service == "" {
+		return ""
+	}
+	return cmp.Or(os.Getenv(EnvNATS), service)
 }
 
 func (o Options) withDefaults() Options {
@@ -110,7 +124,7 @@ func (o Options) withDefaults() Options {
 	set(&o.Breaker.OpenFor, 30*time.Second)
 	set(&o.Breaker.Successes, 2)
 	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+		o.Log = slog.Default()
 	}
 	return o
 }

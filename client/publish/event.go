@@ -1,4 +1,4 @@
-package client
+package publish
 
 import (
 	"context"
@@ -46,15 +46,16 @@ func (p *Publisher) EmitBatch(ctx context.Context, events []event.Event) ([]Outc
 }
 
 func (p *Publisher) encode(e event.Event, r *event.Record) (Message, error) {
-	data, err := encode(e, p.cfg.Service, r)
+	data, err := Encode(e, p.cfg.Service, r)
 	if err != nil {
 		return Message{}, err
 	}
 	return EventMessage(r, data), nil
 }
 
-// encode returns the text of an event, which r then is of.
-func encode(e event.Event, service string, r *event.Record) ([]byte, error) {
+// Encode returns the text of an event, which r then is of. Metadata that is
+// misspelt is refused, as over HTTP.
+func Encode(e event.Event, service string, r *event.Record) ([]byte, error) {
 	if e.OccurredAt.IsZero() {
 		e.OccurredAt = time.Now()
 	}
@@ -67,6 +68,9 @@ func encode(e event.Event, service string, r *event.Record) ([]byte, error) {
 	}
 	if invalid := event.Decode(data, r); invalid != nil {
 		return nil, invalid
+	}
+	if misspelt := r.Misspelt(); len(misspelt) > 0 {
+		return nil, misspelt[0]
 	}
 	// A stage is a part of the subject. Which stages there are, the server
 	// knows; that it is a name at all is checked here.

@@ -1,7 +1,8 @@
-package client
+package work
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,11 +19,19 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// Item is a shard of a file that is to be worked at a stage.
+// Item is an item that is to be worked: a shard of a file at a stage, or an item
+// of a queue of people's own.
 type Item struct {
-	Filename  string
-	Shard     int
-	Stage     string
+	Filename string // of a shard
+	Shard    int
+	Stage    string // the queue's name
+
+	ID       int64
+	Key      string // of an item of a queue of people's own
+	Group    string
+	Priority int
+	Payload  json.RawMessage
+
 	Attempt   int // this one's number, from 1
 	CreatedAt time.Time
 }
@@ -32,12 +41,12 @@ type Item struct {
 // one marked by Permanent fails it at once. A panic counts as an error.
 //
 // ctx ends when the item is no longer this worker's, or may not be, since the
-// lease could not be renewed; and when Work has been stopped and its grace is
+// lease could not be renewed; and when Run has been stopped and its grace is
 // over. An error returned after that gives the item back and counts no attempt.
 type Handler func(ctx context.Context, item Item) error
 
-// WorkConfig shapes a worker. The zero value of a field stands for its default.
-type WorkConfig struct {
+// Config shapes a worker. The zero value of a field stands for its default.
+type Config struct {
 	// Worker is the name under which items are taken, of up to 200 bytes
 	// without control characters; default host, process and a random part. Two
 	// workers must not share one.
@@ -47,9 +56,9 @@ type WorkConfig struct {
 	// Lease is how long an item stays taken when nothing more is heard of
 	// this worker; default 30 s. It is renewed while a handler runs.
 	Lease time.Duration
-	// Backoff says how long to wait after an attempt in vain; default 1 s,
-	// doubled by each attempt up to 5 minutes, and between half and the whole
-	// of it at random.
+	// Backoff says how long to wait after an attempt in vain; default as the
+	// queue says, and where it does not, 1 s, doubled by each attempt up to 5
+	// minutes, and between half and the whole of it at random.
 	Backoff func(attempt int) time.Duration
 	// Grace is how long handlers may go on after ctx has ended, before their
 	// own context ends; default 10 s.
@@ -58,7 +67,7 @@ type WorkConfig struct {
 	Log *slog.Logger
 }
 
-func (c WorkConfig) withDefaults() WorkConfig {
+func (c Config) withDefaults() Config {
 	if c.Worker == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -72,9 +81,6 @@ func (c WorkConfig) withDefaults() WorkConfig {
 	if c.Lease == 0 {
 		c.Lease = 30 * time.Second
 	}
-	if c.Backoff == nil {
-		c.Backoff = backoff
-	}
 	if c.Grace == 0 {
 		c.Grace = 10 * time.Second
 	}
@@ -84,7 +90,7 @@ func (c WorkConfig) withDefaults() WorkConfig {
 	return c
 }
 
-func (c WorkConfig) check() error {
+func (c Config) check() error {
 	switch {
 	case c.Concurrency < 1 || c.Concurrency > 100_000:
 		return fmt.Errorf("its Concurrency is %d, not within 1 and 100000", c.Concurrency)
@@ -111,20 +117,20 @@ func backoff(attempt int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// Work takes items that are ready for a stage and has the handler work them,
-// until ctx ends: then it takes no more, lets the handlers under way end, gives
-// back what has not begun, and returns nil when all of that is durable. It
+// Run takes items of a queue, which may be a stage of shards, and has the handler
+// work them, until ctx ends: then it takes no more, lets the handlers under way end,
+// gives back what has not begun, and returns nil when all of that is durable. It
 // outlives lost connections.
 //
-//	err := client.Work(ctx, nc, "shard-worker", func(ctx context.Context, item client.Item) error {
+//	err := work.Run(ctx, nc, "shard-worker", func(ctx context.Context, item work.Item) error {
 //		return load(ctx, item.Filename, item.Shard)
-//	}, client.WorkConfig{Concurrency: 50})
+//	}, work.Config{Concurrency: 50})
 //
 // A handler is called when it stands in Postgres that this worker has the item,
-// and no other takes it before the lease is over. The item is done when Work
+// and no other takes it before the lease is over. The item is done when Run
 // has been told that Postgres says so; a worker that dies before that loses it
 // to another one, who starts from the beginning.
-func Work(ctx context.Context, nc *nats.Conn, stage string, handler Handler, cfg WorkConfig) error {
+func Run(ctx context.Context, nc *nats.Conn, stage string, handler Handler, cfg Config) error {
 	cfg = cfg.withDefaults()
 	err := cfg.check()
 	switch {

@@ -1,4 +1,4 @@
-package client
+package work
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/client/internal/pause"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -22,7 +23,7 @@ type worker struct {
 	nc      *nats.Conn
 	stage   string
 	handler Handler
-	cfg     WorkConfig
+	cfg     Config
 	log     *slog.Logger
 
 	starts *mover
@@ -46,6 +47,7 @@ type worker struct {
 // task is an item that this worker has pulled.
 type task struct {
 	item   stream.WorkItem
+	own    stream.QueueItem // of a queue of people's own
 	msg    jetstream.Msg
 	fence  int32     // generation of the taking
 	lease  time.Time // when it was last known to be this worker's
@@ -64,7 +66,7 @@ func (t *task) taking() taking { return taking{t.item.ID, t.fence} }
 // mostAhead bounds what is taken beyond what handlers are working on.
 const mostAhead = 4000
 
-func newWorker(nc *nats.Conn, stage string, handler Handler, cfg WorkConfig) *worker {
+func newWorker(nc *nats.Conn, stage string, handler Handler, cfg Config) *worker {
 	w := &worker{
 		nc: nc, stage: stage, handler: handler, cfg: cfg, log: cfg.Log,
 		ready: make(chan *task, cfg.Concurrency+mostAhead), freed: make(chan struct{}, 1), held: map[taking]*task{},
@@ -125,7 +127,7 @@ var errStopping = errors.New("the worker is stopping")
 // one that no waiting mends.
 func (w *worker) pull(ctx context.Context) error {
 	var consumer jetstream.Consumer
-	for wait := firstWait; ctx.Err() == nil; {
+	for wait := pause.First; ctx.Err() == nil; {
 		var err error
 		if consumer == nil {
 			consumer, err = w.consumer(ctx)
@@ -137,14 +139,14 @@ func (w *worker) pull(ctx context.Context) error {
 		}
 		switch {
 		case err == nil || ctx.Err() != nil:
-			wait = firstWait
+			wait = pause.First
 			continue
 		case errors.Is(err, nats.ErrConnectionClosed):
 			return fmt.Errorf("work %s: %w", w.stage, err)
 		}
 		w.log.Debug("pulling again", "stage", w.stage, "wait", wait, "error", err)
-		sleep(ctx, wait)
-		consumer, wait = nil, min(2*wait, longWait)
+		pause.For(ctx, wait)
+		consumer, wait = nil, min(2*wait, pause.Long)
 	}
 	return nil
 }
@@ -163,7 +165,7 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 func (w *worker) room(ctx context.Context) int {
 	for ctx.Err() == nil {
 		if until := w.holdOff.Load(); until != nil && time.Until(*until) > 0 {
-			sleep(ctx, time.Until(*until))
+			pause.For(ctx, time.Until(*until))
 			continue
 		}
 		n := w.cfg.Concurrency + w.pace.ahead(w.cfg.Concurrency) - int(w.out.Load())
@@ -210,6 +212,13 @@ func (w *worker) begin(msg jetstream.Msg) {
 		return
 	}
 	t := &task{item: item, msg: msg, lease: time.Now()}
+	if item.Filename == "" {
+		if t.own, err = stream.ParseQueueItem(msg.Data()); err != nil {
+			w.log.Warn("no item of a queue", "queue", w.stage, "error", err)
+			_ = msg.TermWithReason("no item of a queue")
+			return
+		}
+	}
 	w.out.Add(1)
 	w.starts.in <- &move{
 		WorkMove: stream.WorkMove{Kind: stream.MoveStart, ID: item.ID, Generation: item.Generation},

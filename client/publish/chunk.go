@@ -1,15 +1,16 @@
-package client
+package publish
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/millrace-io/millrace/client/internal/pause"
 )
 
 // chunk is a batch's worth of messages on their way to their outcomes. One
@@ -19,17 +20,9 @@ type chunk struct {
 	msgs     []Message
 	pending  []int // indexes of messages without an outcome
 	outcomes []Outcome
-	// unsure is set when an attempt may have stored messages unseen. What is
-	// then found on the stream beyond floor, the highest sequence that was
-	// known before, was stored by that attempt and is no duplicate.
-	unsure bool
-	floor  uint64
-	// knownNew says that the pending messages have just been asked after.
-	knownNew bool
 	// alone is set when batches do not work: each message goes on its own.
 	alone   bool
 	refused int // times that the server found the batch incomplete
-	baffled int // times that it found a duplicate which ask did not
 }
 
 // smallBatch is the number of messages from which an atomic batch is quicker
@@ -37,17 +30,11 @@ type chunk struct {
 // a batch on disk, and 0.2 ms to sync a single message.
 const smallBatch = 20
 
-const (
-	firstWait = 20 * time.Millisecond
-	longWait  = 2 * time.Second
-)
-
 // publish works until every message has its outcome. It never panics on what
 // a server answers.
 func (c *chunk) publish(ctx context.Context) {
 	c.dropTooLarge()
-	c.floor = c.p.lastSeq.Load()
-	wait := firstWait
+	wait := pause.First
 	for len(c.pending) > 0 {
 		err := c.attempt(ctx)
 		switch fateOf(err) {
@@ -60,20 +47,18 @@ func (c *chunk) publish(ctx context.Context) {
 			}
 			c.fail(err)
 			return
-		case fateUnknown:
-			c.unsure, c.knownNew = true, false
-		case fateRetry, fateAbsent:
+		case fateUnknown, fateRetry: // what is stored twice counts once
 		}
 		if ctx.Err() != nil {
 			c.fail(unknown(ctx, err))
 			return
 		}
 		c.p.cfg.Log.Log(ctx, c.p.retryLevel(), "publishing again", "messages", len(c.pending), "wait", wait, "error", err)
-		if !sleep(ctx, wait/2+rand.N(wait/2)) {
+		if !pause.For(ctx, wait/2+rand.N(wait/2)) {
 			c.fail(unknown(ctx, err))
 			return
 		}
-		wait = min(2*wait, longWait)
+		wait = min(2*wait, pause.Long)
 	}
 }
 
@@ -85,33 +70,57 @@ func (c *chunk) attempt(ctx context.Context) error {
 	if c.alone || len(c.pending) < smallBatch {
 		return c.singly(ctx)
 	}
-	if !c.knownNew && (c.unsure || c.p.repeats.likely()) {
-		return c.ask(ctx)
-	}
-	asked := c.knownNew
-	c.knownNew = false
-	err := c.batch(ctx)
-	if err == nil && !asked {
-		c.p.repeats.note(false)
-	}
-	if code(err) == jetstreamext.JSErrCodeBatchPublishDuplicateMsgID {
-		return c.refusedForDuplicate(ctx, err)
-	}
-	return err
+	return c.batch(ctx)
 }
 
-// refusedForDuplicate asks which messages the stream has. Should it have none
-// time after time, such as with ids that differ in their spaces alone, the
-// messages go one by one.
-func (c *chunk) refusedForDuplicate(ctx context.Context, refusal error) error {
-	before := len(c.pending)
-	if err := c.ask(ctx); err != nil || len(c.pending) < before {
-		return err
+// singly publishes each pending message on its own, all at once, and settles
+// those whose fate the answers decide. The error is that of the first other one.
+func (c *chunk) singly(ctx context.Context) error {
+	ctx, end := c.p.attempt(ctx)
+	defer end()
+	answers := make([]answer, len(c.pending))
+	for k, i := range c.pending {
+		answers[k].future, answers[k].err = c.p.js.PublishMsgAsync(c.msgs[i].msg(), jetstream.WithStallWait(c.p.cfg.Attempt), jetstream.WithRetryAttempts(0))
 	}
-	if c.baffled++; c.baffled < 3 {
+	var failure error
+	kept := c.pending[:0]
+	for k, i := range c.pending {
+		err := answers[k].await(ctx)
+		switch fateOf(err) {
+		case fateDone:
+			c.outcomes[i] = Outcome{Status: Accepted}
+		case fateFailed:
+			c.outcomes[i] = Outcome{Err: err}
+		case fateUnknown, fateRetry:
+			kept = append(kept, i)
+			if failure == nil {
+				failure = err
+			}
+		}
+	}
+	c.pending = kept
+	return failure
+}
+
+// answer is what the server is to say of a message that was sent, or why it
+// could not be sent.
+type answer struct {
+	future jetstream.PubAckFuture
+	err    error
+}
+
+func (a answer) await(ctx context.Context) error {
+	if a.err != nil {
+		return classify(a.err)
+	}
+	select {
+	case <-a.future.Ok():
 		return nil
+	case err := <-a.future.Err():
+		return classify(err)
+	case <-ctx.Done():
+		return why(ctx, ctx.Err())
 	}
-	return fmt.Errorf("%w: %w", ErrRefused, refusal)
 }
 
 // one publishes the only message left.
@@ -119,12 +128,11 @@ func (c *chunk) one(ctx context.Context) error {
 	ctx, end := c.p.attempt(ctx)
 	defer end()
 	i := c.pending[0]
-	ack, err := c.p.js.PublishMsg(ctx, c.msgs[i].msg(), jetstream.WithRetryAttempts(0))
-	if err != nil {
+	if _, err := c.p.js.PublishMsg(ctx, c.msgs[i].msg(), jetstream.WithRetryAttempts(0)); err != nil {
 		return classify(why(ctx, err))
 	}
 	c.pending = nil
-	c.acknowledge(i, ack)
+	c.outcomes[i] = Outcome{Status: Accepted}
 	return nil
 }
 
@@ -137,14 +145,12 @@ func (c *chunk) batch(ctx context.Context) error {
 		msgs[k] = c.msgs[i].msg()
 	}
 	// The answer to the last message tells of the whole batch.
-	ack, err := jetstreamext.PublishMsgBatch(ctx, c.p.js, msgs, jetstreamext.BatchFlowControl{})
-	if err != nil {
+	if _, err := jetstreamext.PublishMsgBatch(ctx, c.p.js, msgs, jetstreamext.BatchFlowControl{}); err != nil {
 		return c.classifyBatch(why(ctx, err))
 	}
 	for _, i := range c.pending {
 		c.outcomes[i] = Outcome{Status: Accepted}
 	}
-	c.p.noteSeq(ack.Sequence)
 	c.pending = nil
 	return nil
 }
@@ -159,15 +165,6 @@ func (c *chunk) classifyBatch(err error) error {
 		return err
 	}
 	return classify(err)
-}
-
-func (c *chunk) acknowledge(i int, ack *jetstream.PubAck) {
-	status := Accepted
-	if ack.Duplicate && !(c.unsure && ack.Sequence > c.floor) {
-		status = Duplicate
-	}
-	c.outcomes[i] = Outcome{Status: status}
-	c.p.noteSeq(ack.Sequence)
 }
 
 func (c *chunk) dropTooLarge() {
@@ -215,15 +212,4 @@ func why(ctx context.Context, err error) error {
 		return nats.ErrDisconnected
 	}
 	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -1,4 +1,4 @@
-package client
+package work
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/millrace-io/millrace/client/internal/pause"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -110,13 +111,13 @@ func (m *mover) verdicts(ctx context.Context, batch []*move) ([]stream.WorkVerdi
 	if err != nil {
 		return nil, fmt.Errorf("encode moves: %w", err)
 	}
-	for wait := firstWait; ; wait = min(2*wait, longWait) {
+	for wait := pause.First; ; wait = min(2*wait, pause.Long) {
 		verdicts, err := m.ask(ctx, data, len(batch))
 		if err == nil || errors.Is(err, errRefused) || errors.Is(err, nats.ErrConnectionClosed) {
 			return verdicts, err
 		}
 		m.log.Debug("telling moves again", "stage", m.stage, "moves", len(batch), "wait", wait, "error", err)
-		if !sleep(ctx, wait) {
+		if !pause.For(ctx, wait) {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package client
+package emit
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/millrace-io/millrace/client/publish"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -18,14 +19,14 @@ type transport interface {
 	// deliver returns what became of each. An outcome that is Failed with
 	// errRefusal, ErrRefused or ErrTooLarge stays so however often it is
 	// tried. The error is nil when no outcome is Failed with any other.
-	deliver(ctx context.Context, batch []item) ([]Outcome, error)
+	deliver(ctx context.Context, batch []item) ([]publish.Outcome, error)
 	close()
 }
 
 // item is an event on its way.
 type item struct {
 	text   []byte
-	msg    Message
+	msg    publish.Message
 	brief  brief
 	at     time.Time // when it happened; zero for an event that may be of any age
 	marked bool      // by the client, as backfilled
@@ -120,7 +121,7 @@ func (c *Client) settle(texts [][]byte, limit int) int {
 			wait = slow.after
 		default:
 			limit = max(1, limit/2)
-			c.opts.Log.Warn("pipeline events not delivered yet", "service", c.opts.Service, "target_url", c.target, "events", len(pending), "error", err)
+			c.postpone(left, len(pending), err)
 		}
 		if !c.pause(wait/2 + rand.N(wait/2+1)) {
 			return 0
@@ -131,13 +132,13 @@ func (c *Client) settle(texts [][]byte, limit int) int {
 }
 
 // attempt sends a batch once, if the breaker lets it.
-func (c *Client) attempt(batch []item) (outcomes []Outcome, err error) {
+func (c *Client) attempt(batch []item) (outcomes []publish.Outcome, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			outcomes, err = nil, fmt.Errorf("deliver: %v", v)
 		}
 	}()
-	return c.breaker.Execute(func() ([]Outcome, error) {
+	return c.breaker.Execute(func() ([]publish.Outcome, error) {
 		ctx, cancel := context.WithTimeout(c.drain, c.opts.Timeout)
 		defer cancel()
 		start := time.Now()
@@ -158,13 +159,13 @@ func (c *Client) note(err error) {
 }
 
 // record counts what is settled and returns what is not.
-func (c *Client) record(batch []item, outcomes []Outcome) (left []item) {
+func (c *Client) record(batch []item, outcomes []publish.Outcome) (left []item) {
 	for i := range batch {
 		it := &batch[i]
 		switch {
 		case i >= len(outcomes):
 			left = append(left, *it)
-		case outcomes[i].Status != Failed:
+		case outcomes[i].Status != publish.Failed:
 			c.metrics.delivered(it.brief.stage)
 		case final(outcomes[i].Err):
 			c.metrics.failed(it.brief.stage, 1)
@@ -176,8 +177,21 @@ func (c *Client) record(batch []item, outcomes []Outcome) (left []item) {
 	return left
 }
 
+// postpone counts and logs events that an attempt has failed to deliver.
+func (c *Client) postpone(left []item, waiting int, err error) {
+	for i := range left {
+		c.metrics.failed(left[i].brief.stage, 1)
+	}
+	first := brief{service: c.opts.Service}
+	if len(left) > 0 {
+		first = left[0].brief
+	}
+	c.opts.Log.Warn("pipeline events not delivered yet", "stage", first.stage, "url_hash", first.urlHash, "service", first.service,
+		"target_url", c.target, "events", waiting, "error", err)
+}
+
 func final(err error) bool {
-	return errors.Is(err, errRefusal) || errors.Is(err, ErrRefused) || errors.Is(err, ErrTooLarge)
+	return errors.Is(err, errRefusal) || errors.Is(err, publish.ErrRefused) || errors.Is(err, publish.ErrTooLarge)
 }
 
 // items reads texts again. One that cannot be read was damaged, or written by
@@ -191,7 +205,7 @@ func (c *Client) items(texts [][]byte) []item {
 			c.lost.report(brief{service: c.opts.Service}, invalid)
 			continue
 		}
-		it := item{text: text, msg: EventMessage(&r, text), brief: briefOf(&r)}
+		it := item{text: text, msg: publish.EventMessage(&r, text), brief: briefOf(&r)}
 		if !r.Meta.Backfilled {
 			it.at = r.Time()
 		}

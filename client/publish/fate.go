@@ -1,4 +1,4 @@
-package client
+package publish
 
 import (
 	"context"
@@ -19,7 +19,6 @@ const (
 	fateRetry               // not stored; may be later
 	fateUnknown             // perhaps stored
 	fateFailed              // not stored, and will not be
-	fateAbsent              // the answer to a question: the stream has not got the id
 )
 
 // Codes of the server's answers that neither nats.go nor its extensions name.
@@ -28,7 +27,6 @@ const (
 	codeStoreFailed     jetstream.ErrorCode = 10077 // "maximum bytes exceeded" among others
 	codeHeaderTooLarge  jetstream.ErrorCode = 10097
 	codeStreamSealed    jetstream.ErrorCode = 10109
-	codeRollupFailed    jetstream.ErrorCode = 10111
 	codeNoLimits        jetstream.ErrorCode = 10120 // the account may store nothing
 	codeAccountTooSmall jetstream.ErrorCode = 10122 // for the stream's limit
 	codeBatchCommit     jetstream.ErrorCode = 10200
@@ -47,8 +45,6 @@ func fateOf(err error) fate {
 	switch {
 	case err == nil:
 		return fateDone
-	case code(err) == codeRollupFailed:
-		return fateAbsent
 	case errors.Is(err, ErrRefused), errors.Is(err, ErrStreamFull), errors.Is(err, ErrTooLarge), errors.Is(err, nats.ErrConnectionClosed):
 		return fateFailed
 	case errors.As(err, &api), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
