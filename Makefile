@@ -87,6 +87,11 @@ soak: build engines ## Run an installation for FOR (20m) without faults, and loo
 bench: build engines ## Measure throughput, latency and memory, and print them (ARGS="-events 1000000 -runs 3")
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/bench $(ARGS)
 
+.PHONY: docs
+docs: ## Write the documents that are generated: settings and faults
+	go test ./cmd/millrace -run '^TestSettingsPage$$' -count=1 -update
+	go test ./test/faults -run '^TestFaultsPage$$' -count=1 -update
+
 .PHONY: clean
 clean: ## Remove what was built, but neither data nor engines
 	rm -rf bin query/dashboard/node_modules test/*/node_modules

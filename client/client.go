@@ -2,333 +2,164 @@ package client
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
+	"github.com/nats-io/nats.go"
 
+	"github.com/millrace-io/millrace/client/emit"
+	"github.com/millrace-io/millrace/client/publish"
+	"github.com/millrace-io/millrace/client/work"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
-// Client emits events without keeping its caller: a call returns when the
-// event is in the buffer, and a goroutine delivers it. It is safe for
-// concurrent use. A nil Client, and one without an address, do nothing.
-//
-//  1. No call takes longer than Options.Timeout, and none panics.
-//  2. With a spool, an event that Emit took is delivered, over any outage of
-//     Millrace and any end of the process, and counts once; without, it is when
-//     the buffer is large enough for the outage and Close has the time.
-//  3. What is not delivered is logged, and counted in the metrics: an event
-//     that Millrace refuses, one that finds the buffer full, and one that the
-//     spool has lost to damage on its disk.
-type Client struct {
-	opts    Options
-	target  string // for logs and metrics
-	queue   queue
-	send    transport
-	breaker *gobreaker.CircuitBreaker[[]Outcome]
-	metrics *metrics
-	lost    *lostLog
-	dropped atomic.Uint64
-	failure atomic.Pointer[string]    // why the last attempt failed; nil after a success
-	opened  atomic.Pointer[time.Time] // when the breaker opened, by the clock that is not set
-	news    chan struct{}             // holds one value after events came
-	idle    chan chan struct{}        // asks to be told when nothing waits
-	closing chan struct{}             // closed by Close
-	drain   context.Context           // ends when Close has no more time
-	expire  context.CancelFunc
-	done    chan struct{} // closed when the goroutine has ended
-	gate    sync.RWMutex  // of shut, and held by calls that push
-	shut    bool
-	once    sync.Once
-	closed  error // of the first Close
-}
+// Of package emit.
+type (
+	// Client emits events without keeping its caller.
+	Client = emit.Client
+	// Options shape a client. The zero value of a field stands for its default.
+	Options = emit.Options
+	// Breaker shapes the circuit breaker.
+	Breaker = emit.Breaker
+	// Health is what a service tells of its client, in its own /health.
+	Health = emit.Health
+)
 
 // Errors of a client's calls, beside *event.Invalid.
 var (
 	// ErrDropped: the buffer or the spool is full, and the event was dropped.
-	ErrDropped = errors.New("event dropped: too many wait to be delivered")
+	ErrDropped = emit.ErrDropped
 	// ErrClosed: the client was closed before.
-	ErrClosed = errors.New("client is closed")
+	ErrClosed = emit.ErrClosed
 	// ErrTimeout: the spool took too long. The event may still be delivered.
-	ErrTimeout = errors.New("the spool does not answer in time")
+	ErrTimeout = emit.ErrTimeout
 	// ErrUndelivered: Close had no time to deliver what the buffer held.
-	ErrUndelivered = errors.New("events were not delivered")
+	ErrUndelivered = emit.ErrUndelivered
+)
+
+// Environment variables that FromEnv reads.
+const (
+	EnvNATS    = emit.EnvNATS
+	EnvService = emit.EnvService
+	EnvToken   = emit.EnvToken
+	EnvSpool   = emit.EnvSpool
+	EnvOpenFor = emit.EnvOpenFor
 )
 
 // Open returns a client and does not wait for Millrace to be there. Close it.
-func Open(opts Options) (*Client, error) {
-	if opts.URL == "" {
-		return &Client{}, nil
-	}
-	opts = opts.withDefaults()
-	if err := opts.check(); err != nil {
-		return nil, err
-	}
-	shown, overHTTP, err := target(opts.URL)
-	if err != nil {
-		return nil, err
-	}
-	c := &Client{
-		opts: opts, target: shown, news: make(chan struct{}, 1), idle: make(chan chan struct{}),
-		closing: make(chan struct{}), done: make(chan struct{}),
-	}
-	c.drain, c.expire = context.WithCancel(context.Background())
-	if c.metrics, err = newMetrics(opts.Registry, shown); err != nil {
-		return nil, err
-	}
-	c.lost = &lostLog{log: opts.Log}
-	c.breaker = newBreaker(c)
-	if overHTTP {
-		c.send = newHTTPTransport(opts)
-	} else {
-		c.send = &natsTransport{opts: opts}
-	}
-	if c.queue, err = openQueue(opts, c.damage); err != nil {
-		return nil, err
-	}
-	go c.run()
-	return c, nil
+func Open(opts Options) (*Client, error) { return emit.Open(opts) }
+
+// FromEnv returns options from the environment; see [emit.FromEnv].
+func FromEnv(service string) Options { return emit.FromEnv(service) }
+
+// Of package publish.
+type (
+	// Publisher publishes messages. It is safe for concurrent use.
+	Publisher = publish.Publisher
+	// Config shapes a publisher. The zero value of a field stands for its default.
+	Config = publish.Config
+	// Batcher gathers messages that many callers publish one by one.
+	Batcher = publish.Batcher
+	// Message is what goes on a stream.
+	Message = publish.Message
+	// Outcome is what became of one message of a call.
+	Outcome = publish.Outcome
+	// Status is what became of a message.
+	Status = publish.Status
+	// KeyConflict is the error of an event whose key another event has.
+	KeyConflict = publish.KeyConflict
+	// Login says who is on a connection to NATS, and whom it trusts.
+	Login = publish.Login
+)
+
+// What can become of a message.
+const (
+	Failed    = publish.Failed
+	Accepted  = publish.Accepted
+	Duplicate = publish.Duplicate
+)
+
+// Errors of the server, which callers tell apart.
+var (
+	// ErrTooLarge: the message, or its header, exceeds what the server takes.
+	ErrTooLarge = publish.ErrTooLarge
+	// ErrStreamFull: the stream or its account has reached a limit.
+	ErrStreamFull = publish.ErrStreamFull
+	// ErrRefused: the server will not take it, however often it is sent.
+	ErrRefused = publish.ErrRefused
+	// ErrConflict: an event of another stage or service has the event's key.
+	ErrConflict = publish.ErrConflict
+	// ErrBusy: too much waits to be published already.
+	ErrBusy = publish.ErrBusy
+	// ErrUnknown: the context ended before the message's fate was known.
+	ErrUnknown = publish.ErrUnknown
+)
+
+// Environment variables of a login on NATS that is not part of the address.
+const (
+	EnvNATSCreds = publish.EnvNATSCreds
+	EnvNATSNKey  = publish.EnvNATSNKey
+	EnvNATSCA    = publish.EnvNATSCA
+	EnvNATSCert  = publish.EnvNATSCert
+	EnvNATSKey   = publish.EnvNATSKey
+)
+
+// New returns a publisher on a connection; see [publish.New].
+func New(nc *nats.Conn, cfg Config) (*Publisher, error) { return publish.New(nc, cfg) }
+
+// NewBatcher returns a batcher that gives up on messages after timeout.
+func NewBatcher(p *Publisher, timeout time.Duration) *Batcher { return publish.NewBatcher(p, timeout) }
+
+// EventMessage is the message of an event that decoded to r from data.
+func EventMessage(r *event.Record, data []byte) Message { return publish.EventMessage(r, data) }
+
+// LoginFromEnv reads a login from the environment; see [publish.LoginFromEnv].
+func LoginFromEnv() Login { return publish.LoginFromEnv() }
+
+// Of package work.
+type (
+	// Item is an item that is to be worked.
+	Item = work.Item
+	// Handler works an item; see [work.Handler].
+	Handler = work.Handler
+	// WorkConfig shapes a worker. The zero value of a field stands for its default.
+	WorkConfig = work.Config
+	// NewItem is an item that is to be added to a queue.
+	NewItem = work.NewItem
+	// Enqueued is what became of a new item.
+	Enqueued = work.Enqueued
+	// Row is a row of a result, as database/sql and pgx have it.
+	Row = work.Row
+	// Tx is a transaction of Postgres.
+	Tx[R Row] = work.Tx[R]
+)
+
+// Work takes items of a queue and has the handler work them, until ctx ends; see
+// [work.Run].
+func Work(ctx context.Context, nc *nats.Conn, queue string, handler Handler, cfg WorkConfig) error {
+	return work.Run(ctx, nc, queue, handler, cfg)
 }
 
-// off tells whether there is nothing to do.
-func (c *Client) off() bool { return c == nil || c.queue == nil }
+// Permanent marks an error that no other attempt would mend: the item fails.
+func Permanent(err error) error { return work.Permanent(err) }
 
-// Emit takes an event to deliver. An event without a time gets the present
-// one, one without a service name that of the options. Its error is nil when
-// the event was taken, an *event.Invalid when it breaks a rule, and ErrDropped
-// when there is no room; it is logged and counted, so a caller may ignore it.
-func (c *Client) Emit(ctx context.Context, e event.Event) error {
-	if c.off() {
-		return nil
-	}
-	var d draft
-	return errors.Join(c.add(&d, e), c.take(ctx, &d))
+// After has an item tried again after the delay. The attempt counts.
+func After(delay time.Duration, err error) error { return work.After(delay, err) }
+
+// Enqueue adds items to a queue over NATS; see [work.Enqueue].
+func Enqueue(ctx context.Context, nc *nats.Conn, queue string, items ...NewItem) ([]Enqueued, error) {
+	return work.Enqueue(ctx, nc, queue, items...)
 }
 
-// EmitBatch takes events to deliver, as Emit does. What is wrong with some
-// does not keep the others back; the error tells of all that were not taken.
-func (c *Client) EmitBatch(ctx context.Context, events []event.Event) error {
-	if c.off() {
-		return nil
-	}
-	var d draft
-	var errs []error
-	for i, e := range events {
-		if err := c.add(&d, e); err != nil {
-			errs = append(errs, fmt.Errorf("event %d of %d: %w", i+1, len(events), err))
-		}
-	}
-	return errors.Join(append(errs, c.take(ctx, &d))...)
+// EnqueueTx adds items to a queue in a transaction of the caller's own; see
+// [work.EnqueueTx].
+func EnqueueTx[R Row](ctx context.Context, tx Tx[R], queue string, items ...NewItem) ([]Enqueued, error) {
+	return work.EnqueueTx(ctx, tx, queue, items...)
 }
 
-// draft is what a call hands over.
-type draft struct {
-	texts  [][]byte
-	stages []string
-	first  brief
-}
-
-// add puts an event into its final form.
-func (c *Client) add(d *draft, e event.Event) (err error) {
-	b := brief{stage: e.Stage, service: e.ServiceName}
-	defer func() {
-		if v := recover(); v != nil { // of a method of the metadata's values
-			err = fmt.Errorf("marshal the event: %v", v)
-		}
-		if err != nil {
-			c.metrics.failed(b.stage, 1)
-			c.lost.report(b, err)
-		}
-	}()
-	// Databases keep microseconds: what a service stores and what it emits
-	// are then the same time, and a backfill from the one finds the other.
-	if e.OccurredAt.IsZero() {
-		e.OccurredAt = time.Now()
-	}
-	e.OccurredAt = e.OccurredAt.UTC().Truncate(time.Microsecond)
-	var record event.Record
-	text, err := encode(e, c.opts.Service, &record)
-	if err != nil {
-		b.stage = "" // it may be anything
-		return err
-	}
-	// Only what has waited here is marked as backfilled on its way.
-	if invalid := record.CheckAge(time.Now()); invalid != nil {
-		return invalid
-	}
-	if d.texts == nil {
-		d.first = briefOf(&record)
-	}
-	d.texts, d.stages = append(d.texts, text), append(d.stages, e.Stage)
-	return nil
-}
-
-// take puts a call's events into the queue.
-func (c *Client) take(ctx context.Context, d *draft) error {
-	if len(d.texts) == 0 {
-		return nil
-	}
-	c.gate.RLock()
-	defer c.gate.RUnlock()
-	if c.shut {
-		return c.drop(d, 0, ErrClosed)
-	}
-	taken, err := c.queue.push(ctx, d.texts)
-	if taken > 0 {
-		wake(c.news)
-	}
-	if err != nil {
-		return c.drop(d, taken, err)
-	}
-	return nil
-}
-
-// drop counts and logs events that were not taken.
-func (c *Client) drop(d *draft, taken int, err error) error {
-	for _, stage := range d.stages[taken:] {
-		c.metrics.failed(stage, 1)
-	}
-	n := len(d.texts) - taken
-	c.dropped.Add(uint64(n))
-	c.metrics.drop(n)
-	c.lost.report(d.first, err)
-	if n > 1 {
-		return fmt.Errorf("%d of %d events: %w", n, len(d.texts), err)
-	}
-	return err
-}
-
-// damage counts events that a spool has lost, whatever they were.
-func (c *Client) damage(n int) {
-	c.metrics.failed("", n)
-	c.dropped.Add(uint64(n))
-	c.metrics.drop(n)
-}
-
-// Health is what a service tells of its client, in its own /health.
-type Health struct {
-	// Circuit is closed, open or half-open, or off without an address.
-	Circuit             string `json:"circuit"`
-	Target              string `json:"target_url,omitempty"`
-	ConsecutiveFailures uint32 `json:"consecutive_failures"`
-	Waiting             int    `json:"waiting"`       // events to deliver
-	WaitingBytes        int64  `json:"waiting_bytes"` // their size
-	Dropped             uint64 `json:"dropped"`       // events since Open
-	LastError           string `json:"last_error,omitempty"`
-}
-
-// Health says how delivery goes. It does not wait for anything.
-func (c *Client) Health() Health {
-	if c.off() {
-		return Health{Circuit: "off"}
-	}
-	h := Health{Circuit: c.breaker.State().String(), Target: c.target, ConsecutiveFailures: c.breaker.Counts().ConsecutiveFailures, Dropped: c.dropped.Load()}
-	h.Waiting, h.WaitingBytes = c.queue.size()
-	if text := c.failure.Load(); text != nil {
-		h.LastError = *text
-	}
-	return h
-}
-
-// Flush returns when everything that was taken before has been delivered or
-// refused, or ctx ends.
-func (c *Client) Flush(ctx context.Context) error {
-	if c.off() {
-		return nil
-	}
-	told := make(chan struct{})
-	select {
-	case c.idle <- told:
-	case <-c.done:
-		return ErrClosed
-	case <-ctx.Done():
-		return fmt.Errorf("flush: %w", ctx.Err())
-	}
-	select {
-	case <-told:
-		return nil
-	case <-c.done:
-		return ErrClosed
-	case <-ctx.Done():
-		return fmt.Errorf("flush: %w", ctx.Err())
-	}
-}
-
-// Close takes no more events and delivers those that wait, until ctx ends or
-// Millrace does not answer. What is left then stays in the spool, without an
-// error; without a spool it is dropped, and the error is ErrUndelivered.
-func (c *Client) Close(ctx context.Context) error {
-	if c.off() {
-		return nil
-	}
-	c.once.Do(func() {
-		c.gate.Lock() // waits for calls under way
-		c.shut = true
-		c.gate.Unlock()
-		close(c.closing)
-		stop := context.AfterFunc(ctx, c.expire)
-		<-c.done
-		stop()
-		c.expire()
-		left, _ := c.queue.size()
-		err := c.queue.close()
-		c.send.close()
-		if left > 0 && c.opts.Spool == "" {
-			c.dropped.Add(uint64(left))
-			c.metrics.drop(left)
-			err = errors.Join(fmt.Errorf("%d %w", left, ErrUndelivered), err)
-			c.opts.Log.Warn("pipeline events were not delivered", "service", c.opts.Service, "target_url", c.target, "events", left)
-		}
-		c.closed = err
-	})
-	return c.closed
-}
-
-func wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// newBreaker returns a breaker that tells of its state.
-func newBreaker(c *Client) *gobreaker.CircuitBreaker[[]Outcome] {
-	b := c.opts.Breaker
-	return gobreaker.NewCircuitBreaker[[]Outcome](gobreaker.Settings{
-		Name: c.target, Timeout: b.OpenFor,
-		// As many requests as have to succeed before it closes.
-		MaxRequests: b.Successes,
-		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= b.Failures },
-		// Being asked for less, or to slow down, is no failure and no success.
-		IsExcluded: func(err error) bool {
-			var slow *slowDown
-			var whole *refusedWhole
-			return errors.As(err, &slow) || errors.As(err, &whole)
-		},
-		OnStateChange: c.circuitChanged,
-	})
-}
-
-func (c *Client) circuitChanged(_ string, from, to gobreaker.State) {
-	c.metrics.circuit(to)
-	log := c.opts.Log.With("service", c.opts.Service, "target_url", c.target)
-	switch to {
-	case gobreaker.StateOpen:
-		now := time.Now()
-		c.opened.Store(&now)
-		n := uint32(1) // the one that failed while half-open
-		if from == gobreaker.StateClosed {
-			n = c.opts.Breaker.Failures
-		}
-		log.Warn("pipeline circuit breaker opened", slog.Uint64("consecutive_failures", uint64(n)))
-	case gobreaker.StateHalfOpen:
-		log.Info("pipeline circuit breaker tries again")
-	case gobreaker.StateClosed:
-		log.Info("pipeline circuit breaker closed")
-	}
+// SQL makes of a *sql.Tx, or of what else has its method, a Tx.
+func SQL[R Row](tx interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) R
+},
+) Tx[R] {
+	return work.SQL(tx)
 }

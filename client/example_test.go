@@ -159,7 +159,7 @@ func startNATS() (url string, stop func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	srv, err := embedded.New(embedded.Config{Listen: "127.0.0.1:0", StoreDir: dir}, slog.New(slog.DiscardHandler))
+	srv, err := embedded.New(embedded.Config{Listen: "127.0.0.1:0", StoreDir: dir, User: "millrace", Password: "example"}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/projector/store"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 	contract "github.com/millrace-io/millrace/schemas/funnel"
@@ -23,11 +24,12 @@ type batch struct {
 	groups    grouping
 	funnel    *schema.FunnelBlock
 	letters   []deadletter.Letter
-	refused   int // bytes of the letters' messages
+	conflicts []conflict
+	refused   int               // bytes of the letters' messages
+	known     event.IdentitySum // of all identities counted up to To
 
-	// until is the decided end of a batch that is being recovered, 0 for one
-	// whose end is still open.
-	until      uint64
+	parts      [][]byte // of the announcement
+	cached     int      // bytes of funnel rows in memory
 	messages   int
 	duplicates int
 	late       lateness
@@ -57,16 +59,16 @@ func (b *batch) reset() {
 	b.rows.Reset()
 	b.funnel.Reset()
 	b.sightings = b.sightings[:0]
-	b.letters, b.refused = nil, 0
+	b.letters, b.conflicts, b.refused, b.known = nil, nil, 0, event.IdentitySum{}
 	b.groups.reset()
-	b.until, b.messages, b.duplicates, b.late, b.last = 0, 0, 0, lateness{}, source.Message{}
+	b.parts, b.cached, b.messages, b.duplicates, b.late, b.last = nil, 0, 0, 0, lateness{}, source.Message{}
 }
 
 // append adds a valid event, for as long as it is not known to be repeated.
 func (b *batch) append(m source.Message, r *event.Record, stage int) {
 	id := r.Identity()
 	b.rows.Append(m.Seq, m.Time, r, id)
-	b.sightings = append(b.sightings, keystore.See(id, m.Seq))
+	b.sightings = append(b.sightings, keystore.See(id, r.Fingerprint(), m.Seq))
 	b.groups.add(stage, r)
 	if received := time.Unix(0, m.Time); r.Late(received) {
 		b.late.merge(lateness{events: 1, stage: b.groups.stages[stage], delay: received.Sub(r.Time())})
@@ -90,9 +92,19 @@ func (l *lateness) merge(o lateness) {
 	}
 }
 
-// drop takes repeated events, by their places, out again.
-func (b *batch) drop(repeated []int32) {
-	b.duplicates = len(repeated)
+// drop takes repeated events, and those in conflict with others, out again.
+func (b *batch) drop(repeats []keystore.Repeat) {
+	repeated := make([]int32, len(repeats))
+	for i, r := range repeats {
+		repeated[i] = r.Row
+		if r.Conflict {
+			row := int(r.Row)
+			b.conflicts = append(b.conflicts, conflict{
+				seq: b.rows.Seq(row), first: r.First, received: b.rows.Received(row), subject: stream.EventSubject(b.rows.Article(row)),
+			})
+		}
+	}
+	b.duplicates = len(repeats) - len(b.conflicts)
 	switch len(repeated) {
 	case 0:
 		return
@@ -200,6 +212,18 @@ func (g *grouping) place(name []byte) uint32 {
 	}
 	g.last = place
 	return place
+}
+
+// announcement is what readers are told of the batch, in as many messages as it
+// takes, and its digest.
+func (b *batch) announcement() (parts [][]byte, digest string) {
+	deltas := b.deltas()
+	sums := make([]contract.Sum, len(deltas))
+	for i := range deltas {
+		parts = append(parts, deltas[i].AppendBinary(nil))
+		sums[i] = contract.SumOf(parts[i])
+	}
+	return parts, contract.Digest(sums)
 }
 
 // deltas returns the announcement of the batch, in as many parts as it takes.

@@ -17,10 +17,10 @@ import (
 
 // TestShorterNATS: a projector refuses a stream that has lost what is folded of
 // it, as a NATS server may that loses its power, also when new messages have got
-// those sequences, and whatever the bucket has lost. Moved on as the README says,
+// those sequences, and whatever the bucket has lost. Moved on as docs/recovery.md says,
 // nothing of what is on the stream is left out or counted twice.
 func TestShorterNATS(t *testing.T) {
-	projector.Settle(t, 0)
+	projector.Settle(t, time.Nanosecond)
 	const folded, left = 100, 60
 	for name, c := range map[string]struct {
 		published int    // since

@@ -13,8 +13,8 @@ import (
 )
 
 // TestDamagedKeys holds invariant 2 when the key store's files rot: whether it
-// is found when the store is opened or only when it is read, the store is put
-// aside and filled again, and no repeat counts.
+// is found when the store is opened or only when it is read, the store goes to
+// quarantine and is filled again, and no repeat counts.
 func TestDamagedKeys(t *testing.T) {
 	for pattern, where := range map[string]string{
 		"*.sst":      "found when it is read",
@@ -50,15 +50,15 @@ func TestDamageWhileFilling(t *testing.T) {
 	b.outlivesRot("*.sst", sent)
 }
 
-// TestAsides: of the damaged key stores of a group the newest is kept for a
+// TestQuarantine: of the damaged key stores of a group the newest is kept for a
 // while, and no other one, once the group is folded again.
-func TestAsides(t *testing.T) {
+func TestQuarantine(t *testing.T) {
 	b := newBench(t)
-	aside := func(age time.Duration) string {
+	quarantined := func(age time.Duration) string {
 		return fmt.Sprintf("%s/keys.damaged-%d", b.dir, time.Now().Add(-age).UnixNano())
 	}
-	newest, others := aside(time.Hour), []string{b.dir + "/keys-1.damaged-1", b.dir + "/keys.damaged-by-hand"}
-	for _, dir := range append(others, aside(time.Hour+time.Minute), newest, aside(8*24*time.Hour)) {
+	newest, others := quarantined(time.Hour), []string{b.dir + "/keys-1.damaged-1", b.dir + "/keys.damaged-by-hand"}
+	for _, dir := range append(others, quarantined(time.Hour+time.Minute), newest, quarantined(8*24*time.Hour)) {
 		must(t, os.MkdirAll(dir+"/files", 0o700))
 	}
 	rng, sent := rand.New(rand.NewPCG(5, 1)), [][2]string{}
@@ -72,7 +72,7 @@ func TestAsides(t *testing.T) {
 	if got := left(); !slices.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
 	}
-	must(t, os.Rename(newest, aside(8*24*time.Hour)))
+	must(t, os.Rename(newest, quarantined(8*24*time.Hour)))
 	if got := left(); !slices.Equal(got, others) {
 		t.Errorf("after a week, left are %v", got)
 	}
@@ -88,7 +88,7 @@ func (b *bench) lives(rng *rand.Rand, n int, sent *[][2]string) {
 }
 
 // outlivesRot has files of the key store rot and publishes all again: the store
-// is put aside, and no repeat counts.
+// goes to quarantine, and no repeat counts.
 func (b *bench) outlivesRot(pattern string, sent [][2]string) {
 	b.t.Helper()
 	b.rot(pattern)
@@ -99,8 +99,8 @@ func (b *bench) outlivesRot(pattern string, sent [][2]string) {
 	b.reach(b.truth.last)
 	stop()
 	b.check()
-	if aside, _ := filepath.Glob(b.dir + "/keys.damaged-*"); len(aside) != 1 {
-		b.t.Errorf("put aside: %v", aside)
+	if found, _ := filepath.Glob(b.dir + "/keys.damaged-*"); len(found) != 1 {
+		b.t.Errorf("in quarantine: %v", found)
 	}
 }
 

@@ -33,7 +33,7 @@ func FillRows(t interface{ Cleanup(func()) }, n int) {
 	t.Cleanup(func() { fillRows = before })
 }
 
-// Settle has a term wait for less long until a stream reaches what was folded of
+// Settle has a session wait for less long until a stream reaches what was folded of
 // it, for a test.
 func Settle(t interface{ Cleanup(func()) }, d time.Duration) {
 	before := settle

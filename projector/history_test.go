@@ -13,6 +13,7 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/funnel"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/source"
@@ -26,11 +27,18 @@ import (
 // TestFoldedHistory holds invariants 1, 2, 3, 6 and 8 of the pure code: random
 // histories with repeats, in no order of time, with rules broken and with the
 // stream's clock jumping back and forth, folded in batches cut at random by one
-// slot group or several, with crashes that lose some effects of a batch and
-// key stores that are lost, equal a plain recount. So they do while the number
+// slot group or several, with keys that another service or stage has and with
+// several channels, with crashes that lose some effects of a batch and key stores
+// that are lost, equal a plain recount. So they do while the number
 // of groups changes at random: those of an epoch stop anywhere, go on to the
 // furthest of them, and leave the rest to others.
 func TestFoldedHistory(t *testing.T) {
+	met := map[string]int{} // codes of letters
+	defer func() {
+		if met[event.KeyConflict] < 20 {
+			t.Errorf("the histories have conflicts %v", met)
+		}
+	}()
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		messages := messages(t, rng, 600)
@@ -47,6 +55,12 @@ func TestFoldedHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for seq, code := range want.letters {
+			met[code]++
+			if got.letters[seq] != code {
+				t.Errorf("seed %d: sequence %d is a letter for %q, want %q", seed, seq, got.letters[seq], code)
+			}
+		}
 		if !maps.Equal(got.rows, want.rows) {
 			t.Errorf("seed %d: %d rows, want %d", seed, len(got.rows), len(want.rows))
 		}
@@ -62,7 +76,7 @@ func TestFoldedHistory(t *testing.T) {
 func foldEpoch(t *testing.T, rng *rand.Rand, layout slots.Layout, messages []source.Message, last bool, got *effects) (cut uint64) {
 	var labs []*lab
 	for _, g := range layout.Current() {
-		l := &lab{t: t, rng: rng, group: g, dir: t.TempDir(), table: map[contract.Key]tableRow{}, effects: got, done: g.After}
+		l := &lab{t: t, rng: rng, group: g, dir: t.TempDir(), table: map[contract.Key]tableRow{}, effects: got, messages: messages, done: g.After}
 		upto := g.After + rng.Uint64N(uint64(len(messages))-g.After+1)/3
 		if last {
 			upto = uint64(len(messages))
@@ -92,9 +106,15 @@ func compareFunnels(t *testing.T, seed uint64, got, want map[contract.Key]*count
 
 // effects are what a history leaves behind.
 type effects struct {
-	rows    map[uint64]event.Identity // of the events table, by sequence
-	letters map[uint64]int
+	rows    map[uint64]counts // of the events table, by sequence
+	letters map[uint64]string // codes of their rules
 	funnel  map[contract.Key]*counted
+}
+
+// counts is what tells an event from others.
+type counts struct {
+	id          event.Identity
+	fingerprint event.Fingerprint
 }
 
 type counted struct {
@@ -103,7 +123,7 @@ type counted struct {
 }
 
 func newEffects() *effects {
-	return &effects{rows: map[uint64]event.Identity{}, letters: map[uint64]int{}, funnel: map[contract.Key]*counted{}}
+	return &effects{rows: map[uint64]counts{}, letters: map[uint64]string{}, funnel: map[contract.Key]*counted{}}
 }
 
 // messages are random ones: about half of them repeat others.
@@ -122,7 +142,7 @@ func messages(t *testing.T, rng *rand.Rand, n int) []source.Message {
 			before := sent[rng.IntN(len(sent))]
 			m.Subject, m.Data = before.Subject, before.Data
 		case k == 9:
-			m.Subject, m.Data = []byte("events.crawled.7f"), []byte(`{"article_url":"https://`)
+			m.Subject, m.Data = "events.crawled.7f", []byte(`{"article_url":"https://`)
 		default:
 			m.Subject, m.Data = message(t, rng, stages, clock)
 		}
@@ -131,7 +151,7 @@ func messages(t *testing.T, rng *rand.Rand, n int) []source.Message {
 	return sent
 }
 
-func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time) (subject, data []byte) {
+func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time) (subject string, data []byte) {
 	e := event.Event{
 		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(80)), SourceName: fmt.Sprint("source ", rng.IntN(3)), ServiceName: "test",
 		Stage: stages.Names()[rng.IntN(5)], OccurredAt: clock.Add(time.Minute - time.Duration(rng.Int64N(int64(25*time.Hour)))).UTC(),
@@ -140,15 +160,23 @@ func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time)
 		e.OccurredAt = e.OccurredAt.AddDate(0, -rng.IntN(14), 0)
 		e.Metadata = map[string]any{"backfilled": true}
 	}
+	switch rng.IntN(8) {
+	case 0: // several channels of an article at one time
+		e.ArticleURL, e.Stage, e.OccurredAt = "https://example.com/1", "published", e.OccurredAt.Truncate(24*time.Hour)
+		e.Metadata = map[string]any{"backfilled": true, "channel": fmt.Sprint("channel ", rng.IntN(4))}
+	case 1: // keys that other services and stages have
+		e.ArticleURL, e.ServiceName = "https://example.com/2", fmt.Sprint("service ", rng.IntN(2))
+		e.IdempotencyKey = fmt.Sprint("key ", rng.IntN(12))
+	}
 	subject, data = encoded(t, e)
 	if rng.IntN(50) == 0 {
-		return []byte("events.crawled.zz"), data
+		return "events.crawled.zz", data
 	}
 	return subject, data
 }
 
 // backfilledAt is a message of that time.
-func backfilledAt(t *testing.T, rng *rand.Rand, stages event.Stages, at time.Time) (subject, data []byte) {
+func backfilledAt(t *testing.T, rng *rand.Rand, stages event.Stages, at time.Time) (subject string, data []byte) {
 	return encoded(t, event.Event{
 		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(80)), SourceName: fmt.Sprint("source ", rng.IntN(3)), ServiceName: "test",
 		Stage: stages.Names()[rng.IntN(5)], OccurredAt: at, Metadata: map[string]any{"backfilled": true},
@@ -156,7 +184,7 @@ func backfilledAt(t *testing.T, rng *rand.Rand, stages event.Stages, at time.Tim
 }
 
 // encoded is the message of an event.
-func encoded(t *testing.T, e event.Event) (subject, data []byte) {
+func encoded(t *testing.T, e event.Event) (subject string, data []byte) {
 	data, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +193,7 @@ func encoded(t *testing.T, e event.Event) (subject, data []byte) {
 	if err := event.Decode(data, &r); err != nil {
 		t.Fatal(err)
 	}
-	return []byte(stream.EventSubject(e.Stage, r.URLHash)), data
+	return stream.EventSubject(e.Stage, r.URLHash), data
 }
 
 func stagesOf(t testing.TB) event.Stages {
@@ -179,19 +207,29 @@ func stagesOf(t testing.TB) event.Stages {
 
 // recountOf states plainly what has to come of messages.
 func recountOf(t *testing.T, messages []source.Message) *effects {
-	want, stages, seen := newEffects(), stagesOf(t), map[event.Identity]bool{}
+	want, stages, seen := newEffects(), stagesOf(t), map[event.Identity][2]string{}
 	for _, m := range messages {
 		var r event.Record
-		if event.Decode(m.Data, &r) != nil || r.Validate(stages, time.Unix(0, m.Time), true) != nil || !stream.MatchesSubject(m.Subject, r.Stage, r.URLHash) {
-			want.letters[m.Seq]++
+		invalid := event.Decode(m.Data, &r)
+		if invalid == nil {
+			invalid = r.Validate(stages, time.Unix(0, m.Time), true)
+		}
+		if invalid == nil && !stream.MatchesSubject(m.Subject, r.Stage, r.URLHash) {
+			invalid = &event.Invalid{Code: "subject"}
+		}
+		if invalid != nil {
+			want.letters[m.Seq] = invalid.Code
 			continue
 		}
-		id := r.Identity()
-		if seen[id] {
+		id, sender := r.Identity(), [2]string{string(r.Stage), string(r.ServiceName)}
+		if first, ok := seen[id]; ok {
+			if first != sender {
+				want.letters[m.Seq] = event.KeyConflict
+			}
 			continue
 		}
-		seen[id] = true
-		want.rows[m.Seq] = id
+		seen[id] = sender
+		want.rows[m.Seq] = counts{id, r.Fingerprint()}
 		for _, width := range contract.Widths {
 			for _, name := range []string{contract.AllSources, string(r.SourceName)} {
 				key := contract.Key{Width: width, Bucket: uint32(width.Floor(r.OccurredAt / 1e9)), Source: name, Stage: string(r.Stage)}
@@ -215,9 +253,10 @@ type lab struct {
 	table map[contract.Key]tableRow // the funnel table
 	*effects
 
-	keys   *keystore.Store
-	folder folder
-	done   uint64 // up to here everything has every effect
+	messages []source.Message // by their sequence, from 1
+	keys     *keystore.Store
+	view     *view
+	done     uint64 // up to here everything has every effect
 }
 
 type tableRow struct {
@@ -252,12 +291,12 @@ func (l *lab) open() {
 	if l.keys, err = keystore.Open(l.t.Context(), l.dir+"/keys", keystore.Options{}); err != nil {
 		l.t.Fatal(err)
 	}
-	view, err := funnel.Open(l.t.Context(), funnel.Config{CacheBytes: 5000}, l)
+	rows, err := funnel.Open(l.t.Context(), funnel.Config{CacheBytes: 5000}, l)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.folder = folder{
-		group: l.group, stages: stagesOf(l.t), keys: l.keys, view: view, position: l.done, durable: func() uint64 { return l.done },
+	l.view = &view{
+		group: l.group, stages: stagesOf(l.t), keys: l.keys, funnel: rows, durable: func() uint64 { return l.done }, batchBytes: 1 << 20,
 	}
 }
 
@@ -280,24 +319,26 @@ func (l *lab) crash() {
 
 // fill makes the key store know what is in the table.
 func (l *lab) fill() {
+	if l.keys.Applied() >= l.done {
+		return
+	}
 	var known []keystore.Sighting
 	for _, seq := range slices.Sorted(maps.Keys(l.rows)) {
 		if seq <= l.done {
-			known = append(known, keystore.See(l.rows[seq], seq))
+			known = append(known, keystore.See(l.rows[seq].id, l.rows[seq].fingerprint, seq))
 		}
 	}
-	if _, err := l.keys.Fold(known, l.done); err != nil {
+	if err := l.keys.Fill(known, l.done); err != nil {
 		l.t.Fatal(err)
 	}
 }
 
 func (l *lab) batch(messages []source.Message) *batch {
-	l.folder.position = l.done
-	l.folder.begin(newBatch(l.folder.stages.Names()))
+	l.view.begin()
 	for _, m := range messages {
-		l.folder.add(m)
+		l.view.Take(m)
 	}
-	b, err := l.folder.seal(l.t.Context())
+	b, _, err := l.view.Seal(l.t.Context(), fold.Cut{From: l.done, To: l.done + uint64(len(messages))})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -309,12 +350,18 @@ func (l *lab) write(b *batch, lost func() bool) {
 	identities := b.rows.Input()
 	for i := range b.rows.Rows() {
 		if seq := b.rows.Seq(i); !lost() {
-			l.rows[seq] = event.Identity(column[interface{ Row(int) []byte }](l.t, identities, "identity").Row(i))
+			id := event.Identity(column[interface{ Row(int) []byte }](l.t, identities, "identity").Row(i))
+			l.rows[seq] = counts{id, l.fingerprint(seq)}
 		}
 	}
 	for _, letter := range b.letters {
 		if !lost() {
-			l.letters[letter.Seq] = 1 // its subject is its own
+			l.letters[letter.Seq] = letter.Reason.Code // its subject is its own
+		}
+	}
+	for _, c := range b.conflicts {
+		if !lost() {
+			l.letters[c.seq] = event.KeyConflict
 		}
 	}
 	for key, row := range l.decode(b) {
@@ -322,6 +369,15 @@ func (l *lab) write(b *batch, lost func() bool) {
 			l.table[key] = row
 		}
 	}
+}
+
+// fingerprint is what the columns stage and service_name of a row amount to.
+func (l *lab) fingerprint(seq uint64) event.Fingerprint {
+	var r event.Record
+	if invalid := event.Decode(l.messages[seq-1].Data, &r); invalid != nil {
+		l.t.Fatal(invalid)
+	}
+	return r.Fingerprint()
 }
 
 // decode reads a batch's funnel rows as the database does.

@@ -5,12 +5,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
 type metrics struct {
 	events     *prometheus.CounterVec
 	duplicates prometheus.Counter
+	conflicts  prometheus.Counter
 	rejected   *prometheus.CounterVec
 	late       prometheus.Counter
 	rows       prometheus.Histogram
@@ -25,6 +27,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		events:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millrace_projector_events_total", Help: "Events counted, by stage."}, []string{"stage"}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_projector_duplicates_total", Help: "Messages whose identity had been counted before."}),
+		conflicts:  prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_projector_key_conflicts_total", Help: "Messages whose identity is that of an event of another stage or service, and which are dead letters therefore."}),
 		rejected:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millrace_projector_rejected_total", Help: "Messages put into the dead-letter stream, by reason."}, []string{"reason"}),
 		late:       prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_projector_late_total", Help: "Events that arrived more than an hour after they happened."}),
 		rows:       prometheus.NewHistogram(prometheus.HistogramOpts{Name: "millrace_projector_batch_messages", Help: "Messages of a batch.", Buckets: prometheus.ExponentialBuckets(1, 4, 9)}),
@@ -34,7 +37,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		cache:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_funnel_cache_bytes", Help: "Memory that funnel rows take."}, []string{"group"}),
 		keys:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_keystore_bytes", Help: "Disk that the store of known identities takes; it forgets none."}, []string{"group"}),
 	}
-	reg.MustRegister(m.events, m.duplicates, m.rejected, m.late, m.rows, m.flush, m.behind, m.position, m.cache, m.keys)
+	reg.MustRegister(m.events, m.duplicates, m.conflicts, m.rejected, m.late, m.rows, m.flush, m.behind, m.position, m.cache, m.keys)
 	return m
 }
 
@@ -45,16 +48,17 @@ func (m *metrics) observe(g slots.Group, b *batch, stages []string, seconds floa
 	for _, l := range b.letters {
 		m.rejected.WithLabelValues(l.Reason.Code).Inc()
 	}
+	if n := len(b.conflicts); n > 0 {
+		m.rejected.WithLabelValues(event.KeyConflict).Add(float64(n))
+		m.conflicts.Add(float64(n))
+	}
 	m.duplicates.Add(float64(b.duplicates))
 	m.late.Add(float64(b.late.events))
 	m.rows.Observe(float64(b.messages))
 	m.flush.Observe(seconds)
 	m.behind.WithLabelValues(label(g)).Set(float64(b.last.Pending))
 	m.position.WithLabelValues(label(g)).Set(float64(b.To))
-}
-
-func (m *metrics) cached(g slots.Group, bytes int) {
-	m.cache.WithLabelValues(label(g)).Set(float64(bytes))
+	m.cache.WithLabelValues(label(g)).Set(float64(b.cached))
 }
 
 func (m *metrics) stored(g slots.Group, bytes uint64) {

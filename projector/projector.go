@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/projector/assignment"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -26,17 +27,17 @@ import (
 type Config struct {
 	Stages event.Stages // the pipeline; required
 	Dir    string       // folder of the key store; required
-	// SlotGroups is with how many slot groups an installation begins, 1 to 256;
-	// default 1. Later ones take those that there are: layout.Regroup changes
-	// them.
+	// SlotGroups is the number of slot groups that a new installation begins with,
+	// 1 to 256; default 1. An installation that has groups keeps them:
+	// layout.Regroup changes their number.
 	SlotGroups uint32
-	// BatchRows bounds the messages of a batch; default 32,000.
+	// BatchRows bounds the messages of a batch; default 100,000.
 	BatchRows int
 	// BatchBytes bounds a batch's messages in bytes; default 32 MiB.
 	BatchBytes int
 	// MinInterval is the least time between the starts of two batches while
-	// messages trickle in, so that the database is not handed many small
-	// ones; default 100 ms. The first message after a pause is not kept.
+	// messages trickle in, so that ClickHouse does not get many small inserts;
+	// default 100 ms. The first message after a pause is not delayed.
 	MinInterval time.Duration
 	// Lease is how long a silent owner keeps its slot group; default 10 s.
 	Lease time.Duration
@@ -52,7 +53,7 @@ const answerWithin = 2 * time.Second
 
 func (c Config) withDefaults() Config {
 	if c.BatchRows == 0 {
-		c.BatchRows = 32_000
+		c.BatchRows = 100_000
 	}
 	if c.BatchBytes == 0 {
 		c.BatchBytes = 32 << 20
@@ -75,6 +76,9 @@ type Projector struct {
 	ch      *clickhouse.Options
 	log     *slog.Logger
 	metrics *metrics
+	known   *reference
+
+	assignment *assignment.Assignment
 }
 
 // New checks the configuration and starts nothing. The streams have to exist
@@ -94,7 +98,12 @@ func New(cfg Config, nc *nats.Conn, ch *clickhouse.Options, reg prometheus.Regis
 	if cfg.SlotGroups > stream.Slots {
 		return nil, fmt.Errorf("projector: %d slot groups: there are %d slots", cfg.SlotGroups, stream.Slots)
 	}
-	return &Projector{cfg: cfg.withDefaults(), nc: nc, js: js, ch: ch, log: log.With("component", "projector"), metrics: newMetrics(reg)}, nil
+	p := &Projector{
+		cfg: cfg.withDefaults(), nc: nc, js: js, ch: ch, log: log.With("component", "projector"),
+		metrics: newMetrics(reg), known: newReference(),
+	}
+	p.assignment = assignment.New(assignment.Config{Lease: p.cfg.Lease, Fold: p.fold, Forget: p.forget}, nc, p.log)
+	return p, nil
 }
 
 // Run folds until ctx ends, and then completes and acknowledges what it has
@@ -116,18 +125,27 @@ func (p *Projector) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return newCrew(p, kv, owner).run(ctx)
+	stop, err := p.known.serve(p.nc)
+	if err != nil {
+		return fmt.Errorf("answer which events are known: %w", err)
+	}
+	defer stop()
+	return p.assignment.Run(ctx, kv, owner)
 }
 
-// agree returns the bucket of decisions as soon as the streams are to be had
-// and there are slot groups.
+// Damage tells of positions in the bucket of checkpoints that cannot be read, nil
+// when there are none. It is for /ready.
+func (p *Projector) Damage() error { return p.assignment.Damage() }
+
+// agree returns the bucket of checkpoints as soon as it exists and the slot groups
+// are agreed on.
 func (p *Projector) agree(ctx context.Context) (jetstream.KeyValue, error) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		kv, err := p.js.KeyValue(ctx, stream.Checkpoints)
 		if err == nil {
 			var l slots.Layout
 			if l, err = layout.Agree(ctx, kv, p.cfg.SlotGroups); err == nil {
-				p.compare(l)
+				p.warnOfGroups(l)
 				return kv, nil
 			}
 		}
@@ -143,8 +161,8 @@ func (p *Projector) agree(ctx context.Context) (jetstream.KeyValue, error) {
 	}
 }
 
-// compare tells of a setting that has no effect any more.
-func (p *Projector) compare(l slots.Layout) {
+// warnOfGroups warns when the setting of slot groups has no effect.
+func (p *Projector) warnOfGroups(l slots.Layout) {
 	groups := uint32(len(l.Current()))
 	if l.Next > 0 {
 		groups = l.Next
@@ -155,13 +173,9 @@ func (p *Projector) compare(l slots.Layout) {
 	}
 }
 
-// stopError is one that starting again would not mend.
-type stopError struct{ error }
-
-func (e stopError) Unwrap() error { return e.error }
-
-// ownerName returns the name by which a projector with this folder owns slot
-// groups, so that one that restarts need not wait for its own lease.
+// ownerName returns the name under which a projector with this folder owns slot
+// groups. It is the same after a restart, so that the projector need not wait for
+// its own lease to end.
 func ownerName(dir string) (string, error) {
 	path := filepath.Join(dir, "owner")
 	name, err := os.ReadFile(path)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -41,6 +42,7 @@ type bench struct {
 	stages event.Stages
 	groups uint32                                      // slot groups
 	wrap   func(jetstream.KeyValue) jetstream.KeyValue // what is between projectors and the bucket, or nil
+	hear   func(text string)                           // of what projectors log, or nil
 	truth  truth
 }
 
@@ -151,7 +153,11 @@ func (b *bench) start(change func(*projector.Config)) (stop func()) {
 	if change != nil {
 		change(&cfg)
 	}
-	p, err := projector.New(cfg, b.nc, b.ch, prometheus.NewRegistry(), embeddedtest.Log(b.t))
+	log := embeddedtest.Log(b.t)
+	if b.hear != nil {
+		log = slog.New(ear{log.Handler(), b.hear})
+	}
+	p, err := projector.New(cfg, b.nc, b.ch, prometheus.NewRegistry(), log)
 	must(b.t, err)
 	if b.wrap != nil {
 		p.WrapBucket(b.wrap)

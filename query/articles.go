@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/store"
 	"github.com/millrace-io/millrace/query/window"
@@ -17,6 +19,7 @@ const Slowest = "slowest"
 
 // ArticlesRequest are the parameters of GET /articles.
 type ArticlesRequest struct {
+	httpapi.Params
 	StuckAfter string `query:"stuck_after" doc:"Articles that reached this stage and none after it, the longest stuck first" example:"classified"`
 	OlderThan  string `query:"older_than" default:"1h" doc:"With stuck_after: at least this long ago; 90s, 30m, 1h, 2d"`
 	Within     string `query:"within" default:"7d" doc:"With stuck_after: at most this long ago"`
@@ -53,60 +56,69 @@ type Article struct {
 type ArticlesPage struct {
 	Articles   []Article `json:"articles"`
 	NextCursor string    `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
+	Notes      Notes     `json:"notes,omitempty" doc:"As in the funnel"`
+}
+
+// Resolve implements huma.Resolver.
+func (r *ArticlesRequest) Resolve(ctx huma.Context) []error {
+	return resolve(ctx, r.Params, func(s *Service) faults { _, f := s.pageOf(*r); return f })
 }
 
 func (s *Service) articles(ctx context.Context, r ArticlesRequest) (ArticlesPage, error) {
-	if p := checkName("source", r.Source); p != nil {
-		return ArticlesPage{}, p
-	}
-	var page func(context.Context) (ArticlesPage, error)
-	var err error
-	switch {
-	case r.StuckAfter != "" && r.Sort != "":
-		return ArticlesPage{}, breaks("sort", "stuck_or_slowest", "must be absent where stuck_after is given")
-	case r.StuckAfter != "":
-		page, err = s.stuck(r)
-	case r.Sort == Slowest:
-		page, err = s.slowest(r)
-	default:
-		return ArticlesPage{}, breaks("stuck_after", "missing", "is required unless sort=slowest is given")
-	}
-	if err != nil {
+	find, faults := s.pageOf(r)
+	if err := faults.err(); err != nil {
 		return ArticlesPage{}, err
 	}
 	leave, err := enter(ctx, s.analysing)
 	if err != nil {
 		return ArticlesPage{}, err
 	}
-	defer leave()
-	return page(ctx)
+	page, err := find(ctx)
+	leave()
+	if err == nil && len(page.Articles) == 0 {
+		page.Notes = s.notes(ctx, r.Source)
+	}
+	return page, err
+}
+
+// finding is how a request for articles is answered.
+type finding func(context.Context) (ArticlesPage, error)
+
+// pageOf checks a request and returns how to answer it.
+func (s *Service) pageOf(r ArticlesRequest) (find finding, f faults) {
+	f.add(checkName("source", r.Source))
+	switch {
+	case r.StuckAfter != "" && r.Sort != "":
+		f.add(breaks("sort", "stuck_or_slowest", "must be absent where stuck_after is given"))
+	case r.StuckAfter != "":
+		find = s.stuck(r, &f)
+	case r.Sort == Slowest:
+		find = s.slowest(r, &f)
+	case r.Sort != "":
+		f.add(breaks("sort", "sort_unknown", "must be slowest"))
+	default:
+		f.add(breaks("stuck_after", "missing", "is required unless sort=slowest is given"))
+	}
+	return find, f
 }
 
 // stuck checks a request for stuck articles and returns how to answer it.
-func (s *Service) stuck(r ArticlesRequest) (func(context.Context) (ArticlesPage, error), error) {
+func (s *Service) stuck(r ArticlesRequest, f *faults) finding {
 	names := s.cfg.Stages.Names()
 	at, p := s.place("stuck_after", r.StuckAfter)
-	if p != nil {
-		return nil, p
-	}
+	f.add(p)
 	if at == len(names)-1 {
-		return nil, breaks("stuck_after", "stage_last", "must not be the last stage, after which nothing is waited for")
+		f.add(breaks("stuck_after", "stage_last", "must not be the last stage, after which nothing is waited for"))
 	}
-	older, p := parseAge("older_than", r.OlderThan)
-	if p != nil {
-		return nil, p
-	}
-	within, p := parseAge("within", r.Within)
-	if p != nil {
-		return nil, p
-	}
-	if within <= older {
-		return nil, breaks("within", "span_order", "must be longer than older_than")
+	older, tooOld := parseAge("older_than", r.OlderThan)
+	f.add(tooOld)
+	within, tooLong := parseAge("within", r.Within)
+	f.add(tooLong)
+	if tooOld == nil && tooLong == nil && within <= older {
+		f.add(breaks("within", "span_order", "must be longer than older_than"))
 	}
 	after, p := articleCursor(r.Cursor, stuckCursor, store.ArticlePosition{At: math.MinInt64})
-	if p != nil {
-		return nil, p
-	}
+	f.add(p)
 	return func(ctx context.Context) (ArticlesPage, error) {
 		folded, err := s.folded(ctx)
 		if err != nil {
@@ -119,11 +131,11 @@ func (s *Service) stuck(r ArticlesRequest) (func(context.Context) (ArticlesPage,
 			out.Stage, out.LastAt, out.Events, out.Seconds = r.StuckAfter, &a.LastAt, a.Events, now.Sub(a.ReachedAt).Seconds()
 			return a.ReachedAt.UnixNano()
 		}), err
-	}, nil
+	}
 }
 
 // slowest checks a request for slow articles and returns how to answer it.
-func (s *Service) slowest(r ArticlesRequest) (func(context.Context) (ArticlesPage, error), error) {
+func (s *Service) slowest(r ArticlesRequest, f *faults) finding {
 	names := s.cfg.Stages.Names()
 	if r.FromStage == "" {
 		r.FromStage = names[0]
@@ -131,25 +143,16 @@ func (s *Service) slowest(r ArticlesRequest) (func(context.Context) (ArticlesPag
 	if r.ToStage == "" {
 		r.ToStage = names[len(names)-1]
 	}
-	from, p := s.place("from_stage", r.FromStage)
-	if p != nil {
-		return nil, p
+	from, noFrom := s.place("from_stage", r.FromStage)
+	f.add(noFrom)
+	to, noTo := s.place("to_stage", r.ToStage)
+	f.add(noTo)
+	if noFrom == nil && noTo == nil && from >= to {
+		f.add(breaks("to_stage", "stage_order", "must come after from_stage"))
 	}
-	to, p := s.place("to_stage", r.ToStage)
-	if p != nil {
-		return nil, p
-	}
-	if from >= to {
-		return nil, breaks("to_stage", "stage_order", "must come after from_stage")
-	}
-	spec, err := window.Parse(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ})
-	if err != nil {
-		return nil, err
-	}
+	spec := f.window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
 	after, p := articleCursor(r.Cursor, slowestCursor, store.ArticlePosition{At: math.MaxInt64})
-	if p != nil {
-		return nil, p
-	}
+	f.add(p)
 	return func(ctx context.Context) (ArticlesPage, error) {
 		folded, err := s.folded(ctx)
 		if err != nil {
@@ -162,7 +165,7 @@ func (s *Service) slowest(r ArticlesRequest) (func(context.Context) (ArticlesPag
 			out.Stage, out.Until, out.UntilAt, out.Seconds = r.FromStage, r.ToStage, &a.LastAt, a.Took.Seconds()
 			return int64(a.Took)
 		}), err
-	}, nil
+	}
 }
 
 // newArticles makes a page of rows, of which there is one more than fit if
@@ -186,7 +189,7 @@ func newArticles(rows []store.Article, limit int, kind byte, fill func(store.Art
 func (s *Service) place(field, name string) (int, *httpapi.Problem) {
 	at, known := s.cfg.Stages.Index([]byte(name))
 	if !known {
-		return 0, breaks(field, "stage_unknown", "must be one of "+strings.Join(s.cfg.Stages.Names(), ", "))
+		return 0, s.unknownStage(field, name)
 	}
 	return at, nil
 }

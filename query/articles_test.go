@@ -185,8 +185,9 @@ func TestBadArticles(t *testing.T) {
 	}
 }
 
-// TestTrace: a trace is carried, can be searched for, and is part of the
-// journeys of its articles, as the canonical URL is.
+// TestTrace: a trace, of the event or in its metadata, is carried, can be
+// searched for, and is part of the journeys of its articles, as the canonical URL
+// is.
 func TestTrace(t *testing.T) {
 	r := newRig(t, Config{}, "", nil)
 	const canonical = "https://example.com/t"
@@ -197,8 +198,10 @@ func TestTrace(t *testing.T) {
 		}
 		return e
 	}
+	inMetadata := one(canonical+"?utm=1", "indexed", "", time.Second)
+	inMetadata.Metadata = map[string]any{"trace_id": "trace-1"}
 	r.write(
-		one(canonical, "crawled", "", 0), one(canonical+"?utm=1", "indexed", "trace-1", time.Second),
+		one(canonical, "crawled", "", 0), inMetadata,
 		one(canonical, "classified", "trace-2", 3*time.Second), one(canonical, "classified", "trace-1", 4*time.Second),
 	)
 	if got, want := r.pages(values("trace_id", "trace-1")), []uint64{4, 2}; !reflect.DeepEqual(got, want) {

@@ -61,6 +61,7 @@ type Drift struct {
 	Sample      uint32           `json:"sample" doc:"model_versions are of one article in so many; 1, unless there are very many" example:"1"`
 	GeneratedAt time.Time        `json:"generated_at" example:"2026-02-10T15:42:00.003Z"`
 	Stream      StreamPosition   `json:"stream"`
+	Notes       Notes            `json:"notes,omitempty" doc:"As in the funnel"`
 
 	cut store.Cut // what is counted
 }

@@ -260,7 +260,7 @@ func TestDriftOfNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status := r.get("/stats/drift", query, &p); status != http.StatusBadRequest || len(p.Errors) != 1 || p.Errors[0].Field != tc.field {
+		if status := r.get("/stats/drift", query, &p); status != http.StatusBadRequest || len(p.Errors) == 0 || p.Errors[0].Field != tc.field {
 			t.Errorf("%s: %d %+v", tc.query, status, p)
 		}
 	}

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/drift"
-	"github.com/millrace-io/millrace/query/memo"
+	"github.com/millrace-io/millrace/query/resultcache"
 	"github.com/millrace-io/millrace/query/store"
 	"github.com/millrace-io/millrace/query/window"
 )
@@ -22,6 +24,7 @@ const (
 
 // DriftRequest are the parameters of GET /stats/drift.
 type DriftRequest struct {
+	httpapi.Params
 	Period        string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel; without a window, everything that is kept" example:"30d"`
 	From          string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
 	To            string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
@@ -49,51 +52,47 @@ type contender struct {
 	from, to time.Time // zero: those of the whole
 }
 
-func (r DriftRequest) contrast() (contrast, error) {
-	var q contrast
-	var err error
-	if q.spec, err = window.Parse(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ}); err != nil {
-		return q, err
-	}
+// Resolve implements huma.Resolver.
+func (r *DriftRequest) Resolve(ctx huma.Context) []error {
+	return resolve(ctx, r.Params, func(s *Service) faults { _, f := r.contrast(s); return f })
+}
+
+func (r *DriftRequest) contrast(s *Service) (q contrast, f faults) {
+	q.spec = f.window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
 	for _, name := range [...][2]string{{"source", r.Source}, {"reference", r.Reference}, {"current", r.Current}} {
-		if p := checkName(name[0], name[1]); p != nil {
-			return q, p
-		}
+		f.add(checkName(name[0], name[1]))
 	}
 	q.source, q.all = r.Source, r.Period == "" && r.From == ""
 	q.reference.version, q.current.version = r.Reference, r.Current
 	q.windows = r.ReferenceFrom+r.ReferenceTo+r.CurrentFrom+r.CurrentTo != ""
 	if q.windows {
-		if p := q.reference.parse("reference", r.ReferenceFrom, r.ReferenceTo); p != nil {
-			return q, p
-		}
-		if p := q.current.parse("current", r.CurrentFrom, r.CurrentTo); p != nil {
-			return q, p
-		}
+		q.reference.parse(&f, "reference", r.ReferenceFrom, r.ReferenceTo)
+		q.current.parse(&f, "current", r.CurrentFrom, r.CurrentTo)
 	}
-	return q, nil
+	return q, f
 }
 
 func (c contender) key() string {
 	return fmt.Sprintf("%q %d %d", c.version, c.from.UnixNano(), c.to.UnixNano())
 }
 
-func (c *contender) parse(name, from, to string) (p *httpapi.Problem) {
+func (c *contender) parse(faults *faults, name, from, to string) {
+	before := len(*faults)
 	for _, f := range [...]struct {
 		field, text string
 		time        *time.Time
 	}{{name + "_from", from, &c.from}, {name + "_to", to, &c.to}} {
 		if f.text == "" {
-			return breaks(f.field, "missing", "is required where windows are compared")
+			faults.add(breaks(f.field, "missing", "is required where windows are compared"))
+			continue
 		}
-		if *f.time, p = parseTime(f.field, f.text); p != nil {
-			return p
-		}
+		var p *httpapi.Problem
+		*f.time, p = parseTime(f.field, f.text)
+		faults.add(p)
 	}
-	if !c.from.Before(c.to) {
-		return breaks(name+"_to", "span_order", "must be later than "+name+"_from")
+	if len(*faults) == before && !c.from.Before(c.to) {
+		faults.add(breaks(name+"_to", "span_order", "must be later than "+name+"_from"))
 	}
-	return nil
 }
 
 func (q contrast) key() string {
@@ -101,14 +100,18 @@ func (q contrast) key() string {
 }
 
 func (s *Service) getDrift(ctx context.Context, r DriftRequest) (Drift, error) {
-	q, err := r.contrast()
-	if err != nil {
+	q, faults := r.contrast(s)
+	if err := faults.err(); err != nil {
 		return Drift{}, err
 	}
-	fresh := func(a memo.Answer[Drift]) bool {
-		return s.fresh(a.Value.cut, a.At, a.Took, q.all || q.spec.Live())
+	fresh := func(a resultcache.Answer[Drift]) bool {
+		return s.fresh(a.Value.cut, a.At, a.Took, q.all || q.spec.Moves())
 	}
-	return s.drifts.Get(ctx, q.key(), fresh, func(ctx context.Context) (Drift, error) { return s.drift(ctx, q) })
+	d, err := s.drifts.Get(ctx, q.key(), fresh, func(ctx context.Context) (Drift, error) { return s.drift(ctx, q) })
+	if err == nil && len(d.Versions) == 0 {
+		d.Notes = s.notes(ctx, r.Source)
+	}
+	return d, err
 }
 
 // drift answers from the events up to a sequence.

@@ -7,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/nearest"
 	"github.com/millrace-io/millrace/query/store"
 	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -50,6 +53,7 @@ const readsAtOnce = 4
 
 // EventsRequest are the parameters of GET /events.
 type EventsRequest struct {
+	httpapi.Params
 	ArticleURL string `query:"article_url" doc:"Only events with this article_url" example:"https://example.com/article-123"`
 	URLHash    string `query:"url_hash" doc:"Only events of the article with this hash"`
 	Stage      string `query:"stage" doc:"Only events of this stage" example:"classified"`
@@ -66,12 +70,18 @@ type EventsRequest struct {
 type EventsPage struct {
 	Events     []StoredEvent `json:"events" doc:"Newest first, by occurred_at"`
 	NextCursor string        `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
+	Notes      Notes         `json:"notes,omitempty" doc:"As in the funnel"`
+}
+
+// Resolve implements huma.Resolver.
+func (r *EventsRequest) Resolve(ctx huma.Context) []error {
+	return resolve(ctx, r.Params, func(s *Service) faults { _, f := s.eventFilter(*r); return f })
 }
 
 func (s *Service) events(ctx context.Context, r EventsRequest) (EventsPage, error) {
-	f, p := s.eventFilter(r)
-	if p != nil {
-		return EventsPage{}, p
+	f, faults := s.eventFilter(r)
+	if err := faults.err(); err != nil {
+		return EventsPage{}, err
 	}
 	leave, err := enter(ctx, s.reading)
 	if err != nil {
@@ -90,43 +100,49 @@ func (s *Service) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 	for _, row := range rows {
 		page.Events = append(page.Events, newEvent(row))
 	}
+	if len(rows) == 0 {
+		page.Notes = s.notes(ctx, r.Source)
+	}
 	return page, nil
 }
 
-func (s *Service) eventFilter(r EventsRequest) (f store.EventFilter, p *httpapi.Problem) {
+func (s *Service) eventFilter(r EventsRequest) (f store.EventFilter, all faults) {
 	f = store.EventFilter{URL: r.ArticleURL, Stage: r.Stage, Source: r.Source, Service: r.Service, Trace: r.TraceID, Limit: r.Limit}
 	if len(f.URL) > event.MaxURL {
-		return f, breaks("article_url", "length", "must be at most 2048 bytes")
+		all.add(breaks("article_url", "length", "must be at most 2048 bytes"))
 	}
 	for _, name := range [...][2]string{{"source", r.Source}, {"service", r.Service}, {"trace_id", r.TraceID}} {
-		if p := checkName(name[0], name[1]); p != nil {
-			return f, p
-		}
+		all.add(checkName(name[0], name[1]))
 	}
 	if _, known := s.cfg.Stages.Index([]byte(r.Stage)); r.Stage != "" && !known {
-		return f, breaks("stage", "stage_unknown", "must be one of "+strings.Join(s.cfg.Stages.Names(), ", "))
+		all.add(s.unknownStage("stage", r.Stage))
 	}
+	var p *httpapi.Problem
 	if r.URLHash != "" {
-		if f.Hash, p = parseHash(r.URLHash); p != nil {
-			return f, p
-		}
+		f.Hash, p = parseHash(r.URLHash)
+		all.add(p)
 	}
 	if r.Cursor != "" {
 		var ok bool
 		if f.After, ok = decodeCursor(r.Cursor); !ok {
-			return f, breaks("cursor", "cursor", "must be the next_cursor of a page")
+			all.add(breaks("cursor", "cursor", "must be the next_cursor of a page"))
 		}
 	}
-	if f.From, p = parseTime("from", r.From); p != nil {
-		return f, p
-	}
-	if f.To, p = parseTime("to", r.To); p != nil {
-		return f, p
-	}
+	f.From, p = parseTime("from", r.From)
+	all.add(p)
+	f.To, p = parseTime("to", r.To)
+	all.add(p)
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return f, breaks("to", "span_order", "must be later than from")
+		all.add(breaks("to", "span_order", "must be later than from"))
 	}
-	return f, nil
+	return f, all
+}
+
+// unknownStage is the problem of a stage that the pipeline does not have.
+func (s *Service) unknownStage(field, name string) *httpapi.Problem {
+	stages := s.cfg.Stages.Names()
+	near, _ := nearest.Name(name, stages)
+	return breaks(field, "stage_unknown", "must be one of "+strings.Join(stages, ", ")+"; the nearest is "+near)
 }
 
 func parseTime(field, text string) (time.Time, *httpapi.Problem) {

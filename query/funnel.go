@@ -2,14 +2,11 @@ package query
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/mirror"
 	"github.com/millrace-io/millrace/query/store"
 	"github.com/millrace-io/millrace/query/window"
@@ -36,8 +33,14 @@ type Funnel struct {
 	GeneratedAt      time.Time      `json:"generated_at" example:"2026-02-10T15:42:00.003Z"`
 	Stream           StreamPosition `json:"stream"`
 	SkipReclassified bool           `json:"exclude_reclassifications,omitempty" doc:"Reclassifications are left out"`
+	Notes            Notes          `json:"notes,omitempty" doc:"What may not be as the caller has meant it: a source that nobody has sent, and the nearest that somebody has"`
 
 	cut store.Cut // what is counted
+}
+
+// empty tells whether there are no events.
+func (f Funnel) empty() bool {
+	return !slices.ContainsFunc(f.Stages, func(s FunnelStage) bool { return s.Count > 0 })
 }
 
 // question is what a funnel or statistics are asked of.
@@ -45,7 +48,7 @@ type question struct {
 	spec             window.Spec
 	source           string // empty: all
 	skipReclassified bool   // without reclassifications
-	feed             bool   // asked by a WebSocket's feed, as long as it is watched
+	feed             bool   // asked by a live feed, as long as it is watched
 }
 
 func (q question) key() string {
@@ -163,8 +166,8 @@ func (s *Service) folded(ctx context.Context) (store.Cut, error) {
 }
 
 // cut turns the mirror's position into a cut. While the mirror has none, it is
-// where its load would get to: events of a batch that is under way may have
-// landed before they are counted.
+// where its load would get to, or mirror.ErrUnderWay: the events of a batch may
+// not have landed although its rows of the funnel have, and the other way round.
 func (s *Service) cut(ctx context.Context, groups []uint64, folded uint64) (store.Cut, error) {
 	switch {
 	case len(groups) > 0:
@@ -176,7 +179,7 @@ func (s *Service) cut(ctx context.Context, groups []uint64, folded uint64) (stor
 	if err != nil {
 		return nil, err
 	}
-	return s.mirror.Landed(ctx, landed), nil
+	return s.mirror.Landed(ctx, landed)
 }
 
 // scopeOf is what the events table holds of a question's window.
@@ -192,38 +195,6 @@ func newFunnel(from time.Time, exact bool) Funnel {
 		return Funnel{From: from, UniqueMethod: string(mirror.Exact)}
 	}
 	return Funnel{From: from, UniqueMethod: string(mirror.Sketch), UniqueError: 3 * funnel.StandardError}
-}
-
-// funnelView is the funnel as WebSockets subscribe to it.
-type funnelView struct{ *Service }
-
-func (v *funnelView) Changed() <-chan struct{} { return v.mirror.Changed() }
-
-func (v *funnelView) Check(source string) *httpapi.Problem { return checkName("source", source) }
-
-func (v *funnelView) Problem(err error) *httpapi.Problem { return v.problem(err) }
-
-func (v *funnelView) Snapshot(ctx context.Context, q live.Query) (live.Snapshot, error) {
-	defer v.timed("live")()
-	f, err := v.funnel(ctx, question{spec: q.Spec, source: q.Source, skipReclassified: q.SkipReclassified, feed: true}, mirror.Auto, time.Second)
-	if err != nil {
-		return live.Snapshot{}, err
-	}
-	body, err := json.Marshal(f)
-	if err != nil {
-		return live.Snapshot{}, fmt.Errorf("encode the funnel: %w", err)
-	}
-	return live.Snapshot{Body: body, Numbers: numbers(f), Slow: q.SkipReclassified}, nil
-}
-
-// numbers is what makes a snapshot news: a rolling window moves all the time.
-func numbers(f Funnel) string {
-	var b strings.Builder
-	if f.Period == window.Today {
-		b.WriteString(f.From.String())
-	}
-	fmt.Fprint(&b, f.UniqueMethod, f.Stages)
-	return b.String()
 }
 
 var _ mirror.Store = (*store.Store)(nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/memo"
 	"github.com/millrace-io/millrace/query/mirror"
+	"github.com/millrace-io/millrace/query/resultcache"
 	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -74,7 +74,7 @@ func (s *Service) ratios(ctx context.Context) ([]ratio, error) {
 	if len(s.cfg.Gaps) == 0 {
 		return nil, nil
 	}
-	fresh := func(a memo.Answer[[]ratio]) bool {
+	fresh := func(a resultcache.Answer[[]ratio]) bool {
 		age := s.cfg.Now().Sub(a.At)
 		return age >= 0 && age < gapEvery
 	}

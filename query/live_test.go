@@ -1,8 +1,11 @@
 package query
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -13,8 +16,19 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/query/internal/viewtest"
+	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/views"
 )
+
+// LiveSnapshot is a message with the state of a funnel.
+type LiveSnapshot struct {
+	ID     string
+	Seq    uint64
+	Epoch  string
+	Funnel Funnel
+}
 
 const secret = "0123456789abcdef0123456789abcdef"
 
@@ -125,6 +139,139 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// TestEventStreamAccess: a token in the query is taken by /live/sse as by /live,
+// and by nothing else.
+func TestEventStreamAccess(t *testing.T) {
+	r := newRig(t, Config{Views: []live.View{secrets()}}, secret, nil)
+	mint := func(scopes ...auth.Scope) string {
+		token, err := auth.Mint(secret, "tester", scopes, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	read, write, admin := mint(auth.Read), mint(auth.EventsWrite), mint(auth.Admin)
+	for name, tc := range map[string]struct {
+		path   string
+		header http.Header
+		status int
+	}{
+		"none":               {"/live/sse", nil, http.StatusUnauthorized},
+		"header":             {"/live/sse", http.Header{"Authorization": {"Bearer " + read}}, http.StatusOK},
+		"query":              {"/live/sse?access_token=" + read, nil, http.StatusOK},
+		"another scope":      {"/live/sse?access_token=" + write, nil, http.StatusForbidden},
+		"another origin":     {"/live/sse?access_token=" + read, http.Header{"Origin": {"https://evil.example"}}, http.StatusForbidden},
+		"spoilt":             {"/live/sse?access_token=" + read + "x", nil, http.StatusUnauthorized},
+		"subprotocol":        {"/live/sse", http.Header{"Sec-Websocket-Protocol": {"bearer, " + read}}, http.StatusUnauthorized},
+		"lag":                {"/live/sse?view=lag&access_token=" + read, nil, http.StatusOK},
+		"view of admins":     {"/live/sse?view=secrets&access_token=" + read, nil, http.StatusForbidden},
+		"an admin":           {"/live/sse?view=secrets&access_token=" + admin, nil, http.StatusOK},
+		"no upgrade":         {"/live?access_token=" + read, nil, http.StatusUnauthorized},
+		"elsewhere":          {"/funnel?access_token=" + read, nil, http.StatusUnauthorized},
+		"elsewhere, refused": {"/funnel?access_token=" + read, http.Header{"Authorization": {"Bearer " + read}}, http.StatusBadRequest},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.http.URL+"/api/v1"+tc.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, values := range tc.header {
+			req.Header[key] = values
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil || resp.StatusCode != tc.status {
+			t.Errorf("%s: %+v, %v", name, resp, err)
+		}
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		cancel()
+	}
+	// It ends with the token.
+	short, err := auth.Mint(secret, "tester", []auth.Scope{auth.Read}, 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get(r.http.URL + "/api/v1/live/sse?access_token=" + short)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// secrets is a view for admins.
+func secrets() live.View {
+	v := views.QueuesOf(noQueues{})
+	v.Name, v.Scope = "secrets", auth.Admin
+	return v
+}
+
+type noQueues struct{}
+
+func (noQueues) Summary(context.Context, func(kind, key int32, n int64)) ([]queue.State, error) {
+	return nil, nil
+}
+
+// TestLiveNotes: the live view of a source that nobody has sent says so, as GET
+// /funnel does, until somebody has.
+func TestLiveNotes(t *testing.T) {
+	r := newRig(t, Config{}, "", nil)
+	e := draw(rand.New(rand.NewPCG(1, 2)), noon, 1)
+	e[0].SourceName, e[0].OccurredAt = "example_com", noon
+	r.write(e...)
+	ws, _, err := r.dial("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	subscribe := func(id, source string) Funnel {
+		text := fmt.Sprintf(`{"op":"subscribe","id":%q,"period":"24h","source":%q}`, id, source)
+		if err := ws.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		return snapshot(t, ws).Funnel
+	}
+	var want Funnel
+	r.must("/funnel", values("period", "24h", "source", "exmple_com"), &want)
+	if got := subscribe("a", "exmple_com"); len(want.Notes) != 1 || !reflect.DeepEqual(got.Notes, want.Notes) || got.Notes[0].Code != "source_unknown" {
+		t.Errorf("%+v, want %+v", got.Notes, want.Notes)
+	}
+	if got := subscribe("b", "example_com"); got.Notes != nil {
+		t.Errorf("of a known source: %+v", got.Notes)
+	}
+	e[0].SourceName = "exmple_com"
+	r.write(e...)
+	for got := snapshot(t, ws); got.ID != "a" || got.Funnel.Notes != nil; got = snapshot(t, ws) {
+	}
+}
+
+// TestLiveLag: the view of slot groups shows what the mirror has counted.
+func TestLiveLag(t *testing.T) {
+	r := newRig(t, Config{}, "", func(r *rig) {
+		viewtest.Checkpoint(t.Context(), t, r.js, r.writer.Write(draw(rand.New(rand.NewPCG(1, 2)), noon, 3)...).To)
+	})
+	for range 5 {
+		if _, err := r.js.Publish(t.Context(), "events.crawled.00", []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ws, _, err := r.dial("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	if err := ws.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","id":"a","view":"lag"}`)); err != nil {
+		t.Fatal(err)
+	}
+	var m struct{ Lag views.LiveLag }
+	if err := ws.ReadJSON(&m); err != nil || m.Lag.LastSeq != 5 || len(m.Lag.Groups) != 1 || m.Lag.Groups[0].FoldedSeq != 3 || m.Lag.Groups[0].EventsBehind != 2 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 // TestDescription: what is served is described.
 func TestDescription(t *testing.T) {
 	r := newRig(t, Config{}, "", nil)
@@ -140,12 +287,12 @@ func TestDescription(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/funnel", "/events", "/sources", "/articles/{url_hash}/journey", "/live"} {
+	for _, path := range []string{"/funnel", "/events", "/sources", "/articles/{url_hash}/journey", "/live", "/live/sse"} {
 		if doc.Paths[path]["get"] == nil {
 			t.Errorf("%s is not described", path)
 		}
 	}
-	for _, name := range []string{"Funnel", "EventsPage", "Journey", "Sources", "Request", "LiveSnapshot", "LiveError"} {
+	for _, name := range []string{"Funnel", "EventsPage", "Journey", "Sources", "Request", "LiveSnapshot", "LiveError", "LiveLag"} {
 		if doc.Components.Schemas[name] == nil {
 			t.Errorf("%s is not described", name)
 		}
@@ -201,8 +348,9 @@ func TestReconnect(t *testing.T) {
 	sameFunnel(t, r, values("period", "30d"))
 	e := draw(rng, noon, 1)
 	e[0].OccurredAt = noon
-	r.writer.Write(e...)
+	unheard := r.writer.Write(e...)
 	r.nats.Start()
+	viewtest.Checkpoint(t.Context(), t, r.nats.JetStream(), unheard.To)
 	if got, want := snapshot(t, ws).Funnel, r.recount("", noon.AddDate(0, 0, -30), noon.Add(time.Hour)); !reflect.DeepEqual(got.Stages, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -10,22 +10,22 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/mirror"
 	"github.com/millrace-io/millrace/query/store"
-	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
 // problem turns an error into what the caller is told.
 func (s *Service) problem(err error) *httpapi.Problem {
-	var invalid *window.Invalid
 	var ready *httpapi.Problem
 	switch {
 	case errors.As(err, &ready):
 		return ready
-	case errors.As(err, &invalid):
-		return breaks(invalid.Field, invalid.Code, invalid.Rule)
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, mirror.ErrNotLoaded), errors.Is(err, context.DeadlineExceeded):
 		s.deps.Log.Warn("a query failed because the database is away or too slow", "error", err)
 		return httpapi.NewProblem(http.StatusServiceUnavailable, "the database is away or too slow; try again").WithHeader("Retry-After", "1")
+	case errors.Is(err, mirror.ErrUnderWay):
+		s.deps.Log.Warn("a query waits for a projector to complete its batch", "error", err)
+		return httpapi.NewProblem(http.StatusServiceUnavailable, "events are being counted, and no projector has completed that yet; try again").
+			WithHeader("Retry-After", "1")
 	case errors.Is(err, context.Canceled):
 		return httpapi.NewProblem(http.StatusServiceUnavailable, "the request was cancelled")
 	}

@@ -8,16 +8,16 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/mirror"
 	"github.com/millrace-io/millrace/query/window"
 )
 
 // FunnelRequest are the parameters of GET /funnel.
 type FunnelRequest struct {
+	httpapi.Params
 	Period           string `query:"period" enum:"today,24h,7d,30d" doc:"A period that ends now; today (the default) begins at midnight of tz" example:"today"`
 	From             string `query:"from" doc:"Begin of a custom window, inclusive, RFC 3339; instead of period" example:"2026-02-01T00:00:00Z"`
-	To               string `query:"to" doc:"End of a custom window, exclusive" example:"2026-02-10T00:00:00Z"`
+	To               string `query:"to" doc:"End of a custom window, exclusive; without it, the window ends now" example:"2026-02-10T00:00:00Z"`
 	TZ               string `query:"tz" doc:"The time zone in which today begins; default UTC" example:"Europe/Berlin"`
 	Source           string `query:"source" doc:"Only events of this source" example:"example_com"`
 	SkipReclassified bool   `query:"exclude_reclassifications" doc:"Leave out events whose metadata says is_reclassification"`
@@ -26,6 +26,7 @@ type FunnelRequest struct {
 
 // SourcesRequest are the parameters of GET /sources.
 type SourcesRequest struct {
+	httpapi.Params
 	Period string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel" example:"today"`
 	From   string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
 	To     string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
@@ -42,11 +43,22 @@ type Source struct {
 // Sources is the answer of GET /sources.
 type Sources struct {
 	Sources []Source `json:"sources" doc:"Most events first"`
+	Total   uint64   `json:"total" doc:"How many there are, those beyond limit included" example:"12556"`
 }
 
 // JourneyRequest are the parameters of GET /articles/{url_hash}/journey.
 type JourneyRequest struct {
+	httpapi.Params
 	URLHash string `path:"url_hash" doc:"SHA-256 of the article's URL, hexadecimal"`
+}
+
+// Resolve implements huma.Resolver.
+func (r *JourneyRequest) Resolve(ctx huma.Context) []error {
+	return resolve(ctx, r.Params, func(*Service) (f faults) {
+		_, p := parseHash(r.URLHash)
+		f.add(p)
+		return f
+	})
 }
 
 // Output is a JSON answer.
@@ -64,16 +76,19 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 	get(s, srv, a, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", func(ctx context.Context, r JourneyRequest) (Journey, error) {
 		return s.journey(ctx, r.URLHash)
 	})
-	srv.Routes().With(a.Require(auth.Read)).Method(http.MethodGet, "/live", s.hub.Handler(srv.Draining()))
-	describeLive(srv)
+	s.hub.Register(srv, a)
 }
 
 // get registers an operation that reads.
-func get[In, Out any](s *Service, srv *httpapi.Server, a *auth.Auth, name, path, summary string, handle func(context.Context, In) (Out, error)) {
+func get[In, Out any, P interface {
+	*In
+	huma.Resolver
+}](s *Service, srv *httpapi.Server, a *auth.Auth, name, path, summary string, handle func(context.Context, In) (Out, error)) {
 	op := a.Protect(huma.Operation{
 		OperationID: "get-" + name, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Views"},
 		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
 	}, auth.Read)
+	op.Middlewares = append(op.Middlewares, s.checked)
 	huma.Register(srv.API(), op, func(ctx context.Context, in *In) (*Output[Out], error) {
 		defer s.timed(name)()
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
@@ -86,20 +101,42 @@ func get[In, Out any](s *Service, srv *httpapi.Server, a *auth.Auth, name, path,
 	})
 }
 
+// Resolve implements huma.Resolver.
+func (r *FunnelRequest) Resolve(ctx huma.Context) []error {
+	return resolve(ctx, r.Params, func(s *Service) faults { _, f := r.question(s); return f })
+}
+
+func (r *FunnelRequest) question(s *Service) (q question, f faults) {
+	q = question{source: r.Source, skipReclassified: r.SkipReclassified}
+	q.spec = f.window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
+	f.add(checkName("source", r.Source))
+	return q, f
+}
+
 func (s *Service) getFunnel(ctx context.Context, r FunnelRequest) (Funnel, error) {
-	spec, err := window.Parse(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ})
-	if err != nil {
+	q, faults := r.question(s)
+	if err := faults.err(); err != nil {
 		return Funnel{}, err
 	}
-	if p := checkName("source", r.Source); p != nil {
-		return Funnel{}, p
+	f, err := s.funnel(ctx, q, mirror.Uniques(r.Uniques), 0)
+	if err == nil && f.empty() {
+		f.Notes = s.notes(ctx, r.Source)
 	}
-	return s.funnel(ctx, question{spec: spec, source: r.Source, skipReclassified: r.SkipReclassified}, mirror.Uniques(r.Uniques), 0)
+	return f, err
+}
+
+// Resolve implements huma.Resolver.
+func (r *SourcesRequest) Resolve(ctx huma.Context) []error {
+	return resolve(ctx, r.Params, func(s *Service) faults { _, f := r.window(s); return f })
+}
+
+func (r *SourcesRequest) window(s *Service) (spec window.Spec, f faults) {
+	return f.window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()}), f
 }
 
 func (s *Service) sources(ctx context.Context, r SourcesRequest) (Sources, error) {
-	spec, err := window.Parse(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ})
-	if err != nil {
+	spec, faults := r.window(s)
+	if err := faults.err(); err != nil {
 		return Sources{}, err
 	}
 	before, err := s.retiredBefore(ctx)
@@ -110,36 +147,13 @@ func (s *Service) sources(ctx context.Context, r SourcesRequest) (Sources, error
 	if w.Live {
 		w.To = w.To.Add(window.Ahead)
 	}
-	rows, err := s.store.Sources(ctx, w.From, w.To, before, r.Limit)
+	rows, total, err := s.store.Sources(ctx, w.From, w.To, before, r.Limit)
 	if err != nil {
 		return Sources{}, err
 	}
-	out := Sources{Sources: make([]Source, 0, len(rows))}
+	out := Sources{Sources: make([]Source, 0, len(rows)), Total: total}
 	for _, row := range rows {
 		out.Sources = append(out.Sources, Source{row.Name, row.Events})
 	}
 	return out, nil
-}
-
-const liveText = `A WebSocket. Send {"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}; ` +
-	`the answer is a snapshot, {"id":"a","seq":1,"funnel":{…as GET /funnel…}}, and another whole one whenever it changed, ` +
-	`the first change at once, then at most ten a second. "exclude_reclassifications":true leaves those out; then at most one in 5 seconds. {"op":"unsubscribe","id":"a"} ends it. ` +
-	`A request that is not accepted is answered {"id":"a","error":{…a problem document…}}. ` +
-	`A browser hands its token over as the query parameter access_token, or as the subprotocols "bearer, <token>".`
-
-func describeLive(srv *httpapi.Server) {
-	doc := srv.API().OpenAPI()
-	schemas := doc.Components.Schemas
-	doc.AddOperation(&huma.Operation{
-		OperationID: "live", Method: http.MethodGet, Path: "/live", Summary: "Views as they change, over a WebSocket", Tags: []string{"Views"},
-		Description: liveText, Security: auth.Security(auth.Read),
-		Responses: srv.Problems(map[string]*huma.Response{
-			"101": {
-				Description: "The connection is a WebSocket; its messages are described above",
-				Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{OneOf: []*huma.Schema{
-					schemas.Schema(typeOf[live.Request](), true, ""), schemas.Schema(typeOf[LiveSnapshot](), true, ""), schemas.Schema(typeOf[LiveError](), true, ""),
-				}}}},
-			},
-		}, http.StatusUnauthorized, http.StatusForbidden, http.StatusUpgradeRequired, http.StatusServiceUnavailable),
-	})
 }

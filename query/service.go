@@ -14,9 +14,10 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/live"
-	"github.com/millrace-io/millrace/query/memo"
 	"github.com/millrace-io/millrace/query/mirror"
+	"github.com/millrace-io/millrace/query/resultcache"
 	"github.com/millrace-io/millrace/query/store"
+	"github.com/millrace-io/millrace/query/views"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -41,7 +42,9 @@ type Config struct {
 	// does not have are left out; of those of the same stages the last counts.
 	Gaps []Gap
 	Live live.Config
-	Now  func() time.Time // default time.Now
+	// Views are live views beside those of the service itself.
+	Views []live.View
+	Now   func() time.Time // default time.Now
 }
 
 // maxAnswers bounds the answers of a kind that are kept.
@@ -72,9 +75,10 @@ type Service struct {
 	retired   retired
 	durations *prometheus.HistogramVec
 
-	statistics *memo.Memo[analysis]
-	drifts     *memo.Memo[Drift]
-	gaps       *memo.Memo[[]ratio]
+	statistics *resultcache.Cache[analysis]
+	drifts     *resultcache.Cache[Drift]
+	gaps       *resultcache.Cache[[]ratio]
+	nearest    *resultcache.Cache[string] // to sources that are not known
 }
 
 // New checks the configuration and starts nothing.
@@ -105,8 +109,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), feeding: make(chan struct{}, feedsAtOnce),
 		reading: make(chan struct{}, readsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
-		roles: rolesOf(cfg.Stages), statistics: memo.New[analysis](maxAnswers, age, cfg.Now), drifts: memo.New[Drift](maxAnswers, age, cfg.Now),
-		gaps: memo.New[[]ratio](1, gapEvery, cfg.Now),
+		roles: rolesOf(cfg.Stages), statistics: resultcache.New[analysis](maxAnswers, age, cfg.Now), drifts: resultcache.New[Drift](maxAnswers, age, cfg.Now),
+		gaps: resultcache.New[[]ratio](1, gapEvery, cfg.Now), nearest: resultcache.New[string](maxAnswers, knownFor, cfg.Now),
 	}
 	if err := s.assemble(); err != nil {
 		return nil, fmt.Errorf("query service: %w", err)
@@ -131,7 +135,8 @@ func (s *Service) assemble() (err error) {
 		return err
 	}
 	s.position = &position{nc: s.deps.NATS, js: s.deps.JetStream, folded: s.mirror.Folded}
-	s.hub, err = live.New(s.cfg.Live, map[string]live.View{"funnel": &funnelView{s}}, s.deps.Registry, s.deps.Log)
+	own := []live.View{s.funnelView(), views.LagOf(s.deps.JetStream, s.mirror)}
+	s.hub, err = live.New(s.cfg.Live, append(own, s.cfg.Views...), s.deps.Registry, s.deps.Log)
 	if err != nil {
 		return err
 	}
@@ -141,7 +146,7 @@ func (s *Service) assemble() (err error) {
 func (s *Service) registerMetrics() error {
 	s.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "pipeline_query_duration_seconds",
-		Help:    "Time to answer queries, by endpoint; live is a snapshot for WebSockets.",
+		Help:    "Time to answer queries, by endpoint; live is a snapshot for live readers.",
 		Buckets: []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"endpoint"})
 	gauge := func(name, help string, value func(mirror.Stats) float64) prometheus.Collector {
@@ -164,8 +169,8 @@ func (s *Service) registerMetrics() error {
 	return nil
 }
 
-// Run keeps the mirror current until ctx ends, then waits for the feeds of
-// WebSockets. The server must have ended by then, or be ending.
+// Run keeps the mirror current until ctx ends, then waits for WebSockets and
+// their feeds. The server must have ended by then, or be ending.
 func (s *Service) Run(ctx context.Context) error {
 	err := s.mirror.Run(ctx, s.deps.NATS, s.deps.JetStream)
 	s.hub.Wait()
@@ -178,6 +183,7 @@ func (s *Service) Checks() []httpapi.Check {
 		{Name: "clickhouse", Probe: s.store.Ping},
 		{Name: "nats", Probe: s.natsConnected},
 		{Name: "funnel", Probe: func(context.Context) error { return s.mirror.Err() }},
+		{Name: "checkpoints", Probe: func(context.Context) error { return s.mirror.Damage() }},
 		{Name: "projector", Probe: s.position.check, Note: s.position.note},
 		s.gapCheck(),
 	}

@@ -8,29 +8,29 @@ import (
 
 // CrawlStats are about the crawl stage.
 type CrawlStats struct {
-	Total      uint64            `json:"total_crawled" doc:"Events; as count in the funnel" example:"75480"`
-	Unique     uint64            `json:"unique_urls" doc:"Distinct articles; as unique_articles in the funnel" example:"71200"`
-	Duplicates uint64            `json:"duplicates" doc:"total_crawled without unique_urls" example:"4280"`
-	BySource   map[string]uint64 `json:"by_source" doc:"Events by source"`
+	Total      uint64 `json:"total_crawled" doc:"Events; as count in the funnel" example:"75480"`
+	Unique     uint64 `json:"unique_urls" doc:"Distinct articles; as unique_articles in the funnel" example:"71200"`
+	Duplicates uint64 `json:"duplicates" doc:"total_crawled without unique_urls" example:"4280"`
+	BySource   Counts `json:"by_source" doc:"Events by source"`
 }
 
 // ClassificationStats are about the classify stage.
 type ClassificationStats struct {
-	Total             uint64            `json:"total_classified" doc:"Events; as count in the funnel" example:"12150"`
-	Unique            uint64            `json:"unique_articles" doc:"As in the funnel" example:"10002"`
-	Reclassifications uint64            `json:"reclassifications" doc:"total_classified without unique_articles" example:"2148"`
-	AvgQuality        *float64          `json:"avg_quality_score" doc:"null without a score" example:"72"`
-	MedianQuality     *float64          `json:"median_quality_score" example:"75"`
-	ByVersion         map[string]uint64 `json:"by_model_version" doc:"Events by metadata.model_version"`
-	ByTopic           map[string]uint64 `json:"by_topic" doc:"Events by topic; an event counts for each of its topics"`
+	Total             uint64   `json:"total_classified" doc:"Events; as count in the funnel" example:"12150"`
+	Unique            uint64   `json:"unique_articles" doc:"As in the funnel" example:"10002"`
+	Reclassifications uint64   `json:"reclassifications" doc:"total_classified without unique_articles" example:"2148"`
+	AvgQuality        *float64 `json:"avg_quality_score" doc:"null without a score" example:"72"`
+	MedianQuality     *float64 `json:"median_quality_score" example:"75"`
+	ByVersion         Counts   `json:"by_model_version" doc:"Events by metadata.model_version"`
+	ByTopic           Counts   `json:"by_topic" doc:"Events by topic; an event counts for each of its topics"`
 }
 
 // PublishingStats are about the route and publish stages.
 type PublishingStats struct {
-	Routed    uint64            `json:"total_routed" doc:"Events; as count in the funnel" example:"11990"`
-	Published uint64            `json:"total_published" doc:"Events; as count in the funnel" example:"11990"`
-	Failed    uint64            `json:"failed_publishes" doc:"total_routed without total_published, also those under way; 0 where more was published" example:"0"`
-	ByChannel map[string]uint64 `json:"by_channel" doc:"Events of the publish stage by metadata.channel"`
+	Routed    uint64 `json:"total_routed" doc:"Events; as count in the funnel" example:"11990"`
+	Published uint64 `json:"total_published" doc:"Events; as count in the funnel" example:"11990"`
+	Failed    uint64 `json:"failed_publishes" doc:"total_routed without total_published, also those under way; 0 where more was published" example:"0"`
+	ByChannel Counts `json:"by_channel" doc:"Events of the publish stage by metadata.channel"`
 }
 
 // Throughput is how long articles take. The six named figures are of articles
@@ -76,7 +76,9 @@ type Stats struct {
 	Throughput     Throughput          `json:"throughput"`
 
 	DetailsFrom      time.Time      `json:"details_from" doc:"As from, unless events of the window's begin have been retired: by_…, quality and throughput are of events from here on" example:"2026-02-10T00:00:00Z"`
-	Cut              []string       `json:"cut,omitempty" doc:"Which of by_source, by_model_version, by_topic and by_channel have only their 100,000 largest names; absent: none"`
+	Cut              []string       `json:"cut,omitempty" doc:"Which of by_source, by_model_version, by_topic and by_channel have only their largest names, as many as limit and 100,000 at most; absent: none"`
+	Totals           Totals         `json:"totals" doc:"What by_source, by_model_version, by_topic and by_channel have in all, names that are cut included"`
+	Notes            Notes          `json:"notes,omitempty" doc:"As in the funnel"`
 	Roles            StageRoles     `json:"roles" doc:"The stages that this is about"`
 	UniqueMethod     string         `json:"unique_method" enum:"exact,sketch" doc:"As in the funnel"`
 	UniqueError      float64        `json:"unique_error" doc:"As in the funnel" example:"0"`
@@ -114,10 +116,8 @@ func (s *Stats) add(b store.Breakdowns, quality store.Middle) {
 	s.Classification.ByVersion, s.Classification.ByTopic = b.Versions, b.Topics
 	s.Classification.AvgQuality, s.Classification.MedianQuality = quality.Mean, quality.Median
 	s.Publishing.ByChannel = b.Channels
-	fields := map[string]string{"source": "by_source", "version": "by_model_version", "topic": "by_topic", "channel": "by_channel"}
-	for _, kind := range b.Cut {
-		s.Cut = append(s.Cut, fields[kind])
-	}
+	total := func(kind string) Total { return Total(b.Totals[kind]) }
+	s.Totals = Totals{total("source"), total("version"), total("topic"), total("channel")}
 }
 
 // newThroughput turns seconds into minutes, and places into names of stages.

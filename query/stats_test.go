@@ -130,6 +130,14 @@ func recountStats(v Stats, events []viewtest.Event) Stats {
 			v.Publishing.ByChannel[e.Metadata["channel"].(string)]++
 		}
 	}
+	total := func(c Counts) (out Total) {
+		out.Names = uint64(len(c))
+		for _, n := range c {
+			out.Events += n
+		}
+		return out
+	}
+	v.Totals = Totals{total(v.Crawl.BySource), total(v.Classification.ByVersion), total(v.Classification.ByTopic), total(v.Publishing.ByChannel)}
 	u := func(stage string) uint64 { return uint64(len(unique[stage])) }
 	v.Crawl.Total, v.Crawl.Unique, v.Crawl.Duplicates = count["crawled"], u("crawled"), count["crawled"]-u("crawled")
 	c := &v.Classification

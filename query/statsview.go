@@ -1,13 +1,17 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/query/memo"
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/mirror"
+	"github.com/millrace-io/millrace/query/resultcache"
 	"github.com/millrace-io/millrace/query/store"
 	"github.com/millrace-io/millrace/query/window"
 )
@@ -29,26 +33,43 @@ const (
 
 // StatsRequest are the parameters of GET /stats.
 type StatsRequest struct {
+	httpapi.Params
 	Period           string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel" example:"today"`
 	From             string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
 	To               string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
 	TZ               string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
 	Source           string `query:"source" doc:"Only events of this source" example:"example_com"`
 	SkipReclassified bool   `query:"exclude_reclassifications" doc:"Leave out events whose metadata says is_reclassification"`
+	Limit            int    `query:"limit" minimum:"1" maximum:"100000" default:"100000" doc:"How many names by_source, by_model_version, by_topic and by_channel have at most, each the largest" example:"50"`
+}
+
+// Resolve implements huma.Resolver.
+func (r *StatsRequest) Resolve(ctx huma.Context) []error {
+	return resolve(ctx, r.Params, func(s *Service) faults { _, f := r.question(s); return f })
+}
+
+func (r *StatsRequest) question(s *Service) (q question, f faults) {
+	q = question{source: r.Source, skipReclassified: r.SkipReclassified}
+	q.spec = f.window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
+	f.add(checkName("source", r.Source))
+	return q, f
 }
 
 func (s *Service) getStats(ctx context.Context, r StatsRequest) (Stats, error) {
-	spec, err := window.Parse(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ})
+	q, faults := r.question(s)
+	if err := faults.err(); err != nil {
+		return Stats{}, err
+	}
+	fresh := func(a resultcache.Answer[analysis]) bool { return s.showsFunnel(ctx, q, a) }
+	a, err := s.statistics.Get(ctx, q.key(), fresh, func(ctx context.Context) (analysis, error) { return s.analyse(ctx, q) })
 	if err != nil {
 		return Stats{}, err
 	}
-	if p := checkName("source", r.Source); p != nil {
-		return Stats{}, p
+	out := a.stats.largest(cmp.Or(r.Limit, maxNames))
+	if a.funnel.empty() {
+		out.Notes = s.notes(ctx, r.Source)
 	}
-	q := question{spec: spec, source: r.Source, skipReclassified: r.SkipReclassified}
-	fresh := func(a memo.Answer[analysis]) bool { return s.showsFunnel(ctx, q, a) }
-	a, err := s.statistics.Get(ctx, q.key(), fresh, func(ctx context.Context) (analysis, error) { return s.analyse(ctx, q) })
-	return a.stats, err
+	return out, nil
 }
 
 // analysis is statistics and the funnel that they show.
@@ -59,9 +80,9 @@ type analysis struct {
 
 // showsFunnel tells whether statistics may serve again: those that still show
 // what the funnel shows.
-func (s *Service) showsFunnel(ctx context.Context, q question, a memo.Answer[analysis]) bool {
+func (s *Service) showsFunnel(ctx context.Context, q question, a resultcache.Answer[analysis]) bool {
 	then := a.Value.funnel
-	if !s.fresh(then.cut, a.At, a.Took, q.spec.Live()) {
+	if !s.fresh(then.cut, a.At, a.Took, q.spec.Moves()) {
 		return false
 	}
 	if s.keeps(a.At, a.Took) || !q.spec.Live() || q.skipReclassified {
@@ -72,10 +93,11 @@ func (s *Service) showsFunnel(ctx context.Context, q question, a memo.Answer[ana
 }
 
 // fresh tells whether an answer is young enough to serve again: for a short
-// while if nothing has been folded since, and one that was dear for longer.
-func (s *Service) fresh(cut store.Cut, at time.Time, took time.Duration, live bool) bool {
+// while if nothing has been folded since, for a shorter one if its window moves,
+// and one that was dear for longer.
+func (s *Service) fresh(cut store.Cut, at time.Time, took time.Duration, moves bool) bool {
 	keep := keepUnchanged
-	if live {
+	if moves {
 		keep = time.Second
 	}
 	return (slices.Equal(cut, s.mirror.Groups()) && s.cfg.Now().Sub(at) <= keep) || s.keeps(at, took)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/millrace-io/millrace/ingest/backfill"
-	"github.com/millrace-io/millrace/ingest/counted"
+	"github.com/millrace-io/millrace/ingest/eventstable"
 	"github.com/millrace-io/millrace/ingest/history"
 )
 
@@ -61,52 +61,58 @@ type countedSettings struct {
 	ClickHouse string `help:"DSN of Millrace's ClickHouse; the login analyst is enough." env:"MILLRACE_CLICKHOUSE_DSN" name:"clickhouse-dsn" default:"clickhouse://analyst@127.0.0.1:9000/millrace"`
 }
 
-func (s countedSettings) open() (*counted.Table, error) {
+func (s countedSettings) open() (*eventstable.Table, error) {
 	o, err := clickhouse.ParseDSN(s.ClickHouse)
 	if err != nil {
 		return nil, fmt.Errorf("MILLRACE_CLICKHOUSE_DSN: %w", err)
 	}
-	return counted.Open(o)
+	return eventstable.Open(o)
 }
 
 type backfillCmd struct {
-	Services []string         `arg:"" optional:"" name:"service" enum:"crawler,classifier,publisher" help:"Whose history: crawler, classifier or publisher; without any, of all whose database is named."`
+	Services []string         `arg:"" optional:"" name:"service" enum:"crawler,classifier,publisher" help:"Service whose history to publish: crawler, classifier or publisher. Default: all whose database is named."`
 	History  historySettings  `embed:"" group:"Databases"`
 	Counted  countedSettings  `embed:"" group:"Databases"`
-	NATS     string           `help:"URL of the NATS server." env:"MILLRACE_NATS_URL" name:"nats-url" default:"nats://127.0.0.1:4222"`
-	From     moment           `help:"Only rows from this time on: RFC 3339, or so long ago."`
-	Until    moment           `help:"Only rows before this time; default, for each stage, when its live events begin, which ClickHouse is asked."`
+	NATS     natsCommand      `embed:"" group:"NATS"`
+	From     moment           `help:"Only rows from this time on: RFC 3339, or a duration before now."`
+	Until    moment           `help:"Only rows before this time. Default: for each stage, the time of its first live event in ClickHouse."`
 	Batch    int              `help:"Events published at once, at most 1000." default:"500"`
 	InFlight int              `help:"Batches under way at once." default:"4"`
+	Delay    time.Duration    `help:"Time between two batches, such as 100ms; 0: none." env:"MILLRACE_BACKFILL_DELAY" default:"0"`
 	DryRun   bool             `help:"Read and judge everything, and publish nothing."`
-	Restart  bool             `help:"Begin at the beginning, and not where the last run got to."`
+	Restart  bool             `help:"Begin at the beginning instead of where the last run stopped."`
 	Pipeline pipelineSettings `embed:"" group:"Pipeline"`
 }
 
 // Run backfills one table after another. Rows that become no event are no
 // failure: they are reported.
-func (c *backfillCmd) Run(p *program) error {
+func (c *backfillCmd) Run(p *program) error { return p.interrupted(c.backfill(p), againCountsOnce) }
+
+func (c *backfillCmd) backfill(p *program) error {
 	sources, closeAll, err := c.History.open(p.ctx, c.Services)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
 	cfg := backfill.Config{
-		Stages: c.Pipeline.Stages.Stages, From: c.From.Time, Batch: c.Batch, InFlight: c.InFlight, DryRun: c.DryRun, Restart: c.Restart,
-		Now: time.Now(), Errors: p.errOut, Log: p.log,
-	}
-	if cfg.Until, err = c.until(p.ctx, cfg); err != nil {
-		return err
+		Stages: c.Pipeline.Stages.Stages, From: c.From.Time, Batch: c.Batch, InFlight: c.InFlight, Delay: c.Delay,
+		DryRun: c.DryRun, Restart: c.Restart, Now: time.Now(), Errors: p.errOut, Log: p.log,
 	}
 	if f, ok := p.errOut.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		cfg.Progress = f
 	}
 	var nc *nats.Conn
 	if !c.DryRun {
-		if nc, err = connect(p.ctx, c.NATS, p.log); err != nil {
+		if nc, err = c.NATS.connect(p); err != nil {
 			return err
 		}
 		defer nc.Close()
+		if cfg.Stages, err = c.Pipeline.installed(p.ctx, nc, p.log); err != nil {
+			return err
+		}
+	}
+	if cfg.Until, err = c.until(p.ctx, cfg); err != nil {
+		return err
 	}
 	b, err := backfill.New(p.ctx, cfg, nc)
 	if err != nil {

@@ -27,6 +27,7 @@ type cli struct {
 	Backfill   backfillCmd   `cmd:"" help:"Publish what services recorded before they emitted events, from their databases."`
 	Reconcile  reconcileCmd  `cmd:"" help:"Compare what Millrace has counted with what services recorded, and replay what is missing."`
 	DLQ        dlqCmd        `cmd:"" name:"dlq" help:"List, show, replay or purge dead letters: messages that could not be processed."`
+	Accept     acceptCmd     `cmd:"" name:"accept-identities" help:"Accept what ClickHouse has as all that a slot group has counted."`
 	Regroup    regroupCmd    `cmd:"" help:"Change how many projectors may share the work of a running installation."`
 	Engines    enginesCmd    `cmd:"" help:"Install the embedded engines (needs npm)."`
 	Health     healthCmd     `cmd:"" help:"Ask a server on this machine whether it is ready."`

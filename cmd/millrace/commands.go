@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,20 +13,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/term"
 
-	"github.com/millrace-io/millrace/ingest/emit"
-	chserver "github.com/millrace-io/millrace/internal/embedded/clickhouse"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 )
 
 type serveCmd struct {
 	Role      []string          `help:"Roles to run: ingest, projector, query." env:"MILLRACE_ROLE" enum:"ingest,projector,query" required:""`
 	Data      string            `help:"Folder for the projector's key store." env:"MILLRACE_DATA" default:"./data"`
-	Groups    uint32            `help:"How many projectors may share the work, for the first start; millrace regroup changes it." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
-	Lease     time.Duration     `help:"How long a projector that shows no sign of life keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
+	Groups    uint32            `help:"How many projectors may share the work of a new installation; 0: one. Later, millrace regroup changes it." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
+	Lease     time.Duration     `help:"How long a silent projector keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
 	Pipeline  pipelineSettings  `embed:"" group:"Pipeline"`
 	HTTP      httpSettings      `embed:"" group:"HTTP"`
 	Stream    streamSettings    `embed:"" group:"Streams"`
@@ -46,7 +41,7 @@ func (c *serveCmd) Run(p *program) error {
 		return err
 	}
 	if slices.Contains(c.Role, "projector") {
-		unlock, err := lockData(c.Data)
+		unlock, err := lockData(c.Data, ownEvents)
 		if err != nil {
 			return err
 		}
@@ -62,16 +57,19 @@ func (c *serveCmd) Run(p *program) error {
 		if err := c.Profile.launch(s); err != nil {
 			return err
 		}
-		if n.nats, err = connect(p.ctx, c.Shared.NATS, p.log); err != nil {
+		if n.nats, err = c.Shared.NATSLogin.connect(p.ctx, c.Shared.NATS, c.Data, p.log); err != nil {
 			return err
 		}
 		s.launch("nats connection", closing(n.nats))
 		r := c.roles()
-		tables := ch
+		tables, streams := ch, c.Stream.config()
 		if !r.Projector && !r.Query { // events are taken in while ClickHouse is away
 			tables = nil
 		}
-		if err := migrate(p.ctx, n.nats, tables, n.layout, c.Stream.config()); err != nil {
+		if r.Projector { // it decides which stages count
+			streams.Stages = c.Pipeline.Stages.Stages
+		}
+		if err := migrate(p.ctx, n.nats, tables, n.layout, streams); err != nil {
 			return err
 		}
 		return n.run(p.ctx, s, r)
@@ -92,31 +90,8 @@ func (c *serveCmd) roles() roles {
 	}
 }
 
-type clickhouseCmd struct {
-	Data   string           `help:"Folder for all data." env:"MILLRACE_DATA" default:"./data"`
-	Server clickhouseServer `embed:""`
-}
-
-// Run serves the engine until a signal comes.
-func (c *clickhouseCmd) Run(p *program) error {
-	if err := c.Server.check(); err != nil {
-		return err
-	}
-	library, err := engines.ClickHouse()
-	if err != nil {
-		return err
-	}
-	srv, err := chserver.New(chserver.Config{
-		Library: library, Path: filepath.Join(c.Data, "clickhouse"), Listen: c.Server.Listen, HTTPListen: c.Server.HTTP,
-		Password: c.Server.Password, ReadOnlyPassword: c.Server.AnalystPassword, MaxMemory: c.Server.MaxMemory,
-	}, p.log)
-	if err != nil {
-		return err
-	}
-	return srv.Run(p.ctx)
-}
-
 type migrateCmd struct {
+	Data   string         `help:"Folder for all data, where \"millrace up\" keeps its login on NATS." env:"MILLRACE_DATA" default:"./data"`
 	Stream streamSettings `embed:"" group:"Streams"`
 	Shared sharedSettings `embed:"" group:"Servers"`
 }
@@ -130,7 +105,7 @@ func (c *migrateCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	nc, err := connect(p.ctx, c.Shared.NATS, p.log)
+	nc, err := c.Shared.NATSLogin.connect(p.ctx, c.Shared.NATS, c.Data, p.log)
 	if err != nil {
 		return err
 	}
@@ -144,63 +119,12 @@ func (c *migrateCmd) Run(p *program) error {
 			return err
 		}
 		defer pool.Close()
-		if err := migratePostgres(p.ctx, pool); err != nil {
+		if err := migratePostgres(p.ctx, pool, p.log); err != nil {
 			return err
 		}
 	}
 	_, err = fmt.Fprintln(p.out, "streams and tables are up to date")
 	return err
-}
-
-type emitCmd struct {
-	File     string           `arg:"" help:"File of JSON lines, or - for standard input."`
-	NATS     string           `help:"URL of the NATS server." env:"MILLRACE_NATS_URL" name:"nats-url" default:"nats://127.0.0.1:4222"`
-	InFlight int              `help:"Batches under way at once." default:"4"`
-	Rejects  string           `help:"File to write rejected lines to." type:"path" placeholder:"FILE"`
-	Pipeline pipelineSettings `embed:"" group:"Pipeline"`
-}
-
-// Run publishes the lines. Rejected lines are no failure: they are reported.
-func (c *emitCmd) Run(p *program) (err error) {
-	nc, err := connect(
-		p.ctx, c.NATS, p.log, nats.RetryOnFailedConnect(true),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { p.log.Warn("NATS reports", "error", err) }),
-	)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	if !nc.IsConnected() {
-		p.log.Warn("NATS does not answer yet; waiting for it")
-	}
-	cfg := emit.Config{NATS: nc, Stages: c.Pipeline.Stages.Stages, InFlight: c.InFlight, Errors: p.errOut, Log: p.log}
-	in := p.in
-	if c.File != "-" {
-		f, err := os.Open(c.File)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if info, err := f.Stat(); err == nil {
-			cfg.Size = info.Size()
-		}
-		in = f
-	}
-	if c.Rejects != "" {
-		f, err := os.Create(c.Rejects)
-		if err != nil {
-			return err
-		}
-		w := bufio.NewWriter(f)
-		defer func() { err = errors.Join(err, w.Flush(), f.Close()) }()
-		cfg.Rejects = w
-	}
-	if f, ok := p.errOut.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		cfg.Progress = f
-	}
-	report, err := emit.Run(p.ctx, in, cfg)
-	_, printErr := fmt.Fprintln(p.out, report)
-	return errors.Join(err, printErr)
 }
 
 type enginesCmd struct{}
@@ -218,21 +142,20 @@ func (enginesCmd) Run(p *program) error {
 	return err
 }
 
-// makeDir makes a folder that other users may pass through but not read:
-// Postgres may run as one of them.
-func makeDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return fmt.Errorf("make the data folder: %w: set MILLRACE_DATA to a folder that can be written", err)
-	}
-	return nil
-}
+// lockFile is locked by the process that uses the data folder, and names it.
+const lockFile = "LOCK"
 
-// lockData makes the data folder and holds it for this process alone.
-func lockData(dir string) (unlock func(), err error) {
+// lockData makes the data folder and holds it for this process alone, and for
+// one purpose.
+func lockData(dir string, use purpose) (unlock func(), err error) {
+	private()
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err := closeFolders(dir); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the data folder: %w: set MILLRACE_DATA to a folder that can be written", err)
 	}
@@ -246,6 +169,9 @@ func lockData(dir string) (unlock func(), err error) {
 	}
 	if _, err := fmt.Fprint(f, os.Getpid()); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock the data folder: %w", err), f.Close())
+	}
+	if err := claim(dir, use); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return func() { f.Close() }, nil
 }

@@ -14,23 +14,29 @@ import (
 type dlqCmd struct {
 	List   dlqListCmd   `cmd:"" help:"List dead letters."`
 	Show   dlqShowCmd   `cmd:"" help:"Show one dead letter with its headers and its body."`
-	Replay dlqReplayCmd `cmd:"" help:"Publish the messages of dead letters again, and delete these letters. What would be refused again stays, and is reported."`
+	Replay dlqReplayCmd `cmd:"" help:"Publish the messages of dead letters again, and delete these letters. Letters that would be refused again stay and are reported."`
 	Purge  dlqPurgeCmd  `cmd:"" help:"Delete dead letters for good."`
 }
 
 // dlqSettings are those of every command.
 type dlqSettings struct {
-	NATS string `help:"URL of the NATS server." env:"MILLRACE_NATS_URL" name:"nats-url" default:"nats://127.0.0.1:4222"`
-	JSON bool   `help:"Print JSON."`
+	NATS natsCommand `embed:"" group:"NATS"`
+	JSON bool        `help:"Print JSON."`
 }
 
-// with runs work on the letters of the server.
+// with runs work on the letters of the server. Work that judges events says by
+// which stages, where the installation does not.
 func (d dlqSettings) with(p *program, stages stages, work func(*dlq.Service) error) error {
-	nc, err := connect(p.ctx, d.NATS, p.log)
+	nc, err := d.NATS.connect(p)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
+	if len(stages.Names()) > 0 {
+		if stages.Stages, err = (pipelineSettings{stages}).installed(p.ctx, nc, p.log); err != nil {
+			return err
+		}
+	}
 	s, err := dlq.New(dlq.Config{Stages: stages.Stages}, nc, p.log)
 	if err != nil {
 		return err
@@ -42,9 +48,9 @@ func (d dlqSettings) with(p *program, stages stages, work func(*dlq.Service) err
 type dlqFilter struct {
 	Stream  string `help:"Only letters of messages that came from this stream." placeholder:"EVENTS"`
 	Code    string `help:"Only letters that break this rule." placeholder:"stage_unknown"`
-	Field   string `help:"Only letters of which this field breaks a rule." placeholder:"stage"`
+	Field   string `help:"Only letters in which this field breaks a rule." placeholder:"stage"`
 	Subject string `help:"Only letters of messages that came on this subject; * and > are wildcards as in NATS." placeholder:"events.crawled.*"`
-	Since   moment `help:"Only letters of messages that their stream received at or after this time: RFC 3339, or so long ago." placeholder:"24h"`
+	Since   moment `help:"Only letters of messages that their stream received at or after this time: RFC 3339, or a duration before now." placeholder:"24h"`
 	Until   moment `help:"Only letters of messages that their stream received before this time." placeholder:"2026-02-10T00:00:00Z"`
 }
 
@@ -69,7 +75,7 @@ func (m *moment) UnmarshalText(text []byte) (err error) {
 type dlqListCmd struct {
 	dlqFilter
 	Server dlqSettings `embed:""`
-	Oldest bool        `help:"Oldest first; otherwise the newest are."`
+	Oldest bool        `help:"List the oldest first. The default is the newest first."`
 	Limit  int         `help:"How many letters at most; 0: all." default:"100"`
 }
 
@@ -108,7 +114,7 @@ func (c *dlqListCmd) Run(p *program) error {
 }
 
 type dlqShowCmd struct {
-	ID     string      `arg:"" help:"The letter's number, or its message's stream and place there: EVENTS/123."`
+	ID     string      `arg:"" help:"The letter's number, or its message's stream and sequence: EVENTS/123."`
 	Server dlqSettings `embed:""`
 }
 
@@ -131,7 +137,7 @@ func (c *dlqShowCmd) Run(p *program) error {
 
 // dlqSelection names the letters of a replay or a purge.
 type dlqSelection struct {
-	IDs []string `arg:"" optional:"" name:"id" help:"Letters, each by its number or by its message's stream and place there: EVENTS/123."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Letters, each by its number or by its message's stream and sequence: EVENTS/123."`
 	dlqFilter
 	All    bool        `help:"All letters."`
 	DryRun bool        `help:"Only say what would be done."`
@@ -176,7 +182,7 @@ func (c *dlqSelection) run(p *program, stages stages, call func(*dlq.Service, dl
 
 type dlqReplayCmd struct {
 	dlqSelection
-	AsBackfill bool             `help:"Mark events that are too old to be taken (24 hours) as backfilled, and so take them."`
+	AsBackfill bool             `help:"Mark events older than 24 hours as backfilled, so that they are accepted."`
 	Pipeline   pipelineSettings `embed:"" group:"Pipeline"`
 }
 

@@ -48,7 +48,7 @@ func (f dlqFixture) run(command string) (status int, out, errOut string) {
 	f.t.Helper()
 	f.t.Setenv("MILLRACE_NATS_URL", f.nats.URL())
 	var o, e bytes.Buffer
-	status = run(append([]string{"dlq"}, strings.Fields(command)...), nil, &o, &e)
+	status = run(append([]string{"dlq"}, strings.Fields(command)...), nil, &o, &e, 0)
 	return status, o.String(), e.String()
 }
 

@@ -10,7 +10,7 @@ import (
 
 type healthCmd struct {
 	Addr    string        `help:"Address of the HTTP server." env:"MILLRACE_HTTP_ADDR" name:"http-addr" default:"127.0.0.1:8075"`
-	Live    bool          `help:"Ask only whether the process runs, and not whether what it needs is there."`
+	Live    bool          `help:"Ask only whether the process runs, and not whether its dependencies are up."`
 	Timeout time.Duration `help:"How long it may take." default:"3s"`
 }
 

@@ -27,7 +27,7 @@ func TestHealth(t *testing.T) {
 		{[]string{"health", "--http-addr=127.0.0.1:1"}, 1, ""},
 	} {
 		var out, errOut bytes.Buffer
-		if status := run(c.args, nil, &out, &errOut); status != c.status || out.String() != c.out {
+		if status := run(c.args, nil, &out, &errOut, 0); status != c.status || out.String() != c.out {
 			t.Errorf("%q: status %d, %s%s", c.args, status, &out, &errOut)
 		}
 	}

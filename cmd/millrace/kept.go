@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"os/exec"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // engine is one run of an embedded server.
@@ -20,15 +24,17 @@ type kept struct {
 	name   string
 	again  func() (engine, error)
 	log    *slog.Logger
+
+	restarts *prometheus.CounterVec // by engine and reason
 }
 
 // keep makes the first run, and starts nothing.
-func keep(name string, log *slog.Logger, begin func() (engine, error)) (*kept, error) {
+func keep(name string, log *slog.Logger, restarts *prometheus.CounterVec, begin func() (engine, error)) (*kept, error) {
 	first, err := begin()
 	if err != nil {
 		return nil, err
 	}
-	return &kept{first, name, begin, log}, nil
+	return &kept{first, name, begin, log, restarts}, nil
 }
 
 // Run serves until ctx ends. A first server that does not come up is an error.
@@ -39,7 +45,13 @@ func (k *kept) Run(ctx context.Context) error {
 	default:
 		return err
 	}
-	for wait := 250 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 30*time.Second) {
+	for wait := restartWait; ctx.Err() == nil; wait = min(2*wait, 30*time.Second) {
+		reason := "ended"
+		if isStuck(err) {
+			// What an analyst had it stuck in is refused for a while.
+			reason, wait = "stuck", min(wait, 4*time.Second)
+		}
+		k.restarts.WithLabelValues(k.name, reason).Inc()
 		k.log.Error("an embedded engine has ended, and is started again", "engine", k.name, "error", err, "in", wait)
 		select {
 		case <-ctx.Done():
@@ -52,8 +64,25 @@ func (k *kept) Run(ctx context.Context) error {
 			continue
 		}
 		if err = next.Run(ctx); time.Since(began) > time.Minute {
-			wait = 125 * time.Millisecond // doubled in a moment
+			wait = restartWait / 2 // doubled in a moment
 		}
 	}
 	return nil
+}
+
+// restartWait is how long an engine that has ended stays away at least.
+const restartWait = 250 * time.Millisecond
+
+// isStuck tells of a ClickHouse child that has ended so that it is replaced.
+func isStuck(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && exit.ExitCode() == statusStuck
+}
+
+// newRestarts counts how often engines were started again.
+func newRestarts() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "millrace_engine_restarts_total",
+		Help: "Starts of an embedded engine after it has ended by itself, or was stuck in a statement that it did not end.",
+	}, []string{"engine", "reason"})
 }

@@ -5,17 +5,18 @@ import (
 	"net/netip"
 
 	ingesthttp "github.com/millrace-io/millrace/ingest/http"
-	"github.com/millrace-io/millrace/internal/crowd"
+	"github.com/millrace-io/millrace/internal/connlimit"
 	"github.com/millrace-io/millrace/query"
 )
 
 // limitSettings bound what callers of the HTTP server may ask of it.
 type limitSettings struct {
 	Rate           float64        `help:"Events a second that each token, or each address without one, may send over HTTP; 0: unlimited." env:"MILLRACE_INGEST_RATE" name:"ingest-rate" default:"1000"`
-	Burst          int            `help:"Events that a caller that was silent may send at once; larger batches are refused." env:"MILLRACE_INGEST_BURST" name:"ingest-burst" default:"10000"`
+	Burst          int            `help:"Events that a caller may send at once after a pause; larger batches are refused." env:"MILLRACE_INGEST_BURST" name:"ingest-burst" default:"10000"`
 	TrustedProxies []netip.Prefix `help:"Networks of proxies that name the caller's address in X-Forwarded-For, such as 10.0.0.0/8." env:"MILLRACE_TRUSTED_PROXIES" name:"trusted-proxies"`
-	Gaps           []query.Gap    `help:"Of the articles that reach a stage within an hour, the share that is to reach another one: stage:stage:share." env:"MILLRACE_GAPS" name:"gaps" default:"indexed:classified:0.8"`
-	Connections    int            `help:"WebSockets that may be open at one time." env:"MILLRACE_LIVE_CONNECTIONS" name:"live-connections" default:"10000"`
+	Gaps           []query.Gap    `help:"Least share of the articles at one stage within an hour that should also reach another stage: stage:stage:share." env:"MILLRACE_GAPS" name:"gaps" default:"indexed:classified:0.8"`
+	Connections    int            `help:"WebSockets and event streams of live views that may be open at one time." env:"MILLRACE_LIVE_CONNECTIONS" name:"live-connections" default:"10000"`
+	Compress       bool           `help:"Compress the messages of WebSockets for clients that offer permessage-deflate." env:"MILLRACE_LIVE_COMPRESSION" name:"live-compression"`
 }
 
 func (s limitSettings) ingest() ingesthttp.Limits {
@@ -28,7 +29,7 @@ func (s limitSettings) ingest() ingesthttp.Limits {
 
 // connections is how many the HTTP server may have: it leaves files for what is
 // stored and for other servers.
-func (s limitSettings) connections() int { return crowd.Share(0.75, s.Connections+10_000) }
+func (s limitSettings) connections() int { return connlimit.Share(0.75, s.Connections+10_000) }
 
 // atRisk says that there will not be as many WebSockets as are configured.
 func (s limitSettings) atRisk() string {
@@ -36,5 +37,5 @@ func (s limitSettings) atRisk() string {
 		return ""
 	}
 	return fmt.Sprintf("MILLRACE_LIVE_CONNECTIONS is %d, but of the %d files that this process may have open, HTTP connections get %d: allow it more (ulimit -n)",
-		s.Connections, crowd.Files(), s.connections())
+		s.Connections, connlimit.Files(), s.connections())
 }

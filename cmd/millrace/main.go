@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/millrace-io/millrace/internal/embedded/confine"
 )
 
 // version is set by the linker.
@@ -20,9 +22,11 @@ var version = "dev"
 
 // Exit statuses.
 const (
-	statusFailed = 1
-	statusUsage  = 2
-	statusGap    = 3 // of reconcile alone
+	statusFailed  = 1
+	statusUsage   = 2
+	statusPartial = 3   // of emit: lines were rejected; of reconcile: there are gaps
+	statusStuck   = 4   // of clickhouse alone: its engine does not end a statement
+	statusSignal  = 128 // and the signal's number
 )
 
 // statusError is an error with an exit status of its own.
@@ -31,7 +35,11 @@ type statusError struct {
 	status int
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	confine.RunStage(os.Args)
+	death := confine.LeaveFirstThread()
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, death))
+}
 
 // program is what commands work with beside their flags.
 type program struct {
@@ -41,9 +49,12 @@ type program struct {
 	out    io.Writer
 	errOut io.Writer
 	log    *slog.Logger
+
+	logging logSettings
+	death   syscall.Signal // that the parent wants this process to get at its own death
 }
 
-func run(args []string, in io.Reader, out, errOut io.Writer) int {
+func run(args []string, in io.Reader, out, errOut io.Writer, death syscall.Signal) int {
 	var cli cli
 	parser, err := newParser(&cli, out, errOut)
 	if err != nil {
@@ -56,8 +67,8 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	}
 	ctx, hurry, stop := signals()
 	defer stop()
-	p := &program{ctx: ctx, hurry: hurry, in: in, out: out, errOut: errOut, log: newLogger(cli.Log, errOut)}
-	if err := command.Run(p); err != nil {
+	p := &program{ctx: ctx, hurry: hurry, in: in, out: out, errOut: errOut, log: newLogger(cli.Log, errOut), logging: cli.Log, death: death}
+	if err := p.interrupted(command.Run(p), ""); err != nil {
 		fmt.Fprintln(errOut, "millrace:", err)
 		if own := new(statusError); errors.As(err, &own) {
 			return own.status
@@ -66,6 +77,31 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	}
 	return 0
 }
+
+// againCountsOnce is the advice of commands that publish events.
+const againCountsOnce = "run it again, each event counts once"
+
+// interrupted returns what a command says that a signal has ended, in place of
+// its error, and any other error as it is.
+func (p *program) interrupted(err error, advice string) error {
+	by := new(signalled)
+	if !errors.Is(err, context.Canceled) || !errors.As(context.Cause(p.ctx), &by) || errors.As(err, new(*statusError)) {
+		return err
+	}
+	text := "interrupted"
+	if advice != "" {
+		text += "; " + advice
+	}
+	return &statusError{errors.New(text), statusSignal + int(by.Signal)}
+}
+
+// signalled is why the context of a program has ended.
+type signalled struct{ syscall.Signal }
+
+func (s *signalled) Error() string { return s.Signal.String() }
+
+// Unwrap has it be what any other cancelled context ends with.
+func (s *signalled) Unwrap() error { return context.Canceled }
 
 func usage(err error, errOut io.Writer) int {
 	var parse *kong.ParseError
@@ -80,15 +116,15 @@ func usage(err error, errOut io.Writer) int {
 // signals returns a context that ends with the first signal to stop, and one
 // that ends with the second.
 func signals() (ctx, hurry context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	hurry, cancelHurry := context.WithCancel(context.Background())
 	received := make(chan os.Signal, 2)
 	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-received
-		cancel()
+		first := <-received
+		cancel(&signalled{first.(syscall.Signal)})
 		<-received
 		cancelHurry()
 	}()
-	return ctx, hurry, func() { signal.Stop(received); cancel(); cancelHurry() }
+	return ctx, hurry, func() { signal.Stop(received); cancel(nil); cancelHurry() }
 }

@@ -11,10 +11,10 @@ import (
 )
 
 type reconcileCmd struct {
-	Services []string        `arg:"" optional:"" name:"service" enum:"crawler,classifier,publisher" help:"Whose history: crawler, classifier or publisher; without any, of all whose database is named."`
+	Services []string        `arg:"" optional:"" name:"service" enum:"crawler,classifier,publisher" help:"Service to compare with: crawler, classifier or publisher. Default: all whose database is named."`
 	History  historySettings `embed:"" group:"Databases"`
 	Counted  countedSettings `embed:"" group:"Databases"`
-	NATS     string          `help:"URL of the NATS server, for --replay." env:"MILLRACE_NATS_URL" name:"nats-url" default:"nats://127.0.0.1:4222"`
+	NATS     natsCommand     `embed:"" group:"NATS, for --replay"`
 	Date     date            `help:"The day; default yesterday." placeholder:"2026-02-10"`
 	To       date            `help:"The last of several days." placeholder:"2026-02-12"`
 	TZ       zone            `help:"The time zone in which a day begins." name:"tz" default:"UTC"`
@@ -91,7 +91,7 @@ func (c *reconcileCmd) Run(p *program) error {
 		}
 	}
 	if gaps > 0 {
-		return &statusError{errors.New("there are unexpected gaps"), statusGap}
+		return &statusError{errors.New("there are unexpected gaps"), statusPartial}
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (c *reconcileCmd) day(p *program, r *reconcile.Reconciler, day time.Time) (
 }
 
 func (c *reconcileCmd) replay(p *program, r *reconcile.Reconciler, report *reconcile.Report) error {
-	nc, err := connect(p.ctx, c.NATS, p.log)
+	nc, err := c.NATS.connect(p)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,9 @@ import (
 
 type regroupCmd struct {
 	Groups uint32 `help:"How many projectors may share the work from now on, 1 to 256." name:"slot-groups" required:""`
-	NATS   string `help:"URL of the NATS server." env:"MILLRACE_NATS_URL" name:"nats-url" default:"nats://127.0.0.1:4222"`
-	NoWait bool   `help:"Return as soon as it is asked for. The projectors carry it out in any case."`
+	NoWait bool   `help:"Return as soon as the change is requested. The projectors carry it out in any case."`
+
+	NATS natsCommand `embed:"" group:"NATS"`
 }
 
 // Validate makes an impossible number bad usage.
@@ -29,7 +30,7 @@ func (c *regroupCmd) Validate() error {
 
 // Run asks for the change, and follows the projectors while they carry it out.
 func (c *regroupCmd) Run(p *program) error {
-	nc, err := connect(p.ctx, c.NATS, p.log)
+	nc, err := c.NATS.connect(p)
 	if err != nil {
 		return err
 	}

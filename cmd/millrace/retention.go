@@ -12,11 +12,12 @@ import (
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/projector/aging"
 	"github.com/millrace-io/millrace/projector/retention"
+	"github.com/millrace-io/millrace/projector/subjects"
 )
 
 // retentionSettings say how long what is kept.
 type retentionSettings struct {
-	Months      int `help:"Whole months for which single events are kept, at least 2; older ones are summed up by day and by month. 0: for ever." env:"MILLRACE_RETENTION_MONTHS" name:"retention-months" default:"6"`
+	Months      int `help:"Whole months for which single events are kept, at least 2; older ones are summarized by day and by month. 0: for ever." env:"MILLRACE_RETENTION_MONTHS" name:"retention-months" default:"6"`
 	DailyMonths int `help:"Whole months for which summaries by day are kept; those by month always are. 0: for ever." env:"MILLRACE_RETENTION_DAILY_MONTHS" name:"retention-daily-months" default:"0"`
 
 	Shards time.Duration `help:"How long finished files of shards are kept with their history, since their last change. 0: for ever." env:"MILLRACE_SHARDS_RETENTION" name:"shards-retention" default:"0"`
@@ -33,6 +34,20 @@ func (n *node) runAging(s *stack) error {
 		return err
 	}
 	s.launch("aging", k.Run)
+	return nil
+}
+
+// runSubjects bounds the subjects of the stream, beside the projector.
+func (n *node) runSubjects(s *stack) error {
+	js, err := jetstream.New(n.nats)
+	if err != nil {
+		return err
+	}
+	g, err := subjects.New(subjects.Config{Stages: n.pipeline.Stages.Names()}, js, n.registry, n.log)
+	if err != nil {
+		return err
+	}
+	s.launch("subjects", g.Run)
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"path/filepath"
 	"time"
 
@@ -20,6 +19,8 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector"
 	"github.com/millrace-io/millrace/query"
 	"github.com/millrace-io/millrace/query/dashboard"
@@ -46,12 +47,15 @@ type node struct {
 	clickhouse *clickhouse.Options
 	postgres   string // DSN; empty: none
 	work       stream.WorkConfig
+	handout    *handout.Handout // in the ingest role, where there is Postgres
 	also       []httpapi.Check
 	layout     schema.Layout // of the tables
 	retention  retentionSettings
 	maxAge     time.Duration // of folded events on the stream
 	registry   *prometheus.Registry
 	warnings   []string // what the configuration puts at risk
+
+	confinement func() map[string]string // of the embedded engines; nil: none is
 }
 
 func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, data string) *node {
@@ -66,32 +70,6 @@ func (n *node) warn(risk string) {
 		n.log.Warn(risk)
 		n.warnings = append(n.warnings, risk)
 	}
-}
-
-// connect makes the connection that all roles use. It is not bounded by its
-// buffer: what can't be sent is an error at once.
-func connect(ctx context.Context, address string, log *slog.Logger, options ...nats.Option) (*nats.Conn, error) {
-	options = append(options,
-		nats.Name("millrace"), nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1),
-		nats.Timeout(5*time.Second),
-		// A server that has gone without a word is left after 15 s at most.
-		nats.PingInterval(5*time.Second), nats.MaxPingsOutstanding(2),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				log.Warn("connection to NATS lost", "error", err)
-			}
-		}),
-		nats.ReconnectHandler(func(*nats.Conn) { log.Info("connected to NATS again") }),
-	)
-	nc, err := nats.Connect(address, options...)
-	if bad := new(url.Error); errors.As(err, &bad) {
-		// It quotes the address, and with it the password, in part even as its cause.
-		return nil, errors.New("connect to NATS: MILLRACE_NATS_URL is not a URL: characters of a password such as / and % have to be escaped")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
-	}
-	return nc, ctx.Err()
 }
 
 // migrate creates streams and tables or brings them up to date; without a
@@ -151,7 +129,7 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 	var out *query.Service
 	if r.Query {
 		n.warn(n.http.Limits.atRisk())
-		if out, err = n.query(s, js); err != nil {
+		if out, err = n.query(s, js, tracks); err != nil {
 			return err
 		}
 	}
@@ -169,7 +147,7 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 
 func (n *node) runProjector(s *stack) error {
 	dir := filepath.Join(n.data, "projector")
-	if err := makeDir(dir); err != nil {
+	if err := makePrivate(dir); err != nil {
 		return err
 	}
 	p, err := projector.New(projector.Config{Stages: n.pipeline.Stages.Stages, Dir: dir, Lease: n.lease, SlotGroups: n.groups}, n.nats, n.clickhouse, n.registry, n.log)
@@ -177,7 +155,11 @@ func (n *node) runProjector(s *stack) error {
 		return err
 	}
 	s.launch("projector", p.Run)
+	n.also = append(n.also, httpapi.Check{Name: "positions", Probe: func(context.Context) error { return p.Damage() }})
 	if err := n.runAging(s); err != nil {
+		return err
+	}
+	if err := n.runSubjects(s); err != nil {
 		return err
 	}
 	return n.runRetention(s)
@@ -193,7 +175,11 @@ func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
 	})
 }
 
-func (n *node) query(s *stack, js jetstream.JetStream) (*query.Service, error) {
+func (n *node) query(s *stack, js jetstream.JetStream, tracks *tracking.Store) (*query.Service, error) {
+	views, err := n.liveViews(tracks)
+	if err != nil {
+		return nil, err
+	}
 	pool, err := clickhouse.Open(n.clickhouse)
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
@@ -203,7 +189,10 @@ func (n *node) query(s *stack, js jetstream.JetStream) (*query.Service, error) {
 		return nil, errors.Join(err, pool.Close())
 	}
 	q, err := query.New(query.Config{
-		Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps, Live: live.Config{Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections},
+		Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps, Views: views,
+		Live: live.Config{
+			Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections, Compress: n.http.Limits.Compress,
+		},
 	}, query.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -214,7 +203,11 @@ func (n *node) query(s *stack, js jetstream.JetStream) (*query.Service, error) {
 
 // runHTTP starts the server last, so that it is the first to end.
 func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Service, ingests bool) error {
-	deps := httpapi.Deps{Log: n.log, Registry: n.registry, Checks: []httpapi.Check{{Name: natsCheck, Probe: n.natsConnected}}}
+	guard, err := n.http.metricsGuard()
+	if err != nil {
+		return err
+	}
+	deps := httpapi.Deps{Log: n.log, Registry: n.registry, MetricsGuard: guard, Checks: []httpapi.Check{{Name: natsCheck, Probe: n.natsConnected}}}
 	if q != nil {
 		deps.Checks, deps.Site = q.Checks(), dashboard.Handler()
 	}
@@ -227,7 +220,7 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Servic
 	}
 	deps.Checks = append(deps.Checks, n.also...)
 	srv, err := httpapi.New(httpapi.Config{
-		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
+		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement, Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
 	}, deps)
 	if err != nil {
 		return err

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -27,15 +33,38 @@ func (s *stages) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// installed returns the stages of the installation that a connection leads to,
+// as it has published them; the settings' own if it has not.
+func (s pipelineSettings) installed(ctx context.Context, nc *nats.Conn, log *slog.Logger) (event.Stages, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return event.Stages{}, err
+	}
+	stages, err := stream.Pipeline(ctx, js)
+	if ctx.Err() != nil {
+		return stages, ctx.Err()
+	}
+	own := strings.Join(s.Stages.Names(), ",")
+	if err != nil || len(stages.Names()) == 0 { // an earlier release, or none yet
+		log.Warn("the installation has not published its stages; going by MILLRACE_STAGES", "stages", own, "error", err)
+		return s.Stages.Stages, nil
+	}
+	if published := strings.Join(stages.Names(), ","); published != own && own != event.DefaultStages {
+		log.Warn("the installation has other stages than MILLRACE_STAGES; going by the installation's", "installation", published, "setting", own)
+	}
+	return stages, nil
+}
+
 // streamSettings shape the streams.
 type streamSettings struct {
 	Replicas    int           `help:"Copies of each stream: 1, or 3 on a cluster." env:"MILLRACE_NATS_REPLICAS" name:"nats-replicas" default:"1"`
-	DedupWindow time.Duration `help:"How long the broker drops repeated message ids. Repeats that come later are dropped by the projector." env:"MILLRACE_DEDUP_WINDOW" default:"1h"`
-	MaxAge      time.Duration `help:"How long the stream keeps events that are folded." env:"MILLRACE_EVENTS_MAX_AGE" name:"events-max-age" default:"168h"`
-	AckWait     time.Duration `help:"How long a daemon may keep an item of a work queue without a word, before another gets it." env:"MILLRACE_WORK_ACK_WAIT" name:"work-ack-wait" default:"30s"`
-	MaxBytes    int64         `help:"Size of the event stream in bytes, beyond which it refuses new events; 0: unlimited." env:"MILLRACE_EVENTS_MAX_BYTES" name:"events-max-bytes" default:"0"`
+	DedupWindow time.Duration `help:"How long the broker drops messages whose Nats-Msg-Id it has seen, for clients that send one. Each id takes 230 bytes of memory, and whoever may publish can use up another client's id for that long. At least 100ms. The projector drops all repeats in any case." env:"MILLRACE_DEDUP_WINDOW" default:"100ms"`
+	MaxAge      time.Duration `help:"How long the stream keeps folded events." env:"MILLRACE_EVENTS_MAX_AGE" name:"events-max-age" default:"168h"`
+	AckWait     time.Duration `help:"How long a daemon may hold an item of a work queue without an answer before another daemon gets it." env:"MILLRACE_WORK_ACK_WAIT" name:"work-ack-wait" default:"30s"`
+	MaxBytes    int64         `help:"Size of the event stream in bytes above which it refuses new events; 0: unlimited." env:"MILLRACE_EVENTS_MAX_BYTES" name:"events-max-bytes" default:"0"`
 }
 
+// config has no stages: those of the process that counts are published.
 func (s streamSettings) config() stream.Config {
 	return stream.Config{Replicas: s.Replicas, DedupWindow: s.DedupWindow, MaxBytes: s.MaxBytes}
 }
@@ -49,24 +78,40 @@ type httpSettings struct {
 	Addr            string        `help:"Address of the HTTP server." env:"MILLRACE_HTTP_ADDR" name:"http-addr" default:"127.0.0.1:8075"`
 	JWTSecret       string        `help:"Secret that signs tokens (HS256). Without it, callers need none, and the server listens on loopback only." env:"AUTH_JWT_SECRET" name:"jwt-secret"`
 	AnonymousIngest bool          `help:"Let callers without a token publish events." env:"MILLRACE_ANONYMOUS_INGEST" name:"anonymous-ingest"`
-	AllowedOrigins  []string      `help:"Origins, beside the server's own, whose pages may open the WebSocket; without a secret, also the names by which the server may be asked." env:"MILLRACE_ALLOWED_ORIGINS" name:"allowed-origins"`
+	AllowedOrigins  []string      `help:"Origins, beside the server's own, whose pages may open the WebSocket. Without a secret, also the host names under which the server answers." env:"MILLRACE_ALLOWED_ORIGINS" name:"allowed-origins"`
+	MetricsAuth     bool          `help:"Let only callers with a token of the scope read see /metrics." env:"MILLRACE_METRICS_AUTH" name:"metrics-auth"`
 	Limits          limitSettings `embed:""`
+}
+
+// metricsGuard is who decides about reading the metrics; nil: everybody may.
+func (s httpSettings) metricsGuard() (func(http.Handler) http.Handler, error) {
+	if !s.MetricsAuth {
+		return nil, nil
+	}
+	a := auth.New(auth.Config{Secret: s.JWTSecret})
+	if !a.Protected() {
+		return nil, errors.New("MILLRACE_METRICS_AUTH wants tokens of those who read /metrics, but nothing signs any: set AUTH_JWT_SECRET")
+	}
+	return a.Require(auth.Read), nil
 }
 
 // clickhouseServer shapes the embedded ClickHouse server.
 type clickhouseServer struct {
 	Listen          string `help:"Native protocol of the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_LISTEN" name:"clickhouse-listen" default:"127.0.0.1:9000"`
 	HTTP            string `help:"HTTP interface of the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_HTTP" name:"clickhouse-http" default:"127.0.0.1:8123"`
-	Password        string `help:"Password of the login default, which may write." env:"MILLRACE_CLICKHOUSE_PASSWORD" name:"clickhouse-password"`
+	Password        string `help:"Password of the login default, which may write; generated into the data folder when empty." env:"MILLRACE_CLICKHOUSE_PASSWORD" name:"clickhouse-password"`
 	AnalystPassword string `help:"Password of the login analyst, which may only read." env:"MILLRACE_CLICKHOUSE_ANALYST_PASSWORD" name:"clickhouse-analyst-password"`
 	MaxMemory       int64  `help:"Memory that the embedded ClickHouse may take, in bytes." env:"MILLRACE_CLICKHOUSE_MAX_MEMORY" name:"clickhouse-max-memory" default:"1073741824"`
+
+	MaxTime time.Duration `help:"How long a statement of the login default may take in the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_MAX_TIME" name:"clickhouse-max-time" default:"1h"`
 }
 
-// check refuses to open the server to other machines without passwords.
+// check refuses to open the server to other machines without a password for
+// analysts; that of the login default is generated where it is not set.
 func (s clickhouseServer) check() error {
 	for setting, addr := range map[string]string{"MILLRACE_CLICKHOUSE_LISTEN": s.Listen, "MILLRACE_CLICKHOUSE_HTTP": s.HTTP} {
-		if !loopback(addr) && (s.Password == "" || s.AnalystPassword == "") {
-			return fmt.Errorf("%s=%s is open to other machines: set MILLRACE_CLICKHOUSE_PASSWORD and MILLRACE_CLICKHOUSE_ANALYST_PASSWORD, or listen on 127.0.0.1", setting, addr)
+		if !loopback(addr) && s.AnalystPassword == "" {
+			return fmt.Errorf("%s=%s is open to other machines: set MILLRACE_CLICKHOUSE_ANALYST_PASSWORD, or listen on 127.0.0.1", setting, addr)
 		}
 	}
 	return nil
@@ -86,6 +131,8 @@ type sharedSettings struct {
 	ClickHouse string `help:"DSN of a ClickHouse server: clickhouse://user:password@host:9000/millrace" env:"MILLRACE_CLICKHOUSE_DSN" name:"clickhouse-dsn"`
 	Cluster    string `help:"Name of a ClickHouse cluster, as its servers' configuration has it: tables are then replicated and distributed over it." env:"MILLRACE_CLICKHOUSE_CLUSTER" name:"clickhouse-cluster"`
 	Postgres   string `help:"DSN of a Postgres server: postgres://user:password@host:5432/millrace" env:"MILLRACE_POSTGRES_DSN" name:"postgres-dsn"`
+
+	NATSLogin natsLogin `embed:""`
 }
 
 // require returns an error unless both servers are named.

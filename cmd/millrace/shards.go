@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -13,13 +14,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-io/millrace/ingest/queues"
 	"github.com/millrace-io/millrace/ingest/shards"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
+	queryqueues "github.com/millrace-io/millrace/query/queues"
 	queryshards "github.com/millrace-io/millrace/query/shards"
+	"github.com/millrace-io/millrace/query/transitions"
 	"github.com/millrace-io/millrace/schemas/postgres"
 )
 
@@ -42,15 +49,22 @@ func openPostgres(dsn string, reg prometheus.Registerer) (*pgxpool.Pool, error) 
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "millrace"
 	}
-	tracking.Configure(cfg)
+	queue.Configure(cfg)
 	return dbpool.Postgres(context.Background(), cfg, reg, "postgres")
 }
 
-// migratePostgres brings the tables up to date.
-func migratePostgres(ctx context.Context, pool *pgxpool.Pool) error {
+// migratePostgres brings the tables up to date, and who may read them.
+func migratePostgres(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
-	return postgres.Migrate(ctx, db)
+	if err := postgres.Migrate(ctx, db); err != nil {
+		return err
+	}
+	granted, err := postgres.GrantReading(ctx, db)
+	if err == nil && !granted {
+		log.Info("people cannot read Millrace's tables in Postgres: for that, make a role there and migrate again", "role", postgres.Readers)
+	}
+	return err
 }
 
 // runTracking starts what shards need of Postgres, if there is one. A server
@@ -64,13 +78,13 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 	if err != nil {
 		return nil, err
 	}
-	store, queues, err := n.newTracking(pool, r)
+	store, service, err := n.newTracking(pool, r)
 	if err != nil {
 		return nil, err
 	}
 	first, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	err = migratePostgres(first, pool)
+	err = migratePostgres(first, pool, n.log)
 	if err != nil && !away(err) {
 		pool.Close()
 		return nil, err
@@ -91,31 +105,38 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 			return nil
 		}
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return store.Run(ctx) })
-		g.Go(func() error { return queues.Run(ctx) })
+		own, err := userqueue.New(store.Queues())
+		if err != nil {
+			return err
+		}
+		serve := func(ctx context.Context) error { return own.Serve(ctx, n.nats, n.log) }
+		purge := func(ctx context.Context) error { return own.Run(ctx, n.log) }
+		for _, run := range []func(context.Context) error{store.Queues().Run, store.Run, service.Run, serve, purge} {
+			g.Go(func() error { return run(ctx) })
+		}
 		return g.Wait()
 	})
 	return store, nil
 }
 
-// newTracking makes the store, and in the ingest role the service of the work
+// newTracking makes the stores, and in the ingest role the service of the work
 // queues: daemons' answers come in there as commands over HTTP do.
 func (n *node) newTracking(pool *pgxpool.Pool, r roles) (*tracking.Store, *work.Service, error) {
-	if !r.Ingest {
-		store, err := tracking.New(tracking.Config{}, pool, n.log)
+	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, pool, n.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := tracking.New(tracking.Config{Keep: n.retention.Shards}, queues, n.log)
+	if err != nil || !r.Ingest {
 		return store, nil, err
 	}
-	queue, err := work.NewQueue(n.nats, pool)
-	if err != nil {
+	if n.handout, err = handout.New(n.nats, queues, n.work); err != nil {
 		return nil, nil, err
 	}
-	var queues *work.Service
-	store, err := tracking.New(tracking.Config{Keep: n.retention.Shards, Queue: queue, Ready: func() { queues.Kick() }}, pool, n.log)
-	if err != nil {
-		return nil, nil, err
-	}
-	queues, err = work.New(work.Config{Streams: n.work}, work.Deps{NATS: n.nats, Store: store, Registry: n.registry, Log: n.log})
-	return store, queues, err
+	service, err := work.New(work.Config{Streams: n.work}, work.Deps{
+		NATS: n.nats, Store: queues, Handout: n.handout, Shards: store, Registry: n.registry, Log: n.log,
+	})
+	return store, service, err
 }
 
 // untilMigrated tries until Postgres is there.
@@ -126,7 +147,7 @@ func (n *node) untilMigrated(ctx context.Context, pool *pgxpool.Pool) error {
 			return nil
 		case <-time.After(time.Second):
 		}
-		err := migratePostgres(ctx, pool)
+		err := migratePostgres(ctx, pool, n.log)
 		if err == nil {
 			n.log.Info("Postgres is there: shard tracking begins")
 			return nil
@@ -160,19 +181,31 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		return func(*httpapi.Server) {}, nil
 	}
 	var parts []interface{ Register(*httpapi.Server) }
+	own, err := userqueue.New(store.Queues())
+	if err != nil {
+		return nil, err
+	}
 	if r.Ingest {
-		commands, err := shards.New(store, a, n.log)
+		commands, err := shards.New(store, n.handout, a, n.log)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, commands)
+		ownCommands, err := queues.New(own, n.handout, a, n.log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, commands, ownCommands)
 	}
 	if r.Query {
 		reads, err := queryshards.New(queryshards.Config{}, store, a, n.registry, n.log)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, reads)
+		ownReads, err := queryqueues.New(transitions.Config{}, own, a, n.log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, reads, ownReads)
 	}
 	// Events and views need no Postgres, and the calls that do say so.
 	n.also = append(n.also, httpapi.Check{Name: "postgres", Probe: store.Ping, Need: httpapi.Never})

@@ -14,29 +14,33 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/embedded/child"
+	"github.com/millrace-io/millrace/internal/embedded/confine"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
 	"github.com/millrace-io/millrace/internal/embedded/postgres"
 )
 
 type upCmd struct {
-	Data           string            `help:"Folder for all data." env:"MILLRACE_DATA" default:"./data"`
-	NoDemo         bool              `help:"Leave the demonstration events out." env:"MILLRACE_NO_DEMO"`
+	Data           string            `help:"Folder for all data. The demonstration keeps its own in the folder demo below it." env:"MILLRACE_DATA" default:"./data"`
+	NoDemo         bool              `help:"Leave the demonstration out." env:"MILLRACE_NO_DEMO"`
 	Pipeline       pipelineSettings  `embed:"" group:"Pipeline"`
 	HTTP           httpSettings      `embed:"" group:"HTTP"`
 	Stream         streamSettings    `embed:"" group:"Streams"`
 	NATSListen     string            `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
-	NATSUser       string            `help:"User of the embedded NATS server." env:"MILLRACE_NATS_USER" name:"nats-user" group:"Engines"`
-	NATSPassword   string            `help:"Password of the embedded NATS server." env:"MILLRACE_NATS_PASSWORD" name:"nats-password" group:"Engines"`
-	NATSSync       time.Duration     `help:"How often the embedded NATS server syncs messages to disk; 0: before each is acknowledged. Anything else can lose acknowledged events with the machine's power." env:"MILLRACE_NATS_SYNC_INTERVAL" name:"nats-sync-interval" default:"0" group:"Engines"`
+	NATSUser       string            `help:"User of Millrace on the embedded NATS server, which then refuses clients without a login." env:"MILLRACE_NATS_USER" name:"nats-user" group:"Engines"`
+	NATSPassword   string            `help:"Password of that user." env:"MILLRACE_NATS_PASSWORD" name:"nats-password" group:"Engines"`
+	NATSSync       time.Duration     `help:"How often the embedded NATS server syncs messages to disk; 0: before each is acknowledged. With any other value a power cut can lose acknowledged events." env:"MILLRACE_NATS_SYNC_INTERVAL" name:"nats-sync-interval" default:"0" group:"Engines"`
 	ClickHouse     clickhouseServer  `embed:"" group:"Engines"`
 	PostgresListen string            `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
 	Shared         sharedSettings    `embed:"" group:"Servers to use instead of embedded ones"`
 	Retention      retentionSettings `embed:"" group:"Retention"`
 	Profile        profileSettings   `embed:"" group:"Diagnosis"`
+
+	confined confinements
 }
 
 // Run brings everything up and keeps it up until a signal comes.
@@ -44,11 +48,20 @@ func (c *upCmd) Run(p *program) error {
 	if err := c.ClickHouse.check(); err != nil {
 		return err
 	}
-	unlock, err := lockData(c.Data)
+	use, err := c.settle(p.log)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockData(c.Data, use)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if c.Shared.ClickHouse == "" {
+		if err := c.ClickHouse.complete(c.Data); err != nil {
+			return err
+		}
+	}
 	limitMemory()
 	s := newStack(p.log)
 	err = c.start(p, s)
@@ -90,12 +103,17 @@ func (c *upCmd) start(p *program, s *stack) error {
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.layout, n.retention, n.postgres = e.clickhouse, c.Shared.layout(), c.Retention, e.postgres()
 	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
+	n.registry.MustRegister(e.restarts)
 	n.warn(c.atRisk())
-	if n.nats, err = connect(p.ctx, e.natsURL, p.log, e.natsOptions...); err != nil {
+	c.confined.warn(p.log)
+	n.confinement = c.confined.texts
+	if n.nats, err = e.connect(p, c); err != nil {
 		return err
 	}
 	s.launch("nats connection", closing(n.nats))
-	if err := migrate(p.ctx, n.nats, n.clickhouse, n.layout, c.Stream.config()); err != nil {
+	streams := c.Stream.config()
+	streams.Stages = c.Pipeline.Stages.Stages
+	if err := migrate(p.ctx, n.nats, n.clickhouse, n.layout, streams); err != nil {
 		return err
 	}
 	if err := n.run(p.ctx, s, roles{Ingest: true, Projector: true, Query: true}); err != nil {
@@ -107,7 +125,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 		}
 	}
 	p.log.Info("millrace is up", "page", "http://"+dialable(c.HTTP.Addr)+"/", "nats", dialable(c.NATSListen),
-		"clickhouse", dialable(c.ClickHouse.Listen), "clickhouse_http", dialable(c.ClickHouse.HTTP), "took", time.Since(begin).Round(time.Millisecond))
+		"clickhouse", dialable(c.ClickHouse.Listen), "clickhouse_http", dialable(c.ClickHouse.HTTP), "data", c.Data, "took", time.Since(begin).Round(time.Millisecond))
 	return nil
 }
 
@@ -135,12 +153,20 @@ type servers struct {
 	natsOptions []nats.Option
 	clickhouse  *clickhouse.Options
 	postgres    func() string // DSN, once it is ready
+	restarts    *prometheus.CounterVec
+}
+
+func (e servers) connect(p *program, c *upCmd) (*nats.Conn, error) {
+	if e.natsURL == "" {
+		return connect(p.ctx, "", p.log, e.natsOptions...)
+	}
+	return c.Shared.NATSLogin.connect(p.ctx, e.natsURL, c.Data, p.log)
 }
 
 // startEngines starts what is not configured as a server of its own, side by
 // side.
 func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
-	e := servers{natsURL: c.Shared.NATS, postgres: func() string { return c.Shared.Postgres }}
+	e := servers{natsURL: c.Shared.NATS, postgres: func() string { return c.Shared.Postgres }, restarts: newRestarts()}
 	var err error
 	if c.Shared.ClickHouse != "" {
 		if e.clickhouse, err = c.Shared.clickhouseOptions(); err != nil {
@@ -157,16 +183,13 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 				return nil, nil, err
 			}
 			e.natsOptions = []nats.Option{srv.InProcess()}
-			if c.NATSUser != "" {
-				e.natsOptions = append(e.natsOptions, nats.UserInfo(c.NATSUser, c.NATSPassword))
-			}
 			return srv.Run, srv.Ready(), nil
 		}
 	}
 	if e.clickhouse == nil {
 		e.clickhouse = c.ClickHouse.options()
 		starts["clickhouse"] = func() (func(context.Context) error, <-chan struct{}, error) {
-			ch, err := keep("clickhouse", p.log, func() (engine, error) { return c.clickhouseChild(p) })
+			ch, err := keep("clickhouse", p.log, e.restarts, func() (engine, error) { return c.clickhouseChild(p) })
 			if err != nil {
 				return nil, nil, err
 			}
@@ -175,7 +198,7 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 	}
 	if c.Shared.Postgres == "" {
 		starts["postgres"] = func() (func(context.Context) error, <-chan struct{}, error) {
-			pg, err := keep("postgres", p.log, func() (engine, error) { return c.embeddedPostgres(p.log) })
+			pg, err := keep("postgres", p.log, e.restarts, func() (engine, error) { return c.embeddedPostgres(p.log) })
 			if err != nil {
 				return nil, nil, err
 			}
@@ -204,7 +227,13 @@ func (c *upCmd) embeddedPostgres(log *slog.Logger) (*postgres.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return postgres.New(postgres.Config{Engine: engine, Dir: filepath.Join(c.Data, "postgres"), Listen: c.PostgresListen}, log)
+	pg, err := postgres.New(postgres.Config{
+		Engine: engine, Dir: filepath.Join(c.Data, "postgres"), Listen: c.PostgresListen, Confine: true,
+	}, log)
+	if err == nil {
+		c.confined.set("postgres", pg)
+	}
+	return pg, err
 }
 
 func (c *upCmd) clickhouseChild(p *program) (*child.Child, error) {
@@ -218,20 +247,32 @@ func (c *upCmd) clickhouseChild(p *program) (*child.Child, error) {
 	if err := c.ClickHouse.checkFree(p.ctx); err != nil {
 		return nil, err
 	}
-	return child.New(child.Config{
+	where, err := engines.Dir()
+	if err != nil {
+		return nil, err
+	}
+	ch, err := child.New(child.Config{
 		Name: "clickhouse", Path: self,
 		Args: []string{
 			"--log-format=json", "--log-level=warn", "clickhouse", "--data=" + c.Data,
 			"--clickhouse-listen=" + c.ClickHouse.Listen, "--clickhouse-http=" + c.ClickHouse.HTTP,
 			"--clickhouse-max-memory=" + strconv.FormatInt(c.ClickHouse.MaxMemory, 10),
+			"--clickhouse-max-time=" + c.ClickHouse.MaxTime.String(),
 		},
-		Env: append(os.Environ(),
+		// The passwords stay in its first stage: see clickhouseCmd.
+		Env: append(confine.Environ(),
+			engines.EnvDir+"="+where,
 			"MILLRACE_CLICKHOUSE_PASSWORD="+c.ClickHouse.Password,
 			"MILLRACE_CLICKHOUSE_ANALYST_PASSWORD="+c.ClickHouse.AnalystPassword),
-		Probe: func(ctx context.Context) error { return ping(ctx, c.ClickHouse.options()) },
-		Stop:  []child.Step{{Signal: syscall.SIGTERM, Grace: 10 * time.Second}},
-		Parse: parseLog,
+		Confines: true,
+		Probe:    func(ctx context.Context) error { return ping(ctx, c.ClickHouse.options()) },
+		Stop:     []child.Step{{Signal: syscall.SIGTERM, Grace: 10 * time.Second}},
+		Parse:    parseLog,
 	}, p.log)
+	if err == nil {
+		c.confined.set("clickhouse", ch)
+	}
+	return ch, err
 }
 
 func ping(ctx context.Context, o *clickhouse.Options) error {

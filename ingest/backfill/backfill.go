@@ -30,8 +30,11 @@ type Config struct {
 	Batch int
 	// InFlight is how many batches are under way at once; default 4.
 	InFlight int
-	DryRun   bool // only read and judge
-	Restart  bool // forget the position
+	// Delay is the time from the begin of one batch to that of the next; default
+	// none.
+	Delay   time.Duration
+	DryRun  bool // only read and judge
+	Restart bool // forget the position
 	// Errors gets a line for each of the first 20 rows that become no event,
 	// and then a count; default nowhere.
 	Errors io.Writer
@@ -73,8 +76,8 @@ type Backfill struct {
 // can be dry runs alone.
 func New(ctx context.Context, cfg Config, nc *nats.Conn) (*Backfill, error) {
 	cfg = cfg.withDefaults()
-	if cfg.Batch < 1 || cfg.Batch > 1000 || cfg.InFlight < 1 {
-		return nil, errors.New("backfill: Batch must be within 1 and 1000, and InFlight at least 1")
+	if cfg.Batch < 1 || cfg.Batch > 1000 || cfg.InFlight < 1 || cfg.Delay < 0 {
+		return nil, errors.New("backfill: Batch must be within 1 and 1000, InFlight at least 1, and Delay not negative")
 	}
 	if nc == nil {
 		if !cfg.DryRun {
@@ -120,6 +123,7 @@ type run struct {
 	*Backfill
 	src   *history.Source
 	tally *tally
+	next  time.Time // when the next batch may begin
 }
 
 // batch is a number of events on their way.
@@ -149,7 +153,7 @@ func (r *run) run(ctx context.Context) error {
 	g.Go(func() error {
 		defer close(work)
 		defer close(order)
-		return r.read(ctx, span, at, func(b *batch) bool { return hand(ctx, b, order, work) })
+		return r.read(ctx, span, at, func(b *batch) bool { return r.pause(ctx, b) && hand(ctx, b, order, work) })
 	})
 	for range r.cfg.InFlight {
 		g.Go(func() error {
@@ -161,6 +165,20 @@ func (r *run) run(ctx context.Context) error {
 	}
 	g.Go(func() error { return r.commit(ctx, span, order) })
 	return g.Wait()
+}
+
+// pause waits until a batch may begin. It returns false when ctx ends first.
+func (r *run) pause(ctx context.Context, b *batch) bool {
+	if r.cfg.DryRun || r.cfg.Delay == 0 || len(b.msgs) == 0 {
+		return true
+	}
+	select {
+	case <-time.After(time.Until(r.next)):
+		r.next = time.Now().Add(r.cfg.Delay)
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // hand puts a batch into the order of the table, and to work.

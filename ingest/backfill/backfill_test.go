@@ -287,6 +287,20 @@ func (w *world) afterEvents(n int, ended <-chan error) error {
 	}
 }
 
+// TestDelay: batches begin at least the delay after one another, however many are
+// under way at once.
+func TestDelay(t *testing.T) {
+	w := newWorld(t)
+	w.exec(`INSERT INTO publish_history (published_at, article_url, channel_name)
+		SELECT $1::timestamptz + n * interval '1 s', 'https://example.com/' || n, 'c' FROM generate_series(1, 25) AS n`, longAgo)
+	begin := time.Now()
+	w.run(Config{Batch: 10, Delay: 100 * time.Millisecond})
+	if took := time.Since(begin); took < 400*time.Millisecond {
+		t.Errorf("five batches took %s, with 100 ms between them", took)
+	}
+	w.mustHave(map[string]int{"routed": 25, "published": 25})
+}
+
 // TestOutage holds that a run waits for a broker that is away, and that one
 // that is cancelled keeps what it has done.
 func TestOutage(t *testing.T) {

@@ -13,7 +13,5 @@
 //     history, which also tells why counts are another matter.
 //  4. Its memory is bounded by a page of rows and the batches under way.
 //
-// Messages carry no id. The broker would remember it, 230 bytes each for an
-// hour, at tens of thousands of events a second, and drop repeats of this hour
-// alone. The projector computes the identity from the event and drops all.
+// Of events whose key another event has, a run says so, and goes on.
 package backfill

@@ -3,23 +3,26 @@
 //
 //  1. A letter is deleted by a replay only after the server has said that its
 //     message is on disk again.
+//
 //  2. A replay that is repeated, because it was cut short or because two ran
-//     at once, stores a message again only when the dedup window has passed in
-//     between. An event counts once even then: the projector knows its
-//     identity.
+//     at once, may store an event again. It counts once even then: the projector
+//     knows its identity. A message that is no event has the id
+//     replay/<stream>/<sequence>, by which its stream knows it for as long as its
+//     window lasts.
+//
 //  3. What would only come back as another letter stays where it is, and is
 //     reported with the rule that it breaks.
+//
 //  4. Memory and work of a call are bounded, however many letters there are. A
 //     call that stops at a bound says where the next one goes on.
+//
 //  5. A selection ends at the last letter that was there when it began, so a
 //     message that becomes a letter again is not replayed for ever.
 //
-// # The id of a replayed message
-//
-// It is replay/<stream>/<sequence>, of the message as it first came, and not
-// the event's own message id: for as long as the dedup window lasts, the
-// stream knows that one from the message that became the letter. It would
-// answer "duplicate", and the deletion that follows would lose the event.
+//  6. An event whose key is that of an event of another stage or service
+//     (key_conflict) is replayed with a key of its own, which is made of its
+//     service, its stage and the key that it had: it counts, once however often
+//     it is replayed.
 //
 // # Reading
 //

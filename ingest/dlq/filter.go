@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,24 +25,23 @@ type Filter struct {
 // Empty tells whether every letter passes.
 func (f Filter) Empty() bool { return f == Filter{} }
 
-// Check returns an Invalid for a text that no letter could have, a subject that
-// NATS does not know, and times in the wrong order.
+// Check returns, joined, an Invalid for each text that no letter could have, a
+// subject that NATS does not know, and times in the wrong order.
 func (f Filter) Check() error {
+	var errs []error
 	for _, text := range [...][2]string{{"stream", f.Stream}, {"code", f.Code}, {"field", f.Field}, {"subject", f.Subject}} {
-		if err := checkText(text[0], text[1]); err != nil {
-			return err
-		}
+		errs = append(errs, checkText(text[0], text[1]))
 	}
 	if f.Stream != "" && !isStream(f.Stream) {
-		return badStream("stream")
+		errs = append(errs, badStream("stream"))
 	}
 	if f.Subject != "" && !isPattern(f.Subject) {
-		return &Invalid{"subject", "subject", "must be a NATS subject: names with dots between them, where * stands for one name and > at the end for one or more"}
+		errs = append(errs, &Invalid{"subject", "subject", "must be a NATS subject: names with dots between them, where * stands for one name and > at the end for one or more"})
 	}
 	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
-		return &Invalid{"until", "span_order", "must be later than since"}
+		errs = append(errs, &Invalid{"until", "span_order", "must be later than since"})
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func checkText(field, text string) error {

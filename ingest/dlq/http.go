@@ -2,6 +2,7 @@ package dlq
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -23,10 +24,10 @@ type LetterFilter struct {
 
 func (p LetterFilter) filter() (f Filter, err error) {
 	f = Filter{Stream: p.Stream, Code: p.Code, Field: p.Field, Subject: p.Subject}
-	if f.Since, err = parseTime("since", p.Since); err == nil {
-		f.Until, err = parseTime("until", p.Until)
-	}
-	return f, err
+	var errs [2]error
+	f.Since, errs[0] = parseTime("since", p.Since)
+	f.Until, errs[1] = parseTime("until", p.Until)
+	return f, errors.Join(errs[0], errs[1])
 }
 
 func parseTime(field, text string) (time.Time, error) {
@@ -42,19 +43,28 @@ func parseTime(field, text string) (time.Time, error) {
 
 // ListRequest are the parameters of GET /dlq.
 type ListRequest struct {
+	httpapi.Params
 	LetterFilter
 	Order  string `query:"order" enum:"newest,oldest" default:"newest" doc:"Which letters come first"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many letters a page has at most"`
 	Cursor uint64 `query:"cursor" doc:"next_cursor of the page before, with the same filters and order"`
 }
 
+// Resolve implements huma.Resolver.
+func (r *ListRequest) Resolve(ctx huma.Context) []error {
+	f, err := r.filter()
+	return append(r.Params.Resolve(ctx), faults(err, f.Check())...)
+}
+
 // ShowRequest are the parameters of GET /dlq/{id}.
 type ShowRequest struct {
+	httpapi.Params
 	ID string `path:"id" maxLength:"600" doc:"The letter's number, or its message's stream and place there with an escaped slash: EVENTS%2F91220" example:"7"`
 }
 
 // OriginRequest are the parameters of GET /dlq/{stream}/{seq}.
 type OriginRequest struct {
+	httpapi.Params
 	Stream string `path:"stream" maxLength:"512" doc:"The stream that the message came from" example:"EVENTS"`
 	Seq    string `path:"seq" maxLength:"20" doc:"Its place there" example:"91220"`
 }
@@ -77,17 +87,39 @@ type ReplayLetters struct {
 
 func (b PurgeLetters) selection() (sel Selection, err error) {
 	sel = Selection{IDs: b.IDs, All: b.All, Limit: b.Limit}
-	if sel.Filter, err = b.Filter.filter(); err == nil {
-		sel.Cursor, err = ParseCursor(b.Cursor)
+	var errs [2]error
+	sel.Filter, errs[0] = b.Filter.filter()
+	sel.Cursor, errs[1] = ParseCursor(b.Cursor)
+	return sel, errors.Join(errs[0], errs[1])
+}
+
+// check lists what is wrong with a selection beyond its schema. A filter that
+// cannot be read is one all the same.
+func (b PurgeLetters) check() []error {
+	sel, err := b.selection()
+	if sel.Filter.Empty() && b.Filter != (LetterFilter{}) {
+		return faults(err)
 	}
-	return sel, err
+	return faults(err, sel.Check())
 }
 
 // body and output are what huma wants around a body.
 type (
-	body[T any]   struct{ Body T }
+	body[T any] struct {
+		httpapi.Params
+		Body T
+	}
 	output[T any] struct{ Body T }
 )
+
+// Resolve implements huma.Resolver: a caller is told all that is wrong at once.
+func (b *body[T]) Resolve(ctx huma.Context) []error {
+	errs := b.Params.Resolve(ctx)
+	if c, ok := any(b.Body).(interface{ check() []error }); ok {
+		errs = append(errs, c.check()...)
+	}
+	return errs
+}
 
 // requestTime bounds a request: below the time after which callers and proxies
 // give up.
@@ -142,7 +174,10 @@ type routes struct {
 }
 
 // handle registers an operation.
-func handle[In, Out any](r routes, op huma.Operation, do func(context.Context, *In) (Out, error)) {
+func handle[In, Out any, P interface {
+	*In
+	huma.Resolver
+}](r routes, op huma.Operation, do func(context.Context, *In) (Out, error)) {
 	op.Tags = []string{"Dead letters"}
 	op.Errors = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}
 	if op.Method == http.MethodGet {

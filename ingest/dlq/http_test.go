@@ -198,6 +198,30 @@ func TestWhatBadRequestsGet(t *testing.T) {
 	}
 }
 
+// TestAllFaults: a caller is told all that is wrong with a request at once.
+func TestAllFaults(t *testing.T) {
+	s := serve(t, auth.Config{})
+	for _, c := range []struct{ method, path, body, fields string }{
+		{"POST", "/dlq/purge?x=1", `{"ids":["x"],"all":true,"limit":0,"cursor":"?"}`, "limit x cursor  id"},
+		{"POST", "/dlq/replay", `{"filter":{"stream":"a.b","subject":"a..b","since":"now","until":"then"}}`, "since until stream subject"},
+		{"POST", "/dlq/replay", `{"filter":{"since":"now"},"as_backfill":"x"}`, "as_backfill since"},
+		{"POST", "/dlq/purge", `{"all":`, ""},
+		{"GET", "/dlq?stream=a.b&since=now&limit=0&x=1", "", "limit x since stream"},
+	} {
+		var p httpapi.Problem
+		if status := s.ask(c.method, api+c.path, jsonType, c.body, &p); status != http.StatusBadRequest {
+			t.Errorf("%s %s %s: %d", c.method, c.path, c.body, status)
+		}
+		var fields []string
+		for _, e := range p.Errors {
+			fields = append(fields, e.Field)
+		}
+		if got := strings.Join(fields, " "); got != c.fields {
+			t.Errorf("%s %s %s: the fields %q, want %q", c.method, c.path, c.body, got, c.fields)
+		}
+	}
+}
+
 func TestScopes(t *testing.T) {
 	const secret = "0123456789abcdef0123456789abcdef"
 	s := serve(t, auth.Config{Secret: secret, AnonymousIngest: true})

@@ -8,8 +8,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// replayID is the id under which a letter's message is published; see the
-// package comment.
+// replayID is the id under which a letter's message goes to a stream of others.
 func replayID(l *Letter) string { return "replay/" + l.Origin }
 
 // judge returns the message of a letter as it would be taken now, or the rule
@@ -28,18 +27,23 @@ func (s *Service) judge(f *found, asBackfill bool, r *event.Record) (client.Mess
 	if !publishable(f.Subject) {
 		return client.Message{}, &Invalid{"subject", "subject", "must be one that a stream of messages has"}
 	}
-	return client.Message{Subject: f.Subject, ID: replayID(&f.Letter), Data: f.body}, nil
+	return client.Message{Subject: f.Subject, Data: f.body}, nil
 }
 
 // judgeEvent applies the projector's rules as they will be when the message is
-// on the stream, so at this time. The subject is made anew from the event: a
+// on the stream, so at this time. An event whose key is another's gets one of its
+// own. The subject is made anew from the event: a
 // wrong one is what most letters of valid events are about.
 func (s *Service) judgeEvent(f *found, asBackfill bool, r *event.Record) (client.Message, *Invalid) {
 	body := f.body
-	if invalid := event.Decode(body, r); invalid != nil {
+	invalid := event.Decode(body, r)
+	if invalid == nil && f.Code == event.KeyConflict {
+		body, invalid = event.GiveOwnKey(body, r)
+	}
+	if invalid != nil {
 		return client.Message{}, (*Invalid)(invalid)
 	}
-	invalid := r.Validate(s.cfg.Stages, s.now(), true)
+	invalid = r.Validate(s.cfg.Stages, s.now(), true)
 	if tooOld(invalid) {
 		if !asBackfill {
 			return client.Message{}, s.whyTooOld(f, r)
@@ -51,9 +55,7 @@ func (s *Service) judgeEvent(f *found, asBackfill bool, r *event.Record) (client
 	if invalid != nil {
 		return client.Message{}, (*Invalid)(invalid)
 	}
-	m := client.EventMessage(r, body)
-	m.ID = replayID(&f.Letter)
-	return m, nil
+	return client.EventMessage(r, body), nil
 }
 
 func tooOld(invalid *event.Invalid) bool { return invalid != nil && invalid.Code == "time_too_old" }

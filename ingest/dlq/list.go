@@ -50,6 +50,16 @@ func (s *Service) List(ctx context.Context, o ListOptions) (LetterPage, error) {
 	return LetterPage{Letters: l.letters, NextCursor: l.next}, err
 }
 
+// State returns how many letters there are, and the place of the last one.
+func (s *Service) State(ctx context.Context) (count, last uint64, err error) {
+	st, err := s.stream(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	state := st.CachedInfo().State
+	return state.Msgs, state.LastSeq, nil
+}
+
 // lister collects one page. It looks for one letter more than the page has,
 // which tells whether there is another page.
 type lister struct {

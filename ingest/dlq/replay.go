@@ -71,7 +71,7 @@ func (r *replay) some(ctx context.Context, some []found) error {
 		case f.Stream == stream.Events:
 			events, eventOf = append(events, m), append(eventOf, f)
 		case failure == nil:
-			outcome := r.publish(ctx, f.Stream, m)
+			outcome := r.publish(ctx, f, m)
 			stored, failure = r.settle(f, outcome, stored, failure)
 		}
 	}
@@ -83,10 +83,26 @@ func (r *replay) some(ctx context.Context, some []found) error {
 	return errors.Join(failure, err)
 }
 
+// publishEvents publishes events, and once more with a key of its own each whose
+// key turns out to be another's.
 func (r *replay) publishEvents(ctx context.Context, events []client.Message) []client.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, 2*r.cfg.Timeout)
 	defer cancel()
 	outcomes, _ := r.publisher.PublishRaw(ctx, events) // each outcome has its error
+	var own []client.Message
+	var place []int
+	for i, o := range outcomes {
+		if !errors.Is(o.Err, client.ErrConflict) || event.Decode(events[i].Data, &r.record) != nil {
+			continue
+		}
+		if text, invalid := event.GiveOwnKey(events[i].Data, &r.record); invalid == nil {
+			own, place = append(own, client.EventMessage(&r.record, text)), append(place, i)
+		}
+	}
+	again, _ := r.publisher.PublishRaw(ctx, own)
+	for k, i := range place {
+		outcomes[i] = again[k]
+	}
 	return outcomes
 }
 
@@ -114,11 +130,11 @@ var lastingCodes = []jetstream.ErrorCode{10060, jetstream.JSErrCodeStreamMessage
 
 // publish sends a message that is no event, to the stream that it came from
 // and to no other.
-func (r *replay) publish(ctx context.Context, name string, m client.Message) client.Outcome {
+func (r *replay) publish(ctx context.Context, f *found, m client.Message) client.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	msg := &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header{}}
-	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(m.ID), jetstream.WithExpectStream(name), jetstream.WithRetryWait(100*time.Millisecond))
+	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(replayID(&f.Letter)), jetstream.WithExpectStream(f.Stream), jetstream.WithRetryWait(100*time.Millisecond))
 	var refused *jetstream.APIError
 	switch {
 	case errors.As(err, &refused) && slices.Contains(lastingCodes, refused.ErrorCode), errors.Is(err, nats.ErrMaxPayload):

@@ -9,14 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/known"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// An event on a wrong subject is stored on the right one, though the stream
-// remembers its id from the message that became the letter (invariant 1).
+// An event on a wrong subject is stored on the right one, without an id
+// (invariants 1 and 2).
 func TestReplayOfWrongSubject(t *testing.T) {
 	f := start(t)
 	body := eventText(1, "crawled", time.Minute, "null")
@@ -28,7 +30,7 @@ func TestReplayOfWrongSubject(t *testing.T) {
 	}
 	f.want(f.replay(Selection{All: true}, ReplayOptions{}), "matched 1 replayed 1 (0) kept 0 deleted 1")
 	got := f.stored(rightSubject(1, "crawled"))
-	if len(got) != 1 || string(got[0].Data) != body || got[0].Header.Get(jetstream.MsgIDHeader) != fmt.Sprintf("replay/EVENTS/%d", seq) {
+	if len(got) != 1 || string(got[0].Data) != body || got[0].Header.Get(jetstream.MsgIDHeader) != "" {
 		t.Errorf("stored: %+v", got)
 	}
 	r := f.replay(Selection{IDs: []string{fmt.Sprint(id)}}, ReplayOptions{})
@@ -104,7 +106,7 @@ func TestReplayAsBackfill(t *testing.T) {
 }
 
 // A replay whose process died between publishing and deleting is completed by
-// the next one, which stores nothing again (invariant 2).
+// the next one. What is stored again is the same event (invariant 2).
 func TestReplayAfterCrash(t *testing.T) {
 	f := start(t)
 	bodies := map[uint64]string{}
@@ -127,7 +129,7 @@ func TestReplayAfterCrash(t *testing.T) {
 			if invalid != nil {
 				t.Fatal(invalid)
 			}
-			if _, err := f.js.Publish(t.Context(), m.Subject, m.Data, jetstream.WithMsgID(m.ID)); err != nil {
+			if _, err := f.js.Publish(t.Context(), m.Subject, m.Data); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -136,13 +138,16 @@ func TestReplayAfterCrash(t *testing.T) {
 	if err == nil || f.letters() != 30 {
 		t.Fatal(err, f.letters())
 	}
-	f.want(f.replay(Selection{All: true}, ReplayOptions{}), "matched 30 replayed 30 (20) kept 0 deleted 30")
-	if n := len(f.stored("events.crawled.*")); n != 60 { // of each the letter's message, and the replayed one
+	f.want(f.replay(Selection{All: true}, ReplayOptions{}), "matched 30 replayed 30 (0) kept 0 deleted 30")
+	if n := len(f.stored("events.crawled.*")); n != 80 { // the letters' messages, and those of both replays
 		t.Errorf("%d messages are stored", n)
+	}
+	if n := len(f.nats.IDs()); n != 30 {
+		t.Errorf("%d events are stored", n)
 	}
 }
 
-// Replays side by side store each message once.
+// Replays side by side store each event, and delete each letter.
 func TestConcurrentReplays(t *testing.T) {
 	f := start(t)
 	const letters = 300
@@ -154,7 +159,7 @@ func TestConcurrentReplays(t *testing.T) {
 		wg.Go(func() { f.replay(Selection{All: true}, ReplayOptions{}) })
 	}
 	wg.Wait()
-	if n := len(f.stored("events.>")); n != letters || f.letters() != 0 {
+	if n := len(f.nats.IDs()); n != letters || f.letters() != 0 {
 		t.Errorf("%d events, %d letters", n, f.letters())
 	}
 }
@@ -253,5 +258,61 @@ func (f fixture) eventually(sel Selection) LetterReport {
 		if err == nil || f.t.Context().Err() != nil {
 			return r
 		}
+	}
+}
+
+// TestReplayOfConflict holds invariant 6: the event of a letter whose key another
+// event has gets the same key of its own whenever it is replayed, also where only
+// the projector's answer tells of the conflict.
+func TestReplayOfConflict(t *testing.T) {
+	f := start(t)
+	body := strings.Replace(eventText(1, "crawled", time.Minute, "null"), "{", `{"idempotency_key":"taken",`, 1)
+	var r event.Record
+	if invalid := event.Decode([]byte(body), &r); invalid != nil {
+		t.Fatal(invalid)
+	}
+	taken := r.Identity()
+	own, invalid := event.GiveOwnKey([]byte(body), &r)
+	if invalid != nil {
+		t.Fatal(invalid)
+	}
+	for range 2 {
+		f.refuse(rightSubject(1, "crawled"), event.KeyConflict, body)
+		f.want(f.replay(Selection{Filter: Filter{Code: event.KeyConflict}}, ReplayOptions{}), "matched 1 replayed 1 (0) kept 0 deleted 1")
+	}
+	// A letter for another reason, of an event whose key is another's as well.
+	nc := f.nats.Connect()
+	sub, err := nc.Subscribe(stream.Known, func(m *nats.Msg) {
+		q, _ := known.ParseQuestion(m.Data)
+		var a known.Answer
+		for i, it := range q.Items {
+			a.Slots.Add(it.Slot)
+			if it.Identity == taken {
+				a.Found = append(a.Found, known.Found{Item: uint16(i), Conflict: true, Seq: 1})
+			}
+		}
+		_ = m.Respond(a.AppendBinary(nil))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	f.refuse("events.crawled.zz", "subject", body)
+	f.want(f.replay(Selection{All: true}, ReplayOptions{}), "matched 1 replayed 1 (0) kept 0 deleted 1")
+	replayed := 0
+	for _, m := range f.stored(rightSubject(1, "crawled")) {
+		switch string(m.Data) {
+		case string(own):
+			replayed++
+		case body:
+		default:
+			t.Errorf("stored: %s", m.Data)
+		}
+	}
+	if replayed != 3 {
+		t.Errorf("%d events have the key of their own, want 3", replayed)
 	}
 }

@@ -27,7 +27,8 @@ type Selection struct {
 	Cursor Cursor // NextCursor of the call before
 }
 
-// Check returns an Invalid for a selection that says nothing, or too much.
+// Check returns, joined, an Invalid for each way in which a selection says nothing,
+// too much, or what cannot be.
 func (s Selection) Check() error {
 	kinds := 0
 	for _, given := range [...]bool{len(s.IDs) > 0, !s.Filter.Empty(), s.All} {
@@ -35,22 +36,26 @@ func (s Selection) Check() error {
 			kinds++
 		}
 	}
+	var errs []error
 	switch {
 	case kinds == 0:
-		return &Invalid{"", "selection", "must say which letters are meant: ids, a filter, or all"}
+		errs = append(errs, &Invalid{"", "selection", "must say which letters are meant: ids, a filter, or all"})
 	case kinds > 1:
-		return &Invalid{"", "selection", "must have one of ids, a filter, or all"}
-	case len(s.IDs) > MaxIDs:
-		return &Invalid{"ids", "length", fmt.Sprintf("must be at most %d", MaxIDs)}
-	case s.Limit < 0 || s.Limit > MaxLetters:
-		return &Invalid{"limit", "range", fmt.Sprintf("must be from 1 to %d", MaxLetters)}
+		errs = append(errs, &Invalid{"", "selection", "must have one of ids, a filter, or all"})
+	}
+	if len(s.IDs) > MaxIDs {
+		errs = append(errs, &Invalid{"ids", "length", fmt.Sprintf("must be at most %d", MaxIDs)})
+	}
+	if s.Limit < 0 || s.Limit > MaxLetters {
+		errs = append(errs, &Invalid{"limit", "range", fmt.Sprintf("must be from 1 to %d", MaxLetters)})
 	}
 	for _, id := range s.IDs {
 		if _, err := parseID(id); err != nil {
-			return err
+			errs = append(errs, err)
+			break
 		}
 	}
-	return s.Filter.Check()
+	return errors.Join(append(errs, s.Filter.Check())...)
 }
 
 // each hands over the selected letters in slices, oldest first, and notes in

@@ -60,7 +60,7 @@ func New(cfg Config, nc *nats.Conn, log *slog.Logger) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	publisher, err := client.New(nc, client.Config{Log: log})
+	publisher, err := client.New(nc, client.Config{Log: log, Forget: true})
 	if err != nil {
 		return nil, err
 	}

@@ -24,17 +24,21 @@ type Config struct {
 	Stages event.Stages // required
 	// InFlight is the number of batches under way at once; default 4.
 	InFlight int
+	// Wait bounds how long a batch may go without an acknowledgement, as while
+	// NATS is away; default as long as the context lives.
+	Wait time.Duration
 	// Errors gets a line for each of the first 20 rejected lines, and then a
 	// count; default nowhere.
 	Errors io.Writer
 	// Rejects gets the text of every rejected line, but for lines many times
 	// as long as an event can be; default nowhere.
 	Rejects io.Writer
-	// Progress is the terminal to draw a progress bar on; default none.
+	// Progress is the terminal to draw a progress bar on. Without one, the log
+	// gets a line now and then.
 	Progress io.Writer
 	// Size is the size of the input in bytes, for the bar; 0: unknown.
 	Size int64
-	// Log gets warnings about retries; default none.
+	// Log gets warnings about retries, and the progress; default none.
 	Log *slog.Logger
 }
 
@@ -46,8 +50,11 @@ type Report struct {
 	Took       time.Duration
 }
 
+// Lines is the number of lines whose fate is known.
+func (r Report) Lines() int { return r.Accepted + r.Duplicates + r.Rejected }
+
 func (r Report) String() string {
-	rate := float64(r.Accepted+r.Duplicates+r.Rejected) / max(r.Took.Seconds(), 1e-9)
+	rate := float64(r.Lines()) / max(r.Took.Seconds(), 1e-9)
 	return fmt.Sprintf("accepted=%d duplicates=%d rejected=%d (%.0f events/s in %s)", r.Accepted, r.Duplicates, r.Rejected, rate, r.Took.Round(time.Millisecond))
 }
 
@@ -71,8 +78,8 @@ func (c Config) withDefaults() Config {
 // of in that blocks may outlast Run when ctx ends.
 func Run(ctx context.Context, in io.Reader, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
-	if cfg.NATS == nil || len(cfg.Stages.Names()) == 0 {
-		return Report{}, errors.New("emit: a connection to NATS and the stages are needed")
+	if cfg.NATS == nil || len(cfg.Stages.Names()) == 0 || cfg.Wait < 0 {
+		return Report{}, errors.New("emit: a connection to NATS and the stages are needed, and Wait must not be negative")
 	}
 	publisher, err := client.New(cfg.NATS, client.Config{InFlight: cfg.InFlight, Log: cfg.Log})
 	if err != nil {
@@ -129,6 +136,11 @@ func (e *emitter) work(ctx context.Context, chunks <-chan *chunk) {
 }
 
 func (e *emitter) publish(ctx context.Context, c *chunk) {
+	if e.cfg.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, e.cfg.Wait, fmt.Errorf("NATS has been silent for %s", e.cfg.Wait))
+		defer cancel()
+	}
 	outcomes, _ := e.publisher.PublishRaw(ctx, c.msgs) // each outcome has its error
 	for i, o := range outcomes {
 		switch {

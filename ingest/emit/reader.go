@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/millrace-io/millrace/client"
@@ -111,13 +112,8 @@ func (r *reader) take(line []byte) {
 	if len(line) == 0 {
 		return
 	}
-	invalid := event.Decode(line, &r.record)
-	if invalid == nil {
-		// Who can publish to NATS may backfill.
-		invalid = r.record.Validate(r.stages, time.Now(), true)
-	}
-	if invalid != nil {
-		r.tally.reject(r.line, line, fmt.Sprintf("%v (%s)", invalid, invalid.Code))
+	if why := r.broken(line); why != "" {
+		r.tally.reject(r.line, line, why)
 		return
 	}
 	// The reader's buffer is about to change. Where text grows into new
@@ -126,6 +122,28 @@ func (r *reader) take(line []byte) {
 	r.chunk.text = append(r.chunk.text, line...)
 	r.chunk.msgs = append(r.chunk.msgs, client.EventMessage(&r.record, r.chunk.text[start:len(r.chunk.text):len(r.chunk.text)]))
 	r.chunk.lines = append(r.chunk.lines, r.line)
+}
+
+// broken decodes a line and tells all rules that it breaks, nothing for none.
+func (r *reader) broken(line []byte) string {
+	now := time.Now()
+	invalid := event.Decode(line, &r.record)
+	if invalid == nil {
+		// Who can publish to NATS may backfill.
+		invalid = r.record.Validate(r.stages, now, true)
+	}
+	misspelt := r.record.Misspelt()
+	if invalid == nil && misspelt == nil {
+		return ""
+	}
+	var rules []string
+	for _, e := range r.record.Faults(r.stages, now, true) {
+		rules = append(rules, fmt.Sprintf("%v (%s)", &e, e.Code))
+	}
+	for _, e := range misspelt {
+		rules = append(rules, fmt.Sprintf("%v (%s)", e, e.Code))
+	}
+	return strings.Join(rules, "; ")
 }
 
 func (r *reader) skipLine() error {

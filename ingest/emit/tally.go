@@ -3,6 +3,7 @@ package emit
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -23,10 +24,22 @@ type tally struct {
 	rejects io.Writer
 	failed  error                    // of writing to rejects
 	bar     *progressbar.ProgressBar // nil: none
+	log     *slog.Logger             // of the progress, without a bar
+	size    int64                    // of the input in bytes; 0: unknown
+	bytes   int64                    // of it that are settled
+	told    time.Time                // when the log got its last line
+	pause   time.Duration            // until the next
 }
 
+// The log gets a line after firstPause, and then at intervals that double up to
+// longPause.
+const (
+	firstPause = 2 * time.Second
+	longPause  = time.Minute
+)
+
 func newTally(cfg Config) *tally {
-	t := &tally{errors: cfg.Errors, rejects: cfg.Rejects}
+	t := &tally{errors: cfg.Errors, rejects: cfg.Rejects, log: cfg.Log, size: cfg.Size, told: time.Now(), pause: firstPause}
 	if cfg.Progress != nil {
 		size := cfg.Size
 		if size == 0 {
@@ -67,9 +80,26 @@ func (t *tally) settle(outcomes []client.Outcome, bytes int64) {
 		case client.Failed: // counted as rejected, or the end of the run
 		}
 	}
+	t.bytes += bytes
+	t.progress()
+}
+
+// progress draws the bar, or logs a line when it is time.
+func (t *tally) progress() {
 	if t.bar != nil {
-		_ = t.bar.Add64(bytes)
+		t.bar.Describe(fmt.Sprintf("emit: %d events, %d rejected", t.report.Accepted+t.report.Duplicates, t.report.Rejected))
+		_ = t.bar.Set64(t.bytes)
+		return
 	}
+	if time.Since(t.told) < t.pause {
+		return
+	}
+	t.told, t.pause = time.Now(), min(2*t.pause, longPause)
+	args := []any{"accepted", t.report.Accepted, "duplicates", t.report.Duplicates, "rejected", t.report.Rejected}
+	if t.size > 0 {
+		args = append(args, "percent", 100*t.bytes/t.size)
+	}
+	t.log.Info("publishing events", args...)
 }
 
 func (t *tally) finish() (Report, error) {

@@ -27,7 +27,7 @@ const unknownSource = "unknown"
 type Expander struct {
 	table  Table
 	at     time.Time
-	seen   map[[16]byte]struct{} // articles of rows of that time
+	seen   map[[16]byte]struct{} // articles of rows of that time, and their channels
 	record event.Record
 }
 
@@ -132,13 +132,16 @@ func publicationEvents(r *Row) []draft {
 	return []draft{{"routed", r.URL, routed}, {"published", r.URL, published}}
 }
 
-// again tells whether a row of this URL and time has come before.
+// again tells whether a row of this URL, channel and time has come before.
 func (x *Expander) again(r *Row) bool {
 	if !r.At.Equal(x.at) {
 		x.at = r.At
 		clear(x.seen)
 	}
-	id := [16]byte(hashOf(r)[:16])
+	var channel string // what is no text is none, as for package event
+	_ = json.Unmarshal([]byte(r.fields["channel"]), &channel)
+	sum := sha256.Sum256(append(hashOf(r), channel...))
+	id := [16]byte(sum[:16])
 	_, again := x.seen[id]
 	x.seen[id] = struct{}{}
 	return again
@@ -168,9 +171,7 @@ func (x *Expander) encode(row *Row, d draft, again bool) (Event, error) {
 	if invalid := event.Decode(data, &x.record); invalid != nil {
 		return Event{}, invalid
 	}
-	m := client.EventMessage(&x.record, data)
-	m.ID = "" // package backfill says why
-	return Event{Stage: d.stage, At: row.At, URLHash: x.record.URLHash, Message: m}, nil
+	return Event{Stage: d.stage, At: row.At, URLHash: x.record.URLHash, Message: client.EventMessage(&x.record, data)}, nil
 }
 
 // sourceOf is the source of a row that names none: the URL's host.

@@ -3,8 +3,10 @@
 //
 //  1. What is acknowledged, as accepted or as a duplicate, is on the stream's
 //     disk. When that is not known the answer is 503 with Retry-After, and the
-//     same request may be sent again: what was stored then counts as a
-//     duplicate.
+//     same request may be sent again: what was stored then counts once. An event
+//     is a duplicate where this handler has had it acknowledged lately, or the
+//     projector knows it, and accepted else; a duplicate is never answered for an
+//     event that nobody has. One whose key another event has is refused.
 //  2. Each item of a batch is judged alone: valid ones are taken whatever the
 //     others are, and every other is named with field and rule.
 //  3. An event goes on the stream as the very text that was sent.

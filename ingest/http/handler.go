@@ -79,11 +79,11 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 
 // Register adds the routes and describes them.
 func (h *Handler) Register(s *httpapi.Server) {
-	guarded := s.Routes().With(h.auth.Require(auth.EventsWrite), h.metrics.time, httpapi.LimitBody(MaxBody))
-	guarded.Post("/events", h.events)
-	guarded.Post("/events/batch", h.batch)
-	s.Routes().Get("/schemas/event.json", h.serveSchema)
-	h.describe(s)
+	guards := []func(http.Handler) http.Handler{h.auth.Require(auth.EventsWrite), h.metrics.time, httpapi.LimitBody(MaxBody)}
+	one, many, schema := h.describe(s)
+	s.Handle(one, http.HandlerFunc(h.events), guards...)
+	s.Handle(many, http.HandlerFunc(h.batch), guards...)
+	s.Handle(schema, http.HandlerFunc(h.serveSchema))
 }
 
 func (h *Handler) serveSchema(w http.ResponseWriter, _ *http.Request) {
@@ -164,7 +164,7 @@ func unavailable(err error) *httpapi.Problem {
 		return httpapi.NewProblem(http.StatusTooManyRequests, "too many events wait to be stored; send this one again",
 			httpapi.FieldError{Code: "busy", Rule: err.Error()}).WithHeader("Retry-After", "1")
 	}
-	detail, code := "the event stream does not answer; send the same request again, what was stored will count as a duplicate", "unavailable"
+	detail, code := "the event stream does not answer; send the same request again, what was stored will count once", "unavailable"
 	if errors.Is(err, client.ErrStreamFull) {
 		detail, code = "the event stream is full; send the same request again when its limits have been raised or old events have expired", "stream_full"
 	}

@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/client"
@@ -152,14 +154,16 @@ func eventText(n int) string {
 	return fmt.Sprintf(`{"article_url":"https://example.com/%d","source_name":"s","stage":"crawled","occurred_at":"AT","service_name":"crawler","metadata":{"n":%d}}`, n, n)
 }
 
-// with returns a valid event with a field replaced, or removed by "".
-func with(field, value string) string {
+// with returns a valid event with fields replaced, or removed by "".
+func with(field, value string, more ...string) string {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal([]byte(eventText(0)), &fields); err != nil {
 		panic(err)
 	}
-	if fields[field] = json.RawMessage(value); value == "" {
-		delete(fields, field)
+	for pair := range slices.Chunk(append([]string{field, value}, more...), 2) {
+		if fields[pair[0]] = json.RawMessage(pair[1]); pair[1] == "" {
+			delete(fields, pair[0])
+		}
 	}
 	out, err := json.Marshal(fields)
 	if err != nil {
@@ -325,50 +329,114 @@ func TestSingle(t *testing.T) {
 	}
 }
 
-// TestKeysThatDifferInABlank: headers lose it, and events do not.
+// TestKeysThatDifferInABlank: they are two events, and each counts.
 func TestKeysThatDifferInABlank(t *testing.T) {
 	f := start(t, auth.Config{})
 	plain, blank := text(with("idempotency_key", `"k"`)), text(with("idempotency_key", `" k"`))
 	if got := f.post("/events/batch", linesType, bytes.Join([][]byte{plain, blank}, []byte("\n"))); got.status != 201 || got.Batch.Accepted != 2 {
 		t.Errorf("%+v", got)
 	}
-	if got := f.post("/events", jsonType, blank); got.status != 201 || got.Stored.IdempotencyKey != " k" {
-		t.Errorf("%+v", got)
-	}
-	service := text(with("service_name", `" crawler"`))
-	for range 2 { // the projector counts one
-		if got := f.post("/events", jsonType, service); got.status != 201 {
-			t.Errorf("%+v", got)
-		}
-	}
-	if got := f.post("/events", jsonType, text(with("service_name", `"crawler"`))); got.status != 201 {
+	if got := f.post("/events", jsonType, blank); got.status != 200 || got.Stored.IdempotencyKey != " k" {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestKeyLongerThanHeaders: a key is made of metadata that may be longer than
-// the broker's headers. Such an event is refused for what it is, and alone.
-func TestKeyLongerThanHeaders(t *testing.T) {
+// TestLongKey: a key is made of metadata that may be longer than the broker's
+// headers.
+func TestLongKey(t *testing.T) {
 	f := start(t, auth.Config{})
 	long := text(with("metadata", `{"is_reclassification":true,"model_version":"`+strings.Repeat("v", event.MaxMetadata-60)+`"}`))
-	if got := f.post("/events", jsonType, long); got.status != 413 || len(got.Problem.Errors) != 1 || got.Problem.Errors[0].Code != "size" {
+	for _, want := range []int{201, 200} {
+		if got := f.post("/events", jsonType, long); got.status != want {
+			t.Errorf("status %d, want %d", got.status, want)
+		}
+	}
+}
+
+// TestKeyConflict: an event whose key another service or stage has is refused by
+// name, alone and in a batch, and is never a duplicate.
+func TestKeyConflict(t *testing.T) {
+	f := start(t, auth.Config{})
+	first := text(with("idempotency_key", `"k"`))
+	taken := text(with("idempotency_key", `"k"`, "service_name", `"another"`))
+	if got := f.post("/events", jsonType, first); got.status != 201 {
 		t.Errorf("%+v", got)
 	}
-	for _, n := range []int{1, 2, 30} {
-		lines := [][]byte{long}
-		for i := range n - 1 {
-			lines = append(lines, text(eventText(100*n+i)))
-		}
-		got := f.post("/events/batch", linesType, bytes.Join(lines, []byte("\n")))
-		want := 201
-		if n == 1 {
-			want = 400
-		}
-		if got.status != want || got.Batch.Accepted != n-1 || len(got.Batch.Rejected) != 1 || got.Batch.Rejected[0].Index != 0 || got.Batch.Rejected[0].Error.Code != "size" {
-			t.Errorf("%d events: %+v", n, got)
+	for range 2 {
+		got := f.post("/events", jsonType, taken)
+		if got.status != 409 || len(got.Problem.Errors) != 1 || got.Problem.Errors[0].Code != "key_conflict" || got.Problem.Errors[0].Field != "idempotency_key" {
+			t.Errorf("%+v", got)
 		}
 	}
-	f.wantMetrics(`pipeline_events_rejected_total{reason="size"} 4`)
+	got := f.post("/events/batch", linesType, bytes.Join([][]byte{first, taken, text(eventText(1))}, []byte("\n")))
+	if got.status != 201 || got.Batch.Accepted != 1 || got.Batch.Duplicates != 1 || len(got.Batch.Rejected) != 1 || got.Batch.Rejected[0].Index != 1 ||
+		got.Batch.Rejected[0].Error.Code != "key_conflict" {
+		t.Errorf("%+v", got)
+	}
+	if got := f.post("/events/batch", linesType, taken); got.status != 400 || len(got.Batch.Rejected) != 1 || got.Problem.Errors[0].Code != "key_conflict" {
+		t.Errorf("%+v", got)
+	}
+	f.wantMetrics(`pipeline_events_rejected_total{reason="key_conflict"} 4`)
+	if n := len(f.nats.IDs()); n != 2 {
+		t.Errorf("%d events are stored", n)
+	}
+}
+
+// TestRepeats: what this handler has had acknowledged is a duplicate, in requests
+// one after the other and in those that come at once, with no projector there; and
+// garbage with an event's message id keeps the event from nothing.
+func TestRepeats(t *testing.T) {
+	// Generous: syncing 3,000 events takes a busy machine its time.
+	f := startWith(t, auth.Config{}, Config{Timeout: time.Minute, Limits: Limits{Rate: -1}})
+	var batch [][]byte
+	for i := range 3000 {
+		batch = append(batch, text(eventText(i)))
+	}
+	body := bytes.Join(batch, []byte("\n"))
+	for _, want := range [][2]int{{3000, 0}, {0, 3000}} {
+		if got := f.post("/events/batch", linesType, body); got.Batch.Accepted != want[0] || got.Batch.Duplicates != want[1] {
+			t.Errorf("got %+v, want %v", got.Batch, want)
+		}
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	got := map[int]int{}
+	for range 30 {
+		wg.Go(func() {
+			status := f.post("/events", jsonType, text(eventText(5000))).status
+			mu.Lock()
+			defer mu.Unlock()
+			got[status]++
+		})
+	}
+	wg.Wait()
+	if got[201] != 1 || got[200] != 29 {
+		t.Errorf("30 requests with one event are answered %v", got)
+	}
+	channels := [][]byte{
+		text(with("stage", `"published"`, "metadata", `{"channel":"a"}`)), text(with("stage", `"published"`, "metadata", `{"channel":"b"}`)),
+	}
+	for _, want := range []int{201, 200} {
+		for _, one := range channels {
+			if got := f.post("/events", jsonType, one); got.status != want {
+				t.Errorf("%s: status %d, want %d", one, got.status, want)
+			}
+		}
+	}
+	attacked := text(eventText(6000))
+	var r event.Record
+	if invalid := event.Decode(attacked, &r); invalid != nil {
+		t.Fatal(invalid)
+	}
+	if _, err := f.nats.JetStream().Publish(t.Context(), stream.EventSubject("crawled", r.URLHash), []byte("garbage"), jetstream.WithMsgID(r.MessageID())); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.post("/events", jsonType, attacked); got.status != 201 {
+		t.Errorf("an event whose message id was taken: %+v", got)
+	}
+	if f.nats.IDs()[r.MessageID()] != 1 {
+		t.Error("it is not stored")
+	}
 }
 
 func TestBatches(t *testing.T) {

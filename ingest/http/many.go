@@ -26,7 +26,13 @@ type BatchResult struct {
 // Rejected says why one event of a batch was not taken.
 type Rejected struct {
 	Index int                `json:"index" doc:"Its place in the request, from 0; blank lines do not count"`
-	Error httpapi.FieldError `json:"error"`
+	Error httpapi.FieldError `json:"error" doc:"The first rule that it breaks"`
+	// Errors begin with Error.
+	Errors []httpapi.FieldError `json:"errors" doc:"All rules that it breaks, one for each field"`
+}
+
+func rejected(index int, broken ...httpapi.FieldError) Rejected {
+	return Rejected{Index: index, Error: broken[0], Errors: broken}
 }
 
 // refusal is the answer when no event of a batch is valid: a problem that has
@@ -67,7 +73,7 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
 	defer cancel()
 	outcomes, err := h.publisher.PublishRaw(ctx, msgs)
 	if err != nil {
-		err = h.dropTooLarge(&result, items, outcomes)
+		err = h.dropRefused(&result, items, outcomes)
 	}
 	h.tally(&result, items, outcomes)
 	switch {
@@ -91,9 +97,9 @@ func (h *Handler) sort(texts [][]byte, backfill bool) ([]client.Message, []item,
 	result := BatchResult{Rejected: []Rejected{}}
 	var record event.Record
 	for i, text := range texts {
-		if invalid := h.check(&record, text, received, backfill); invalid != nil {
-			h.metrics.rejected.WithLabelValues(invalid.Code).Inc()
-			result.Rejected = append(result.Rejected, Rejected{i, httpapi.FieldError(*invalid)})
+		if broken := h.check(&record, text, received, backfill); broken != nil {
+			h.metrics.rejected.WithLabelValues(broken[0].Code).Inc()
+			result.Rejected = append(result.Rejected, rejected(i, broken...))
 			continue
 		}
 		stage, _ := h.stages.Index(record.Stage)
@@ -109,15 +115,19 @@ func (h *Handler) sort(texts [][]byte, backfill bool) ([]client.Message, []item,
 	return msgs, items, result
 }
 
-// dropTooLarge rejects events that the server's own limit keeps out, which no
-// retry mends, and returns the first error of any other kind.
-func (h *Handler) dropTooLarge(result *BatchResult, items []item, outcomes []client.Outcome) error {
+// dropRefused rejects events that no retry mends, since the server's own limit
+// keeps them out or their key is another event's, and returns the first error of
+// any other kind.
+func (h *Handler) dropRefused(result *BatchResult, items []item, outcomes []client.Outcome) error {
 	var other error
 	for k, o := range outcomes {
 		switch {
+		case errors.Is(o.Err, client.ErrConflict):
+			h.metrics.rejected.WithLabelValues(event.KeyConflict).Inc()
+			result.Rejected = append(result.Rejected, rejected(items[k].index, conflict(o.Err)))
 		case errors.Is(o.Err, client.ErrTooLarge):
 			h.metrics.rejected.WithLabelValues("size").Inc()
-			result.Rejected = append(result.Rejected, Rejected{items[k].index, tooLarge(o.Err)})
+			result.Rejected = append(result.Rejected, rejected(items[k].index, tooLarge(o.Err)))
 		case o.Err != nil && other == nil:
 			other = o.Err
 		}
@@ -170,9 +180,10 @@ func (h *Handler) tally(result *BatchResult, items []item, outcomes []client.Out
 func refuse(w http.ResponseWriter, result BatchResult) {
 	p := httpapi.NewProblem(http.StatusBadRequest, "no event of the batch is valid")
 	for _, r := range result.Rejected[:min(len(result.Rejected), shownErrors)] {
-		e := r.Error
-		e.Field = strings.TrimSuffix(fmt.Sprintf("events[%d].%s", r.Index, e.Field), ".")
-		p.Errors = append(p.Errors, e)
+		for _, e := range r.Errors {
+			e.Field = strings.TrimSuffix(fmt.Sprintf("events[%d].%s", r.Index, e.Field), ".")
+			p.Errors = append(p.Errors, e)
+		}
 	}
 	httpapi.WriteProblemDocument(w, p, refusal{p, result})
 }

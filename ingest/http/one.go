@@ -3,6 +3,7 @@ package ingesthttp
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // Stored is the answer to a single event.
@@ -22,9 +24,11 @@ type Stored struct {
 func (h *Handler) one(w http.ResponseWriter, r *http.Request, body []byte) {
 	received := time.Now()
 	var record event.Record
-	if invalid := h.check(&record, body, received, h.mayBackfill(r)); invalid != nil {
-		h.metrics.rejected.WithLabelValues(invalid.Code).Inc()
-		httpapi.WriteProblem(w, badRequest(invalid.Field, invalid.Code, invalid.Rule))
+	if broken := h.check(&record, body, received, h.mayBackfill(r)); broken != nil {
+		h.metrics.rejected.WithLabelValues(broken[0].Code).Inc()
+		p := badRequest(broken[0].Field, broken[0].Code, broken[0].Rule)
+		p.Errors = broken
+		httpapi.WriteProblem(w, p)
 		return
 	}
 	ctx, cancel := h.waiting(r)
@@ -46,6 +50,10 @@ func (h *Handler) one(w http.ResponseWriter, r *http.Request, body []byte) {
 		h.log.Debug("duplicate event skipped", "idempotency_key", answer.IdempotencyKey)
 		answer.Status = "duplicate"
 		httpapi.WriteJSON(w, http.StatusOK, answer)
+	case errors.Is(outcome.Err, client.ErrConflict):
+		h.metrics.rejected.WithLabelValues(event.KeyConflict).Inc()
+		rule := conflict(outcome.Err)
+		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusConflict, rule.Field+": "+rule.Rule, rule))
 	case errors.Is(outcome.Err, client.ErrTooLarge):
 		h.metrics.rejected.WithLabelValues("size").Inc()
 		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusRequestEntityTooLarge, "the event stream does not take events of this size", tooLarge(outcome.Err)))
@@ -55,14 +63,37 @@ func (h *Handler) one(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 }
 
+// conflict is the rule that an event breaks whose key another one has.
+func conflict(err error) httpapi.FieldError {
+	rule := httpapi.FieldError{Field: "idempotency_key", Code: event.KeyConflict, Rule: event.ConflictRule}
+	var of *client.KeyConflict
+	if errors.As(err, &of) && of.Seq > 0 {
+		rule.Rule += fmt.Sprintf(": message %d of %s has it", of.Seq, stream.Events)
+	}
+	return rule
+}
+
 func tooLarge(err error) httpapi.FieldError {
 	return httpapi.FieldError{Code: "size", Rule: err.Error()}
 }
 
-// check applies every rule of an event to its text.
-func (h *Handler) check(r *event.Record, text []byte, received time.Time, backfill bool) *event.Invalid {
-	if invalid := event.Decode(text, r); invalid != nil {
-		return invalid
+// check applies every rule of an event to its text, and returns all that it
+// breaks, nil for none. Beyond the rules of the stream, it refuses metadata that
+// is misspelt: its sender can still correct it.
+func (h *Handler) check(r *event.Record, text []byte, received time.Time, backfill bool) (broken []httpapi.FieldError) {
+	invalid := event.Decode(text, r)
+	if invalid == nil {
+		invalid = r.Validate(h.stages, received, backfill)
 	}
-	return r.Validate(h.stages, received, backfill)
+	misspelt := r.Misspelt()
+	if invalid == nil && misspelt == nil {
+		return nil
+	}
+	for _, e := range r.Faults(h.stages, received, backfill) {
+		broken = append(broken, httpapi.FieldError(e))
+	}
+	for _, e := range misspelt {
+		broken = append(broken, httpapi.FieldError(*e))
+	}
+	return broken
 }

@@ -46,6 +46,9 @@ func (r *Report) plan(b *strings.Builder) {
 		fmt.Fprintf(b, "%s%s\n%s→ EmitBatch to pipeline with stage=%s\n", head, s.Query, strings.Repeat(" ", len(head)), s.Stage)
 		if r.Replayed {
 			fmt.Fprintf(b, "%s→ replayed %s events\n", strings.Repeat(" ", len(head)), thousands(s.Events))
+			if s.Conflicts > 0 {
+				fmt.Fprintf(b, "%s→ not replayed, since events of another stage or service have their keys: %s\n", strings.Repeat(" ", len(head)), thousands(s.Conflicts))
+			}
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace-io/millrace/ingest/counted"
+	"github.com/millrace-io/millrace/ingest/eventstable"
 	"github.com/millrace-io/millrace/ingest/history"
 )
 
@@ -38,6 +38,9 @@ type Step struct {
 	Table  string `json:"table"`
 	Query  string `json:"query"`            // that reads the rows
 	Events int64  `json:"events,omitempty"` // that were published, by a replay
+	// Conflicts are events that a replay could not publish, because events of
+	// another stage or service have their keys.
+	Conflicts int64 `json:"conflicts,omitempty"`
 }
 
 // Report is what a day looks like.
@@ -66,13 +69,13 @@ func (r *Report) Unexpected() bool {
 
 // Reconciler compares.
 type Reconciler struct {
-	counted *counted.Table
+	events  *eventstable.Table
 	sources []*history.Source
 	outages []Outage
 }
 
 // New returns a reconciler of tables. It starts nothing.
-func New(table *counted.Table, sources []*history.Source, outages []Outage) (*Reconciler, error) {
+func New(table *eventstable.Table, sources []*history.Source, outages []Outage) (*Reconciler, error) {
 	if table == nil || len(sources) == 0 {
 		return nil, errors.New("reconcile: the events table and tables of services are needed")
 	}
@@ -107,7 +110,7 @@ func (r *Reconciler) Day(ctx context.Context, date time.Time, zone *time.Locatio
 }
 
 func (r *Reconciler) stage(ctx context.Context, report *Report, src *history.Source, name string, recorded int64) (Stage, error) {
-	n, err := r.counted.Count(ctx, name, report.span)
+	n, err := r.events.Count(ctx, name, report.span)
 	if err != nil {
 		return Stage{}, err
 	}
@@ -124,7 +127,7 @@ func (r *Reconciler) stage(ctx context.Context, report *Report, src *history.Sou
 		s.Outages = append(s.Outages, o.describe(report.span, report.zone))
 	}
 	explained, err := r.explained(ctx, report.span, s, outages)
-	if err != nil && !errors.Is(err, counted.ErrRetired) {
+	if err != nil && !errors.Is(err, eventstable.ErrRetired) {
 		return s, err
 	}
 	if explained {
@@ -143,6 +146,6 @@ func (r *Reconciler) explained(ctx context.Context, span history.Span, s Stage, 
 	if err != nil {
 		return false, err
 	}
-	n, err := r.counted.Count(ctx, s.Name, span, spans(outages)...)
+	n, err := r.events.Count(ctx, s.Name, span, spans(outages)...)
 	return n == recorded.Items[s.Name], err
 }

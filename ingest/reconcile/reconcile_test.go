@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/client"
-	"github.com/millrace-io/millrace/ingest/counted"
+	"github.com/millrace-io/millrace/ingest/eventstable"
 	"github.com/millrace-io/millrace/ingest/history"
 	"github.com/millrace-io/millrace/ingest/history/historytest"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
@@ -45,7 +45,7 @@ type world struct {
 	t         *testing.T
 	pool      *pgxpool.Pool
 	ch        driver.Conn
-	table     *counted.Table
+	table     *eventstable.Table
 	sources   []*history.Source
 	nats      *natstest.Server
 	publisher *client.Publisher
@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	w.pool = must(pgxpool.New(t.Context(), shared.dsn))
 	t.Cleanup(w.pool.Close)
 	w.ch = must(clickhouse.Open(shared.ch))
-	w.table = must(counted.Open(shared.ch))
+	w.table = must(eventstable.Open(shared.ch))
 	t.Cleanup(func() { w.ch.Close(); w.table.Close() })
 	if created {
 		w.exec(`DROP TABLE job_executions, classification_history, publish_history`)
@@ -333,10 +333,10 @@ func TestRetired(t *testing.T) {
 		t.Error(got)
 	}
 	r := must(New(w.table, w.sources, nil))
-	if err := r.Replay(t.Context(), report, w.publisher); !errors.Is(err, counted.ErrRetired) {
+	if err := r.Replay(t.Context(), report, w.publisher); !errors.Is(err, eventstable.ErrRetired) {
 		t.Error(err)
 	}
-	if _, err := r.Day(t.Context(), report.From, must(time.LoadLocation("Asia/Kolkata"))); !errors.Is(err, counted.ErrRetired) {
+	if _, err := r.Day(t.Context(), report.From, must(time.LoadLocation("Asia/Kolkata"))); !errors.Is(err, eventstable.ErrRetired) {
 		t.Error(err)
 	}
 	w.count("classified", 1, "2026-03-01", time.Second, "true")

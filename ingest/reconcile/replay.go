@@ -2,11 +2,12 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/millrace-io/millrace/client"
-	"github.com/millrace-io/millrace/ingest/counted"
+	"github.com/millrace-io/millrace/ingest/eventstable"
 	"github.com/millrace-io/millrace/ingest/history"
 )
 
@@ -23,12 +24,12 @@ const (
 // The projector should have caught up with the stream before: what it has not
 // folded yet looks as if it were missing.
 func (r *Reconciler) Replay(ctx context.Context, report *Report, p *client.Publisher) error {
-	retired, err := r.counted.Retired(ctx, report.span)
+	retired, err := r.events.Retired(ctx, report.span)
 	if err != nil {
 		return fmt.Errorf("replay %s: %w", report.Date, err)
 	}
 	if retired && len(report.Plan) > 0 {
-		return fmt.Errorf("replay %s: %w", report.Date, counted.ErrRetired)
+		return fmt.Errorf("replay %s: %w", report.Date, eventstable.ErrRetired)
 	}
 	for i := range report.Plan {
 		step := &report.Plan[i]
@@ -45,7 +46,7 @@ func (r *Reconciler) Replay(ctx context.Context, report *Report, p *client.Publi
 			if err == nil {
 				err = w.flush(ctx)
 			}
-			step.Events = w.published
+			step.Events, step.Conflicts = w.published, w.conflicts
 			if err != nil {
 				return fmt.Errorf("replay %s of %s: %w", s.Name, report.Date, err)
 			}
@@ -68,7 +69,7 @@ func (r *Reconciler) replayRows(ctx context.Context, day history.Span, s Stage, 
 	// Of these articles, the times of the events that there are.
 	times := map[article]map[int64]int{}
 	spare := map[article]int{} // events without a row of their time
-	err = r.counted.Articles(ctx, s.Name, wide, func(hash [32]byte, at time.Time) {
+	err = r.events.Articles(ctx, s.Name, wide, func(hash [32]byte, at time.Time) {
 		if id := article(hash[:16]); missing[id] > 0 {
 			if times[id] == nil {
 				times[id] = map[int64]int{}
@@ -120,7 +121,7 @@ func (r *Reconciler) missing(ctx context.Context, span history.Span, s Stage) (m
 	if err != nil {
 		return nil, err
 	}
-	err = r.counted.Articles(ctx, s.Name, span, func(hash [32]byte, _ time.Time) {
+	err = r.events.Articles(ctx, s.Name, span, func(hash [32]byte, _ time.Time) {
 		if id := article(hash[:16]); missing[id] > 1 {
 			missing[id]--
 		} else {
@@ -169,7 +170,7 @@ func rows(ctx context.Context, s Stage, span history.Span, do func(*history.Row)
 func (r *Reconciler) replayItems(ctx context.Context, day history.Span, s Stage, w *writer) error {
 	// The items are read before the number, so that of what is folded between
 	// the two too little is replayed, and not too much.
-	have, err := r.counted.Items(ctx, s.Name, day)
+	have, err := r.events.Items(ctx, s.Name, day)
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (r *Reconciler) replayItems(ctx context.Context, day history.Span, s Stage,
 	if err != nil {
 		return err
 	}
-	n, err := r.counted.Count(ctx, s.Name, day)
+	n, err := r.events.Count(ctx, s.Name, day)
 	if err != nil {
 		return err
 	}
@@ -206,6 +207,7 @@ type writer struct {
 	publisher *client.Publisher
 	batch     []client.Message
 	published int64
+	conflicts int64 // whose key an event of another stage or service has
 }
 
 func (w *writer) add(ctx context.Context, e history.Event) error {
@@ -219,10 +221,17 @@ func (w *writer) flush(ctx context.Context) error {
 	if len(w.batch) == 0 {
 		return nil
 	}
-	if _, err := w.publisher.PublishRaw(ctx, w.batch); err != nil {
-		return err
+	outcomes, err := w.publisher.PublishRaw(ctx, w.batch)
+	for _, o := range outcomes {
+		switch {
+		case errors.Is(o.Err, client.ErrConflict): // no replay mends it; the event stays missing
+			w.conflicts++
+		case o.Err != nil:
+			return err
+		default:
+			w.published++
+		}
 	}
-	w.published += int64(len(w.batch))
 	w.batch = nil
 	return nil
 }

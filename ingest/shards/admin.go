@@ -2,10 +2,14 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -29,7 +33,14 @@ func (h *Handler) registerAdmin(api trackingapi.API) {
 
 // StagePath names a stage with a queue.
 type StagePath struct {
+	httpapi.Params
 	Stage string `path:"stage" doc:"shard-splitter, shard-worker or mysql-sender" example:"shard-worker"`
+}
+
+// Resolve implements huma.Resolver.
+func (p StagePath) Resolve(ctx huma.Context) []error {
+	_, err := shard.CheckQueue(p.Stage)
+	return append(p.Params.Resolve(ctx), trackingapi.Faults(err)...)
 }
 
 // StageSettings are the switches of a stage.
@@ -70,7 +81,14 @@ func (h *Handler) limit(ctx context.Context, in *LimitRequest) (StageSettings, e
 
 // FilePath names a file.
 type FilePath struct {
+	httpapi.Params
 	Filename string `path:"filename" example:"20250101000000"`
+}
+
+// Resolve implements huma.Resolver.
+func (p FilePath) Resolve(ctx huma.Context) []error {
+	_, err := shard.Filename(p.Filename)
+	return append(p.Params.Resolve(ctx), trackingapi.Faults(err)...)
 }
 
 // Cancelled is the answer of a cancellation.
@@ -80,11 +98,12 @@ type Cancelled struct {
 }
 
 func (h *Handler) cancel(ctx context.Context, in *FilePath) (Cancelled, error) {
-	if err := shard.CheckFilename(in.Filename); err != nil {
+	name, err := shard.Filename(in.Filename)
+	if err != nil {
 		return Cancelled{}, err
 	}
-	n, err := h.store.Cancel(ctx, in.Filename, auth.CallerFrom(ctx).Subject)
-	return Cancelled{in.Filename, n}, err
+	n, err := h.store.Cancel(ctx, name, auth.CallerFrom(ctx).Subject)
+	return Cancelled{name, n}, err
 }
 
 // PriorityRequest sets a priority.
@@ -102,10 +121,23 @@ type Prioritized struct {
 }
 
 func (h *Handler) prioritize(ctx context.Context, in *PriorityRequest) (Prioritized, error) {
-	if err := shard.CheckFilename(in.Filename); err != nil {
+	name, err := shard.Filename(in.Filename)
+	if err != nil {
 		return Prioritized{}, err
 	}
-	return Prioritized{in.Filename, in.Body.Priority}, h.store.SetPriority(ctx, in.Filename, in.Body.Priority)
+	if err := h.store.SetPriority(ctx, name, in.Body.Priority); err != nil {
+		return Prioritized{}, err
+	}
+	for _, stage := range shard.Queues {
+		refs, err := h.store.Announced(ctx, stage, name)
+		if err == nil {
+			err = h.hands.Reorder(ctx, stage.String(), refs)
+		}
+		if err != nil {
+			return Prioritized{}, err
+		}
+	}
+	return Prioritized{name, in.Body.Priority}, nil
 }
 
 // RetryFailedRequest selects failed items.
@@ -122,6 +154,31 @@ type RetryFailedRequest struct {
 	}
 }
 
+// Resolve implements huma.Resolver.
+func (r *RetryFailedRequest) Resolve(ctx huma.Context) []error {
+	_, _, err := r.parse()
+	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+}
+
+func (r *RetryFailedRequest) parse() (f tracking.FailedFilter, delay time.Duration, err error) {
+	f = tracking.FailedFilter{Prefix: r.Body.Prefix, Error: shard.CutError(r.Body.Error), Dead: r.Body.IncludeDead, Limit: r.Body.Limit}
+	var errs [4]error
+	f.Stage, errs[0] = shard.CheckQueue(r.Stage)
+	delay, errs[1] = seconds(r.Body.DelayS, shard.CheckDelay)
+	if r.Body.Filename != "" {
+		f.Filename, errs[2] = shard.Filename(r.Body.Filename)
+	}
+	if f.Prefix != "" {
+		if broken, ok := shard.CheckFilename(f.Prefix).(*shard.Invalid); ok {
+			errs[3] = &shard.Invalid{Field: "prefix", Code: broken.Code, Rule: broken.Rule}
+		}
+	}
+	if r.Body.FailedBefore != nil {
+		f.Before = *r.Body.FailedBefore
+	}
+	return f, delay, errors.Join(errs[:]...)
+}
+
 // Retried is the answer.
 type Retried struct {
 	Stage   string `json:"stage"`
@@ -129,38 +186,36 @@ type Retried struct {
 }
 
 func (h *Handler) retryFailed(ctx context.Context, in *RetryFailedRequest) (Retried, error) {
-	stage, err := shard.CheckQueue(in.Stage)
+	f, delay, err := in.parse()
 	if err != nil {
 		return Retried{}, err
-	}
-	delay, err := seconds(in.Body.DelayS, shard.CheckDelay)
-	if err != nil {
-		return Retried{}, err
-	}
-	f := tracking.FailedFilter{
-		Stage: stage, Filename: in.Body.Filename, Prefix: in.Body.Prefix, Error: shard.CutError(in.Body.Error),
-		Dead: in.Body.IncludeDead, Limit: in.Body.Limit,
-	}
-	for _, name := range []string{f.Filename, f.Prefix} {
-		if name != "" {
-			if err := shard.CheckFilename(name); err != nil {
-				return Retried{}, err
-			}
-		}
-	}
-	if in.Body.FailedBefore != nil {
-		f.Before = *in.Body.FailedBefore
 	}
 	n, err := h.store.RetryFailed(ctx, f, delay)
-	return Retried{stage.String(), n}, err
+	return Retried{f.Stage.String(), n}, err
 }
 
 // PurgeRequest says what to drop.
 type PurgeRequest struct {
+	httpapi.Params
 	Body struct {
 		OlderThanS float64 `json:"older_than_s" doc:"Seconds since their last change; at least 60" example:"604800"`
 		Limit      int     `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"1000" doc:"How many files at most"`
 	}
+}
+
+// Resolve implements huma.Resolver.
+func (r *PurgeRequest) Resolve(ctx huma.Context) []error {
+	_, err := r.age()
+	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+}
+
+// age is how long ago a file has changed at least that is dropped.
+func (r *PurgeRequest) age() (time.Duration, error) {
+	const most = 100 * 365 * 24 * 3600
+	if !(r.Body.OlderThanS >= 60 && r.Body.OlderThanS <= most) {
+		return 0, &shard.Invalid{Field: "older_than_s", Code: "range", Rule: fmt.Sprintf("must be from 60 to %d seconds", most)}
+	}
+	return time.Duration(r.Body.OlderThanS * float64(time.Second)), nil
 }
 
 // Purged is the answer.
@@ -169,10 +224,10 @@ type Purged struct {
 }
 
 func (h *Handler) purge(ctx context.Context, in *PurgeRequest) (Purged, error) {
-	const most = 100 * 365 * 24 * 3600
-	if !(in.Body.OlderThanS >= 60 && in.Body.OlderThanS <= most) {
-		return Purged{}, &shard.Invalid{Field: "older_than_s", Code: "range", Rule: fmt.Sprintf("must be from 60 to %d seconds", most)}
+	age, err := in.age()
+	if err != nil {
+		return Purged{}, err
 	}
-	n, err := h.store.Purge(ctx, time.Now().Add(-time.Duration(in.Body.OlderThanS*float64(time.Second))), in.Body.Limit)
+	n, err := h.store.Purge(ctx, time.Now().Add(-age), in.Body.Limit)
 	return Purged{n}, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -16,16 +17,17 @@ import (
 // Handler answers the commands.
 type Handler struct {
 	store *tracking.Store
+	hands *handout.Handout
 	auth  *auth.Auth
 	log   *slog.Logger
 }
 
 // New returns the handler; Register puts it on a server.
-func New(store *tracking.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || a == nil || log == nil {
-		return nil, errors.New("shard commands: the state, authentication and a logger are needed")
+func New(store *tracking.Store, hands *handout.Handout, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || hands == nil || a == nil || log == nil {
+		return nil, errors.New("shard commands: the state, a handout, authentication and a logger are needed")
 	}
-	return &Handler{store, a, log}, nil
+	return &Handler{store, hands, a, log}, nil
 }
 
 // Register adds the routes: commands for the scope work, and what operators do
@@ -41,7 +43,8 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"Its shards become ready for shard-splitter."), h.finishIngest)
 	trackingapi.Post(api, work("move-item", "/stages/{stage}/{transition}", "Move an item at a stage",
 		"start, done and fail are what the daemons report, and retry brings a failed item back to new. A move that the status does not allow answers 409 "+
-			"with current_status; one that was made before answers 200 and changes nothing. Beyond these: release gives a started item back without "+
+			"with current_status; one that was made before answers 200 and changes nothing. An item is started by one caller: another start of it answers 409, "+
+			"unless it names the same worker or, where none is named, has the same Idempotency-Key. Beyond these: release gives a started item back without "+
 			"counting the attempt, again gives it back with the attempt counted (it fails, and is dead, when none is left), and extend moves the end of its lease."), h.move)
 	trackingapi.Post(api, work("move-items", "/stages/{stage}/{transition}/bulk", "Move up to 5,000 items at a stage",
 		"Each item is judged by itself, and the answer says of each what became of it. They move in one transaction; start may have one for each few of them."), h.moveMany)
@@ -52,41 +55,58 @@ func (h *Handler) Register(srv *httpapi.Server) {
 
 // RegisterFile is the body of POST /files/register.
 type RegisterFile struct {
-	Filename string  `json:"filename" doc:"The prefix of the file's name before .event-ingest.txt; 1 to 255 bytes without slashes and control characters" example:"20250101000000"`
-	Shards   []int64 `json:"shards" nullable:"false" doc:"Its shards: 1 to 4,096 numbers" example:"[0,1]"`
+	Filename string  `json:"filename" doc:"The prefix of the file's name before .event-ingest.txt, which is taken off where it is given; 1 to 255 bytes without slashes and control characters" example:"20250101000000"`
+	Shards   []int64 `json:"shards" nullable:"false" doc:"Its shards: 1 to 4,096 numbers; a repeated one counts once" example:"[0,1]"`
 	Priority int16   `json:"priority,omitempty" minimum:"0" maximum:"9" doc:"Of a file that is new: items of higher ones are taken first"`
+}
+
+// Check implements trackingapi.Checked.
+func (b *RegisterFile) Check() []error {
+	_, err := b.parse()
+	return trackingapi.Faults(err)
+}
+
+func (b *RegisterFile) parse() (tracking.Registration, error) {
+	name, err := shard.Filename(b.Filename)
+	shards, wrong := shard.Shards(b.Shards)
+	return tracking.Registration{Filename: name, Shards: shards, Priority: b.Priority}, errors.Join(err, wrong)
 }
 
 // Registered is the answer.
 type Registered struct {
 	Filename string  `json:"filename" example:"20250101000000"`
-	Shards   []int64 `json:"shards" example:"[0,1]"`
+	Shards   []int32 `json:"shards" doc:"Each once" example:"[0,1]"`
 	Created  bool    `json:"created" doc:"Whether any item was made"`
 }
 
 func (h *Handler) register(ctx context.Context, in *trackingapi.Body[RegisterFile]) (Registered, error) {
-	b := in.Body
-	if err := shard.CheckFilename(b.Filename); err != nil {
-		return Registered{}, err
-	}
-	if err := shard.CheckShards(b.Shards); err != nil {
-		return Registered{}, err
-	}
-	shards := make([]int32, len(b.Shards))
-	for i, s := range b.Shards {
-		shards[i] = int32(s)
-	}
-	made, err := h.store.Register(ctx, []tracking.Registration{{Filename: b.Filename, Shards: shards, Priority: b.Priority}})
+	file, err := in.Body.parse()
 	if err != nil {
 		return Registered{}, err
 	}
-	return Registered{b.Filename, b.Shards, made[0] > 0}, nil
+	made, err := h.store.Register(ctx, []tracking.Registration{file})
+	if err != nil {
+		return Registered{}, err
+	}
+	return Registered{file.Filename, file.Shards, made[0] > 0}, nil
 }
 
 // FinishIngest is the body of POST /stages/event-ingest/done.
 type FinishIngest struct {
 	Filename string   `json:"filename" example:"20250101000000"`
 	DelayS   *float64 `json:"delay_s,omitempty" doc:"Seconds until its shards stand in the queue of shard-splitter; default 0"`
+}
+
+// Check implements trackingapi.Checked.
+func (b *FinishIngest) Check() []error {
+	_, _, err := b.parse()
+	return trackingapi.Faults(err)
+}
+
+func (b *FinishIngest) parse() (file string, delay time.Duration, err error) {
+	file, err = shard.Filename(b.Filename)
+	delay, wrong := seconds(b.DelayS, shard.CheckDelay)
+	return file, delay, errors.Join(err, wrong)
 }
 
 // Finished is the answer.
@@ -96,16 +116,12 @@ type Finished struct {
 }
 
 func (h *Handler) finishIngest(ctx context.Context, in *trackingapi.Body[FinishIngest]) (Finished, error) {
-	b := in.Body
-	if err := shard.CheckFilename(b.Filename); err != nil {
-		return Finished{}, err
-	}
-	delay, err := seconds(b.DelayS, shard.CheckDelay)
+	file, delay, err := in.Body.parse()
 	if err != nil {
 		return Finished{}, err
 	}
-	n, err := h.store.FinishIngest(ctx, b.Filename, tracking.Command{Delay: delay})
-	return Finished{b.Filename, n}, err
+	n, err := h.store.FinishIngest(ctx, file, tracking.Command{Delay: delay})
+	return Finished{file, n}, err
 }
 
 // seconds checks an optional number of seconds.

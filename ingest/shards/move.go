@@ -2,8 +2,12 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -14,8 +18,10 @@ const maxBulk = 5000
 
 // MovePath names a move.
 type MovePath struct {
+	httpapi.Params
 	Stage      string `path:"stage" doc:"shard-splitter, shard-worker or mysql-sender" example:"shard-worker"`
 	Transition string `path:"transition" doc:"start, done, fail, retry, release, again or extend" example:"done"`
+	Key        string `header:"Idempotency-Key" doc:"With start, by a caller who names no worker: the same key with the same start is the same caller, who is told 200 again; 1 to 190 bytes"`
 }
 
 // moves are those that callers may ask for. To extend a lease is none of the
@@ -26,24 +32,46 @@ var moves = map[string]shard.Move{
 
 const extend = "extend"
 
-// parse checks the path. extending is true for the one that is no move.
-func (p MovePath) parse() (stage shard.Stage, move shard.Move, extending bool, err error) {
-	if stage, err = shard.CheckQueue(p.Stage); err != nil {
-		return 0, 0, false, err
-	}
-	if p.Transition == extend {
-		return stage, 0, true, nil
-	}
-	move, ok := moves[p.Transition]
-	if !ok {
-		return 0, 0, false, &shard.Invalid{Field: "transition", Code: "transition_unknown", Rule: "must be start, done, fail, retry, release, again or extend"}
-	}
-	return stage, move, false, nil
+// asked is what a request asks for.
+type asked struct {
+	stage     shard.Stage
+	move      shard.Move
+	extending bool // leases, which is no move
+	commands  []tracking.Command
 }
+
+// parse checks what a request says, but for its items. All commands are like the
+// one that it returns.
+func (p MovePath) parse(o Options) (a asked, like tracking.Command, err error) {
+	var errs [3]error
+	a.stage, errs[0] = shard.CheckQueue(p.Stage)
+	a.extending = p.Transition == extend
+	known := a.extending
+	if !known {
+		a.move, known = moves[p.Transition]
+	}
+	if !known {
+		errs[1] = &shard.Invalid{Field: "transition", Code: "transition_unknown", Rule: "must be start, done, fail, retry, release, again or extend"}
+	}
+	if like, errs[2] = o.parse(); a.extending && o.LeaseS == nil {
+		errs[2] = errors.Join(errs[2], &shard.Invalid{Field: "lease_s", Code: "missing", Rule: "is required"})
+	}
+	if p.Transition == shard.Start.String() && o.Worker == "" && p.Key != "" {
+		like.Worker = keyPrefix + p.Key
+		if broken, ok := tracking.CheckWorker(like.Worker).(*shard.Invalid); ok {
+			errs[2] = errors.Join(errs[2], &shard.Invalid{Field: "Idempotency-Key", Code: broken.Code, Rule: "must be a printable text of at most 190 bytes"})
+		}
+	}
+	return a, like, errors.Join(errs[:]...)
+}
+
+// keyPrefix begins the worker's name of an item that was started by a caller who
+// gave an idempotency key and no name.
+const keyPrefix = "key:"
 
 // Options are what a move may say beyond the item.
 type Options struct {
-	Worker string   `json:"worker,omitempty" doc:"Who does the work; one that is named cannot report for another; not nats"`
+	Worker string   `json:"worker,omitempty" doc:"Who does the work; one that is named cannot report for another, and may start what it has started; not nats"`
 	LeaseS *float64 `json:"lease_s,omitempty" doc:"With start and extend: seconds, 1 to 86,400, after which the item is new again unless it has moved; without it a start has no end"`
 	DelayS *float64 `json:"delay_s,omitempty" doc:"With retry, release, again: seconds until the item stands in the queue; with done: until it stands in the next"`
 	Error  string   `json:"error,omitempty" doc:"With fail and again: why"`
@@ -68,6 +96,19 @@ type MoveRequest struct {
 	Body MoveItem
 }
 
+// Resolve implements huma.Resolver.
+func (r *MoveRequest) Resolve(ctx huma.Context) []error {
+	_, err := r.parse()
+	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+}
+
+func (r *MoveRequest) parse() (asked, error) {
+	a, like, err := r.MovePath.parse(r.Body.Options)
+	c, wrong := r.Body.command(like)
+	a.commands = []tracking.Command{c}
+	return a, errors.Join(err, wrong)
+}
+
 // Moved is the answer.
 type Moved struct {
 	Filename string `json:"filename" example:"20250101000000"`
@@ -77,15 +118,11 @@ type Moved struct {
 }
 
 func (h *Handler) move(ctx context.Context, in *MoveRequest) (Moved, error) {
-	stage, move, extending, err := in.parse()
+	a, err := in.parse()
 	if err != nil {
 		return Moved{}, err
 	}
-	c, err := command(in.Body.Item, in.Body.Options)
-	if err != nil {
-		return Moved{}, err
-	}
-	results, err := h.apply(ctx, stage, move, extending, []tracking.Command{c})
+	results, err := h.apply(ctx, a)
 	if err != nil {
 		return Moved{}, err
 	}
@@ -93,49 +130,43 @@ func (h *Handler) move(ctx context.Context, in *MoveRequest) (Moved, error) {
 	case r.Outcome == shard.NotFound:
 		return Moved{}, trackingapi.NotFound("shard", "must be a shard of a file that was registered")
 	case !r.Outcome.OK():
-		return Moved{}, trackingapi.NewConflict(r, stage, move)
+		return Moved{}, trackingapi.NewConflict(r, a.stage, a.move)
 	default:
-		return Moved{r.Filename, r.Shard, stage.String(), r.Status.String()}, nil
+		return Moved{r.Filename, r.Shard, a.stage.String(), r.Status.String()}, nil
 	}
+}
+
+// parse checks what a caller says beyond the items.
+func (o Options) parse() (c tracking.Command, err error) {
+	c = tracking.Command{Worker: o.Worker, Error: shard.CutError(o.Error)}
+	var errs [2]error
+	c.Lease, errs[0] = seconds(o.LeaseS, shard.CheckLease)
+	c.Delay, errs[1] = seconds(o.DelayS, shard.CheckDelay)
+	return c, errors.Join(tracking.CheckWorker(o.Worker), errs[0], errs[1])
 }
 
 // command checks what a caller says about an item.
-func command(it Item, o Options) (c tracking.Command, err error) {
-	if err := shard.CheckFilename(it.Filename); err != nil {
-		return c, err
-	}
-	if err := shard.CheckShard(it.Shard); err != nil {
-		return c, err
-	}
-	if err := tracking.CheckWorker(o.Worker); err != nil {
-		return c, err
-	}
-	c = tracking.Command{Filename: it.Filename, Shard: int32(it.Shard), Generation: it.Generation, Worker: o.Worker, Error: shard.CutError(o.Error)}
-	if c.Lease, err = seconds(o.LeaseS, shard.CheckLease); err != nil {
-		return c, err
-	}
-	c.Delay, err = seconds(o.DelayS, shard.CheckDelay)
-	return c, err
+func (it Item) command(like tracking.Command) (c tracking.Command, err error) {
+	c = like
+	c.Filename, err = shard.Filename(it.Filename)
+	c.Shard, c.Generation = int32(it.Shard), it.Generation
+	return c, errors.Join(err, shard.CheckShard(it.Shard))
 }
 
 // apply makes a move, or extends leases.
-func (h *Handler) apply(ctx context.Context, stage shard.Stage, move shard.Move, extending bool, commands []tracking.Command) ([]tracking.Result, error) {
+func (h *Handler) apply(ctx context.Context, a asked) ([]tracking.Result, error) {
 	switch {
-	case extending:
-		return h.extend(ctx, stage, commands)
-	case move == shard.Start:
-		return h.store.StartNamed(ctx, stage, commands)
+	case a.extending:
+		return h.extend(ctx, a.stage, a.commands)
+	case a.move == shard.Start:
+		results, err := h.hands.Start(ctx, a.stage.String(), tracking.Commands(a.commands))
+		return tracking.Results(results), err
 	}
-	return h.store.Apply(ctx, stage, move, commands)
+	return h.store.Apply(ctx, a.stage, a.move, a.commands)
 }
 
 // extend moves the ends of leases. What was not extended is in other hands.
 func (h *Handler) extend(ctx context.Context, stage shard.Stage, commands []tracking.Command) ([]tracking.Result, error) {
-	for _, c := range commands {
-		if c.Lease == 0 {
-			return nil, &shard.Invalid{Field: "lease_s", Code: "missing", Rule: "is required"}
-		}
-	}
 	extended, err := h.store.Extend(ctx, stage, commands)
 	if err != nil {
 		return nil, err
@@ -162,6 +193,31 @@ type BulkRequest struct {
 	}
 }
 
+// shownItems bounds the items whose faults an answer tells.
+const shownItems = 20
+
+// Resolve implements huma.Resolver.
+func (r *BulkRequest) Resolve(ctx huma.Context) []error {
+	_, err := r.parse()
+	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+}
+
+func (r *BulkRequest) parse() (asked, error) {
+	a, like, err := r.MovePath.parse(r.Body.Options)
+	errs := []error{err}
+	if n := len(r.Body.Items); n == 0 || n > maxBulk {
+		errs = append(errs, &shard.Invalid{Field: "items", Code: "length", Rule: fmt.Sprintf("must be 1 to %d items", maxBulk)})
+	}
+	a.commands = make([]tracking.Command, len(r.Body.Items))
+	for i, it := range r.Body.Items {
+		var err error
+		if a.commands[i], err = it.command(like); err != nil && len(errs) <= shownItems {
+			errs = append(errs, at(fmt.Sprintf("items[%d].", i), err))
+		}
+	}
+	return a, errors.Join(errs...)
+}
+
 // ItemOutcome is what became of one of them.
 type ItemOutcome struct {
 	Filename   string `json:"filename"`
@@ -182,24 +238,15 @@ type Bulk struct {
 }
 
 func (h *Handler) moveMany(ctx context.Context, in *BulkRequest) (Bulk, error) {
-	stage, move, extending, err := in.parse()
+	a, err := in.parse()
 	if err != nil {
 		return Bulk{}, err
 	}
-	if n := len(in.Body.Items); n == 0 || n > maxBulk {
-		return Bulk{}, &shard.Invalid{Field: "items", Code: "length", Rule: fmt.Sprintf("must be 1 to %d items", maxBulk)}
-	}
-	commands := make([]tracking.Command, len(in.Body.Items))
-	for i, it := range in.Body.Items {
-		if commands[i], err = command(it, in.Body.Options); err != nil {
-			return Bulk{}, at(fmt.Sprintf("items[%d].", i), err)
-		}
-	}
-	results, err := h.apply(ctx, stage, move, extending, commands)
+	results, err := h.apply(ctx, a)
 	if err != nil {
 		return Bulk{}, err
 	}
-	out := Bulk{Stage: stage.String(), Transition: in.Transition, Results: make([]ItemOutcome, len(results))}
+	out := Bulk{Stage: a.stage.String(), Transition: in.Transition, Results: make([]ItemOutcome, len(results))}
 	for i, r := range results {
 		out.Results[i] = ItemOutcome{Filename: r.Filename, Shard: r.Shard, Outcome: r.Outcome.String(), Generation: r.Generation}
 		if r.Outcome != shard.NotFound {
@@ -217,10 +264,13 @@ func (h *Handler) moveMany(ctx context.Context, in *BulkRequest) (Bulk, error) {
 	return out, nil
 }
 
-// at says which of many items breaks the rule.
+// at says which of many items breaks the rules.
 func at(prefix string, err error) error {
-	if invalid, ok := err.(*shard.Invalid); ok {
-		return &shard.Invalid{Field: prefix + invalid.Field, Code: invalid.Code, Rule: invalid.Rule}
+	var all []error
+	for _, e := range trackingapi.Faults(err) {
+		invalid := shard.Invalid(e.(httpapi.FieldError))
+		invalid.Field = prefix + invalid.Field
+		all = append(all, &invalid)
 	}
-	return err
+	return errors.Join(all...)
 }

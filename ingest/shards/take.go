@@ -2,10 +2,15 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -18,12 +23,45 @@ const (
 
 // TakeRequest asks for items.
 type TakeRequest struct {
+	httpapi.Params
 	Stage string `path:"stage" doc:"shard-splitter, shard-worker or mysql-sender" example:"shard-worker"`
 	Body  struct {
 		Worker string   `json:"worker" doc:"Who takes them; 1 to 200 bytes, and not nats" example:"host-7"`
 		Limit  *int     `json:"limit,omitempty" doc:"How many at most, 1 to 1,000; default 10" example:"10"`
 		LeaseS *float64 `json:"lease_s,omitempty" doc:"Seconds, 1 to 86,400, until they are new again unless they have moved; default 300" example:"60"`
 	}
+}
+
+// Resolve implements huma.Resolver.
+func (r *TakeRequest) Resolve(ctx huma.Context) []error {
+	_, err := r.parse()
+	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+}
+
+// taking is what a TakeRequest asks for.
+type taking struct {
+	stage shard.Stage
+	limit int
+	lease time.Duration
+}
+
+func (r *TakeRequest) parse() (t taking, err error) {
+	t = taking{limit: defaultTake, lease: defaultLease}
+	var errs [4]error
+	t.stage, errs[0] = shard.CheckQueue(r.Stage)
+	if errs[1] = tracking.CheckWorker(r.Body.Worker); r.Body.Worker == "" {
+		errs[1] = &shard.Invalid{Field: "worker", Code: "missing", Rule: "is required"}
+	}
+	if r.Body.Limit != nil {
+		t.limit = *r.Body.Limit
+	}
+	if t.limit < 1 || t.limit > maxTake {
+		errs[2] = &shard.Invalid{Field: "limit", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d", maxTake)}
+	}
+	if r.Body.LeaseS != nil {
+		t.lease, errs[3] = seconds(r.Body.LeaseS, shard.CheckLease)
+	}
+	return t, errors.Join(errs[:]...)
 }
 
 // TakenItem is an item that was taken.
@@ -43,34 +81,14 @@ type Taken struct {
 }
 
 func (h *Handler) take(ctx context.Context, in *TakeRequest) (Taken, error) {
-	stage, err := shard.CheckQueue(in.Stage)
+	t, err := in.parse()
 	if err != nil {
 		return Taken{}, err
 	}
-	if in.Body.Worker == "" {
-		return Taken{}, &shard.Invalid{Field: "worker", Code: "missing", Rule: "is required"}
-	}
-	if err := tracking.CheckWorker(in.Body.Worker); err != nil {
-		return Taken{}, err
-	}
-	limit := defaultTake
-	if in.Body.Limit != nil {
-		limit = *in.Body.Limit
-	}
-	if limit < 1 || limit > maxTake {
-		return Taken{}, &shard.Invalid{Field: "limit", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d", maxTake)}
-	}
-	lease, err := seconds(in.Body.LeaseS, shard.CheckLease)
-	if err != nil {
-		return Taken{}, err
-	}
-	if in.Body.LeaseS == nil {
-		lease = defaultLease
-	}
-	taken, err := h.store.Take(ctx, stage, in.Body.Worker, limit, lease)
-	out := Taken{Stage: stage.String(), LeaseS: lease.Seconds(), Items: make([]TakenItem, 0, len(taken))}
+	taken, err := h.hands.Take(ctx, t.stage.String(), in.Body.Worker, t.limit, t.lease)
+	out := Taken{Stage: t.stage.String(), LeaseS: t.lease.Seconds(), Items: make([]TakenItem, 0, len(taken))}
 	for _, r := range taken {
-		out.Items = append(out.Items, TakenItem{r.Filename, r.Shard, r.CreatedAt.UTC(), r.Generation, r.Attempts})
+		out.Items = append(out.Items, TakenItem{r.Name, r.Part, r.CreatedAt.UTC(), r.Generation, r.Attempts})
 	}
 	return out, err
 }

@@ -77,12 +77,27 @@ func CallerFrom(ctx context.Context) Caller {
 	return c
 }
 
-// Require is the middleware of a plain handler that needs a scope. A
-// WebSocket's handler uses it too.
+// Require is the middleware of a plain handler that needs a scope.
 func (a *Auth) Require(scope Scope) func(http.Handler) http.Handler {
+	return a.require(scope, fromHeader)
+}
+
+// RequireSocket is Require for a WebSocket, whose token may be in the query or
+// in a subprotocol as well: a browser's page cannot set headers there.
+func (a *Auth) RequireSocket(scope Scope) func(http.Handler) http.Handler {
+	return a.require(scope, fromUpgrade)
+}
+
+// RequireEvents is Require for a stream of server-sent events, whose token may be
+// in the query as well: a browser's EventSource cannot set headers.
+func (a *Auth) RequireEvents(scope Scope) func(http.Handler) http.Handler {
+	return a.require(scope, fromHeaderOrQuery)
+}
+
+func (a *Auth) require(scope Scope, tokenOf func(*http.Request) string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			caller, problem := a.check(r, scope)
+			caller, problem := a.check(r, scope, tokenOf)
 			if problem != nil {
 				refuse(w, problem)
 				return
@@ -98,7 +113,7 @@ func (a *Auth) Protect(op huma.Operation, scope Scope) huma.Operation {
 	op.Security = Security(scope)
 	op.Middlewares = append(huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humachi.Unwrap(ctx)
-		caller, problem := a.check(r, scope)
+		caller, problem := a.check(r, scope, fromHeader)
 		if problem != nil {
 			refuse(w, problem)
 			return
@@ -114,7 +129,7 @@ func Security(scope Scope) []map[string][]string {
 }
 
 // check finds out who calls and whether they may.
-func (a *Auth) check(r *http.Request, scope Scope) (Caller, *httpapi.Problem) {
+func (a *Auth) check(r *http.Request, scope Scope, tokenOf func(*http.Request) string) (Caller, *httpapi.Problem) {
 	if !a.Protected() {
 		return Caller{open: true}, nil
 	}
@@ -169,14 +184,27 @@ func reason(err error) string {
 // Subprotocol is what a WebSocket that was offered a token answers with.
 const Subprotocol = "bearer"
 
-func tokenOf(r *http.Request) string {
+func fromHeader(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
 	}
-	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		return ""
+	return ""
+}
+
+func fromHeaderOrQuery(r *http.Request) string {
+	if token := fromHeader(r); token != "" {
+		return token
 	}
-	if token := r.URL.Query().Get("access_token"); token != "" {
+	return r.URL.Query().Get("access_token")
+}
+
+// fromUpgrade looks into the query of an upgrade only: addresses of other
+// requests end in logs, histories and referrers.
+func fromUpgrade(r *http.Request) string {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return fromHeader(r)
+	}
+	if token := fromHeaderOrQuery(r); token != "" {
 		return token
 	}
 	return fromSubprotocol(r.Header.Values("Sec-WebSocket-Protocol"))

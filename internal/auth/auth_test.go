@@ -124,7 +124,12 @@ func TestWebSocketTokens(t *testing.T) {
 			r := httptest.NewRequest("GET", c.target, nil)
 			r.Header.Set("Upgrade", c.upgrade)
 			r.Header.Set("Sec-WebSocket-Protocol", c.protocol)
-			if got := ask(t, Config{Secret: secret}, Read, r); got.Code != c.status {
+			if got := ask(t, Config{Secret: secret}, Read, r); got.Code != http.StatusUnauthorized {
+				t.Errorf("where no WebSocket is: %d %s", got.Code, got.Body)
+			}
+			got := httptest.NewRecorder()
+			New(Config{Secret: secret}).RequireSocket(Read)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(got, r)
+			if got.Code != c.status {
 				t.Errorf("%d %s", got.Code, got.Body)
 			}
 		})

@@ -20,12 +20,13 @@ func FuzzToken(f *testing.F) {
 	a := New(Config{Secret: "another secret of at least 32 bytes."})
 	f.Fuzz(func(t *testing.T, header, query, protocol string) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Upgrade", "websocket")
 		q := r.URL.Query()
 		q.Set("access_token", query)
 		r.URL.RawQuery = q.Encode()
 		r.Header["Authorization"], r.Header["Sec-Websocket-Protocol"] = []string{header}, []string{protocol}
 		for _, scope := range Scopes() {
-			if caller, problem := a.check(r, scope); problem == nil {
+			if caller, problem := a.check(r, scope, fromUpgrade); problem == nil {
 				t.Fatalf("let in as %+v", caller)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -32,10 +33,27 @@ func humaProblem(status int, detail string, errs []error) *Problem {
 	}
 	for _, err := range errs {
 		if err != nil {
-			p.Errors = append(p.Errors, fieldError(err))
+			p.add(fieldError(err))
 		}
 	}
+	if slices.ContainsFunc(errs, unreadable) { // what its fields break is not known
+		p.Errors = slices.DeleteFunc(p.Errors, func(e FieldError) bool { return e.Code != "invalid" && e.Code != "parameter_unknown" })
+	}
 	return p
+}
+
+// unreadable tells whether an error is that a body could not be read at all.
+func unreadable(err error) bool {
+	detail, ok := err.(*huma.ErrorDetail)
+	return ok && detail.Location == "body" && !requiredProperty.MatchString(detail.Message)
+}
+
+// add adds an error unless there is one of the same field: what is found first is
+// the cause of what else is.
+func (p *Problem) add(e FieldError) {
+	if e.Field == "" || !slices.ContainsFunc(p.Errors, func(has FieldError) bool { return has.Field == e.Field }) {
+		p.Errors = append(p.Errors, e)
+	}
 }
 
 func fieldError(err error) FieldError {

@@ -17,7 +17,7 @@ import (
 func TestReadsNothing(t *testing.T) {
 	f := newServer(t, Config{WriteTimeout: 50 * time.Millisecond})
 	failed := make(chan error, 1)
-	f.Routes().Get("/endless", func(w http.ResponseWriter, _ *http.Request) {
+	f.base.Get("/endless", func(w http.ResponseWriter, _ *http.Request) {
 		for page := make([]byte, 1<<20); ; {
 			if _, err := w.Write(page); err != nil {
 				failed <- err

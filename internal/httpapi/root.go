@@ -15,10 +15,16 @@ type Health struct {
 	Version string `json:"version" example:"1.0.0"`
 	// Warnings are what the process is configured to risk.
 	Warnings []string `json:"warnings,omitempty" doc:"What the configuration puts at risk"`
+	// Confinement is what the operating system confines the embedded engines by.
+	Confinement map[string]string `json:"confinement,omitempty" doc:"What the operating system confines each embedded engine by" example:"{\"clickhouse\":\"landlock 7, seccomp\"}"`
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	WriteJSON(w, http.StatusOK, Health{Status: "ok", Version: s.cfg.Version, Warnings: s.cfg.Warnings})
+	h := Health{Status: "ok", Version: s.cfg.Version, Warnings: s.cfg.Warnings}
+	if s.cfg.Confinement != nil {
+		h.Confinement = s.cfg.Confinement()
+	}
+	WriteJSON(w, http.StatusOK, h)
 }
 
 // openAPI marshals on each call: routes may register until the server runs,
@@ -41,6 +47,9 @@ func exposeCause(ctx huma.Context, _ string, v any) (any, error) {
 	}
 	return v, nil
 }
+
+// metricNames is the parameter by which the handler of metrics selects some.
+const metricNames = "name[]"
 
 // describeRoot adds the routes outside of the base path, which the server
 // list of their own path items places.
@@ -70,4 +79,7 @@ func describeRoot(doc *huma.OpenAPI) {
 		"503": {Description: "One that it needs is down", Content: schema(Readiness{})},
 	})
 	add("/metrics", "metrics", "Metrics for Prometheus", "text/plain", map[string]*huma.Response{"200": {Description: "The metrics"}})
+	doc.Paths["/metrics"].Get.Parameters = []*huma.Param{{
+		Name: metricNames, In: "query", Description: "Only metrics of this name; it may stand several times", Schema: &huma.Schema{Type: huma.TypeString},
+	}}
 }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/millrace-io/millrace/internal/crowd"
+	"github.com/millrace-io/millrace/internal/connlimit"
 )
 
 // checkExposure refuses to offer an open API to other machines.
@@ -67,7 +67,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		// long a caller takes to read.
 	}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(crowd.New(s.cfg.Connections, s.log).Listen(srv, ln)) }()
+	go func() { served <- srv.Serve(connlimit.New(s.cfg.Connections, s.log).Listen(srv, ln)) }()
 	s.log.Info("HTTP server listens", "address", ln.Addr().String())
 	select {
 	case err := <-served:

@@ -27,7 +27,7 @@ func running(t *testing.T, f fixture) (addr string, end func() error) {
 func TestDrainLetsRequestsFinish(t *testing.T) {
 	f := newServer(t, Config{})
 	inside, finish := make(chan struct{}), make(chan struct{})
-	f.Routes().Get("/slow", func(w http.ResponseWriter, r *http.Request) {
+	f.base.Get("/slow", func(w http.ResponseWriter, r *http.Request) {
 		close(inside)
 		<-finish
 		if r.Context().Err() != nil {
@@ -67,7 +67,7 @@ func TestDrainLetsRequestsFinish(t *testing.T) {
 func TestDrainWaitsForHijackedConnections(t *testing.T) {
 	f := newServer(t, Config{})
 	inside, left := make(chan struct{}), make(chan struct{})
-	f.Routes().Get("/live", func(w http.ResponseWriter, _ *http.Request) {
+	f.base.Get("/live", func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -99,7 +99,7 @@ func TestDrainWaitsForHijackedConnections(t *testing.T) {
 func TestDrainCutsOffWhatDoesNotEnd(t *testing.T) {
 	f := newServer(t, Config{DrainTimeout: time.Millisecond})
 	inside := make(chan struct{})
-	f.Routes().Get("/stuck", func(_ http.ResponseWriter, r *http.Request) {
+	f.base.Get("/stuck", func(_ http.ResponseWriter, r *http.Request) {
 		close(inside)
 		<-r.Context().Done()
 	})
@@ -116,7 +116,7 @@ func TestDrainCutsOffWhatDoesNotEnd(t *testing.T) {
 
 func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
 	f := newServer(t, Config{})
-	f.Routes().With(LimitBody(10)).Post("/echo", func(w http.ResponseWriter, r *http.Request) {
+	f.base.With(LimitBody(10)).Post("/echo", func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
 			WriteProblem(w, BodyProblem(err))

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/millrace-io/millrace/internal/crowd"
+	"github.com/millrace-io/millrace/internal/connlimit"
 )
 
 // Config shapes the server. The zero value of a field stands for its default.
@@ -24,6 +24,9 @@ type Config struct {
 	BasePath string   // of the API; default /api/v1
 	Version  string   // of the program; default "dev"
 	Warnings []string // what the configuration puts at risk, for /health
+	// Confinement says for /health what confines each embedded engine; nil where
+	// none runs.
+	Confinement func() map[string]string
 	// Protected says that callers are authenticated. Without it the server
 	// listens on loopback addresses only, and is asked by address, as localhost,
 	// or by the host of one of Origins.
@@ -58,7 +61,7 @@ func (c Config) withDefaults() Config {
 		c.Version = "dev"
 	}
 	if c.Connections == 0 {
-		c.Connections = crowd.Share(0.75, 20_000)
+		c.Connections = connlimit.Share(0.75, 20_000)
 	}
 	if c.HeaderTimeout == 0 {
 		c.HeaderTimeout = 5 * time.Second
@@ -80,6 +83,9 @@ type Deps struct {
 	Log      *slog.Logger
 	Registry *prometheus.Registry // served at /metrics; the server adds its own
 	Checks   []Check              // what /ready asks after
+	// MetricsGuard decides who may read /metrics; nil: everybody who reaches the
+	// server.
+	MetricsGuard func(http.Handler) http.Handler
 	// Site serves every GET at the root that is not the server's own: the
 	// page, /docs and their assets. It may be nil. It answers what it does
 	// not have with NotFound.
@@ -98,7 +104,7 @@ type Server struct {
 	durations *prometheus.HistogramVec
 	draining  chan struct{}
 	drainOnce sync.Once
-	active    sync.WaitGroup // requests, those of WebSockets too
+	active    sync.WaitGroup // requests
 }
 
 // New makes the frame and starts nothing.
@@ -121,21 +127,31 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		cfg: cfg, log: deps.Log, root: chi.NewRouter(), base: chi.NewRouter(), site: deps.Site,
 		readiness: newReadiness(deps.Checks), durations: durations, draining: make(chan struct{}),
 	}
-	s.route(deps.Registry)
+	compress, err := newCompressor()
+	if err != nil {
+		return nil, err
+	}
+	s.route(deps.Registry, deps.MetricsGuard, compress)
 	return s, nil
 }
 
-func (s *Server) route(registry *prometheus.Registry) {
+func (s *Server) route(registry *prometheus.Registry, guard, compress func(http.Handler) http.Handler) {
 	s.root.Use(s.observe, s.refuseStrangers, middleware.GetHead, s.limitBodyTime)
+	s.base.Use(compress)
 	s.base.NotFound(NotFound)
 	s.root.NotFound(s.serveSite)
 	s.base.MethodNotAllowed(s.methodNotAllowed)
 	s.root.MethodNotAllowed(s.methodNotAllowed)
 	s.api = s.newAPI()
-	s.root.Get("/health", s.health)
-	s.root.Get("/ready", s.ready)
-	s.root.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	s.root.Get("/openapi.json", s.openAPI)
+	root := s.root.With(compress) // the site has compressed its files already
+	root.With(onlyParams()).Get("/health", s.health)
+	root.With(onlyParams()).Get("/ready", s.ready)
+	root.With(onlyParams()).Get("/openapi.json", s.openAPI)
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true})
+	if guard != nil {
+		root = root.With(guard)
+	}
+	root.With(onlyParams(metricNames)).Method(http.MethodGet, "/metrics", metrics)
 	s.root.Mount(s.cfg.BasePath, s.base)
 }
 
@@ -159,18 +175,24 @@ func (s *Server) newAPI() huma.API {
 // SecurityScheme is the name of the bearer token in the OpenAPI description.
 const SecurityScheme = "bearer"
 
-// API is where operations register, with paths relative to the base path.
+// API is where operations register, with paths relative to the base path. Their
+// requests embed Params.
 func (s *Server) API() huma.API { return s.api }
 
-// Routes is where plain handlers register, with paths relative to the base
-// path. They describe themselves with API().OpenAPI().AddOperation.
-func (s *Server) Routes() chi.Router { return s.base }
+// Handle adds a plain handler with its description: for bodies that stream, for
+// WebSockets and for files. It is behind the middlewares, and gets no request
+// with a query parameter that the description does not name.
+func (s *Server) Handle(op *huma.Operation, h http.Handler, middlewares ...func(http.Handler) http.Handler) {
+	s.api.OpenAPI().AddOperation(op)
+	s.base.With(middlewares...).With(onlyParams(paramsOf(op)...)).Method(op.Method, op.Path, h)
+}
 
 // Handler returns everything the server answers, for tests.
 func (s *Server) Handler() http.Handler { return s.root }
 
-// Draining is closed when the server begins to end. WebSockets and long
-// streams watch it, close and return: the server waits for them.
+// Draining is closed when the server begins to end. Long streams watch it and
+// return: the server waits for handlers. WebSockets watch it and close: whoever
+// took them over waits for them.
 func (s *Server) Draining() <-chan struct{} { return s.draining }
 
 // NotFound answers 404 with a problem document.

@@ -65,7 +65,7 @@ func (f fixture) register() {
 		}
 		return nil, nil
 	})
-	f.Routes().With(LimitBody(10)).Post("/plain", func(w http.ResponseWriter, r *http.Request) {
+	f.base.With(LimitBody(10)).Post("/plain", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			WriteProblem(w, BodyProblem(err))
 			return

@@ -14,7 +14,7 @@ import (
 // holds nothing for long: it is answered, or cut off.
 func TestSlowAndOversized(t *testing.T) {
 	f := newServer(t, Config{HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 50 * time.Millisecond})
-	f.Routes().With(LimitBody(1000)).Post("/read", func(w http.ResponseWriter, r *http.Request) {
+	f.base.With(LimitBody(1000)).Post("/read", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			WriteProblem(w, BodyProblem(err))
 			return

@@ -3,8 +3,10 @@ package lint
 import (
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -87,8 +89,10 @@ var rules = []rule{
 	{"./schemas/clickhouse", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/postgres", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/slots", []string{"./schemas"}, "contracts depend on contracts"},
-	{"./schemas/shard", nil, "the rules of shards are pure"},
-	{"./client", []string{"./schemas/event", "./schemas/stream"}, "services import the client: it stays light"},
+	{"./schemas/known", []string{"./schemas"}, "contracts depend on contracts"},
+	{"./schemas/item", nil, "the rules of items are pure"},
+	{"./schemas/shard", []string{"./schemas/item"}, "the rules of shards are pure"},
+	{"./client", []string{"./schemas/event", "./schemas/known", "./schemas/stream"}, "services import the client: it stays light"},
 	{"./ingest", []string{"./client", "./schemas", "./internal"}, "stages meet in schemas"},
 	{"./projector", []string{"./schemas", "./internal"}, "stages meet in schemas"},
 	{"./query", []string{"./schemas", "./internal"}, "stages meet in schemas"},
@@ -149,12 +153,45 @@ func TestEngines(t *testing.T) {
 	}
 }
 
+// TestClickHouseIsland holds that the embedded ClickHouse can be taken out of this
+// module: it needs two small packages besides its own, and does not name the program
+// that it is part of.
+func TestClickHouseIsland(t *testing.T) {
+	const island = "./internal/embedded/clickhouse"
+	for _, p := range packages(t) {
+		if !within(p.ImportPath, island) {
+			continue
+		}
+		for _, name := range p.Deps {
+			if within(name, ".") && !within(name, island, "./internal/connlimit", "./internal/ownhost") {
+				t.Errorf("%s depends on %s", p.ImportPath, name)
+			}
+		}
+	}
+	folder := filepath.Join("../..", island)
+	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for line := range strings.Lines(strings.ToLower(string(text))) {
+			if strings.Contains(strings.ReplaceAll(line, module, ""), "millrace") {
+				t.Errorf("%s: %s", path, line)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLight holds that the event needs the standard library alone, and the
 // client little more than the client of NATS, and those of Prometheus, the
 // circuit breaker and the log on disk.
 func TestLight(t *testing.T) {
 	light := []string{
-		"./client", "./schemas/event", "./schemas/stream", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid",
+		"./client", "./schemas/event", "./schemas/known", "./schemas/stream", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid",
 		"github.com/synadia-io/orbit.go", "github.com/klauspost/compress", "golang.org/x/crypto", "golang.org/x/sys",
 		"github.com/sony/gobreaker", "github.com/tidwall",
 		"github.com/prometheus", "github.com/beorn7/perks", "github.com/cespare/xxhash", "github.com/munnerz/goautoneg", "google.golang.org/protobuf",

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -13,7 +14,7 @@ import (
 // workers at once.
 func BenchmarkStartDone(b *testing.B) {
 	const batch = 500
-	s := newStore(b, tracking.Config{})
+	s := newStore(b)
 	var files []tracking.Registration
 	for i := range (b.N + 99) / 100 {
 		r := tracking.Registration{Filename: fmt.Sprintf("f%08d", i)}
@@ -34,12 +35,12 @@ func BenchmarkStartDone(b *testing.B) {
 		}
 		files = files[n:]
 	}
-	entries, err := s.Outbox(b.Context(), b.N)
+	entries, err := s.Queues().Outbox(b.Context(), 1, b.N)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ResetTimer()
-	work := make(chan []tracking.Entry)
+	work := make(chan []queue.Entry)
 	var workers sync.WaitGroup
 	for range 2 {
 		workers.Go(func() {

@@ -3,58 +3,69 @@ package tracking
 import (
 	"time"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/shard"
-	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// CheckWorker holds what name callers may give themselves, if any. An item that
-// one has by that of plain daemons would be given to others, because it has no
-// message.
-func CheckWorker(name string) error {
-	if name == stream.PlainWorker {
-		return &shard.Invalid{Field: "worker", Code: "reserved", Rule: "must not be " + stream.PlainWorker + ", which stands for daemons without a name"}
-	}
-	return shard.CheckWorker(name)
-}
+// CheckWorker checks the name that a caller gives itself, if any.
+func CheckWorker(name string) error { return queue.CheckWorker(name) }
 
 // Command asks for a move of one item. It names the item by ID, or by Filename
-// and Shard where ID is 0.
+// and Shard where ID is 0. The other fields are those of queue.Command.
 type Command struct {
 	ID       int64
 	Filename string
 	Shard    int32
 
-	Generation int32         // the one that is meant; 0: whichever it is
-	Worker     string        // who asks; empty: unnamed
-	Lease      time.Duration // of Start: after it the item goes back; 0: never
-	Delay      time.Duration // of moves to new: how long until it stands in the queue; 0: at once
-	Error      string        // of Fail, Again, Release: why
-	Takeover   bool          // of Start: see shard.Ask
-	Has        bool          // of Start: the worker has the item already, whatever the stage's switches say by now
+	Generation int32
+	Worker     string
+	Lease      time.Duration
+	Delay      time.Duration
+	Error      string
+	Takeover   bool
+	Has        bool
 }
 
-// Result is what became of a command.
+// Result is what became of a command. Its fields are those of queue.Result.
 type Result struct {
 	ID         int64
 	Filename   string
 	Shard      int32
 	Outcome    shard.Outcome
-	Status     shard.Status // the item's now
-	Generation int32        // the item's now: after Start the fence for what follows
+	Status     shard.Status
+	Generation int32
 	Attempts   int32
-	Worker     string // who has started it last
+	Worker     string
 	CreatedAt  time.Time
 }
 
-// Entry is an item that has become ready for a stage, and has yet to be
-// announced.
-type Entry struct {
-	ID         int64 // of the outbox row
-	Item       int64
-	Stage      shard.Stage
-	Generation int32
-	Filename   string
-	Shard      int32
-	Attempts   int32
-	CreatedAt  time.Time
+// Commands are commands to the queues.
+func Commands(commands []Command) []queue.Command {
+	out := make([]queue.Command, len(commands))
+	for i, c := range commands {
+		out[i] = queue.Command{
+			ID: c.ID, Name: c.Filename, Part: c.Shard, Generation: c.Generation, Worker: c.Worker,
+			Lease: c.Lease, Delay: c.Delay, Error: c.Error, Takeover: c.Takeover, Has: c.Has,
+		}
+	}
+	return out
+}
+
+// Results are results of the queues.
+func Results(results []queue.Result) []Result {
+	if results == nil {
+		return nil
+	}
+	out := make([]Result, len(results))
+	for i, r := range results {
+		out[i] = result(r)
+	}
+	return out
+}
+
+func result(r queue.Result) Result {
+	return Result{
+		ID: r.ID, Filename: r.Name, Shard: r.Part, Outcome: r.Outcome, Status: r.Status,
+		Generation: r.Generation, Attempts: r.Attempts, Worker: r.Worker, CreatedAt: r.CreatedAt,
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -14,31 +15,27 @@ import (
 // no further shards be registered. Items that are done stay so. It returns how
 // many it failed; cancelling again fails none.
 func (s *Store) Cancel(ctx context.Context, file, by string) (cancelled int, err error) {
-	err = s.transact(ctx, "cancel "+file, func(t *tx) error {
+	err = s.queues.Transact(ctx, "cancel "+file, func(t *queue.Tx) error {
 		cancelled = 0
-		if err := t.lockFileRow(ctx, file); err != nil {
+		if err := lockFileRow(ctx, t, file); err != nil {
 			return err
 		}
-		t.batch.Queue("UPDATE millrace.file SET cancelled_at = coalesce(cancelled_at, now()) WHERE filename = $1", file)
+		t.Batch.Queue("UPDATE millrace.file SET cancelled_at = coalesce(cancelled_at, now()) WHERE filename = $1", file)
 		for stage := shard.EventIngest; stage <= shard.Sender; stage++ {
-			w := s.newWork(t, stage, shard.Cancel)
-			if err := w.lockFile(ctx, file); err != nil {
+			w, items, err := lockFile(ctx, t, stage, shard.Cancel, file)
+			if err != nil {
 				return err
 			}
-			var commands []Command
-			for _, r := range w.rows {
-				if r.item.Status == shard.Started || r.item.Status == shard.New && r.prev == shard.Done {
-					commands = append(commands, Command{ID: r.id, Worker: by, Error: "the file was cancelled"})
+			var commands []queue.Command
+			for _, r := range items {
+				if r.Status == shard.Started || r.Status == shard.New && r.Queued {
+					commands = append(commands, queue.Command{ID: r.ID, Worker: by, Error: "the file was cancelled"})
 				}
 			}
-			if len(commands) == 0 {
-				continue
-			}
-			if _, err := w.decide(ctx, commands); err != nil {
+			if _, err := w.Apply(ctx, commands); err != nil {
 				return err
 			}
-			cancelled += len(w.changes)
-			w.write()
+			cancelled += w.Changed()
 		}
 		return nil
 	})
@@ -46,13 +43,13 @@ func (s *Store) Cancel(ctx context.Context, file, by string) (cancelled int, err
 }
 
 // lockFileRow locks the row of a file, so that no shards are added to it.
-func (t *tx) lockFileRow(ctx context.Context, file string) error {
+func lockFileRow(ctx context.Context, t *queue.Tx, file string) error {
 	found := false
-	t.batch.Queue("SELECT true FROM millrace.file WHERE filename = $1 FOR UPDATE", file).Query(func(rows pgx.Rows) error {
+	t.Batch.Queue("SELECT true FROM millrace.file WHERE filename = $1 FOR UPDATE", file).Query(func(rows pgx.Rows) error {
 		found = rows.Next()
 		return rows.Err()
 	})
-	if err := t.flush(ctx); err != nil {
+	if err := t.Flush(ctx); err != nil {
 		return err
 	}
 	if !found {
@@ -64,26 +61,44 @@ func (t *tx) lockFileRow(ctx context.Context, file string) error {
 // SetPriority changes the priority, 0 to 9, of all of a file's items, those in
 // queues too.
 func (s *Store) SetPriority(ctx context.Context, file string, priority int16) error {
-	return s.transact(ctx, "set the priority of "+file, func(t *tx) error {
-		if err := t.lockFileRow(ctx, file); err != nil {
+	return s.queues.Transact(ctx, "set the priority of "+file, func(t *queue.Tx) error {
+		if err := lockFileRow(ctx, t, file); err != nil {
 			return err
 		}
-		w := s.newWork(t, shard.EventIngest, shard.Register)
-		if err := w.lockFile(ctx, file); err != nil {
+		_, items, err := lockFile(ctx, t, shard.EventIngest, shard.Register, file)
+		if err != nil {
 			return err
 		}
-		ids, old := make([]int64, len(w.rows)), make([]int16, len(w.rows))
-		for i, r := range w.rows {
-			ids[i], old[i] = r.id, r.priority
+		ids, old := make([]int64, len(items)), make([]int16, len(items))
+		for i, r := range items {
+			ids[i], old[i] = r.ID, r.Priority
 		}
-		t.batch.Queue("UPDATE millrace.file SET priority = $2 WHERE filename = $1", file, priority)
-		t.batch.Queue("UPDATE millrace.pipeline_tracking SET priority = $2 WHERE id = ANY ($1::bigint[])", ids, priority)
+		t.Batch.Queue("UPDATE millrace.file SET priority = $2 WHERE filename = $1", file, priority)
+		t.Batch.Queue("UPDATE millrace.pipeline_tracking SET priority = $2 WHERE id = ANY ($1::bigint[])", ids, priority)
 		for _, stage := range shard.Queues {
-			t.batch.Queue(`UPDATE millrace.ready AS r SET priority = $4 FROM unnest($2::bigint[], $3::smallint[]) AS u (id, priority)
-				WHERE r.stage = $1 AND r.priority = u.priority AND r.item_id = u.id`, int16(stage), ids, old, priority)
+			for _, table := range []string{"ready", "outbox"} {
+				t.Batch.Queue(`UPDATE millrace.`+table+` AS r SET priority = $4 FROM unnest($2::bigint[], $3::smallint[]) AS u (id, priority)
+					WHERE r.stage = $1 AND r.priority = u.priority AND r.item_id = u.id`, int16(stage), ids, old, priority)
+			}
 		}
 		return nil
 	})
+}
+
+// Announced returns those items of a file at a stage that are ready and have a
+// message on the stream, or will have one at once.
+func (s *Store) Announced(ctx context.Context, stage shard.Stage, file string) ([]queue.Ref, error) {
+	rows, err := s.pool.Query(ctx, text("announced"), int16(stage), file)
+	if err == nil {
+		var refs []queue.Ref
+		refs, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (v queue.Ref, err error) {
+			return v, r.Scan(&v.Item, &v.Queue, &v.Generation)
+		})
+		if err == nil {
+			return refs, nil
+		}
+	}
+	return nil, fmt.Errorf("read what of %s is announced at %s: %w", file, stage, err)
 }
 
 // FailedFilter selects failed items. Zero values do not filter.
@@ -106,7 +121,7 @@ func (s *Store) RetryFailed(ctx context.Context, f FailedFilter, delay time.Dura
 	}
 	total := 0
 	for len(ids) > 0 {
-		n := min(len(ids), sweepLimit)
+		n := min(len(ids), retryLimit)
 		commands := make([]Command, n)
 		for i, id := range ids[:n] {
 			commands[i] = Command{ID: id, Delay: delay}
@@ -115,7 +130,11 @@ func (s *Store) RetryFailed(ctx context.Context, f FailedFilter, delay time.Dura
 		if err != nil {
 			return total, err
 		}
-		total += len(changedOnly(results))
+		for _, r := range results {
+			if r.Outcome == shard.Changed {
+				total++
+			}
+		}
 		ids = ids[n:]
 	}
 	return total, nil
@@ -137,6 +156,9 @@ func (s *Store) failed(ctx context.Context, f FailedFilter) ([]int64, error) {
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
+
+// retryLimit is how many items one transaction of RetryFailed moves.
+const retryLimit = 1000
 
 // purgeFiles is how many files one transaction of Purge drops.
 const purgeFiles = 50
@@ -160,17 +182,17 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 }
 
 func (s *Store) purge(ctx context.Context, before time.Time, limit int) (dropped int, err error) {
-	err = s.transact(ctx, "purge files", func(t *tx) error {
+	err = s.queues.Transact(ctx, "purge files", func(t *queue.Tx) error {
 		var files []string
-		t.batch.Queue(text("finished"), before, limit).Query(func(rows pgx.Rows) (err error) {
+		t.Batch.Queue(text("finished"), before, limit).Query(func(rows pgx.Rows) (err error) {
 			files, err = pgx.CollectRows(rows, pgx.RowTo[string])
 			return err
 		})
-		if err := t.flush(ctx); err != nil {
+		if err := t.Flush(ctx); err != nil {
 			return err
 		}
-		t.batch.Queue("SELECT 1 FROM millrace.pipeline_tracking WHERE filename = ANY ($1::text[]) ORDER BY id FOR UPDATE", files)
-		t.batch.Queue(text("purge"), before, files).QueryRow(func(r pgx.Row) error { return r.Scan(&dropped) })
+		t.Batch.Queue("SELECT 1 FROM millrace.pipeline_tracking WHERE filename = ANY ($1::text[]) ORDER BY id FOR UPDATE", files)
+		t.Batch.Queue(text("purge"), before, files).QueryRow(func(r pgx.Row) error { return r.Scan(&dropped) })
 		return nil
 	})
 	return dropped, err
@@ -193,27 +215,6 @@ type StageSettings struct {
 
 // SetStage changes switches and returns all of the stage's.
 func (s *Store) SetStage(ctx context.Context, stage shard.Stage, set SetStage) (StageSettings, error) {
-	out := StageSettings{Stage: stage}
-	err := s.pool.QueryRow(ctx, `UPDATE millrace.stage SET paused = coalesce($2, paused), updated_at = now(),
-		concurrency = CASE WHEN $3::integer IS NULL THEN concurrency ELSE nullif($3, 0) END, max_attempts = coalesce($4, max_attempts)
-		WHERE stage = $1 RETURNING paused, coalesce(concurrency, 0), max_attempts`, int16(stage), set.Paused, set.Concurrency, set.MaxAttempts).
-		Scan(&out.Paused, &out.Concurrency, &out.MaxAttempts)
-	if err != nil {
-		return out, fmt.Errorf("set switches of %s: %w", stage, err)
-	}
-	return out, nil
-}
-
-// Stages returns the switches of all stages that have queues.
-func (s *Store) Stages(ctx context.Context) ([]StageSettings, error) {
-	rows, err := s.pool.Query(ctx, "SELECT stage, paused, coalesce(concurrency, 0), max_attempts FROM millrace.stage ORDER BY stage")
-	if err != nil {
-		return nil, fmt.Errorf("read switches: %w", err)
-	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (v StageSettings, err error) {
-		var stage int16
-		err = r.Scan(&stage, &v.Paused, &v.Concurrency, &v.MaxAttempts)
-		v.Stage = shard.Stage(stage)
-		return v, err
-	})
+	v, err := s.queues.Set(ctx, queue.ID(stage), queue.Set{Paused: set.Paused, Concurrency: set.Concurrency, MaxAttempts: set.MaxAttempts})
+	return StageSettings{stage, v.Paused, v.Concurrency, v.MaxAttempts}, err
 }

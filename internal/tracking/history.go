@@ -2,40 +2,21 @@ package tracking
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
-// Place is a transition's place in the order of all: that of transactions,
-// and within one that of its rows.
-type Place struct {
-	TX uint64
-	ID int64
-}
-
-// String is the form that ParsePlace reads.
-func (p Place) String() string { return fmt.Sprintf("%d-%d", p.TX, p.ID) }
+// Place is a transition's place in the order of all.
+type Place = queue.Place
 
 // ParsePlace reads a place.
-func ParsePlace(text string) (Place, error) {
-	tx, id, ok := strings.Cut(text, "-")
-	if ok {
-		// Postgres has no larger numbers of either.
-		t, err1 := strconv.ParseUint(tx, 10, 63)
-		n, err2 := strconv.ParseUint(id, 10, 63)
-		if err1 == nil && err2 == nil {
-			return Place{t, int64(n)}, nil
-		}
-	}
-	return Place{}, errors.New("not a place in the history: two numbers with a hyphen between them")
-}
+func ParsePlace(text string) (Place, error) { return queue.ParsePlace(text) }
 
 // Transition is one line of the history.
 type Transition struct {
@@ -86,15 +67,7 @@ func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transitio
 }
 
 // Now is the place behind everything that Follow returns now.
-func (s *Store) Now(ctx context.Context) (Place, error) {
-	var tx string
-	err := s.pool.QueryRow(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text").Scan(&tx)
-	if err != nil {
-		return Place{}, fmt.Errorf("find the end of the history: %w", err)
-	}
-	n, err := strconv.ParseUint(tx, 10, 64)
-	return Place{TX: n}, err
-}
+func (s *Store) Now(ctx context.Context) (Place, error) { return s.queues.Now(ctx) }
 
 const transitionColumns = `h.tx::text, h.id, t.filename, t.shard, h.stage, h.move::text, h.status::text, h.attempt,
 	coalesce(h.worker, ''), coalesce(h.error, ''), h.at

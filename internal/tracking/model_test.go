@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -51,21 +52,17 @@ type place struct {
 type model struct {
 	t     *testing.T
 	r     *rand.Rand
-	store *tracking.Store
+	store *store
 	pool  *pgxpool.Pool
 	items map[name]*[4]place
 	names []name
-	ready map[shard.Stage]int // how often anything became ready
 }
 
 const maxAttempts = 3
 
 func newModel(t *testing.T, r *rand.Rand) *model {
-	m := &model{t: t, r: r, pool: engine.Pool(t, tracking.Configure), items: map[name]*[4]place{}, ready: map[shard.Stage]int{}}
-	var err error
-	if m.store, err = tracking.New(tracking.Config{}, m.pool, embeddedtest.Log(t)); err != nil {
-		t.Fatal(err)
-	}
+	m := &model{t: t, r: r, store: newQueues(t), items: map[name]*[4]place{}}
+	m.pool = m.store.Pool()
 	for _, stage := range shard.Queues {
 		most := maxAttempts
 		if _, err := m.store.SetStage(t.Context(), stage, tracking.SetStage{MaxAttempts: &most}); err != nil {
@@ -127,16 +124,7 @@ func (m *model) finish() {
 	for _, n := range m.names {
 		if n.file == file && !refused && m.items[n][0].status == "started" {
 			m.items[n][0].status = "done"
-			m.becomeReady(n, shard.Splitter)
 		}
-	}
-}
-
-// becomeReady counts what is to be announced.
-func (m *model) becomeReady(n name, stage shard.Stage) {
-	it := m.items[n]
-	if it[stage].status == "new" && it[stage-1].status == "done" && !it[stage].delayed {
-		m.ready[stage]++
 	}
 }
 
@@ -188,7 +176,7 @@ func (m *model) move() {
 	for n := range chosen {
 		commands = append(commands, tracking.Command{Filename: n.file, Shard: n.shard, Worker: workers[m.r.IntN(3)], Delay: delay, Lease: time.Hour})
 	}
-	results, err := m.store.Apply(m.t.Context(), stage, move, commands)
+	results, err := m.ask(stage, move, commands)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -201,13 +189,22 @@ func (m *model) move() {
 	}
 }
 
+// ask makes a move as HTTP does.
+func (m *model) ask(stage shard.Stage, move shard.Move, commands []tracking.Command) ([]tracking.Result, error) {
+	if move != shard.Start {
+		return m.store.Apply(m.t.Context(), stage, move, commands)
+	}
+	m.store.InStep()
+	results, err := m.store.Hands.Start(m.t.Context(), stage.String(), tracking.Commands(commands))
+	return tracking.Results(results), err
+}
+
 // apply is the specification once more, in the plainest words.
 func (m *model) apply(n name, stage shard.Stage, move shard.Move, c tracking.Command) string {
 	p := &m.items[n][stage]
 	others := p.status == "started" && c.Worker != "" && p.worker != "" && c.Worker != p.worker
 	back := func() string {
 		p.status, p.again, p.delayed = "new", true, c.Delay > 0 && m.items[n][stage-1].status == "done"
-		m.becomeReady(n, stage)
 		return "changed"
 	}
 	switch move {
@@ -231,9 +228,6 @@ func (m *model) apply(n name, stage shard.Stage, move shard.Move, c tracking.Com
 			return "forbidden"
 		}
 		p.status = "done"
-		if next, ok := stage.Next(); ok {
-			m.becomeReady(n, next)
-		}
 		return "changed"
 	case shard.Fail:
 		switch {
@@ -299,7 +293,6 @@ func (m *model) expire() {
 			continue
 		}
 		p.status, p.again, p.delayed = "new", true, false
-		m.becomeReady(n, stage)
 	}
 	m.sweep()
 }
@@ -310,7 +303,6 @@ func (m *model) undelay() {
 		for _, stage := range shard.Queues {
 			if p := &m.items[n][stage]; p.delayed {
 				p.delayed = false
-				m.becomeReady(n, stage)
 			}
 		}
 	}
@@ -325,7 +317,6 @@ func (m *model) retryFailed() {
 		if p.status == "failed" {
 			m.revive(p)
 			p.status, p.again, p.delayed = "new", true, false
-			m.becomeReady(n, stage)
 			want++
 		}
 	}
@@ -462,18 +453,28 @@ func (m *model) checkSummary() {
 	}
 }
 
-// checkAnnounced holds that each time an item became ready is in the outbox
-// once, by generation (promise 4).
+// checkAnnounced holds that each item that is ready has one message on the
+// stream, of its generation, and that there are no others (promise 4).
 func (m *model) checkAnnounced() {
-	for _, stage := range shard.Queues {
-		var all, distinct int
-		err := m.pool.QueryRow(m.t.Context(), "SELECT count(*), count(DISTINCT (item_id, generation)) FROM millrace.outbox WHERE stage = $1", int16(stage)).Scan(&all, &distinct)
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		if all != m.ready[stage] || distinct != all {
-			m.t.Errorf("%s: announced %d times, %d of them different, want %d", stage, all, distinct, m.ready[stage])
-		}
+	m.store.InStep()
+	ready := map[string]int{}
+	rows, err := m.pool.Query(m.t.Context(), "SELECT item_id, stage, generation FROM millrace.ready")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var r queue.Ref
+	if _, err := pgx.ForEachRow(rows, []any{&r.Item, &r.Queue, &r.Generation}, func() error {
+		ready[fmt.Sprintf("%d %s %d", r.Item, shard.Stage(r.Queue), r.Generation)]++
+		return nil
+	}); err != nil {
+		m.t.Fatal(err)
+	}
+	messages := map[string]int{}
+	for _, it := range m.store.Messages() {
+		messages[fmt.Sprintf("%d %s %d", it.ID, it.Stage, it.Generation)]++
+	}
+	if !maps.Equal(ready, messages) {
+		m.t.Errorf("ready are %v, announced %v", ready, messages)
 	}
 }
 

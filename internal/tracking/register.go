@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -29,18 +30,18 @@ var (
 func (s *Store) Register(ctx context.Context, files []Registration) ([]int, error) {
 	made := make([]int, len(files))
 	sql := text("register")
-	err := s.transact(ctx, fmt.Sprintf("register %d files", len(files)), func(t *tx) error {
+	err := s.queues.Transact(ctx, fmt.Sprintf("register %d files", len(files)), func(t *queue.Tx) error {
 		for i, f := range files {
-			t.batch.Queue("INSERT INTO millrace.file (filename, priority) VALUES ($1, $2) ON CONFLICT DO NOTHING", f.Filename, f.Priority)
+			t.Batch.Queue("INSERT INTO millrace.file (filename, priority) VALUES ($1, $2) ON CONFLICT DO NOTHING", f.Filename, f.Priority)
 			// The file's row says that nobody cancels or drops it meanwhile.
-			t.batch.Queue("SELECT 1 FROM millrace.file WHERE filename = $1 FOR SHARE", f.Filename)
-			t.batch.Queue(sql, f.Filename, f.Shards).QueryRow(func(r pgx.Row) error {
+			t.Batch.Queue("SELECT 1 FROM millrace.file WHERE filename = $1 FOR SHARE", f.Filename)
+			t.Batch.Queue(sql, f.Filename, f.Shards).QueryRow(func(r pgx.Row) error {
 				var cancelled *bool
 				if err := r.Scan(&made[i], &cancelled); err != nil {
 					return err
 				}
 				if cancelled == nil {
-					return errPurged
+					return queue.ErrAgain // the file was dropped between two statements
 				}
 				if *cancelled && made[i] > 0 {
 					return fmt.Errorf("%s: %w", f.Filename, ErrCancelled)
@@ -48,40 +49,35 @@ func (s *Store) Register(ctx context.Context, files []Registration) ([]int, erro
 				return nil
 			})
 		}
-		return t.flush(ctx)
+		return t.Flush(ctx)
 	})
 	return made, err
 }
-
-// errPurged: the file was dropped between two statements; the next try makes it
-// anew.
-var errPurged = errors.New("the file was purged meanwhile")
 
 // FinishIngest marks the generation of a file as finished: all of its shards
 // that are not so yet. It returns their number.
 func (s *Store) FinishIngest(ctx context.Context, file string, options Command) (int, error) {
 	changed := 0
-	err := s.transact(ctx, "finish "+file, func(t *tx) error {
-		w := s.newWork(t, shard.EventIngest, shard.Complete)
-		if err := w.lockFile(ctx, file); err != nil {
+	err := s.queues.Transact(ctx, "finish "+file, func(t *queue.Tx) error {
+		w, items, err := lockFile(ctx, t, shard.EventIngest, shard.Complete, file)
+		if err != nil {
 			return err
 		}
-		commands := make([]Command, len(w.rows))
-		for i, r := range w.rows {
+		commands := make([]Command, len(items))
+		for i, r := range items {
 			commands[i] = options
-			commands[i].ID = r.id
+			commands[i].ID = r.ID
 		}
-		results, err := w.decide(ctx, commands)
+		results, err := w.Apply(ctx, Commands(commands))
 		if err != nil {
 			return err
 		}
 		for _, r := range results {
 			if !r.Outcome.OK() {
-				return &Refused{r, shard.EventIngest, shard.Complete}
+				return &Refused{result(r), shard.EventIngest, shard.Complete}
 			}
 		}
-		changed = len(w.changes)
-		w.write()
+		changed = w.Changed()
 		return nil
 	})
 	return changed, err
@@ -99,14 +95,15 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("%s of %s/%d at %s: %s, it is %s", e.Move, e.Result.Filename, e.Result.Shard, e.Stage, e.Result.Outcome, e.Result.Status)
 }
 
-// lockFile locks all items of a file.
-func (w *work) lockFile(ctx context.Context, file string) error {
-	collect(w.batch, &w.rows, stages[w.stage].lock+"WHERE t.filename = $1"+inOrder, file)
-	if err := w.read(ctx); err != nil {
-		return err
+// lockFile locks all items of a file, to be moved at a stage.
+func lockFile(ctx context.Context, t *queue.Tx, stage shard.Stage, move shard.Move, file string) (*queue.Work, []queue.Result, error) {
+	w, err := t.Work(queue.ID(stage), move)
+	if err != nil {
+		return nil, nil, err
 	}
-	if len(w.rows) == 0 {
-		return ErrNoFile
+	items, err := w.Lock(ctx, "t.filename = $1", file)
+	if err == nil && len(items) == 0 {
+		err = ErrNoFile
 	}
-	return nil
+	return w, items, err
 }

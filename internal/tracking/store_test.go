@@ -1,12 +1,17 @@
 package tracking_test
 
 import (
+	"context"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -14,17 +19,41 @@ var engine embeddedtest.Postgres
 
 func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
-func newStore(t testing.TB, cfg tracking.Config) *tracking.Store {
+// store is a store for tests; newQueues has its work queues run.
+type store struct {
+	*tracking.Store
+	*trackingtest.Site
+}
+
+func (s *store) Pool() *pgxpool.Pool { return s.Store.Pool() }
+
+func (s *store) Sweep(ctx context.Context) error { return s.Queues().Sweep(ctx) }
+
+// Take takes items as HTTP does, when the stream and Postgres are in step.
+func (s *store) Take(ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration) ([]tracking.Result, error) {
+	s.InStep()
+	return s.take(ctx, stage, worker, limit, lease)
+}
+
+func (s *store) take(ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration) ([]tracking.Result, error) {
+	results, err := s.Hands.Take(ctx, stage.String(), worker, limit, lease)
+	return tracking.Results(results), err
+}
+
+func newStore(t testing.TB) *store {
 	t.Helper()
-	s, err := tracking.New(cfg, engine.Pool(t, tracking.Configure), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	site := trackingtest.On(t, engine.Pool(t, queue.Configure))
+	return &store{site.Store, site}
+}
+
+func newQueues(t testing.TB) *store {
+	t.Helper()
+	site := trackingtest.Start(t, &engine)
+	return &store{site.Store, site}
 }
 
 // fill registers files with shards from 0 and finishes their generation.
-func fill(t testing.TB, s *tracking.Store, shards int, files ...string) {
+func fill(t testing.TB, s *store, shards int, files ...string) {
 	t.Helper()
 	list := make([]int32, shards)
 	for i := range list {
@@ -41,7 +70,7 @@ func fill(t testing.TB, s *tracking.Store, shards int, files ...string) {
 }
 
 func TestWay(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newQueues(t)
 	fill(t, s, 2, "a")
 	for _, stage := range shard.Queues {
 		taken, err := s.Take(t.Context(), stage, "w", 10, time.Minute)
@@ -61,10 +90,6 @@ func TestWay(t *testing.T) {
 				t.Errorf("%s: %+v", stage, r)
 			}
 		}
-	}
-	entries, err := s.Outbox(t.Context(), 100)
-	if err != nil || len(entries) != 6 {
-		t.Fatalf("outbox %v, %v", entries, err)
 	}
 	if err := s.Sweep(t.Context()); err != nil {
 		t.Fatal(err)

@@ -2,16 +2,14 @@ package tracking
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
 // Counts are numbers of items by status.
-type Counts [4]int64 // by shard.Status
+type Counts = queue.Counts
 
 // ShardCounts are the numbers of one shard, over all files.
 type ShardCounts struct {
@@ -41,61 +39,29 @@ type Summary struct {
 // Summary returns the state in numbers. What it costs does not depend on the
 // number of items.
 func (s *Store) Summary(ctx context.Context) (Summary, error) {
-	oldest, err := s.oldest.get(ctx, s)
-	if err != nil {
-		return Summary{}, err
-	}
-	settings, err := s.Stages(ctx)
-	if err != nil {
-		return Summary{}, err
-	}
 	var out Summary
-	for _, v := range settings {
-		out.Queues = append(out.Queues, QueueState{StageSettings: v, Oldest: oldest[v.Stage]})
-	}
-	rows, err := s.pool.Query(ctx, "SELECT kind, key, sum(n)::bigint FROM ("+sqlSums+") AS t GROUP BY kind, key ORDER BY key, kind")
-	if err != nil {
-		return out, fmt.Errorf("sum counters: %w", err)
-	}
-	var kind int16
-	var key int32
-	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&kind, &key, &n}, func() error {
-		out.add(kind, key, n)
-		return nil
+	states, err := s.queues.Summary(ctx, func(kind, key int32, n int64) {
+		switch {
+		case kind >= queue.ForKinds:
+			out.addShard(kind, key, n)
+		case kind < int32(len(out.ByStage[0])): // of event-ingest, which has no queue
+			out.ByStage[shard.EventIngest][kind] = n
+			out.Total += n
+		}
 	})
-	if err != nil {
-		return out, fmt.Errorf("sum counters: %w", err)
-	}
-	return out, nil
-}
-
-// add files one counter. They come by key.
-func (v *Summary) add(kind int16, key int32, n int64) {
-	if kind >= kindTotal {
-		v.addShard(kind, key, n)
-		return
-	}
-	stage, what := kind/10, kind%10
-	if stage > int16(shard.Sender) {
-		return
-	}
-	switch {
-	case what < 4:
-		v.ByStage[stage][what] = n
-		if stage == int16(shard.EventIngest) {
-			v.Total += n
-		}
-	default:
-		for i := range v.Queues {
-			if q := &v.Queues[i]; q.Stage == shard.Stage(stage) {
-				*[...]*int64{&q.Depth, &q.Delayed, &q.Dead}[what-4] = n
-			}
+	for _, v := range states {
+		if stage := shard.Stage(v.ID); (Kind{}).Holds(v.ID) {
+			out.ByStage[stage] = v.Counts
+			out.Queues = append(out.Queues, QueueState{
+				StageSettings: StageSettings{stage, v.Paused, v.Concurrency, v.MaxAttempts},
+				Depth:         v.Depth, Delayed: v.Delayed, Dead: v.Dead, Oldest: v.Oldest,
+			})
 		}
 	}
+	return out, err
 }
 
-func (v *Summary) addShard(kind int16, key int32, n int64) {
+func (v *Summary) addShard(kind int32, key int32, n int64) {
 	last := len(v.ByShard) - 1
 	if last < 0 || v.ByShard[last].Shard != key {
 		if n == 0 {
@@ -105,46 +71,11 @@ func (v *Summary) addShard(kind int16, key int32, n int64) {
 		last++
 	}
 	switch kind {
-	case kindTotal:
+	case countTotal:
 		v.ByShard[last].Total = n
-	case kindDone:
+	case countDone:
 		v.ByShard[last].Done = n
-	case kindFailed:
+	case countFailed:
 		v.ByShard[last].Failed = n
 	}
-}
-
-// ages keeps since when the oldest item of each queue stands there. Asking
-// reads the whole of ready, so it is done rarely, and more so when it is long.
-type ages struct {
-	turn  chan struct{} // held by who asks
-	until time.Time
-	since [4]time.Time // by shard.Stage
-}
-
-const agesFor = 2 * time.Second
-
-func (a *ages) get(ctx context.Context, s *Store) ([4]time.Time, error) {
-	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
-	case <-ctx.Done():
-		return a.since, ctx.Err()
-	}
-	start := time.Now()
-	if start.Before(a.until) {
-		return a.since, nil
-	}
-	rows, err := s.pool.Query(ctx, "SELECT stage, min(since) FROM millrace.ready GROUP BY stage")
-	if err != nil {
-		return a.since, fmt.Errorf("read the ages of queues: %w", err)
-	}
-	var since [4]time.Time
-	var stage int16
-	var at time.Time
-	if _, err = pgx.ForEachRow(rows, []any{&stage, &at}, func() error { since[stage] = at; return nil }); err != nil {
-		return a.since, fmt.Errorf("read the ages of queues: %w", err)
-	}
-	a.since, a.until = since, time.Now().Add(max(agesFor, 20*time.Since(start)))
-	return since, nil
 }

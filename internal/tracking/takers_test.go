@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -23,7 +23,7 @@ import (
 // twice, and nothing is stuck (promises 1, 2, 6).
 func TestTakers(t *testing.T) {
 	const files, shards, takers = 30, 4, 12
-	s := newStore(t, tracking.Config{})
+	s := newQueues(t)
 	var names []string
 	for i := range files {
 		names = append(names, fmt.Sprintf("f%02d", i))
@@ -74,7 +74,7 @@ type holders struct {
 	done map[string]int
 }
 
-func (h *holders) work(t *testing.T, s *tracking.Store, worker string, all int) {
+func (h *holders) work(t *testing.T, s *store, worker string, all int) {
 	for {
 		h.mu.Lock()
 		finished := len(h.done) >= all
@@ -83,7 +83,7 @@ func (h *holders) work(t *testing.T, s *tracking.Store, worker string, all int) 
 			return
 		}
 		stage := shard.Queues[rand.IntN(3)]
-		taken, err := s.Take(t.Context(), stage, worker, 1+rand.IntN(10), time.Minute)
+		taken, err := s.take(t.Context(), stage, worker, 1+rand.IntN(10), time.Minute)
 		if err != nil {
 			t.Error(err)
 			return
@@ -133,12 +133,12 @@ func (h *holders) report(t *testing.T, stage shard.Stage, move shard.Move, resul
 
 // following reads the history as it grows, and holds that it misses nothing.
 type following struct {
-	store *tracking.Store
+	store *store
 	at    tracking.Place
 	seen  []tracking.Place
 }
 
-func newFollowing(t *testing.T, s *tracking.Store) *following { return &following{store: s} }
+func newFollowing(t *testing.T, s *store) *following { return &following{store: s} }
 
 func (f *following) step(t *testing.T) int {
 	all, err := f.store.Follow(t.Context(), f.at, 100)
@@ -169,7 +169,7 @@ func (f *following) finish(t *testing.T) {
 
 // TestConcurrency holds the limit of a stage over takers that race.
 func TestConcurrency(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newQueues(t)
 	fill(t, s, 50, "a")
 	limit := 7
 	if _, err := s.SetStage(t.Context(), shard.Splitter, tracking.SetStage{Concurrency: &limit}); err != nil {
@@ -178,9 +178,10 @@ func TestConcurrency(t *testing.T) {
 	var mu sync.Mutex
 	var had []tracking.Result
 	var work sync.WaitGroup
+	s.InStep()
 	for range 8 {
 		work.Go(func() {
-			taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute)
+			taken, err := s.take(t.Context(), shard.Splitter, "w", 3, time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
@@ -202,7 +203,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-func apply(t testing.TB, s *tracking.Store, stage shard.Stage, move shard.Move, c tracking.Command) tracking.Result {
+func apply(t testing.TB, s *store, stage shard.Stage, move shard.Move, c tracking.Command) tracking.Result {
 	t.Helper()
 	results, err := s.Apply(t.Context(), stage, move, []tracking.Command{c})
 	if err != nil {
@@ -212,7 +213,7 @@ func apply(t testing.TB, s *tracking.Store, stage shard.Stage, move shard.Move, 
 }
 
 func TestPause(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newQueues(t)
 	fill(t, s, 3, "a")
 	started := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a"})
 	on, off := true, false
@@ -239,7 +240,7 @@ func TestPause(t *testing.T) {
 // TestHasAlready: what a worker has already it starts at a stage that is paused
 // or full, and it counts there.
 func TestHasAlready(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newStore(t)
 	fill(t, s, 4, "a")
 	limit, on, off := 1, true, false
 	for i, set := range []tracking.SetStage{{Paused: &on}, {Paused: &off, Concurrency: &limit}} {
@@ -259,13 +260,19 @@ func TestHasAlready(t *testing.T) {
 
 // TestPriority holds the order of takes, in the queue's pages too.
 func TestPriority(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newQueues(t)
 	fill(t, s, 2, "a", "b", "c")
+	s.InStep()
 	if err := s.SetPriority(t.Context(), "c", 5); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.SetPriority(t.Context(), "x", 5); !errors.Is(err, tracking.ErrNoFile) {
 		t.Error(err)
+	}
+	if refs, err := s.Announced(t.Context(), shard.Splitter, "c"); err != nil || len(refs) != 2 {
+		t.Fatal(refs, err)
+	} else if err := s.Hands.Reorder(t.Context(), shard.Splitter.String(), refs); err != nil {
+		t.Fatal(err)
 	}
 	want := []string{"c/0", "c/1", "a/0", "a/1", "b/0", "b/1"}
 	var pages, taken []string
@@ -303,7 +310,7 @@ func TestPriority(t *testing.T) {
 
 // TestExtend holds who may keep an item, and that the sweeper heeds it.
 func TestExtend(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newQueues(t)
 	fill(t, s, 3, "a")
 	taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute)
 	if err != nil {
@@ -345,7 +352,7 @@ func TestExtend(t *testing.T) {
 // TestClockSetBack holds that leases and delays that a clock gave which was ahead
 // last as long as they were asked for, once it is set back (invariant 6).
 func TestClockSetBack(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newQueues(t)
 	fill(t, s, 3, "a")
 	taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Hour)
 	if err != nil {
@@ -362,10 +369,7 @@ func TestClockSetBack(t *testing.T) {
 	exec(fmt.Sprintf("UPDATE millrace.claim SET lease_until = lease_until + interval '2 days', given_at = given_at + interval '2 days' WHERE item_id != %d", taken[2].ID))
 	exec("UPDATE millrace.delayed SET due_at = due_at + interval '2 days', given_at = given_at + interval '2 days'")
 	exec(fmt.Sprintf("UPDATE millrace.claim SET lease_until = lease_until + interval '1 hour' WHERE item_id = %d", taken[2].ID))
-	again, err := tracking.New(tracking.Config{}, s.Pool(), embeddedtest.Log(t)) // as after a restart
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := trackingtest.On(t, s.Pool()).Store.Queues() // as after a restart
 	for range 2 {
 		if err := again.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
@@ -391,7 +395,7 @@ func TestClockSetBack(t *testing.T) {
 // into the queue once (promises 3 and 4).
 func TestSweepers(t *testing.T) {
 	const items, rounds, sweepers = 300, 20, 4
-	s := newStore(t, tracking.Config{})
+	s := newStore(t)
 	fill(t, s, items, "a")
 	for range rounds {
 		commands := make([]tracking.Command, items)
@@ -409,11 +413,7 @@ func TestSweepers(t *testing.T) {
 		var all sync.WaitGroup
 		for range sweepers {
 			all.Go(func() {
-				another, err := tracking.New(tracking.Config{}, s.Pool(), embeddedtest.Log(t))
-				if err == nil {
-					err = another.Sweep(t.Context())
-				}
-				if err != nil {
+				if err := trackingtest.On(t, s.Pool()).Store.Queues().Sweep(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -429,7 +429,7 @@ func TestSweepers(t *testing.T) {
 
 // TestTakeover takes an item from whoever has it, once.
 func TestTakeover(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newStore(t)
 	fill(t, s, 1, "a")
 	had := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Worker: "lost"})
 	again := tracking.Command{ID: had.ID, Generation: had.Generation, Worker: "w", Takeover: true, Lease: time.Minute}
@@ -447,7 +447,7 @@ func TestTakeover(t *testing.T) {
 
 // TestPurge drops what is finished and nothing else, and the counters follow.
 func TestPurge(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newStore(t)
 	fill(t, s, 2, "done", "new", "cancelled", "half")
 	for _, stage := range shard.Queues {
 		for _, c := range []tracking.Command{{Filename: "done"}, {Filename: "done", Shard: 1}, {Filename: "half"}} {
@@ -489,7 +489,7 @@ func TestPurge(t *testing.T) {
 // keeps it from being, is not finished while another stage has an item of it in
 // a queue or with somebody (promise 3).
 func TestPurgeLeavesWhatIsQueued(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newStore(t)
 	fill(t, s, 1, "ready", "delayed", "started", "ended")
 	apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "delayed"})
 	apply(t, s, shard.Splitter, shard.Release, tracking.Command{Filename: "delayed", Delay: time.Hour})
@@ -513,7 +513,7 @@ func TestPurgeLeavesWhatIsQueued(t *testing.T) {
 
 // TestFiles holds the filters and pages of the list.
 func TestFiles(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newStore(t)
 	fill(t, s, 2, "a_1", "a%2", "b", "c")
 	apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "b"})
 	apply(t, s, shard.Splitter, shard.Fail, tracking.Command{Filename: "c", Error: "boom"})
@@ -555,7 +555,7 @@ func TestFiles(t *testing.T) {
 
 // TestRetryFailed holds the filters.
 func TestRetryFailed(t *testing.T) {
-	s := newStore(t, tracking.Config{})
+	s := newStore(t)
 	fill(t, s, 2, "a1", "a2", "b")
 	for _, c := range []tracking.Command{{Filename: "a1", Error: "disk full"}, {Filename: "a2", Error: "bad line"}, {Filename: "b", Error: "disk full"}} {
 		apply(t, s, shard.Splitter, shard.Fail, c)
@@ -580,93 +580,6 @@ func TestRetryFailed(t *testing.T) {
 		if n, err := s.RetryFailed(t.Context(), c.filter, 0); err != nil || n != c.want {
 			t.Errorf("%+v: retried %d, want %d: %v", c.filter, n, c.want, err)
 		}
-	}
-}
-
-// queue is one beside Postgres that holds some items.
-type queue struct {
-	handed   []tracking.Handed
-	forgot   []bool
-	withheld int64
-}
-
-func (q *queue) Pull(context.Context, shard.Stage, int) ([]tracking.Handed, func([]bool), error) {
-	return q.handed, func(forget []bool) { q.forgot = forget }, nil
-}
-
-func (q *queue) Withdraw(_ context.Context, _ shard.Stage, id int64, _ int32) (bool, error) {
-	return id != q.withheld, nil
-}
-
-// TestQueueBeside holds that nothing is given away that the other queue has.
-func TestQueueBeside(t *testing.T) {
-	q := &queue{}
-	kicks := 0
-	s := newStore(t, tracking.Config{Queue: q, Ready: func() { kicks++ }})
-	fill(t, s, 4, "a")
-	announced, err := s.Outbox(t.Context(), 10)
-	if err != nil || kicks != 1 || len(announced) != 4 || announced[0].Filename != "a" || announced[0].Generation != 1 || announced[0].CreatedAt.IsZero() {
-		t.Fatalf("announced %+v, told %d times, %v", announced, kicks, err)
-	}
-	for _, e := range announced[:2] {
-		q.handed = append(q.handed, tracking.Handed{ID: e.Item, Generation: e.Generation})
-	}
-	q.handed = append(q.handed, tracking.Handed{ID: announced[2].Item, Generation: 9})
-	taken, err := s.Take(t.Context(), shard.Splitter, "w", 5, time.Minute)
-	if err != nil || len(taken) != 2 || !slices.Equal(q.forgot, []bool{true, true, true}) {
-		t.Errorf("took %v, forgot %v, %v", taken, q.forgot, err)
-	}
-	q.withheld = announced[3].Item
-	results, err := s.StartNamed(t.Context(), shard.Splitter, []tracking.Command{{Filename: "a", Shard: 3}, {Filename: "a", Shard: 2}, {Filename: "a", Shard: 7}})
-	if err != nil || results[0].Outcome != shard.Forbidden || results[0].Status != shard.Started || results[1].Outcome != shard.Changed || results[2].Outcome != shard.NotFound {
-		t.Errorf("%+v, %v", results, err)
-	}
-	q.handed, q.withheld = nil, 0
-	fill(t, s, 2, "urgent")
-	if err := s.SetPriority(t.Context(), "urgent", 1); err != nil {
-		t.Fatal(err)
-	}
-	if first, err := s.Take(t.Context(), shard.Splitter, "w", 5, time.Minute); err != nil || len(first) != 2 || first[0].Filename != "urgent" {
-		t.Errorf("took %+v, not what is urgent: %v", first, err)
-	}
-}
-
-// withdrawing notes how many items it has let go of that are not started yet.
-type withdrawing struct {
-	queue
-	store *tracking.Store
-	most  int
-}
-
-func (q *withdrawing) Withdraw(ctx context.Context, _ shard.Stage, id int64, _ int32) (bool, error) {
-	var open int // those before it in the order of the ids, which is that of the call
-	err := q.store.Pool().QueryRow(ctx, "SELECT count(*) FROM millrace.ready WHERE item_id <= $1", id).Scan(&open)
-	q.most = max(q.most, open)
-	return true, err
-}
-
-// TestStartNamedSoon: of the items that many are to be started of, few at a time
-// have been let go of by the other queue and are not started: it may hand these
-// out again.
-func TestStartNamedSoon(t *testing.T) {
-	q := &withdrawing{}
-	q.store = newStore(t, tracking.Config{Queue: q})
-	fill(t, q.store, 130, "a")
-	commands := make([]tracking.Command, 130)
-	for i := range commands {
-		commands[i] = tracking.Command{Filename: "a", Shard: int32(i)}
-	}
-	results, err := q.store.StartNamed(t.Context(), shard.Splitter, commands)
-	if err != nil || len(results) != len(commands) {
-		t.Fatalf("%d results, %v", len(results), err)
-	}
-	for i, r := range results {
-		if r.Outcome != shard.Changed || r.Shard != int32(i) {
-			t.Errorf("command %d: %+v", i, r)
-		}
-	}
-	if q.most > 50 {
-		t.Errorf("%d at a time were let go of and not started", q.most)
 	}
 }
 

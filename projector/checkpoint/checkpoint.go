@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
 // ErrLost is the error of a projector that another one has replaced.
@@ -19,32 +22,23 @@ var ErrLost = errors.New("another projector has taken over the slot group")
 // that was lost meanwhile is never answered.
 const attempt = 2 * time.Second
 
-// Record is a group's position in its stream. Everything up to From has every
-// effect; the batch (From, To], if To is larger, has been decided and may have
-// some.
-type Record struct {
-	From  uint64 `json:"from"`
-	To    uint64 `json:"to"`
-	Owner string `json:"owner"`
-	// CaughtUp is the sequence up to which, as the broker said, nothing
-	// behind From was for this group. It is for readers who want to know how
-	// current a view is, and no position: 0 when it is not known.
-	CaughtUp uint64    `json:"caught_up,omitempty"`
-	At       time.Time `json:"at"` // when it was written, by the owner's clock
-	// Closing says that the group is not to be folded beyond the end of its
-	// epoch, which the layout has. It stays so.
-	Closing bool `json:"closing,omitempty"`
-}
+// Record is a group's position, and Known what the group has counted.
+type (
+	Record = funnel.Checkpoint
+	Known  = funnel.Known
+)
 
-// Log is the sequence of decisions of one group. It is not safe for
-// concurrent use.
+// Log is the sequence of decisions of one group. It is not safe for concurrent
+// use, but for Know.
 type Log struct {
 	kv       jetstream.KeyValue
 	key      string
 	owner    string
 	after    uint64
 	record   Record
+	known    atomic.Pointer[Known]
 	revision uint64 // 0: the key does not exist yet
+	damage   error
 }
 
 // Open reads the position under a key of the bucket: where there is none, the
@@ -61,45 +55,67 @@ func Open(ctx context.Context, kv jetstream.KeyValue, key, owner string, after u
 // Record returns the position as last read or written.
 func (l *Log) Record() Record { return l.record }
 
+// Position returns the bounds of the record.
+func (l *Log) Position() (from, to uint64) { return l.record.From, l.record.To }
+
+// Damage says what stood in the place of the position when it was opened, nil
+// where that was one. The position is then the last one before, and the next
+// write puts it back.
+func (l *Log) Damage() error { return l.damage }
+
 // Revision changes whenever the position has been written by anyone.
 func (l *Log) Revision() uint64 { return l.revision }
 
 func (l *Log) read(ctx context.Context) error {
-	entry, err := l.kv.Get(ctx, l.key)
+	e, err := Read(ctx, l.kv, l.key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		l.record, l.revision = Record{From: l.after, To: l.after}, 0
+		l.Know(Known{})
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read checkpoint %s: %w", l.key, err)
 	}
-	r, err := Parse(entry.Value())
-	if err != nil {
-		return fmt.Errorf("read checkpoint %s: %w", l.key, err)
-	}
-	l.record, l.revision = r, entry.Revision()
+	l.record, l.revision, l.damage = e.Record, e.Revision, e.Damage
+	l.Know(e.Record.Known)
 	return nil
+}
+
+// Know has what is written from now on say what the group has counted, as soon
+// as its position has reached that. It may be called beside other methods.
+func (l *Log) Know(k Known) { l.known.Store(&k) }
+
+// Forget has the group's record say nothing of what it has counted, and gives
+// the group up: whoever takes it believes what ClickHouse has.
+func (l *Log) Forget(ctx context.Context) error {
+	l.record.Known = Known{}
+	l.Know(Known{})
+	return l.disown(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta})
 }
 
 // Take makes this projector the owner. A batch that has been decided stays so.
 func (l *Log) Take(ctx context.Context) error {
-	return l.swap(ctx, Record{From: l.record.From, To: l.record.To})
+	return l.swap(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta})
 }
 
-// Decide fixes the bounds of the next batch, (from, to], and says that
-// everything up to from has every effect. It returns ErrLost, before anything
-// has changed, when another projector has written since.
-func (l *Log) Decide(ctx context.Context, from, to uint64) error {
+// Decide fixes the bounds of the next batch, (from, to], which will be announced
+// with this digest, and says that everything up to from has every effect. It
+// returns ErrLost, before anything has changed, when another projector has
+// written since.
+func (l *Log) Decide(ctx context.Context, from, to uint64, delta string) error {
 	if decided := l.record.To > l.record.From && from < l.record.To; decided {
 		if from == l.record.From && to == l.record.To && l.record.Owner == l.owner {
-			return nil
+			if delta == l.record.Delta {
+				return nil
+			}
+			return l.swap(ctx, Record{From: from, To: to, Delta: delta}) // by other stages, it is announced otherwise
 		}
 		return fmt.Errorf("checkpoint %s: batch (%d, %d] is decided, (%d, %d] can't be", l.key, l.record.From, l.record.To, from, to)
 	}
 	if from < l.record.From || to < from {
 		return fmt.Errorf("checkpoint %s: (%d, %d] lies before (%d, %d]", l.key, from, to, l.record.From, l.record.To)
 	}
-	return l.swap(ctx, Record{From: from, To: to})
+	return l.swap(ctx, Record{From: from, To: to, Delta: delta})
 }
 
 // Done says that everything up to the position has every effect, that no batch
@@ -115,20 +131,15 @@ func (l *Log) Done(ctx context.Context, position, caughtUp uint64) error {
 // Renew says that the owner is alive, and changes nothing else.
 func (l *Log) Renew(ctx context.Context) error { return l.swap(ctx, l.record) }
 
-// Skip gives a decided batch up, because its messages are gone.
-func (l *Log) Skip(ctx context.Context) error {
-	return l.swap(ctx, Record{From: l.record.To, To: l.record.To})
-}
-
 // Release gives the group up, so that another projector may take it at once.
 func (l *Log) Release(ctx context.Context) error {
-	return l.disown(ctx, Record{From: l.record.From, To: l.record.To})
+	return l.disown(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta})
 }
 
 // Close makes the group one that ends with its epoch, and that nobody owns. A
 // batch that has been decided stays so; whoever owned the group decides no more.
 func (l *Log) Close(ctx context.Context) error {
-	return l.disown(ctx, Record{From: l.record.From, To: l.record.To, Closing: true})
+	return l.disown(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta, Closing: true})
 }
 
 func (l *Log) disown(ctx context.Context, next Record) error {
@@ -143,6 +154,11 @@ func (l *Log) disown(ctx context.Context, next Record) error {
 func (l *Log) swap(ctx context.Context, next Record) error {
 	next.Owner, next.At = l.owner, time.Now().UTC()
 	next.Closing = next.Closing || l.record.Closing
+	if known := l.known.Load(); known.At <= next.From {
+		next.Known = *known
+	} else {
+		next.Known = l.record.Known
+	}
 	value, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("write checkpoint %s: %w", l.key, err)
@@ -150,7 +166,7 @@ func (l *Log) swap(ctx context.Context, next Record) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		revision, err := l.write(ctx, value)
 		if err == nil {
-			l.record, l.revision = next, revision
+			l.record, l.revision, l.damage = next, revision, nil
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -183,6 +199,8 @@ func (l *Log) resolve(ctx context.Context, ours string) (written bool, err error
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound) && l.revision == 0:
 		return false, nil
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return false, fmt.Errorf("checkpoint %s was deleted: %w", l.key, ErrLost)
 	case err != nil:
 		return false, err
 	case entry.Revision() == l.revision:

@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -38,12 +40,12 @@ func TestDecisions(t *testing.T) {
 	}
 	a := open(t, kv, "a")
 	must(a.Take(ctx))
-	must(a.Decide(ctx, 0, 10))
-	must(a.Decide(ctx, 0, 10)) // the same again
-	if a.Decide(ctx, 0, 11) == nil || a.Decide(ctx, 5, 20) == nil {
+	must(a.Decide(ctx, 0, 10, ""))
+	must(a.Decide(ctx, 0, 10, "")) // the same again
+	if a.Decide(ctx, 0, 11, "") == nil || a.Decide(ctx, 5, 20, "") == nil {
 		t.Error("a decided batch got other bounds")
 	}
-	must(a.Decide(ctx, 10, 25))
+	must(a.Decide(ctx, 10, 25, ""))
 	before := a.Revision()
 	must(a.Renew(ctx)) // a is alive, and that is all
 
@@ -56,20 +58,65 @@ func TestDecisions(t *testing.T) {
 	}
 	must(b.Take(ctx))
 	for name, err := range map[string]error{
-		"decide": a.Decide(ctx, 25, 30), "done": a.Done(ctx, 25, 0), "release": a.Release(ctx), "take": a.Take(ctx), "renew": a.Renew(ctx),
+		"decide": a.Decide(ctx, 25, 30, ""), "done": a.Done(ctx, 25, 0), "release": a.Release(ctx), "take": a.Take(ctx), "renew": a.Renew(ctx),
 	} {
 		if !errors.Is(err, ErrLost) {
 			t.Errorf("%s after b has taken over: %v", name, err)
 		}
 	}
-	if b.Decide(ctx, 10, 20) == nil {
+	if b.Decide(ctx, 10, 20, "") == nil {
 		t.Error("b cut a's batch anew")
 	}
-	must(b.Decide(ctx, 10, 25))
+	must(b.Decide(ctx, 10, 25, ""))
 	must(b.Done(ctx, 25, 0))
 	must(b.Release(ctx))
 	if r := open(t, kv, "c").Record(); r.From != 25 || r.To != 25 || r.Owner != "" {
 		t.Errorf("c finds %+v", r)
+	}
+}
+
+// TestKnown: what was counted is written with the first position that has
+// reached it, and carried over from owner to owner, through the end of a group,
+// until it is to be forgotten. Where messages were given up it stays behind. It
+// never lies behind the position.
+func TestKnown(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	ctx := t.Context()
+	kv, err := srv.JetStream().KeyValue(ctx, stream.Checkpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, kv, "a")
+	step := func(what string, err error, at uint64) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Known{At: at, Identities: event.IdentitySum{Count: at / 2}}
+		if r := open(t, kv, "").Record(); r.Known != want {
+			t.Errorf("after %s it knows %+v, want %+v", what, r.Known, want)
+		}
+	}
+	know := func(at uint64) { a.Know(Known{At: at, Identities: event.IdentitySum{Count: at / 2}}) }
+	step("taking", a.Take(ctx), 0)
+	step("a first batch", a.Decide(ctx, 0, 10, ""), 0)
+	know(10)
+	step("renewing before the position has moved", a.Renew(ctx), 0)
+	step("a second batch", a.Decide(ctx, 10, 20, ""), 10)
+	know(20)
+	step("resting", a.Done(ctx, 20, 0), 20)
+	step("renewing", a.Renew(ctx), 20)
+	step("a third batch", a.Decide(ctx, 20, 30, ""), 20)
+	step("giving it up", a.Done(ctx, 30, 0), 20)
+	step("releasing", a.Release(ctx), 20)
+	a = open(t, kv, "b")
+	step("another owner", a.Take(ctx), 20)
+	know(30)
+	step("another owner's rest", a.Done(ctx, 30, 0), 30)
+	step("the end", a.Close(ctx), 30)
+	step("forgetting", open(t, kv, "").Forget(ctx), 0)
+	if r := open(t, kv, "").Record(); r.From != 30 || !r.Closing {
+		t.Errorf("one that has forgotten is at %+v", r)
 	}
 }
 
@@ -95,11 +142,11 @@ func TestClosing(t *testing.T) {
 		t.Errorf("a group that begins after 40 is at %+v", r)
 	}
 	must(a.Take(ctx))
-	must(a.Decide(ctx, 40, 50))
+	must(a.Decide(ctx, 40, 50, ""))
 	b, err := Open(ctx, kv, "funnel.5", "b", 40)
 	must(err)
 	must(b.Close(ctx))
-	if err := a.Decide(ctx, 50, 60); !errors.Is(err, ErrLost) {
+	if err := a.Decide(ctx, 50, 60, ""); !errors.Is(err, ErrLost) {
 		t.Errorf("decided after the group was closed: %v", err)
 	}
 	read := func() Record {
@@ -113,7 +160,7 @@ func TestClosing(t *testing.T) {
 		if json.Unmarshal(entry.Value(), &old) == nil {
 			t.Errorf("%s is read as %+v by one that knows of no end", entry.Value(), old)
 		}
-		r, err := Parse(entry.Value())
+		r, err := funnel.ParseCheckpoint(entry.Value())
 		must(err)
 		r.At = time.Time{}
 		return r
@@ -124,9 +171,73 @@ func TestClosing(t *testing.T) {
 	c, err := Open(ctx, kv, "funnel.5", "c", 40)
 	must(err)
 	must(c.Take(ctx))
-	must(c.Decide(ctx, 40, 50))
+	must(c.Decide(ctx, 40, 50, ""))
 	must(c.Done(ctx, 50, 0))
 	if r := read(); r != (Record{From: 50, To: 50, Owner: "c", Closing: true}) {
 		t.Errorf("ended: %+v", r)
+	}
+}
+
+// TestDamage: where something else than a position was written, or the key was
+// deleted, whoever opens it finds the position before, puts it back, and cuts no
+// batch anew. Whoever owned the group decides nothing more.
+func TestDamage(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	ctx := t.Context()
+	kv, err := srv.JetStream().KeyValue(ctx, stream.Checkpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			_, err := kv.PutString(ctx, "funnel.0", text)
+			must(err)
+		}
+	}
+	for name, damage := range map[string]func(){
+		"garbage":       func() { put("garbage") },
+		"an answer":     func() { put(`{"stream":"EVENTS","seq":7}`) },
+		"empty":         func() { put("") },
+		"end before":    func() { put(`{"from":9,"to":3}`) },
+		"deleted":       func() { must(kv.Delete(ctx, "funnel.0")) },
+		"several times": func() { put("a", "b", "{}"); must(kv.Delete(ctx, "funnel.0")); put("c") },
+	} {
+		must(kv.Purge(ctx, "funnel.0"))
+		put(`{"from":0,"to":0}`)
+		a := open(t, kv, "a")
+		must(a.Take(ctx))
+		must(a.Decide(ctx, 0, 10, "d"))
+		must(a.Decide(ctx, 10, 25, "e"))
+		damage()
+		for what, err := range map[string]error{"decide": a.Decide(ctx, 25, 30, ""), "renew": a.Renew(ctx), "done": a.Done(ctx, 25, 0)} {
+			if !errors.Is(err, ErrLost) {
+				t.Errorf("%s: %s after it: %v", name, what, err)
+			}
+		}
+		b := open(t, kv, "b")
+		if r := b.Record(); b.Damage() == nil || r.From != 10 || r.To != 25 || r.Delta != "e" || r.Owner != "a" {
+			t.Errorf("%s: b finds %+v, %v", name, r, b.Damage())
+		}
+		must(b.Take(ctx))
+		if b.Decide(ctx, 10, 20, "") == nil {
+			t.Errorf("%s: b cut the batch anew", name)
+		}
+		must(b.Decide(ctx, 10, 25, "e"))
+		if c := open(t, kv, "c"); c.Damage() != nil || c.Record().To != 25 || c.Record().Owner != "b" {
+			t.Errorf("%s: afterwards %+v, %v", name, c.Record(), c.Damage())
+		}
+	}
+	for range 20 {
+		put("garbage")
+	}
+	if _, err := Open(ctx, kv, "funnel.0", "d", 0); !errors.Is(err, ErrDamaged) {
+		t.Errorf("when nothing else is kept: %v", err)
 	}
 }

@@ -25,6 +25,7 @@ type Letter struct {
 	Seq     uint64
 	Time    time.Time // when the stream received it
 	Data    []byte
+	Removed bool // the stream has removed the message since, and there is no data
 	Reason  *event.Invalid
 }
 
@@ -111,6 +112,9 @@ func message(l Letter, limit int) *nats.Msg {
 		m.Header.Set(name, oneLine.Replace(value[:min(len(value), maxHeader)]))
 	}
 	m.Data = l.Data
+	if l.Removed {
+		m.Header.Set(stream.HeaderCut, "1") // at least
+	}
 	if over := m.Size() - len(m.Subject) + ownHeaders - limit; over > 0 {
 		m.Data = l.Data[:max(0, len(l.Data)-over)]
 		m.Header.Set(stream.HeaderCut, strconv.Itoa(len(l.Data)-len(m.Data)))

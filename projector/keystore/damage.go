@@ -9,12 +9,19 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-var errDamaged = errors.New("the key store is damaged")
+var (
+	// ErrDamaged is the error of a store whose files are not what they should
+	// be, or that cannot prove that it knows what it has to.
+	ErrDamaged = errors.New("the key store is damaged")
+	// ErrUnproven is the error of a store that an older millrace has written.
+	ErrUnproven = errors.New("the key store does not say how many identities it must hold: an older millrace has written it")
+)
 
-// IsDamaged tells whether an error says that the store's files are not what
-// they should be. Such a store is to be replaced by an empty one.
+// IsDamaged tells whether an error says that the store can't be believed: its
+// files are not what they should be, or nothing proves that they are. Such a
+// store is to be replaced by an empty one, and filled again.
 func IsDamaged(err error) bool {
-	return err != nil && (errors.Is(err, errDamaged) || pebble.IsCorruptionError(err))
+	return err != nil && (errors.Is(err, ErrDamaged) || errors.Is(err, ErrUnproven) || pebble.IsCorruptionError(err))
 }
 
 // asDamage makes an error of damage of one that opening has ended with, unless
@@ -25,7 +32,7 @@ func asDamage(err error) error {
 	if errors.Is(err, ErrFull) || errors.As(err, &refused) && refused != syscall.ENOENT {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errDamaged, err)
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 // damage keeps what the database has found, whoever has read it.
@@ -37,7 +44,7 @@ func (d *damage) note(info pebble.DataCorruptionInfo) { d.first.CompareAndSwap(n
 
 func (d *damage) found() error {
 	if info := d.first.Load(); info != nil {
-		return fmt.Errorf("%w: %s: %w", errDamaged, info.Path, info.Details)
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, info.Path, info.Details)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func filled(t *testing.T) string {
 // and returns how many of them are repeated.
 func foldAll(t *testing.T, s *Store, from, to, at uint64) int {
 	t.Helper()
-	repeated, err := s.Fold(sightings(from, to, at), at+to-from)
+	repeated, err := s.Fold(sightings(from, to, at), at-1, at+to-from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func foldAll(t *testing.T, s *Store, from, to, at uint64) int {
 
 func sightings(from, to, at uint64) (all []Sighting) {
 	for n := from; n <= to; n++ {
-		all = append(all, See(identity(n), at+n-from))
+		all = append(all, See(identity(n), 1, at+n-from))
 	}
 	return all
 }
@@ -103,11 +103,11 @@ func survey(t *testing.T, dir string) (told bool, err error) {
 		return false, fmt.Errorf("it names the position %d", s.Applied())
 	}
 	if s.Applied() < known { // as from the events table
-		if _, err := s.Fold(sightings(s.Applied()+1, known, s.Applied()+1), known); err != nil {
+		if _, err := s.Fold(sightings(s.Applied()+1, known, s.Applied()+1), s.Applied(), known); err != nil {
 			return IsDamaged(err), orNil(err)
 		}
 	}
-	repeated, err := s.Fold(sightings(1, known, known+1), 2*known)
+	repeated, err := s.Fold(sightings(1, known, known+1), known, 2*known)
 	if err != nil {
 		return IsDamaged(err), orNil(err)
 	}

@@ -70,10 +70,16 @@ func (d *disk) set(what *bool, to bool) {
 	}
 }
 
-func (d *disk) abandoned() bool {
+// begin counts a call, unless the store has been given up: whoever waits for the
+// calls after that waits for all of them.
+func (d *disk) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.gone()
+	if d.gone() {
+		return false
+	}
+	d.calls.Add(1)
+	return true
 }
 
 func (d *disk) gone() bool {
@@ -94,11 +100,14 @@ func (d *disk) isFull() bool {
 // do carries out what may have to wait for room. What is given up goes on
 // waiting by itself.
 func (d *disk) do(f func() error) error {
-	if d.abandoned() {
+	if !d.begin() {
 		return ErrFull
 	}
 	done := make(chan error, 1)
-	d.calls.Go(func() { done <- survive(f) })
+	go func() {
+		defer d.calls.Done()
+		done <- survive(f)
+	}()
 	select {
 	case err := <-done:
 		return err

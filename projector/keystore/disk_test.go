@@ -55,7 +55,7 @@ func TestFullDisk(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		for at := uint64(1001); at < 20_000; at += 1000 { // beyond the write buffers
-			if _, err := s.Fold(sightings(at, at+999, at), at+999); err != nil {
+			if _, err := s.Fold(sightings(at, at+999, at), at-1, at+999); err != nil {
 				done <- err
 				return
 			}
@@ -72,7 +72,7 @@ func TestFullDisk(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if n := foldAll(t, s, 1, 20_000, 30_001); n != 20_000 {
+	if n := foldAll(t, s, 1, 20_000, 20_001); n != 20_000 {
 		t.Errorf("%d of 20,000 identities are known", n)
 	}
 }
@@ -93,14 +93,14 @@ func TestEndWhileFull(t *testing.T) {
 	}
 	files.full.Store(true)
 	time.AfterFunc(0, func() { <-files.refused; end() })
-	_, err = s.Fold(sightings(1001, 9000, 1001), 9000)
+	_, err = s.Fold(sightings(1001, 9000, 1001), 1000, 9000)
 	if err == nil {
 		err = s.Sync()
 	}
 	if !errors.Is(err, ErrFull) {
 		t.Fatalf("error %v", err)
 	}
-	if _, err := s.Fold(sightings(1, 1, 9001), 9001); !errors.Is(err, ErrFull) {
+	if _, err := s.Fold(sightings(1, 1, 9001), 9000, 9001); !errors.Is(err, ErrFull) {
 		t.Errorf("a call after the end: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -113,7 +113,7 @@ func TestEndWhileFull(t *testing.T) {
 		}
 	}
 	defer func() { s.Close() }()
-	if n := foldAll(t, s, 1, 1000, 9002); n != 1000 {
+	if n := foldAll(t, s, 1, 1000, s.Applied()+1); n != 1000 {
 		t.Errorf("%d of 1,000 identities are known", n)
 	}
 }
@@ -156,5 +156,26 @@ func TestCloseWhileFull(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCallsBesideGivingUp: a store that is given up is closed behind all calls
+// that have begun, and none begins after that.
+func TestCallsBesideGivingUp(t *testing.T) {
+	for range 500 {
+		ctx, end := context.WithCancel(t.Context())
+		d, _ := newDisk(ctx, vfs.Default, t.TempDir(), logger{})
+		d.set(&d.full, true)
+		var closed atomic.Bool
+		go d.do(func() error {
+			if closed.Load() {
+				t.Error("a call began after the store was closed")
+			}
+			return nil
+		})
+		end()
+		<-d.givenUp
+		d.calls.Wait()
+		closed.Store(true)
 	}
 }

@@ -6,18 +6,33 @@
 // the events table is in the order of time, so that asking it for identities
 // reads all of it; and an event of any age is taken when it is backfilled, also
 // of a month whose events have been summed up and removed (package retention).
+//
+// A store that has lost some of its files may open without a word, and then
+// knows less than it says. So it has to prove what it knows:
+//
+//  1. Each commit has, beside the identities, a ledger: the position, and the
+//     sum (event.IdentitySum) of all identities in the store.
+//  2. Each table has in its properties the sum of its identities, and
+//     its bounds. Open compares their sum with the ledger, and the bounds with
+//     those that the database knows. It reads no identities for that.
+//  3. The ledger says what was known at the ends of the last batches. The
+//     projector keeps the sum in its checkpoint as well, and compares
+//     the two, so that a store whose files agree with each other, but are those
+//     of another group or of another life, does not pass.
+//  4. A store that has lost its end, which a loss of power may cause, says so by
+//     its position, and is filled from there.
+//
+// Blocks of a table have checksums of their own, and are read by Fold alone,
+// which returns an error that IsDamaged knows.
 package keystore
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -36,12 +51,10 @@ type Store struct {
 	lock    *pebble.Lock
 	release func() bool
 	closing sync.Once
-	applied uint64
 	damage  damage
+	aliases atomic.Bool // there are some
+	ledger
 }
-
-// appliedKey is shorter than an identity and so can't be one.
-var appliedKey = []byte("applied")
 
 // Options of a Store. The zero value of a field stands for its default.
 type Options struct {
@@ -78,6 +91,8 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 		FormatMajorVersion:    pebble.FormatNewest,
 		LBaseMaxBytes:         256 << 20,
 		Logger:                log,
+
+		BlockPropertyCollectors: []func() pebble.BlockPropertyCollector{newCollector},
 	}
 	for i := range opts.Levels {
 		// Small files have small filters, which the cache can keep.
@@ -89,10 +104,6 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 	if err := s.open(dir, opts); err != nil {
 		s.release()
 		return nil, fmt.Errorf("open key store %s: %w", dir, err)
-	}
-	var err error
-	if s.applied, err = s.loadApplied(); err != nil {
-		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -106,10 +117,7 @@ func (s *Store) open(dir string, opts *pebble.Options) error {
 			return fmt.Errorf("it is in use, or can't be locked: %w", err)
 		}
 		s.lock = opts.Lock
-		if s.db, err = pebble.Open(dir, opts); err != nil {
-			return asDamage(err)
-		}
-		return nil
+		return s.openProven(dir, opts)
 	})
 	switch {
 	case err == nil:
@@ -119,6 +127,35 @@ func (s *Store) open(dir string, opts *pebble.Options) error {
 		return err
 	}
 	return errors.Join(err, s.shut())
+}
+
+// openProven opens the database twice: first to prove what is in its tables, and
+// then to use it. Tables that contradict each other would end the process while
+// they are merged, so they are not merged before.
+func (s *Store) openProven(dir string, opts *pebble.Options) (err error) {
+	unmerged := opts.Clone()
+	unmerged.DisableAutomaticCompactions = true
+	if s.db, err = pebble.Open(dir, unmerged); err != nil {
+		return asDamage(err)
+	}
+	if s.ledger, err = s.loadLedger(); err != nil {
+		return err
+	}
+	if err := s.loadAliases(); err != nil {
+		return err
+	}
+	if err := s.prove(); err != nil {
+		return err
+	}
+	proven := s.db
+	s.db = nil
+	if err := proven.Close(); err != nil {
+		return err
+	}
+	if s.db, err = pebble.Open(dir, opts); err != nil {
+		return asDamage(err)
+	}
+	return nil
 }
 
 // shut closes what is open, once.
@@ -145,131 +182,32 @@ func (s *Store) closeLater() {
 	}()
 }
 
-func (s *Store) loadApplied() (uint64, error) {
-	value, closer, err := s.db.Get(appliedKey)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read key store position: %w", err)
-	}
-	defer closer.Close()
-	if len(value) != 8 {
-		return 0, fmt.Errorf("%w: its position has %d bytes", errDamaged, len(value))
-	}
-	return binary.LittleEndian.Uint64(value), nil
-}
-
 // Applied returns the sequence up to which the store knows every identity.
 func (s *Store) Applied() uint64 { return s.applied }
 
-// Sighting is an identity at a stream sequence.
-type Sighting struct {
-	hi, lo uint64 // the identity, big-endian, so that it sorts as in the database
-	seq    uint64
-	row    int32
+// Empty tells whether the store holds no identity.
+func (s *Store) Empty() bool { return s.applied == 0 && s.held.Count == 0 }
+
+// Known returns the sum of the identities first seen at sequences up to
+// one. The store knows it of the ends of the last batches and of 0. Of another
+// sequence it is an error of damage, for nothing tells whether it knows them all.
+func (s *Store) Known(at uint64) (event.IdentitySum, error) {
+	known, ok := s.known(at)
+	if !ok {
+		return known, fmt.Errorf("%w: it does not say which identities it knew at sequence %d; it has applied %d", ErrDamaged, at, s.applied)
+	}
+	return known, nil
 }
 
-// See returns the sighting of an identity at a sequence.
-func See(id event.Identity, seq uint64) Sighting {
-	return Sighting{hi: binary.BigEndian.Uint64(id[:8]), lo: binary.BigEndian.Uint64(id[8:]), seq: seq}
-}
-
-// Fold takes the sightings of a batch, in the order of the stream, and returns
-// the places of those that are not the first of their identity, in no order.
-// It remembers the first ones and that the store knows everything up to the
-// sequence upTo. Folding the same batch again gives the same answer.
-//
-// What it has written survives a crash of the process at once, and one of the
-// machine after Sync. Fold reorders the slice.
-func (s *Store) Fold(sightings []Sighting, upTo uint64) (repeated []int32, err error) {
-	for i := range sightings {
-		sightings[i].row = int32(i)
-	}
-	// Sorted, the whole batch is one pass over the database, and one run of
-	// inserts in order.
-	slices.SortFunc(sightings, func(a, b Sighting) int {
-		return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo), cmp.Compare(a.row, b.row))
-	})
-	err = s.disk.do(func() (err error) {
-		repeated, err = s.fold(sightings, upTo)
-		return err
-	})
-	if err == nil {
-		err = s.damage.found() // by whoever reads in the background
-	}
-	if err != nil {
-		return nil, err
-	}
-	return repeated, nil
-}
-
-func (s *Store) fold(sightings []Sighting, upTo uint64) (repeated []int32, err error) {
-	known, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
-	if err != nil {
-		return nil, fmt.Errorf("read key store: %w", err)
-	}
-	batch := s.db.NewBatchWithSize(len(sightings)*32 + 64)
-	defer batch.Close()
-	repeated, err = s.merge(sightings, known, batch)
-	if err = errors.Join(err, known.Close()); err != nil {
-		return nil, fmt.Errorf("read key store: %w", err)
-	}
-	return repeated, s.commit(batch, upTo)
-}
-
-// merge compares sorted sightings with what is known and adds the new ones to
-// the batch.
-func (s *Store) merge(sightings []Sighting, known *pebble.Iterator, batch *pebble.Batch) (repeated []int32, err error) {
-	var first uint64 // sequence at which the current identity was first seen
-	var key [16]byte
-	for i, now := range sightings {
-		if i > 0 && now.hi == sightings[i-1].hi && now.lo == sightings[i-1].lo {
-			repeated = append(repeated, now.row)
-			continue
-		}
-		binary.BigEndian.PutUint64(key[:8], now.hi)
-		binary.BigEndian.PutUint64(key[8:], now.lo)
-		if known.SeekPrefixGE(key[:]) && bytes.Equal(known.Key(), key[:]) {
-			value, err := known.ValueAndErr()
-			if err != nil {
-				return nil, err
-			}
-			if len(value) != 8 {
-				return nil, fmt.Errorf("%w: identity %x has a value of %d bytes", errDamaged, key, len(value))
-			}
-			if first = binary.LittleEndian.Uint64(value); first != now.seq {
-				repeated = append(repeated, now.row)
-			}
-			continue
-		}
-		if err := known.Error(); err != nil {
-			return nil, err
-		}
-		if err := put(batch, key[:], now.seq); err != nil {
-			return nil, err
+// Before returns the last sequence, not behind another one, at which the store
+// says what it knew, and 0 when there is none.
+func (s *Store) Before(at uint64) (last uint64) {
+	for _, m := range s.marks {
+		if m.at <= at {
+			last = max(last, m.at)
 		}
 	}
-	return repeated, nil
-}
-
-func put(batch *pebble.Batch, key []byte, seq uint64) error {
-	op := batch.SetDeferred(len(key), 8)
-	copy(op.Key, key)
-	binary.LittleEndian.PutUint64(op.Value, seq)
-	return op.Finish()
-}
-
-func (s *Store) commit(batch *pebble.Batch, upTo uint64) error {
-	upTo = max(upTo, s.applied)
-	if err := put(batch, appliedKey, upTo); err != nil {
-		return fmt.Errorf("write key store: %w", err)
-	}
-	if err := batch.Commit(pebble.NoSync); err != nil {
-		return fmt.Errorf("write key store: %w", err)
-	}
-	s.applied = upTo
-	return nil
+	return last
 }
 
 // Sync makes what has been applied survive a loss of power. It may run beside

@@ -4,8 +4,10 @@ package layout
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -14,6 +16,10 @@ import (
 
 // ErrUnknown is the error of a layout that this program cannot read.
 var ErrUnknown = errors.New("the layout of slot groups cannot be read: a newer millrace has changed it")
+
+// ErrLost is the error of a layout that is gone, or that the server which
+// answered does not have yet.
+var ErrLost = fmt.Errorf("slot groups have been folded, and the key %s that says which there are is gone: restore the bucket from a backup", slots.Key)
 
 // state is a layout and its revision.
 type state struct {
@@ -29,17 +35,46 @@ func Read(ctx context.Context, kv jetstream.KeyValue) (slots.Layout, error) {
 
 func read(ctx context.Context, kv jetstream.KeyValue) (state, error) {
 	entry, err := kv.Get(ctx, slots.Key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return state{}, nil
+	if errors.Is(err, jetstream.ErrKeyNotFound) { // there is none, or it was deleted
+		s, err := restore(ctx, kv)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			return state{}, nil
+		}
+		return s, err
 	}
 	if err != nil {
 		return state{}, fmt.Errorf("read layout: %w", err)
 	}
 	l, err := slots.Parse(entry.Value())
+	if err != nil && !json.Valid(entry.Value()) {
+		return restore(ctx, kv)
+	}
 	if err != nil {
 		return state{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	return state{l, entry.Revision()}, nil
+}
+
+// restore writes the last layout again that is kept, in the place of what is
+// none, whoever wrote that. Layouts are written by compare-and-swap: since it
+// came, nobody has changed one.
+func restore(ctx context.Context, kv jetstream.KeyValue) (state, error) {
+	revisions, err := kv.History(ctx, slots.Key)
+	if err != nil {
+		return state{}, fmt.Errorf("read layout: %w", err)
+	}
+	for _, revision := range slices.Backward(revisions) {
+		l, err := slots.Parse(revision.Value())
+		if err != nil {
+			continue
+		}
+		at, err := kv.Update(ctx, slots.Key, revision.Value(), revisions[len(revisions)-1].Revision())
+		if err != nil {
+			return state{}, fmt.Errorf("restore layout: %w", err)
+		}
+		return state{l, at}, nil
+	}
+	return state{}, fmt.Errorf("%w: %.100q", ErrUnknown, revisions[len(revisions)-1].Value())
 }
 
 // swap writes a layout if nobody has written since it was read. Where the
@@ -81,14 +116,20 @@ func Agree(ctx context.Context, kv jetstream.KeyValue, want uint32) (slots.Layou
 }
 
 // first decides for an installation without a layout. One that has folded
-// already, before there were layouts, has one group.
+// already, before there were layouts, has one group. Where there are several, or
+// one has ended, a layout was there and is lost: another one would fold again
+// what other groups have folded, or leave it out.
 func first(ctx context.Context, kv jetstream.KeyValue, want uint32) (uint32, error) {
-	_, err := kv.Get(ctx, slots.Group{}.Key())
-	switch {
-	case err == nil:
-		return 1, nil
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return max(want, 1), nil
+	records, err := Records(ctx, kv, []slots.Group{{ID: 0}, {ID: 1}})
+	if err != nil {
+		return 0, fmt.Errorf("read layout: %w", err)
 	}
-	return 0, fmt.Errorf("read layout: %w", err)
+	one, folded := records[0]
+	if _, more := records[1]; more || one.Closing {
+		return 0, ErrLost
+	}
+	if folded {
+		return 1, nil
+	}
+	return max(want, 1), nil
 }

@@ -48,7 +48,7 @@ func TestAgree(t *testing.T) {
 	} {
 		kv := bucket()
 		if c.folded {
-			_, err := kv.PutString(t.Context(), "funnel.0", "{}")
+			_, err := kv.PutString(t.Context(), "funnel.0", `{"from":0,"to":0}`)
 			must(t, err)
 		}
 		for _, want := range c.wants {
@@ -62,6 +62,32 @@ func TestAgree(t *testing.T) {
 	must(t, err)
 	if _, err := Agree(t.Context(), kv, 0); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a layout of a newer program is %v", err)
+	}
+}
+
+// TestLost: where the layout is gone nobody decides on another one. A server
+// that does not have it yet may have it when it is asked again.
+func TestLost(t *testing.T) {
+	bucket := buckets(t)
+	const none = `{"from":0,"to":0}`
+	for name, records := range map[string]map[string]string{
+		"of several groups":     {"funnel.0": none, "funnel.1": none},
+		"of one that has ended": {"funnel.0": `{"from":0,"to":"0","closing":true}`},
+		"of later ones":         {"funnel.1": none},
+	} {
+		kv := bucket()
+		for key, record := range records {
+			_, err := kv.PutString(t.Context(), key, record)
+			must(t, err)
+		}
+		if l, err := Agree(t.Context(), kv, 4); !errors.Is(err, ErrLost) || errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: agreed on %+v, %v", name, l, err)
+		}
+		_, err := kv.PutString(t.Context(), slots.Key, `{"slot_groups":4}`)
+		must(t, err)
+		if l, err := Agree(t.Context(), kv, 0); err != nil || len(l.Current()) != 4 {
+			t.Errorf("%s: there again it is %+v, %v", name, l, err)
+		}
 	}
 }
 
@@ -104,8 +130,8 @@ func TestRegroup(t *testing.T) {
 	l, err := Agree(ctx, kv, 2)
 	must(t, err)
 	p.own(l.Current()...)
-	must(t, p.logs[0].Decide(ctx, 0, 70))
-	must(t, p.logs[1].Decide(ctx, 0, 90))
+	must(t, p.logs[0].Decide(ctx, 0, 70, ""))
+	must(t, p.logs[1].Decide(ctx, 0, 90, ""))
 
 	ask := func(groups uint32, want bool, is error) {
 		t.Helper()
@@ -123,15 +149,15 @@ func TestRegroup(t *testing.T) {
 	if cut || err != nil {
 		t.Errorf("cut %v, %v while a group is open", cut, err)
 	}
-	if err := p.logs[0].Decide(ctx, 70, 80); !errors.Is(err, checkpoint.ErrLost) {
+	if err := p.logs[0].Decide(ctx, 70, 80, ""); !errors.Is(err, checkpoint.ErrLost) {
 		t.Errorf("a closed group decides: %v", err)
 	}
-	must(t, p.logs[1].Decide(ctx, 90, 120))
+	must(t, p.logs[1].Decide(ctx, 90, 120, ""))
 	cut, err = Cut(ctx, kv, always)
 	if !cut || err != nil {
 		t.Errorf("cut %v, %v", cut, err)
 	}
-	if err := p.logs[1].Decide(ctx, 120, 130); !errors.Is(err, checkpoint.ErrLost) {
+	if err := p.logs[1].Decide(ctx, 120, 130, ""); !errors.Is(err, checkpoint.ErrLost) {
 		t.Errorf("a closed group decides: %v", err)
 	}
 	if cut, err := Cut(ctx, kv, always); cut || err != nil {
@@ -149,12 +175,12 @@ func TestRegroup(t *testing.T) {
 		t.Errorf("left are %+v", left)
 	}
 	p.own(left...)
-	must(t, p.logs[0].Decide(ctx, 0, 70)) // as it was decided
+	must(t, p.logs[0].Decide(ctx, 0, 70, "")) // as it was decided
 	must(t, p.logs[0].Done(ctx, 120, 0))
 	if left, err := Left(ctx, kv, l); err != nil || len(left) != 1 || left[0].ID != 1 {
 		t.Errorf("left are %+v, %v", left, err)
 	}
-	must(t, p.logs[1].Decide(ctx, 90, 120))
+	must(t, p.logs[1].Decide(ctx, 90, 120, ""))
 	ask(1, false, slots.ErrUnderWay) // decided is not done
 	must(t, p.logs[1].Done(ctx, 120, 0))
 

@@ -19,16 +19,14 @@ var ErrNone = errors.New("nothing has been folded yet: set the number of slot gr
 func Records(ctx context.Context, kv jetstream.KeyValue, groups []slots.Group) (map[uint32]checkpoint.Record, error) {
 	records := map[uint32]checkpoint.Record{}
 	for _, g := range groups {
-		entry, err := kv.Get(ctx, g.Key())
+		entry, err := checkpoint.Read(ctx, kv, g.Key())
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read position of slot group %d: %w", g.ID, err)
 		}
-		if records[g.ID], err = checkpoint.Parse(entry.Value()); err != nil {
-			return nil, fmt.Errorf("read position of slot group %d: %w", g.ID, err)
-		}
+		records[g.ID] = entry.Record
 	}
 	return records, nil
 }

@@ -112,15 +112,13 @@ func (r *Register) look(ctx context.Context, name string) (Member, bool, error) 
 		r.seen[name] = s
 	}
 	m := Member{Name: name}
-	if err := json.Unmarshal(entry.Value(), &m); err != nil {
-		return m, false, fmt.Errorf("read member %s: %w", name, err)
-	}
+	legible := json.Unmarshal(entry.Value(), &m) == nil // no member writes anything else
 	silent := r.now().Sub(s.at)
 	if silent > forgetAfter*r.lease {
 		// Whoever is alive after all writes a new entry.
 		_ = r.kv.Purge(ctx, prefix+name, jetstream.LastRevision(s.revision))
 	}
-	return m, silent <= r.lease, nil
+	return m, legible && silent <= r.lease, nil
 }
 
 // Leave takes the entry out, so that the others share without this projector

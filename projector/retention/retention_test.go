@@ -71,10 +71,10 @@ func (w *world) keeper(cfg Config) *Keeper {
 func (w *world) write(m month, n int) {
 	w.t.Helper()
 	must(w.t, w.db.Exec(w.t.Context(), fmt.Sprintf(`
-		INSERT INTO events (seq, occurred_at, received_at, stage, source_name, service_name, article_hash, identity, topics, model_version, channel,
+		INSERT INTO events (seq, occurred_at, received_at, stage, source_name, service_name, article_hash, idempotency_key, identity, topics, model_version, channel,
 			is_reclassification, backfilled, quality_score)
 		SELECT %d + number + 1 AS s, toDateTime64('%s', 9, 'UTC') + toIntervalSecond(cityHash64(s) %% 2419200) AS at, at, ['crawled', 'classified'][s %% 2 + 1],
-			'source ' || toString(s %% 3), 'service', SHA256(toString(cityHash64(s) %% 3000)),
+			'source ' || toString(s %% 3), 'service', SHA256(toString(cityHash64(s) %% 3000)), 'key ' || toString(s),
 			substring(SHA256(toString(s)), 1, 16), arraySlice(['crime', 'news', 'crime'], 1, s %% 4),
 			if(s %% 2 = 1, 'v' || toString(s %% 5), ''), if(s %% 7 = 0, 'articles:crime', ''), s %% 11 = 0, s %% 13 = 0, if(s %% 2 = 1, s %% 100, NULL)
 		FROM numbers(%d)`, w.seq, m.start().Format(time.DateTime), n)))

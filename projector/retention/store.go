@@ -37,7 +37,7 @@ func (s *store) text(name string, p params) (string, []any, error) {
 	for _, key := range slices.Sorted(maps.Keys(p)) {
 		args = append(args, clickhouse.Named(key, p[key]))
 	}
-	return strings.ReplaceAll(string(text), "@parts", s.layout.System("parts")), args, nil
+	return strings.ReplaceAll(schema.WithIdentities(string(text)), "@parts", s.layout.System("parts")), args, nil
 }
 
 func (s *store) exec(ctx context.Context, name string, p params) error {

@@ -1,9 +1,9 @@
 package source
 
 import (
-	"bytes"
 	"errors"
 	"math"
+	"strings"
 )
 
 // metadata is what a consumer's reply subject says of a message.
@@ -22,17 +22,17 @@ var errNoMetadata = errors.New("the reply subject is not that of a consumer")
 //
 // or the form with <domain>.<account> before the stream and perhaps a token at
 // the end (NATS ADR-15). It does not allocate.
-func parseMetadata(reply []byte) (m metadata, err error) {
-	rest, ok := bytes.CutPrefix(reply, []byte("$JS.ACK."))
+func parseMetadata(reply string) (m metadata, err error) {
+	rest, ok := strings.CutPrefix(reply, "$JS.ACK.")
 	if !ok {
 		return m, errNoMetadata
 	}
 	skip := 3 // stream, consumer, delivered
-	if bytes.Count(rest, []byte{'.'}) >= 8 {
+	if strings.Count(rest, ".") >= 8 {
 		skip = 5
 	}
 	for range skip {
-		i := bytes.IndexByte(rest, '.')
+		i := strings.IndexByte(rest, '.')
 		if i < 0 {
 			return m, errNoMetadata
 		}
@@ -50,19 +50,20 @@ func parseMetadata(reply []byte) (m metadata, err error) {
 
 // cutUint reads the number before the next dot, or before the end. One that 64
 // bits do not hold is none.
-func cutUint(text []byte) (n uint64, rest []byte, ok bool) {
-	for i, c := range text {
+func cutUint(text string) (n uint64, rest string, ok bool) {
+	for i := range len(text) {
+		c := text[i]
 		switch {
 		case c == '.':
 			return n, text[i+1:], i > 0
 		case c < '0' || c > '9':
-			return 0, nil, false
+			return 0, "", false
 		}
 		digit := uint64(c - '0')
 		if n > math.MaxUint64/10 || n*10 > math.MaxUint64-digit {
-			return 0, nil, false
+			return 0, "", false
 		}
 		n = n*10 + digit
 	}
-	return n, nil, len(text) > 0
+	return n, "", len(text) > 0
 }

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
-
-	"github.com/millrace-io/millrace/projector/source/wire"
 )
 
 // ErrShorter is the error of a stream that has lost messages that were read of
@@ -103,7 +102,7 @@ func (s *Source) remake(ctx context.Context) error {
 	if old != "" {
 		_ = s.js.DeleteConsumer(ctx, s.cfg.Stream, old) // it ends by itself too
 	}
-	return s.subscribe(ctx)
+	return s.subscribe()
 }
 
 // compare returns ErrShorter unless the stream still reaches the last message
@@ -132,19 +131,38 @@ func (s *Source) compare(ctx context.Context, last uint64, at int64) error {
 	return nil
 }
 
-// subscribe opens a connection of its own for what is asked for.
-func (s *Source) subscribe(ctx context.Context) error {
+// subscribe listens to what is asked for.
+func (s *Source) subscribe() error {
 	inbox := s.nc.NewInbox()
-	conn, err := wire.Dial(ctx, s.nc, inbox)
+	sub, err := s.nc.Subscribe(inbox, s.receive)
+	if err == nil {
+		err = sub.SetPendingLimits(-1, -1) // what is asked for is bounded
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("subscribe to %s: %w", inbox, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn, s.inbox, s.asked, s.askedBytes = conn, inbox, 0, 0
-	s.consumer, s.passed = 0, 0
+	s.sub, s.inbox, s.asked, s.askedBytes = sub, inbox, 0, 0
+	s.consumer, s.passed, s.closed = 0, 0, make(chan struct{})
 	s.alive, s.broken = time.Now(), nil
 	s.ask()
-	go s.listen(conn) // until Close
+	go s.watch(sub, s.closed) // until Close
 	return nil
+}
+
+// watch notices that the connection is lost: the server has forgotten then what
+// was asked for.
+func (s *Source) watch(sub *nats.Subscription, closed <-chan struct{}) {
+	lost := s.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	defer s.nc.RemoveStatusListener(lost)
+	select {
+	case <-closed:
+	case <-lost:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.sub == sub {
+			s.fail(errDisconnected)
+		}
+	}
 }

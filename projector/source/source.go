@@ -8,15 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/textproto"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/millrace-io/millrace/projector/source/wire"
 )
 
 // Config of a Source. The zero value of a field stands for its default.
@@ -31,10 +28,9 @@ type Config struct {
 	ReadAheadBytes int
 }
 
-// Message is one of the stream. Its slices are not to be written to, and what
-// is kept of them for long is to be copied: they hold what was read with them.
+// Message is one of the stream. Its data is not to be written to.
 type Message struct {
-	Subject []byte
+	Subject string
 	Data    []byte
 	Seq     uint64
 	Time    int64 // when the stream received it, Unix nanoseconds
@@ -62,10 +58,11 @@ type Source struct {
 	readyBytes int
 	asked      int // messages asked for and not received
 	askedBytes int
-	conn       *wire.Conn
+	sub        *nats.Subscription
 	alive      time.Time // when the consumer was last heard of
 	broken     error     // why the consumer has to be made again
 	wake       chan struct{}
+	closed     chan struct{} // closed with the subscription
 }
 
 // New returns a source that will give the messages after the position.
@@ -152,7 +149,7 @@ func (s *Source) ask() {
 		panic("source: numbers do not marshal: " + err.Error())
 	}
 	subject := fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", s.cfg.Stream, s.name)
-	if err := s.conn.Request(subject, s.inbox, request); err != nil {
+	if err := s.nc.PublishRequest(subject, s.inbox, request); err != nil {
 		s.fail(err)
 		return
 	}
@@ -160,45 +157,26 @@ func (s *Source) ask() {
 	s.askedBytes += size
 }
 
-// listen takes what comes over a connection until it ends.
-func (s *Source) listen(conn *wire.Conn) {
-	for {
-		frames, err := conn.Next()
-		if !s.receive(conn, frames, err) {
-			return
-		}
-	}
-}
-
-// receive returns false when the connection is of no use any more.
-func (s *Source) receive(conn *wire.Conn, frames []wire.Frame, err error) bool {
+// receive takes what a subscription gives. What comes after that was replaced is
+// dropped.
+func (s *Source) receive(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if conn != s.conn {
-		return false
-	}
-	if err != nil {
-		s.fail(fmt.Errorf("%w: %w", errDisconnected, err))
-		return false
+	if m.Sub != s.sub || s.broken != nil {
+		return
 	}
 	s.alive = time.Now()
-	for i := range frames {
-		if f := &frames[i]; len(f.Reply) > 0 {
-			s.message(f)
-		} else { // the server's own, which has no acknowledgement
-			s.status(f)
-		}
-		if s.broken != nil {
-			return false
-		}
+	if m.Reply != "" {
+		s.message(m)
+	} else { // the server's own, which has no acknowledgement
+		s.status(m.Header)
 	}
 	s.signal()
-	return true
 }
 
 // message takes one of the stream. The lock is held, as for status.
-func (s *Source) message(f *wire.Frame) {
-	meta, err := parseMetadata(f.Reply)
+func (s *Source) message(m *nats.Msg) {
+	meta, err := parseMetadata(m.Reply)
 	switch {
 	case err != nil:
 		s.fail(err)
@@ -207,29 +185,25 @@ func (s *Source) message(f *wire.Frame) {
 		s.fail(errGap)
 		return
 	}
+	size := m.Size()
 	s.consumer, s.last, s.lastAt = meta.consumer, meta.stream, meta.time
 	s.asked = max(0, s.asked-1)
-	s.askedBytes = max(0, s.askedBytes-f.Size)
-	s.readyBytes += f.Size
+	s.askedBytes = max(0, s.askedBytes-size)
+	s.readyBytes += size
 	s.ready = append(s.ready, Message{
-		Subject: f.Subject, Data: f.Data, Seq: meta.stream, Time: meta.time, Pending: meta.pending,
+		Subject: m.Subject, Data: m.Data, Seq: meta.stream, Time: meta.time, Pending: meta.pending,
 	})
 }
 
 // status handles a message of the server about a request (NATS ADR-13).
-func (s *Source) status(f *wire.Frame) {
-	status, header, err := parseStatus(f.Header)
-	if err != nil {
-		s.fail(err)
-		return
-	}
-	switch status.code {
+func (s *Source) status(header nats.Header) {
+	switch description := header.Get("Description"); header.Get("Status") {
 	case "100": // heartbeat
 		s.pass(header)
 	case "404", "408", "409":
 		s.forget(header)
-		if d := status.description; status.code == "409" && (d == "Consumer Deleted" || d == "Leadership Change" || d == "Server Shutdown") {
-			s.fail(errors.New(d))
+		if description == "Consumer Deleted" || description == "Leadership Change" || description == "Server Shutdown" {
+			s.fail(errors.New(description))
 		}
 	case "503":
 		s.fail(errSilent)
@@ -238,7 +212,7 @@ func (s *Source) status(f *wire.Frame) {
 
 // pass notes how far the consumer has looked for messages. That it has sent
 // more than have come shows that the last one is missing.
-func (s *Source) pass(header textproto.MIMEHeader) {
+func (s *Source) pass(header nats.Header) {
 	seq, errSeq := strconv.ParseUint(header.Get("Nats-Last-Stream"), 10, 64)
 	consumer, errConsumer := strconv.ParseUint(header.Get("Nats-Last-Consumer"), 10, 64)
 	switch {
@@ -251,7 +225,7 @@ func (s *Source) pass(header textproto.MIMEHeader) {
 }
 
 // forget takes back what a request that has ended will not deliver.
-func (s *Source) forget(header textproto.MIMEHeader) {
+func (s *Source) forget(header nats.Header) {
 	n, errN := strconv.Atoi(header.Get("Nats-Pending-Messages"))
 	size, errSize := strconv.Atoi(header.Get("Nats-Pending-Bytes"))
 	if errN != nil || errSize != nil {
@@ -289,8 +263,9 @@ func (s *Source) CaughtUp() (last, upTo uint64) {
 func (s *Source) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn != nil {
-		_ = s.conn.Close() // nothing is lost with it
-		s.conn = nil
+	if s.sub != nil {
+		_ = s.sub.Unsubscribe() // else it ends with the connection
+		s.sub = nil
+		close(s.closed)
 	}
 }

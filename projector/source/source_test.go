@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/source/wire"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -189,14 +188,18 @@ func caughtUp(t *testing.T, s *Source, wantLast, wantUpTo uint64) {
 // again (invariant 1 of the projector), though no message follows.
 func TestCaughtUpByHeartbeats(t *testing.T) {
 	s := &Source{wake: make(chan struct{}, 1)}
-	message := func(seq, consumer uint64) wire.Frame {
-		return wire.Frame{Reply: fmt.Appendf(nil, "$JS.ACK.EVENTS.c.1.%d.%d.1700000000000000001.0", seq, consumer)}
+	message := func(seq, consumer uint64) *nats.Msg {
+		return &nats.Msg{Reply: fmt.Sprintf("$JS.ACK.EVENTS.c.1.%d.%d.1700000000000000001.0", seq, consumer)}
 	}
-	beat := func(fields string) wire.Frame {
-		return wire.Frame{Header: []byte("NATS/1.0 100 Idle Heartbeat\r\n" + fields + "\r\n")}
+	beat := func(fields string) *nats.Msg {
+		header, err := nats.DecodeHeadersMsg([]byte("NATS/1.0 100 Idle Heartbeat\r\n" + fields + "\r\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &nats.Msg{Header: header}
 	}
 	for _, step := range []struct {
-		frame      wire.Frame
+		msg        *nats.Msg
 		last, upTo uint64
 	}{
 		{beat("Nats-Last-Consumer: 0\r\nNats-Last-Stream: 4\r\n"), 0, 4},
@@ -207,15 +210,15 @@ func TestCaughtUpByHeartbeats(t *testing.T) {
 		{beat("Nats-Last-Stream: 12\r\n"), 7, 9},
 		{message(12, 2), 12, 9},
 	} {
-		if !s.receive(nil, []wire.Frame{step.frame}, nil) {
+		if s.receive(step.msg); s.broken != nil {
 			t.Fatal(s.broken)
 		}
 		if last, upTo := s.CaughtUp(); last != step.last || upTo != step.upTo {
-			t.Errorf("after %+v: %d, %d, want %d, %d", step.frame, last, upTo, step.last, step.upTo)
+			t.Errorf("after %+v: %d, %d, want %d, %d", step.msg, last, upTo, step.last, step.upTo)
 		}
 	}
 	lost := beat("Nats-Last-Consumer: 3\r\nNats-Last-Stream: 15\r\n")
-	if s.receive(nil, []wire.Frame{lost}, nil) || !errors.Is(s.broken, errGap) {
+	if s.receive(lost); !errors.Is(s.broken, errGap) {
 		t.Errorf("after a lost message: %v", s.broken)
 	}
 	if last, upTo := s.CaughtUp(); last != 12 || upTo != 9 {
@@ -230,28 +233,13 @@ func TestParseMetadata(t *testing.T) {
 		"$JS.ACK.hub.AABBCC.EVENTS.projector-0.1.42.7.1700000000000000001.3",
 		"$JS.ACK.hub.AABBCC.EVENTS.projector-0.1.42.7.1700000000000000001.3.token",
 	} {
-		if got, err := parseMetadata([]byte(reply)); err != nil || got != want {
+		if got, err := parseMetadata(reply); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", reply, got, err)
 		}
 	}
 	for _, reply := range []string{"", "_INBOX.x", "$JS.ACK.EVENTS", "$JS.ACK.EVENTS.c.1.x.7.1.3", "$JS.ACK.EVENTS.c.1.42.7.1."} {
-		if got, err := parseMetadata([]byte(reply)); err == nil {
+		if got, err := parseMetadata(reply); err == nil {
 			t.Errorf("%q reads as %+v", reply, got)
-		}
-	}
-}
-
-func TestParseStatus(t *testing.T) {
-	s, fields, err := parseStatus([]byte("NATS/1.0 408 Request Timeout\r\nNats-Pending-Messages: 12\r\nNats-Pending-Bytes: 345\r\n\r\n"))
-	if err != nil || s != (status{"408", "Request Timeout"}) || fields.Get("Nats-Pending-Bytes") != "345" {
-		t.Errorf("%+v, %v, %v", s, fields, err)
-	}
-	if s, _, err := parseStatus([]byte("NATS/1.0 100 Idle Heartbeat\r\n\r\n")); err != nil || s.code != "100" {
-		t.Errorf("%+v, %v", s, err)
-	}
-	for _, header := range []string{"", "HTTP/1.1 200 OK\r\n\r\n", "NATS/1.0 408 no end"} {
-		if s, _, err := parseStatus([]byte(header)); err == nil {
-			t.Errorf("%q reads as %+v", header, s)
 		}
 	}
 }

@@ -96,13 +96,23 @@ func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([
 // of whoever takes them. A connection that is lost meanwhile ends by itself.
 const fillTimeout = 24 * time.Hour
 
+// Counted is an identity of an event that has been counted.
+type Counted struct {
+	Identity    event.Identity
+	Fingerprint event.Fingerprint // 0: not known
+	Seq         uint64
+	// Alias says that the event has another identity of its own, and may have
+	// been published under this one as well.
+	Alias bool
+}
+
 // Identities calls add for every event of a group in the sequences (from, to],
 // for a key store that has lost or not yet seen them. Retired events are among
 // them, some of them twice.
-func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, add func(event.Identity, uint64) error) error {
+func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, add func(Counted) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
 	defer cancel()
-	r, err := s.conn.Query(ctx, sqlIdentities, clickhouse.Named("from", from), clickhouse.Named("to", to),
+	r, err := s.conn.Query(ctx, schema.WithIdentities(sqlIdentities), clickhouse.Named("from", from), clickhouse.Named("to", to),
 		clickhouse.Named("of", g.Of), clickhouse.Named("number", g.Number))
 	if err != nil {
 		return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)
@@ -110,11 +120,12 @@ func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, 
 	defer r.Close()
 	for r.Next() {
 		var id string
-		var seq uint64
-		if err := r.Scan(&id, &seq); err != nil {
+		var c Counted
+		if err := r.Scan(&id, &c.Seq, (*uint64)(&c.Fingerprint), &c.Alias); err != nil {
 			return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)
 		}
-		if err := add(event.Identity([]byte(id)), seq); err != nil {
+		c.Identity = event.Identity([]byte(id))
+		if err := add(c); err != nil {
 			return err
 		}
 	}

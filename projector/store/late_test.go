@@ -118,7 +118,8 @@ type way struct {
 type passage struct {
 	client, server net.Conn
 	arrives        chan struct{}
-	last           chan byte // that the server has sent, when it has ended
+	answered       chan struct{} // closed when the server has ended the insert, or the connection
+	last           chan byte     // that the server has sent, when it has ended
 }
 
 func newWay(t *testing.T, server string) *way {
@@ -148,7 +149,7 @@ func (w *way) pass(client net.Conn) {
 		client.Close()
 		return
 	}
-	p := &passage{client: client, server: server, arrives: make(chan struct{}), last: make(chan byte, 1)}
+	p := &passage{client: client, server: server, arrives: make(chan struct{}), answered: make(chan struct{}), last: make(chan byte, 1)}
 	go p.answer()
 	defer server.(*net.TCPConn).CloseWrite()
 	var kept []byte
@@ -168,6 +169,7 @@ func (w *way) pass(client net.Conn) {
 			w.stuck <- p
 			<-p.arrives
 			_, _ = server.Write(kept)
+			<-p.answered // a connection that ends before would cancel the insert
 			return
 		}
 	}
@@ -178,13 +180,17 @@ func (p *passage) answer() {
 	defer p.client.Close()
 	defer p.server.Close()
 	var last byte
+	ended := sync.OnceFunc(func() { close(p.answered) })
+	defer ended()
 	for part := make([]byte, 64<<10); ; {
 		n, err := p.server.Read(part)
 		if err != nil {
 			p.last <- last
 			return
 		}
-		last = part[n-1]
+		if last = part[n-1]; last == byte(proto.ServerCodeEndOfStream) {
+			ended()
+		}
 		_, _ = p.client.Write(part[:n])
 	}
 }

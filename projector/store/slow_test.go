@@ -6,7 +6,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/projector/store"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
@@ -18,14 +18,14 @@ func TestSlowFill(t *testing.T) {
 	db, err := clickhouse.Open(opts)
 	must(t, err)
 	defer db.Close()
-	must(t, db.Exec(t.Context(), `INSERT INTO retired_identities SELECT 202601, number + 1, 0, toFixedString(toString(number), 16)
+	must(t, db.Exec(t.Context(), `INSERT INTO retired_identities (month, seq, slot, identity) SELECT 202601, number + 1, 0, toFixedString(toString(number), 16)
 		FROM numbers($1)`, identities))
 
 	hasty := *opts
 	hasty.ReadTimeout = 300 * time.Millisecond
 	hasty.Settings = clickhouse.Settings{"max_block_size": 1000}
 	s, read := open(t, &hasty), 0
-	must(t, s.Identities(t.Context(), slots.Group{Of: 1}, 0, identities, func(event.Identity, uint64) error {
+	must(t, s.Identities(t.Context(), slots.Group{Of: 1}, 0, identities, func(store.Counted) error {
 		if read++; read == 1 {
 			<-time.After(2 * hasty.ReadTimeout)
 		}

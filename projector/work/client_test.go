@@ -2,6 +2,7 @@ package work_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -205,5 +206,45 @@ func TestLeaseIsKept(t *testing.T) {
 	h.await(shard.Splitter, shard.Done, 1)
 	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 1, "done": 1}) {
 		t.Errorf("history %v", got)
+	}
+}
+
+// TestRepeatedTakeover: a client that asks again to start an item, which it has
+// taken over from a plain daemon without hearing so, still has it. Else the item
+// would wait until its lease is over (invariants 4 and 5).
+func TestRepeatedTakeover(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	h.file("a", 1)
+	it := h.item(h.pull(shard.Splitter, 1)[0])
+	h.await(shard.Splitter, shard.Started, 1) // as if by a plain daemon
+	start := func(worker string) stream.WorkVerdict {
+		t.Helper()
+		request, err := json.Marshal(stream.WorkMoveBatch{
+			Worker: worker, Stage: it.Stage, Lease: time.Minute,
+			Moves: []stream.WorkMove{{Kind: stream.MoveStart, ID: it.ID, Generation: it.Generation}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := h.nc.Request(stream.WorkMoves, request, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer stream.WorkVerdicts
+		if err := json.Unmarshal(m.Data, &answer); err != nil || len(answer.Verdicts) != 1 {
+			t.Fatalf("%s: %v", m.Data, err)
+		}
+		return answer.Verdicts[0]
+	}
+	first := start("a")
+	if first.Verdict != stream.VerdictMade {
+		t.Fatalf("the item is not taken over: %+v", first)
+	}
+	if again := start("a"); again != first {
+		t.Errorf("the repeat is answered by %+v, not %+v", again, first)
+	}
+	if other := start("b"); other.Verdict != stream.VerdictGone {
+		t.Errorf("another client is answered by %+v", other)
 	}
 }

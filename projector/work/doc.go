@@ -1,35 +1,37 @@
-// Package work keeps the stream WORK and Postgres in step: what becomes ready
-// there appears here, and what daemons answer here stands there.
+// Package work keeps the stream WORK and Postgres in step: an item that becomes
+// ready in Postgres gets a message on the stream, and what daemons answer to
+// messages becomes moves in Postgres.
 //
 // # The promise
 //
-// Postgres (package internal/tracking) is the record. The stream hands out: who
-// pulls a message has the item, and nobody else has. Whatever is killed, they
-// agree again within about a second. It rests on these invariants; the tests
+// Postgres (package internal/queue) is the record. The stream hands items out:
+// whoever pulls a message has its item, alone. Whatever is killed, the two agree
+// again within about a second. It rests on these invariants; the tests
 // cite their numbers.
 //
 //  1. Decided sequences. Before messages are published, Postgres has, in the
 //     transaction that takes their entries out of the outbox, which sequence
 //     each will get. A message is published with the condition that the
-//     stream's last sequence is the one before. So each is stored once, whoever
-//     repeats it, and every sequence of the stream leads to its item.
+//     stream's last sequence is the one before. So each message is stored once,
+//     whoever repeats it, and every sequence of the stream leads to its item.
 //  2. One publisher. The process that holds an advisory lock of Postgres
-//     publishes. One that has lost the lock unawares fails on the condition of
-//     1, or on the key of the decided batch. Postgres takes the lock from one
-//     that is silent for some seconds, because it stands still or is gone.
+//     publishes. A process that does not know that it has lost the lock fails on
+//     the condition of 1, or on the key of the decided block. Postgres takes the
+//     lock from a process that is silent for some seconds.
 //  3. Sequences are not used again. A stream that has lost messages at its end
 //     is emptied and goes on far beyond every decided sequence.
-//  4. Generations. A message names one readiness of an item. Its answer is
-//     applied to that one and to nothing that came after; a message that is
-//     late, doubled or brought back by a crash changes nothing.
+//  4. Generations. A message names one generation of an item, in which the item
+//     was ready. Its answer is applied to that generation and to none after; a
+//     message that is late, doubled or brought back by a crash changes nothing.
 //  5. One way out. Whoever takes an item takes its message first: a daemon, the
 //     client, and HTTP alike. The client and HTTP start it in Postgres, with a
 //     lease, and only then acknowledge the message; from then on the lease
 //     holds the item.
-//  6. Answers are kept. What daemons answer is captured by a stream as they
-//     sent it, read in order, and removed behind their effects. Who takes the
-//     office reads again what is left: to apply it twice changes nothing, and a
-//     stream that has lost its end may have other answers where it was read. An
+//  6. Answers are kept. A stream stores the answers of daemons as they sent them.
+//     The leader reads them in order, and removes them when their effects are
+//     durable. A new leader reads again what is left: applying an answer twice
+//     changes nothing, and a stream that has lost its end may have other answers
+//     at sequences that were read. An
 //     acknowledgement makes the item started and done, a termination started
 //     and failed. A negative acknowledgement with a delay takes the item back
 //     and has it come again by a new message; one without leaves it with the

@@ -2,11 +2,13 @@ package work
 
 import (
 	"context"
-	"math"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/projector/fold"
+	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -16,9 +18,19 @@ var ErrOvertaken = errOvertaken
 // ReadReports begins to read reports where Postgres says, and returns what
 // applies the next ones: a reader that is not alone.
 func (s *Service) ReadReports(ctx context.Context) (apply func(context.Context, []jetstream.Msg) error, err error) {
-	t := &term{Service: s}
-	_, err = t.reports.load(ctx, s.store.Pool(), stream.Shards, math.MaxUint64)
-	return t.applyAll, err
+	r := (&session{Service: s}).newReports()
+	err = r.at.look(ctx, s.store.Pool(), stream.Shards, &r.at.stored)
+	return func(ctx context.Context, msgs []jetstream.Msg) error {
+		for _, m := range msgs {
+			meta, err := m.Metadata()
+			if err != nil {
+				return err
+			}
+			r.Take(source.Message{Subject: m.Subject(), Data: m.Data(), Seq: meta.Sequence.Stream, Time: meta.Timestamp.UnixNano()})
+		}
+		batch, _, err := r.Seal(ctx, fold.Cut{})
+		return errors.Join(err, r.Write(ctx, batch))
+	}, err
 }
 
 // Pause is for tests.

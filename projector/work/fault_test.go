@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/work"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -158,7 +160,7 @@ func TestStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Started beside the queue, by one who did not ask it.
-	beside, err := tracking.New(tracking.Config{}, h.store.Pool(), testLog(t))
+	beside, _, err := open(t, h.nc, h.store.Pool())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +222,7 @@ func TestRestarts(t *testing.T) {
 		h.work(stage, slow, client.WorkConfig{Concurrency: 4})
 	}
 	h.file("a", items)
-	h.serve() // a second one waits for the office
+	h.serve() // a second one waits for the lead
 	stopFirst := h.stop
 	h.until("some done", func() (string, bool) { c := h.statuses(shard.Sender); return "", c["done"] > items/10 })
 	h.nats.Stop()
@@ -246,25 +248,25 @@ func TestHTTP(t *testing.T) {
 	h := newHouse(t, time.Minute)
 	h.file("a", 10)
 	h.until("10 messages", func() (string, bool) { return "", h.messages() == 10 })
-	taken, err := h.store.Take(t.Context(), shard.Splitter, "http", 4, time.Minute)
+	taken, err := h.hands.Take(t.Context(), shard.Splitter.String(), "http", 4, time.Minute)
 	if err != nil || len(taken) != 4 {
 		t.Fatalf("took %v, %v", taken, err)
 	}
 	held := h.pull(shard.Splitter, 3)
-	rest, err := h.store.Take(t.Context(), shard.Splitter, "http", 10, time.Minute)
+	rest, err := h.hands.Take(t.Context(), shard.Splitter.String(), "http", 10, time.Minute)
 	if err != nil || len(rest) != 3 {
 		t.Fatalf("took %v after %v, %v", rest, taken, err)
 	}
 	seen := map[int]bool{}
 	for _, r := range append(taken, rest...) {
-		seen[int(r.Shard)] = true
+		seen[int(r.Part)] = true
 	}
 	for _, m := range held {
 		it := h.item(m)
 		seen[it.Shard] = true
-		free, err := h.queue.Withdraw(t.Context(), shard.Splitter, it.ID, it.Generation)
-		if free || err != nil {
-			t.Errorf("item %d is with a daemon: %v, %v", it.ID, free, err)
+		found, err := h.hands.Withdraw(t.Context(), it.Stage, queue.Ref{Item: it.ID, Queue: 1, Generation: it.Generation})
+		if found != handout.Held || err != nil {
+			t.Errorf("item %d is with a daemon: %v, %v", it.ID, found, err)
 		}
 		if err := m.Ack(); err != nil {
 			t.Fatal(err)
@@ -286,8 +288,8 @@ func TestWithdraw(t *testing.T) {
 	if err := h.store.Pool().QueryRow(t.Context(), "SELECT id FROM millrace.pipeline_tracking WHERE shard = 0").Scan(&id); err != nil {
 		t.Fatal(err)
 	}
-	free, err := h.queue.Withdraw(t.Context(), shard.Splitter, id, 1)
-	if !free || err != nil {
+	free, err := h.hands.Withdraw(t.Context(), shard.Splitter.String(), queue.Ref{Item: id, Queue: 1, Generation: 1})
+	if free != handout.Free || err != nil {
 		t.Fatalf("withdrawn: %v, %v", free, err)
 	}
 	if _, err := h.store.Apply(t.Context(), shard.Splitter, shard.Start, []tracking.Command{{ID: id, Generation: 1, Worker: "http"}}); err != nil {

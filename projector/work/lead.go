@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -22,15 +22,15 @@ const lockKey int64 = 0x6d696c6c_776f726b
 // tries again after an error.
 const retryWait = 200 * time.Millisecond
 
-// officeWait is how long the office stays with a process that says nothing: one
-// that stands still, or whose machine is gone without a word. Postgres ends its
+// silenceWait is how long a process that says nothing stays the leader: one that
+// stands still, or whose machine is gone without a word. Postgres ends its
 // connection then.
-const officeWait = 5 * time.Second
+const silenceWait = 5 * time.Second
 
 // errLost is the error of a process that no longer has the lock.
-var errLost = errors.New("the office is lost")
+var errLost = errors.New("another process may lead")
 
-// lead is in office whenever nobody else is, until ctx ends.
+// lead makes this process the leader whenever there is no other, until ctx ends.
 func (s *Service) lead(ctx context.Context) error {
 	failing := false
 	for ctx.Err() == nil {
@@ -51,11 +51,11 @@ func (s *Service) lead(ctx context.Context) error {
 	return nil
 }
 
-// serve takes the office, if it is free, and holds it until something fails.
+// serve becomes the leader, if there is none, and stays it until something fails.
 func (s *Service) serve(ctx context.Context) (led bool, err error) {
 	conn, err := s.store.Pool().Acquire(ctx)
 	if err != nil {
-		return false, fmt.Errorf("take office: %w", err)
+		return false, fmt.Errorf("become the leader: %w", err)
 	}
 	defer conn.Release()
 	if err := ask(ctx, conn, "SELECT pg_try_advisory_lock($1)", &led); err != nil || !led {
@@ -67,18 +67,18 @@ func (s *Service) serve(ctx context.Context) (led bool, err error) {
 	}
 	s.metrics.leading.Set(1)
 	defer s.metrics.leading.Set(0)
-	// The connection goes with the office: its end is the lock's end.
+	// The connection ends with the leadership, and the lock with the connection.
 	defer func() { _ = conn.Conn().Close(context.WithoutCancel(ctx)) }()
-	return true, s.office(ctx, conn)
+	return true, s.leading(ctx, conn)
 }
 
 // silenceEnds has Postgres end a connection that is not used for a while.
 func silenceEnds(ctx context.Context, conn *pgxpool.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
-	_, err := conn.Exec(ctx, "SELECT set_config('idle_session_timeout', $1, false)", strconv.FormatInt(officeWait.Milliseconds(), 10))
+	_, err := conn.Exec(ctx, "SELECT set_config('idle_session_timeout', $1, false)", strconv.FormatInt(silenceWait.Milliseconds(), 10))
 	if err != nil {
-		return fmt.Errorf("take office: %w", err)
+		return fmt.Errorf("become the leader: %w", err)
 	}
 	return nil
 }
@@ -87,17 +87,21 @@ func ask(ctx context.Context, conn *pgxpool.Conn, sql string, into *bool) error 
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	if err := conn.QueryRow(ctx, sql, lockKey).Scan(into); err != nil {
-		return fmt.Errorf("take office: %w", err)
+		return fmt.Errorf("become the leader: %w", err)
 	}
 	return nil
 }
 
-// office holds the office until something fails. All that it has begun has
+// leading does what a leader does until something fails. All that it has begun has
 // ended when it returns, before which the connection is in use.
-func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
-	t := &term{
-		Service: s, batches: newBatches(s.store.Pool()), grown: make(chan struct{}, 1), officer: conn.Conn().PgConn().PID(),
+func (s *Service) leading(ctx context.Context, conn *pgxpool.Conn) error {
+	t := &session{
+		Service: s, blocks: newBlocks(s.store.Pool()), grown: make(chan struct{}, 1), backend: conn.Conn().PgConn().PID(),
 		answers: position{whole: true},
+	}
+	t.plain = t.newAnswers()
+	if err := t.refresh(ctx); err != nil {
+		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return holds(ctx, conn) })
@@ -108,11 +112,11 @@ func (s *Service) office(ctx context.Context, conn *pgxpool.Conn) error {
 
 // begin makes the streams where they are missing, completes what another
 // process has decided, and starts everything else in the group.
-func (t *term) begin(ctx context.Context, g *errgroup.Group) error {
+func (t *session) begin(ctx context.Context, g *errgroup.Group) error {
 	if err := t.ensure(ctx); err != nil {
 		return err
 	}
-	r := &relay{term: t}
+	r := &relay{session: t, ahead: map[queue.ID]*ahead{}}
 	if err := r.sync(ctx); err != nil {
 		return errors.Join(err, ctx.Err())
 	}
@@ -123,15 +127,39 @@ func (t *term) begin(ctx context.Context, g *errgroup.Group) error {
 	return nil
 }
 
-// ensure makes the streams where they are missing.
-func (s *Service) ensure(ctx context.Context) error {
+// refresh reads which queues there are, and their switches.
+func (t *session) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	all, err := t.store.Queues(ctx)
+	if err == nil {
+		t.settings.Store(&all)
+	}
+	return err
+}
+
+// queues are the settings of all queues, as they were read last.
+func (t *session) queues() []queue.Settings { return *t.settings.Load() }
+
+// name finds a queue's name; one of another release has none here.
+func (t *session) name(q queue.ID) string {
+	for _, v := range t.queues() {
+		if v.ID == q {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// ensure makes the streams where they are missing, and a consumer for each queue.
+func (t *session) ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*requestWait)
 	defer cancel()
 	var names []string
-	for _, stage := range shard.Queues {
-		names = append(names, stage.String())
+	for _, v := range t.queues() {
+		names = append(names, v.Name)
 	}
-	return stream.EnsureWork(ctx, s.js, names, s.cfg.Streams)
+	return stream.EnsureWork(ctx, t.js, names, t.cfg.Streams)
 }
 
 // holds watches the connection that the lock is bound to.

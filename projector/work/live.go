@@ -2,10 +2,8 @@ package work
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,7 +19,7 @@ type liveSet struct {
 }
 
 // live returns what the work stream holds.
-func (t *term) live(ctx context.Context) (*liveSet, error) {
+func (t *session) live(ctx context.Context) (*liveSet, error) {
 	s, err := t.js.Stream(ctx, stream.Work)
 	if err != nil {
 		return nil, fmt.Errorf("look at %s: %w", stream.Work, err)
@@ -43,43 +41,4 @@ func (t *term) live(ctx context.Context) (*liveSet, error) {
 		}
 	}
 	return l, nil
-}
-
-// onStream tells whether a message is on the work stream.
-func onStream(ctx context.Context, js jetstream.JetStream, seq uint64) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
-	defer cancel()
-	st, err := js.Stream(ctx, stream.Work)
-	if err == nil {
-		_, err = st.GetMsg(ctx, seq)
-	}
-	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return false, fmt.Errorf("look for message %d of %s: %w", seq, stream.Work, err)
-	}
-	return err == nil, nil
-}
-
-// remove takes a message off the work stream. One that is gone is fine.
-func remove(ctx context.Context, js jetstream.JetStream, seq uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
-	defer cancel()
-	st, err := js.Stream(ctx, stream.Work)
-	if err == nil {
-		err = st.DeleteMsg(ctx, seq)
-	}
-	if err != nil && !absentFrom(err) {
-		return fmt.Errorf("remove message %d of %s: %w", seq, stream.Work, err)
-	}
-	return nil
-}
-
-// absentFrom tells whether a message could not be removed because it had been.
-// The library keeps the text of the server's answer alone. One that lies beyond
-// the end of the stream may still come, and is not meant.
-func absentFrom(err error) bool {
-	if !errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
-		return errors.Is(err, jetstream.ErrMsgNotFound)
-	}
-	text := err.Error()
-	return slices.ContainsFunc([]string{"err_code=10043", "no message found", "deleted message"}, func(s string) bool { return strings.Contains(text, s) })
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -17,10 +18,10 @@ func TestLive(t *testing.T) {
 	if err := stream.EnsureWork(t.Context(), js, []string{"s"}, stream.WorkConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	term := &term{Service: &Service{js: js}}
+	leader := &session{Service: &Service{js: js}}
 	look := func(want ...uint64) {
 		t.Helper()
-		l, err := term.live(t.Context())
+		l, err := leader.live(t.Context())
 		if err != nil || !slices.Equal(l.seqs, want) {
 			t.Fatalf("%+v, not %v: %v", l, want, err)
 		}
@@ -33,7 +34,7 @@ func TestLive(t *testing.T) {
 	}
 	look(1, 2, 3, 4, 5, 6, 7, 8, 9)
 	for _, seq := range []uint64{7, 4, 1, 8} {
-		if err := remove(t.Context(), js, seq); err != nil {
+		if err := handout.Remove(t.Context(), js, seq); err != nil {
 			t.Fatal(err)
 		}
 	}

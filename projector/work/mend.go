@@ -7,8 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -18,19 +19,19 @@ type differences struct {
 	lost    map[ref]struct{}    // with a silent plain daemon, and its message is gone; by the fence
 	stale   map[uint64]struct{} // messages of items that are not to be had
 
-	at   time.Time              // of the comparison, by the server's clock
-	last uint64                 // message that the stream had then
-	held map[uint64]shard.Stage // messages of items that plain daemons have
+	at   time.Time           // of the comparison, by the server's clock
+	last uint64              // message that the stream had then
+	held map[uint64]queue.ID // messages of items that plain daemons have
 }
 
 func (d *differences) none() bool { return len(d.missing)+len(d.lost)+len(d.stale) == 0 }
 
-// dropEvery is how often batches are forgotten that no message needs.
+// dropEvery is how often blocks are deleted that no message needs.
 const dropEvery = time.Minute
 
 // mend compares the stream with Postgres, and does away with what it finds
 // twice.
-func (t *term) mend(ctx context.Context) error {
+func (t *session) mend(ctx context.Context) error {
 	var before differences
 	var dropped time.Time
 	var took time.Duration
@@ -42,7 +43,7 @@ func (t *term) mend(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 		begin := time.Now()
-		now, err := t.compare(ctx)
+		now, err := t.diff(ctx)
 		if err != nil {
 			return stopped(ctx, err)
 		}
@@ -52,14 +53,14 @@ func (t *term) mend(ctx context.Context) error {
 		both := now.and(before)
 		before = now
 		if !both.none() {
-			if err := t.settle(ctx, both); err != nil {
+			if err := t.resolve(ctx, both); err != nil {
 				return stopped(ctx, err)
 			}
 			before = differences{}
 		}
 		if time.Since(dropped) > dropEvery {
 			dropped = time.Now()
-			if err := t.batches.drop(ctx, t.first); err != nil {
+			if err := t.blocks.drop(ctx, t.first); err != nil {
 				return stopped(ctx, err)
 			}
 		}
@@ -76,11 +77,11 @@ func (c Config) pause(took, last time.Duration) time.Duration {
 	return max(c.Compare, 9*min(took, last))
 }
 
-// compare looks at the stream, waits until what daemons have answered up to
+// diff compares the stream with Postgres. It looks at the stream, waits until what daemons have answered up to
 // then stands in Postgres, and looks there. It looks at the stream while the
 // relay rests: whatever was decided by then is on it, and so a message that is
 // missing in two comparisons is not on its way.
-func (t *term) compare(ctx context.Context) (d differences, err error) {
+func (t *session) diff(ctx context.Context) (d differences, err error) {
 	t.still.Lock()
 	live, err := t.live(ctx)
 	t.still.Unlock()
@@ -91,11 +92,11 @@ func (t *term) compare(ctx context.Context) (d differences, err error) {
 		return d, err
 	}
 	t.first = live.first
-	about, err := t.batches.find(ctx, live.seqs)
+	about, err := t.blocks.find(ctx, live.seqs)
 	if err != nil {
 		return d, err
 	}
-	d = differences{missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}, at: live.at, last: live.last, held: map[uint64]shard.Stage{}}
+	d = differences{missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}, at: live.at, last: live.last, held: map[uint64]queue.ID{}}
 	messages := make(map[ref]uint64, len(about))
 	for seq, r := range about {
 		messages[r] = seq
@@ -103,14 +104,14 @@ func (t *term) compare(ctx context.Context) (d differences, err error) {
 	for _, seq := range live.seqs {
 		d.stale[seq] = struct{}{} // until it is found to belong
 	}
-	if err := t.compareReady(ctx, messages, &d); err != nil {
+	if err := t.diffReady(ctx, messages, &d); err != nil {
 		return d, err
 	}
-	return d, t.compareClaims(ctx, messages, &d)
+	return d, t.diffClaims(ctx, messages, &d)
 }
 
 // catchUp waits until all that daemons have answered is applied.
-func (t *term) catchUp(ctx context.Context) error {
+func (t *session) catchUp(ctx context.Context) error {
 	s, err := t.js.Stream(ctx, stream.WorkAcks)
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", stream.WorkAcks, err)
@@ -128,10 +129,10 @@ func (t *term) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// compareReady finds what is ready and neither on the stream nor in the outbox.
+// diffReady finds what is ready and neither on the stream nor in the outbox.
 // The statement sees both tables at one moment, and joins nothing: connections
 // of the store are set up for joins of few rows.
-func (t *term) compareReady(ctx context.Context, messages map[ref]uint64, d *differences) error {
+func (t *session) diffReady(ctx context.Context, messages map[ref]uint64, d *differences) error {
 	rows, err := t.store.Pool().Query(ctx, sqlReady)
 	if err != nil {
 		return fmt.Errorf("compare what is ready: %w", err)
@@ -139,7 +140,7 @@ func (t *term) compareReady(ctx context.Context, messages map[ref]uint64, d *dif
 	var r ref
 	var waits bool
 	waiting := map[ref]struct{}{}
-	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation, &waits}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Queue, &r.Generation, &waits}, func() error {
 		if waits {
 			waiting[r] = struct{}{}
 		} else if seq, ok := messages[r]; ok {
@@ -158,19 +159,19 @@ func (t *term) compareReady(ctx context.Context, messages map[ref]uint64, d *dif
 	return nil
 }
 
-// compareClaims finds what plain daemons have whose messages are gone, and who
+// diffClaims finds what plain daemons have whose messages are gone, and who
 // have been silent for as long as the server would have waited.
-func (t *term) compareClaims(ctx context.Context, messages map[ref]uint64, d *differences) error {
-	rows, err := t.store.Pool().Query(ctx, sqlPlainClaims, stream.PlainWorker)
+func (t *session) diffClaims(ctx context.Context, messages map[ref]uint64, d *differences) error {
+	rows, err := t.store.Pool().Query(ctx, sqlPlainClaims)
 	if err != nil {
 		return fmt.Errorf("compare what plain daemons have: %w", err)
 	}
 	var r ref
 	var gone []ref
-	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Stage, &r.Generation}, func() error {
-		if seq, ok := messages[ref{r.Item, r.Stage, r.Generation - 1}]; ok {
+	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Queue, &r.Generation}, func() error {
+		if seq, ok := messages[ref{Item: r.Item, Queue: r.Queue, Generation: r.Generation - 1}]; ok {
 			delete(d.stale, seq)
-			d.held[seq] = r.Stage
+			d.held[seq] = r.Queue
 		} else {
 			gone = append(gone, r)
 		}
@@ -199,8 +200,8 @@ func common[K comparable](a, b map[K]struct{}) map[K]struct{} {
 	return both
 }
 
-// settle does away with differences.
-func (t *term) settle(ctx context.Context, d differences) error {
+// resolve makes the stream and Postgres agree again.
+func (t *session) resolve(ctx context.Context, d differences) error {
 	t.log.Warn("work queues are mended", "missing", len(d.missing), "lost", len(d.lost), "stale", len(d.stale))
 	if err := t.announce(ctx, d.missing); err != nil {
 		return err
@@ -209,7 +210,7 @@ func (t *term) settle(ctx context.Context, d differences) error {
 		return err
 	}
 	for seq := range d.stale {
-		if err := remove(ctx, t.js, seq); err != nil {
+		if err := handout.Remove(ctx, t.js, seq); err != nil {
 			return err
 		}
 		t.metrics.mended.WithLabelValues("stale").Inc()
@@ -217,38 +218,40 @@ func (t *term) settle(ctx context.Context, d differences) error {
 	return nil
 }
 
-// announce puts ready items into the outbox again. A process that has lost the
-// office unawares does not: its successor may have done so, and nobody else
-// finds the second message before it is handed out.
-func (t *term) announce(ctx context.Context, missing map[ref]struct{}) error {
-	for part := range chunks(missing) {
-		items, stages, generations := columns(part)
-		tag, err := t.store.Pool().Exec(ctx, sqlAnnounce, items, stages, generations, int32(t.officer), lockKey)
+// announce puts ready items into the outbox again.
+func (t *session) announce(ctx context.Context, missing map[ref]struct{}) error {
+	n, err := t.enterOutbox(ctx, missing)
+	t.metrics.mended.WithLabelValues("missing").Add(float64(n))
+	t.store.Announce()
+	return err
+}
+
+// enterOutbox puts ready items into the outbox again, and returns how many. A
+// process that has lost the lead unawares does not: its successor may have done
+// so, and nobody else finds the second message before it is handed out.
+func (t *session) enterOutbox(ctx context.Context, refs map[ref]struct{}) (entered int64, err error) {
+	for part := range chunks(refs) {
+		items, queues, generations := queue.Columns(part)
+		tag, err := t.store.Pool().Exec(ctx, sqlAnnounce, items, queues, generations, int32(t.backend), lockKey)
 		if err != nil {
-			return fmt.Errorf("announce what is ready: %w", err)
+			return entered, fmt.Errorf("announce what is ready: %w", err)
 		}
-		t.metrics.mended.WithLabelValues("missing").Add(float64(tag.RowsAffected()))
+		entered += tag.RowsAffected()
 	}
-	t.Kick()
-	return nil
+	return entered, nil
 }
 
 // giveBack makes items ready that silent daemons have, and the server has
 // forgotten.
-func (t *term) giveBack(ctx context.Context, lost map[ref]struct{}) error {
-	for _, stage := range shard.Queues {
-		var commands []tracking.Command
-		for r := range lost {
-			if r.Stage == stage {
-				commands = append(commands, tracking.Command{
-					ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker, Error: "not answered, and its message is gone",
-				})
-			}
-		}
-		if len(commands) == 0 {
-			continue
-		}
-		if _, err := t.store.Apply(ctx, stage, shard.Again, commands); err != nil {
+func (t *session) giveBack(ctx context.Context, lost map[ref]struct{}) error {
+	commands := map[queue.ID][]queue.Command{}
+	for r := range lost {
+		commands[r.Queue] = append(commands[r.Queue], queue.Command{
+			ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker, Error: "not answered, and its message is gone",
+		})
+	}
+	for q, commands := range commands {
+		if _, err := t.store.Apply(ctx, q, item.Again, commands); err != nil {
 			return err
 		}
 		t.metrics.mended.WithLabelValues("lost").Add(float64(len(commands)))

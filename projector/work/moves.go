@@ -11,8 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -20,43 +20,56 @@ import (
 // while others are written are written together.
 func (s *Service) answerMoves(ctx context.Context) error {
 	d := &desk{Service: s, lanes: map[lane]chan *part{}}
-	var lanes sync.WaitGroup
-	for _, stage := range shard.Queues {
-		for kind := range moveOf {
-			in := make(chan *part, 1024)
-			d.lanes[lane{stage, stream.MoveKind(kind)}] = in
-			lanes.Go(func() { d.work(ctx, lane{stage, stream.MoveKind(kind)}, in) })
-		}
-	}
-	sub, err := s.nc.QueueSubscribe(stream.WorkMoves, "millrace", d.take)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sub, err := s.nc.QueueSubscribe(stream.WorkMoves, "millrace", func(msg *nats.Msg) { d.take(ctx, msg) })
 	if err != nil {
 		return fmt.Errorf("answer on %s: %w", stream.WorkMoves, err)
 	}
 	<-ctx.Done()
 	_ = sub.Unsubscribe() // or the connection is closed
-	lanes.Wait()
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.running.Wait()
 	return nil
 }
 
 // moveOf is what each kind of move is in the rules.
-var moveOf = [...]shard.Move{
-	stream.MoveStart: shard.Start, stream.MoveDone: shard.Complete, stream.MoveFail: shard.Fail,
-	stream.MoveAgain: shard.Again, stream.MoveRelease: shard.Release, stream.MoveExtend: extend,
+var moveOf = [...]item.Move{
+	stream.MoveStart: item.Start, stream.MoveDone: item.Complete, stream.MoveFail: item.Fail,
+	stream.MoveAgain: item.Again, stream.MoveRelease: item.Release, stream.MoveExtend: extend,
 }
 
 // extend is no move of the rules.
-const extend shard.Move = -1
+const extend item.Move = -1
 
-// desk takes requests apart by stage and kind, and answers each when all of
+// desk takes requests apart by queue and kind, and answers each when all of
 // its parts are durable.
 type desk struct {
 	*Service
-	lanes map[lane]chan *part
+	mu      sync.Mutex
+	lanes   map[lane]chan *part // made when they are first used
+	running sync.WaitGroup
+	closed  bool
 }
 
 type lane struct {
-	stage shard.Stage
+	queue queue.ID
 	kind  stream.MoveKind
+}
+
+// lane returns where parts of a kind are put; nil when the desk is closed.
+func (d *desk) lane(ctx context.Context, l lane) chan *part {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	in := d.lanes[l]
+	if in == nil && !d.closed {
+		in = make(chan *part, 1024)
+		d.lanes[l] = in
+		d.running.Go(func() { d.work(ctx, l, in) })
+	}
+	return in
 }
 
 // request is one that waits for its parts.
@@ -71,13 +84,21 @@ type request struct {
 type part struct {
 	*request
 	places   []int // of the commands within the request
-	commands []tracking.Command
+	commands []queue.Command
 }
 
-func (d *desk) take(msg *nats.Msg) {
-	b, stage, err := admit(msg.Data)
+func (d *desk) take(ctx context.Context, msg *nats.Msg) {
+	b, err := admit(msg.Data)
 	if err != nil {
 		d.respond(msg, stream.WorkVerdicts{Error: err.Error(), Refused: true})
+		return
+	}
+	looking, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	q, err := d.store.Lookup(looking, b.Stage)
+	if err != nil {
+		text := fmt.Sprintf("moves: find the queue %q: %v", b.Stage, err)
+		d.respond(msg, stream.WorkVerdicts{Error: text, Refused: errors.Is(err, queue.ErrNoQueue)})
 		return
 	}
 	r := &request{msg: msg}
@@ -86,7 +107,7 @@ func (d *desk) take(msg *nats.Msg) {
 	r.waiting.Store(int32(len(parts)))
 	for kind, p := range parts {
 		select {
-		case d.lanes[lane{stage, kind}] <- p:
+		case d.lane(ctx, lane{q, kind}) <- p:
 		default:
 			d.end(p, errBusy)
 		}
@@ -95,22 +116,18 @@ func (d *desk) take(msg *nats.Msg) {
 
 // admit reads a request and refuses what would fail in Postgres: with it would
 // fail what others have asked for and is written together with it.
-func admit(data []byte) (stream.WorkMoveBatch, shard.Stage, error) {
+func admit(data []byte) (stream.WorkMoveBatch, error) {
 	b, err := stream.ParseWorkMoves(data)
 	if err != nil {
-		return b, 0, err
-	}
-	stage, known := shard.ParseStage(b.Stage)
-	if !known || !stage.HasQueue() {
-		return b, 0, fmt.Errorf("moves: there is no stage %q with a queue", b.Stage)
+		return b, err
 	}
 	if b.Lease < minLease || b.Lease > maxLease {
-		return b, 0, fmt.Errorf("moves: lease has to be of %s to %s", minLease, maxLease)
+		return b, fmt.Errorf("moves: lease has to be of %s to %s", minLease, maxLease)
 	}
-	if err := shard.CheckWorker(b.Worker); err != nil {
-		return b, 0, fmt.Errorf("moves: %w", err)
+	if err := item.CheckWorker(b.Worker); err != nil {
+		return b, fmt.Errorf("moves: %w", err)
 	}
-	return b, stage, nil
+	return b, nil
 }
 
 // Bounds of a lease.
@@ -126,12 +143,13 @@ func split(r *request, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
 	for i, m := range b.Moves {
 		p := parts[m.Kind]
 		if p == nil {
-			p = &part{request: r, places: make([]int, 0, len(b.Moves)), commands: make([]tracking.Command, 0, len(b.Moves))}
+			p = &part{request: r, places: make([]int, 0, len(b.Moves)), commands: make([]queue.Command, 0, len(b.Moves))}
 			parts[m.Kind] = p
 		}
 		p.places = append(p.places, i)
-		p.commands = append(p.commands, tracking.Command{
-			ID: m.ID, Generation: m.Generation, Worker: b.Worker, Lease: b.Lease, Delay: m.Delay, Error: shard.CutError(m.Error),
+		p.commands = append(p.commands, queue.Command{
+			ID: m.ID, Generation: m.Generation, Worker: b.Worker, Lease: b.Lease, Delay: m.Delay, Backoff: m.Backoff,
+			Error: item.CutError(m.Error), Result: m.Result,
 		})
 	}
 	return parts
@@ -162,7 +180,7 @@ func (d *desk) work(ctx context.Context, l lane, in chan *part) {
 }
 
 func (d *desk) apply(ctx context.Context, l lane, parts []*part, n int) {
-	commands := make([]tracking.Command, 0, n)
+	commands := make([]queue.Command, 0, n)
 	for _, p := range parts {
 		commands = append(commands, p.commands...)
 	}
@@ -180,11 +198,11 @@ func (d *desk) apply(ctx context.Context, l lane, parts []*part, n int) {
 	}
 }
 
-func (d *desk) verdicts(ctx context.Context, l lane, commands []tracking.Command) ([]stream.WorkVerdict, error) {
+func (d *desk) verdicts(ctx context.Context, l lane, commands []queue.Command) ([]stream.WorkVerdict, error) {
 	verdicts := make([]stream.WorkVerdict, len(commands))
 	move := moveOf[l.kind]
 	if move == extend {
-		extended, err := d.store.Extend(ctx, l.stage, commands)
+		extended, err := d.store.Extend(ctx, l.queue, commands)
 		for i, ok := range extended {
 			if !ok {
 				verdicts[i].Verdict = stream.VerdictGone
@@ -193,12 +211,12 @@ func (d *desk) verdicts(ctx context.Context, l lane, commands []tracking.Command
 		return verdicts, err
 	}
 	apply := d.store.Apply
-	if move == shard.Start {
-		apply = func(ctx context.Context, stage shard.Stage, _ shard.Move, commands []tracking.Command) ([]tracking.Result, error) {
-			return d.store.StartHanded(ctx, stage, stream.PlainWorker, commands)
+	if move == item.Start {
+		apply = func(ctx context.Context, q queue.ID, _ item.Move, commands []queue.Command) ([]queue.Result, error) {
+			return d.store.StartHanded(ctx, q, commands)
 		}
 	}
-	results, err := apply(ctx, l.stage, move, commands)
+	results, err := apply(ctx, l.queue, move, commands)
 	counts := map[stream.Verdict]int{}
 	for i, r := range results {
 		verdicts[i] = stream.WorkVerdict{Verdict: verdictOf(r.Outcome), Generation: r.Generation, Attempts: r.Attempts}
@@ -214,13 +232,13 @@ var verdictNames = [...]string{
 	stream.VerdictMade: "made", stream.VerdictGone: "gone", stream.VerdictPaused: "paused", stream.VerdictFull: "full",
 }
 
-func verdictOf(o shard.Outcome) stream.Verdict {
+func verdictOf(o item.Outcome) stream.Verdict {
 	switch o {
-	case shard.Changed, shard.Repeated:
+	case item.Changed, item.Repeated:
 		return stream.VerdictMade
-	case shard.Paused:
+	case item.Paused:
 		return stream.VerdictPaused
-	case shard.Full:
+	case item.Full:
 		return stream.VerdictFull
 	}
 	return stream.VerdictGone

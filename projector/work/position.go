@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// position is how far this term has read a stream, with every effect. What it
+// position is how far this session has read a stream, with every effect. What it
 // has stored is known to its reader alone.
 type position struct {
 	seq    atomic.Uint64

@@ -2,111 +2,135 @@ package work
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// relay publishes what stands in the outbox.
+// relay publishes what is in the outbox.
 type relay struct {
-	*term
-	next uint64 // the sequence that the next message gets
+	*session
+	next  uint64 // the sequence that the next message gets
+	ahead map[queue.ID]*ahead
 }
 
+// soonFull is how soon the relay looks again at queues of which as much is on
+// the stream as may be.
+const soonFull = 10 * time.Millisecond
+
 func (r *relay) run(ctx context.Context) error {
-	poll := time.NewTicker(r.cfg.Poll)
-	defer poll.Stop()
 	for {
-		n, err := r.turn(ctx)
+		wait, err := r.turn(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if n == batchSize {
+		if wait == 0 {
 			continue
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.kick:
-		case <-poll.C:
+		case <-r.store.Announced():
+		case <-time.After(wait):
 		}
 	}
 }
 
-// turn publishes a batch and returns its size. After an error it is not known
-// how much of it was stored: the next term finds out.
-func (r *relay) turn(ctx context.Context) (int, error) {
+// turn publishes a block and returns how long to wait for the next. After an
+// error it is not known how much of it was stored: the next leader finds out.
+func (r *relay) turn(ctx context.Context) (wait time.Duration, err error) {
 	r.still.Lock()
 	defer r.still.Unlock()
-	entries, err := r.store.Outbox(ctx, batchSize)
+	entries, wait, err := r.gather(ctx)
 	if err != nil || len(entries) == 0 {
+		return wait, err
+	}
+	refs := make([]ref, len(entries))
+	for i, e := range entries {
+		refs[i] = e.Ref
+	}
+	bodies, err := r.store.Bodies(ctx, refs)
+	if err != nil {
 		return 0, err
 	}
-	b := &batch{First: r.next, Refs: make([]ref, len(entries))}
-	ids := make([]int64, len(entries))
-	for i, e := range entries {
-		ids[i], b.Refs[i] = e.ID, ref{e.Item, e.Stage, e.Generation}
+	// From here on the block has these sequences and no others.
+	d, err := r.decide(ctx, entries, bodies)
+	if err != nil || d == nil {
+		return 0, err
 	}
-	// From here on the batch has these sequences and no others.
-	decided, err := r.decide(ctx, ids, b)
-	if err != nil || !decided {
-		return batchSize, err
+	if d.gone == 0 { // all wait for room in their queues
+		return r.cfg.Poll, nil
 	}
-	r.batches.keep(b)
-	if err := r.publish(ctx, b.First, entries); err != nil {
+	if len(d.entries) == 0 {
+		return wait, nil
+	}
+	b := &block{First: r.next, Refs: d.refs()}
+	r.blocks.keep(b)
+	if err := r.publish(ctx, b.First, b.Refs, d.bodies); err != nil {
 		return 0, err
 	}
 	r.next = b.last() + 1
-	r.metrics.published.Add(float64(len(entries)))
-	return len(entries), nil
-}
-
-// decide moves entries from the outbox to a batch. It changes nothing, and
-// returns false, when one has been taken out of the outbox meanwhile.
-func (r *relay) decide(ctx context.Context, ids []int64, b *batch) (decided bool, err error) {
-	err = pgx.BeginFunc(ctx, r.store.Pool(), func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, "DELETE FROM millrace.outbox WHERE id = ANY ($1::bigint[])", ids)
-		if err != nil {
-			return err
-		}
-		if decided = int(tag.RowsAffected()) == len(ids); !decided {
-			return tx.Rollback(ctx)
-		}
-		items, stages, generations := columns(b.Refs)
-		_, err = tx.Exec(ctx, "INSERT INTO millrace.work_batch (first_seq, last_seq, items, stages, generations) VALUES ($1, $2, $3, $4, $5)",
-			b.First, b.last(), items, stages, generations)
-		return err
-	})
-	if err != nil && (decided || !errors.Is(err, pgx.ErrTxClosed)) {
-		return false, fmt.Errorf("decide messages %d to %d of %s: %w", b.First, b.last(), stream.Work, err)
+	r.metrics.published.Add(float64(len(b.Refs)))
+	for _, e := range d.entries {
+		r.ahead[e.Queue].add(e.Priority)
 	}
-	return decided, nil
+	return wait, nil
 }
 
-// publish puts the entries on the stream, from a sequence on, each only if it
-// gets the sequence that was decided.
-func (r *relay) publish(ctx context.Context, first uint64, entries []tracking.Entry) error {
-	futures := make([]jetstream.PubAckFuture, len(entries))
-	for i, e := range entries {
-		data, err := json.Marshal(stream.WorkItem{
-			ID: e.Item, Filename: e.Filename, Shard: int(e.Shard), Stage: e.Stage.String(),
-			Generation: e.Generation, Attempts: e.Attempts, CreatedAt: e.CreatedAt.UTC(),
-		})
-		if err != nil {
-			return fmt.Errorf("encode item %d: %w", e.Item, err)
+// gather reads what is to be published next: of each queue as much as may be on
+// the stream, the highest priority first.
+func (r *relay) gather(ctx context.Context) (entries []queue.Entry, wait time.Duration, err error) {
+	waiting, err := r.store.Waiting(ctx)
+	if err != nil || len(waiting) == 0 {
+		return nil, r.cfg.Poll, err
+	}
+	wait = r.cfg.Poll
+	share := max(batchSize/len(waiting), 1)
+	for q, top := range waiting {
+		if r.name(q) == "" { // it is new
+			if err := r.refresh(ctx); err != nil {
+				return nil, 0, err
+			}
 		}
-		msg := &nats.Msg{Subject: stream.WorkSubject(e.Stage.String()), Data: data}
+		if len(entries) == batchSize {
+			return entries, 0, nil
+		}
+		room, err := r.room(ctx, q, top)
+		if err != nil {
+			return nil, 0, err
+		}
+		if room == 0 {
+			wait = min(wait, soonFull)
+			continue
+		}
+		n := min(room, share, batchSize-len(entries))
+		some, err := r.store.Outbox(ctx, q, n)
+		if err != nil {
+			return nil, 0, err
+		}
+		if entries = append(entries, some...); len(some) == n {
+			wait = 0 // there may be more
+		}
+	}
+	return entries, wait, nil
+}
+
+// publish puts messages on the stream, from a sequence on, each only if it gets
+// the sequence that was decided.
+func (r *relay) publish(ctx context.Context, first uint64, refs []ref, bodies [][]byte) error {
+	futures := make([]jetstream.PubAckFuture, len(refs))
+	for i, about := range refs {
+		msg := &nats.Msg{Subject: stream.WorkSubject(r.name(about.Queue)), Data: bodies[i]}
+		var err error
 		futures[i], err = r.js.PublishMsgAsync(msg, jetstream.WithExpectLastSequence(first+uint64(i)-1), jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return fmt.Errorf("publish to %s: %w", msg.Subject, err)
@@ -128,7 +152,7 @@ func (r *relay) publish(ctx context.Context, first uint64, entries []tracking.En
 // some: beyond what may have been decided in a lost database, too.
 const jump = 1_000_000
 
-// sync finds out what has become of the last decided batch, and finishes it.
+// sync finds out what has become of the last decided block, and finishes it.
 func (r *relay) sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*requestWait)
 	defer cancel()
@@ -137,7 +161,7 @@ func (r *relay) sync(ctx context.Context) error {
 		return fmt.Errorf("look at %s: %w", stream.Work, err)
 	}
 	at := s.CachedInfo().State.LastSeq
-	b, err := r.batches.newest(ctx)
+	b, err := r.blocks.newest(ctx)
 	if err != nil {
 		return err
 	}
@@ -154,25 +178,25 @@ func (r *relay) sync(ctx context.Context) error {
 	return r.skip(ctx, s, b)
 }
 
-// finish publishes the rest of a batch, unless something has happened to an
+// finish publishes the rest of a block, unless something has happened to an
 // item of it: then its message may be one that was stored, worked and lost.
-func (r *relay) finish(ctx context.Context, b *batch, at uint64) (bool, error) {
+func (r *relay) finish(ctx context.Context, b *block, at uint64) (bool, error) {
 	rest := b.Refs[at+1-b.First:]
-	entries, err := r.entries(ctx, rest)
-	if err != nil || len(entries) < len(rest) {
+	bodies, err := r.store.Bodies(ctx, rest)
+	if err != nil || slices.ContainsFunc(bodies, func(body []byte) bool { return body == nil }) {
 		return false, err
 	}
-	if err := r.publish(ctx, at+1, entries); err != nil {
+	if err := r.publish(ctx, at+1, rest, bodies); err != nil {
 		return false, err
 	}
-	r.log.Info("published the rest of a batch", "messages", len(rest), "from", at+1)
+	r.log.Info("published the rest of a block", "messages", len(rest), "from", at+1)
 	r.next = b.last() + 1
 	return true, nil
 }
 
 // skip empties the stream and has it go on beyond all that was decided. The
 // comparison puts on it what belongs there.
-func (r *relay) skip(ctx context.Context, s jetstream.Stream, b *batch) error {
+func (r *relay) skip(ctx context.Context, s jetstream.Stream, b *block) error {
 	next := b.last() + jump
 	r.log.Warn("the work stream has lost messages, and is filled again", "last", s.CachedInfo().State.LastSeq, "decided", b.last(), "next", next)
 	if err := s.Purge(ctx, jetstream.WithPurgeSequence(next)); err != nil {
@@ -188,23 +212,4 @@ func (r *relay) skip(ctx context.Context, s jetstream.Stream, b *batch) error {
 	r.metrics.mended.WithLabelValues("stream").Inc()
 	r.next = next
 	return nil
-}
-
-// entries returns what of the refs is still ready, in their order.
-func (r *relay) entries(ctx context.Context, refs []ref) ([]tracking.Entry, error) {
-	ids, stages, generations := columns(refs)
-	rows, err := r.store.Pool().Query(ctx, sqlStillReady, ids, stages, generations)
-	if err == nil {
-		var entries []tracking.Entry
-		entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e tracking.Entry, err error) {
-			var stage int16
-			err = row.Scan(&e.Item, &stage, &e.Generation, &e.Filename, &e.Shard, &e.Attempts, &e.CreatedAt)
-			e.Stage = shardStage(stage)
-			return e, err
-		})
-		if err == nil {
-			return entries, nil
-		}
-	}
-	return nil, fmt.Errorf("read a decided batch: %w", err)
 }

@@ -3,160 +3,202 @@ package work
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/deadletter"
+	"github.com/millrace-io/millrace/projector/fold"
+	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// report is one message of the stream SHARDS, ready to be applied.
-type report struct {
-	seq     uint64
-	msg     jetstream.Msg
-	stage   shard.Stage
-	move    shard.Move
-	shards  []int64 // with Register
-	command tracking.Command
-	invalid error // it breaks a rule by itself
+// reports is the view of the stream SHARDS: what daemons report, as moves of the
+// items. The position moves in the transaction that applies a report, so a batch
+// needs no decided cut: a session begins where the last transaction has left it.
+type reports struct {
+	store   *queue.Store
+	shards  *tracking.Store
+	handout *handout.Handout
+	js      jetstream.JetStream
+	metrics *metrics
+	log     *slog.Logger
+	compare time.Duration // between two looks at an item that is under way
+	at      *position
+
+	open []report
 }
 
 // readReports applies what daemons report over NATS.
-func (t *term) readReports(ctx context.Context) error {
-	return t.read(ctx, stream.Shards, &t.reports, t.applyAll)
+func (t *session) readReports(ctx context.Context) error {
+	r := t.newReports()
+	if err := r.at.look(ctx, t.store.Pool(), stream.Shards, &r.at.stored); err != nil {
+		return err
+	}
+	f, err := fold.New(fold.Config{
+		Stream: stream.Shards, Consumer: "reports", Rewind: true, BatchMessages: batchSize,
+		MinInterval: reportInterval, MaxInterval: reportInterval,
+	}, fold.Deps{NATS: t.nc, JS: t.js, Lease: transactional{r.at, t.store.Pool()}, Log: t.log.With("stream", stream.Shards)}, r)
+	if err != nil {
+		return err
+	}
+	return f.Run(ctx)
 }
 
-func (t *term) applyAll(ctx context.Context, msgs []jetstream.Msg) error {
-	reports := make([]report, len(msgs))
-	for i, m := range msgs {
-		var err error
-		if reports[i], err = parseReport(m); err != nil {
-			return err
-		}
+// reportInterval is the least time between two batches of reports. Each is a
+// transaction or more, and daemons wait for them.
+const reportInterval = time.Millisecond
+
+func (t *session) newReports() *reports {
+	return &reports{
+		store: t.store, shards: t.shards, handout: t.handout, js: t.js, metrics: t.metrics, log: t.log, compare: t.cfg.Compare, at: &t.reports,
 	}
-	for len(reports) > 0 {
-		n := run(reports)
-		if err := t.applyReports(ctx, reports[:n]); err != nil {
+}
+
+// transactional is the lease of a view whose position moves with its effects.
+// Who may fold is decided elsewhere, and whoever lost that is refused by the
+// transaction.
+type transactional struct {
+	at   *position
+	pool *pgxpool.Pool
+}
+
+func (l transactional) Position() (from, to uint64) { return uint64(l.at.stored), uint64(l.at.stored) }
+
+func (transactional) Decide(context.Context, uint64, uint64, string) error { return nil }
+
+// Done moves the position back to the start of a stream that was made anew. Else
+// it is there already.
+func (l transactional) Done(ctx context.Context, position, _ uint64) error {
+	if int64(position) == l.at.stored {
+		return nil
+	}
+	return l.at.save(ctx, l.pool, stream.Shards, position)
+}
+
+func (transactional) Renew(context.Context) error { return nil }
+
+func (transactional) Release(context.Context) error { return nil }
+
+// Stored has nothing to add to the position.
+func (r *reports) Stored(context.Context) (fold.Stored, error) { return fold.Stored{}, nil }
+
+// Open returns the view itself, which keeps nothing of what it has applied.
+func (r *reports) Open(context.Context, uint64) (fold.View[[]report], error) { return r, nil }
+
+// Failing is never true: a transaction that fails ends the session.
+func (r *reports) Failing() bool { return false }
+
+// Take reads a report.
+func (r *reports) Take(m source.Message) (full bool) {
+	r.open = append(r.open, parseReport(m))
+	return false
+}
+
+// Seal returns the reports of a batch.
+func (r *reports) Seal(context.Context, fold.Cut) (batch []report, digest string, err error) {
+	batch, r.open = r.open, nil
+	return batch, "", nil
+}
+
+// Write applies reports, in as few transactions as it takes.
+func (r *reports) Write(ctx context.Context, batch []report) error {
+	for len(batch) > 0 {
+		n := run(batch)
+		if err := r.apply(ctx, batch[:n]); err != nil {
 			return err
 		}
-		reports = reports[n:]
+		batch = batch[n:]
 	}
 	return nil
 }
 
-// run is the number of reports at the start of a list that are one kind of
-// move and about different items. A start goes alone: the queue has to let go
-// of its item first.
-func run(list []report) int {
-	if list[0].move == shard.Start {
-		return 1
-	}
-	seen := map[string]bool{}
-	for i, r := range list {
-		key := fmt.Sprint(r.command.Shard, "/", r.command.Filename)
-		same := r.stage == list[0].stage && r.move == list[0].move && r.invalid == nil
-		if i > 0 && (!same || seen[key] || !r.single() || list[0].invalid != nil) {
-			return i
-		}
-		if r.single() {
-			seen[key] = true
-		}
-	}
-	return len(list)
-}
+// Announce has nobody to tell: the moves announce themselves.
+func (r *reports) Announce([]report, time.Duration) {}
 
-// single tells whether it is about one item.
-func (r *report) single() bool { return r.stage.HasQueue() && r.move != shard.Register }
-
-// applyReports applies a run of reports. One that is refused is put into the
+// apply applies a run of reports. One that is refused is put into the
 // DLQ stream, and those before it are applied without it.
-func (t *term) applyReports(ctx context.Context, list []report) error {
+func (r *reports) apply(ctx context.Context, list []report) error {
 	refused := &refusal{at: -1}
-	err := t.tryReports(ctx, list)
+	err := r.try(ctx, list)
 	if errors.As(err, &refused) {
 		if refused.at > 0 {
-			if err := t.applyReports(ctx, list[:refused.at]); err != nil {
+			if err := r.apply(ctx, list[:refused.at]); err != nil {
 				return err
 			}
 		}
-		if err := t.bury(ctx, list[refused.at], refused.why); err != nil {
+		if err := r.bury(ctx, list[refused.at], refused.why); err != nil {
 			return err
 		}
 		if rest := list[refused.at+1:]; len(rest) > 0 {
-			return t.applyReports(ctx, rest)
+			return r.apply(ctx, rest)
 		}
 		return nil
 	}
 	if err == nil {
-		t.metrics.reports.WithLabelValues("applied").Add(float64(len(list)))
+		r.metrics.reports.WithLabelValues("applied").Add(float64(len(list)))
 	}
 	return err
 }
 
-// refusal is the error of a run in which a report is refused; nothing of it
-// was applied.
-type refusal struct {
-	at  int
-	why error
-}
-
-func (r *refusal) Error() string { return r.why.Error() }
-
-func (t *term) tryReports(ctx context.Context, list []report) error {
-	r := list[0]
+// try applies a run in one transaction. It changes nothing when a report is refused.
+func (r *reports) try(ctx context.Context, list []report) error {
+	first := list[0]
 	switch {
-	case r.invalid != nil:
-		return &refusal{0, r.invalid}
-	case !r.single():
-		return t.applyFile(ctx, r)
+	case first.invalid != nil:
+		return &refusal{0, first.invalid}
+	case !first.single():
+		return r.applyFile(ctx, first)
 	}
 	commands := make([]tracking.Command, len(list))
-	for i, r := range list {
-		commands[i] = r.command
+	for i, one := range list {
+		commands[i] = one.command
 	}
-	if r.move == shard.Start {
-		if err := t.withdraw(ctx, r.stage, commands[0]); err != nil {
+	if first.move == shard.Start {
+		if err := r.withdraw(ctx, first.stage, commands[0]); err != nil {
 			return err
 		}
 	}
-	last := list[len(list)-1].seq
-	_, err := t.store.ApplyAlso(ctx, r.stage, r.move, commands, func(results []tracking.Result, also *pgx.Batch) error {
+	last := list[len(list)-1].Seq
+	_, err := r.shards.ApplyAlso(ctx, first.stage, first.move, commands, func(results []tracking.Result, also *pgx.Batch) error {
 		for i, result := range results {
 			if !result.Outcome.OK() {
-				return &refusal{i, refusedBy(result, r)}
+				return &refusal{i, refusedBy(result, first)}
 			}
 		}
-		also.Queue(sqlPosition, stream.Shards, int64(last), t.reports.stored)
+		also.Queue(sqlPosition, stream.Shards, int64(last), r.at.stored)
 		return nil
 	})
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return err
 	}
-	return t.reports.saved(err, stream.Shards, last)
+	return r.at.saved(err, stream.Shards, last)
 }
 
 // withdraw takes the item of a start out of the queue. One that a daemon has
 // is refused.
-func (t *term) withdraw(ctx context.Context, stage shard.Stage, command tracking.Command) error {
+func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command tracking.Command) error {
 	for end := time.Now().Add(requestWait); ; {
-		now, err := t.store.Look(ctx, stage, []tracking.Command{command})
+		now, err := r.shards.Look(ctx, stage, []tracking.Command{command})
 		if err != nil {
 			return err
 		}
 		if now[0].Outcome == shard.NotFound || now[0].Status != shard.New {
 			return nil // Apply says what of it
 		}
-		found, err := t.queue.withdraw(ctx, ref{now[0].ID, stage, now[0].Generation})
-		if err != nil || found == free {
+		found, err := r.handout.Withdraw(ctx, stage.String(), ref{Item: now[0].ID, Queue: queue.ID(stage), Generation: now[0].Generation})
+		if err != nil || found == handout.Free {
 			return err
 		}
-		if found == held || time.Now().After(end) {
+		if found == handout.Held || time.Now().After(end) {
 			return &refusal{0, &shard.Invalid{Field: "status", Code: "taken", Rule: "is started: a daemon has the item from the queue"}}
 		}
 		// Out of the queue and not started: by this, before it was killed, or
@@ -164,23 +206,19 @@ func (t *term) withdraw(ctx context.Context, stage shard.Stage, command tracking
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(t.cfg.Compare):
+		case <-time.After(r.compare):
 		}
 	}
 }
 
 // applyFile applies a report about a file. It changes nothing when it is
 // applied again.
-func (t *term) applyFile(ctx context.Context, r report) error {
+func (r *reports) applyFile(ctx context.Context, one report) error {
 	var err error
-	if r.move == shard.Register {
-		list := make([]int32, len(r.shards))
-		for i, n := range r.shards {
-			list[i] = int32(n)
-		}
-		_, err = t.store.Register(ctx, []tracking.Registration{{Filename: r.command.Filename, Shards: list}})
+	if one.move == shard.Register {
+		_, err = r.shards.Register(ctx, []tracking.Registration{{Filename: one.command.Filename, Shards: one.shards}})
 	} else {
-		_, err = t.store.FinishIngest(ctx, r.command.Filename, tracking.Command{})
+		_, err = r.shards.FinishIngest(ctx, one.command.Filename, tracking.Command{})
 	}
 	var refused *tracking.Refused
 	if errors.Is(err, tracking.ErrNoFile) || errors.Is(err, tracking.ErrCancelled) || errors.As(err, &refused) {
@@ -189,27 +227,13 @@ func (t *term) applyFile(ctx context.Context, r report) error {
 	if err != nil {
 		return err
 	}
-	return t.reports.save(ctx, t.store.Pool(), stream.Shards, r.seq)
+	return r.at.save(ctx, r.store.Pool(), stream.Shards, one.Seq)
 }
 
-func refusedBy(result tracking.Result, r report) error {
-	if result.Outcome == shard.NotFound {
-		return &shard.Invalid{Field: "filename", Code: "not_found", Rule: "is no registered file with this shard"}
-	}
-	return &shard.Invalid{
-		Field: "status", Code: result.Outcome.String(),
-		Rule: fmt.Sprintf("is %s at %s: %s is not allowed", result.Status, r.stage, r.move),
-	}
-}
-
-// bury puts a report into the DLQ stream and passes it. One that another
-// process has applied meanwhile may well be refused here, and is none.
-func (t *term) bury(ctx context.Context, r report, why error) error {
-	if err := t.reports.check(ctx, t.store.Pool(), stream.Shards); err != nil {
-		return err
-	}
-	meta, err := r.msg.Metadata()
-	if err != nil {
+// bury puts a report into the DLQ stream and passes it. A report that another
+// process has applied meanwhile would be refused here too, and is no dead letter.
+func (r *reports) bury(ctx context.Context, one report, why error) error {
+	if err := r.at.check(ctx, r.store.Pool(), stream.Shards); err != nil {
 		return err
 	}
 	reason := &event.Invalid{Code: "refused", Rule: why.Error()}
@@ -217,69 +241,12 @@ func (t *term) bury(ctx context.Context, r report, why error) error {
 	if errors.As(why, &rule) {
 		reason = &event.Invalid{Field: rule.Field, Code: rule.Code, Rule: rule.Rule}
 	}
-	err = deadletter.Publish(ctx, t.js, []deadletter.Letter{{
-		Stream: stream.Shards, Subject: r.msg.Subject(), Seq: r.seq, Time: meta.Timestamp, Data: r.msg.Data(), Reason: reason,
-	}}, t.log)
+	err := deadletter.Publish(ctx, r.js, []deadletter.Letter{{
+		Stream: stream.Shards, Subject: one.Subject, Seq: one.Seq, Time: time.Unix(0, one.Time), Data: one.Data, Reason: reason,
+	}}, r.log)
 	if err != nil {
 		return err
 	}
-	t.metrics.reports.WithLabelValues("refused").Inc()
-	return t.reports.save(ctx, t.store.Pool(), stream.Shards, r.seq)
-}
-
-// parseReport reads a message. A report that breaks a rule is no error.
-func parseReport(m jetstream.Msg) (report, error) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return report{}, fmt.Errorf("read a report: %w", err)
-	}
-	r := report{seq: meta.Sequence.Stream, msg: m}
-	r.invalid = r.parse(m.Subject(), m.Data())
-	return r, nil
-}
-
-func (r *report) parse(subject string, data []byte) error {
-	said, err := stream.ParseShardReport(subject, data)
-	if err != nil {
-		return &shard.Invalid{Code: "json", Rule: err.Error()}
-	}
-	r.command = tracking.Command{Filename: said.Filename, Worker: said.Worker, Error: shard.CutError(said.Error)}
-	if err := shard.CheckFilename(said.Filename); err != nil {
-		return err
-	}
-	if err := tracking.CheckWorker(said.Worker); err != nil {
-		return err
-	}
-	var known bool
-	if r.stage, r.move, known = stageMove(said.Stage, said.Move); !known {
-		return &shard.Invalid{Field: "subject", Code: "unknown", Rule: "must be shards.register, shards.event-ingest.done, or shards.<stage>.<start, done, fail or retry>"}
-	}
-	if r.move == shard.Register {
-		r.shards = said.Shards
-		return shard.CheckShards(said.Shards)
-	}
-	if r.stage == shard.EventIngest {
-		return nil
-	}
-	if said.Shard == nil {
-		return &shard.Invalid{Field: "shard", Code: "missing", Rule: "is required"}
-	}
-	r.command.Shard = int32(*said.Shard)
-	return shard.CheckShard(*said.Shard)
-}
-
-func stageMove(stage, move string) (shard.Stage, shard.Move, bool) {
-	if stage == "" {
-		return shard.EventIngest, shard.Register, move == shard.Register.String()
-	}
-	s, known := shard.ParseStage(stage)
-	if !known {
-		return 0, 0, false
-	}
-	for _, m := range []shard.Move{shard.Start, shard.Complete, shard.Fail, shard.Retry} {
-		if m.String() == move {
-			return s, m, s.HasQueue() || m == shard.Complete
-		}
-	}
-	return 0, 0, false
+	r.metrics.reports.WithLabelValues("refused").Inc()
+	return r.at.save(ctx, r.store.Pool(), stream.Shards, one.Seq)
 }

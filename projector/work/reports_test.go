@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -23,7 +24,7 @@ func (h *house) report(stage, move, body string) {
 func TestReports(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, time.Minute)
-	h.report("", "register", `{"filename":"a","shards":[0,1,2]}`)
+	h.report("", "register", `{"filename":"a.event-ingest.txt","shards":[0,1,1,2,0]}`)
 	h.report("event-ingest", "done", `{"filename":"a"}`)
 	const stage = "shard-splitter"
 	for i := range 3 {
@@ -38,11 +39,65 @@ func TestReports(t *testing.T) {
 	h.stop()
 	h.serve() // what was applied is not applied again: the failure would be
 	h.report(stage, "done", `{"filename":"a","shard":1}`)
-	h.report(stage, "done", `{"filename":"a","shard":2}`)
+	h.report(stage, "done", `{"filename":"a.event-ingest.txt","shard":2}`)
 	h.await(shard.Splitter, shard.Done, 3)
 	want := map[string]int{"start": 4, "done": 3, "fail": 1, "retry": 1}
 	if got := h.moves(shard.Splitter); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("history %v, not %v", got, want)
+	}
+}
+
+// TestReportsOfAStreamMadeAnew: a stream of reports that was made anew, and ends
+// before the position, is read from its start.
+func TestReportsOfAStreamMadeAnew(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	h.report("", "register", `{"filename":"a","shards":[0,1]}`)
+	h.report("event-ingest", "done", `{"filename":"a"}`)
+	const stage = "shard-splitter"
+	h.report(stage, "start", `{"filename":"a","shard":0,"worker":"w"}`)
+	h.await(shard.Splitter, shard.Started, 1)
+	h.stop()
+	if err := h.js.DeleteStream(t.Context(), stream.Shards); err != nil {
+		t.Fatal(err)
+	}
+	h.serve()
+	h.until("the stream", func() (string, bool) {
+		_, err := h.js.Stream(t.Context(), stream.Shards)
+		return fmt.Sprint(err), err == nil
+	})
+	h.report(stage, "done", `{"filename":"a","shard":0}`)
+	h.await(shard.Splitter, shard.Done, 1)
+	h.report(stage, "start", `{"filename":"a","shard":1,"worker":"w"}`)
+	h.await(shard.Splitter, shard.Started, 1)
+}
+
+// TestReportsOfAnOlderPostgres: when Postgres goes back to a backup, the position
+// goes back with the items, and the reports since are applied again (invariant 8).
+func TestReportsOfAnOlderPostgres(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	const stage = "shard-splitter"
+	h.report("", "register", `{"filename":"a","shards":[0,1]}`)
+	h.report("event-ingest", "done", `{"filename":"a"}`)
+	h.report(stage, "start", `{"filename":"a","shard":0,"worker":"w"}`)
+	h.await(shard.Splitter, shard.Started, 1)
+	h.stop()
+	var err error
+	if h.store, h.hands, err = open(t, h.nc, engine.Pool(t, queue.Configure)); err != nil {
+		t.Fatal(err)
+	}
+	h.run(h.store.Queues().Run)
+	h.file("a", 2) // the backup has what the first two reports did
+	if _, err := h.store.Pool().Exec(t.Context(), "INSERT INTO millrace.work_position (stream, seq) VALUES ('SHARDS', 2)"); err != nil {
+		t.Fatal(err)
+	}
+	h.serve()
+	h.await(shard.Splitter, shard.Started, 1)
+	h.report(stage, "done", `{"filename":"a","shard":0}`)
+	h.await(shard.Splitter, shard.Done, 1)
+	if got := h.moves(shard.Splitter); got["start"] != 1 || got["done"] != 1 {
+		t.Errorf("history %v", got)
 	}
 }
 

@@ -5,23 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// TestReasons: whatever daemons and clients give as a reason, a column of
+// TestReasons: whatever clients give as a reason, a column of
 // Postgres can hold what is kept of it. One that it refused would come again
 // and again (invariant 6).
 func TestReasons(t *testing.T) {
 	for _, said := range []string{"no\x00such", "not \xff UTF-8", strings.Repeat("long", shard.MaxError)} {
-		a := answer{WorkAnswer: stream.WorkAnswer{Kind: stream.AnswerTerm, Reason: said}}
-		_, plain, _ := a.outcome()
 		parts := split(&request{}, stream.WorkMoveBatch{Moves: []stream.WorkMove{{Kind: stream.MoveFail, Error: said}}})
-		for _, c := range []tracking.Command{plain, parts[stream.MoveFail].commands[0]} {
-			if c.Error == "" || c.Error != shard.CutError(said) {
-				t.Errorf("of %.20q is kept %.20q, %d bytes", said, c.Error, len(c.Error))
-			}
+		if c := parts[stream.MoveFail].commands[0]; c.Error == "" || c.Error != shard.CutError(said) {
+			t.Errorf("of %.20q is kept %.20q, %d bytes", said, c.Error, len(c.Error))
 		}
 	}
 }
@@ -36,14 +31,12 @@ func TestAdmit(t *testing.T) {
 		{"w", "shard-worker", true},
 		{"w\x00", "shard-worker", false},
 		{"w\n", "shard-worker", false},
-		{"w", "event-ingest", false},
-		{"w", "nowhere", false},
 	} {
 		data, err := json.Marshal(stream.WorkMoveBatch{Worker: c.worker, Stage: c.stage, Lease: minLease, Moves: []stream.WorkMove{{ID: 1, Generation: 1}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := admit(data); (err == nil) != c.ok {
+		if _, err := admit(data); (err == nil) != c.ok {
 			t.Errorf("worker %q at %s: %v", c.worker, c.stage, err)
 		}
 	}

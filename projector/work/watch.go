@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
-	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -21,20 +20,20 @@ import (
 const watchEvery = 200 * time.Millisecond
 
 // watch has Postgres say what plain daemons have, and consumers do what the
-// switches of their stages say.
-func (t *term) watch(ctx context.Context) error {
+// switches of their queues say.
+func (t *session) watch(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	marks := map[shard.Stage]*mark{}
-	for _, stage := range shard.Queues {
-		marks[stage] = &mark{}
-	}
+	marks := map[queue.ID]*mark{}
 	for turn := 0; ; turn++ {
-		for _, stage := range shard.Queues {
-			if err := t.look(ctx, stage, marks[stage]); err != nil {
+		for _, v := range t.queues() {
+			if marks[v.ID] == nil {
+				marks[v.ID] = &mark{}
+			}
+			if err := t.look(ctx, v, marks[v.ID]); err != nil {
 				return stopped(ctx, err)
 			}
-			t.forgetRefused(stage.String(), marks[stage].started)
+			t.forgetRefused(v.Name, marks[v.ID].started)
 		}
 		if turn%3 == 0 {
 			if err := t.switches(ctx); err != nil {
@@ -62,8 +61,8 @@ func stopped(ctx context.Context, err error) error {
 // two looks ago, one look ago, and now.
 type mark struct{ started, before, last, now uint64 }
 
-func (t *term) look(ctx context.Context, stage shard.Stage, m *mark) error {
-	info, err := t.consumer(ctx, stage)
+func (t *session) look(ctx context.Context, of queue.Settings, m *mark) error {
+	info, err := t.consumer(ctx, of.Name)
 	if err != nil {
 		return err
 	}
@@ -76,28 +75,33 @@ func (t *term) look(ctx context.Context, stage shard.Stage, m *mark) error {
 		m.started = m.before
 		return nil
 	}
-	if err := t.startHanded(ctx, stage, from, m.before); err != nil {
+	if err := t.startHanded(ctx, of, from, m.before); err != nil {
 		return err
 	}
 	m.started = m.before
 	return nil
 }
 
-func (t *term) consumer(ctx context.Context, stage shard.Stage) (*jetstream.ConsumerInfo, error) {
+func (t *session) consumer(ctx context.Context, name string) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
-	c, err := t.js.Consumer(ctx, stream.Work, stage.String())
+	c, err := t.js.Consumer(ctx, stream.Work, name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) { // of a new queue
+		if err = stream.EnsureConsumer(ctx, t.js, name, t.cfg.Streams); err == nil {
+			c, err = t.js.Consumer(ctx, stream.Work, name)
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("look at consumer %s: %w", stage, err)
+		return nil, fmt.Errorf("look at consumer %s: %w", name, err)
 	}
 	return c.CachedInfo(), nil
 }
 
-// forgetRefused forgets which messages of a stage were refused, up to the last
+// forgetRefused forgets which messages of a queue were refused, up to the last
 // that has been seen to: each is looked at once.
-func (t *term) forgetRefused(stage string, upTo uint64) {
+func (t *session) forgetRefused(name string, upTo uint64) {
 	t.refused.Range(func(seq, of any) bool {
-		if of == stage && seq.(uint64) <= upTo {
+		if of == name && seq.(uint64) <= upTo {
 			t.refused.Delete(seq)
 		}
 		return true
@@ -106,37 +110,37 @@ func (t *term) forgetRefused(stage string, upTo uint64) {
 
 // startHanded has Postgres say that plain daemons have what is still on the
 // stream between two sequences, and was not given back.
-func (t *term) startHanded(ctx context.Context, stage shard.Stage, from, to uint64) error {
+func (t *session) startHanded(ctx context.Context, of queue.Settings, from, to uint64) error {
 	for from <= to {
-		seqs, err := t.messages(ctx, stage, from, to)
+		seqs, err := t.messages(ctx, of.Name, from, to)
 		if err != nil || len(seqs) == 0 {
 			return err
 		}
 		from = seqs[len(seqs)-1] + 1
-		found, err := t.batches.find(ctx, seqs)
+		found, err := t.blocks.find(ctx, seqs)
 		if err != nil {
 			return err
 		}
-		var commands []tracking.Command
+		var commands []queue.Command
 		for seq, r := range found {
-			if _, refused := t.refused.Load(seq); r.Stage == stage && !refused {
-				commands = append(commands, tracking.Command{ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker})
+			if _, refused := t.refused.Load(seq); r.Queue == of.ID && !refused {
+				commands = append(commands, queue.Command{ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker})
 			}
 		}
-		if _, err := t.store.Apply(ctx, stage, shard.Start, commands); err != nil {
+		if _, err := t.store.Apply(ctx, of.ID, item.Start, commands); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// messages returns the sequences of the first messages of a stage on the
+// messages returns the sequences of the first messages of a queue on the
 // stream, between two.
-func (t *term) messages(ctx context.Context, stage shard.Stage, from, to uint64) ([]uint64, error) {
+func (t *session) messages(ctx context.Context, name string, from, to uint64) ([]uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	msgs, err := jetstreamext.GetBatch(ctx, t.js, stream.Work, batchSize,
-		jetstreamext.GetBatchSubject(stream.WorkSubject(stage.String())), jetstreamext.GetBatchSeq(from))
+		jetstreamext.GetBatchSubject(stream.WorkSubject(name)), jetstreamext.GetBatchSeq(from))
 	if err != nil {
 		return nil, fmt.Errorf("read %s from %d: %w", stream.Work, from, err)
 	}
@@ -155,35 +159,38 @@ func (t *term) messages(ctx context.Context, stage shard.Stage, from, to uint64)
 	return seqs, nil
 }
 
-// farFuture is until when a stage is paused that nobody has resumed.
+// farFuture is until when a queue is paused that nobody has resumed.
 const farFuture = 100 * 365 * 24 * time.Hour
 
-// switches brings consumers in line with the stages' switches.
-func (t *term) switches(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
-	defer cancel()
-	rows, err := t.store.Pool().Query(ctx, "SELECT name, paused, coalesce(concurrency, -1), coalesce(nullif(max_attempts, 0), -1) FROM millrace.stage")
-	if err != nil {
-		return fmt.Errorf("read the switches of stages: %w", err)
+// switches brings consumers in line with the queues' switches.
+func (t *session) switches(ctx context.Context) error {
+	if err := t.refresh(ctx); err != nil {
+		return err
 	}
-	var name string
-	var paused bool
-	var out, deliveries int
-	_, err = pgx.ForEachRow(rows, []any{&name, &paused, &out, &deliveries}, func() error {
-		return t.switchTo(ctx, name, paused, out, deliveries)
-	})
-	if err != nil {
-		return fmt.Errorf("set the switches of stages: %w", err)
+	for _, v := range t.queues() {
+		out, deliveries := v.Concurrency, v.MaxAttempts
+		if out == 0 {
+			out = -1
+		}
+		if deliveries == 0 {
+			deliveries = -1
+		}
+		if err := t.switchTo(ctx, v.Name, v.Paused, out, deliveries); err != nil {
+			return fmt.Errorf("set the switches of %s: %w", v.Name, err)
+		}
 	}
 	return nil
 }
 
-func (t *term) switchTo(ctx context.Context, name string, paused bool, out, deliveries int) error {
-	c, err := t.js.Consumer(ctx, stream.Work, name)
+func (t *session) switchTo(ctx context.Context, name string, paused bool, out, deliveries int) error {
+	t.pausing.Lock()
+	defer t.pausing.Unlock()
+	info, err := t.consumer(ctx, name)
 	if err != nil {
 		return err
 	}
-	info := c.CachedInfo()
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
 	if info.Config.MaxAckPending != out || info.Config.MaxDeliver != deliveries {
 		cfg := info.Config
 		cfg.MaxAckPending, cfg.MaxDeliver = out, deliveries

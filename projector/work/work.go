@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,14 +13,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/projector/work/plain"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // Config shapes a service. The zero value of a field stands for its default.
 type Config struct {
 	// Poll is how often the outbox is looked at for what other processes have
-	// put there; default 100 ms. Kick makes it sooner.
+	// put there; default 100 ms. What the store of this process puts there is
+	// looked for at once.
 	Poll time.Duration
 	// Streams shape the streams and consumers, which the service makes.
 	Streams stream.WorkConfig
@@ -44,7 +49,9 @@ func (c Config) withDefaults() Config {
 // Deps are what a service needs. The connections are the caller's.
 type Deps struct {
 	NATS     *nats.Conn
-	Store    *tracking.Store
+	Store    *queue.Store
+	Handout  *handout.Handout
+	Shards   *tracking.Store // what reports of shards go to
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 }
@@ -55,17 +62,17 @@ type Service struct {
 	cfg     Config
 	nc      *nats.Conn
 	js      jetstream.JetStream
-	store   *tracking.Store
-	queue   *Queue
+	store   *queue.Store
+	handout *handout.Handout
+	shards  *tracking.Store
 	log     *slog.Logger
 	metrics *metrics
-	kick    chan struct{}
 }
 
 // New returns a service and starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.NATS == nil || deps.Store == nil || deps.Log == nil || deps.Registry == nil {
-		return nil, errors.New("work: NATS, the store, a registry and a logger are needed")
+	if deps.NATS == nil || deps.Store == nil || deps.Handout == nil || deps.Shards == nil || deps.Log == nil || deps.Registry == nil {
+		return nil, errors.New("work: NATS, the stores, a handout, a registry and a logger are needed")
 	}
 	js, err := jetstream.New(deps.NATS, jetstream.WithPublishAsyncMaxPending(2*batchSize), jetstream.WithPublishAsyncTimeout(requestWait))
 	if err != nil {
@@ -75,27 +82,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	queue, err := NewQueue(deps.NATS, deps.Store.Pool())
-	if err != nil {
-		return nil, err
-	}
 	return &Service{
-		cfg: cfg.withDefaults(), nc: deps.NATS, js: js, store: deps.Store, queue: queue,
-		log: deps.Log.With("component", "work"), metrics: m, kick: make(chan struct{}, 1),
+		cfg: cfg.withDefaults(), nc: deps.NATS, js: js, store: deps.Store, handout: deps.Handout, shards: deps.Shards,
+		log: deps.Log.With("component", "work"), metrics: m,
 	}, nil
 }
 
 // requestWait bounds one request to a server. One whose answer has gone with a
 // lost connection is never answered.
 const requestWait = 3 * time.Second
-
-// Kick says that there is something in the outbox. It does not block.
-func (s *Service) Kick() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
-}
 
 // Run works until ctx ends. It outlives servers that are away.
 func (s *Service) Run(ctx context.Context) error {
@@ -105,11 +100,12 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// term is the time in which this process is the one that publishes.
-type term struct {
+// session is the time in which this process is the leader, the only one that publishes.
+type session struct {
 	*Service
-	batches *batches
-	officer uint32 // the backend of Postgres whose connection has the lock
+	blocks  *blocks
+	backend uint32 // of Postgres, whose connection has the lock
+	plain   *plain.Answers
 	answers position
 	reports position
 	// still is held by the relay while it publishes, and by a comparison while
@@ -123,4 +119,8 @@ type term struct {
 	// refused are messages that were given back by who could not start their
 	// items: uint64 → the consumer's name. The watch forgets what it has passed.
 	refused sync.Map
+	// settings are those of all queues, as they were read last.
+	settings atomic.Pointer[[]queue.Settings]
+	// pausing is held by whoever pauses consumers and has them go on.
+	pausing sync.Mutex
 }

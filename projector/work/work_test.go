@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -36,13 +40,11 @@ type house struct {
 	js    jetstream.JetStream
 	nc    *nats.Conn
 	store *tracking.Store
-	queue *work.Queue
+	hands *handout.Handout
 	stop  func() // the service
 
 	ackWait time.Duration
 }
-
-func testLog(t *testing.T) *slog.Logger { return embeddedtest.Log(t) }
 
 func newHouse(t *testing.T, ackWait time.Duration) *house {
 	t.Helper()
@@ -52,20 +54,35 @@ func newHouse(t *testing.T, ackWait time.Duration) *house {
 	if h.js, err = jetstream.New(h.nc); err != nil {
 		t.Fatal(err)
 	}
-	pool := engine.Pool(t)
-	if h.queue, err = work.NewQueue(h.nc, pool); err != nil {
+	if h.store, h.hands, err = open(t, h.nc, engine.Pool(t, queue.Configure)); err != nil {
 		t.Fatal(err)
 	}
-	if h.store, err = tracking.New(tracking.Config{Queue: h.queue}, pool, embeddedtest.Log(t)); err != nil {
-		t.Fatal(err)
-	}
-	h.run(h.store.Run)
+	h.run(h.store.Queues().Run)
 	h.serve()
 	h.until("the streams", func() (string, bool) {
 		_, err := h.js.Consumer(t.Context(), stream.Work, shard.Sender.String())
 		return fmt.Sprint(err), err == nil
 	})
 	return h
+}
+
+// open makes the stores and a handout on a pool.
+func open(t *testing.T, nc *nats.Conn, pool *pgxpool.Pool) (*tracking.Store, *handout.Handout, error) {
+	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, pool, embeddedtest.Log(t))
+	if err != nil {
+		return nil, nil, err
+	}
+	hands, err := handout.New(nc, queues, stream.WorkConfig{})
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := tracking.New(tracking.Config{}, queues, embeddedtest.Log(t))
+	return store, hands, err
+}
+
+// deps are what a service needs, on a connection and a store.
+func (h *house) deps(nc *nats.Conn, store *tracking.Store, registry *prometheus.Registry) work.Deps {
+	return work.Deps{NATS: nc, Store: store.Queues(), Handout: h.hands, Shards: store, Registry: registry, Log: embeddedtest.Log(h)}
 }
 
 // run runs a part until the test or the returned function ends it.
@@ -87,7 +104,7 @@ func (h *house) run(part func(context.Context) error) func() {
 func (h *house) serve() *work.Service {
 	h.Helper()
 	s, err := work.New(work.Config{Streams: stream.WorkConfig{AckWait: h.ackWait}, Poll: 20 * time.Millisecond},
-		work.Deps{NATS: h.nc, Store: h.store, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(h)})
+		h.deps(h.nc, h.store, prometheus.NewRegistry()))
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -151,8 +168,18 @@ func (h *house) await(stage shard.Stage, status shard.Status, n int) {
 	h.Helper()
 	h.until(fmt.Sprintf("%d items %s at %s", n, status, stage), func() (string, bool) {
 		c := h.statuses(stage)
-		return fmt.Sprint(c), c[status.String()] == n
+		if c[status.String()] == n {
+			return "", true
+		}
+		return fmt.Sprint(c, h.claims()), false
 	})
+}
+
+// claims says of some started items, of all stages, who has them and how.
+func (h *house) claims() map[string]int {
+	h.Helper()
+	return h.counts(`SELECT format('item %s of generation %s at stage %s, plain %s, given %s ago, until %s',
+		item_id, generation, stage, plain, now() - given_at, lease_until - now()), generation FROM millrace.claim LIMIT 5`)
 }
 
 // until polls a condition that has no signal of its own.
@@ -200,3 +227,5 @@ func (h *house) counts(sql string, args ...any) map[string]int {
 	}
 	return counts
 }
+
+func testLog(t *testing.T) *slog.Logger { return embeddedtest.Log(t) }

@@ -196,8 +196,11 @@ const notBuilt = `<!doctype html>
 :root { color-scheme: light dark; font: 16px/1.6 system-ui, sans-serif; }
 body { display: grid; place-content: center; min-height: 90vh; padding: 1rem; }
 </style>
-<h1>The web page was not built</h1>
-<p>Run <code>make build</code> and start the binary that it makes. Everything but this page works as it is.</p>
+<h1>This program was built without its web page</h1>
+<p>The page is built with npm, which <code>go build</code> and <code>go install</code> do not do. To have it, clone the
+repository, run <code>make build</code>, and start <code>bin/millrace</code>. Your data stays as it is.</p>
+<p>Everything else works: the API below <code>api/v1</code>, described by <a href="openapi.json">openapi.json</a>,
+<a href="ready">ready</a> and <a href="metrics">metrics</a>.</p>
 </html>
 `
 

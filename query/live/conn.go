@@ -1,29 +1,29 @@
 package live
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
-	"strconv"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
 // conn is one WebSocket. Its reader takes requests; its writer is the only one
 // that writes messages.
 type conn struct {
-	hub  *Hub
-	ws   *websocket.Conn
-	wake chan struct{} // holds a token when a feed has a new frame
+	hub    *Hub
+	ws     *websocket.Conn
+	caller auth.Caller // the connection ends when its token expires
+	wake   wake
 	// refused holds answers to requests that were not accepted. It is short:
 	// who does not read them is not read from.
 	refused chan refusal
-	expires time.Time // of the caller's token; zero: never
 
 	mu   sync.Mutex
 	subs map[string]*subscription
@@ -34,29 +34,16 @@ type refusal struct {
 	problem *httpapi.Problem
 }
 
-// subscription is a conn's interest in a feed. Only the writer uses version
-// and seq.
-type subscription struct {
-	id      string
-	feed    *feed
-	version uint64 // of the frame that was last sent
-	seq     uint64 // counts the snapshots sent
-}
-
-func newConn(h *Hub, ws *websocket.Conn, expires time.Time) *conn {
-	return &conn{hub: h, ws: ws, expires: expires, wake: make(chan struct{}, 1), refused: make(chan refusal, 4), subs: map[string]*subscription{}}
-}
-
-func (c *conn) notify() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
+func newConn(h *Hub, ws *websocket.Conn, caller auth.Caller) *conn {
+	return &conn{
+		hub: h, ws: ws, caller: caller,
+		wake: newWake(), refused: make(chan refusal, 4), subs: map[string]*subscription{},
 	}
 }
 
 // serve returns when the connection has ended and nothing of it is left.
-func (c *conn) serve(ctx context.Context, draining <-chan struct{}) {
-	ctx, cancel := context.WithCancel(ctx)
+func (c *conn) serve(draining <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer cancel()
@@ -73,18 +60,18 @@ func (c *conn) serve(ctx context.Context, draining <-chan struct{}) {
 }
 
 // expiry returns a channel that tells when the caller's token has expired.
-func (c *conn) expiry() (expired <-chan time.Time, stop func() bool) {
-	if c.expires.IsZero() {
+func expiry(caller auth.Caller) (expired <-chan time.Time, stop func() bool) {
+	if caller.Expires.IsZero() {
 		return nil, func() bool { return true }
 	}
-	timer := time.NewTimer(time.Until(c.expires))
+	timer := time.NewTimer(time.Until(caller.Expires))
 	return timer.C, timer.Stop
 }
 
 // write sends what is new until the connection ends, and returns the status
 // and the reason to close it with.
 func (c *conn) write(ctx context.Context, draining <-chan struct{}) (code int, reason string) {
-	expired, stop := c.expiry()
+	expired, stop := expiry(c.caller)
 	defer stop()
 	ping := time.NewTicker(c.hub.cfg.PingInterval)
 	defer ping.Stop()
@@ -119,19 +106,14 @@ func (c *conn) sendFrames() error {
 	}
 	c.mu.Unlock()
 	for _, s := range subs {
-		f := s.feed.latest()
-		if f.version == s.version || !c.has(s) {
+		if !c.has(s) {
 			continue
 		}
-		s.version = f.version
-		if f.problem != nil {
-			if err := c.sendProblem(s.id, f.problem); err != nil {
-				return err
-			}
+		u, news := s.next()
+		if !news {
 			continue
 		}
-		s.seq++
-		if err := c.send(snapshotMessage(s.id, s.seq, f)); err != nil {
+		if err := c.sendUpdate(s.id, u); err != nil {
 			return err
 		}
 	}
@@ -145,26 +127,25 @@ func (c *conn) has(s *subscription) bool {
 	return c.subs[s.id] == s
 }
 
-// snapshotMessage is {"id":…,"seq":…,"<field>":<body>}. The body was encoded
-// once for all subscriptions.
-func snapshotMessage(id string, seq uint64, f frame) []byte {
-	var b bytes.Buffer
-	name, _ := json.Marshal(id) // a string always has a JSON form
-	b.WriteString(`{"id":`)
-	b.Write(name)
-	b.WriteString(`,"seq":`)
-	b.WriteString(strconv.FormatUint(seq, 10))
-	b.WriteString(`,"` + f.field + `":`)
-	b.Write(f.body)
-	b.WriteByte('}')
-	return b.Bytes()
+func (c *conn) sendUpdate(id string, u update) error {
+	switch {
+	case u.problem != nil:
+		return c.sendProblem(id, u.problem)
+	case u.unchanged:
+		return c.send(unchangedMessage(id, u.at))
+	}
+	message, err := u.messages.socketMessage(id, u.at)
+	if err != nil {
+		return err
+	}
+	if err := c.ws.SetWriteDeadline(time.Now().Add(c.hub.cfg.WriteTimeout)); err != nil {
+		return err
+	}
+	return c.ws.WritePreparedMessage(message)
 }
 
 func (c *conn) sendProblem(id string, p *httpapi.Problem) error {
-	message, err := json.Marshal(struct {
-		ID    string           `json:"id"`
-		Error *httpapi.Problem `json:"error"`
-	}{id, p})
+	message, err := json.Marshal(LiveError{id, p})
 	if err != nil {
 		return err
 	}
@@ -190,8 +171,13 @@ func (c *conn) read(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		data, err := io.ReadAll(r)
+		data, err := io.ReadAll(io.LimitReader(r, maxMessage+1)) // what was compressed may be longer than what came
 		if err != nil {
+			return
+		}
+		if len(data) > maxMessage {
+			tooBig := websocket.FormatCloseMessage(websocket.CloseMessageTooBig, "")
+			_ = c.ws.WriteControl(websocket.CloseMessage, tooBig, time.Now().Add(time.Second))
 			return
 		}
 		id, problem := c.handle(kind, data)
@@ -204,4 +190,52 @@ func (c *conn) read(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// handle does what a message asks for, or says why not.
+func (c *conn) handle(kind int, data []byte) (id string, p *httpapi.Problem) {
+	if kind != websocket.TextMessage {
+		return "", errNoJSON()
+	}
+	cmd, p := c.hub.views.parseCommand(data, c.caller)
+	switch {
+	case p != nil:
+	case cmd.op == "subscribe":
+		p = c.subscribe(cmd)
+	case !c.unsubscribe(cmd.id):
+		p = problem("there is no such subscription",
+			httpapi.FieldError{Field: "id", Code: "id_unknown", Rule: "must be that of a subscription"})
+	}
+	return cmd.id, p
+}
+
+func (c *conn) subscribe(cmd command) *httpapi.Problem {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.subs[cmd.id] != nil {
+		return problem("the id is in use",
+			httpapi.FieldError{Field: "id", Code: "id_in_use", Rule: "must not be that of a subscription"})
+	}
+	if len(c.subs) >= c.hub.cfg.Subscriptions {
+		return httpapi.NewProblem(http.StatusTooManyRequests, "there are too many subscriptions on this connection")
+	}
+	s, p := c.hub.subscribe(c.wake, cmd.id, cmd.wish)
+	if p == nil {
+		c.subs[cmd.id] = s
+		c.wake.notify()
+	}
+	return p
+}
+
+// unsubscribe tells whether there was such a subscription.
+func (c *conn) unsubscribe(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.subs[id]
+	if s == nil {
+		return false
+	}
+	delete(c.subs, id)
+	c.hub.part(c.wake, s.feed)
+	return true
 }

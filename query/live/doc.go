@@ -1,16 +1,36 @@
-// Package live pushes views over WebSockets.
+// Package live pushes views to readers, over WebSockets and as server-sent
+// events.
 //
-// A client subscribes to a view under an id of its choice and receives a
-// snapshot at once, then a new whole snapshot whenever the view changed: the
-// first change at once, then at most one per [Config.Interval].
+// A reader subscribes to a [View] and receives a snapshot at once, then a new
+// whole snapshot whenever the view has changed: the first change at once, then
+// at most one per [Config.Interval]. Views are registered with [New]; a new one
+// is a value of type View, and nothing else changes.
 //
-// # How it is bounded
+// # What is bounded
 //
-//  1. A snapshot is computed once for all subscriptions to the same view, by
-//     the feed of that view; a feed lives as long as it has subscribers.
+//  1. A snapshot is computed once for all subscriptions to the same view with
+//     the same parameters, by the feed of these. It is encoded once, and a
+//     message with the same beginning is made once, and compressed once where
+//     that is configured.
 //  2. A connection has one writer, which takes the newest snapshot of a feed at
-//     the moment it can write. A slow reader skips what it was too slow for; it
+//     the moment it can write. A slow reader skips what it was too slow for. It
 //     never has a backlog, and is closed when a write takes too long.
 //  3. Connections, subscriptions of a connection, feeds and the size of a
 //     message have limits.
+//
+// # Coming again
+//
+//  4. Every snapshot has an epoch and a sequence. The epoch is that of a feed:
+//     random for each process, and another one for each feed that it makes. So
+//     epoch and sequence name one snapshot, and after a restart no old pair
+//     means anything.
+//  5. A reader that subscribes with the epoch and the sequence of its last
+//     snapshot is told that nothing is new if the feed, computed again, still
+//     shows the same; else it gets a whole snapshot. There is no other case, so
+//     no gap goes unnoticed.
+//  6. A feed without readers computes nothing. It is remembered for
+//     [Config.Linger], so that readers who come again find it.
+//  7. A subscription without an epoch counts its own snapshots from 1, without a
+//     gap, as older clients expect. Its epoch says how its count lies to the
+//     feed's (position).
 package live

@@ -2,6 +2,8 @@ package live
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -9,56 +11,99 @@ import (
 )
 
 // feedKey names what a feed shows.
-type feedKey struct {
-	view, source, spec string
-	skipReclassified   bool
-}
+type feedKey struct{ view, question string }
 
 // frame is what a feed has last come to: a snapshot or, while the view cannot
 // be computed, a problem.
 type frame struct {
-	version uint64 // from 1; larger for newer frames
-	field   string // of the message that carries body
-	body    []byte
-	problem *httpapi.Problem
+	version  uint64 // counts the frames
+	seq      uint64 // counts the snapshots among them
+	numbers  string // of the last snapshot
+	messages *messages
+	problem  *httpapi.Problem
 }
 
-// feed computes the snapshots of one view.
+// feed computes the snapshots of one view with one set of parameters, while it
+// has readers.
 type feed struct {
 	key    feedKey
-	view   View
-	query  Query
-	cancel context.CancelFunc
+	epoch  string
+	source Source
+	every  time.Duration
+	log    *slog.Logger
+	turn   sync.Mutex // held by run: a run begins when the one before has ended
 
-	mu    sync.Mutex
-	frame frame
-	conns map[*conn]int // subscriptions of each
+	mu      sync.Mutex
+	frame   frame
+	fresh   bool         // the frame is of the present run
+	readers map[wake]int // subscriptions of each
+	cancel  context.CancelFunc
+	idle    *time.Timer // forgets the feed; while it has no readers
+	since   time.Time   // since when it has none
 }
 
-// latest returns the newest frame.
+// latest returns the newest frame. It has version 0 before the first one of the
+// present run.
 func (f *feed) latest() frame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.fresh {
+		return frame{}
+	}
 	return f.frame
 }
 
-// publish makes a frame the newest and tells the subscribers.
-func (f *feed) publish(next frame) {
+// locate returns which snapshot of the feed a position names.
+func (f *feed) locate(p position) (seq, base uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next.version = f.frame.version + 1
-	f.frame = next
-	for c := range f.conns {
-		c.notify()
-	}
+	return p.in(f.epoch, f.frame.seq)
 }
 
-// refresh replaces the newest frame's body by one with the same numbers: who
-// subscribes next shall not get an old one.
-func (f *feed) refresh(body []byte) {
+// take makes a snapshot the newest frame, and tells whether it is news. One with
+// the numbers of the snapshot before takes its place: new readers shall not get
+// an old one.
+func (f *feed) take(ctx context.Context, s Snapshot) (news bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.frame.body = body
+	if ctx.Err() != nil {
+		return false
+	}
+	messages := newMessages(f.key.view, s.Body)
+	if f.frame.seq > 0 && f.frame.problem == nil && f.frame.numbers == s.Numbers {
+		f.frame.messages = messages
+		if !f.fresh {
+			f.tell()
+		}
+		return false
+	}
+	f.frame = frame{version: f.frame.version + 1, seq: f.frame.seq + 1, numbers: s.Numbers, messages: messages}
+	f.tell()
+	return true
+}
+
+// fail makes a problem the newest frame, unless one is.
+func (f *feed) fail(ctx context.Context, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil || f.fresh && f.frame.problem != nil {
+		return
+	}
+	p := problemOf(err)
+	if cause := errors.Unwrap(p); cause != nil {
+		err = cause
+	}
+	f.log.Warn("a live view cannot be computed; trying again", "view", f.key.view, "error", err)
+	f.frame = frame{version: f.frame.version + 1, seq: f.frame.seq, problem: p}
+	f.tell()
+}
+
+// tell tells the readers of a frame. The lock is held.
+func (f *feed) tell() {
+	f.fresh = true
+	for reader := range f.readers {
+		reader.notify()
+	}
 }
 
 // maxPause bounds how long a feed rests after a snapshot that took long.
@@ -66,58 +111,38 @@ const maxPause = 500 * time.Millisecond
 
 // run computes snapshots until ctx ends.
 func (f *feed) run(ctx context.Context, cfg Config) {
-	r := run{feed: f, interval: cfg.Interval, refresh: cfg.Refresh}
-	for {
-		changed := f.view.Changed()
-		begun := time.Now()
-		pause := r.step(ctx)
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	for begun := false; ; {
+		changed := f.source.Changed()
+		start := time.Now()
+		pause := f.step(ctx, cfg, &begun)
 		// A snapshot that is dear to compute is computed more seldom, so that
 		// a feed takes a tenth of a processor at most.
-		pause = max(pause, min(9*time.Since(begun), maxPause))
-		if !sleep(ctx, nil, pause) || !sleep(ctx, changed, cfg.Refresh) {
+		pause = max(pause, min(9*time.Since(start), maxPause))
+		if !sleep(ctx, nil, pause) || !sleep(ctx, changed, f.every) {
 			return
 		}
 	}
 }
 
-// run is a feed's work from one snapshot to the next.
-type run struct {
-	feed     *feed
-	interval time.Duration
-	refresh  time.Duration
-	begun    bool   // a snapshot has been published
-	failing  bool   // the last step found a problem
-	numbers  string // of the last snapshot published
-}
-
-// step computes a snapshot, publishes it if it is news, and returns how long
-// not to compute another.
-func (r *run) step(ctx context.Context) time.Duration {
-	snapshot, err := r.feed.view.Snapshot(ctx, r.feed.query)
-	switch {
-	case ctx.Err() != nil:
-		return 0
-	case err != nil:
-		if !r.failing {
-			r.feed.publish(frame{problem: r.feed.view.Problem(err)})
-		}
-		r.failing = true
+// step computes a snapshot and returns how long not to compute another.
+func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause time.Duration) {
+	snapshot, err := f.source.Snapshot(ctx)
+	if err != nil {
+		f.fail(ctx, err)
 		return time.Second
 	}
-	var pause time.Duration
 	if snapshot.Slow {
-		pause = r.refresh
+		pause = cfg.Refresh
 	}
-	if r.begun && !r.failing && snapshot.Numbers == r.numbers {
-		r.feed.refresh(snapshot.Body)
-		return pause
+	// The first change is sent at once.
+	if news := f.take(ctx, snapshot); news && *begun {
+		pause = max(pause, cfg.Interval)
+	} else if news {
+		pause = 0
 	}
-	r.feed.publish(frame{field: r.feed.key.view, body: snapshot.Body})
-	pause = max(pause, r.interval)
-	if !r.begun {
-		pause = 0 // the first change is sent at once
-	}
-	r.begun, r.failing, r.numbers = true, false, snapshot.Numbers
+	*begun = true
 	return pause
 }
 

@@ -2,9 +2,13 @@ package live
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,30 +17,44 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// Hub serves WebSockets. Each connection belongs to a request, and ends with
-// it; feeds end with their last subscriber.
+// Hub serves WebSockets and event streams. A WebSocket outlives the request that
+// it began as, whose buffers and stack are released. Feeds compute for as long as
+// they have readers.
 type Hub struct {
 	cfg      Config
-	views    map[string]View
+	views    registry
 	log      *slog.Logger
 	upgrader websocket.Upgrader
+	epoch    string // of this process
 
-	mu    sync.Mutex
-	conns int
-	feeds map[feedKey]*feed
-	runs  sync.WaitGroup // of feeds
+	mu      sync.Mutex
+	conns   int
+	feeds   map[feedKey]*feed // those that are remembered without readers, too
+	watched int               // feeds with readers
+	made    uint64            // feeds so far
+	ending  bool
+	runs    sync.WaitGroup // of connections and feeds
 }
 
-// New makes a hub for views by their names.
-func New(cfg Config, views map[string]View, reg prometheus.Registerer, log *slog.Logger) (*Hub, error) {
+// readBuffer fits a usual request; the bytes of a longer one are read past it.
+const readBuffer = 512
+
+// New makes a hub for views.
+func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) (*Hub, error) {
+	registered, err := newRegistry(views)
+	if err != nil {
+		return nil, err
+	}
 	h := &Hub{
-		cfg: cfg.withDefaults(), views: views, log: log, feeds: map[feedKey]*feed{},
+		cfg: cfg.withDefaults(), views: registered, log: log,
+		feeds: map[feedKey]*feed{}, epoch: strings.ToLower(rand.Text()[:10]),
 		upgrader: websocket.Upgrader{
 			Subprotocols: []string{auth.Subprotocol},
-			// No buffers of their own: those of the HTTP server are there for as
-			// long as the connection is.
+			// The HTTP server's buffers are larger than an idle connection needs.
+			ReadBufferSize: readBuffer, WriteBufferPool: &sync.Pool{},
 			// Origins are checked before, where a refusal is a problem document.
-			CheckOrigin: func(*http.Request) bool { return true },
+			CheckOrigin:       func(*http.Request) bool { return true },
+			EnableCompression: cfg.Compress,
 		},
 	}
 	gauge := func(name, help string, value func() int) prometheus.Collector {
@@ -47,8 +65,8 @@ func New(cfg Config, views map[string]View, reg prometheus.Registerer, log *slog
 		})
 	}
 	for _, c := range []prometheus.Collector{
-		gauge("millrace_live_connections", "Open WebSockets.", func() int { return h.conns }),
-		gauge("millrace_live_feeds", "Distinct views that are watched.", func() int { return len(h.feeds) }),
+		gauge("millrace_live_connections", "Open WebSockets and event streams of views.", func() int { return h.conns }),
+		gauge("millrace_live_feeds", "Distinct views that are watched.", func() int { return h.watched }),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -57,83 +75,154 @@ func New(cfg Config, views map[string]View, reg prometheus.Registerer, log *slog
 	return h, nil
 }
 
-// Handler serves connections until they end or draining is closed.
+// Handler serves WebSockets until they end or draining is closed.
 func (h *Hub) Handler(draining <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !websocket.IsWebSocketUpgrade(r) {
+			p := httpapi.NewProblem(http.StatusUpgradeRequired, "this is a WebSocket: connect with an upgrade")
+			httpapi.WriteProblem(w, p.WithHeader("Upgrade", "websocket").WithHeader("Connection", "Upgrade"))
+			return
+		}
 		if problem := h.admit(r); problem != nil {
 			httpapi.WriteProblem(w, problem)
 			return
 		}
-		defer h.leave()
 		ws, err := h.upgrader.Upgrade(w, r, nil)
 		if err != nil {
+			h.leave()
 			return // Upgrade has answered
 		}
-		newConn(h, ws, auth.CallerFrom(r.Context()).Expires).serve(r.Context(), draining)
+		c := newConn(h, ws, auth.CallerFrom(r.Context()))
+		go func() {
+			defer h.leave()
+			c.serve(draining)
+		}()
 	})
 }
 
-// admit decides whether a connection may be, and counts it.
+// admit decides whether there may be a connection, and counts it.
 func (h *Hub) admit(r *http.Request) *httpapi.Problem {
-	if !websocket.IsWebSocketUpgrade(r) {
-		return httpapi.NewProblem(http.StatusUpgradeRequired, "this is a WebSocket: connect with an upgrade").
-			WithHeader("Upgrade", "websocket").WithHeader("Connection", "Upgrade")
-	}
 	if !originAllowed(r, h.cfg.Origins) {
 		return httpapi.NewProblem(http.StatusForbidden, "pages of this origin may not connect",
 			httpapi.FieldError{Field: "Origin", Code: "origin", Rule: "must be that of the server, or one that is configured"})
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.ending {
+		return httpapi.NewProblem(http.StatusServiceUnavailable, "the server stops").WithHeader("Retry-After", "5")
+	}
 	if h.conns >= h.cfg.Connections {
-		return httpapi.NewProblem(http.StatusServiceUnavailable, "there are too many connections").WithHeader("Retry-After", "5")
+		return httpapi.NewProblem(http.StatusServiceUnavailable, "there are too many connections").
+			WithHeader("Retry-After", "5")
 	}
 	h.conns++
+	h.runs.Add(1)
 	return nil
 }
 
 func (h *Hub) leave() {
+	defer h.runs.Done()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.conns--
 }
 
-// join returns the feed of a query, with one more subscription of a
-// connection. It returns nil when there are too many feeds.
-func (h *Hub) join(c *conn, key feedKey, q Query) *feed {
+// join returns the feed of a question, with one more subscription of a reader.
+// It returns nil when there are too many feeds.
+func (h *Hub) join(reader wake, v View, question string, source Source) *feed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	key := feedKey{v.Name, question}
 	f := h.feeds[key]
 	if f == nil {
-		if len(h.feeds) >= h.cfg.Feeds {
+		if len(h.feeds) >= h.cfg.Feeds && !h.evict() {
 			return nil
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		f = &feed{key: key, view: h.views[key.view], query: q, cancel: cancel, conns: map[*conn]int{}}
+		h.made++
+		f = &feed{
+			key: key, epoch: fmt.Sprintf("%s.%d", h.epoch, h.made), source: source, every: v.Every, log: h.log,
+			readers: map[wake]int{},
+		}
+		if f.every == 0 {
+			f.every = h.cfg.Refresh
+		}
 		h.feeds[key] = f
-		h.runs.Go(func() { f.run(ctx, h.cfg) })
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.conns[c]++
+	if len(f.readers) == 0 {
+		h.start(f)
+	}
+	f.readers[reader]++
 	return f
 }
 
-// part ends a subscription, and with the last one the feed.
-func (h *Hub) part(c *conn, f *feed) {
+// start has a feed compute. The locks are held.
+func (h *Hub) start(f *feed) {
+	if f.idle != nil {
+		f.idle.Stop()
+	}
+	var ctx context.Context
+	ctx, f.cancel = context.WithCancel(context.Background())
+	h.watched++
+	h.runs.Go(func() { f.run(ctx, h.cfg) })
+}
+
+// part ends a subscription, and with the last one the feed's computing. The feed
+// keeps its place in the sequence for a while.
+func (h *Hub) part(reader wake, f *feed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.conns[c]--; f.conns[c] == 0 {
-		delete(f.conns, c)
+	if f.readers[reader]--; f.readers[reader] == 0 {
+		delete(f.readers, reader)
 	}
-	if len(f.conns) == 0 {
-		f.cancel()
+	if len(f.readers) > 0 {
+		return
+	}
+	f.cancel()
+	f.fresh, f.frame.messages, f.since = false, nil, time.Now()
+	f.idle = time.AfterFunc(h.cfg.Linger, func() { h.forget(f) })
+	h.watched--
+}
+
+// forget drops a feed, unless it has readers again.
+func (h *Hub) forget(f *feed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.readers) == 0 && h.feeds[f.key] == f {
 		delete(h.feeds, f.key)
 	}
 }
 
-// Wait returns when all feeds have ended, which they do with their
-// connections.
-func (h *Hub) Wait() { h.runs.Wait() }
+// evict drops the feed that has had no readers for longest; false when all have
+// some. The lock is held: no feed changes from having readers to having none, or
+// back.
+func (h *Hub) evict() bool {
+	var oldest *feed
+	for _, f := range h.feeds {
+		f.mu.Lock()
+		if len(f.readers) == 0 && (oldest == nil || f.since.Before(oldest.since)) {
+			oldest = f
+		}
+		f.mu.Unlock()
+	}
+	if oldest == nil {
+		return false
+	}
+	oldest.idle.Stop()
+	delete(h.feeds, oldest.key)
+	return true
+}
+
+// Wait takes no more connections, and returns when all of them and their feeds
+// have ended: soon after their handler drains.
+func (h *Hub) Wait() {
+	h.mu.Lock()
+	h.ending = true
+	h.mu.Unlock()
+	h.runs.Wait()
+}

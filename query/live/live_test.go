@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
@@ -34,31 +37,46 @@ type counter struct {
 
 func newCounter() *counter { return &counter{changed: make(chan struct{})} }
 
-func (v *counter) Check(source string) *httpapi.Problem {
-	if source == "bad" {
-		return problem("a field breaks a rule", httpapi.FieldError{Field: "source", Code: "bad", Rule: "must be good"})
+// view is the counter as a view with the parameters that tests use.
+func (v *counter) view() View {
+	return View{
+		Name: "funnel", Summary: "a number", State: reflect.TypeFor[number](),
+		Params: []Param{{Name: "period"}, {Name: "source"}, {Name: "tz"}, {Name: "exclude_reclassifications", Flag: true}},
+		Open: func(p Values) (string, Source, *httpapi.Problem) {
+			if p["source"] == "bad" {
+				return "", nil, problem("a field breaks a rule", httpapi.FieldError{Field: "source", Code: "bad", Rule: "must be good"})
+			}
+			key := fmt.Sprintf("%s %s %s %t", cmp.Or(p["period"], "today"), p["source"], cmp.Or(p["tz"], "UTC"), p.Flag("exclude_reclassifications"))
+			return key, counted{v, p["source"]}, nil
+		},
 	}
-	return nil
 }
 
-func (v *counter) Snapshot(_ context.Context, q Query) (Snapshot, error) {
+type number struct {
+	Source string
+	N      int
+}
+
+// counted is the counter for one source.
+type counted struct {
+	*counter
+	source string
+}
+
+func (v counted) Snapshot(context.Context) (Snapshot, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.computed++
 	if v.fail != nil {
 		return Snapshot{}, v.fail
 	}
-	return Snapshot{Body: fmt.Appendf(nil, `{"source":%q,"n":%d,"pad":"%s"}`, q.Source, v.n, v.pad), Numbers: fmt.Sprint(v.n), Slow: v.slow}, nil
+	return Snapshot{Body: fmt.Appendf(nil, `{"source":%q,"n":%d,"pad":"%s"}`, v.source, v.n, v.pad), Numbers: fmt.Sprint(v.n), Slow: v.slow}, nil
 }
 
 func (v *counter) Changed() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.changed
-}
-
-func (v *counter) Problem(err error) *httpapi.Problem {
-	return httpapi.NewProblem(http.StatusServiceUnavailable, err.Error())
 }
 
 func (v *counter) set(change func()) {
@@ -69,14 +87,21 @@ func (v *counter) set(change func()) {
 	v.changed = make(chan struct{})
 }
 
+// anyone is a caller where there is no secret, who may do everything.
+func anyone() (caller auth.Caller) {
+	auth.New(auth.Config{}).Require(auth.Read)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		caller = auth.CallerFrom(r.Context())
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	return caller
+}
+
 type message struct {
-	ID     string
-	Seq    uint64
-	Funnel *struct {
-		Source string
-		N      int
-	}
-	Error *httpapi.Problem
+	ID        string
+	Seq       uint64
+	Epoch     string
+	Unchanged bool
+	Funnel    *number
+	Error     *httpapi.Problem
 }
 
 // fixture is a hub behind a server.
@@ -88,7 +113,7 @@ type fixture struct {
 	draining chan struct{}
 }
 
-func start(t *testing.T, cfg Config) *fixture {
+func start(t *testing.T, cfg Config, more ...View) *fixture {
 	t.Helper()
 	f := &fixture{t: t, view: newCounter(), draining: make(chan struct{})}
 	if cfg.Interval == 0 {
@@ -98,11 +123,15 @@ func start(t *testing.T, cfg Config) *fixture {
 		cfg.Refresh = time.Hour
 	}
 	var err error
-	f.hub, err = New(cfg, map[string]View{"funnel": f.view}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	f.hub, err = New(cfg, append(more, f.view.view()), prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(f.hub.Handler(f.draining))
+	open := auth.New(auth.Config{})
+	mux := http.NewServeMux()
+	mux.Handle("/sse", open.RequireEvents(auth.Read)(f.hub.Events(f.draining)))
+	mux.Handle("/", open.RequireSocket(auth.Read)(f.hub.Handler(f.draining)))
+	srv := httptest.NewServer(mux)
 	f.url = "ws" + strings.TrimPrefix(srv.URL, "http")
 	t.Cleanup(func() {
 		select {
@@ -176,7 +205,7 @@ func TestSnapshots(t *testing.T) {
 		want(t, b, `b "ü`, n+1, &seqB)
 	}
 	f.hub.mu.Lock()
-	feeds := len(f.hub.feeds)
+	feeds := f.hub.watched
 	f.hub.mu.Unlock()
 	f.view.mu.Lock()
 	defer f.view.mu.Unlock()
@@ -193,7 +222,7 @@ func TestSlowSnapshots(t *testing.T) {
 			v := newCounter()
 			v.slow = slow
 			ctx, cancel := context.WithCancel(t.Context())
-			f := &feed{view: v, conns: map[*conn]int{}}
+			f := &feed{source: counted{v, ""}, every: 5 * time.Second, readers: map[wake]int{}}
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -286,7 +315,7 @@ func (f *fixture) gone(feeds int) {
 	deadline := time.After(20 * time.Second)
 	for {
 		f.hub.mu.Lock()
-		now := len(f.hub.feeds)
+		now := f.hub.watched
 		conns := f.hub.conns
 		f.hub.mu.Unlock()
 		if seen = seen || now >= feeds; seen && now == 0 && conns == 0 {
@@ -316,7 +345,7 @@ func TestSilentClientIsClosed(t *testing.T) {
 }
 
 func TestPingsKeepAlive(t *testing.T) {
-	f := start(t, Config{PingInterval: 20 * time.Millisecond})
+	f := start(t, Config{PingInterval: 200 * time.Millisecond})
 	ws := f.dial()
 	pings := make(chan struct{}, 100)
 	answer := ws.PingHandler()
@@ -329,8 +358,12 @@ func TestPingsKeepAlive(t *testing.T) {
 	want(t, ws, "a", 0, &seq)
 	done := make(chan message, 1)
 	go func() { done <- receive(t, ws) }()
-	for range 10 {
-		<-pings
+	for range 5 {
+		select {
+		case <-pings:
+		case <-time.After(20 * time.Second):
+			t.Fatal("there are no pings: the connection has ended")
+		}
 	}
 	f.view.set(func() { f.view.n = 1 })
 	if m := <-done; m.Funnel.N != 1 {
@@ -349,8 +382,10 @@ func TestRefusedRequests(t *testing.T) {
 		{`{"op":"subscribe","id":7}`, "", "id", "type"},
 		{`{"op":"dance","id":"a"}`, "a", "op", "op_unknown"},
 		{`{"op":"subscribe","id":"a","view":"jobs"}`, "a", "view", "view_unknown"},
-		{`{"op":"subscribe","id":"a","period":"1h"}`, "a", "period", "period_unknown"},
-		{`{"op":"subscribe","id":"a","tz":"Mars"}`, "a", "tz", "zone_unknown"},
+		{`{"op":"subscribe","id":"a","exclude_reclassifications":"yes"}`, "a", "exclude_reclassifications", "type"},
+		{`{"op":"subscribe","id":"a","seq":-1,"epoch":"e"}`, "a", "seq", "type"},
+		{`{"op":"subscribe","id":"a","perod":"7d"}`, "a", "perod", "member_unknown"},
+		{`{"op":"subscribe","id":"a","Period":"7d"}`, "a", "Period", "member_unknown"},
 		{`{"op":"subscribe","id":"a","source":"bad"}`, "a", "source", "bad"},
 		{`{"op":"unsubscribe","id":"a"}`, "a", "id", "id_unknown"},
 	} {
@@ -397,7 +432,7 @@ func TestFailingView(t *testing.T) {
 	f.view.fail = errors.New("no database")
 	ws := f.dial()
 	send(t, ws, `{"op":"subscribe","id":"a"}`)
-	if m := receive(t, ws); m.ID != "a" || m.Error == nil || m.Error.Detail != "no database" {
+	if m := receive(t, ws); m.ID != "a" || m.Error == nil || m.Error.Status != http.StatusServiceUnavailable {
 		t.Fatalf("%+v", m)
 	}
 	f.view.set(func() { f.view.fail = nil })
@@ -461,11 +496,11 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}`))
 	f.Add([]byte(`{"op":"unsubscribe","id":"a"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		hub, err := New(Config{}, map[string]View{"funnel": newCounter()}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+		hub, err := New(Config{}, []View{newCounter().view()}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newConn(hub, nil, time.Time{})
+		c := newConn(hub, nil, anyone())
 		id, problem := c.handle(websocket.TextMessage, data)
 		if problem == nil && !c.unsubscribe(id) {
 			t.Fatalf("%s: neither a problem nor a subscription", data)

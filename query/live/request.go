@@ -2,96 +2,174 @@ package live
 
 import (
 	"encoding/json"
-	"errors"
-	"net/http"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
-	"github.com/gorilla/websocket"
-
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/internal/nearest"
 )
+
+// wish is what a reader subscribes to.
+type wish struct {
+	view   View
+	values Values
+	after  *position // of the last snapshot that the reader has; nil: it names none
+}
+
+// command is a message of a client.
+type command struct {
+	op, id string
+	wish
+}
 
 const maxID = 64
 
-// handle does what a message asks for, or says why not.
-func (c *conn) handle(kind int, data []byte) (id string, p *httpapi.Problem) {
-	var r Request
-	if kind != websocket.TextMessage || !utf8.Valid(data) {
-		return "", problem("the message must be JSON text", httpapi.FieldError{Code: "json", Rule: "must be one JSON object, as text"})
+// commandMembers are those of every message. Those of its view come on top.
+var commandMembers = []string{"op", "id", "view", "epoch", "seq"}
+
+// parseCommand reads a message. The id is that of the message also where the
+// message is wrong, as far as it can be read.
+func (r registry) parseCommand(data []byte, caller auth.Caller) (c command, p *httpapi.Problem) {
+	var members map[string]json.RawMessage
+	if !utf8.Valid(data) || json.Unmarshal(data, &members) != nil {
+		return c, errNoJSON()
 	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return r.ID, unreadable(err)
+	var broken faults
+	broken.read(members, "id", &c.id, "must be a string")
+	broken.read(members, "op", &c.op, "must be a string")
+	switch {
+	case len(broken) > 0:
+		return c, broken.problem()
+	case c.id == "" || len(c.id) > maxID:
+		return c, problem("the request has no usable id",
+			httpapi.FieldError{Field: "id", Code: "length", Rule: "must have 1 to 64 bytes"})
+	case c.op != "subscribe" && c.op != "unsubscribe":
+		return c, problem("the operation is unknown",
+			httpapi.FieldError{Field: "op", Code: "op_unknown", Rule: "must be subscribe or unsubscribe"})
 	}
-	if r.ID == "" || len(r.ID) > maxID {
-		return r.ID, problem("the request has no usable id", httpapi.FieldError{Field: "id", Code: "length", Rule: "must have 1 to 64 bytes"})
+	var name string
+	if broken.read(members, "view", &name, "must be a string"); len(broken) > 0 {
+		return c, broken.problem()
 	}
-	switch r.Op {
-	case "subscribe":
-		return r.ID, c.subscribe(r)
-	case "unsubscribe":
-		if !c.unsubscribe(r.ID) {
-			return r.ID, problem("there is no such subscription", httpapi.FieldError{Field: "id", Code: "id_unknown", Rule: "must be that of a subscription"})
+	if c.view, p = r.find(name, caller); p != nil {
+		return c, p
+	}
+	broken.refuseUnknown(c.view, slices.Collect(maps.Keys(members)), commandMembers)
+	c.values = broken.values(c.view, members)
+	c.after = broken.position(members)
+	return c, broken.problem()
+}
+
+// parseAddress reads what the address of an event stream asks for.
+func (r registry) parseAddress(query url.Values, lastEvent string, caller auth.Caller) (w wish, p *httpapi.Problem) {
+	if w.view, p = r.find(query.Get("view"), caller); p != nil {
+		return w, p
+	}
+	var broken faults
+	broken.refuseUnknown(w.view, slices.Collect(maps.Keys(query)), addressParams)
+	w.values = Values{}
+	for _, param := range w.view.Params {
+		text := query.Get(param.Name)
+		if param.Flag && text != "" {
+			flag, err := strconv.ParseBool(text)
+			if err != nil {
+				broken.add(param.Name, "type", "must be true or false")
+			}
+			text = strconv.FormatBool(flag)
 		}
-		return r.ID, nil
+		w.values[param.Name] = text
 	}
-	return r.ID, problem("the operation is unknown", httpapi.FieldError{Field: "op", Code: "op_unknown", Rule: "must be subscribe or unsubscribe"})
+	if lastEvent == "" {
+		lastEvent = query.Get("last_event_id")
+	}
+	w.after = parseEventID(lastEvent)
+	return w, broken.problem()
 }
 
-func unreadable(err error) *httpapi.Problem {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) && wrong.Field != "" {
-		return problem("a field has the wrong type", httpapi.FieldError{Field: wrong.Field, Code: "type", Rule: "must be a " + wrong.Type.String()})
-	}
-	return problem("the message must be JSON text", httpapi.FieldError{Code: "json", Rule: "must be one JSON object, as text"})
+// addressParams are those of every event stream.
+var addressParams = []string{"view", "last_event_id", "access_token"}
+
+// faults are what is wrong with a request.
+type faults []httpapi.FieldError
+
+func (f *faults) add(field, code, rule string) {
+	*f = append(*f, httpapi.FieldError{Field: field, Code: code, Rule: rule})
 }
 
-func (c *conn) subscribe(r Request) *httpapi.Problem {
-	if r.View == "" {
-		r.View = "funnel"
+func (f faults) problem() *httpapi.Problem {
+	if len(f) == 0 {
+		return nil
 	}
-	view, known := c.hub.views[r.View]
-	if !known {
-		return problem("the view is unknown", httpapi.FieldError{Field: "view", Code: "view_unknown", Rule: "must be funnel"})
-	}
-	spec, err := window.Parse(window.Request{Period: r.Period, TZ: r.TZ})
-	var invalid *window.Invalid
-	if errors.As(err, &invalid) {
-		return problem("a field breaks a rule", httpapi.FieldError{Field: invalid.Field, Code: invalid.Code, Rule: invalid.Rule})
-	}
-	if p := view.Check(r.Source); p != nil {
-		return p
-	}
-	return c.add(r, spec)
+	return problem("the request breaks a rule", f...)
 }
 
-func (c *conn) add(r Request, spec window.Spec) *httpapi.Problem {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.subs[r.ID] != nil {
-		return problem("the id is in use", httpapi.FieldError{Field: "id", Code: "id_in_use", Rule: "must not be that of a subscription"})
+// read reads a member, if it is there.
+func (f *faults) read(members map[string]json.RawMessage, name string, into any, rule string) {
+	if text, present := members[name]; present && json.Unmarshal(text, into) != nil {
+		f.add(name, "type", rule)
 	}
-	if len(c.subs) >= c.hub.cfg.Subscriptions {
-		return httpapi.NewProblem(http.StatusTooManyRequests, "there are too many subscriptions on this connection")
-	}
-	f := c.hub.join(c, feedKey{r.View, r.Source, spec.Key(), r.SkipReclassified}, Query{r.Source, spec, r.SkipReclassified})
-	if f == nil {
-		return httpapi.NewProblem(http.StatusServiceUnavailable, "too many different views are being watched")
-	}
-	c.subs[r.ID] = &subscription{id: r.ID, feed: f}
-	c.notify() // the feed may have a frame already
-	return nil
 }
 
-// unsubscribe tells whether there was such a subscription.
-func (c *conn) unsubscribe(id string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.subs[id]
-	if s == nil {
-		return false
+// shownUnknown bounds how many unknown members an answer names.
+const shownUnknown = 5
+
+// refuseUnknown refuses names that are neither known to all nor to the view.
+func (f *faults) refuseUnknown(v View, names, known []string) {
+	known = slices.Clone(known)
+	for _, p := range v.Params {
+		known = append(known, p.Name)
 	}
-	delete(c.subs, id)
-	c.hub.part(c, s.feed)
-	return true
+	slices.Sort(names)
+	for _, name := range names {
+		if !slices.Contains(known, name) && len(*f) < shownUnknown {
+			f.add(name[:min(len(name), maxID)], "member_unknown", among(name, known)+", for the view "+v.Name)
+		}
+	}
+}
+
+// among says that a name is not one of the known ones, and which is the nearest.
+func among(name string, known []string) string {
+	near, _ := nearest.Name(name, known)
+	return fmt.Sprintf("must be one of %s; the nearest is %s", strings.Join(known, ", "), near)
+}
+
+// values reads the view's parameters.
+func (f *faults) values(v View, members map[string]json.RawMessage) Values {
+	values := Values{}
+	for _, p := range v.Params {
+		if p.Flag {
+			var flag bool
+			f.read(members, p.Name, &flag, "must be a bool")
+			values[p.Name] = strconv.FormatBool(flag)
+			continue
+		}
+		var text string
+		f.read(members, p.Name, &text, "must be a string")
+		values[p.Name] = text
+	}
+	return values
+}
+
+// position reads the epoch and the sequence, nil without an epoch.
+func (f *faults) position(members map[string]json.RawMessage) *position {
+	var epoch *string
+	var p position
+	f.read(members, "epoch", &epoch, "must be a string")
+	f.read(members, "seq", &p.seq, "must be a whole number, as in the last message")
+	if epoch == nil {
+		return nil
+	}
+	p.epoch = *epoch
+	return &p
+}
+
+func errNoJSON() *httpapi.Problem {
+	return problem("the message must be JSON text",
+		httpapi.FieldError{Code: "json", Rule: "must be one JSON object, as text"})
 }

@@ -48,11 +48,11 @@ type view struct {
 	first   quarter // first whole quarter of the window
 	split   bool    // the window begins within the quarter before
 
-	track  *track
-	edge   *edge // nil when not split
-	sketch *sketch
-	folded uint64 // up to which events are counted
-	groups []uint64
+	series  *series
+	partial *partialQuarter // nil when not split
+	sketch  *sketch
+	folded  uint64 // up to which events are counted
+	groups  []uint64
 }
 
 // Funnel answers a live window. Where it does not hold what the window needs,
@@ -120,25 +120,25 @@ func split(from time.Time) (within bool, first quarter) {
 func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
 	// What this request has waited for serves it as far as it can, even if it had
 	// to make room for others meanwhile.
-	if v.track == nil || !v.track.loaded() {
-		if v.track, err = m.trackOf(s, v.source); err != nil {
+	if v.series == nil || !v.series.loaded() {
+		if v.series, err = m.seriesOf(s, v.source); err != nil {
 			return nil, err
 		}
 	}
-	if v.split && (v.edge == nil || !v.edge.loaded()) {
-		v.edge = m.edgeOf(s, v.first-1, v.request)
+	if v.split && (v.partial == nil || !v.partial.loaded()) {
+		v.partial = m.partialOf(s, v.first-1, v.request)
 	}
-	if !v.track.loaded() {
-		return &v.track.load, nil
+	if !v.series.loaded() {
+		return &v.series.load, nil
 	}
-	if v.edge != nil && !v.edge.loaded() {
-		return &v.edge.load, nil
+	if v.partial != nil && !v.partial.loaded() {
+		return &v.partial.load, nil
 	}
-	if v.edge != nil && v.edge.tooMany {
-		v.from, v.split, v.first, v.edge = start(v.first-1), false, v.first-1, nil
+	if v.partial != nil && v.partial.tooMany {
+		v.from, v.split, v.first, v.partial = start(v.first-1), false, v.first-1, nil
 		v.sketch = nil
 	}
-	held := v.track.articles.from <= v.first
+	held := v.series.articles.from <= v.first
 	switch {
 	case v.uniques == Exact && !held:
 		return nil, ErrNotHeld
@@ -146,7 +146,7 @@ func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
 		v.sketch = nil
 	default:
 		if v.sketch == nil || !v.sketch.loaded() {
-			v.sketch = m.sketchOf(s, v.track, v.first)
+			v.sketch = m.sketchOf(s, v.series, v.first)
 		}
 		if !v.sketch.loaded() {
 			return &v.sketch.load, nil
@@ -170,14 +170,14 @@ const maxRenewed = 3
 // evicted does, and tells whether there is such (invariant 4). The lock is held.
 func (v *view) dropOutdated(s *state) bool {
 	outdated := false
-	if s.tracks[v.source] != v.track {
-		v.track, v.sketch, outdated = nil, nil, true
+	if s.series[v.source] != v.series {
+		v.series, v.sketch, outdated = nil, nil, true
 	}
-	if v.sketch != nil && v.track.sketches[v.first] != v.sketch {
+	if v.sketch != nil && v.series.sketches[v.first] != v.sketch {
 		v.sketch, outdated = nil, true
 	}
-	if v.edge != nil && (v.edge.stale || s.edges[v.edge.quarter] != v.edge) {
-		v.edge, outdated = nil, true
+	if v.partial != nil && (v.partial.stale || s.partials[v.partial.quarter] != v.partial) {
+		v.partial, outdated = nil, true
 	}
 	return outdated
 }
@@ -186,10 +186,10 @@ func (v *view) dropOutdated(s *state) bool {
 func (v *view) events(s *state) Answer {
 	a := Answer{From: v.from, Stages: make([]Stage, len(s.stages)), Folded: v.folded, Groups: v.groups}
 	for i := range a.Stages {
-		a.Stages[i].Events = v.track.counts[i].since(v.first)
+		a.Stages[i].Events = v.series.counts[i].since(v.first)
 	}
-	if v.edge != nil {
-		v.edge.of(v.source, v.edge.from(v.from.UnixNano()), func(e *edgeEvent, _ bool) { a.Stages[e.stage].Events++ })
+	if v.partial != nil {
+		v.partial.of(v.source, v.partial.from(v.from.UnixNano()), func(e *singleEvent, _ bool) { a.Stages[e.stage].Events++ })
 	}
 	return a
 }
@@ -198,12 +198,12 @@ func (v *view) events(s *state) Answer {
 func (v *view) exact(s *state) Answer {
 	a := v.events(s)
 	a.Exact = true
-	articles := &v.track.articles
+	articles := &v.series.articles
 	for i := range a.Stages {
 		a.Stages[i].Articles = articles.since(i, v.first)
 	}
-	if v.edge != nil {
-		v.edge.of(v.source, v.edge.from(v.from.UnixNano()), func(e *edgeEvent, distinct bool) {
+	if v.partial != nil {
+		v.partial.of(v.source, v.partial.from(v.from.UnixNano()), func(e *singleEvent, distinct bool) {
 			if distinct && !articles.seenAfter(int(e.stage), e.article, v.first-1) {
 				a.Stages[e.stage].Articles++
 			}
@@ -217,18 +217,18 @@ func (v *view) exact(s *state) Answer {
 // releases it: estimating takes milliseconds.
 func (m *Mirror) estimate(s *state, v *view) (Answer, error) {
 	a := v.events(s)
-	k, of := v.sketch, estimate{version: v.sketch.version, edge: v.edge}
-	if v.edge != nil {
-		of.edgeFrom = v.edge.from(v.from.UnixNano())
+	k, of := v.sketch, estimate{version: v.sketch.version, partial: v.partial}
+	if v.partial != nil {
+		of.partialFrom = v.partial.from(v.from.UnixNano())
 	}
-	if c := k.cache; c.articles != nil && c.version == of.version && c.edge == of.edge && c.edgeFrom == of.edgeFrom {
+	if c := k.cache; c.articles != nil && c.version == of.version && c.partial == of.partial && c.partialFrom == of.partialFrom {
 		of = c
 		m.mu.Unlock()
 	} else {
 		sets := k.clone()
 		m.mu.Unlock()
-		if v.edge != nil {
-			v.edge.of(v.source, of.edgeFrom, func(e *edgeEvent, _ bool) { sets[e.stage].Insert(e.article) })
+		if v.partial != nil {
+			v.partial.of(v.source, of.partialFrom, func(e *singleEvent, _ bool) { sets[e.stage].Insert(e.article) })
 		}
 		for _, set := range sets {
 			of.articles = append(of.articles, set.Estimate())

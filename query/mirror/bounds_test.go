@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// counted is a store that counts the loads of tracks.
+// counted is a store that counts the loads of series.
 type counted struct {
 	*world
 	loads atomic.Int64
@@ -66,7 +66,7 @@ func TestSourcesDoNotEvictOneAnother(t *testing.T) {
 			if n := store.loads.Load(); n != loads {
 				t.Errorf("loaded %d times more", n-loads)
 			}
-			if n := m.Stats().Articles - m.state.tracks[""].articles.size; n > 125 {
+			if n := m.Stats().Articles - m.state.series[""].articles.size; n > 125 {
 				t.Errorf("%d articles of single sources are held", n)
 			}
 		})

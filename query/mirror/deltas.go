@@ -107,6 +107,7 @@ func (m *Mirror) reloadIfWanted() error {
 type Checkpoint struct {
 	Group    uint32
 	Durable  uint64 // everything up to it is in the views
+	Decided  uint64 // and is about to be up to here; 0: not known
 	CaughtUp uint64 // nothing up to it is left for the group; 0: not known
 }
 
@@ -170,7 +171,7 @@ func (m *Mirror) Reload() error {
 
 func (m *Mirror) loadAll() (*state, error) {
 	s := m.begin()
-	t := s.tracks[funnel.AllSources]
-	m.loadTrack(s, t)
+	t := s.series[funnel.AllSources]
+	m.loadSeries(s, t)
 	return s, t.err
 }

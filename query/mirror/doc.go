@@ -6,20 +6,20 @@
 //
 // # What is held
 //
-// Per source a track: the number of events by stage and quarter of an hour,
-// and for each article the last quarter in which it reached a stage. A live
-// window is open on the right, so both answer a window from any quarter on:
+// Each source has a series: the number of events by stage and quarter of an
+// hour, and for each article the last quarter in which it reached a stage. A
+// live window is open on the right, so both answer a window from any quarter on:
 // its events are a sum of quarters, and its distinct articles are those last
 // seen in one of them. Both are exact, in every time zone.
 //
-// The articles of a track are bounded: beyond the bound the oldest quarters
+// The articles of a series are bounded: beyond the bound the oldest quarters
 // are forgotten, and windows that begin earlier take their distinct articles
 // from a sketch, merged from the rows of the funnel table when first asked for
 // and kept current from then on. All single sources share another such bound,
-// and beyond it the largest of them gives way.
+// and beyond it the largest of them loses its oldest quarters.
 //
 // A window that begins within a quarter also needs the single events of that
-// quarter. They are read once, and again when a delta says that one came late.
+// partial quarter. They are read once, and again when a delta brings a late one.
 //
 // # Invariants
 //
@@ -27,7 +27,7 @@
 //     confirmed its batch, so what a load does not see arrives as a delta.
 //  2. Every count row of a load carries the stream sequence it is folded up to;
 //     a delta that ends at or before it is part of it already and is not
-//     counted again. Sets of articles need no such fence: adding an article
+//     counted again. Sets of articles need no such watermark: adding an article
 //     twice changes nothing.
 //  3. The deltas of a slot group are contiguous. One that does not begin where
 //     the one before ended, or a checkpoint that stays ahead of what was
@@ -49,6 +49,7 @@
 //     is under way; it waits for the delta that completes the batch, or begins
 //     again when a checkpoint says that it is complete, and reads single events
 //     up to what is counted. So the mirror of a service that starts again shows
-//     no less than the one before. Estimates of distinct articles alone may be
+//     no less than the one before. While nothing is loaded yet, Landed holds
+//     answers from the tables to the same. Estimates of distinct articles alone may be
 //     ahead: what they are merged from carries no sequence.
 package mirror

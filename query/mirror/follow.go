@@ -2,11 +2,8 @@ package mirror
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,15 +48,7 @@ func (m *Mirror) Run(ctx context.Context, nc *nats.Conn, js jetstream.JetStream)
 }
 
 func (m *Mirror) subscribe(nc *nats.Conn) (*nats.Subscription, error) {
-	sub, err := nc.Subscribe(stream.FunnelDeltas, func(msg *nats.Msg) {
-		d := new(funnel.Delta)
-		if err := d.UnmarshalBinary(msg.Data); err != nil {
-			m.log.Error("a funnel delta cannot be read: loading again", "error", err)
-			m.Missed()
-			return
-		}
-		m.Apply(d)
-	})
+	sub, err := nc.Subscribe(stream.FunnelDeltas, func(msg *nats.Msg) { m.verifier.hear(msg.Data) })
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to %s: %w", stream.FunnelDeltas, err)
 	}
@@ -106,6 +95,7 @@ func (m *Mirror) follow(ctx context.Context, nc *nats.Conn, sub *nats.Subscripti
 				dropped = n
 				m.Missed()
 			}
+			m.verifier.expire()
 			m.check()
 		}
 	}
@@ -115,6 +105,11 @@ func (m *Mirror) follow(ctx context.Context, nc *nats.Conn, sub *nats.Subscripti
 func (m *Mirror) check() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.pos.ahead(m.cfg.Now()) && !m.want {
+		m.log.Warn("the funnel is ahead of the projectors' checkpoints: loading again")
+		m.pos.retreat()
+		m.requestReload()
+	}
 	if m.pos.lost(m.cfg.Now()) && !m.want {
 		m.log.Info("projectors are ahead of the last funnel delta: loading again")
 		m.requestReload()
@@ -159,7 +154,7 @@ func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun fu
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", stream.Checkpoints, err)
 	}
-	w, err := kv.WatchFiltered(ctx, []string{slots.Key, "funnel.*"}, jetstream.IgnoreDeletes())
+	w, err := kv.WatchFiltered(ctx, []string{slots.Key, slots.Keys})
 	if err != nil {
 		return fmt.Errorf("watch bucket %s: %w", stream.Checkpoints, err)
 	}
@@ -184,9 +179,7 @@ func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun fu
 // hear takes a value of the bucket.
 func (m *Mirror) hear(entry jetstream.KeyValueEntry) {
 	if entry.Key() != slots.Key {
-		if c, ok := parseCheckpoint(entry.Key(), entry.Value()); ok {
-			m.Checkpoint(c)
-		}
+		m.hearCheckpoint(entry)
 		return
 	}
 	l, err := slots.Parse(entry.Value())
@@ -197,17 +190,48 @@ func (m *Mirror) hear(entry jetstream.KeyValueEntry) {
 	m.Arrange(l)
 }
 
-// parseCheckpoint reads how far a slot group is durable.
-func parseCheckpoint(key string, value []byte) (Checkpoint, bool) {
-	n, err := strconv.ParseUint(strings.TrimPrefix(key, "funnel."), 10, 32)
-	var c struct {
-		From     *uint64 `json:"from"`
-		CaughtUp uint64  `json:"caught_up"`
+// hearCheckpoint takes the checkpoint of a slot group.
+func (m *Mirror) hearCheckpoint(entry jetstream.KeyValueEntry) {
+	group, known := slots.ParseKey(entry.Key())
+	if !known {
+		return // the key of something that this program does not know
 	}
-	if err != nil || json.Unmarshal(value, &c) != nil || c.From == nil {
-		return Checkpoint{}, false
+	c, err := funnel.ParseCheckpoint(entry.Value())
+	if entry.Operation() != jetstream.KeyValuePut {
+		err = errors.New("it was deleted")
 	}
-	return Checkpoint{Group: uint32(n), Durable: *c.From, CaughtUp: c.CaughtUp}, true
+	m.noteDamage(group, err)
+	if err != nil {
+		return
+	}
+	if c.To > c.From {
+		m.verifier.decide(decision{bounds{group, c.From, c.To}, c.Delta})
+	}
+	m.Checkpoint(Checkpoint{Group: group, Durable: c.From, Decided: c.To, CaughtUp: c.CaughtUp})
+}
+
+// noteDamage takes note of what stands in the place of a checkpoint, nil for
+// one.
+func (m *Mirror) noteDamage(group uint32, damage error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if damage == nil {
+		delete(m.damage, group)
+		return
+	}
+	m.log.Error("the checkpoint of a slot group was overwritten; its projector puts it back", "group", group, "error", damage)
+	m.damage[group] = damage
+}
+
+// Damage tells of checkpoints that cannot be read, nil when all can.
+func (m *Mirror) Damage() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for group, err := range m.damage {
+		errs = append(errs, fmt.Errorf("checkpoint of slot group %d: %w", group, err))
+	}
+	return errors.Join(errs...)
 }
 
 // backoff waits longer each time, from 100 ms to 5 s.

@@ -17,13 +17,13 @@ const loadsAtOnce = 4
 
 // loadPlaces bound how many loads run side by side. Each kind has places of its
 // own: that sources are asked for must not hold up who asks for all of them.
-type loadPlaces struct{ tracks, sketches, edges chan struct{} }
+type loadPlaces struct{ series, sketches, partials chan struct{} }
 
 func newLoadPlaces() loadPlaces {
 	return loadPlaces{
-		tracks:   make(chan struct{}, loadsAtOnce),
+		series:   make(chan struct{}, loadsAtOnce),
 		sketches: make(chan struct{}, loadsAtOnce),
-		edges:    make(chan struct{}, loadsAtOnce),
+		partials: make(chan struct{}, loadsAtOnce),
 	}
 }
 
@@ -49,11 +49,11 @@ func (m *Mirror) stop() {
 	m.loads.Wait()
 }
 
-// loadTrack brings in a track, and ends its load.
-func (m *Mirror) loadTrack(s *state, t *track) {
+// loadSeries loads a series.
+func (m *Mirror) loadSeries(s *state, t *series) {
 	err := m.loadCounts(s, t)
 	if err == nil {
-		err = m.settle(s, t)
+		err = m.awaitDeltas(s, t)
 	}
 	if err == nil {
 		err = m.loadArticles(s, t)
@@ -63,16 +63,16 @@ func (m *Mirror) loadTrack(s *state, t *track) {
 	if err != nil {
 		err = fmt.Errorf("load the funnel of source %q: %w", t.source, err)
 		if t.source != funnel.AllSources {
-			delete(s.tracks, t.source)
+			delete(s.series, t.source)
 		}
 	}
-	t.dropFences(s.folded)
+	t.dropWatermarks(s.folded)
 	t.used = s.tick() // by those who have waited
 	t.finish(err)
 	m.tend(s)
 }
 
-func (m *Mirror) loadCounts(s *state, t *track) error {
+func (m *Mirror) loadCounts(s *state, t *series) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
 	defer cancel()
 	m.mu.Lock()
@@ -97,18 +97,18 @@ func (m *Mirror) loadCounts(s *state, t *track) error {
 	return nil
 }
 
-// settleWithin is how long a load waits for a batch that is under way.
-const settleWithin = 3 * time.Second
+// deltasWithin is how long a load waits for a batch that is under way.
+const deltasWithin = 3 * time.Second
 
 // errPassed is the error of a load that what is announced has passed meanwhile,
 // by a checkpoint or with a gap: what it has read of a batch that was under way
 // may be a part, and no delta may come that has the rest.
 var errPassed = errors.New("what is announced has passed what was read")
 
-// settle waits until the deltas have come to where the rows of a track end
+// awaitDeltas waits until the deltas have come to where the rows of a series end
 // (invariant 6). It returns ErrUnderWay when that takes too long.
-func (m *Mirror) settle(s *state, t *track) error {
-	timeout := time.NewTimer(settleWithin)
+func (m *Mirror) awaitDeltas(s *state, t *series) error {
+	timeout := time.NewTimer(deltasWithin)
 	defer timeout.Stop()
 	for {
 		m.mu.Lock()
@@ -131,12 +131,12 @@ func (m *Mirror) settle(s *state, t *track) error {
 	}
 }
 
-// ahead tells whether a track has rows of a batch that the state has not
+// ahead tells whether a series has rows of a batch that the state has not
 // applied, and whether it may never: all such batches are durable, or a gap has
 // been found. The lock is held.
-func (m *Mirror) ahead(s *state, t *track) (ahead, passed bool) {
+func (m *Mirror) ahead(s *state, t *series) (ahead, passed bool) {
 	passed = true
-	for group, f := range t.fences {
+	for group, f := range t.watermarks {
 		if f.max > s.folded[group] && m.pos.heard(group) {
 			ahead = true
 			passed = passed && f.max <= m.pos.durable[group]
@@ -154,7 +154,7 @@ func (m *Mirror) cut(s *state) []uint64 {
 	return []uint64{math.MaxUint64}
 }
 
-func (m *Mirror) loadArticles(s *state, t *track) error {
+func (m *Mirror) loadArticles(s *state, t *series) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
 	defer cancel()
 	m.mu.Lock()
@@ -182,23 +182,23 @@ func (m *Mirror) loadArticles(s *state, t *track) error {
 // with those who asked for them.
 const maxLoading = 16
 
-// trackOf returns the track of a source, which may still be loading. It returns
-// ErrBusy when too many are. The lock is held, as for sketchOf and edgeOf.
-func (m *Mirror) trackOf(s *state, source string) (*track, error) {
-	t := s.tracks[source]
+// seriesOf returns the series of a source, which may still be loading. It returns
+// ErrBusy when too many are. The lock is held, as for sketchOf and partialOf.
+func (m *Mirror) seriesOf(s *state, source string) (*series, error) {
+	t := s.series[source]
 	if t == nil {
 		if s.loading() >= maxLoading {
 			return nil, ErrBusy
 		}
-		t = newTrack(source, len(s.stages), s.base)
-		s.tracks[source] = t
-		m.spawn(m.places.tracks, &t.load, func() { m.loadTrack(s, t) })
+		t = newSeries(source, len(s.stages), s.base)
+		s.series[source] = t
+		m.spawn(m.places.series, &t.load, func() { m.loadSeries(s, t) })
 	}
 	t.used = s.tick()
 	return t, nil
 }
 
-func (m *Mirror) sketchOf(s *state, t *track, first quarter) *sketch {
+func (m *Mirror) sketchOf(s *state, t *series, first quarter) *sketch {
 	k := t.sketches[first]
 	if k == nil {
 		k = newSketch(first, len(s.stages))
@@ -209,7 +209,7 @@ func (m *Mirror) sketchOf(s *state, t *track, first quarter) *sketch {
 	return k
 }
 
-func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
+func (m *Mirror) loadSketch(s *state, t *series, k *sketch) {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
 	defer cancel()
 	sets := make([]funnel.Set, len(s.stages))
@@ -235,26 +235,26 @@ func (m *Mirror) loadSketch(s *state, t *track, k *sketch) {
 	s.dropSketches(m.cfg.Limits.Sketches)
 }
 
-// edgeOf returns the events of a quarter. One that is stale is loaded again,
+// partialOf returns the events of a quarter. One that is stale is loaded again,
 // unless it is as young as the reader's request, or has too many events: they
 // only become more.
-func (m *Mirror) edgeOf(s *state, q quarter, request uint64) *edge {
-	e := s.edges[q]
+func (m *Mirror) partialOf(s *state, q quarter, request uint64) *partialQuarter {
+	e := s.partials[q]
 	if e == nil || (e.stale && !e.tooMany && e.born < request) {
-		e = &edge{load: newLoad(), quarter: q}
-		s.edges[q] = e
-		m.spawn(m.places.edges, &e.load, func() { m.loadEdge(s, e) })
+		e = &partialQuarter{load: newLoad(), quarter: q}
+		s.partials[q] = e
+		m.spawn(m.places.partials, &e.load, func() { m.loadPartial(s, e) })
 	}
 	e.used = s.tick()
 	return e
 }
 
-func (m *Mirror) loadEdge(s *state, e *edge) {
+func (m *Mirror) loadPartial(s *state, e *partialQuarter) {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
 	defer cancel()
-	var events []edgeEvent
+	var events []singleEvent
 	sources := map[string]uint32{}
-	n, limit := 0, m.cfg.Limits.EdgeEvents
+	n, limit := 0, m.cfg.Limits.PartialEvents
 	m.mu.Lock()
 	cut := m.cut(s)
 	e.born = s.tick()
@@ -270,7 +270,7 @@ func (m *Mirror) loadEdge(s *state, e *edge) {
 			id = uint32(len(sources))
 			sources[v.Source] = id
 		}
-		events = append(events, edgeEvent{at: v.At, article: v.Article, source: id, stage: uint16(stage)})
+		events = append(events, singleEvent{at: v.At, article: v.Article, source: id, stage: uint16(stage)})
 		return nil
 	})
 	if err == nil && n <= limit {
@@ -281,11 +281,11 @@ func (m *Mirror) loadEdge(s *state, e *edge) {
 	e.tooMany = n > limit
 	if err != nil {
 		err = fmt.Errorf("load the events of the quarter from %s: %w", start(e.quarter).Format(time.RFC3339), err)
-		if s.edges[e.quarter] == e {
-			delete(s.edges, e.quarter)
+		if s.partials[e.quarter] == e {
+			delete(s.partials, e.quarter)
 		}
 	}
 	e.used = s.tick() // by those who have waited
 	e.finish(err)
-	s.dropEdges(m.cfg.Limits.Edges)
+	s.dropPartials(m.cfg.Limits.Partials)
 }

@@ -21,18 +21,18 @@ type Limits struct {
 	// Sketches are windows beyond Articles, 16 KB per stage each; default 128.
 	// With fewer than are watched they evict one another.
 	Sketches int
-	Edges    int // quarters held event by event; default 8
-	// EdgeEvents is the most events that a quarter may have to be held event
+	Partials int // quarters held event by event; default 8
+	// PartialEvents is the most events that a quarter may have to be held event
 	// by event, 24 bytes each; default 200,000. A window that begins in a
 	// larger one begins at its start instead, and says so.
-	EdgeEvents int
+	PartialEvents int
 }
 
 func (l Limits) withDefaults() Limits {
 	for _, f := range []struct {
 		field  *int
 		preset int
-	}{{&l.Articles, 2_000_000}, {&l.Sources, 128}, {&l.Sketches, 128}, {&l.Edges, 8}, {&l.EdgeEvents, 200_000}} {
+	}{{&l.Articles, 2_000_000}, {&l.Sources, 128}, {&l.Sketches, 128}, {&l.Partials, 8}, {&l.PartialEvents, 200_000}} {
 		if *f.field == 0 {
 			*f.field = f.preset
 		}
@@ -89,8 +89,8 @@ type Event struct {
 // ErrNotLoaded is the error of a mirror that has nothing to answer from yet.
 var ErrNotLoaded = errors.New("the funnel is not loaded yet")
 
-// ErrUnderWay is the error of a load that has come upon a batch which is not
-// durable yet, and which nobody completes.
+// ErrUnderWay is the error of finding, in the funnel's rows, a batch that is not
+// durable yet and that no projector completes.
 var ErrUnderWay = errors.New("a batch is under way, of which the funnel's rows may hold a part")
 
 // ErrBusy is the error of asking for a source while many others are being
@@ -108,16 +108,18 @@ type Mirror struct {
 	store Store
 	log   *slog.Logger
 
-	ctx    context.Context // ends with Run; loads run in it
-	cancel context.CancelFunc
-	loads  sync.WaitGroup
-	places loadPlaces
+	ctx      context.Context // ends with Run; loads run in it
+	cancel   context.CancelFunc
+	loads    sync.WaitGroup
+	places   loadPlaces
+	verifier *verifier
 
 	mu      sync.Mutex
 	state   *state // what answers; nil before the first load
 	next    *state // what is being loaded
 	pos     positions
 	parts   map[uint32][]*funnel.Delta // of deltas that are not complete, by slot group
+	damage  map[uint32]error           // of checkpoints, by slot group
 	want    bool                       // everything has to be loaded again
 	err     error                      // why the last load failed
 	reloads uint64
@@ -138,11 +140,13 @@ func New(cfg Config, store Store, log *slog.Logger) (*Mirror, error) {
 		cfg.Now = time.Now
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Mirror{
+	m := &Mirror{
 		cfg: cfg, store: store, log: log, ctx: ctx, cancel: cancel,
 		pos: newPositions(), wake: make(chan struct{}, 1), changed: make(chan struct{}),
-		parts: map[uint32][]*funnel.Delta{}, places: newLoadPlaces(),
-	}, nil
+		parts: map[uint32][]*funnel.Delta{}, places: newLoadPlaces(), damage: map[uint32]error{},
+	}
+	m.verifier = newVerifier(m.Apply, log, cfg.Now)
+	return m, nil
 }
 
 // Changed returns a channel that is closed when the mirror next changes.
@@ -179,24 +183,30 @@ const landing = time.Second
 // Landed returns what Groups will after a load, of rows that reach up to these
 // sequences by slot group. Where it is not known which groups there are, it is
 // the last of them for all. The last batches of the rows may be under way: it
-// waits until projectors say that these are durable, for a second at most, as
-// one that has died says nothing.
-func (m *Mirror) Landed(ctx context.Context, rows map[uint32]uint64) []uint64 {
+// waits until projectors say that these are durable, and returns ErrUnderWay
+// when that takes too long. Nothing true could be told then: up to the rows' end
+// events may be missing, and up to the last checkpoint there may be fewer than
+// were shown before.
+func (m *Mirror) Landed(ctx context.Context, rows map[uint32]uint64) ([]uint64, error) {
 	limit := time.NewTimer(landing)
 	defer limit.Stop()
 	for {
 		m.mu.Lock()
-		groups, moved, whole := m.pos.landed(rows), m.pos.moved, m.pos.whole(rows)
+		groups, moved := m.pos.landed(rows), m.pos.moved
+		whole, heard := m.pos.whole(rows), m.pos.heardAny()
 		m.mu.Unlock()
 		if whole {
-			return groups
+			return groups, nil
 		}
 		select {
 		case <-moved:
 		case <-limit.C:
-			return groups
+			if heard {
+				return nil, ErrUnderWay
+			}
+			return groups, nil
 		case <-ctx.Done():
-			return groups
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -237,7 +247,7 @@ func start(q quarter) time.Time { return time.Unix(int64(q)*int64(funnel.Quarter
 
 // Stats are figures of a mirror.
 type Stats struct {
-	Articles int    // held exactly, by stage, of all tracks
+	Articles int    // held exactly, by stage, of all series
 	Sources  int    // single sources kept current
 	Loads    uint64 // of everything
 	Folded   uint64
@@ -250,8 +260,8 @@ func (m *Mirror) Stats() Stats {
 	if m.state == nil {
 		return Stats{Loads: m.reloads}
 	}
-	stats := Stats{Sources: len(m.state.tracks) - 1, Loads: m.reloads, Folded: m.pos.least(m.state.folded)}
-	for _, t := range m.state.tracks {
+	stats := Stats{Sources: len(m.state.series) - 1, Loads: m.reloads, Folded: m.pos.least(m.state.folded)}
+	for _, t := range m.state.series {
 		stats.Articles += t.articles.size
 	}
 	return stats

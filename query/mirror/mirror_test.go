@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -67,8 +66,8 @@ func check(t *testing.T, w *world, m *Mirror, now time.Time, uniques Uniques) {
 func TestHistories(t *testing.T) {
 	for name, limits := range map[string]Limits{
 		"roomy":  {},
-		"narrow": {Articles: 40, Sources: 1, Sketches: 2, Edges: 1, EdgeEvents: 5},
-		"middle": {Articles: 90, Sources: 2, Sketches: 3, Edges: 2, EdgeEvents: 60},
+		"narrow": {Articles: 40, Sources: 1, Sketches: 2, Partials: 1, PartialEvents: 5},
+		"middle": {Articles: 90, Sources: 2, Sketches: 3, Partials: 2, PartialEvents: 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {
@@ -238,7 +237,7 @@ func TestSketchOfManyArticles(t *testing.T) {
 // come late, but not when there are more than are held anyway.
 func TestLateEvents(t *testing.T) {
 	for limit, want := range map[int]int{5: 1, 500: 3} {
-		w, m, c := newWorld(t, Limits{EdgeEvents: limit})
+		w, m, c := newWorld(t, Limits{PartialEvents: limit})
 		if err := m.Reload(); err != nil {
 			t.Fatal(err)
 		}
@@ -290,25 +289,6 @@ func TestReloadFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, w, m, c.time(), Auto)
-}
-
-func TestCheckpointForms(t *testing.T) {
-	for _, tc := range []struct {
-		key, value string
-		want       Checkpoint
-		ok         bool
-	}{
-		{"funnel.0", `{"from":7,"to":9}`, Checkpoint{Durable: 7}, true},
-		{"funnel.12", `{"from":0,"to":0,"more":[]}`, Checkpoint{Group: 12}, true},
-		{"funnel.3", `{"from":7,"to":7,"caught_up":12}`, Checkpoint{Group: 3, Durable: 7, CaughtUp: 12}, true},
-		{"funnel.x", `{"from":7}`, Checkpoint{}, false},
-		{"funnel.0", `{"to":7}`, Checkpoint{}, false},
-		{"funnel.0", `seven`, Checkpoint{}, false},
-	} {
-		if c, ok := parseCheckpoint(tc.key, []byte(tc.value)); c != tc.want || ok != tc.ok {
-			t.Errorf("%s %s: %+v %v", tc.key, tc.value, c, ok)
-		}
-	}
 }
 
 // TestLanded: where the rows end is where a load will get to, and a group that
@@ -464,30 +444,12 @@ func TestFencesAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, w, m, c.time(), Auto)
-	for source, track := range m.state.tracks {
-		if n := len(track.fences); n > 0 {
-			t.Errorf("source %q holds %d fences", source, n)
+	for source, held := range m.state.series {
+		if n := len(held.watermarks); n > 0 {
+			t.Errorf("source %q holds %d watermarks", source, n)
 		}
 	}
 	w.group = 1
 	m.Apply(w.commit(draw(rng, c.time(), 50, 60)))
 	check(t, w, m, c.time(), Auto)
-}
-
-// FuzzCheckpoint: a position is that which the text says, of the group that the
-// key says.
-func FuzzCheckpoint(f *testing.F) {
-	f.Add("funnel.0", `{"from":7,"to":9,"caught_up":8}`)
-	f.Add("layout", `{"slot_groups":2}`)
-	f.Add("funnel.+1", `{"from":-1}`)
-	f.Fuzz(func(t *testing.T, key, value string) {
-		c, ok := parseCheckpoint(key, []byte(value))
-		if !ok {
-			return
-		}
-		text := fmt.Sprintf(`{"from":%d,"caught_up":%d}`, c.Durable, c.CaughtUp)
-		if again, ok := parseCheckpoint(fmt.Sprint("funnel.", c.Group), []byte(text)); !ok || again != c {
-			t.Fatalf("%q %q: %+v, and then %+v", key, value, c, again)
-		}
-	})
 }

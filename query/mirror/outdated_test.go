@@ -96,7 +96,7 @@ func TestLateBeforeLoading(t *testing.T) {
 	reads := 0
 	m.store = &interrupted{w, func() { reads++ }}
 	for range loadsAtOnce {
-		m.places.edges <- struct{}{}
+		m.places.partials <- struct{}{}
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
@@ -108,7 +108,7 @@ func TestLateBeforeLoading(t *testing.T) {
 		m.Apply(w.commit([]Event{{At: period.From.UnixNano() + int64(i), Stage: pipeline[0], Source: "source-1", Article: mix(uint64(i))}}))
 	}
 	for range loadsAtOnce {
-		<-m.places.edges
+		<-m.places.partials
 	}
 	a, err := m.Funnel(t.Context(), "", period, Auto)
 	if err != nil {

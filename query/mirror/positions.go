@@ -22,6 +22,10 @@ type positions struct {
 	adopt   map[uint32]bool
 	durable map[uint32]uint64    // by checkpoint
 	behind  map[uint32]time.Time // since when durable has been ahead of applied
+	// decided is the end of the batch that is under way, by checkpoint, and
+	// beyond is since when applied has been beyond that.
+	decided map[uint32]uint64
+	beyond  map[uint32]time.Time
 	// idle has the last checkpoint of each group that had caught up.
 	idle map[uint32]Checkpoint
 	// layout says which groups there are; empty while that is not known.
@@ -32,6 +36,7 @@ type positions struct {
 func newPositions() positions {
 	return positions{
 		applied: map[uint32]uint64{}, adopt: map[uint32]bool{}, durable: map[uint32]uint64{}, behind: map[uint32]time.Time{},
+		decided: map[uint32]uint64{}, beyond: map[uint32]time.Time{},
 		idle: map[uint32]Checkpoint{}, moved: make(chan struct{}),
 	}
 }
@@ -100,9 +105,15 @@ func (p *positions) advance(group uint32, to uint64) {
 func (p *positions) checkpoint(c Checkpoint, now time.Time) (known bool) {
 	group, durable := c.Group, c.Durable
 	p.durable[group] = durable
+	if c.Decided > 0 {
+		p.decided[group] = c.Decided
+	}
 	p.tell()
 	if c.CaughtUp > durable {
 		p.idle[group] = c
+	}
+	if idle := p.idle[group]; idle.Durable > max(durable, c.Decided) { // of a checkpoint that is not there any more
+		delete(p.idle, group)
 	}
 	at, known := p.applied[group]
 	if !known {
@@ -117,16 +128,48 @@ func (p *positions) checkpoint(c Checkpoint, now time.Time) (known bool) {
 	return true
 }
 
-// whole tells whether projectors have said that the batches of rows that reach
-// up to these sequences are durable.
+// ahead tells whether something has been applied for too long that no
+// checkpoint speaks of: either that was false, or a checkpoint was before.
+func (p *positions) ahead(now time.Time) bool {
+	found := false
+	for group, applied := range p.applied {
+		decided, known := p.decided[group]
+		if !known || applied <= decided {
+			delete(p.beyond, group)
+			continue
+		}
+		since, before := p.beyond[group]
+		if !before {
+			p.beyond[group] = now
+		}
+		found = found || before && now.Sub(since) > lagAllowed
+	}
+	return found
+}
+
+// retreat goes back to what the checkpoints say, where more was applied, for a
+// load of everything.
+func (p *positions) retreat() {
+	for group := range p.beyond {
+		p.applied[group] = p.durable[group]
+	}
+	clear(p.beyond)
+	p.tell()
+}
+
+// whole tells whether projectors have said, by a checkpoint or a delta, that the
+// batches of rows that reach up to these sequences are durable.
 func (p *positions) whole(rows map[uint32]uint64) bool {
 	for group, seq := range rows {
-		if seq > p.durable[group] {
+		if seq > max(p.durable[group], p.applied[group]) {
 			return false
 		}
 	}
 	return true
 }
+
+// heardAny tells whether projectors have said anything.
+func (p *positions) heardAny() bool { return len(p.durable) > 0 || len(p.layout.Epochs) > 0 }
 
 // heard tells whether a group's position can be known: none is before any
 // projector has begun.

@@ -2,7 +2,7 @@ package mirror
 
 import "github.com/millrace-io/millrace/schemas/funnel"
 
-// sketch holds the articles of a track from a quarter on. Inserting is
+// sketch holds the articles of a series from a quarter on. Inserting is
 // idempotent and commutes, so deltas go in while it loads.
 type sketch struct {
 	load
@@ -15,10 +15,10 @@ type sketch struct {
 
 // estimate keeps what was last estimated of a sketch: it takes milliseconds.
 type estimate struct {
-	version  uint64
-	edge     *edge
-	edgeFrom int // place of the first event of the edge that counts
-	articles []uint64
+	version     uint64
+	partial     *partialQuarter
+	partialFrom int // place of the first event of the partial quarter that counts
+	articles    []uint64
 }
 
 func newSketch(first quarter, stages int) *sketch {

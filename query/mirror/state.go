@@ -9,23 +9,23 @@ import (
 // state is everything held between one load of everything and the next. It is
 // guarded by the mirror's lock.
 type state struct {
-	stages map[string]int
-	base   quarter // nothing before is held
-	clock  uint64  // counts uses, to find what has not been used for long
-	tracks map[string]*track
-	edges  map[quarter]*edge
-	folded map[uint32]uint64 // by slot group: everything up to it is applied
+	stages   map[string]int
+	base     quarter // nothing before is held
+	clock    uint64  // counts uses, to find what has not been used for long
+	series   map[string]*series
+	partials map[quarter]*partialQuarter
+	folded   map[uint32]uint64 // by slot group: everything up to it is applied
 }
 
 func newState(stages []string, base quarter, folded map[uint32]uint64) *state {
 	s := &state{
 		stages: make(map[string]int, len(stages)), base: base,
-		tracks: map[string]*track{}, edges: map[quarter]*edge{}, folded: maps.Clone(folded),
+		series: map[string]*series{}, partials: map[quarter]*partialQuarter{}, folded: maps.Clone(folded),
 	}
 	for i, name := range stages {
 		s.stages[name] = i
 	}
-	s.tracks[funnel.AllSources] = newTrack(funnel.AllSources, len(stages), base)
+	s.series[funnel.AllSources] = newSeries(funnel.AllSources, len(stages), base)
 	return s
 }
 
@@ -36,7 +36,7 @@ func (s *state) tick() uint64 {
 
 // apply takes all parts of a delta.
 func (s *state) apply(parts []*funnel.Delta) {
-	for _, t := range s.tracks {
+	for _, t := range s.series {
 		t.begin(parts[0].Group, parts[0].From)
 	}
 	for _, d := range parts {
@@ -50,21 +50,21 @@ func (s *state) applyPart(d *funnel.Delta) {
 	for i, name := range d.Stages {
 		stages[i] = s.stage(name)
 	}
-	tracks := make([]*track, len(d.Sources))
+	named := make([]*series, len(d.Sources))
 	for i, name := range d.Sources {
-		tracks[i] = s.tracks[name]
+		named[i] = s.series[name]
 	}
-	all, b := s.tracks[funnel.AllSources], batch{d.Group, d.To}
+	all, b := s.series[funnel.AllSources], batch{d.Group, d.To}
 	for _, e := range d.Entries {
 		c := cell{stages[e.Stage], e.Quarter / quarter(funnel.Quarter)}
 		if c.stage < 0 || c.quarter < s.base {
 			continue
 		}
-		if g := s.edges[c.quarter]; g != nil && g.born > 0 { // a load that has not begun will see it
+		if g := s.partials[c.quarter]; g != nil && g.born > 0 { // a load that has not begun will see it
 			g.stale = true
 		}
 		all.add(b, c, e.Article)
-		if t := tracks[e.Source]; t != nil && t != all {
+		if t := named[e.Source]; t != nil && t != all {
 			t.add(b, c, e.Article)
 		}
 	}
@@ -82,27 +82,27 @@ func (s *state) stage(name string) int {
 // tend forgets what is too old and what exceeds the bounds.
 func (s *state) tend(base quarter, l Limits) {
 	s.base = max(s.base, base)
-	for _, t := range s.tracks {
+	for _, t := range s.series {
 		if t.loaded() {
 			t.trim(s.base, l.Articles)
 		}
 	}
-	for len(s.tracks)-1 > l.Sources {
+	for len(s.series)-1 > l.Sources {
 		t := s.leastUsedSource()
 		if t == nil {
 			break
 		}
-		delete(s.tracks, t.source)
+		delete(s.series, t.source)
 	}
 	s.boundArticles(l.Articles)
 	s.dropSketches(l.Sketches)
-	s.dropEdges(l.Edges)
+	s.dropPartials(l.Partials)
 }
 
-// loading returns how many tracks are not loaded yet.
+// loading returns how many series are not loaded yet.
 func (s *state) loading() int {
 	n := 0
-	for _, t := range s.tracks {
+	for _, t := range s.series {
 		if !t.loaded() {
 			n++
 		}
@@ -117,8 +117,8 @@ func (s *state) loading() int {
 func (s *state) boundArticles(limit int) {
 	for {
 		sum := 0
-		var largest *track
-		for _, t := range s.tracks {
+		var largest *series
+		for _, t := range s.series {
 			if t.source == funnel.AllSources || !t.loaded() {
 				continue
 			}
@@ -138,9 +138,9 @@ func (s *state) boundArticles(limit int) {
 	}
 }
 
-func (s *state) leastUsedSource() *track {
-	var least *track
-	for _, t := range s.tracks {
+func (s *state) leastUsedSource() *series {
+	var least *series
+	for _, t := range s.series {
 		if t.source != funnel.AllSources && t.loaded() && (least == nil || t.used < least.used) {
 			least = t
 		}
@@ -151,9 +151,9 @@ func (s *state) leastUsedSource() *track {
 func (s *state) dropSketches(limit int) {
 	for {
 		n := 0
-		var of *track
+		var of *series
 		var least *sketch
-		for _, t := range s.tracks {
+		for _, t := range s.series {
 			n += len(t.sketches)
 			for _, k := range t.sketches {
 				if k.loaded() && (least == nil || k.used < least.used) {
@@ -168,10 +168,10 @@ func (s *state) dropSketches(limit int) {
 	}
 }
 
-func (s *state) dropEdges(limit int) {
-	for len(s.edges) > limit {
-		var least *edge
-		for _, e := range s.edges {
+func (s *state) dropPartials(limit int) {
+	for len(s.partials) > limit {
+		var least *partialQuarter
+		for _, e := range s.partials {
 			if e.loaded() && (least == nil || e.used < least.used) {
 				least = e
 			}
@@ -179,6 +179,6 @@ func (s *state) dropEdges(limit int) {
 		if least == nil {
 			return
 		}
-		delete(s.edges, least.quarter)
+		delete(s.partials, least.quarter)
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
 // FilesRequest are the parameters of GET /files.
 type FilesRequest struct {
+	httpapi.Params
 	Search string `query:"search" maxLength:"255" doc:"Only files whose names contain this" example:"202501"`
 	Status string `query:"status" enum:"new,started,done,failed" doc:"Only files with an item of this status; done: of which all items are done"`
 	Stage  string `query:"stage" doc:"With status: at this stage; otherwise at any, and for done at the last" example:"shard-worker"`
@@ -89,6 +91,7 @@ func printable(field, text string) error {
 
 // FileRequest names a file.
 type FileRequest struct {
+	httpapi.Params
 	Filename string `path:"filename" example:"20250101000000"`
 	Detail   bool   `query:"detail" doc:"Also who took each item at each stage, when, how often, and the last error"`
 }
@@ -120,11 +123,12 @@ type FileState struct {
 }
 
 func (h *Handler) file(ctx context.Context, in *FileRequest) (FileState, error) {
-	if err := shard.CheckFilename(in.Filename); err != nil {
+	name, err := shard.Filename(in.Filename)
+	if err != nil {
 		return FileState{}, err
 	}
-	items, err := h.store.File(ctx, in.Filename)
-	out := FileState{Filename: in.Filename, Shards: make([]ShardState, 0, len(items))}
+	items, err := h.store.File(ctx, name)
+	out := FileState{Filename: name, Shards: make([]ShardState, 0, len(items))}
 	for _, it := range items {
 		v := ShardState{
 			Shard: it.Shard, UpdatedAt: it.UpdatedAt.UTC(),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,23 +12,18 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/query/transitions"
 )
 
-// Config shapes the handler. The zero value of a field stands for its default.
-type Config struct {
-	// Poll is how often a feed looks for transitions; default 200 ms.
-	Poll time.Duration
-	// Feeds is how many may be open at a time; default 64.
-	Feeds int
-}
+// Config shapes the feeds of transitions.
+type Config = transitions.Config
 
 // Handler answers the reads.
 type Handler struct {
-	cfg   Config
 	store *tracking.Store
 	auth  *auth.Auth
 	log   *slog.Logger
-	feeds chan struct{} // one for each that is open
+	feeds *transitions.Feeds
 }
 
 // New returns the handler and registers its metrics.
@@ -37,16 +31,14 @@ func New(cfg Config, store *tracking.Store, a *auth.Auth, registry prometheus.Re
 	if store == nil || a == nil || registry == nil || log == nil {
 		return nil, errors.New("shard reads: the state, authentication, a metrics registry and a logger are needed")
 	}
-	if cfg.Poll == 0 {
-		cfg.Poll = 200 * time.Millisecond
-	}
-	if cfg.Feeds == 0 {
-		cfg.Feeds = 64
+	feeds, err := transitions.New(cfg, store.Now, log)
+	if err != nil {
+		return nil, err
 	}
 	if err := registry.Register(newGauges(store)); err != nil {
 		return nil, err
 	}
-	return &Handler{cfg: cfg, store: store, auth: a, log: log, feeds: make(chan struct{}, cfg.Feeds)}, nil
+	return &Handler{store: store, auth: a, log: log, feeds: feeds}, nil
 }
 
 // Register adds the routes, for callers with the scope read.
@@ -61,12 +53,11 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	trackingapi.Get(api, read("get-file", "/files/{filename}", "The statuses of a file's items", ""), h.file)
 	trackingapi.Get(api, read("get-file-history", "/files/{filename}/history", "What happened to a file's items", ""), h.history)
 	trackingapi.Get(api, read("get-shard-summary", "/metrics/summary", "Items in numbers", "Exact, at a cost that does not depend on their number."), h.summary)
-	srv.Routes().With(h.auth.Require(auth.Read)).Method(http.MethodGet, trackingapi.Base+"/transitions", h.feed(srv.Draining()))
-	describeFeed(srv)
+	srv.Handle(describeFeed(srv), h.feeds.Handler(srv.Draining(), h.feed), h.auth.Require(auth.Read))
 }
 
 // none is the request of operations without parameters.
-type none struct{}
+type none struct{ httpapi.Params }
 
 func (h *Handler) summary(ctx context.Context, _ *none) (Summary, error) {
 	s, err := h.store.Summary(ctx)

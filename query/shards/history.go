@@ -4,12 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
 // HistoryRequest are the parameters of GET /files/{filename}/history.
 type HistoryRequest struct {
+	httpapi.Params
 	Filename string `path:"filename" example:"20250101000000"`
 	Shard    string `query:"shard" doc:"Only of this shard" example:"0"`
 	Stage    string `query:"stage" doc:"Only at this stage" example:"shard-worker"`
@@ -39,11 +41,11 @@ type History struct {
 }
 
 func (h *Handler) history(ctx context.Context, in *HistoryRequest) (History, error) {
-	page := tracking.HistoryPage{Filename: in.Filename, Limit: in.Limit + 1}
-	if err := shard.CheckFilename(in.Filename); err != nil {
+	name, err := shard.Filename(in.Filename)
+	if err != nil {
 		return History{}, err
 	}
-	var err error
+	page := tracking.HistoryPage{Filename: name, Limit: in.Limit + 1}
 	if page.Shard, err = parseShard(in.Shard); err != nil {
 		return History{}, err
 	}
@@ -60,11 +62,11 @@ func (h *Handler) history(ctx context.Context, in *HistoryRequest) (History, err
 		return History{}, err
 	}
 	if len(all) == 0 {
-		if _, err := h.store.File(ctx, in.Filename); err != nil {
+		if _, err := h.store.File(ctx, name); err != nil {
 			return History{}, err
 		}
 	}
-	out := History{Filename: in.Filename, Transitions: make([]Transition, 0, len(all))}
+	out := History{Filename: name, Transitions: make([]Transition, 0, len(all))}
 	if len(all) > in.Limit {
 		all = all[:in.Limit]
 		out.NextCursor = all[in.Limit-1].Place.String()

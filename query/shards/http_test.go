@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
 func serve(t *testing.T, cfg Config) *trackingtest.Site {
 	t.Helper()
-	s := trackingtest.Start(t, &engine, tracking.Config{})
+	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
 	h, err := New(cfg, s.Store, auth.New(auth.Config{}), s.Registry, embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
@@ -219,27 +219,6 @@ func TestFeed(t *testing.T) {
 	}
 	if status, text := s.Get("/transitions"); status != 503 {
 		t.Errorf("a third feed of two: %d %s", status, text)
-	}
-}
-
-// TestFeedDrains: a reader who has pages to catch up with does not keep a
-// server from ending, whether or not anything of them is for him.
-func TestFeedDrains(t *testing.T) {
-	s := serve(t, Config{})
-	shards := make([]int32, feedPage)
-	for i := range shards {
-		shards[i] = int32(i)
-	}
-	fill(s, "a", shards...) // two transitions of each
-	draining := make(chan struct{})
-	close(draining)
-	h := &Handler{cfg: Config{Poll: time.Millisecond}}
-	f := &follower{store: s.Store, file: "other"}
-	if err := h.follow(t.Context(), draining, f, httptest.NewRecorder()); err != nil {
-		t.Error(err)
-	}
-	if rest, err := s.Store.Follow(t.Context(), f.at, 2*feedPage); err != nil || len(rest) < feedPage {
-		t.Errorf("%d transitions are left behind %s, %v", len(rest), f.at, err)
 	}
 }
 

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
 // QueueRequest are the parameters of GET /queues/{stage}.
 type QueueRequest struct {
+	httpapi.Params
 	Stage        string `path:"stage" doc:"shard-splitter, shard-worker or mysql-sender" example:"shard-worker"`
 	Limit        int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many items at most"`
 	Offset       int    `query:"offset" minimum:"0" maximum:"1000000" doc:"How many to leave out first; cursor is the faster way"`

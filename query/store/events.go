@@ -85,11 +85,11 @@ func (f EventFilter) params() params {
 // scanEvent reads the columns of an event, and more behind them.
 func scanEvent(rows driver.Rows, more ...any) (Event, error) {
 	var e Event
-	var key, model string
+	var key, model, channel string
 	var reclassified bool
 	columns := []any{
 		&e.Seq, &e.OccurredAt, &e.ReceivedAt, &e.Stage, &e.Source, &e.Service, &e.Domain, &e.URL, &e.Hash,
-		&e.CanonicalURL, &e.TraceID, &key, &e.Metadata, &e.SchemaVersion, &model, &reclassified,
+		&e.CanonicalURL, &e.TraceID, &key, &e.Metadata, &e.SchemaVersion, &model, &channel, &reclassified,
 	}
 	if err := rows.Scan(append(columns, more...)...); err != nil {
 		return e, err
@@ -97,7 +97,7 @@ func scanEvent(rows driver.Rows, more ...any) (Event, error) {
 	e.OccurredAt, e.ReceivedAt = e.OccurredAt.UTC(), e.ReceivedAt.UTC()
 	r := event.Record{
 		ServiceName: []byte(e.Service), Stage: []byte(e.Stage), IdempotencyKey: []byte(key), OccurredAt: e.OccurredAt.UnixNano(),
-		Meta: event.Metadata{ModelVersion: []byte(model), IsReclassification: reclassified},
+		Meta: event.Metadata{ModelVersion: []byte(model), Channel: []byte(channel), IsReclassification: reclassified},
 	}
 	if _, err := hex.Decode(r.URLHash[:], []byte(e.Hash)); err != nil {
 		return e, fmt.Errorf("event %d: %w", e.Seq, err)

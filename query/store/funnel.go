@@ -170,7 +170,7 @@ type Source struct {
 // Sources lists the sources of [from, to), most events first. What lies before
 // a time, of which the table no longer has all events, is counted by whole
 // quarters; from, and to if it lies there, has to be one.
-func (s *Store) Sources(ctx context.Context, from, to, retired time.Time, limit int) ([]Source, error) {
+func (s *Store) Sources(ctx context.Context, from, to, retired time.Time, limit int) (_ []Source, total uint64, _ error) {
 	out := []Source{}
 	p := params{"from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
 	spans := []funnel.Span{{}} // nothing
@@ -181,11 +181,18 @@ func (s *Store) Sources(ctx context.Context, from, to, retired time.Time, limit 
 	maps.Copy(p, spanParams(spans))
 	err := s.each(ctx, "sources.sql", p, func(rows driver.Rows) error {
 		var v Source
-		if err := rows.Scan(&v.Name, &v.Events); err != nil {
+		if err := rows.Scan(&v.Name, &v.Events, &total); err != nil {
 			return err
 		}
 		out = append(out, v)
 		return nil
 	})
-	return out, err
+	return out, total, err
+}
+
+// NearestSource returns the known source whose name is nearest to one, which is
+// that one itself if it is known; empty when none is.
+func (s *Store) NearestSource(ctx context.Context, name string) (near string, err error) {
+	err = s.each(ctx, "nearest_source.sql", params{"source": name}, func(rows driver.Rows) error { return rows.Scan(&near) })
+	return near, err
 }

@@ -13,27 +13,27 @@ type Roles struct{ Crawl, Classify, Route, Publish string }
 // Breakdowns are the events of a scope by what they carry.
 type Breakdowns struct {
 	Sources, Versions, Topics, Channels map[string]uint64
-	Cut                                 []string // "source", "version", "topic", "channel": those with more names
+	Totals                              map[string]Total // by "source", "version", "topic" and "channel"
 }
+
+// Total is how many names there are of a kind, and events with one.
+type Total struct{ Names, Events uint64 }
 
 // Breakdowns counts the events of a scope by what they carry, the limit
 // largest of each: those of the crawl stage by source, of the classify stage
 // by model version and by topic, of the publish stage by channel.
 func (s *Store) Breakdowns(ctx context.Context, c Scope, r Roles, limit int) (Breakdowns, error) {
-	b := Breakdowns{Sources: map[string]uint64{}, Versions: map[string]uint64{}, Topics: map[string]uint64{}, Channels: map[string]uint64{}}
+	b := Breakdowns{Totals: map[string]Total{}, Sources: map[string]uint64{}, Versions: map[string]uint64{}, Topics: map[string]uint64{}, Channels: map[string]uint64{}}
 	kinds := map[string]map[string]uint64{"source": b.Sources, "version": b.Versions, "topic": b.Topics, "channel": b.Channels}
-	p := c.params(params{"crawl": r.Crawl, "classify": r.Classify, "publish": r.Publish, "limit": limit + 1})
+	p := c.params(params{"crawl": r.Crawl, "classify": r.Classify, "publish": r.Publish, "limit": limit})
 	err := s.each(ctx, "breakdowns.sql", p, func(rows driver.Rows) error {
 		var kind, name string
 		var n uint64
-		if err := rows.Scan(&kind, &name, &n); err != nil {
+		var total Total
+		if err := rows.Scan(&kind, &name, &n, &total.Names, &total.Events); err != nil {
 			return err
 		}
-		if len(kinds[kind]) == limit { // the largest come first
-			b.Cut = append(b.Cut, kind)
-			return nil
-		}
-		kinds[kind][name] = n
+		kinds[kind][name], b.Totals[kind] = n, total
 		return nil
 	})
 	return b, err

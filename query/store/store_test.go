@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -169,8 +168,8 @@ func TestBounds(t *testing.T) {
 	if err := s.SingleEvents(t.Context(), epoch, to, []uint64{60}, 1000, count); n != 60 || err != nil {
 		t.Errorf("single events up to sequence 60: %d, %v", n, err)
 	}
-	sources, err := s.Sources(t.Context(), epoch, to, time.Time{}, 2)
-	if err != nil || len(sources) != 2 || sources[0] != (store.Source{Name: "alpha", Events: 30}) {
+	sources, total, err := s.Sources(t.Context(), epoch, to, time.Time{}, 2)
+	if err != nil || len(sources) != 2 || total != 3 || sources[0] != (store.Source{Name: "alpha", Events: 30}) {
 		t.Errorf("sources: %v, %v", sources, err)
 	}
 }
@@ -213,20 +212,20 @@ func TestCut(t *testing.T) {
 }
 
 // TestBreakdownsAreCut: where there are more names than asked for, the largest
-// are told, and that there are more.
+// are told, and how many there are.
 func TestBreakdownsAreCut(t *testing.T) {
 	s, w := open(t, store.Config{})
 	w.Write(events(90)...)
 	c, roles := scope("", epoch, epoch.Add(24*time.Hour)), store.Roles{Crawl: "crawled"}
 	for limit, want := range map[int]struct {
 		sources map[string]uint64
-		cut     []string
+		total   store.Total
 	}{
-		2: {map[string]uint64{"alpha": 15, "gamma": 15}, []string{"source"}},
-		3: {map[string]uint64{"alpha": 15, "gamma": 15, hostile: 15}, nil},
+		2: {map[string]uint64{"alpha": 15, "gamma": 15}, store.Total{Names: 3, Events: 45}},
+		3: {map[string]uint64{"alpha": 15, "gamma": 15, hostile: 15}, store.Total{Names: 3, Events: 45}},
 	} {
 		b, err := s.Breakdowns(t.Context(), c, roles, limit)
-		if err != nil || !maps.Equal(b.Sources, want.sources) || !slices.Equal(b.Cut, want.cut) {
+		if err != nil || !maps.Equal(b.Sources, want.sources) || b.Totals["source"] != want.total {
 			t.Errorf("%d: %+v, %v, want %+v", limit, b, err, want)
 		}
 	}

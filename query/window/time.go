@@ -29,7 +29,7 @@ func ParseTime(text string) (time.Time, error) {
 
 // parseZone reads the name of a time zone. Names that depend on the machine
 // ("Local") or that reach for files are not zones.
-func parseZone(name string) (string, *time.Location, error) {
+func parseZone(name string) (string, *time.Location, *Invalid) {
 	if name == "" || name == "UTC" {
 		return "UTC", time.UTC, nil
 	}

@@ -2,6 +2,7 @@ package window
 
 import (
 	"fmt"
+	"strings"
 	"time"
 	_ "time/tzdata" // zones must not depend on what the machine has installed
 )
@@ -22,9 +23,10 @@ var rolling = map[string]time.Duration{
 	"30d": 30 * 24 * time.Hour,
 }
 
-// Request is what a caller asks for, as text. Empty fields are absent.
+// Request is what a caller asks for, as text, and when. Empty fields are absent.
 type Request struct {
 	Period, From, To, TZ string
+	Now                  time.Time // needed where From stands without To
 }
 
 // Invalid says which rule a request breaks.
@@ -36,12 +38,24 @@ type Invalid struct {
 
 func (e *Invalid) Error() string { return e.Field + ": " + e.Rule }
 
+// Faults are the rules that a request breaks, one for each field.
+type Faults []*Invalid
+
+func (f Faults) Error() string {
+	texts := make([]string, len(f))
+	for i, e := range f {
+		texts[i] = e.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
 // Spec is a valid request.
 type Spec struct {
 	period   string
 	zone     string
 	loc      *time.Location
 	from, to time.Time // of a custom window
+	open     bool      // a custom window that ends when it is looked at
 }
 
 // Ahead is how far beyond To a live window reaches in the tables: about as far
@@ -55,52 +69,62 @@ type Window struct {
 	Live         bool // holds everything from From on
 }
 
-// Parse checks a request. Its error is an *Invalid.
+// Parse checks a request. Its error is Faults.
 func Parse(r Request) (Spec, error) {
-	zone, loc, err := parseZone(r.TZ)
-	if err != nil {
-		return Spec{}, err
+	s := Spec{period: r.Period}
+	var faults Faults
+	var invalid *Invalid
+	if s.zone, s.loc, invalid = parseZone(r.TZ); invalid != nil {
+		faults = append(faults, invalid)
 	}
 	if r.From != "" || r.To != "" {
 		if r.Period != "" {
-			return Spec{}, &Invalid{"period", "period_or_times", "must be absent where from and to are given"}
+			faults = append(faults, &Invalid{"period", "period_or_times", "must be absent where from or to is given"})
 		}
-		from, to, err := parseSpan(r.From, r.To)
-		if err != nil {
-			return Spec{}, err
+		s.period, s.open = Custom, r.To == ""
+		faults = append(faults, s.parseSpan(r)...)
+	} else {
+		if s.period == "" {
+			s.period = Today
 		}
-		return Spec{period: Custom, zone: zone, from: from, to: to}, nil
+		if _, ok := rolling[s.period]; !ok && s.period != Today {
+			faults = append(faults, &Invalid{"period", "period_unknown", "must be today, 24h, 7d or 30d, or absent where from is given"})
+		}
 	}
-	period := r.Period
-	if period == "" {
-		period = Today
+	if len(faults) > 0 {
+		return Spec{}, faults
 	}
-	if _, ok := rolling[period]; !ok && period != Today {
-		return Spec{}, &Invalid{"period", "period_unknown", "must be today, 24h, 7d or 30d, or absent where from and to are given"}
-	}
-	return Spec{period: period, zone: zone, loc: loc}, nil
+	return s, nil
 }
 
-// Live tells whether the window moves with the clock.
+// Live tells whether the window holds everything from its begin on.
 func (s Spec) Live() bool { return s.period != Custom }
+
+// Moves tells whether the window depends on when it is looked at.
+func (s Spec) Moves() bool { return s.Live() || s.open }
 
 // Key names the spec: specs of one key have the same window at all times.
 func (s Spec) Key() string {
+	if s.open {
+		return s.from.Format(time.RFC3339Nano) + "/now " + s.zone
+	}
 	if !s.Live() {
 		return s.from.Format(time.RFC3339Nano) + "/" + s.to.Format(time.RFC3339Nano) + " " + s.zone
 	}
 	return s.period + " " + s.zone
 }
 
-// At returns the window as it is at a moment. Windows of periods begin and
-// end at whole milliseconds.
+// At returns the window as it is at a moment. What depends on that begins and
+// ends at whole milliseconds.
 func (s Spec) At(now time.Time) Window {
 	w := Window{Period: s.period, Zone: s.zone, From: s.from, To: s.to}
+	if s.Moves() {
+		w.To = now.UTC().Truncate(time.Millisecond)
+	}
 	if !s.Live() {
 		return w
 	}
 	w.Live = true
-	w.To = now.UTC().Truncate(time.Millisecond)
 	if s.period == Today {
 		w.From = startOfDay(w.To, s.loc)
 	} else {
@@ -109,29 +133,37 @@ func (s Spec) At(now time.Time) Window {
 	return w
 }
 
-func parseSpan(fromText, toText string) (from, to time.Time, err error) {
-	if from, err = parseTime("from", fromText); err != nil {
-		return from, to, err
+// parseSpan reads the times of a custom window. Without an end it lasts until it
+// is looked at.
+func (s *Spec) parseSpan(r Request) (faults Faults) {
+	read := func(field, text string, at *time.Time) {
+		var err error
+		if *at, err = ParseTime(text); err != nil {
+			faults = append(faults, &Invalid{field, "time_format", err.Error()})
+		}
 	}
-	if to, err = parseTime("to", toText); err != nil {
-		return from, to, err
+	if r.From == "" {
+		faults = append(faults, &Invalid{"from", "missing", "is required where to is given"})
+	} else {
+		read("from", r.From, &s.from)
 	}
-	switch {
-	case !from.Before(to):
-		err = &Invalid{"to", "span_order", "must be later than from"}
-	case to.Sub(from) > MaxSpan:
-		err = &Invalid{"to", "span_length", fmt.Sprintf("must be at most %d days after from", MaxSpan/(24*time.Hour))}
+	end, field := r.Now, "from"
+	if !s.open {
+		read("to", r.To, &s.to)
+		end, field = s.to, "to"
 	}
-	return from, to, err
-}
-
-func parseTime(field, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, &Invalid{field, "missing", "is required where the other of from and to is given"}
+	if len(faults) > 0 {
+		return faults
 	}
-	t, err := ParseTime(text)
-	if err != nil {
-		return time.Time{}, &Invalid{field, "time_format", err.Error()}
+	switch days := MaxSpan / (24 * time.Hour); {
+	case !s.from.Before(end) && s.open:
+		return Faults{{field, "span_order", "must lie in the past where to is not given"}}
+	case !s.from.Before(end):
+		return Faults{{field, "span_order", "must be later than from"}}
+	case end.Sub(s.from) > MaxSpan && s.open:
+		return Faults{{field, "span_length", fmt.Sprintf("must be at most %d days ago where to is not given", days)}}
+	case end.Sub(s.from) > MaxSpan:
+		return Faults{{field, "span_length", fmt.Sprintf("must be at most %d days after from", days)}}
 	}
-	return t, nil
+	return nil
 }

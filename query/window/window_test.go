@@ -2,6 +2,7 @@ package window
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -111,6 +112,7 @@ func TestCustom(t *testing.T) {
 
 func TestInvalid(t *testing.T) {
 	const from, to = "2026-02-10T00:00:00Z", "2026-02-11T00:00:00Z"
+	noon := at(t, "2026-02-09T12:00:00Z")
 	for _, tc := range []struct {
 		req         Request
 		field, code string
@@ -119,7 +121,11 @@ func TestInvalid(t *testing.T) {
 		{Request{Period: "custom"}, "period", "period_unknown"},
 		{Request{Period: "TODAY"}, "period", "period_unknown"},
 		{Request{Period: "today", From: from, To: to}, "period", "period_or_times"},
-		{Request{From: from}, "to", "missing"},
+		{Request{From: from}, "from", "span_order"},
+		{Request{From: from, Now: noon}, "from", "span_order"},
+		{Request{From: "2020-01-01T00:00:00Z", Now: noon}, "from", "span_length"},
+		{Request{From: "yesterday", Now: noon}, "from", "time_format"},
+		{Request{Period: "today", From: "2026-01-01T00:00:00Z", Now: noon}, "period", "period_or_times"},
 		{Request{To: to}, "from", "missing"},
 		{Request{From: to, To: from}, "to", "span_order"},
 		{Request{From: from, To: from}, "to", "span_order"},
@@ -139,22 +145,60 @@ func TestInvalid(t *testing.T) {
 		{Request{TZ: "Europe"}, "tz", "zone_unknown"},
 	} {
 		_, err := Parse(tc.req)
-		var invalid *Invalid
-		if !errors.As(err, &invalid) || invalid.Field != tc.field || invalid.Code != tc.code || invalid.Rule == "" {
+		var faults Faults
+		if !errors.As(err, &faults) || len(faults) != 1 {
+			t.Errorf("%+v: %v, want one fault", tc.req, err)
+			continue
+		}
+		if invalid := faults[0]; invalid.Field != tc.field || invalid.Code != tc.code || invalid.Rule == "" {
 			t.Errorf("%+v: %v, want %s %s", tc.req, err, tc.field, tc.code)
 		}
+	}
+}
+
+// TestOpen: a window without an end lasts until it is looked at.
+func TestOpen(t *testing.T) {
+	now := at(t, "2026-02-10T12:00:00Z")
+	s, err := Parse(Request{From: "2026-02-10T00:00:00Z", TZ: "Asia/Kathmandu", Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Window{Custom, "Asia/Kathmandu", at(t, "2026-02-10T00:00:00Z"), at(t, "2026-02-10T13:00:00.001Z"), false}
+	if w := s.At(at(t, "2026-02-10T13:00:00.0019Z")); w != want || s.Live() || !s.Moves() {
+		t.Errorf("%+v, want %+v", w, want)
+	}
+	closed, err := Parse(Request{From: "2026-02-10T00:00:00Z", To: "2026-02-10T12:00:00Z", TZ: "Asia/Kathmandu"})
+	if err != nil || closed.Moves() || closed.Key() == s.Key() {
+		t.Errorf("a window with an end: %v, key %s as without one: %s", err, closed.Key(), s.Key())
+	}
+}
+
+// TestFaults: all fields that break a rule are told at once.
+func TestFaults(t *testing.T) {
+	_, err := Parse(Request{Period: "7d", From: "yesterday", To: "today", TZ: "Mars"})
+	var faults Faults
+	if !errors.As(err, &faults) {
+		t.Fatal(err)
+	}
+	var fields []string
+	for _, e := range faults {
+		fields = append(fields, e.Field)
+	}
+	if want := []string{"tz", "period", "from", "to"}; !slices.Equal(fields, want) {
+		t.Errorf("%v, want %v", fields, want)
 	}
 }
 
 func FuzzParse(f *testing.F) {
 	f.Add("today", "", "", "Asia/Kathmandu", int64(1_770_000_000))
 	f.Add("", "2026-02-10T00:00:00Z", "2026-02-11T00:00:00Z", "", int64(0))
+	f.Add("", "2026-02-10T00:00:00Z", "", "", int64(1_790_000_000))
 	f.Fuzz(func(t *testing.T, period, from, to, zone string, sec int64) {
-		s, err := Parse(Request{period, from, to, zone})
+		now := time.Unix(sec&(1<<32-1), 0)
+		s, err := Parse(Request{period, from, to, zone, now})
 		if err != nil {
 			return
 		}
-		now := time.Unix(sec&(1<<32-1), 0)
 		if w := s.At(now); w.From.After(w.To) || w.To.Sub(w.From) > MaxSpan {
 			t.Fatalf("window %+v", w)
 		}

@@ -109,6 +109,14 @@ func (b *EventBlock) Rows() int { return b.seq.Rows() }
 // Seq returns the stream sequence of row i.
 func (b *EventBlock) Seq(i int) uint64 { return b.seq[i] }
 
+// Received returns when the stream got row i, in Unix nanoseconds.
+func (b *EventBlock) Received(i int) int64 { return b.receivedAt.Row(i) }
+
+// Article returns the stage and the article_hash of row i.
+func (b *EventBlock) Article(i int) (stage string, hash [32]byte) {
+	return string(b.stage.row(i)), [32]byte(b.articleHash.Row(i))
+}
+
 // Bounds returns the earliest and the latest occurred_at in Unix nanoseconds.
 // The block must not be empty.
 func (b *EventBlock) Bounds() (first, last int64) {

@@ -11,21 +11,29 @@ import (
 // and no pipeline, and derives the URL's hash and domain. It does not
 // allocate once r has been used. Keys that are not fields of an event are
 // passed over, of a key that stands twice the last one counts, and null is
-// the same as absent. content_url is another name of article_url.
+// the same as absent. content_url is another name of article_url. Of an event that
+// breaks several rules it returns the first; Faults has all of them.
 func Decode(data []byte, r *Record) *Invalid {
 	r.reset()
 	if len(data) > MaxSize {
+		r.fault(errTooLarge)
 		return errTooLarge
 	}
 	if !utf8.Valid(data) {
+		r.fault(errUTF8)
 		return errUTF8
 	}
 	d := &r.decoder
 	*d = decoder{scanner: scanner{data: data, buf: d.buf[:0]}, rec: r}
-	if err := d.event(); err != nil {
-		return err
+	if !d.event() {
+		r.faults = append(r.faults[:0], errJSON)
+		return errJSON
 	}
-	return r.check()
+	r.check()
+	if len(r.faults) > 0 {
+		return r.faults[0]
+	}
+	return nil
 }
 
 const absentTime = math.MinInt64
@@ -38,24 +46,26 @@ type decoder struct {
 	scanner
 	rec        *Record
 	contentURL []byte
-	invalid    *Invalid // the first field that breaks a rule
+	present    [len(viewFields)]bool // of Misspelt: which of viewFields there are,
+	spellings  []spelling            // and what is nearly one of them
 }
 
-func (d *decoder) event() *Invalid {
+// event reads the fields, and returns false when the text is no JSON object.
+func (d *decoder) event() bool {
 	d.rec.OccurredAt = absentTime
 	if !d.object((*decoder).field) || !d.end() {
-		return errJSON
-	}
-	if d.invalid != nil {
-		return d.invalid
+		return false
 	}
 	if len(d.rec.ArticleURL) == 0 {
 		d.rec.ArticleURL = d.contentURL
 	}
-	if d.rec.OccurredAt == absentTime {
-		return missing("occurred_at")
+	if len(d.rec.TraceID) == 0 && checkName("trace_id", d.rec.Meta.TraceID, MaxName, false) == nil {
+		d.rec.TraceID = d.rec.Meta.TraceID
 	}
-	return nil
+	if d.rec.OccurredAt == absentTime {
+		d.rec.fault(missing("occurred_at"))
+	}
+	return true
 }
 
 // object reads an object and hands each key to member, which reads the value.
@@ -112,12 +122,6 @@ func (d *decoder) field(key []byte) bool {
 	return d.skip(0)
 }
 
-func (d *decoder) fail(err *Invalid) {
-	if d.invalid == nil {
-		d.invalid = err
-	}
-}
-
 func (d *decoder) str(dst *[]byte, field string) bool {
 	switch d.peek() {
 	case '"':
@@ -127,7 +131,7 @@ func (d *decoder) str(dst *[]byte, field string) bool {
 	case 'n':
 		*dst = nil
 	default:
-		d.fail(notString(field))
+		d.rec.fault(notString(field))
 	}
 	return d.skip(0)
 }
@@ -143,7 +147,7 @@ func (d *decoder) time() bool {
 	}
 	at, err := parseTime(text)
 	if err != nil {
-		d.fail(err)
+		d.rec.fault(err)
 	}
 	d.rec.OccurredAt = at
 	return true
@@ -161,7 +165,7 @@ func (d *decoder) schemaVersion() bool {
 	}
 	v, err := strconv.ParseUint(raw, 10, 16)
 	if err != nil || v == 0 {
-		d.fail(errSchemaVersion)
+		d.rec.fault(errSchemaVersion)
 	}
 	d.rec.MetadataSchemaVersion = uint16(v)
 	return true
@@ -177,7 +181,7 @@ func (d *decoder) metadata() bool {
 		return ok
 	case 'n':
 	default:
-		d.fail(errMetadataObject)
+		d.rec.fault(errMetadataObject)
 	}
 	return d.skip(0)
 }
@@ -201,6 +205,8 @@ func (d *decoder) metadataField(key []byte) bool {
 		return d.truth(&m.IsDuplicate)
 	case "backfilled":
 		return d.truth(&m.Backfilled)
+	case "trace_id":
+		return d.maybeText(&m.TraceID)
 	}
 	return d.skip(1)
 }

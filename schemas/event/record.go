@@ -2,6 +2,7 @@ package event
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"math"
 	"time"
@@ -30,8 +31,10 @@ type Record struct {
 	Meta Metadata
 
 	domain  []byte  // backs Domain
-	scratch []byte  // for the message id
+	text    []byte  // what is hashed
+	scratch []byte  // a key to compare with
 	decoder decoder // its buffer backs fields that hold escapes
+	faults  []*Invalid
 }
 
 // Metadata holds those metadata fields that views use. A field of another
@@ -45,6 +48,7 @@ type Metadata struct {
 	IsReclassification bool
 	IsDuplicate        bool
 	Backfilled         bool
+	TraceID            []byte // Record.TraceID has it, too, where the event itself names none
 }
 
 func (r *Record) reset() {
@@ -52,8 +56,10 @@ func (r *Record) reset() {
 		MetadataSchemaVersion: 1,
 		Meta:                  Metadata{QualityScore: math.NaN(), Topics: r.Meta.Topics[:0]},
 		domain:                r.domain,
+		text:                  r.text,
 		scratch:               r.scratch,
 		decoder:               r.decoder,
+		faults:                r.faults[:0],
 	}
 }
 
@@ -61,13 +67,20 @@ func (r *Record) reset() {
 func (r *Record) Time() time.Time { return time.Unix(0, r.OccurredAt).UTC() }
 
 // AppendKey appends the idempotency key: the publisher's own, or
-// {service}:{stage}:{first 8 of url_hash}:{occurred_at}, with
-// :{model_version} before the time for a reclassification. occurred_at is
-// RFC 3339 in UTC without trailing zeros in the fraction.
+// {service}:{stage}:{first 8 of url_hash}:{occurred_at}, with {model_version}:
+// before the time for a reclassification, and then {channel}@ where the metadata
+// names one. occurred_at is RFC 3339 in UTC without trailing zeros in the
+// fraction. The package comment says more of channels.
 func (r *Record) AppendKey(dst []byte) []byte {
 	if len(r.IdempotencyKey) > 0 {
 		return append(dst, r.IdempotencyKey...)
 	}
+	return r.appendComputed(dst, r.Meta.Channel)
+}
+
+// appendComputed appends the key that is computed for a channel; without one it
+// is the specification's.
+func (r *Record) appendComputed(dst, channel []byte) []byte {
 	dst = append(dst, r.ServiceName...)
 	dst = append(dst, ':')
 	dst = append(dst, r.Stage...)
@@ -78,13 +91,48 @@ func (r *Record) AppendKey(dst []byte) []byte {
 		dst = append(dst, r.Meta.ModelVersion...)
 		dst = append(dst, ':')
 	}
+	if len(channel) > 0 {
+		dst = appendChannel(dst, channel)
+		dst = append(dst, '@')
+	}
 	return appendTime(dst, r.OccurredAt)
 }
 
-// AppendMessageID appends the identity as text, {key}/{url_hash}: the value
-// of the Nats-Msg-Id header.
+// appendChannel appends a channel so that it holds no colon: what stands before
+// the last colon is the model's version then, whatever that holds.
+func appendChannel(dst, channel []byte) []byte {
+	for _, c := range channel {
+		switch c {
+		case ':':
+			dst = append(dst, "%3A"...)
+		case '%':
+			dst = append(dst, "%25"...)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// appendIdentityKey appends the key that the identity is made of.
+func (r *Record) appendIdentityKey(dst []byte) []byte {
+	if len(r.IdempotencyKey) > 0 && (len(r.Meta.Channel) == 0 || !r.sentComputed()) {
+		return append(dst, r.IdempotencyKey...)
+	}
+	return r.appendComputed(dst, r.Meta.Channel)
+}
+
+// sentComputed tells whether the publisher's key is the specification's, which
+// some clients compute by themselves.
+func (r *Record) sentComputed() bool {
+	r.scratch = r.appendComputed(r.scratch[:0], nil)
+	return string(r.scratch) == string(r.IdempotencyKey)
+}
+
+// AppendMessageID appends the identity as text, {key}/{url_hash}. Stock clients
+// may send it as the Nats-Msg-Id header.
 func (r *Record) AppendMessageID(dst []byte) []byte {
-	dst = r.AppendKey(dst)
+	dst = r.appendIdentityKey(dst)
 	dst = append(dst, '/')
 	return hex.AppendEncode(dst, r.URLHash[:])
 }
@@ -93,15 +141,33 @@ func (r *Record) AppendMessageID(dst []byte) []byte {
 func (r *Record) MessageID() string { return string(r.AppendMessageID(nil)) }
 
 // Identity is the first 128 bits of the SHA-256 of an event's message id. Two
-// events with one Identity are the same event.
+// events with one Identity are the same event if their Fingerprints are equal
+// too, and else a conflict.
 type Identity [16]byte
 
 // Identity returns the event's identity.
 func (r *Record) Identity() Identity {
-	r.scratch = r.AppendMessageID(r.scratch[:0])
-	sum := sha256.Sum256(r.scratch)
+	r.text = r.AppendMessageID(r.text[:0])
+	sum := sha256.Sum256(r.text)
 	return Identity(sum[:16])
 }
+
+// Fingerprint is the first 64 bits, little-endian, of the SHA-256 of an event's
+// stage, a zero byte, and its service name. 0 stands for one that is not known.
+type Fingerprint uint64
+
+// Fingerprint returns the event's fingerprint, never 0.
+func (r *Record) Fingerprint() Fingerprint {
+	r.text = append(r.text[:0], r.Stage...)
+	r.text = append(r.text, 0)
+	r.text = append(r.text, r.ServiceName...)
+	sum := sha256.Sum256(r.text)
+	return max(1, Fingerprint(binary.LittleEndian.Uint64(sum[:8])))
+}
+
+// Conflicts tells whether events with one identity and these fingerprints are
+// different events.
+func (f Fingerprint) Conflicts(other Fingerprint) bool { return f != other && f != 0 && other != 0 }
 
 // ArticleID returns the first 64 bits of the URL's hash, big-endian: uniform,
 // and what sketches of distinct articles are made of.

@@ -61,9 +61,12 @@ func (r *Record) Validate(stages Stages, received time.Time, backfill bool) *Inv
 	if _, ok := stages.Index(r.Stage); !ok {
 		return stages.unknown()
 	}
-	at := received.UnixNano()
+	return r.checkTime(received, backfill)
+}
+
+func (r *Record) checkTime(received time.Time, backfill bool) *Invalid {
 	switch {
-	case r.OccurredAt > at+int64(ClockSkew):
+	case r.OccurredAt > received.UnixNano()+int64(ClockSkew):
 		return errFuture
 	case r.Meta.Backfilled && !backfill:
 		return errBackfill
@@ -88,53 +91,48 @@ func (r *Record) Late(received time.Time) bool {
 
 // check applies the rules that the record alone decides, and derives the
 // URL's hash and domain.
-func (r *Record) check() *Invalid {
-	if err := r.checkNames(); err != nil {
-		return err
-	}
+func (r *Record) check() {
+	r.checkNames()
 	url, field := r.ArticleURL, "article_url"
-	host, ok := hostOf(url)
-	if !ok {
-		return badURL(field)
-	}
-	if len(url) > MaxURL {
-		return tooLong(field, MaxURL)
-	}
+	host := r.checkURL(field, url)
 	if len(r.CanonicalURL) > 0 {
 		url, field = r.CanonicalURL, "canonical_url"
-		if host, ok = hostOf(url); !ok {
-			return badURL(field)
-		}
-		if len(url) > MaxURL {
-			return tooLong(field, MaxURL)
-		}
+		host = r.checkURL(field, url)
+	}
+	if len(r.Metadata) > MaxMetadata {
+		r.fault(errMetadataSize)
+	}
+	if len(r.faults) > 0 {
+		return
 	}
 	r.URLHash = sha256.Sum256(url)
 	r.domain = appendLower(r.domain[:0], host)
 	r.Domain = r.domain
-	if len(r.Metadata) > MaxMetadata {
-		return errMetadataSize
-	}
-	return nil
 }
 
-func (r *Record) checkNames() *Invalid {
+// checkURL returns the host of a URL.
+func (r *Record) checkURL(field string, url []byte) (host []byte) {
+	host, ok := hostOf(url)
+	switch {
+	case !ok:
+		r.fault(badURL(field))
+	case len(url) > MaxURL:
+		r.fault(tooLong(field, MaxURL))
+	}
+	return host
+}
+
+func (r *Record) checkNames() {
 	if len(r.ArticleURL) == 0 {
-		return missing("article_url")
+		r.fault(missing("article_url"))
 	}
-	if err := checkName("source_name", r.SourceName, MaxName, true); err != nil {
-		return err
-	}
+	r.fault(checkName("source_name", r.SourceName, MaxName, true))
 	if len(r.Stage) == 0 {
-		return missing("stage")
+		r.fault(missing("stage"))
 	}
-	if err := checkName("service_name", r.ServiceName, MaxName, true); err != nil {
-		return err
-	}
-	if err := checkName("idempotency_key", r.IdempotencyKey, MaxKey, false); err != nil {
-		return err
-	}
-	return checkName("trace_id", r.TraceID, MaxName, false)
+	r.fault(checkName("service_name", r.ServiceName, MaxName, true))
+	r.fault(checkName("idempotency_key", r.IdempotencyKey, MaxKey, false))
+	r.fault(checkName("trace_id", r.TraceID, MaxName, false))
 }
 
 func checkName(field string, value []byte, limit int, required bool) *Invalid {

@@ -1,7 +1,9 @@
 package funnel
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
 )
@@ -118,6 +120,21 @@ func (d *Delta) AppendBinary(dst []byte) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, e.Article)
 	}
 	return dst
+}
+
+// Sum is that of a delta's part in its encoded form.
+type Sum [sha256.Size]byte
+
+// SumOf returns the sum of an encoded part.
+func SumOf(part []byte) Sum { return sha256.Sum256(part) }
+
+// Digest returns that of a whole delta, of the sums of its parts in their order.
+func Digest(parts []Sum) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write(p[:])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // UnmarshalBinary decodes what AppendBinary wrote. It keeps nothing of data.

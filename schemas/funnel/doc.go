@@ -1,6 +1,6 @@
 // Package funnel holds the contracts of the funnel view: time buckets, the
-// set of articles that a bucket holds, and the deltas by which a projector
-// tells readers what it has made durable.
+// set of articles that a bucket holds, the deltas by which a projector tells
+// readers what it has made durable, and the checkpoint that says how far it is.
 //
 // # Buckets
 //

@@ -78,6 +78,37 @@ func TestDown(t *testing.T) {
 	}
 }
 
+// TestFilenames: files that were registered by the name that they have on disk get
+// their filename, but for one whose filename is another file's.
+func TestFilenames(t *testing.T) {
+	db := empty(t)
+	if err := postgres.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	p, err := postgres.Provider(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.DownTo(t.Context(), 50); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.event-ingest.txt", "b", "b.event-ingest.txt", ".event-ingest.txt"} {
+		if _, err := db.ExecContext(t.Context(), "WITH f AS (INSERT INTO millrace.file (filename) VALUES ($1)) INSERT INTO millrace.pipeline_tracking (filename, shard) VALUES ($1, 0)", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := postgres.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"file", "pipeline_tracking"} {
+		var names string
+		err := db.QueryRowContext(t.Context(), "SELECT string_agg(filename, ' ' ORDER BY filename) FROM millrace."+table).Scan(&names)
+		if want := ".event-ingest.txt a b b.event-ingest.txt"; err != nil || names != want {
+			t.Errorf("%s has %q, %v; want %q", table, names, err, want)
+		}
+	}
+}
+
 // TestNewer refuses a schema of a newer release, in one clear line.
 func TestNewer(t *testing.T) {
 	db := empty(t)

@@ -95,7 +95,7 @@ type Position func(id uint32) (seq uint64, known bool)
 // Left returns those groups of the epoch before the last that have not ended.
 func (l Layout) Left(at Position) (left []Group) {
 	for _, g := range l.Previous() {
-		if l.reached(g, at) < g.Upto {
+		if l.Reached(g, at) < g.Upto {
 			left = append(left, g)
 		}
 	}
@@ -110,7 +110,7 @@ func (l Layout) Folded(at Position) uint64 {
 	}
 	var least uint64
 	for i, g := range groups {
-		if seq := l.reached(g, at); i == 0 || seq < least {
+		if seq := l.Reached(g, at); i == 0 || seq < least {
 			least = seq
 		}
 	}
@@ -127,14 +127,14 @@ func (l Layout) Positions(at Position) []uint64 {
 	}
 	positions := make([]uint64, len(groups))
 	for i, g := range groups {
-		positions[i] = l.reached(g, at)
+		positions[i] = l.Reached(g, at)
 	}
 	return positions
 }
 
-// reached is how far a group is, within its bounds: nothing of it lies before
+// Reached is how far a group is, within its bounds: nothing of it lies before
 // its epoch, nor behind.
-func (Layout) reached(g Group, at Position) uint64 {
+func (Layout) Reached(g Group, at Position) uint64 {
 	seq, known := at(g.ID)
 	if !known || seq < g.After {
 		return g.After

@@ -33,6 +33,8 @@ package slots
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -48,8 +50,21 @@ type Group struct {
 	Upto uint64
 }
 
+const groupKeys = "funnel."
+
+// Keys matches the keys of all groups' positions in the bucket of checkpoints.
+const Keys = groupKeys + "*"
+
 // Key is where the bucket of checkpoints has the group's position.
-func (g Group) Key() string { return fmt.Sprintf("funnel.%d", g.ID) }
+func (g Group) Key() string { return fmt.Sprint(groupKeys, g.ID) }
+
+// ParseKey returns the id of the group that a key belongs to; false for keys of
+// something else.
+func ParseKey(key string) (id uint32, ok bool) {
+	number, found := strings.CutPrefix(key, groupKeys)
+	n, err := strconv.ParseUint(number, 10, 32)
+	return uint32(n), found && err == nil
+}
 
 // Filters returns the subjects that the group has to read, or nil for all of
 // them. Group 0 of an epoch reads everything: subjects that have no slot are
@@ -58,16 +73,23 @@ func (g Group) Filters() []string {
 	if g.Number == 0 || g.Upto > 0 {
 		return nil
 	}
-	var filters []string
-	for slot := g.Number; slot < stream.Slots; slot += g.Of {
-		filters = append(filters, stream.SlotSubjects(byte(slot)))
+	return g.Subjects()
+}
+
+// Subjects returns the subjects of the group's slots, or nil for all of them.
+func (g Group) Subjects() (subjects []string) {
+	if g.Of == 1 {
+		return nil
 	}
-	return filters
+	for slot := g.Number; slot < stream.Slots; slot += g.Of {
+		subjects = append(subjects, stream.SlotSubjects(byte(slot)))
+	}
+	return subjects
 }
 
 // Owns tells whether messages of a subject are the group's, within its epoch.
 // It does not allocate.
-func (g Group) Owns(subject []byte) bool {
+func (g Group) Owns(subject string) bool {
 	if g.Of == 1 {
 		return true
 	}

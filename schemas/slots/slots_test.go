@@ -60,7 +60,7 @@ func TestOneOwner(t *testing.T) {
 			for _, subject := range subjects {
 				owners := 0
 				for i, g := range all {
-					if !has(l, g, seq) || !g.Owns([]byte(subject)) {
+					if !has(l, g, seq) || !g.Owns(subject) {
 						continue
 					}
 					owners++
@@ -201,4 +201,18 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q: %+v is read as %+v, %v", data, l, back, err)
 		}
 	})
+}
+
+// TestKeys: a group's key is read as its id, and no other key is.
+func TestKeys(t *testing.T) {
+	for _, id := range []uint32{0, 7, 1<<32 - 1} {
+		if got, ok := ParseKey(Group{ID: id}.Key()); got != id || !ok {
+			t.Errorf("group %d: %d, %t", id, got, ok)
+		}
+	}
+	for _, key := range []string{"", Key, "7", "funnel.", "funnel.x", "funnel.-1", "funnel.4294967296", "funnels.1"} {
+		if id, ok := ParseKey(key); ok {
+			t.Errorf("%q is the key of group %d", key, id)
+		}
+	}
 }

@@ -13,6 +13,9 @@ const (
 	// FunnelDeltas is the core NATS subject on which a projector announces
 	// what it has just made durable.
 	FunnelDeltas = "millrace.funnel.deltas"
+	// Known is the core NATS subject on which publishers ask projectors which
+	// events are known (package schemas/known).
+	Known = "millrace.known"
 )
 
 // Slots is the number of parts that an article's hash assigns events to.

@@ -30,6 +30,9 @@ const (
 	// WorkMoves is the core NATS subject on which a client reports moves of
 	// items it has taken, in batches, and is answered when they are durable.
 	WorkMoves = "millrace.work.moves"
+	// WorkEnqueue is the core NATS subject on which a client adds items to a
+	// queue of people's own, and is answered when they are durable.
+	WorkEnqueue = "millrace.work.enqueue"
 )
 
 // WorkSubject returns where items that are ready for a stage appear. It is
@@ -68,16 +71,18 @@ func EnsureWork(ctx context.Context, js jetstream.JetStream, stages []string, cf
 		}
 	}
 	for _, stage := range stages {
-		if err := ensureConsumer(ctx, js, stage, cfg); err != nil {
+		if err := EnsureConsumer(ctx, js, stage, cfg); err != nil {
 			return fmt.Errorf("create consumer %s of %s: %w", stage, Work, err)
 		}
 	}
 	return nil
 }
 
-// ensureConsumer leaves what the switches of the stage have set: a pause, how
-// many items may be out, and how often one is delivered.
-func ensureConsumer(ctx context.Context, js jetstream.JetStream, stage string, cfg WorkConfig) error {
+// EnsureConsumer creates the consumer of a queue, or brings it up to date. It
+// leaves what the switches of the queue have set: a pause, how many items may be
+// out, and how often one is delivered.
+func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stage string, cfg WorkConfig) error {
+	cfg = cfg.withDefaults()
 	want := jetstream.ConsumerConfig{
 		Durable:       stage,
 		Description:   "shared by all daemons of the stage",

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// WorkItem is the body of a message of Work: an item that is ready.
+// WorkItem is the body of a message of Work: an item that is ready. Those of
+// shards have a filename, a shard and a stage.
 type WorkItem struct {
 	ID         int64     `json:"id"`
 	Filename   string    `json:"filename"`
@@ -18,16 +19,73 @@ type WorkItem struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
-// ParseWorkItem reads the body of a message of Work.
+// QueueItem is the body of a message of Work that is about an item of a queue of
+// people's own.
+type QueueItem struct {
+	ID         int64           `json:"id"`
+	Queue      string          `json:"queue"`
+	Generation int32           `json:"generation"`
+	Attempt    int32           `json:"attempt"`  // the number of this attempt, from 1
+	Attempts   int32           `json:"attempts"` // how often it was started before
+	Key        string          `json:"key,omitempty"`
+	Group      string          `json:"group,omitempty"`
+	Priority   int16           `json:"priority"`
+	Payload    json.RawMessage `json:"payload"`
+	CreatedAt  time.Time       `json:"created_at"`
+}
+
+// ParseQueueItem reads the body of a message about an item of a queue of
+// people's own.
+func ParseQueueItem(data []byte) (QueueItem, error) {
+	var it QueueItem
+	if err := json.Unmarshal(data, &it); err != nil {
+		return it, fmt.Errorf("queue item: %w", err)
+	}
+	if it.ID <= 0 || it.Generation <= 0 || it.Queue == "" {
+		return it, errors.New("queue item: id, generation or queue is missing")
+	}
+	return it, nil
+}
+
+// ParseWorkItem reads the body of any message of Work.
 func ParseWorkItem(data []byte) (WorkItem, error) {
 	var it WorkItem
 	if err := json.Unmarshal(data, &it); err != nil {
 		return it, fmt.Errorf("work item: %w", err)
 	}
-	if it.ID <= 0 || it.Generation <= 0 || it.Filename == "" || it.Shard < 0 || it.Stage == "" {
-		return it, errors.New("work item: id, generation, filename, shard or stage is missing")
+	if it.ID <= 0 || it.Generation <= 0 || it.Shard < 0 {
+		return it, errors.New("work item: id or generation is missing")
 	}
 	return it, nil
+}
+
+// Enqueue is a request on WorkEnqueue.
+type Enqueue struct {
+	Queue string        `json:"queue"`
+	Items []EnqueueItem `json:"items"`
+}
+
+// EnqueueItem is an item that is to be added to a queue.
+type EnqueueItem struct {
+	Payload  json.RawMessage `json:"payload"`
+	Key      string          `json:"key,omitempty"` // unique among the live items of the queue
+	Group    string          `json:"group,omitempty"`
+	Priority int16           `json:"priority,omitempty"` // 0 to 9
+	RunAt    *time.Time      `json:"run_at,omitempty"`   // not before
+}
+
+// Enqueued answers an Enqueue, when what it says is durable: what became of each
+// item, or an error and nothing was added.
+type Enqueued struct {
+	Items   []EnqueuedItem `json:"items,omitempty"`
+	Error   string         `json:"error,omitempty"`
+	Refused bool           `json:"refused,omitempty"` // the same request will never do
+}
+
+// EnqueuedItem is what became of an item that was to be added.
+type EnqueuedItem struct {
+	ID       int64 `json:"id"`
+	Existing bool  `json:"existing,omitempty"` // a live item with its key was there before
 }
 
 // MoveKind is what a client says has happened to an item.
@@ -60,6 +118,10 @@ type WorkMove struct {
 	Generation int32         `json:"g"`
 	Delay      time.Duration `json:"d,omitempty"`
 	Error      string        `json:"e,omitempty"`
+	// Backoff has MoveAgain wait as long as the queue says, if it says so, and
+	// for Delay otherwise.
+	Backoff bool            `json:"b,omitempty"`
+	Result  json.RawMessage `json:"r,omitempty"` // with MoveDone
 }
 
 // MaxWorkMoves is the number of moves that a request may hold.

@@ -4,6 +4,7 @@
 //
 //	go run ./test/bench -events 1000000 -runs 3
 //	go run ./test/bench -only backlog -profile cpu.pprof
+//	go run ./test/bench -runs 3 -markdown docs/benchmarks.md
 //
 // A machine's speed drifts by a quarter within minutes, so compare ratios of
 // one run rather than figures of two. Every backlog that is folded is compared

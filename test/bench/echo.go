@@ -46,7 +46,7 @@ func (b *bench) echoes(ctx context.Context, n int) (took []time.Duration, err er
 			return nil, err
 		}
 		start := time.Now()
-		if _, err := js.PublishMsg(ctx, natsMessage(m.Subject, m.ID, m.Data)); err != nil {
+		if _, err := js.PublishMsg(ctx, natsMessage(m)); err != nil {
 			return nil, fmt.Errorf("publish: %w", err)
 		}
 		if _, _, err := ws.ReadMessage(); err != nil {

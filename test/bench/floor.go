@@ -24,8 +24,11 @@ var floorTables = map[string]string{
 	"lean": `CREATE TABLE lean ENGINE = MergeTree ORDER BY (occurred_at, seq) AS SELECT * FROM events LIMIT 0`,
 }
 
+// chPassword is that of the login default of every ClickHouse that is started.
+const chPassword = "bench"
+
 func chOptions(addr string) *clickhouse.Options {
-	return &clickhouse.Options{Addr: []string{addr}, Auth: clickhouse.Auth{Database: "millrace", Username: "default"}}
+	return &clickhouse.Options{Addr: []string{addr}, Auth: clickhouse.Auth{Database: "millrace", Username: "default", Password: chPassword}}
 }
 
 // floor drains the backlog through a consumer that does not deduplicate, roll

@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/millrace-io/millrace/client"
 )
 
 const (
@@ -78,7 +80,7 @@ func (b *bench) publishOne(ctx context.Context, js jetstream.JetStream) error {
 	if err != nil {
 		return err
 	}
-	_, err = js.PublishMsg(ctx, natsMessage(m.Subject, m.ID, m.Data))
+	_, err = js.PublishMsg(ctx, natsMessage(m))
 	return err
 }
 
@@ -89,12 +91,13 @@ func (b *bench) publishBatch(ctx context.Context, js jetstream.JetStream) error 
 		if err != nil {
 			return err
 		}
-		msgs[i] = natsMessage(m.Subject, m.ID, m.Data)
+		msgs[i] = natsMessage(m)
 	}
 	_, err := jetstreamext.PublishMsgBatch(ctx, js, msgs, jetstreamext.BatchFlowControl{})
 	return err
 }
 
-func natsMessage(subject, id string, data []byte) *nats.Msg {
-	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{jetstream.MsgIDHeader: {id}}}
+// natsMessage is what Millrace's own publishers send of a message.
+func natsMessage(m client.Message) *nats.Msg {
+	return &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header{}}
 }

@@ -26,7 +26,7 @@ func readLean(ctx context.Context, cfg partConfig) error {
 		return err
 	}
 	defer nc.Close()
-	db, err := ch.Dial(ctx, ch.Options{Address: cfg.ClickHouse, Database: "millrace", User: "default", ReadTimeout: time.Minute})
+	db, err := ch.Dial(ctx, ch.Options{Address: cfg.ClickHouse, Database: "millrace", User: "default", Password: chPassword, ReadTimeout: time.Minute})
 	if err != nil {
 		return fmt.Errorf("open clickhouse: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // machine is where and of what the figures are.
@@ -18,11 +19,12 @@ type machine struct {
 	Load   string  `json:"load_average"` // before the first run
 	Go     string  `json:"go"`
 	Commit string  `json:"commit"`
+	Date   string  `json:"date"`
 }
 
 func (m machine) String() string {
-	return fmt.Sprintf("%s, %d cores, %.0f GB, Linux %s, load average before %s\n%s, commit %s\n",
-		m.CPU, m.Cores, m.Memory, m.Kernel, m.Load, m.Go, m.Commit)
+	return fmt.Sprintf("%s, %d cores, %.0f GB, Linux %s, load average before %s\n%s, commit %s, %s\n",
+		m.CPU, m.Cores, m.Memory, m.Kernel, m.Load, m.Go, m.Commit, m.Date)
 }
 
 // thisMachine reads what it can; what it can't is "unknown" and no reason not
@@ -32,6 +34,7 @@ func thisMachine() machine {
 	return machine{
 		CPU: entry("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(), Memory: memory * 1024 / 1e9,
 		Kernel: firstWord("/proc/sys/kernel/osrelease", 1), Load: firstWord("/proc/loadavg", 3), Go: runtime.Version(), Commit: commit(),
+		Date: time.Now().UTC().Format(time.DateOnly),
 	}
 }
 

@@ -43,6 +43,7 @@ type config struct {
 	only    []string
 	runs    int
 	json    bool
+	page    string // Markdown page to write the table into; empty: none
 	profile string // file for a profile of the fold; empty: none
 }
 
@@ -58,6 +59,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.IntVar(&cfg.events, "events", 1_000_000, "events in the backlog")
 	flags.IntVar(&cfg.runs, "runs", 1, "how often to measure everything; the report has the medians")
 	flags.BoolVar(&cfg.json, "json", false, "print JSON in place of a table")
+	flags.StringVar(&cfg.page, "markdown", "", "page to write the table into as Markdown, between its two marks")
 	flags.StringVar(&cfg.profile, "profile", "", "file for a processor profile of the program while it folds the backlog")
 	only := flags.String("only", strings.Join(sectionNames, ","), "sections to measure")
 	if err := flags.Parse(args); err != nil {
@@ -106,6 +108,11 @@ func (b *bench) add(l ...line) { b.lines = append(b.lines, l...) }
 
 // measure runs everything and prints the report.
 func measure(ctx context.Context, cfg config, out, progress io.Writer) (err error) {
+	if cfg.page != "" { // better now than after an hour
+		if _, _, err := splitPage(cfg.page); err != nil {
+			return err
+		}
+	}
 	if cfg.bin, err = filepath.Abs(cfg.bin); err != nil {
 		return err
 	}
@@ -131,6 +138,11 @@ func measure(ctx context.Context, cfg config, out, progress io.Writer) (err erro
 		runs = append(runs, b.lines)
 	}
 	r.Lines = summarize(runs)
+	if cfg.page != "" {
+		if err := r.intoPage(cfg.page); err != nil {
+			return err
+		}
+	}
 	if cfg.json {
 		return r.json(out)
 	}

@@ -42,7 +42,7 @@ func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
 	if b.cfg.profile != "" {
 		args = append(args, "--pprof-addr="+m.profile)
 	}
-	if m.program, err = launch(b.cfg.bin, args, nil); err != nil {
+	if m.program, err = launch(b.cfg.bin, args, []string{"MILLRACE_NATS_USER=" + natsUser, "MILLRACE_NATS_PASSWORD=" + natsPassword}); err != nil {
 		return nil, err
 	}
 	if err := m.connect(ctx); err != nil {
@@ -66,8 +66,13 @@ func (m *millrace) connect(ctx context.Context) (err error) {
 	return m.announced.follow(m.nc)
 }
 
+// The login of Millrace on the servers that are measured.
+const natsUser, natsPassword = "millrace", "bench"
+
+func natsURL(addr string) string { return "nats://" + natsUser + ":" + natsPassword + "@" + addr }
+
 func dial(addr string) (*nats.Conn, jetstream.JetStream, error) {
-	nc, err := nats.Connect("nats://"+addr, nats.Name("millrace bench"))
+	nc, err := nats.Connect(natsURL(addr), nats.Name("millrace bench"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to NATS on %s: %w", addr, err)
 	}

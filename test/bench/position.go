@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -83,16 +83,16 @@ func (a *announced) when(seq uint64) time.Time {
 
 // checkpoint returns the sequence up to which everything has every effect.
 func checkpoint(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
-	entry, err := kv.Get(ctx, "funnel.0")
+	entry, err := kv.Get(ctx, slots.Group{}.Key())
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	var record struct{ From uint64 }
-	if err := json.Unmarshal(entry.Value(), &record); err != nil {
+	c, err := contract.ParseCheckpoint(entry.Value())
+	if err != nil {
 		return 0, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	return record.From, nil
+	return c.From, nil
 }

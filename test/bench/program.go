@@ -32,7 +32,7 @@ type program struct {
 func launch(bin string, args, env []string) (*program, error) {
 	p := &program{done: make(chan struct{}), told: map[string]time.Time{}, changed: make(chan struct{}, 1)}
 	p.cmd = exec.Command(bin, args...)
-	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Env = append(append(os.Environ(), "MILLRACE_CLICKHOUSE_PASSWORD="+chPassword), env...)
 	// Of a group of its own, so that an interrupt reaches it through us once.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	log, err := p.cmd.StderrPipe()

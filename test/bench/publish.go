@@ -131,7 +131,7 @@ func (b *bench) publishAlone(ctx context.Context, n int, do publisher) (rate flo
 
 // emit runs "millrace emit" on the file of n events.
 func (b *bench) emit(ctx context.Context, file, addr string, n int) error {
-	cmd := exec.CommandContext(ctx, b.cfg.bin, "emit", file, "--nats-url=nats://"+addr)
+	cmd := exec.CommandContext(ctx, b.cfg.bin, "emit", file, "--nats-url="+natsURL(addr))
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil {

@@ -19,7 +19,7 @@ func (b *bench) made(n int) ([]*nats.Msg, error) {
 	}
 	msgs := make([]*nats.Msg, n)
 	for i, m := range all {
-		msgs[i] = natsMessage(m.Subject, m.ID, m.Data)
+		msgs[i] = natsMessage(m)
 	}
 	return msgs, nil
 }

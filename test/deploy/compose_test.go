@@ -18,6 +18,9 @@ func loadCompose(t *testing.T) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{"../../docker-compose.yml"}, cli.WithEnv([]string{
 		"CLICKHOUSE_PASSWORD=secret", "POSTGRES_PASSWORD=secret", "GRAFANA_PASSWORD=secret", "AUTH_JWT_SECRET=0123456789abcdef0123456789abcdef",
+		// Digits and an exponent, which is how hex may look.
+		"NATS_ROUTE_PASSWORD=123456", "NATS_MILLRACE_PASSWORD=1e9", "NATS_PRODUCER_PASSWORD=2e9", "NATS_WORKER_PASSWORD=3k",
+		"NATS_READER_PASSWORD=4m", "NATS_OPERATOR_PASSWORD=5",
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -92,22 +95,39 @@ func TestComposeServers(t *testing.T) {
 	}
 }
 
-// TestNATSConfig has the server itself read its configuration.
+// natsOptions has the server itself read its configuration, with the
+// environment that Compose gives one of them.
+func natsOptions(t *testing.T, name string) *server.Options {
+	t.Helper()
+	for variable, value := range service(t, loadCompose(t), name).Environment {
+		t.Setenv(variable, *value)
+	}
+	opts, err := server.ProcessConfigFile("../../deploy/nats.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opts
+}
+
+// TestNATSConfig: the servers find each other, and Millrace finds them.
 func TestNATSConfig(t *testing.T) {
-	project := loadCompose(t)
+	urls := *service(t, loadCompose(t), "ingest").Environment["MILLRACE_NATS_URL"]
 	for _, name := range []string{"nats-1", "nats-2", "nats-3"} {
-		s := service(t, project, name)
-		t.Setenv("NATS_NAME", *s.Environment["NATS_NAME"])
-		opts, err := server.ProcessConfigFile("../../deploy/nats.conf")
-		if err != nil {
-			t.Fatal(err)
-		}
+		opts := natsOptions(t, name)
 		if opts.ServerName != name || !opts.SyncAlways || opts.MaxPayload != 8<<20 || opts.StoreDir != "/data" || len(opts.Routes) != 3 {
 			t.Errorf("%s: %+v", name, opts)
 		}
-		known := slices.ContainsFunc(opts.Routes, func(r *url.URL) bool { return r.Hostname() == name })
-		if servers := *service(t, project, "ingest").Environment["MILLRACE_NATS_URL"]; !known || !strings.Contains(servers, name+":4222") {
-			t.Errorf("nobody looks for %s", name)
+		known := slices.ContainsFunc(opts.Routes, func(r *url.URL) bool {
+			password, _ := r.User.Password()
+			return r.Hostname() == name && password == opts.Cluster.Password && password != ""
+		})
+		millrace := slices.IndexFunc(opts.Users, func(u *server.User) bool { return u.Username == "millrace" })
+		login := "nats://millrace:" + opts.Users[millrace].Password + "@" + name + ":4222"
+		if !known || !slices.Contains(strings.Split(urls, ","), login) {
+			t.Errorf("nobody looks for %s in %s", name, urls)
+		}
+		if opts.HTTPHost != "127.0.0.1" || opts.NoAuthUser != "" {
+			t.Errorf("%s is open to who has no login", name)
 		}
 	}
 }

@@ -34,7 +34,9 @@ func TestAttacks(t *testing.T) {
 		for name, attack := range map[string]func(*testing.T, *server){
 			"tokens": testTokens, "expiry": testExpiry, "origin": testOrigin, "parameters": testParameters, "commands": testCommands, "sources": testSources,
 			"bodies": testBodies, "pipelined requests": testPipelined, "slow headers": testSlowHeaders, "slow bodies": testSlowBodies,
-			"slow strangers": testSlowStrangers, "frames": testFrames, "deaf subscribers": testDeafSubscribers, "messages": testMessages, "statements": testStatements,
+			"slow strangers": testSlowStrangers, "frames": testFrames, "deaf subscribers": testDeafSubscribers,
+			"messages": testMessages, "forgeries": testForgeries, "silence": testSilence, "statements": testStatements,
+			"analysts": testAnalysts,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -42,7 +44,9 @@ func TestAttacks(t *testing.T) {
 			})
 		}
 	})
-	t.Run("idle sockets", func(t *testing.T) { testIdleSockets(t, s) }) // by itself: it leaves no room for others
+	t.Run("endless statements", func(t *testing.T) { testEndless(t, s) })     // by themselves: ClickHouse is away for a moment
+	t.Run("greedy analysts", func(t *testing.T) { testGreedyAnalysts(t, s) }) // by themselves: others would be measured, too
+	t.Run("idle sockets", func(t *testing.T) { testIdleSockets(t, s) })       // by itself: it leaves no room for others
 	published := good()
 	poll(t, waitLimit, "all that the publisher sent to be counted", func() bool {
 		status, body := s.with(t, token(t, "read"), http.MethodGet, "/funnel?period=24h&source=regular", "")

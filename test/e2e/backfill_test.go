@@ -64,7 +64,7 @@ func newPast(t *testing.T, rows int) *past {
 	return &past{
 		server: s, pool: pool,
 		env: []string{
-			"MILLRACE_NATS_URL=" + s.natsURL(), "MILLRACE_CLICKHOUSE_DSN=clickhouse://analyst@" + s.ports.ClickHouse + "/millrace",
+			"MILLRACE_NATS_URL=" + s.natsURL(), "MILLRACE_DATA=" + s.data, "MILLRACE_CLICKHOUSE_DSN=clickhouse://analyst@" + s.ports.ClickHouse + "/millrace",
 			"MILLRACE_CRAWLER_DSN=" + s.postgresDSN(), "MILLRACE_CLASSIFIER_DSN=" + s.postgresDSN(), "MILLRACE_PUBLISHER_DSN=" + s.postgresDSN(),
 		},
 		want: map[string]int{"crawled": crawled, "indexed": crawled - executions, "classified": classifications, "routed": publications, "published": publications},

@@ -32,7 +32,7 @@ func testMessages(t *testing.T, s *server) {
 	most := int(nc.MaxPayload())
 	// Letters are seen as they are written: other attacks purge and replay them.
 	var letters sync.Map
-	sub, err := nc.Subscribe(stream.DLQSubjects, func(m *nats.Msg) { letters.Store(m.Subject, true) })
+	sub, err := s.nats().Subscribe(stream.DLQSubjects, func(m *nats.Msg) { letters.Store(m.Subject, true) })
 	if err != nil {
 		t.Fatal(err)
 	}

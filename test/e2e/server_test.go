@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,13 +33,19 @@ const (
 func up(t testing.TB, env ...string) *server {
 	t.Helper()
 	s := prepare(t, env...)
+	s.start()
+	return s
+}
+
+// start starts a server for the first time and waits until it is ready.
+func (s *server) start() {
+	s.t.Helper()
 	for s.begin(); !s.becomesReady(); s.begin() {
 		if !strings.Contains(s.log.String(), "is taken by") && !strings.Contains(s.log.String(), "is in use: set") {
-			t.Fatalf("the server ended while it started:\n%s", s.log)
+			s.t.Fatalf("the server ended while it started:\n%s", s.log)
 		}
-		s.ports = freePorts(t) // somebody was faster
+		s.ports = freePorts(s.t) // somebody was faster
 	}
-	return s
 }
 
 // prepare makes a server that has not been started.
@@ -133,9 +140,14 @@ func (s *server) url(path string) string { return "http://" + s.ports.HTTP + pat
 
 func (s *server) natsURL() string { return "nats://" + s.ports.NATS }
 
+// nats connects as Millrace does.
 func (s *server) nats() *nats.Conn {
 	s.t.Helper()
-	nc, err := nats.Connect(s.natsURL())
+	key, err := nats.NkeyOptionFromSeed(filepath.Join(s.data, "nats", "keys", "millrace.nk"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.natsURL(), key)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestMissingEngines(t *testing.T) {
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	if status, _, answer := s.sql("default", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"); status != 200 {
+	if status, answer := s.asDefault("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"); status != 200 {
 		t.Fatalf("status %d: %s", status, answer)
 	}
 	s.stop()

@@ -20,13 +20,13 @@ func (s *saboteur) alone() {
 }
 
 // allUp waits until every role says that it has all it needs, and all it can do
-// without.
-func (s *saboteur) allUp() {
+// without; when says at what point of the run.
+func (s *saboteur) allUp(when string) {
 	c := s.cluster
 	for _, p := range []*process{c.ingest, c.otherIngest, c.query, c.projectors[0], c.projectors[1]} {
 		why := "nothing"
 		if !within(recoveryLimit, func() bool { why = missing(p.http()); return why == "" }) {
-			s.fail("at the end, /ready of %s: %s", p.name, why)
+			s.fail("%s, /ready of %s: %s", when, p.name, why)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,7 @@ func (v *verdict) compareStream(l *ledger, j *journal) (facts map[string]*fact, 
 			acked[n.fact.id] = n.at
 		}
 		if n.acked || j.first[n.fact.id] > 0 {
-			facts[n.fact.id] = n.fact
+			facts[n.fact.id] = cmp.Or(j.holder[n.fact.id], facts[n.fact.id], n.fact)
 		}
 	}
 	v.sent, v.acked = len(sent), len(acked)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/embedded/port"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // lease is short, so that a stalled projector is replaced many times in a run.
@@ -35,8 +36,9 @@ type cluster struct {
 	chHTTP, ingestAddr, queryAddr             string
 	postgresAddr, otherIngestAddr             string
 	postgresPassword                          string
-	peer                                      peer     // in the place of the projectors, if any
-	tables                                    []string // that are written to
+	peer                                      peer               // in the place of the projectors, if any
+	tables                                    []string           // that are written to
+	kept                                      map[string]rotting // key stores as they were at the last rot, by folder
 }
 
 func newCluster(dir, bin string, cfg config) (*cluster, error) {
@@ -54,7 +56,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	}
 	servers := take(5)
 	c := &cluster{
-		dir: dir, bin: bin, tables: []string{"events", "funnel"}, natsAddrs: servers[:1], chHTTP: servers[2], ingestAddr: servers[3], queryAddr: servers[4],
+		dir: dir, bin: bin, kept: map[string]rotting{}, tables: []string{"events", "funnel"}, natsAddrs: servers[:1], chHTTP: servers[2], ingestAddr: servers[3], queryAddr: servers[4],
 		postgresAddr: take(1)[0], otherIngestAddr: take(1)[0], postgresPassword: strconv.FormatUint(rand.Uint64(), 36),
 	}
 	if cfg.nodes > 1 {
@@ -83,7 +85,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		return newProcess(dir, name, self, "", []string{envPart + "=" + name, envListen + "=" + addr, envStore + "=" + filepath.Join(dir, name)})
 	}
 	c.nats, c.postgres = part("nats", servers[0]), part("postgres", c.postgresAddr)
-	c.clickhouse = newProcess(dir, "clickhouse", bin, "", nil, "clickhouse", "--data="+filepath.Join(dir, "clickhouse"),
+	c.clickhouse = newProcess(dir, "clickhouse", bin, "", []string{"MILLRACE_CLICKHOUSE_PASSWORD=" + chPassword}, "clickhouse", "--data="+filepath.Join(dir, "clickhouse"),
 		"--clickhouse-listen="+servers[1], "--clickhouse-http="+c.chHTTP)
 	c.ingest = serve("ingest", "ingest", c.ingestAddr)
 	c.otherIngest = serve("ingest-b", "ingest", c.otherIngestAddr)
@@ -100,7 +102,8 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	}
 	if slices.ContainsFunc(cfg.kinds, needsClocks) {
 		for _, p := range c.clocked() {
-			p.clock = &clock{heirs: p == c.postgres} // the server is a child of the process
+			// The server is a child of the process, or executed in its place.
+			p.clock = &clock{heirs: p == c.postgres || p == c.clickhouse}
 		}
 	}
 	if !cfg.soak { // what it stores outgrows a small disk
@@ -156,10 +159,10 @@ func (c *cluster) removeDisks(keep bool) error {
 }
 
 // natsURL is where connections are made that no fault cuts.
-func (c *cluster) natsURL() string { return natsURL(c.natsAddrs) }
+func (c *cluster) natsURL() string { return natsURL(c.natsAddrs, stream.RoleMillrace) }
 
 // publishURL is where publishers connect.
-func (c *cluster) publishURL() string { return c.shared.natsURL() }
+func (c *cluster) publishURL() string { return c.shared.natsURL(stream.RoleProducer) }
 
 func (c *cluster) all() []*process {
 	ps := append([]*process{c.clickhouse, c.ingest}, c.projectors...)
@@ -239,37 +242,6 @@ func (c *cluster) dropKeys(p *process) error {
 		}
 	}
 	return nil
-}
-
-// rotKeys overwrites some bytes, here and there, in the files of a projector's
-// key stores while it is down.
-func (c *cluster) rotKeys(p *process, random *rand.Rand) error {
-	for _, dir := range c.keys(p) {
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			if random.IntN(2) == 0 || !f.Type().IsRegular() {
-				continue
-			}
-			if err := rot(filepath.Join(dir, f.Name()), random); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func rot(file string, random *rand.Rand) error {
-	data, err := os.ReadFile(file)
-	if err != nil || len(data) == 0 {
-		return err
-	}
-	for range 1 + random.IntN(8) {
-		data[random.IntN(len(data))] ^= byte(1 + random.IntN(255))
-	}
-	return os.WriteFile(file, data, 0o600)
 }
 
 // freeAddrs returns loopback addresses that nobody listens on. They lie below

@@ -34,6 +34,7 @@
 //	go run ./test/faults -seed 7 -for 2m -overlap     faults overlap from the first one on
 //	go run ./test/faults -soak -for 2h                no faults: what grows?
 //	go run ./test/faults -seed 7 -for 2m -peer plain  breaks what is used in place of projectors
+//	go run ./test/faults -catalogue                   prints all kinds of faults (docs/faults.md)
 //
 // The history and the plan are functions of the seed and the flags. Timing is
 // not: which message is under way when a process dies depends on the machine,

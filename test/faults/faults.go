@@ -121,6 +121,8 @@ func (s *saboteur) inject(f fault) (end func() error, err error) {
 		return kill(c.ingest), nil
 	case killClickHouse:
 		return kill(c.clickhouse), nil
+	case stuckClickHouse:
+		return c.stick()
 	case killNATS:
 		return kill(c.nats), nil
 	case killPostgres:

@@ -73,7 +73,7 @@ func TestHistory(t *testing.T) {
 	}
 	begin := time.Now()
 	h := newHistory(3, 400, begin)
-	facts, bodies, invalid, repeated, reworded := map[string]*fact{}, map[string]bool{}, 0, 0, 0
+	facts, bodies, invalid, repeated, reworded, taken := map[string]*fact{}, map[string]bool{}, 0, 0, 0, 0
 	for range 2000 {
 		for _, it := range h.next().items {
 			now := h.begin.Add(time.Duration(h.ticks) * tick)
@@ -90,6 +90,13 @@ func TestHistory(t *testing.T) {
 				continue
 			}
 			id := r.Identity()
+			if it.turn == stockLast {
+				if f := facts[it.fact.id]; it.fact.id != string(id[:]) || f == nil || !f.conflicts(it.fact) {
+					t.Fatalf("%s takes no other's key: %+v", it.body, f)
+				}
+				taken++
+				continue
+			}
 			if it.fact.id != string(id[:]) || it.fact.msgID != r.MessageID() || it.fact.stage != string(r.Stage) {
 				t.Fatalf("%s: %+v", it.body, it.fact)
 			}
@@ -105,7 +112,7 @@ func TestHistory(t *testing.T) {
 			facts[it.fact.id], bodies[it.body] = it.fact, true
 		}
 	}
-	if invalid < 500 || repeated < 2000 || reworded < 100 {
+	if taken < 100 || invalid < 500 || repeated < 2000 || reworded < 100 {
 		t.Errorf("%d events: %d invalid, %d repeated, %d in other words", len(facts), invalid, repeated, reworded)
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace-io/millrace/schemas/event"
@@ -26,12 +29,18 @@ type fact struct {
 	id      string // its identity, as bytes
 	msgID   string
 	stage   string
+	service string
 	source  string
 	quarter int64 // of the hour it happened in, Unix seconds
 	article string
 	hash    [sha256.Size]byte
 	at      int64 // when it happened, Unix nanoseconds
 	aged    bool  // it is marked as a backfill, and may be of any age
+}
+
+// conflicts tells whether another fact with its identity is another event.
+func (f *fact) conflicts(other *fact) bool {
+	return f.stage != other.stage || f.service != other.service
 }
 
 // valid tells whether it may count for who receives it at a time.
@@ -45,8 +54,19 @@ type item struct {
 	body    string
 	fact    *fact  // nil: the event breaks a rule whenever it is received
 	subject string // over NATS
-	msgID   string // over NATS
+	// msgID is the Nats-Msg-Id over NATS, of what a stock client sends.
+	msgID string
+	turn  turn // over NATS
 }
+
+// turn says who sends a message over NATS, and when.
+type turn uint8
+
+const (
+	own        turn = iota // Millrace's publisher
+	stockFirst             // a stock client, before that
+	stockLast              // a stock client, when all others are acknowledged
+)
 
 // delivery is what one publisher sends at once.
 type delivery struct {
@@ -60,11 +80,14 @@ type history struct {
 	begin   time.Time
 	perTick int
 	ticks   int
-	made    []event.Event // valid events, to be sent again or to go on from
-	serial  int
-	pool    int           // of articles; 0: new ones all the time
-	late    time.Duration // by how much events are that come late, beyond an hour
-	aged    time.Duration // by how much backfills are older than two days, at most
+	// published is the last event of that stage with a computed key.
+	published *event.Event
+	made      []event.Event // valid events, to be sent again or to go on from
+	serial    int
+	pool      int           // of articles; 0: new ones all the time
+	late      time.Duration // by how much events are that come late, beyond an hour
+	aged      time.Duration // by how much backfills are older than two days, at most
+	calm      bool          // without attacks
 }
 
 func newHistory(seed uint64, rate int, begin time.Time) *history {
@@ -91,21 +114,40 @@ func (h *history) next() delivery {
 	}
 	d := delivery{http: h.random.IntN(5) < 2}
 	for range n {
-		d.items = append(d.items, h.item(d.http))
+		d.items = append(d.items, h.item())
+	}
+	if !d.http && !h.calm && h.random.IntN(3) == 0 {
+		d.items = append(d.items, h.attack()...)
 	}
 	return d
 }
 
-func (h *history) item(http bool) item {
+func (h *history) item() item {
 	if h.random.IntN(30) == 0 {
 		return h.invalid()
 	}
-	e := h.event()
-	it := encode(e)
-	if !http && h.random.IntN(40) == 0 { // a client that chooses ids its own way
-		it.msgID = fmt.Sprint("own-", h.random.Uint64())
+	return encode(h.event())
+}
+
+// attack is an event, garbage with its message id that comes before it, and
+// events of other services and stages with its key that come after it.
+func (h *history) attack() []item {
+	e := h.fresh()
+	e.IdempotencyKey = fmt.Sprint("attacked-", h.serial)
+	h.made = append(h.made, e)
+	real := encode(e)
+	garbage := item{body: fmt.Sprint("garbage ", h.serial), subject: real.subject, msgID: real.msgID, turn: stockFirst}
+	other, later := e, e
+	other.ServiceName = "a service that takes keys"
+	later.Stage = stageNames()[(slices.Index(stageNames(), e.Stage)+1)%5]
+	items := []item{garbage, real}
+	for i, e := range []event.Event{other, later} {
+		e.TraceID = fmt.Sprint("taker-", h.serial, "-", i)
+		it := encode(e)
+		it.msgID, it.turn = e.TraceID, stockLast
+		items = append(items, it)
 	}
-	return it
+	return items
 }
 
 // event is a new one, or one that has been sent before.
@@ -156,7 +198,22 @@ func (h *history) fresh() event.Event {
 	e.ServiceName, e.MetadataSchemaVersion = serviceOf(e.Stage), uint16(h.random.IntN(3))
 	h.describe(e.Stage, e.Metadata)
 	h.decorate(&e)
+	h.onAnotherChannel(&e)
 	return e
+}
+
+// onAnotherChannel makes an event, now and then, of the article and the moment of
+// one that was published on another channel, or on none.
+func (h *history) onAnotherChannel(e *event.Event) {
+	if e.Stage != "published" || e.IdempotencyKey != "" {
+		return
+	}
+	if last := h.published; last != nil && h.random.IntN(4) == 0 {
+		*e = *last
+		e.Metadata = maps.Clone(last.Metadata)
+		e.Metadata["channel"] = fmt.Sprint("100%: channel ", h.serial)
+	}
+	h.published = e
 }
 
 func serviceOf(stage string) string { return "service of what is " + stage }
@@ -237,7 +294,6 @@ func (h *history) invalid() item {
 		e.Stage = "printed"
 		it.body = encode(e).body
 	}
-	it.msgID = fmt.Sprint("invalid-", h.serial)
 	return it
 }
 
@@ -247,7 +303,7 @@ func encode(e event.Event) item {
 	if err != nil {
 		panic(err) // nothing in it can fail
 	}
-	f := &fact{stage: e.Stage, source: e.SourceName, article: e.ArticleURL}
+	f := &fact{stage: e.Stage, service: e.ServiceName, source: e.SourceName, article: e.ArticleURL}
 	if e.CanonicalURL != "" {
 		f.article = e.CanonicalURL
 	}
@@ -258,6 +314,9 @@ func encode(e event.Event) item {
 		key = e.ServiceName + ":" + e.Stage + ":" + hash[:8] + ":"
 		if e.Metadata["is_reclassification"] == true {
 			key += fmt.Sprint(e.Metadata["model_version"], ":")
+		}
+		if channel, ok := e.Metadata["channel"].(string); ok && channel != "" {
+			key += strings.NewReplacer("%", "%25", ":", "%3A").Replace(channel) + "@"
 		}
 		key += e.OccurredAt.Format(time.RFC3339Nano)
 	}

@@ -16,6 +16,7 @@ import (
 type journal struct {
 	first   map[string]uint64 // by identity: the sequence of its first sighting
 	said    map[string]sighting
+	holder  map[string]*fact  // what was sighted first
 	last    uint64            // sequence at which the stream ends
 	facts   map[uint64]*fact  // of the messages that break none, by sequence
 	seen    map[string]bool   // identities that are there, valid or not
@@ -42,7 +43,7 @@ func (l *ledger) read(ctx context.Context, js jetstream.JetStream, events *tape)
 }
 
 func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream, events *tape) (*journal, error) {
-	j := &journal{first: map[string]uint64{}, said: map[string]sighting{}, seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
+	j := &journal{first: map[string]uint64{}, said: map[string]sighting{}, holder: map[string]*fact{}, seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events.each(func(seq uint64, at time.Time, body string) {
@@ -63,7 +64,9 @@ func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream, events *t
 				j.at[seq] = n.at
 			}
 		case j.first[n.fact.id] == 0:
-			j.first[n.fact.id], j.said[n.fact.id] = seq, sighting{body, at}
+			j.first[n.fact.id], j.said[n.fact.id], j.holder[n.fact.id] = seq, sighting{body, at}, n.fact
+		case j.holder[n.fact.id].conflicts(n.fact):
+			j.invalid[seq], j.at[seq] = body, at
 		}
 	})
 	return j, each(ctx, js, stream.DLQ, func(_ uint64, _ time.Time, m jetstream.Msg) {

@@ -27,6 +27,10 @@ type late struct {
 	kept *keptInsert       // nil before all of its rows are here
 }
 
+// endLater is the time that ClickHouse has for kept rows before it may learn that
+// their sender is gone.
+const endLater = 2 * time.Second
+
 // keptInsert is one of a batch into the events table.
 type keptInsert struct {
 	group    uint32
@@ -72,6 +76,9 @@ func (l *late) Pipe(stub *toxics.ToxicStub) {
 		select {
 		case <-stub.Interrupt: // it is removed
 			pass()
+			if len(kept) > 0 {
+				<-time.After(endLater)
+			}
 			return
 		case c := <-in:
 			switch {
@@ -159,7 +166,7 @@ func (c *cluster) dropped() (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	const sql = "SELECT sum(value) FROM system.events WHERE event = 'DuplicatedInsertedBlocks'"
-	answer, err := fetchOnce(ctx, http.MethodPost, "http://"+c.chHTTP+"/?user=default", sql)
+	answer, err := fetchOnce(ctx, http.MethodPost, "http://"+c.chHTTP+"/?user=default&password="+chPassword, sql)
 	if err != nil {
 		return 0, err
 	}

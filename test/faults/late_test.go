@@ -97,10 +97,17 @@ func serveInserts(t *testing.T, arrived chan<- uint64) string {
 }
 
 func takeInserts(in *native.Reader, out *native.Writer, arrived chan<- uint64) error {
-	if _, err := in.ReadHello(); err != nil {
+	client, err := in.ReadHello()
+	if err != nil {
 		return err
 	}
-	if err := out.Hello(native.Identity{Name: "ClickHouse", TimeZone: "UTC"}); err != nil {
+	if err := out.Hello(native.Identity{Name: "ClickHouse", TimeZone: "UTC"}, client); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if err := in.ReadAddendum(); err != nil {
 		return err
 	}
 	for {
@@ -116,7 +123,7 @@ func takeInserts(in *native.Reader, out *native.Writer, arrived chan<- uint64) e
 		if _, err := readBlock(in); err != nil {
 			return err
 		}
-		if err := out.Block(native.Header([]native.Column{{Name: "n", Type: "UInt64"}}), native.Plain); err != nil {
+		if err := out.Block(native.Rows, native.Block{Columns: []native.Column{{Name: "n", Type: "UInt64"}}}, native.Plain); err != nil {
 			return err
 		}
 		if err := out.Flush(); err != nil {
@@ -140,7 +147,11 @@ func readBlock(in *native.Reader) (rows uint64, err error) {
 	if code, err := in.Packet(); err != nil || code != native.ClientData {
 		return 0, fmt.Errorf("packet %d: %w", code, err)
 	}
-	_, size, err := native.NewBlocks(in, false).Copy(io.Discard)
+	blocks := native.NewBlocks(in, false)
+	if _, err := blocks.Table(); err != nil {
+		return 0, err
+	}
+	size, err := blocks.Copy(io.Discard)
 	return size.Rows, err
 }
 

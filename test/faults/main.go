@@ -28,6 +28,12 @@ func main() {
 	if err != nil {
 		os.Exit(2)
 	}
+	if cfg.catalogue {
+		if err := printCatalogue(os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	r, err := run(ctx, cfg, os.Stderr)
 	stop()
@@ -55,6 +61,8 @@ type config struct {
 	soak    bool
 	overlap bool // from the first round on
 
+	catalogue bool // print it, and break nothing
+
 	peer    peer          // in place of the projectors
 	ackWait time.Duration // of the peer
 }
@@ -71,6 +79,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.BoolVar(&cfg.overlap, "overlap", false, "let faults overlap at once, and not only when each kind has acted alone")
 	flags.BoolVar(&cfg.keep, "keep", false, "leave the folder with all data and logs, as a failure does")
 	flags.BoolVar(&cfg.soak, "soak", false, "inject no faults, and look for what grows: memory, open files, goroutines")
+	flags.BoolVar(&cfg.catalogue, "catalogue", false, "print all kinds of faults as Markdown, and break nothing")
 	flags.DurationVar(&cfg.ackWait, "ack-wait", peerAckWait, "how long a peer may keep a message")
 	peerName := flags.String("peer", "", fmt.Sprint("break what is used in place of Millrace's projectors: ", peers))
 	names := flags.String("faults", "all", "kinds to inject, separated by commas; none for a run without, all for "+kindNames())

@@ -97,12 +97,17 @@ func newNode(listen, store string) (*node, error) {
 	for _, addr := range routes[2:] {
 		others = append(others, &url.URL{Scheme: "nats-route", Host: addr})
 	}
-	return &node{&server.Options{
+	opts := &server.Options{
 		ServerName: os.Getenv(envName), Host: host, Port: port,
 		JetStream: true, StoreDir: store, JetStreamMaxMemory: 256 << 20, JetStreamMaxStore: 1 << 40, SyncAlways: true,
 		MaxPayload: 8 << 20, NoSigs: true, Routes: others,
 		Cluster: server.ClusterOpts{Name: "faults", Host: peerHost, Port: peerPort, Advertise: routes[1], NoAdvertise: true}, // clients stay on their wires
-	}}, nil
+	}
+	logins := map[string][]string{}
+	for role := range passwords() {
+		logins[role] = []string{fmt.Sprintf("{user: %s, password: %s}", role, password)}
+	}
+	return &node{opts}, opts.ProcessConfigString(stream.AccountsConfig(logins))
 }
 
 // Run serves until the process ends.

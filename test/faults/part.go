@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 	"github.com/millrace-io/millrace/internal/embedded/nats"
 	"github.com/millrace-io/millrace/internal/embedded/postgres"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // envPart makes this program run one part of the installation: the NATS server
@@ -22,6 +23,9 @@ const (
 	envName   = "MILLRACE_FAULTS_NAME"   // of a NATS node
 	envRoutes = "MILLRACE_FAULTS_ROUTES" // where it listens for others, where it tells them to connect, and the others
 )
+
+// chPassword is that of ClickHouse's login default, also in test/peers.
+const chPassword = "faults"
 
 func runPart(errOut io.Writer) int {
 	part, err := newPart(slog.New(slog.NewJSONHandler(errOut, nil)))
@@ -40,7 +44,7 @@ func newPart(log *slog.Logger) (interface{ Run(context.Context) error }, error) 
 	switch part := os.Getenv(envPart); part {
 	case "nats":
 		// Without a SyncInterval each message is synced before it is acknowledged.
-		return nats.New(nats.Config{Listen: listen, StoreDir: store}, log)
+		return nats.New(nats.Config{Listen: listen, StoreDir: store, User: stream.RoleMillrace, Password: password, Passwords: passwords()}, log)
 	case "peer":
 		return newPeer()
 	case "node":

@@ -45,9 +45,9 @@ func (p peer) flag() string {
 	return " -peer " + string(p)
 }
 
-// killUnacked is for peers alone, and not part of a plan unless it is named:
-// it forces what the other kinds leave to chance.
-const killUnacked kind = "kill-unacked" // kill -9 of a consumer between its insert and its acknowledgement
+// killUnacked is for peers alone: it forces what the other kinds leave to
+// chance.
+const killUnacked kind = "kill-unacked"
 
 // suits tells which kinds are for a peer: those of the parts that it has.
 func (p peer) suits(k kind) bool {
@@ -99,7 +99,7 @@ func (c config) window() time.Duration {
 func (c *cluster) usePeer(dir, self string, cfg config) {
 	c.peer, c.tables = cfg.peer, []string{"peer_events", "peer_stages"}
 	env := []string{
-		envListen + "=" + c.publishURL(), envClickHouse + "=" + c.shared.clickhouse[0].listen, envAckWait + "=" + cfg.ackWait.String(),
+		envListen + "=" + c.shared.natsURL(stream.RoleMillrace), envClickHouse + "=" + c.shared.clickhouse[0].listen, envAckWait + "=" + cfg.ackWait.String(),
 	}
 	c.ingest.env = append(c.ingest.env, "MILLRACE_POSTGRES_DSN=") // of shards a peer knows nothing
 	c.projectors = nil

@@ -50,7 +50,7 @@ func (p *peerPart) Run(ctx context.Context) error {
 		return err
 	}
 	conn, err := clickhouse.Open(&clickhouse.Options{
-		Addr: []string{os.Getenv(envClickHouse)}, Auth: clickhouse.Auth{Database: "millrace", Username: "default"},
+		Addr: []string{os.Getenv(envClickHouse)}, Auth: clickhouse.Auth{Database: "millrace", Username: "default", Password: chPassword},
 	})
 	if err != nil {
 		return fmt.Errorf("open clickhouse: %w", err)

@@ -11,80 +11,68 @@ import (
 // kind is a kind of fault.
 type kind string
 
+// What each kind does is in the catalogue.
 const (
-	killLeader         kind = "kill-leader"         // kill -9 of the projector that folds
-	killStandby        kind = "kill-standby"        // … of the one that stands by
-	killQuery          kind = "kill-query"          // … of query
-	killIngest         kind = "kill-ingest"         // … of ingest
-	killClickHouse     kind = "kill-clickhouse"     // … of ClickHouse
-	killNATS           kind = "kill-nats"           // … of NATS
-	killPostgres       kind = "kill-postgres"       // … of Postgres
-	killAll            kind = "kill-all"            // … of everything at once
-	stallLeader        kind = "stall-leader"        // SIGSTOP of the leader beyond its lease, and on again
-	stallClickHouse    kind = "stall-clickhouse"    // … of ClickHouse
-	zombieInsert       kind = "zombie-insert"       // a projector is killed or stopped, and the rows of its insert arrive after its successor's
-	stallNATS          kind = "stall-nats"          // … of NATS
-	cutClickHouse      kind = "cut-clickhouse"      // connections to ClickHouse are reset, and none is made for a while
-	cutNATS            kind = "cut-nats"            // … to NATS
-	muteClickHouse     kind = "mute-clickhouse"     // ClickHouse does what it is asked, and the answers are lost
-	muteNATS           kind = "mute-nats"           // NATS does
-	delayClickHouse    kind = "delay-clickhouse"    // what is said to ClickHouse and back takes long
-	delayNATS          kind = "delay-nats"          // … to NATS
-	throttleClickHouse kind = "throttle-clickhouse" // little goes through to ClickHouse and back
-	throttleNATS       kind = "throttle-nats"       // … to NATS
-	tearClickHouse     kind = "tear-clickhouse"     // each connection to ClickHouse ends in the middle of an insert
-	tearNATS           kind = "tear-nats"           // … to NATS in the middle of a message
-	resetClickHouse    kind = "reset-clickhouse"    // each connection to ClickHouse is reset soon after it is used
-	resetNATS          kind = "reset-nats"          // … to NATS
+	killLeader         kind = "kill-leader"
+	killStandby        kind = "kill-standby"
+	killQuery          kind = "kill-query"
+	killIngest         kind = "kill-ingest"
+	killClickHouse     kind = "kill-clickhouse"
+	stuckClickHouse    kind = "stuck-clickhouse"
+	killNATS           kind = "kill-nats"
+	killPostgres       kind = "kill-postgres"
+	killAll            kind = "kill-all"
+	stallLeader        kind = "stall-leader"
+	stallClickHouse    kind = "stall-clickhouse"
+	zombieInsert       kind = "zombie-insert"
+	stallNATS          kind = "stall-nats"
+	cutClickHouse      kind = "cut-clickhouse"
+	cutNATS            kind = "cut-nats"
+	muteClickHouse     kind = "mute-clickhouse"
+	muteNATS           kind = "mute-nats"
+	delayClickHouse    kind = "delay-clickhouse"
+	delayNATS          kind = "delay-nats"
+	throttleClickHouse kind = "throttle-clickhouse"
+	throttleNATS       kind = "throttle-nats"
+	tearClickHouse     kind = "tear-clickhouse"
+	tearNATS           kind = "tear-nats"
+	resetClickHouse    kind = "reset-clickhouse"
+	resetNATS          kind = "reset-nats"
 
-	cutLeaderNATS         kind = "cut-leader-nats"         // the projector that folds is cut off from NATS, and from nothing else
-	muteLeaderNATS        kind = "mute-leader-nats"        // … NATS does what it asks, and the answers are lost
-	cutLeaderClickHouse   kind = "cut-leader-clickhouse"   // … it is cut off from ClickHouse, and from nothing else
-	muteLeaderClickHouse  kind = "mute-leader-clickhouse"  // … ClickHouse does what it asks, and the answers are lost
-	delayLeaderClickHouse kind = "delay-leader-clickhouse" // … what it says to ClickHouse and back takes long
-	lateInsert            kind = "late-insert"             // … that takes long, and it is cut off from NATS: its rows land beside its successor's
+	cutLeaderNATS         kind = "cut-leader-nats"
+	muteLeaderNATS        kind = "mute-leader-nats"
+	cutLeaderClickHouse   kind = "cut-leader-clickhouse"
+	muteLeaderClickHouse  kind = "mute-leader-clickhouse"
+	delayLeaderClickHouse kind = "delay-leader-clickhouse"
+	lateInsert            kind = "late-insert"
 
-	refuseParts    kind = "refuse-parts"    // ClickHouse refuses inserts: too many parts
-	readOnly       kind = "read-only"       // … the tables are read-only
-	fullClickHouse kind = "full-clickhouse" // … its disk is full
-	fullNATS       kind = "full-nats"       // the disk of NATS is full
-	fullKeys       kind = "full-keys"       // the disk of the leader's key store is full
+	refuseParts    kind = "refuse-parts"
+	readOnly       kind = "read-only"
+	fullClickHouse kind = "full-clickhouse"
+	fullNATS       kind = "full-nats"
+	fullKeys       kind = "full-keys"
 
-	unplugAll        kind = "unplug-all"        // the machine loses power: all is killed, and what is not synced is gone
-	unplugNATS       kind = "unplug-nats"       // … that of NATS
-	unplugClickHouse kind = "unplug-clickhouse" // … that of ClickHouse
-	unplugLeader     kind = "unplug-leader"     // … that of the projector that folds
+	unplugAll        kind = "unplug-all"
+	unplugNATS       kind = "unplug-nats"
+	unplugClickHouse kind = "unplug-clickhouse"
+	unplugLeader     kind = "unplug-leader"
 
-	killNode      kind = "kill-node"      // kill -9 of one of three NATS servers: of the stream's leader, or any
-	stallNode     kind = "stall-node"     // SIGSTOP of the stream's leader among them, and on again
-	partitionNode kind = "partition-node" // … the others and it do not reach each other
-	unplugNode    kind = "unplug-node"    // … its machine loses power, with what it has not synced
+	killNode      kind = "kill-node"
+	stallNode     kind = "stall-node"
+	partitionNode kind = "partition-node"
+	unplugNode    kind = "unplug-node"
 
-	loseKeys     kind = "lose-keys"     // the leader's key store is deleted while it is down
-	rotKeys      kind = "rot-keys"      // … is overwritten here and there
-	newProjector kind = "new-projector" // a third projector, with an empty folder
-	rolling      kind = "rolling"       // SIGTERM and restart of one role after the other
-	rebalance    kind = "rebalance"     // from one projector to four and back
-	regroup      kind = "regroup"       // another number of slot groups
-	killRegroup  kind = "kill-regroup"  // … and kill -9 of one part or several meanwhile
+	loseKeys     kind = "lose-keys"
+	rotKeys      kind = "rot-keys"
+	newProjector kind = "new-projector"
+	rolling      kind = "rolling"
+	rebalance    kind = "rebalance"
+	regroup      kind = "regroup"
+	killRegroup  kind = "kill-regroup"
 
-	jumpClock  kind = "jump-clock"  // the clock of one process jumps, and back or not
-	skewClocks kind = "skew-clocks" // the clocks of all do, each by an amount of its own
+	jumpClock  kind = "jump-clock"
+	skewClocks kind = "skew-clocks"
 )
-
-func allKinds() []kind {
-	return append([]kind{
-		killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, killAll,
-		stallLeader, stallClickHouse, zombieInsert, stallNATS,
-		cutClickHouse, cutNATS, muteClickHouse, muteNATS, delayClickHouse, delayNATS, throttleClickHouse, throttleNATS,
-		tearClickHouse, tearNATS, resetClickHouse, resetNATS,
-		cutLeaderNATS, muteLeaderNATS, cutLeaderClickHouse, muteLeaderClickHouse, delayLeaderClickHouse, lateInsert,
-		refuseParts, readOnly, fullClickHouse, fullNATS, fullKeys,
-		unplugAll, unplugNATS, unplugClickHouse, unplugLeader,
-		killNode, stallNode, partitionNode, unplugNode,
-		loseKeys, rotKeys, newProjector, rolling, rebalance, regroup, killRegroup, jumpClock, skewClocks,
-	}, shardKinds()...)
-}
 
 // suits tells which kinds are for so many NATS servers and slot groups.
 func suits(k kind, c config) bool {
@@ -144,7 +132,7 @@ func parseKinds(list string) ([]kind, error) {
 	var kinds []kind
 	for name := range strings.SplitSeq(list, ",") {
 		k := kind(strings.TrimSpace(name))
-		if !slices.Contains(append(allKinds(), killUnacked), k) {
+		if !slices.Contains(everyKind(), k) {
 			return nil, fmt.Errorf("-faults: there is no kind %q, but %s", name, kindNames())
 		}
 		kinds = append(kinds, k)

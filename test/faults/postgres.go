@@ -18,29 +18,22 @@ import (
 
 // Faults of what the shards' work needs.
 const (
-	stallPostgres    kind = "stall-postgres"    // SIGSTOP of Postgres, and on again
-	cutPostgres      kind = "cut-postgres"      // connections to it are reset, and none is made for a while
-	mutePostgres     kind = "mute-postgres"     // it does what it is asked, and the answers are lost
-	delayPostgres    kind = "delay-postgres"    // what is said to it and back takes long
-	throttlePostgres kind = "throttle-postgres" // little goes through to it and back
-	tearPostgres     kind = "tear-postgres"     // each connection to it ends in the middle of a statement
-	resetPostgres    kind = "reset-postgres"    // each connection to it is reset soon after it is used
-	fullPostgres     kind = "full-postgres"     // its disk is full
-	unplugPostgres   kind = "unplug-postgres"   // its machine loses power, with what it has not synced
-	killRelay        kind = "kill-relay"        // kill -9 of the process that publishes to the work queues
-	stallRelay       kind = "stall-relay"       // SIGSTOP of it beyond its office, and on again
+	stallPostgres    kind = "stall-postgres"
+	cutPostgres      kind = "cut-postgres"
+	mutePostgres     kind = "mute-postgres"
+	delayPostgres    kind = "delay-postgres"
+	throttlePostgres kind = "throttle-postgres"
+	tearPostgres     kind = "tear-postgres"
+	resetPostgres    kind = "reset-postgres"
+	fullPostgres     kind = "full-postgres"
+	unplugPostgres   kind = "unplug-postgres"
+	killRelay        kind = "kill-relay"
+	stallRelay       kind = "stall-relay"
 )
-
-func shardKinds() []kind {
-	return []kind{
-		stallPostgres, cutPostgres, mutePostgres, delayPostgres, throttlePostgres, tearPostgres, resetPostgres, fullPostgres, unplugPostgres,
-		killRelay, stallRelay,
-	}
-}
 
 // ofShards tells which faults the shards' work has to recover from; the others
 // are over when events are folded again.
-func ofShards(k kind) bool { return k == killPostgres || slices.Contains(shardKinds(), k) }
+func ofShards(k kind) bool { return k == killPostgres || slices.Contains(ofShardsArea.names(), k) }
 
 // disturbShards begins a fault of Postgres, or of the relay.
 func (s *saboteur) disturbShards(f fault) (end func() error, err error) {

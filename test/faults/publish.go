@@ -12,18 +12,23 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/schemas/event"
 )
 
 // publishers send a history and note what is acknowledged.
 type publishers struct {
 	ledger *ledger
 	nats   *client.Publisher
-	url    string // of the batch route
-	web    *http.Client
-	clock  *clock // of ingest
+	js     jetstream.JetStream
+	// withIDs has all messages over NATS go with an id, as peers want them.
+	withIDs bool
+	url     string // of the batch route
+	web     *http.Client
+	clock   *clock // of ingest
 }
 
 func newPublishers(l *ledger, nc *nats.Conn, ingest string) (*publishers, error) {
@@ -31,8 +36,12 @@ func newPublishers(l *ledger, nc *nats.Conn, ingest string) (*publishers, error)
 	if err != nil {
 		return nil, err
 	}
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(5*time.Second))
+	if err != nil {
+		return nil, err
+	}
 	return &publishers{
-		ledger: l, nats: p, url: "http://" + ingest + "/api/v1/events/batch",
+		ledger: l, nats: p, js: js, url: "http://" + ingest + "/api/v1/events/batch",
 		web: &http.Client{Timeout: 8 * time.Second},
 	}, nil
 }
@@ -92,13 +101,41 @@ func (p *publishers) deliver(ctx context.Context, d delivery) error {
 	}
 }
 
+// overNATS publishes items in their turns. What is to come last waits until all
+// others are acknowledged.
 func (p *publishers) overNATS(ctx context.Context, items []item) (left []item, err error) {
-	msgs := make([]client.Message, len(items))
-	for i, it := range items {
-		msgs[i] = client.Message{Subject: it.subject, ID: it.msgID, Data: []byte(it.body)}
-	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
+	for _, t := range []turn{stockFirst, own, stockLast} {
+		var now, later []item
+		for _, it := range items {
+			if it.turn == t {
+				now = append(now, it)
+			} else {
+				later = append(later, it)
+			}
+		}
+		send := p.stock
+		if t == own && !p.withIDs {
+			send = p.publish
+		}
+		left, err := send(ctx, now)
+		if items = append(left, later...); err != nil {
+			return items, err
+		}
+	}
+	return nil, nil
+}
+
+func (p *publishers) publish(ctx context.Context, items []item) (left []item, err error) {
+	msgs := make([]client.Message, len(items))
+	var r event.Record
+	for i, it := range items {
+		msgs[i] = client.Message{Subject: it.subject, Data: []byte(it.body)}
+		if it.fact != nil && event.Decode(msgs[i].Data, &r) == nil {
+			msgs[i] = client.EventMessage(&r, msgs[i].Data)
+		}
+	}
 	outcomes, err := p.nats.PublishRaw(ctx, msgs)
 	var done []item
 	for i, o := range outcomes {
@@ -110,6 +147,30 @@ func (p *publishers) overNATS(ctx context.Context, items []item) (left []item, e
 		if !errors.Is(o.Err, client.ErrUnknown) {
 			p.ledger.fail("publish over NATS: %v", o.Err)
 		}
+	}
+	p.ledger.acknowledged(done)
+	return left, err
+}
+
+// stock publishes as a client does that knows of NATS alone.
+func (p *publishers) stock(ctx context.Context, items []item) (left []item, err error) {
+	sent := make([]jetstream.PubAckFuture, len(items))
+	for i, it := range items {
+		if sent[i], err = p.js.PublishAsync(it.subject, []byte(it.body), jetstream.WithMsgID(it.msgID)); err != nil {
+			return items, err // some may be sent again
+		}
+	}
+	var done []item
+	for i, f := range sent {
+		select {
+		case <-f.Ok():
+			done = append(done, items[i])
+			continue
+		case err = <-f.Err():
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		left = append(left, items[i])
 	}
 	p.ledger.acknowledged(done)
 	return left, err

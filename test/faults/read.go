@@ -60,6 +60,6 @@ func fetchOnce(ctx context.Context, method, target, body string) ([]byte, error)
 
 // exec changes something, as the login that may.
 func (d database) exec(ctx context.Context, sql string) error {
-	_, err := fetch(ctx, http.MethodPost, "http://"+d.addr+"/?user=default", sql)
+	_, err := fetch(ctx, http.MethodPost, "http://"+d.addr+"/?user=default&password="+chPassword, sql)
 	return err
 }

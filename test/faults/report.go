@@ -33,7 +33,7 @@ func (r *report) failed() bool {
 func (r *report) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "fault\ttimes\theld, median\trecovery, median\tat most\tacknowledged\tcounted\tlost\tdoubled\tDLQ\t")
-	for _, k := range append(allKinds(), killUnacked) {
+	for _, k := range everyKind() {
 		if all := r.injected[k]; len(all) > 0 {
 			held, recovery := seconds(all, func(i injection) time.Duration { return i.held }), seconds(all, injection.recovery)
 			fmt.Fprintf(w, "%s\t%d\t%.1f s\t%.1f s\t%.1f s\t%s\n", k, len(all), held[len(held)/2], recovery[len(recovery)/2], recovery[len(recovery)-1],

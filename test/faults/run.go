@@ -95,7 +95,7 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 		return nil, err
 	}
 	if !cfg.soak {
-		if t.tape, err = newTape(t.js, c.natsAddrs); err != nil {
+		if t.tape, err = newTape(t.js, c.natsURLs()); err != nil {
 			return nil, err
 		}
 	}
@@ -142,6 +142,8 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	warm := newHistory(t.cfg.seed, t.cfg.rate, time.Now())
+	warm.calm = t.cfg.soak || t.cfg.peer != noPeer
+	t.pubs.withIDs = t.cfg.peer != noPeer
 	if t.cfg.soak {
 		warm.pool, warm.late, warm.aged = soakPool, soakLate, soakAged
 	}
@@ -153,6 +155,9 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	go func() { drained <- t.pubs.run(sending, patience, warm) }()
 	if err := errors.Join(t.cluster.makeTables(starting), t.watch.begun(starting)); err != nil {
 		return nil, err
+	}
+	if t.cfg.soak { // what starts late would be taken for what grows
+		t.sab.allUp("before the first sample")
 	}
 	acting, cancelActing := context.WithTimeout(ctx, t.cfg.length)
 	defer cancelActing()
@@ -171,7 +176,7 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	<-acting.Done()
 	if ctx.Err() == nil && t.cfg.peer == noPeer && !t.cfg.soak {
 		t.sab.alone()
-		t.sab.allUp()
+		t.sab.allUp("at the end")
 	}
 	stop()
 	time.AfterFunc(drainLimit, giveUp)

@@ -36,9 +36,16 @@ func (v *workVerdict) String() string {
 		v.files, v.items, v.acked, v.recorded, v.lost, v.doubled, v.starts, v.again)
 }
 
-// read runs a query and has each row taken.
+// read runs a query and calls row for each of its rows. Until ctx ends it waits
+// for a Postgres that is away, or that starts after a loss of power.
 func (s *shards) read(ctx context.Context, sql string, into []any, row func() error) error {
 	conn, err := pgx.Connect(ctx, s.dsn)
+	for err != nil && ctx.Err() == nil {
+		wait(ctx, 200*time.Millisecond)
+		if next, failed := pgx.Connect(ctx, s.dsn); ctx.Err() == nil {
+			conn, err = next, failed
+		}
+	}
 	if err != nil {
 		return err
 	}

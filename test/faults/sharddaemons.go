@@ -35,7 +35,7 @@ func (s *shards) clients(ctx context.Context, i int) error {
 // life works until its length or ctx is over. What was done in a life that
 // ended in peace is acknowledged, but for what the client has said it is not.
 func (s *shards) life(ctx context.Context, seed uint64, length time.Duration, peaceful bool) error {
-	nc, err := connect(s.natsURL)
+	nc, err := connect(s.workURL)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (l *life) WithGroup(string) slog.Handler      { return l }
 // acknowledges.
 func (s *shards) stock(ctx context.Context, i int) error {
 	random := rand.New(rand.NewPCG(s.seed, 20+uint64(i)))
-	nc, err := connect(s.natsURL)
+	nc, err := connect(s.workURL)
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,9 @@ type shards struct {
 	notes   *shardNotes
 	ingest  []string // addresses
 	query   string
-	dsn     string // of Postgres, over no wire
-	natsURL string
+	dsn     string              // of Postgres, over no wire
+	natsURL string              // of who registers files
+	workURL string              // of who works
 	js      jetstream.JetStream // over no wire
 	web     *http.Client
 	honest  atomic.Bool // whoever takes an item works it, and says so
@@ -44,7 +45,7 @@ type shards struct {
 func newShards(seed uint64, c *cluster, js jetstream.JetStream) *shards {
 	return &shards{
 		seed: seed, notes: newShardNotes(c.postgres.clock), ingest: []string{c.ingestAddr, c.otherIngestAddr}, query: c.queryAddr,
-		dsn: c.postgresURL(c.postgresAddr), natsURL: c.publishURL(), js: js, web: &http.Client{Timeout: 8 * time.Second},
+		dsn: c.postgresURL(c.postgresAddr), natsURL: c.publishURL(), workURL: c.shared.natsURL(stream.RoleWorker), js: js, web: &http.Client{Timeout: 8 * time.Second},
 	}
 }
 

@@ -58,10 +58,10 @@ const (
 )
 
 // newTape connects to each node.
-func newTape(js jetstream.JetStream, addrs []string) (*tape, error) {
+func newTape(js jetstream.JetStream, urls []string) (*tape, error) {
 	t := &tape{js: js}
-	for _, addr := range addrs {
-		nc, err := connect("nats://" + addr)
+	for _, url := range urls {
+		nc, err := connect(url)
 		if err != nil {
 			t.close()
 			return nil, err

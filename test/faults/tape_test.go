@@ -29,7 +29,7 @@ func newRecorder(t *testing.T) *recorder {
 	server := natstest.Start(t, stream.Config{})
 	r := &recorder{t: t, server: server, js: server.JetStream()}
 	var err error
-	r.tape, err = newTape(r.js, []string{strings.TrimPrefix(server.URL(), "nats://")})
+	r.tape, err = newTape(r.js, []string{server.URL()})
 	must(t, err)
 	t.Cleanup(r.close)
 	return r

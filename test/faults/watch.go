@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -82,7 +83,7 @@ func (w *watch) read(ctx context.Context) (seen []record, err error) {
 		if err != nil {
 			return nil, err
 		}
-		r, err := checkpoint.Parse(entry.Value())
+		r, err := funnel.ParseCheckpoint(entry.Value())
 		if err != nil {
 			return nil, err
 		}

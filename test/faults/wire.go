@@ -12,6 +12,8 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // wire is a connection between some of the roles and a server.
@@ -168,20 +170,24 @@ func (ws wires) reset(after time.Duration) (end func() error, err error) {
 // ClickHouse.
 type links struct{ nats, clickhouse wires }
 
-func (l links) natsURL() string {
+func (l links) natsURL(role string) string {
 	var addrs []string
 	for _, w := range l.nats {
 		addrs = append(addrs, w.listen)
 	}
-	return natsURL(addrs)
+	return natsURL(addrs, role)
 }
 
-func natsURL(addrs []string) string { return "nats://" + strings.Join(addrs, ",nats://") }
+// natsURL is where a role connects.
+func natsURL(addrs []string, role string) string {
+	login := "nats://" + role + ":" + password + "@"
+	return login + strings.Join(addrs, ","+login)
+}
 
 // env tells a role of them.
 func (l links) env() []string {
 	return []string{
-		"MILLRACE_NATS_URL=" + l.natsURL(),
-		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default@" + l.clickhouse[0].listen + "/millrace",
+		"MILLRACE_NATS_URL=" + l.natsURL(stream.RoleMillrace),
+		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default:" + chPassword + "@" + l.clickhouse[0].listen + "/millrace",
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // TestWires: of several wires to a server one can be cut while the others lead
@@ -100,7 +102,7 @@ func TestWiresOfTheirOwn(t *testing.T) {
 			}
 		}
 		for _, p := range c.projectors {
-			told := p.env[slices.IndexFunc(p.env, func(v string) bool { return strings.HasSuffix(v, p.links.natsURL()) }):]
+			told := p.env[slices.IndexFunc(p.env, func(v string) bool { return strings.HasSuffix(v, p.links.natsURL(stream.RoleMillrace)) }):]
 			if !slices.Equal(told, p.links.env()) { // the last ones count
 				t.Errorf("%s is told %v", p.name, p.env)
 			}

@@ -6,28 +6,44 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { jetstream } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 
-const { MILLRACE_WORK_NATS: servers, MILLRACE_WORK_JOURNAL: journal } = process.env;
-const stages = ['shard-splitter', 'shard-worker', 'mysql-sender'];
+const { MILLRACE_WORK_NATS: servers, MILLRACE_WORK_JOURNAL: journal, MILLRACE_WORK_QUEUES: names } = process.env;
 const nanoseconds = () => `${Math.round((performance.timeOrigin + performance.now()) * 1000)}000`;
-const note = (what, item) => appendFileSync(journal, `${nanoseconds()} ${what} ${item.stage} ${item.filename} ${item.shard}\n`);
+const note = (what, item) => appendFileSync(journal,
+  `${nanoseconds()} ${what} ${item.stage ?? item.queue} ${item.filename ?? item.key} ${item.shard ?? 0} 0\n`);
 
-const nc = await connect({ servers, maxReconnectAttempts: -1 });
+/** The first attempt at one of ten items of a queue of one's own is in vain. */
+const inVain = (item) => item.attempt === 1 && item.key?.endsWith('0');
+
+const nc = await connect({ servers, maxReconnectAttempts: -1, waitOnFirstConnect: true });
 const js = jetstream(nc);
-const queues = [];
+const pulling = new Set();
+let stopped = false;
 
-async function work(stage) {
-  const consumer = await js.consumers.get('WORK', stage);
+async function work(queue) {
+  const consumer = await js.consumers.get('WORK', queue);
   const messages = await consumer.consume({ max_messages: 20 });
-  queues.push(messages);
+  pulling.add(messages);
   for await (const m of messages) {
     const item = m.json();
     note('B', item);
     await pause(1); // the work
-    note('E', item);
-    m.ack();
+    note(inVain(item) ? 'F' : 'E', item);
+    if (inVain(item)) m.nak(1500);
+    else m.ack();
+  }
+  pulling.delete(messages);
+}
+
+/** Works a queue until the daemon is to end, whatever happens to the server. */
+async function keep(queue) {
+  while (!stopped) {
+    await work(queue).catch(() => pause(200));
   }
 }
 
-process.once('SIGTERM', () => queues.forEach((q) => q.stop()));
-await Promise.all(stages.map(work));
+process.once('SIGTERM', () => {
+  stopped = true;
+  pulling.forEach((messages) => messages.stop());
+});
+await Promise.all(names.split(',').map(keep));
 await nc.drain();

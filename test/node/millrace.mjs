@@ -23,9 +23,10 @@ export class Millrace {
   #child;
   #log = '';
 
-  /** Starts a server in an empty data folder and waits until it is ready. */
-  static async start() {
+  /** Starts a server in an empty data folder, with settings, and waits until it is ready. */
+  static async start(settings = {}) {
     const m = new Millrace();
+    m.settings = settings;
     m.data = await mkdtemp(join(tmpdir(), 'millrace-node-'));
     await chmod(m.data, 0o711); // Postgres may run as another user
     const [http, nats, clickhouse, clickhouseHTTP, postgres] = await freeAddresses(5);
@@ -41,11 +42,13 @@ export class Millrace {
       stdio: ['ignore', 'ignore', 'pipe'],
       env: {
         ...process.env,
+        MILLRACE_DEDUP_WINDOW: '1m', // for clients that send message ids
         MILLRACE_HTTP_ADDR: this.http,
         MILLRACE_NATS_LISTEN: this.nats,
         MILLRACE_CLICKHOUSE_LISTEN: this.clickhouse,
         MILLRACE_CLICKHOUSE_HTTP: this.clickhouseHTTP,
         MILLRACE_POSTGRES_LISTEN: this.postgres,
+        ...this.settings,
       },
     });
     this.#child = child;
@@ -83,12 +86,17 @@ export class Millrace {
     return answer.json();
   }
 
+  /** Posts a document; returns the status and the answer. */
+  async send(path, body) {
+    const answer = await fetch(`http://${this.http}/api/v1${path}`, {
+      method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
+    });
+    return { status: answer.status, body: await answer.json() };
+  }
+
   /** Publishes over HTTP; returns the status. */
   async post(event) {
-    const answer = await fetch(`http://${this.http}/api/v1/events`, {
-      method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(event),
-    });
-    return answer.status;
+    return (await this.send('/events', event)).status;
   }
 
   /** Asks ClickHouse as an analyst; the rows are objects. */

@@ -58,6 +58,7 @@ test('HTTP and NATS agree on what an event is', async () => {
   const [event] = history();
   event.article_url = 'https://example.com/both';
   await publish(event);
+  await millrace.caughtUp();
   assert.equal(await millrace.post(event), 200, 'a duplicate of what came over NATS');
   await millrace.caughtUp();
   const journey = await millrace.get(`/articles/${urlHash(event)}/journey`);

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -18,9 +19,13 @@ import (
 type crew struct {
 	cfg     config
 	in      *installation
+	jobs    jobs
 	dir     string
 	daemons []*daemon
-	kills   int
+
+	kills, parts int // how often daemons were killed; and Millrace or its Postgres
+	outages      []outage
+	calm         time.Time // when the last of these was over; the next comes after a lease
 }
 
 // daemon is one place in the crew.
@@ -40,8 +45,8 @@ type life struct {
 	end             time.Time
 }
 
-func newCrew(cfg config, in *installation, dir string) *crew {
-	c := &crew{cfg: cfg, in: in, dir: dir}
+func newCrew(cfg config, in *installation, j jobs, dir string) *crew {
+	c := &crew{cfg: cfg, in: in, jobs: j, dir: dir}
 	for i, role := range []string{"go", "go", "node", "node", "http", "http"} {
 		c.daemons = append(c.daemons, &daemon{name: role + strconv.Itoa(i), role: role})
 	}
@@ -52,29 +57,61 @@ func newCrew(cfg config, in *installation, dir string) *crew {
 // come at any time.
 const strikes = 3
 
-// run keeps the daemons running, and kills one now and then, until ctx ends;
-// then it asks them to end.
-func (c *crew) run(ctx context.Context) error {
+// run keeps the daemons running, and kills something now and then, until working
+// ends; then it asks them to end. What it has killed is there again when it
+// returns, unless ctx ends.
+func (c *crew) run(ctx, working context.Context) error {
+	working, end := context.WithCancel(working)
+	defer end()
 	errs := make([]error, len(c.daemons))
 	var all sync.WaitGroup
 	for i, d := range c.daemons {
-		all.Go(func() { errs[i] = c.keep(ctx, d) })
+		all.Go(func() {
+			defer end() // with an error, before its time
+			errs[i] = c.keep(working, d)
+		})
 	}
 	random := rand.New(rand.NewPCG(c.cfg.seed, 1))
-	for ctx.Err() == nil {
-		var killed bool
-		if c.kills < strikes {
-			killed = c.strike(ctx, random)
-		} else {
-			killed = c.daemons[random.IntN(len(c.daemons))].signal(syscall.SIGKILL)
-		}
-		if killed {
+	var err error
+	for working.Err() == nil && err == nil {
+		err = c.killOne(ctx, working, random)
+		sleep(working, time.Duration(random.ExpFloat64()*float64(c.cfg.kill)))
+	}
+	end()
+	all.Wait()
+	return errors.Join(append(errs, err)...)
+}
+
+// killOne kills one process: the first times a daemon with a piece in hand, then
+// any daemon, or Millrace, or its Postgres.
+func (c *crew) killOne(ctx, working context.Context, random *rand.Rand) error {
+	targets := len(c.daemons)
+	if c.cfg.parts && time.Since(c.calm) > c.cfg.lease {
+		targets += 2
+	}
+	target := random.IntN(targets)
+	switch {
+	case c.kills < strikes:
+		if c.strike(working, random) {
 			c.kills++
 		}
-		sleep(ctx, time.Duration(random.ExpFloat64()*float64(c.cfg.kill)))
+	case target < len(c.daemons):
+		if c.daemons[target].signal(syscall.SIGKILL) {
+			c.kills++
+		}
+	case target == len(c.daemons):
+		c.parts++
+		defer func() { c.calm = time.Now() }()
+		begin := time.Now()
+		err := c.in.kill(ctx)
+		c.outages = append(c.outages, outage{begin, time.Now().Add(c.cfg.lease)})
+		return err
+	default:
+		c.parts++
+		defer func() { c.calm = time.Now() }()
+		return c.in.killPostgres(ctx)
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return nil
 }
 
 // strike kills a daemon that has a piece in hand, as soon as there is one.
@@ -100,7 +137,7 @@ func (d *daemon) strike() bool {
 	l := life{daemon: d.name, journal: d.journal}
 	d.mu.Unlock()
 	spans := map[piece][]span{}
-	return l.read(spans) == nil && unfinished(spans) > 0 && d.signal(syscall.SIGKILL)
+	return l.read(spans, map[piece][]int{}) == nil && unfinished(spans) > 0 && d.signal(syscall.SIGKILL)
 }
 
 // keep runs one daemon after the other.
@@ -156,7 +193,7 @@ func (c *crew) command(d *daemon, l life) (*exec.Cmd, error) {
 		cmd = exec.Command("node", filepath.Join(c.cfg.node, "daemon.mjs"))
 	}
 	cmd.Env = append(os.Environ(), envName+"="+d.name, envJournal+"="+l.journal, envLease+"="+strconv.FormatFloat(c.cfg.lease.Seconds(), 'f', -1, 64),
-		envNATS+"="+c.in.nats, envHTTP+"="+c.in.http)
+		envNATS+"="+c.in.nats, envHTTP+"="+c.in.http, envQueues+"="+strings.Join(c.jobs.queues(), ","))
 	if d.role != "node" {
 		cmd.Env = append(cmd.Env, envRole+"="+d.role)
 	}

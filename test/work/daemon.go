@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,6 +27,7 @@ const (
 	envLease   = "MILLRACE_WORK_LEASE" // seconds
 	envNATS    = "MILLRACE_WORK_NATS"
 	envHTTP    = "MILLRACE_WORK_HTTP"
+	envQueues  = "MILLRACE_WORK_QUEUES" // with commas between
 )
 
 // labour is how long an item takes.
@@ -42,18 +45,28 @@ func openNotes() (*notes, error) {
 	return &notes{file: f}, err
 }
 
-func (n *notes) write(what byte, stage, filename string, shard int) {
+// write writes one line. Generation is that of an acknowledgement, else 0.
+func (n *notes) write(what byte, p piece, generation int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if _, err := fmt.Fprintf(n.file, "%d %c %s %s %d\n", time.Now().UnixNano(), what, stage, filename, shard); err != nil {
+	_, err := fmt.Fprintf(n.file, "%d %c %s %s %d %d\n", time.Now().UnixNano(), what, p.stage, p.filename, p.shard, generation)
+	if err != nil {
 		panic(err)
 	}
 }
 
-func (n *notes) work(stage, filename string, shard int) {
-	n.write('B', stage, filename, shard)
+var errVain = errors.New("the first attempt is in vain")
+
+// work works a piece. The first attempt at some pieces fails.
+func (n *notes) work(p piece, attempt int) error {
+	n.write('B', p, 0)
 	time.Sleep(labour) // the work
-	n.write('E', stage, filename, shard)
+	if attempt == 1 && inVain(p) {
+		n.write('F', p, 0)
+		return errVain
+	}
+	n.write('E', p, 0)
+	return nil
 }
 
 func runDaemon(role string) error {
@@ -69,57 +82,92 @@ func runDaemon(role string) error {
 	}
 	lease := time.Duration(seconds * float64(time.Second))
 	g, ctx := errgroup.WithContext(ctx)
-	for _, stage := range queues {
+	for queue := range strings.SplitSeq(os.Getenv(envQueues), ",") {
 		g.Go(func() error {
 			if role == "go" {
-				return workWithClient(ctx, stage, lease, n)
+				return workWithClient(ctx, queue, lease, n)
 			}
-			return workWithHTTP(ctx, stage, lease, n)
+			return workWithHTTP(ctx, queue, lease, n)
 		})
 	}
 	return g.Wait()
 }
 
-func workWithClient(ctx context.Context, stage string, lease time.Duration, n *notes) error {
-	nc, err := nats.Connect("nats://"+os.Getenv(envNATS), nats.MaxReconnects(-1))
+func workWithClient(ctx context.Context, queue string, lease time.Duration, n *notes) error {
+	nc, err := nats.Connect("nats://"+os.Getenv(envNATS), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	return client.Work(ctx, nc, stage, func(_ context.Context, item client.Item) error {
-		n.work(item.Stage, item.Filename, item.Shard)
-		return nil
-	}, client.WorkConfig{Worker: os.Getenv(envName) + "-" + stage + "-" + strconv.Itoa(os.Getpid()), Concurrency: 10, Lease: lease})
+	return client.Work(ctx, nc, queue, func(_ context.Context, item client.Item) error {
+		if item.Filename == "" {
+			return n.work(piece{stage: queue, filename: item.Key}, item.Attempt)
+		}
+		return n.work(piece{queue, item.Filename, item.Shard}, item.Attempt)
+	}, client.WorkConfig{Worker: os.Getenv(envName) + "-" + queue + "-" + strconv.Itoa(os.Getpid()), Concurrency: 10, Lease: lease})
+}
+
+// taken is an item as take over HTTP has it: a shard, or one of a queue of one's
+// own.
+type taken struct {
+	Filename   string `json:"filename"`
+	Shard      int    `json:"shard"`
+	ID         int64  `json:"id"`
+	Key        string `json:"key"`
+	Generation int    `json:"generation"`
+	Attempt    int    `json:"attempt"`
 }
 
 // workWithHTTP polls: it takes some items, works them, and says so.
-func workWithHTTP(ctx context.Context, stage string, lease time.Duration, n *notes) error {
+func workWithHTTP(ctx context.Context, queue string, lease time.Duration, n *notes) error {
 	in := &installation{http: os.Getenv(envHTTP)}
 	worker := os.Getenv(envName) + "-" + strconv.Itoa(os.Getpid())
+	base := "/pipeline"
+	if queue == ownQueue {
+		base = ""
+	}
 	for ctx.Err() == nil {
-		var taken struct {
-			Items []struct {
-				Filename   string `json:"filename"`
-				Shard      int    `json:"shard"`
-				Generation int    `json:"generation"`
-			} `json:"items"`
-		}
-		err := in.post(ctx, "/queues/"+stage+"/take", map[string]any{"worker": worker, "limit": 10, "lease_s": lease.Seconds()}, &taken)
-		if err != nil || len(taken.Items) == 0 {
+		var got struct{ Items []taken }
+		what := map[string]any{"worker": worker, "limit": 10, "lease_s": lease.Seconds()}
+		err := in.ask(ctx, http.MethodPost, base+"/queues/"+queue+"/take", what, &got)
+		if err != nil || len(got.Items) == 0 {
 			sleep(ctx, 100*time.Millisecond)
 			continue
 		}
-		for _, it := range taken.Items {
-			n.work(stage, it.Filename, it.Shard)
-			err := in.post(context.WithoutCancel(ctx), "/stages/"+stage+"/done", map[string]any{
-				"filename": it.Filename, "shard": it.Shard, "generation": it.Generation, "worker": worker,
-			}, nil)
-			if err != nil {
+		for _, it := range got.Items {
+			if err := it.work(ctx, in, queue, worker, n); err != nil {
 				return errors.Join(err, ctx.Err())
 			}
 		}
 	}
 	return nil
+}
+
+// work works an item, and says so until it is answered: that it is recorded, or
+// that the item is in other hands.
+func (it taken) work(ctx context.Context, in *installation, queue, worker string, n *notes) error {
+	p := piece{queue, it.Filename, it.Shard}
+	what := map[string]any{"generation": it.Generation, "worker": worker}
+	path := "/pipeline/stages/" + queue + "/"
+	if it.Filename == "" {
+		p = piece{stage: queue, filename: it.Key}
+		path = fmt.Sprintf("/queues/%s/items/%d/", queue, it.ID)
+	} else {
+		what["filename"], what["shard"] = it.Filename, it.Shard
+	}
+	move := "done"
+	if err := n.work(p, it.Attempt); err != nil {
+		move, what["error"] = "fail", err.Error()
+	}
+	err := in.insist(context.WithoutCancel(ctx), http.MethodPost, path+move, what, nil)
+	var no *refusal
+	switch {
+	case errors.As(err, &no) && no.status == http.StatusConflict:
+		return nil
+	case err == nil && move == "done":
+		n.write('A', p, it.Generation)
+	}
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) {

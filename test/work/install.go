@@ -19,49 +19,62 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/errgroup"
 )
-
-var queues = []string{"shard-splitter", "shard-worker", "mysql-sender"}
 
 // installation is the program, on ports and in a folder of its own.
 type installation struct {
-	cmd            *exec.Cmd
-	http, nats     string // addresses
+	args           []string
+	cmd            *exec.Cmd // the latest
+	http, nats     string    // addresses
 	postgres, data string
 	log            string // file
 }
 
-// install starts the program and waits until it is ready.
+// install chooses the places, starts the program and waits until it is ready.
 func install(ctx context.Context, cfg config, dir string) (*installation, error) {
 	addrs, err := freeAddrs(5)
 	if err != nil {
 		return nil, err
 	}
 	in := &installation{http: addrs[0], nats: addrs[1], postgres: addrs[2], data: filepath.Join(dir, "data"), log: filepath.Join(dir, "millrace.log")}
-	in.cmd = exec.Command(cfg.bin, "--log-format=json", "up", "--no-demo", "--data="+in.data, "--http-addr="+in.http,
-		"--nats-listen="+in.nats, "--postgres-listen="+in.postgres, "--clickhouse-listen="+addrs[3], "--clickhouse-http="+addrs[4],
-		"--work-ack-wait="+cfg.lease.String())
-	in.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt reaches it through us
-	log, err := os.Create(in.log)
+	in.args = []string{
+		cfg.bin, "--log-format=json", "up", "--no-demo", "--data=" + in.data, "--http-addr=" + in.http,
+		"--nats-listen=" + in.nats, "--postgres-listen=" + in.postgres, "--clickhouse-listen=" + addrs[3], "--clickhouse-http=" + addrs[4],
+		"--work-ack-wait=" + cfg.lease.String(),
+	}
+	return in, in.start(ctx)
+}
+
+// start starts the program and waits until it is ready. What it says goes behind
+// what it has said before.
+func (in *installation) start(ctx context.Context) error {
+	log, err := os.OpenFile(in.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
+	in.cmd = exec.Command(in.args[0], in.args[1:]...)
+	in.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt reaches it through us
 	in.cmd.Stderr = log
 	if err := in.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", cfg.bin, err)
+		return fmt.Errorf("start %s: %w", in.args[0], err)
 	}
-	for ctx.Err() == nil {
+	if in.ready(ctx) {
+		return nil
+	}
+	return errors.Join(context.Cause(ctx), in.stop())
+}
+
+func (in *installation) ready(ctx context.Context) bool {
+	for ; ctx.Err() == nil; sleep(ctx, 50*time.Millisecond) {
 		if answer, err := http.Get("http://" + in.http + "/ready"); err == nil {
 			answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {
-				return in, nil
+				return true
 			}
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
-	return nil, errors.Join(context.Cause(ctx), in.stop())
+	return false
 }
 
 func (in *installation) stop() error {
@@ -73,99 +86,91 @@ func (in *installation) stop() error {
 	return nil
 }
 
-func (in *installation) post(ctx context.Context, path string, body, answer any) error {
+// kill kills the program, with all that is in it, and starts it again.
+func (in *installation) kill(ctx context.Context) error {
+	if err := in.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	_ = in.cmd.Wait() // it was killed
+	return in.start(ctx)
+}
+
+// killPostgres kills the program's Postgres alone, which it starts again, and
+// waits until that answers.
+func (in *installation) killPostgres(ctx context.Context) error {
+	text, err := os.ReadFile(filepath.Join(in.data, "postgres", "data", "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return fmt.Errorf("find Postgres: %w", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill Postgres: %w", err)
+	}
+	return in.insist(ctx, http.MethodGet, "/queues", nil, nil)
+}
+
+// refusal is an answer that says no.
+type refusal struct {
+	what   string
+	status int
+	text   []byte
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("%s: %d %s", r.what, r.status, r.text) }
+
+// refused tells whether an error is an answer that stays the same when asked
+// again: Millrace is there, and so is its Postgres.
+func refused(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.status < 500 && r.status != http.StatusTooManyRequests
+}
+
+// insist asks until there is an answer.
+func (in *installation) insist(ctx context.Context, method, path string, body, answer any) error {
+	for {
+		err := in.ask(ctx, method, path, body, answer)
+		if err == nil || refused(err) || ctx.Err() != nil {
+			return err
+		}
+		sleep(ctx, 100*time.Millisecond)
+	}
+}
+
+func (in *installation) ask(ctx context.Context, method, path string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+in.http+"/api/v1/pipeline"+path, bytes.NewReader(text))
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+in.http+"/api/v1"+path, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	return in.do(req, answer)
-}
-
-func (in *installation) do(req *http.Request, answer any) error {
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	} else {
+		req.Body, req.ContentLength = nil, 0
+	}
 	got, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
 	defer got.Body.Close()
-	text, err := io.ReadAll(got.Body)
-	if err != nil {
+	if text, err = io.ReadAll(got.Body); err != nil {
 		return err
 	}
-	if got.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s: %s: %s", req.Method, req.URL.Path, got.Status, text)
+	if got.StatusCode >= 300 {
+		return &refusal{method + " " + path, got.StatusCode, text}
 	}
 	if answer == nil {
 		return nil
 	}
 	return json.Unmarshal(text, answer)
-}
-
-// register makes the files' items, over HTTP.
-func (in *installation) register(ctx context.Context, files, shards int) error {
-	list := make([]int, shards)
-	for i := range list {
-		list[i] = i
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(4)
-	for i := range files {
-		g.Go(func() error {
-			name := fmt.Sprintf("2025%010d", i)
-			if err := in.post(ctx, "/files/register", map[string]any{"filename": name, "shards": list}, nil); err != nil {
-				return err
-			}
-			return in.post(ctx, "/stages/event-ingest/done", map[string]any{"filename": name}, nil)
-		})
-	}
-	return g.Wait()
-}
-
-// summary is GET /metrics/summary.
-type summary struct {
-	Total   int                       `json:"total"`
-	ByStage map[string]map[string]any `json:"by_stage"`
-	ByShard []struct {
-		Shard, Total, Done, Failed int
-	} `json:"by_shard"`
-}
-
-func (s summary) count(stage, status string) int {
-	n, _ := s.ByStage[strings.ReplaceAll(stage, "-", "_")][status].(float64)
-	return int(n)
-}
-
-func (in *installation) summary(ctx context.Context) (s summary, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+in.http+"/api/v1/pipeline/metrics/summary", nil)
-	if err != nil {
-		return s, err
-	}
-	return s, in.do(req, &s)
-}
-
-// finished waits until all items are done at the last stage.
-func (in *installation) finished(ctx context.Context, items int, out io.Writer) error {
-	told := time.Now()
-	for {
-		s, err := in.summary(ctx)
-		if err == nil && s.count(queues[len(queues)-1], "done") == items {
-			return nil
-		}
-		if time.Since(told) > 10*time.Second {
-			told = time.Now()
-			fmt.Fprintf(out, "%d of %d items are through\n", s.count(queues[len(queues)-1], "done"), items)
-		}
-		select {
-		case <-ctx.Done():
-			text, _ := json.Marshal(s)
-			return fmt.Errorf("%w: %s", context.Cause(ctx), text)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }
 
 func (in *installation) pool(ctx context.Context) (*pgxpool.Pool, error) {

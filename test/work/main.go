@@ -39,7 +39,9 @@ type config struct {
 	bin           string        // the program
 	node          string        // folder of the Node daemon
 	files, shards int           // to register
-	kill          time.Duration // how often a daemon is killed, on average
+	items         int           // of a queue of one's own, instead of files; 0: files
+	kill          time.Duration // how often something is killed, on average
+	parts         bool          // Millrace and its Postgres are killed, too
 	lease         time.Duration // after which a dead daemon's item is free
 	seed          uint64
 	limit         time.Duration // after which something counts as stuck
@@ -54,7 +56,9 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.SetOutput(errOut)
 	flags.IntVar(&cfg.files, "files", 10_000, "files to register")
 	flags.IntVar(&cfg.shards, "shards", 4, "shards of each")
-	flags.DurationVar(&cfg.kill, "kill", 2*time.Second, "how often a daemon is killed, on average")
+	flags.IntVar(&cfg.items, "items", 0, "items of a queue of one's own, instead of files")
+	flags.DurationVar(&cfg.kill, "kill", 2*time.Second, "how often a process is killed, on average")
+	flags.BoolVar(&cfg.parts, "parts", true, "kill Millrace and its Postgres, too, and not daemons alone")
 	flags.DurationVar(&cfg.lease, "lease", 10*time.Second, "after which the items of a dead daemon go to another")
 	flags.Uint64Var(&cfg.seed, "seed", uint64(time.Now().UnixNano()), "of what is random")
 	flags.StringVar(&cfg.node, "node", "test/node", "folder of the Node daemon and its modules")
@@ -62,8 +66,8 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
 	}
-	if cfg.files < 1 || cfg.shards < 1 || cfg.kill <= 0 || cfg.lease < time.Second {
-		err := errors.New("work: -files, -shards and -kill have to be positive, -lease at least 1s")
+	if cfg.files < 1 || cfg.shards < 1 || cfg.items < 0 || cfg.kill <= 0 || cfg.lease < time.Second {
+		err := errors.New("work: -files, -shards and -kill have to be positive, -items not negative, -lease at least 1s")
 		fmt.Fprintln(errOut, err)
 		return cfg, err
 	}
@@ -91,18 +95,25 @@ func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 	if err := os.Chmod(dir, 0o711); err != nil { // Postgres may run as another user
 		return err
 	}
-	fmt.Fprintf(out, "%d files of %d shards, seed %d\n", cfg.files, cfg.shards, cfg.seed)
 	in, err := install(ctx, cfg, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.stop()) }()
-	c := newCrew(cfg, in, dir)
+	var jobs jobs = &shards{cfg.files, cfg.shards, in}
+	if cfg.items > 0 {
+		jobs = newOwn(cfg, in)
+	}
+	fmt.Fprintf(out, "%d pieces of work in %v, seed %d\n", jobs.pieces(), jobs.queues(), cfg.seed)
+	c := newCrew(cfg, in, jobs, dir)
 	begin := time.Now()
 	working, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- c.run(working) }()
-	err = errors.Join(in.register(ctx, cfg.files, cfg.shards), in.finished(ctx, cfg.files*cfg.shards, out))
+	go func() {
+		defer end() // when a daemon or Millrace has failed, nothing gets done any more
+		ended <- c.run(ctx, working)
+	}()
+	err = fill(working, jobs, out)
 	took := time.Since(begin)
 	end()
 	if err := errors.Join(err, <-ended); err != nil {

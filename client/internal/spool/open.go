@@ -33,18 +33,46 @@ func (s *Spool) open() error {
 	if err != nil {
 		return fmt.Errorf("repair spool %s: %w", s.cfg.Dir, err)
 	}
+	lost := 0
 	if cut > 0 {
 		if s.end == 0 { // else it is of a call of Append that has failed
-			s.cfg.Lost(1)
+			lost = 1
 		}
 		s.cfg.Log.Warn("spool ended in the middle of a record, which is cut off", "dir", s.cfg.Dir, "bytes", cut)
 	}
 	if err := s.load(); isDamage(err) {
+		s.lose(lost)
 		return s.setAside(err)
 	} else if err != nil {
 		return fmt.Errorf("open spool %s: %w", s.cfg.Dir, err)
 	}
+	s.lose(max(lost, s.missing()))
+	s.note()
 	return nil
+}
+
+// missing is how many records waited and are gone with the files that had them.
+func (s *Spool) missing() int {
+	before, err := s.noted()
+	first := s.next
+	if err == nil {
+		first, err = s.log.FirstIndex() // what was dropped may lie on disk still
+	}
+	if err != nil {
+		s.cfg.Log.Warn("how many records waited in the spool cannot be read", "dir", s.cfg.Dir, "error", err)
+		return 0
+	}
+	n := int(before.missing(extent{first, s.end}))
+	if n > 0 {
+		s.cfg.Log.Error("records of the spool are gone", "dir", s.cfg.Dir, "records", n)
+	}
+	return n
+}
+
+func (s *Spool) lose(records int) {
+	if records > 0 {
+		s.cfg.Lost(records)
+	}
 }
 
 func (s *Spool) load() error {
@@ -90,7 +118,11 @@ func (s *Spool) setAside(cause error) error {
 	s.cfg.Lost(max(1, int(s.end-s.next)))
 	s.cfg.Log.Error("spool is damaged; its files are kept aside", "dir", aside, "error", cause)
 	s.next, s.end, s.bytes, s.given = 0, 0, 0, given{}
-	return s.load()
+	if err := s.load(); err != nil {
+		return err
+	}
+	s.note()
+	return nil
 }
 
 // repairTail cuts the last file back to whole entries, and returns how many

@@ -9,7 +9,9 @@
 //     whole records; files that are damaged are kept aside, under the name
 //     damaged-<time>, and the queue begins anew. Files that merely cannot be
 //     read now, such as for want of descriptors, stay as they are: that is an
-//     error, and the next call tries again.
+//     error, and the next call tries again. Whole records that are gone with
+//     their files, from the front, the end or all of them, are missed when the
+//     spool is opened, as far as they had been synced.
 //  4. The records that wait take at most Config.MaxBytes.
 package spool
 
@@ -119,7 +121,9 @@ func (s *Spool) Append(records [][]byte) error {
 		return fmt.Errorf("write to spool %s: %w", s.cfg.Dir, err)
 	}
 	s.end, s.bytes = at, s.bytes+size
-	if !s.dirty && s.timer != nil {
+	if s.timer == nil {
+		s.note()
+	} else if !s.dirty {
 		s.dirty = true
 		s.timer.Reset(s.cfg.SyncEvery)
 	}
@@ -230,6 +234,10 @@ func (s *Spool) purge() error {
 	if err := s.ready(); err != nil {
 		return err
 	}
+	if err := s.write(true); err != nil { // the next one tries again
+		s.cfg.Log.Warn("what was sent stays in the spool for now", "dir", s.cfg.Dir, "error", err)
+		return nil
+	}
 	if err := guard(func() error { return s.log.TruncateFront(s.next) }); err != nil {
 		s.shut()
 		return fmt.Errorf("truncate spool %s: %w", s.cfg.Dir, err)
@@ -264,7 +272,9 @@ func (s *Spool) sync() {
 	}
 	if err := s.log.Sync(); err != nil {
 		s.cfg.Log.Warn("spool is not synced to disk", "dir", s.cfg.Dir, "error", err)
+		return
 	}
+	s.note()
 }
 
 // Close syncs and closes. Closing twice is fine.
@@ -281,6 +291,7 @@ func (s *Spool) Close() error {
 	}
 	if s.log != nil {
 		err = errors.Join(err, s.log.Close())
+		s.note()
 		s.log = nil
 	}
 	return errors.Join(err, s.unlock())

@@ -326,6 +326,67 @@ func TestCutAtAnEntry(t *testing.T) {
 	}
 }
 
+// TestGone holds invariant 3 for whole records that are gone, from the end, the
+// front, or all of them: how many is told, once. Of a spool whose records were
+// dropped none are missed, nor of one that is older than what is noted of it by
+// what was dropped since.
+func TestGone(t *testing.T) {
+	const n = 10_000
+	for name, c := range map[string]struct {
+		drop int // before the damage
+		harm func(t *testing.T, files []string)
+		all  bool // are gone
+	}{
+		"nothing":           {0, func(*testing.T, []string) {}, false},
+		"nothing of a rest": {600, func(*testing.T, []string) {}, false},
+		"the last file":     {600, func(t *testing.T, files []string) { must(t, os.Remove(files[len(files)-1])) }, false},
+		"the end of it":     {0, func(t *testing.T, files []string) { cutToOne(t, files[len(files)-1]) }, false},
+		"the first file":    {0, func(t *testing.T, files []string) { must(t, os.Remove(files[0])) }, false},
+		"the folder":        {0, func(t *testing.T, files []string) { must(t, os.RemoveAll(filepath.Dir(files[0]))) }, true},
+		"all of it":         {n, func(t *testing.T, files []string) { must(t, os.RemoveAll(filepath.Dir(files[0]))) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, lost := t.TempDir(), 0
+			s := openCounting(t, dir, &lost)
+			must(t, s.Append(records(0, n)))
+			for dropped := 0; dropped < c.drop; {
+				got, err := s.Read(c.drop-dropped, 1<<20)
+				must(t, err)
+				must(t, s.Drop())
+				dropped += len(got)
+			}
+			must(t, s.Close())
+			names, err := segments(s.files())
+			must(t, err)
+			for i := range names {
+				names[i] = filepath.Join(s.files(), names[i])
+			}
+			c.harm(t, names)
+			s = openCounting(t, dir, &lost)
+			left, _ := s.Len()
+			if want := n - c.drop - left; lost != want || c.all && left > 0 {
+				t.Errorf("%d records are told lost, and %d are", lost, want)
+			}
+			must(t, s.Append(records(0, 3)))
+			must(t, s.Close())
+			before := lost
+			s = openCounting(t, dir, &lost)
+			if now, _ := s.Len(); lost != before || now != left+3 {
+				t.Errorf("opened again %d more are told lost, and %d wait, want %d", lost-before, now, left+3)
+			}
+		})
+	}
+}
+
+// cutToOne leaves one entry of a file.
+func cutToOne(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
+	length, n := binary.Uvarint(data)
+	must(t, os.Truncate(path, int64(n+int(length))))
+}
+
 // TestDropAfterANewBeginning: what is in delivery while the queue begins anew
 // takes nothing new with it.
 func TestDropAfterANewBeginning(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/millrace-io/millrace/internal/embedded/confine"
 )
 
 // Config describes a child process.
@@ -17,10 +19,18 @@ type Config struct {
 	Args []string // without the program's name
 	Env  []string // default: the environment of this process
 	Dir  string   // working directory; default: that of this process
+	In   string   // what it reads from standard input; default: nothing
 
 	// Attr adds to how the process is started: credentials, namespaces. Process
 	// group and death signal are set by this package.
 	Attr syscall.SysProcAttr
+
+	// Confine starts the program under these rules: see package confine, whose
+	// RunStage the main function of this program has to call first.
+	Confine *confine.Rules
+	// Confines says that the program is one of ours which confines itself, and
+	// reports that.
+	Confines bool
 
 	// DeathSignal is what the child gets when this process dies; default SIGKILL.
 	// Systems other than Linux always use SIGKILL.
@@ -59,6 +69,7 @@ type Child struct {
 	ready  chan struct{}
 	ran    atomic.Bool
 	pid    atomic.Int64
+	report atomic.Pointer[confine.Report]
 }
 
 // ExitError is a child that has ended without being asked to.
@@ -101,6 +112,10 @@ func (c *Child) Ready() <-chan struct{} { return c.ready }
 // PID is the child's process id, 0 before it has started.
 func (c *Child) PID() int { return int(c.pid.Load()) }
 
+// Confinement is what confines the child, known once it is ready; nil for one
+// that is not confined.
+func (c *Child) Confinement() *confine.Report { return c.report.Load() }
+
 // Run starts the child and returns when it has ended: nil when that was because
 // ctx ended, otherwise why; an [*ExitError] when it ended by itself.
 func (c *Child) Run(ctx context.Context) error {
@@ -131,8 +146,7 @@ func (c *Child) Run(ctx context.Context) error {
 // await waits until the child serves. The end of ctx is not an error.
 func (c *Child) await(ctx context.Context, p *process) error {
 	if c.config.Probe == nil {
-		close(c.ready)
-		return nil
+		return c.begin(p)
 	}
 	probing, cancel := context.WithTimeout(ctx, c.config.ProbeTimeout)
 	defer cancel()
@@ -145,8 +159,7 @@ func (c *Child) await(ctx context.Context, p *process) error {
 	for {
 		err := c.config.Probe(probing)
 		if err == nil {
-			close(c.ready)
-			return nil
+			return c.begin(p)
 		}
 		if probing.Err() == nil {
 			reason = err
@@ -167,8 +180,19 @@ func (c *Child) await(ctx context.Context, p *process) error {
 	}
 }
 
+// begin says that the child serves.
+func (c *Child) begin(p *process) error {
+	report, err := p.confinement()
+	if err != nil {
+		return err
+	}
+	c.report.Store(report)
+	close(c.ready)
+	return nil
+}
+
 // Exec runs a program to its end and returns what it wrote to standard output.
-// Only Name, Path, Args, Env, Dir, Attr and DeathSignal count. When ctx ends,
+// Only Name, Path, Args, Env, Dir, In, Attr, Confine and DeathSignal count. When ctx ends,
 // the program is killed.
 func Exec(ctx context.Context, config Config) (string, error) {
 	config.DeathSignal = syscall.SIGKILL

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -24,6 +25,8 @@ type process struct {
 	tail *tail
 	name string
 	log  *slog.Logger
+
+	confined *confinement // nil: not confined
 }
 
 func start(config *Config, log *slog.Logger) (*process, error) {
@@ -33,11 +36,16 @@ func start(config *Config, log *slog.Logger) (*process, error) {
 // startWith starts the child; a given stdout takes its standard output in place
 // of the log.
 func startWith(config *Config, log *slog.Logger, stdout io.Writer) (*process, error) {
+	cmd, confined, err := command(config)
+	if err != nil {
+		return nil, err
+	}
 	life, end := context.WithCancel(noContext)
-	p := &process{done: life.Done(), life: life, tail: &tail{}, name: config.Name, log: log}
-	cmd := exec.Command(config.Path, config.Args...)
-	cmd.Env, cmd.Dir = config.Env, config.Dir
+	p := &process{confined: confined, done: life.Done(), life: life, tail: &tail{}, name: config.Name, log: log}
 	cmd.WaitDelay = pipeGrace
+	if config.In != "" {
+		cmd.Stdin = strings.NewReader(config.In)
+	}
 	out := &lineWriter{emit: p.logLine(config)}
 	errs := &lineWriter{emit: p.logLine(config), tail: p.tail}
 	cmd.Stdout, cmd.Stderr = out, errs
@@ -57,10 +65,12 @@ func startWith(config *Config, log *slog.Logger, stdout io.Writer) (*process, er
 		defer runtime.UnlockOSThread()
 		defer end()
 		release, err := launch(cmd)
+		p.confined.started()
 		if err == nil {
 			p.pid = cmd.Process.Pid
 		}
 		started <- err
+		defer p.confined.close()
 		if err != nil {
 			return
 		}

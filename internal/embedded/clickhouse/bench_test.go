@@ -53,3 +53,36 @@ func BenchmarkSelectOne(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDescribe compares SELECTs with and without the question for their
+// columns, which the native protocol asks before each.
+func BenchmarkDescribe(b *testing.B) {
+	conn := client(b)
+	exec(b, conn, "CREATE OR REPLACE TABLE described (n UInt64, s LowCardinality(String)) ENGINE = MergeTree ORDER BY n")
+	exec(b, conn, "INSERT INTO described SELECT number, toString(number % 10) FROM numbers(100000)")
+	defer exec(b, conn, "DROP TABLE described")
+	run, stop, err := server.Selecting()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stop()
+	for name, text := range map[string]string{
+		"one": "SELECT 1", "point": "SELECT s FROM described WHERE n = 777", "group": "SELECT s, count(), sum(n) FROM described GROUP BY s ORDER BY s",
+	} {
+		b.Run(name, func(b *testing.B) {
+			var took [2]time.Duration
+			for b.Loop() {
+				for i, columns := range []bool{false, true} {
+					began := time.Now()
+					if err := run(text, columns); err != nil {
+						b.Fatal(err)
+					}
+					took[i] += time.Since(began)
+				}
+			}
+			b.ReportMetric(float64(took[0].Microseconds())/float64(b.N), "without-µs")
+			b.ReportMetric(float64(took[1].Microseconds())/float64(b.N), "with-µs")
+			b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "ratio")
+		})
+	}
+}

@@ -61,3 +61,22 @@ func eachTransport(t *testing.T, test func(t *testing.T, conn driver.Conn)) {
 		t.Run(name, func(t *testing.T) { test(t, open(t, options(method))) })
 	}
 }
+
+// TestDropSync: in a data folder that is new, DROP TABLE … SYNC returns when the
+// table's data is gone.
+func TestDropSync(t *testing.T) {
+	conn := client(t)
+	for _, statement := range []string{
+		"CREATE TABLE gone (n UInt8) ENGINE = MergeTree ORDER BY n",
+		"INSERT INTO gone SELECT number FROM numbers(100)",
+		"DROP TABLE gone SYNC",
+	} {
+		if err := conn.Exec(testContext(t), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	var left uint64
+	if err := conn.QueryRow(testContext(t), "SELECT count() FROM system.dropped_tables WHERE table = 'gone'").Scan(&left); err != nil || left > 0 {
+		t.Errorf("%d dropped tables are left, and the error is %v", left, err)
+	}
+}

@@ -8,29 +8,37 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
 )
 
 const (
 	handshakeTime = 10 * time.Second
 	sendTime      = 5 * time.Minute // a client that reads nothing for that long is gone
+	readerTime    = time.Minute     // the same for analysts
 	bodyTime      = time.Minute     // for an analyst's query over HTTP
 	idleTime      = 2 * time.Minute // between two requests over HTTP
+	lingerTime    = 2 * time.Second // for a client to read why it is disconnected
+	lingerBytes   = 64 << 20        // that it may still send meanwhile
 )
 
 // conn is a client of the native protocol. Its goroutine reads and writes; while
 // a query runs, a second one watches for the client's cancel or end.
 type conn struct {
-	server *Server
-	net    net.Conn
-	log    *slog.Logger
-	in     *native.Reader
-	out    *native.Writer
-	sess   session
-	since  time.Time
-	who    account // the server's mutex guards it
+	server  *Server
+	net     net.Conn
+	log     *slog.Logger
+	in      *native.Reader
+	to      *deadlineWriter // which out writes to
+	out     *native.Writer
+	hurry   func() // leaves the client of the current statement little time to read
+	sess    session
+	since   time.Time
+	who     account // the server's mutex guards it
+	evicted atomic.Bool
 
 	mu       sync.Mutex
 	idle     bool // waiting for a query
@@ -38,42 +46,86 @@ type conn struct {
 }
 
 func newConn(s *Server, client net.Conn) *conn {
+	to := &deadlineWriter{Conn: client, each: readerTime, left: s.cfg.hurryTime()}
 	return &conn{
 		server: s, net: client, since: time.Now(), log: s.log.With("client", client.RemoteAddr().String()),
-		in: native.NewReader(client), out: native.NewWriter(deadlineWriter{client}),
+		in: native.NewReader(client), to: to, out: native.NewWriter(to),
 	}
-}
-
-// deadlineWriter gives up on a client that does not read.
-type deadlineWriter struct{ net.Conn }
-
-func (w deadlineWriter) Write(p []byte) (int, error) {
-	if err := w.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
-		return 0, err
-	}
-	return w.Conn.Write(p)
 }
 
 func (c *conn) serve(ctx context.Context) {
 	defer c.net.Close()
 	if err := c.handshake(); err != nil {
 		c.log.Warn("ClickHouse client did not get in", "error", err)
+		if c.evicted.Load() {
+			_ = c.explain(errTooMany()) // and no more: others need the room
+			return
+		}
+		c.leave(err)
 		return
 	}
-	defer c.sess.close()
-	if err := c.packets(ctx); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+	err := c.packets(ctx)
+	c.sess.close()
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, errStopping):
+		_ = c.explain(errStops())
+	default:
 		c.log.Warn("ClickHouse client is disconnected", "error", err)
+		c.leave(err)
 	}
 }
+
+// leave tells the client why its connection ends, and gives it time to read that.
+func (c *conn) leave(err error) {
+	if e := reason(err); e == nil || c.explain(e) == nil {
+		linger(c.net)
+	}
+}
+
+// explain sends the last packet of a connection.
+func (c *conn) explain(err error) error {
+	c.to.each = lingerTime
+	if errors.Is(err, native.ErrHTTP) {
+		_, err := io.WriteString(c.to, plainHTTP)
+		return err
+	}
+	return c.exception(err)
+}
+
+// plainHTTP answers a client that takes the native port for the one of HTTP.
+const plainHTTP = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=UTF-8\r\n\r\n" +
+	"This port is for ClickHouse's native protocol. HTTP has a port of its own.\n"
+
+// reason is what a client is told when err ends its connection. It is nil when the
+// client itself has gone.
+func reason(err error) error {
+	var known *chdb.Exception
+	var network *net.OpError
+	switch {
+	case errors.As(err, &known), errors.Is(err, native.ErrHTTP):
+		return err
+	case errors.Is(err, native.ErrRevision), errors.Is(err, native.ErrType):
+		return exception(codeNotImplemented, "NOT_IMPLEMENTED", "%v", err)
+	case errors.As(err, &network) && network.Op == "read" && network.Timeout():
+		return exception(codeTimeout, "TIMEOUT_EXCEEDED", "The client did not send in time what had to come: %v", err)
+	case errors.As(err, &network), errors.Is(err, io.EOF):
+		return nil
+	}
+	return exception(codeIncorrectData, "INCORRECT_DATA", "Cannot read what the client has sent: %v", err)
+}
+
+func errTooMany() error {
+	return exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "There are too many connections")
+}
+
+func errStops() error { return exception(codeAborted, "ABORTED", "The server stops") }
 
 func (c *conn) handshake() error {
 	if err := c.net.SetReadDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
 	}
 	hello, err := c.in.ReadHello()
-	if errors.Is(err, native.ErrRevision) {
-		return errors.Join(err, c.exception(exception(codeNotImplemented, "NOT_IMPLEMENTED", "%v", err)))
-	}
 	if err != nil {
 		return err
 	}
@@ -82,18 +134,24 @@ func (c *conn) handshake() error {
 		err = exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "There are too many connections of %s", hello.User)
 	}
 	if err == nil {
-		c.sess, err = c.server.openSession(who, hello.Database)
+		if who == writer {
+			c.to.each = sendTime
+		}
+		c.sess, err = c.server.openSession(originOf(who, hello.User, c.net.RemoteAddr().String()), hello.Database)
 	}
 	if err != nil {
-		return errors.Join(err, c.exception(err))
+		return err
 	}
 	e := c.server.engine
 	err = c.out.Hello(native.Identity{
-		Name: "ClickHouse", DisplayName: "millrace", TimeZone: e.timezone,
+		Name: "ClickHouse", DisplayName: e.name, TimeZone: e.timezone,
 		Major: e.version[0], Minor: e.version[1], Patch: e.version[2],
-	})
+	}, hello)
 	if err == nil {
 		err = c.out.Flush()
+	}
+	if err == nil {
+		err = c.in.ReadAddendum()
 	}
 	if err != nil {
 		c.sess.close()
@@ -102,8 +160,8 @@ func (c *conn) handshake() error {
 	return c.net.SetReadDeadline(time.Time{})
 }
 
-// packets serves queries and pings until the client or the server ends, which
-// is [io.EOF].
+// packets serves queries and pings until the client ends, which is [io.EOF], or
+// the server does, which is errStopping.
 func (c *conn) packets(ctx context.Context) error {
 	for {
 		code, err := c.wait()
@@ -117,7 +175,7 @@ func (c *conn) packets(ctx context.Context) error {
 			err = c.query(ctx)
 		case native.ClientCancel: // came too late
 		default:
-			return fmt.Errorf("%w: packet %d", native.ErrProtocol, code)
+			return errPacket(code)
 		}
 		if err == nil {
 			err = c.out.Flush()
@@ -128,16 +186,28 @@ func (c *conn) packets(ctx context.Context) error {
 	}
 }
 
-// wait reads the next packet's code; [io.EOF] is the end.
+func errPacket(code uint64) error {
+	return exception(codeUnexpected, "UNEXPECTED_PACKET_FROM_CLIENT", "Unexpected packet %d from client", code)
+}
+
+// wait reads the next packet's code. Once the server stops, that is errStopping.
 func (c *conn) wait() (uint64, error) {
 	if !c.setIdle(true) {
-		return 0, io.EOF
+		return 0, errStopping
 	}
 	code, err := c.in.Packet()
-	if !c.setIdle(false) && err != nil {
-		return 0, io.EOF
+	if !c.setIdle(false) && isTimeout(err) {
+		return 0, errStopping
 	}
 	return code, err
+}
+
+// evict ends the connection before it is logged in.
+func (c *conn) evict() {
+	c.evicted.Store(true)
+	if half, ok := c.net.(interface{ CloseRead() error }); !ok || half.CloseRead() != nil {
+		_ = c.net.Close()
+	}
 }
 
 // setIdle tells whether the connection goes on.
@@ -171,9 +241,14 @@ func (c *conn) exception(err error) error {
 	return c.out.Flush()
 }
 
-// watch calls cancel when the client cancels or ends, until stop is called. Only
-// then may the connection be read again.
-func (c *conn) watch(cancel func()) (stop func() (cancelled bool, err error)) {
+// errUnexpected is a client that sends something else than a cancel while its
+// statement runs. ch-go means a cancel by it: it sends 00 03.
+var errUnexpected = exception(codeUnexpected, "UNEXPECTED_PACKET_FROM_CLIENT",
+	"The query was cancelled by what the client sent while it ran")
+
+// watch calls cancel when the client cancels, sends anything else or ends, until
+// stop is called. Only then may the connection be read again.
+func (c *conn) watch(ctx context.Context, cancel func()) (stop func() (cancelled bool, err error)) {
 	var cancelled bool
 	var lost error
 	done := make(chan struct{})
@@ -181,16 +256,21 @@ func (c *conn) watch(cancel func()) (stop func() (cancelled bool, err error)) {
 		defer close(done)
 		next, err := c.in.Peek(1)
 		switch {
-		case err == nil && next[0] == native.ClientCancel:
+		case isTimeout(err):
+			return
+		case err != nil:
+			lost = err
+		case next[0] == native.ClientCancel:
 			_, _ = c.in.Discard(1)
 			cancelled = true
-			cancel()
-		case err != nil && !isTimeout(err):
-			lost = err
-			cancel()
+		default:
+			lost = errUnexpected
 		}
+		cancel()
 	}()
+	stopHurry := context.AfterFunc(ctx, c.hurry)
 	return func() (bool, error) {
+		stopHurry()
 		_ = c.net.SetReadDeadline(time.Unix(1, 0))
 		<-done
 		_ = c.net.SetReadDeadline(time.Time{})

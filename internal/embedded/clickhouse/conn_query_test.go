@@ -51,7 +51,7 @@ func TestReadQueryOfAnalyst(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		client := &scripted{sent: bytes.NewReader(b.Buf[1:])}
 		c := &conn{net: client, in: native.NewReader(client), sess: login{may: writes}}
-		packet, blocks, err := c.readQuery()
+		packet, blocks, err := c.readQuery(t.Context())
 		if err != nil || packet.Text != "SELECT 1" {
 			t.Fatalf("%+v, %v", packet, err)
 		}
@@ -68,7 +68,7 @@ func TestAnalystsFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for who, want := range map[account]int{reader: codeNotImplemented, writer: 0} {
-		_, err := readRequest(httptest.NewRequest("POST", "/?decompress=1", bytes.NewReader(w.Data)), who)
+		_, err := readRequest(httptest.NewRequest("POST", "/?decompress=1", bytes.NewReader(w.Data)), who, nil)
 		if (err != nil) != (want != 0) || err != nil && asException(err).Code != want {
 			t.Errorf("account %d: %v", who, err)
 		}
@@ -80,7 +80,7 @@ func TestAnalystsFrames(t *testing.T) {
 func TestLongestRead(t *testing.T) {
 	for size, want := range map[int]int{maxRead: 0, maxRead + 1: codeTooLarge} {
 		body := "SELECT 1 -- " + strings.Repeat("x", size-len("SELECT 1 -- "))
-		_, err := readRequest(httptest.NewRequest("POST", "/", strings.NewReader(body)), reader)
+		_, err := readRequest(httptest.NewRequest("POST", "/", strings.NewReader(body)), reader, nil)
 		if (err != nil) != (want != 0) || err != nil && asException(err).Code != want {
 			t.Errorf("%d bytes: %v", size, err)
 		}

@@ -3,8 +3,8 @@
 //
 // One engine exists per process, and a [Server] is its only user. Queries run in
 // sessions of the engine: a native connection of the read-write login has one
-// for as long as it lives; an HTTP request, and each query of the read-only
-// login, has one of its own.
+// for as long as it lives; an HTTP request without a session_id, and each query
+// of the read-only login, has one of its own.
 //
 // Guarantees:
 //
@@ -17,26 +17,39 @@
 //     neither the table nor the views that depend on it, after a restart or a
 //     kill of the process as well.
 //  3. Results are streamed: memory does not grow with their size. A client that
-//     cancels or goes away ends its query.
-//  4. The read-only login reads tables and the schema, and nothing else: its
-//     statements are judged on the engine's own syntax tree, what is not known
-//     to be harmless is refused, and the engine's readonly stands behind that.
-//     Its queries have limits of time, memory and size.
-//  5. Input that is not the protocol ends its connection and nothing else.
+//     cancels or goes away ends its query, inserts included.
+//  4. The read-only login reads tables and the schema, and nothing else: package
+//     judge allows what is on its lists and refuses the rest, and the engine's
+//     readonly stands behind that. Its queries have limits of time, memory and
+//     size.
+//  5. Input that is not the protocol ends its connection and nothing else. Who is
+//     disconnected or refused by the server is told why: by an exception over the
+//     native protocol, by a status and a text over HTTP.
 //  6. [Server.Run] returns after all it began has ended; the engine is last and
 //     flushes its data.
+//  7. Every statement has a limit of time and of memory. One that the engine does
+//     not end within Config.Patience after it was told to ends the server with
+//     [ErrStuck]: the process has to end then and to be started again, which
+//     loses statements under way and nothing else. Analysts who have that happen
+//     are refused for a growing while. docs/statement-limits.md has the figures.
 //
 // Limits:
 //
-//   - The native protocol is that of revision 54453: clients need at least that
-//     one, and send no query parameters. clickhouse-go binds them itself.
-//   - External tables, INTO OUTFILE, FROM INFILE and HTTP sessions are refused.
-//     So are drivers that send Native blocks over HTTP.
-//   - A client's blocks cannot hold Dynamic, Variant, native JSON objects (JSON as
-//     text is taken) or AggregateFunction: fill those by INSERT … SELECT.
-//   - Analysts' queries have a minute to come and 1 MiB, and over HTTP are not in
-//     ClickHouse's own frames (decompress=1).
-//   - Analysts cannot call user-defined functions, nor use APPLY, the WINDOW
-//     clause (OVER (…) is fine) or SETTINGS in a query.
+//   - The native protocol is spoken from revision 54453 to 54459. Connections of
+//     other servers, roles and logins by token are refused.
+//   - INTO OUTFILE and FROM INFILE are refused. Analysts' queries have no external
+//     tables.
+//   - A client's blocks cannot hold AggregateFunction: fill it by INSERT … SELECT.
+//     In blocks of the native protocol, a result has such a column only as its last
+//     one; over HTTP in Native with a revision it has none.
+//   - Over the native protocol, a result with totals or extremes is written to a
+//     spool as text, and is sent once it is whole.
+//   - The database default, where the engine's sessions begin, cannot be dropped.
+//   - The ids of queries and the names of logins are this package's: views do not
+//     know them, nor does system.processes.
+//   - Analysts' queries have a minute to come and 1 MiB, and over HTTP come as they
+//     are or by gzip or deflate.
+//   - Analysts cannot call user-defined functions, nor use SETTINGS in a query.
+//     docs/analysts.md says what else they can and cannot do.
 //   - There are no users in SQL, no replication and no query log.
 package clickhouse

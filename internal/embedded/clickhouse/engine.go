@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,17 +14,28 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/judge"
 )
 
 // engine is the running ClickHouse engine of this process.
 type engine struct {
 	lib      *chdb.Library
 	path     string
+	name     string // that clients are shown
 	database string
 	timezone string
 	version  [3]int
-	names    functionNames
+	rules    *judge.Rules // of the read-only login
+	analyst  string       // its name
+	memory   string       // what its limit of memory is a part of
 	queries  atomic.Uint64
+	spooled  atomic.Int64 // bytes of inserts in memory
+
+	log       *slog.Logger
+	patience  time.Duration // within which a cancelled statement has to end
+	penalties *penalties
+	stuck     chan error // has why the engine has to be replaced
+	kept      []any      // of statements that were left behind; mu guards it
 
 	// control runs what belongs to no client. Open as long as the engine: its
 	// closing stops it.
@@ -45,16 +57,29 @@ func openEngine(cfg Config, log *slog.Logger) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resolve data folder %s: %w", cfg.Path, err)
 	}
-	if err := os.MkdirAll(path, 0o750); err != nil {
+	// Without a folder of metadata the engine does not start what removes dropped
+	// tables (https://github.com/chdb-io/chdb-core/pull/173): DROP … SYNC of a new
+	// data folder would wait for it for ever.
+	if err := os.MkdirAll(filepath.Join(path, "metadata"), 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder %s: %w", path, err)
 	}
 	lib, err := chdb.Load(cfg.Library)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{lib: lib, path: path, database: cfg.Database}
-	if e.control, err = lib.Connect(engineArgs(path, cfg.MaxMemory)...); err != nil {
-		return nil, fmt.Errorf("open data folder %s: %w", path, err)
+	e := &engine{
+		lib: lib, path: path, name: cfg.Name, memory: cfg.MemorySetting, database: cfg.Database, analyst: cfg.ReadOnlyUser,
+		log: log, patience: cfg.Patience, stuck: make(chan error, 1),
+	}
+	if e.penalties, err = loadPenalties(filepath.Join(path, "penalties.json")); err != nil {
+		log.Warn("no statement is refused on account of earlier ones", "error", err)
+	}
+	profile, err := profileArgs(path, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if e.control, err = lib.Connect(append(engineArgs(path, cfg.MaxMemory), profile...)...); err != nil {
+		return nil, fmt.Errorf("open data folder %s (is another process using it?): %w", path, err)
 	}
 	if err := e.prepare(); err != nil {
 		e.control.Close()
@@ -102,7 +127,7 @@ func (e *engine) prepare() error {
 	if err := os.RemoveAll(e.spoolDir()); err != nil {
 		return fmt.Errorf("clear spool: %w", err)
 	}
-	if err := os.Mkdir(e.spoolDir(), 0o750); err != nil {
+	if err := os.Mkdir(e.spoolDir(), 0o700); err != nil {
 		return fmt.Errorf("make spool: %w", err)
 	}
 	if err := e.control.Exec("CREATE DATABASE IF NOT EXISTS " + e.database); err != nil {
@@ -113,16 +138,34 @@ func (e *engine) prepare() error {
 		return fmt.Errorf("ask the engine's version: %w", err)
 	}
 	zone, version, _ := strings.Cut(strings.TrimSpace(string(row.Data)), "\t")
-	e.timezone = zone
+	e.timezone = plainZone(zone)
 	for i, part := range strings.SplitN(version, ".", 4)[:3] {
 		e.version[i], _ = strconv.Atoi(part)
 	}
-	e.names, err = loadFunctionNames(e.control)
+	functions, err := functionNames(e.control)
+	e.rules = judge.New(e.database, functions)
 	return err
 }
 
-// connect opens a session in database, or in the default one.
-func (e *engine) connect(database string) (*chdb.Conn, error) {
+// plainZone is UTC for the names that UTC has besides: clients compare zones by
+// their names.
+func plainZone(zone string) string {
+	switch zone {
+	case "Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "UCT", "Universal", "Zulu":
+		return "UTC"
+	}
+	return zone
+}
+
+// ask runs sql, whose result is known to be small, in conn.
+func (e *engine) ask(ctx context.Context, conn *chdb.Conn, sql, format string, params ...chdb.Param) (chdb.Chunk, error) {
+	tag := e.tag("")
+	defer e.killWhenDone(ctx, tag)()
+	return conn.Query(sql+"\n"+tag, format, params...)
+}
+
+// connect opens a session with settings in database, or in the default one.
+func (e *engine) connect(database, settings string) (*chdb.Conn, error) {
 	conn, err := e.lib.Connect("--path=" + e.path)
 	if err != nil {
 		return nil, err
@@ -130,7 +173,7 @@ func (e *engine) connect(database string) (*chdb.Conn, error) {
 	if database == "" {
 		database = e.database
 	}
-	for _, sql := range []string{"USE " + quoteName(database), "SET " + sessionSettings} {
+	for _, sql := range []string{"USE " + quoteName(database), "SET " + sessionSettings + ", " + settings} {
 		if err := conn.Exec(sql); err != nil {
 			conn.Close()
 			return nil, err
@@ -139,24 +182,27 @@ func (e *engine) connect(database string) (*chdb.Conn, error) {
 	return conn, nil
 }
 
-// tag is a comment that marks one query among all that run.
-func (e *engine) tag() string {
-	return "/*q" + strconv.FormatUint(e.queries.Add(1), 10) + "*/"
+// tag is a comment that marks one query among all that run, and holds the id that
+// its client has given it.
+func (e *engine) tag(id string) string {
+	tag := "/*q" + strconv.FormatUint(e.queries.Add(1), 10)
+	if id != "" {
+		tag += " " + url.PathEscape(id)
+	}
+	return tag + "*/"
 }
 
-// killWhenDone cancels the query that ends in tag once ctx is done, until stop
-// is called: the query may not have begun to run when ctx is.
+// killWhenDone cancels the query that has tag once ctx is done, again and
+// again until stop is called: the query may not have begun to run when ctx is.
 func (e *engine) killWhenDone(ctx context.Context, tag string) (stop func()) {
 	ended := make(chan struct{})
 	unregister := context.AfterFunc(ctx, func() {
-		retry := time.NewTicker(20 * time.Millisecond)
-		defer retry.Stop()
-		for {
+		for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 			e.kill(tag)
 			select {
 			case <-ended:
 				return
-			case <-retry.C:
+			case <-time.After(wait):
 			}
 		}
 	})
@@ -172,8 +218,14 @@ func (e *engine) kill(tag string) {
 	if e.control == nil {
 		return
 	}
-	// Written so that this statement does not match itself.
-	_ = e.control.Exec("KILL QUERY WHERE endsWith(query, concat(" + quote(tag[:2]) + ", " + quote(tag[2:]) + "))")
+	_ = e.control.Exec("KILL QUERY WHERE " + taggedBy(tag))
+}
+
+// taggedBy is the condition that a running query has tag, written so that a
+// statement with the condition does not match itself.
+func taggedBy(tag string) string {
+	text := "concat(" + quote(tag[:2]) + ", " + quote(tag[2:]) + ")"
+	return "(endsWith(query, " + text + ") OR startsWith(query, " + text + "))"
 }
 
 // close stops the engine, which flushes its data. All sessions must be closed.

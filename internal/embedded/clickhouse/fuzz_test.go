@@ -15,12 +15,12 @@ func FuzzHTTPRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query, body string) {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
 		r.URL.RawQuery = query
-		req, err := readRequest(r, reader)
+		req, err := readRequest(r, reader, nil)
 		if err != nil {
 			return
 		}
-		if !identifier.MatchString(req.format) || req.id == "" {
-			t.Fatalf("format %q, id %q", req.format, req.id)
+		if !identifier.MatchString(req.result.format) || req.id == "" {
+			t.Fatalf("format %q, id %q", req.result.format, req.id)
 		}
 		for name := range req.settings {
 			if reserved[name] || strings.HasPrefix(name, "param_") {

@@ -1,13 +1,12 @@
 package clickhouse
 
 import (
-	"compress/gzip"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/statement"
@@ -25,17 +24,20 @@ func (s *Server) site(ctx context.Context) *http.Server {
 	ok := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "Ok.\n") }
 	mux.HandleFunc("/ping", ok)
 	mux.HandleFunc("/replicas_status", ok)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		answerEarly(w, r, func() { http.Error(w, "There is nothing at "+r.URL.Path+": queries go to /", http.StatusNotFound) })
+	})
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.RawQuery == "" {
 			ok(w, r)
 			return
 		}
-		if problem := s.foreign(r); problem != nil {
-			writeException(w, problem)
-			return
+		problem := s.foreign(r)
+		if problem == nil && !s.begin() {
+			problem = errStops()
 		}
-		if !s.begin() {
-			http.Error(w, "The server stops.", http.StatusServiceUnavailable)
+		if problem != nil {
+			answerEarly(w, r, func() { writeException(w, problem, "") })
 			return
 		}
 		defer s.tasks.Done()
@@ -46,68 +48,91 @@ func (s *Server) site(ctx context.Context) *http.Server {
 		ReadHeaderTimeout: handshakeTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    1 << 20,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }
 
 // exchange answers one request.
 func (s *Server) exchange(queries context.Context, w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.cfg.MaxTime, errTimeLimit)
 	defer cancel()
-	defer context.AfterFunc(queries, cancel)()
-	reply := &reply{w: w, r: r, zone: s.engine.timezone}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(queries, func() { stop(errStopping) })()
+	defer watchHangUp(r, func() { stop(nil) })()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of the request before
+	reply := &reply{w: w, r: r, engine: s.engine, each: sendTime, left: s.cfg.hurryTime(), tally: tally{began: time.Now()}}
+	defer reply.close()
+	defer reply.hurryAfter(ctx)()
 	err := s.perform(ctx, r, reply)
 	reply.finish(err)
 }
 
-func (s *Server) perform(ctx context.Context, r *http.Request, reply *reply) error {
+func (s *Server) perform(ctx context.Context, r *http.Request, reply *reply) (err error) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut:
 	default:
 		return exception(codeNotImplemented, "NOT_IMPLEMENTED", "Unsupported method %s", r.Method)
 	}
-	user, key := credentials(r)
-	who, err := s.login(user, key)
+	user, key, err := credentials(r)
 	if err != nil {
 		return err
 	}
-	if who == reader {
-		reply.readDeadline(time.Now().Add(bodyTime))
+	if reply.who, err = s.login(user, key); err != nil {
+		return err
 	}
-	req, err := readRequest(r, who)
+	files := s.engine
+	deadline, _ := ctx.Deadline()
+	if reply.who == reader {
+		deadline, reply.each, files = time.Now().Add(bodyTime), readerTime, nil
+	}
+	reply.readDeadline(deadline)
+	req, err := readRequest(r, reply.who, files)
 	if err != nil {
 		return err
 	}
-	reply.readDeadline(time.Time{})
-	reply.prepare(req)
-	sess, err := s.openSession(who, req.database)
+	defer func() { req.tables.discard(s.engine, err) }()
+	if req.statement.Insert == nil {
+		reply.readDeadline(time.Time{})
+	}
+	if err := reply.prepare(req); err != nil {
+		return err
+	}
+	sess, release, err := s.requestSession(originOf(reply.who, user, r.RemoteAddr), req)
 	if err != nil {
 		return err
 	}
-	defer sess.close()
+	defer func() { release(err) }()
+	drop, err := req.tables.attach(ctx, sess)
+	if err != nil {
+		return err
+	}
+	defer func() { drop(err) }()
 	q := query{Statement: req.statement, settings: req.settings, params: req.params, limited: r.Method == http.MethodGet || r.Method == http.MethodHead}
 	if q.Insert == nil {
-		return reply.result(ctx, sess, q, req.format)
+		return reply.result(ctx, sess, q)
 	}
 	if !sess.writes() || q.limited {
 		return errReadOnly()
 	}
-	return s.insertBody(ctx, sess, q, req.body)
+	return s.insertBody(ctx, sess, q, reply, req.body)
 }
 
 // insertBody inserts what follows an INSERT.
-func (s *Server) insertBody(ctx context.Context, sess session, q query, body io.Reader) error {
-	rows, err := newSpool(s.engine.spoolDir())
+func (s *Server) insertBody(ctx context.Context, sess session, q query, reply *reply, body io.Reader) (err error) {
+	rows, err := newSpool(s.engine.spoolDir(), &s.engine.spooled)
 	if err != nil {
 		return err
 	}
-	defer rows.close()
+	defer func() { s.engine.discard(rows, err) }()
 	if _, err := io.WriteString(rows, q.Insert.Inline); err != nil {
 		return err
 	}
 	if _, err := io.Copy(rows, body); err != nil {
-		return exception(codeIncorrectData, "INCORRECT_DATA", "Cannot read the request's body: %v", err)
+		return bodyError(err)
 	}
+	reply.readDeadline(time.Time{})
 	if rows.size == 0 {
 		return nil
 	}
@@ -115,19 +140,23 @@ func (s *Server) insertBody(ctx context.Context, sess session, q query, body io.
 	if err != nil {
 		return err
 	}
-	return sess.run(ctx, query{Statement: insert, format: "Null"}, discard)
+	return reply.run(ctx, sess, query{Statement: insert, format: "Null", params: q.params}, discard)
 }
 
 const codeIncorrectData = 117
 
 // credentials are those of the Authorization header, of ClickHouse's own ones,
 // or of the address, in that order.
-func credentials(r *http.Request) (user, password string) {
+func credentials(r *http.Request) (user, password string, err error) {
 	if user, password, ok := r.BasicAuth(); ok {
-		return user, password
+		return user, password, nil
+	}
+	if scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " "); scheme != "" {
+		return "", "", exception(codeAuthentication, "AUTHENTICATION_FAILED",
+			"Authorization by %s is not supported: use a name and a password (Basic)", scheme)
 	}
 	if user := r.Header.Get("X-ClickHouse-User"); user != "" {
-		return user, r.Header.Get("X-ClickHouse-Key")
+		return user, r.Header.Get("X-ClickHouse-Key"), nil
 	}
 	values := r.URL.Query()
 	user, password = values.Get("user"), values.Get("password")
@@ -137,7 +166,7 @@ func credentials(r *http.Request) (user, password string) {
 	if password == "" {
 		password = r.Header.Get("X-ClickHouse-Key")
 	}
-	return user, password
+	return user, password, nil
 }
 
 // readStatement reads the statement of a request: the query parameter, then the
@@ -174,24 +203,6 @@ func bodyError(err error) error {
 	return exception(codeIncorrectData, "INCORRECT_DATA", "Cannot read the request's body: %v", err)
 }
 
-// requestBody undoes the body's compression.
-func requestBody(r *http.Request) (io.Reader, error) {
-	switch r.Header.Get("Content-Encoding") {
-	case "", "identity":
-		return r.Body, nil
-	case "gzip":
-		body, err := gzip.NewReader(r.Body)
-		if errors.Is(err, io.EOF) {
-			return http.NoBody, nil
-		}
-		if err != nil {
-			return nil, bodyError(err)
-		}
-		return body, nil
-	}
-	return nil, exception(codeNotImplemented, "NOT_IMPLEMENTED", "Unknown Content-Encoding %s", r.Header.Get("Content-Encoding"))
-}
-
 // statusOf is the HTTP status that ClickHouse gives an exception.
 func statusOf(code int) int {
 	switch code {
@@ -199,36 +210,20 @@ func statusOf(code int) int {
 		return http.StatusUnauthorized
 	case 192, 193, codeAuthentication, 497, 512:
 		return http.StatusForbidden
-	case 36, 427, 6, 25, 26, 38, 41, 72, 245, 441, 440, 27, 376, 15, 44, 93, 94, 8, 167, 168, 59, codeSyntax, codeIncorrectData, 53, 321:
+	case codeBadArguments, 427, 6, 25, 26, 38, 41, 72, 245, 441, 440, 27, 376, 15, 44, 93, 94, 8, 167, 168, 59, codeSyntax, codeIncorrectData, 53, 321:
 		return http.StatusBadRequest
-	case 60, 46, 47, 50, 56, 81, codeUnknownSetting, 62 + 1, 73, 336, 78, 511:
+	case 60, 46, 47, 50, 56, 81, codeUnknownSetting, 62 + 1, codeUnknownFormat, 336, 78, 511, codeNoSession:
 		return http.StatusNotFound
 	case codeTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case codeNotImplemented:
 		return http.StatusNotImplemented
-	case 209, 76, codeTooMany:
+	case 209, 76, codeTooMany, codeAborted:
 		return http.StatusServiceUnavailable
-	case 159:
+	case codeQuota:
+		return http.StatusTooManyRequests
+	case codeTimeout:
 		return http.StatusRequestTimeout
 	}
 	return http.StatusInternalServerError
-}
-
-// readDeadline bounds how long a client may take for its statement.
-func (p *reply) readDeadline(at time.Time) {
-	_ = http.NewResponseController(p.w).SetReadDeadline(at)
-}
-
-func writeDeadline(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendTime))
-}
-
-func writeException(w http.ResponseWriter, err error) {
-	e := asException(err)
-	w.Header().Set("X-ClickHouse-Exception-Code", strconv.Itoa(e.Code))
-	w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
-	w.Header().Del("Content-Encoding")
-	w.WriteHeader(statusOf(e.Code))
-	_, _ = io.WriteString(w, e.Error()+"\n")
 }

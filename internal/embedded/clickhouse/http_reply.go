@@ -2,199 +2,368 @@ package clickhouse
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
-
-	"github.com/ClickHouse/ch-go/compress"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/statement"
 )
 
-// holdBack is how much of a result is held until its status is sent: an
-// exception within it still gets a status of its own.
-const holdBack = 64 << 10
+const (
+	holdBack     = 64 << 10 // of a result is held until its status is sent: an exception within it still gets a status of its own
+	maxHoldBack  = 1 << 20  // that a client may ask for
+	maxWholeRead = 64 << 20 // of an analyst's result under wait_end_of_query
+	maxException = 16 << 10 // of its text behind a result: clients look for no more
+)
 
 func discard(chdb.Chunk) error { return nil }
 
-func frameEnd(err error) error {
-	if err != nil && errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return io.EOF
-	}
-	return err
-}
-
 // reply is a response on its way out.
 type reply struct {
-	w    http.ResponseWriter
-	r    *http.Request
-	zone string
+	w      http.ResponseWriter
+	r      *http.Request
+	engine *engine
+	each   time.Duration // that the client has to read some of the result
+	left   time.Duration // that it has for all once it has to hurry
+	who    account
 
-	out     io.Writer // the response behind its compression
-	flush   func() error
+	id      string // of the query
+	options resultOptions
+	columns []native.Column // of a result in Native, before its first block
+	tally   tally
+	tag     string // marks an exception behind a part of the result
+	out     encoder
 	held    bytes.Buffer
+	whole   *spool // holds all of the result, when the client asks for that
 	started bool
 }
 
 // prepare sets the headers of a result.
-func (p *reply) prepare(req *request) {
+func (p *reply) prepare(req *request) (err error) {
+	p.id, p.options, p.tag = req.id, req.result, exceptionTag()
 	h := p.w.Header()
 	h.Set("X-ClickHouse-Query-Id", req.id)
-	h.Set("X-ClickHouse-Format", req.format)
-	h.Set("X-ClickHouse-Timezone", p.zone)
-	h.Set("X-ClickHouse-Server-Display-Name", "millrace")
-	h.Set("Content-Type", contentType(req.format))
-	p.out, p.flush = p.w, func() error { return nil }
-	switch {
-	case req.framed:
-		f := &framer{dst: p.w, frame: compress.NewWriter(compress.LevelZero, compress.LZ4)}
-		p.out, p.flush = f, f.Flush
-	case req.gzip:
-		h.Set("Content-Encoding", "gzip")
-		z, _ := gzip.NewWriterLevel(p.w, gzip.BestSpeed)
-		p.out, p.flush = z, z.Close
+	h.Set("X-ClickHouse-Format", p.options.format)
+	h.Set("X-ClickHouse-Timezone", p.engine.timezone)
+	h.Set("X-ClickHouse-Server-Display-Name", p.engine.name)
+	h.Set("X-ClickHouse-Exception-Tag", p.tag)
+	h.Set("Content-Type", contentType(p.options.format))
+	if p.options.coding != "" {
+		h.Set("Content-Encoding", p.options.coding)
 	}
+	if p.options.framed {
+		p.out = newFramer(p.options.frames, p.w)
+	} else if p.out, err = newEncoder(p.options.coding, p.w); err != nil {
+		return fmt.Errorf("compress result: %w", err)
+	}
+	if p.options.whole {
+		p.whole, err = newSpool(p.engine.spoolDir(), &p.engine.spooled)
+	}
+	return err
+}
+
+// exceptionTag is a word that no result has where an exception would be.
+func exceptionTag() string {
+	tag := make([]byte, 16)
+	_, _ = rand.Read(tag)
+	for i := range tag {
+		tag[i] = 'a' + tag[i]%26
+	}
+	return string(tag)
+}
+
+// run runs q, whose progress the client may want to know.
+func (p *reply) run(ctx context.Context, sess session, q query, emit emitter) error {
+	q.id, q.progress = p.id, p.options.progress
+	if p.who == reader && q.progress > 0 {
+		q.progress = max(q.progress, readerProgress)
+	}
+	return sess.run(ctx, q, func(c chdb.Chunk) error {
+		p.tally.chunk(c)
+		if len(c.Data) == 0 {
+			return nil
+		}
+		return emit(c)
+	})
 }
 
 // result runs q and streams its result.
 //
-// The engine writes the result into a pipe, as it would into a file: that is
-// the one way it streams formats with a head and a tail.
-func (p *reply) result(ctx context.Context, sess session, q query, format string) error {
-	q.format = format
-	if !statement.HasOutput(q.Verb) {
-		q.format = "Null"
-		return sess.run(ctx, q, discard)
+// The engine has small results of other statements than SELECT whole, and those in
+// Native in parts that are blocks. Others it writes into a pipe, as it would into
+// a file: that is the one way it streams formats with a head and a tail.
+func (p *reply) result(ctx context.Context, sess session, q query) error {
+	q.format = p.options.format
+	if strings.HasSuffix(q.format, "WithProgress") && sess.writes() && q.settings["interactive_delay"] == "" {
+		q.settings["interactive_delay"] = "1000" // µs: the engine has little progress to tell otherwise
 	}
+	switch {
+	case !statement.HasOutput(q.Verb):
+		q.format = "Null"
+		return p.run(ctx, sess, q, discard)
+	case q.Verb == "SELECT" && q.format != "Native":
+		return p.piped(ctx, sess, q)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, to := io.Pipe()
+	copied := make(chan error, 1)
+	go func() { copied <- p.drain(ctx, from, cancel) }()
+	if p.options.revision > 0 { // the engine leaves time zones out of the types in Native
+		q.columns = func(columns []native.Column) { p.columns = columns }
+	}
+	err := p.run(ctx, sess, q, func(c chdb.Chunk) error {
+		_, err := to.Write(c.Data)
+		return err
+	})
+	_ = to.Close()
+	return errors.Join(<-copied, err)
+}
+
+// piped has the engine write the result of q into a pipe.
+func (p *reply) piped(ctx context.Context, sess session, q query) error {
 	from, to, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("make a pipe for the result: %w", err)
 	}
-	defer from.Close()
 	q.file = "/dev/fd/" + strconv.Itoa(int(to.Fd()))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	copied := make(chan error, 1)
-	go func() { copied <- p.drain(from, cancel) }()
-	err = sess.run(ctx, q, discard)
+	go func() { copied <- p.drain(ctx, from, cancel) }()
+	err = p.run(ctx, sess, q, discard)
+	if isStuck(err) {
+		// The engine may still open the pipe by its number, which therefore stays
+		// what it is until the process ends.
+		_ = from.SetReadDeadline(time.Unix(1, 0))
+		<-copied
+		p.engine.keep(from, to)
+		return err
+	}
 	_ = to.Close()
 	lost := <-copied
-	return errors.Join(lost, err)
+	return errors.Join(lost, err, from.Close())
 }
+
+// errOver ends the copying of a result whose statement is cancelled.
+var errOver = errors.New("the statement is over")
 
 // drain copies the pipe to the response. When the client is gone it cancels the
 // query and reads on, so that the engine is not stuck on a full pipe.
-func (p *reply) drain(from io.Reader, cancel func()) error {
-	buf := make([]byte, 64<<10)
-	var lost error
-	for {
-		n, err := from.Read(buf)
-		if n > 0 && lost == nil {
-			if lost = p.write(buf[:n]); lost != nil {
-				cancel()
-			}
+func (p *reply) drain(ctx context.Context, from io.Reader, cancel func()) (err error) {
+	out := writeFunc(func(b []byte) error {
+		if ctx.Err() != nil {
+			return errOver
 		}
-		if errors.Is(err, io.EOF) {
-			return lost
-		}
-		if err != nil {
-			cancel()
-			return err
-		}
+		return p.write(b)
+	})
+	if p.options.revision > 0 {
+		err = native.Revise(out, from, p.options.revision, func() []native.Column { return p.columns })
+	} else {
+		_, err = io.CopyBuffer(out, onlyReader{from}, make([]byte, 64<<10))
 	}
+	if err == nil {
+		return nil
+	}
+	cancel()
+	_, rest := io.Copy(io.Discard, from)
+	switch {
+	case errors.Is(err, errOver):
+		err = nil
+	case errors.Is(err, native.ErrType):
+		err = exception(codeNotImplemented, "NOT_IMPLEMENTED",
+			"A column of the result cannot be sent as Native over HTTP (%v): select it as text, or in another format", err)
+	}
+	return errors.Join(err, rest)
 }
 
+type writeFunc func([]byte) error
+
+func (f writeFunc) Write(b []byte) (int, error) { return len(b), f(b) }
+
+// onlyReader has the copy use its own buffer.
+type onlyReader struct{ io.Reader }
+
 func (p *reply) write(b []byte) error {
+	p.tally.sent(len(b))
+	if p.whole != nil {
+		if p.who == reader && p.whole.size+int64(len(b)) > maxWholeRead {
+			return exception(codeTooManyBytes, "TOO_MANY_ROWS_OR_BYTES", "With wait_end_of_query an analyst's result has %d bytes at most", maxWholeRead)
+		}
+		_, err := p.whole.Write(b)
+		return err
+	}
 	if !p.started {
 		p.held.Write(b)
-		if p.held.Len() < holdBack {
+		if p.held.Len() < p.options.hold {
 			return nil
 		}
 		b = p.start()
 	}
-	writeDeadline(p.w)
+	p.writeDeadline()
 	_, err := p.out.Write(b)
+	if err == nil && p.options.hold == 0 {
+		err = errors.Join(p.out.Flush(), http.NewResponseController(p.w).Flush())
+	}
 	return err
 }
 
-// start ends holding back and returns what was held.
+const codeTooManyBytes = 396
+
+// start sends the status and returns what was held.
 func (p *reply) start() []byte {
 	p.started = true
+	p.tally.headers(p.w.Header())
 	p.w.WriteHeader(http.StatusOK)
 	return p.held.Bytes()
 }
 
 // finish ends the response.
 func (p *reply) finish(err error) {
-	if err != nil && !p.started {
-		writeDeadline(p.w)
-		writeException(p.w, err)
-		return
-	}
-	if err != nil {
-		// The status is out: the text follows the result, and the response is
-		// left without its end, so that no client takes it for whole.
-		_, _ = io.WriteString(p.out, "\n"+asException(err).Error()+"\n")
-		_ = p.flush()
-		_ = http.NewResponseController(p.w).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	if !p.started {
-		if held := p.start(); len(held) > 0 {
-			_, _ = p.out.Write(held)
+	switch {
+	case err != nil && !p.started:
+		p.refuse(err)
+	case err != nil:
+		p.abort(err)
+	default:
+		err = p.sendHeld()
+		if err == nil {
+			err = p.out.Close()
+		}
+		if err != nil && p.started {
+			panic(http.ErrAbortHandler) // so that no client takes the result for whole
 		}
 	}
-	_ = p.flush()
 }
 
-// framer writes ClickHouse's own compressed frames.
-type framer struct {
-	dst   io.Writer
-	frame *compress.Writer
-	buf   []byte
-}
-
-func (f *framer) Write(b []byte) (int, error) {
-	f.buf = append(f.buf, b...)
-	if len(f.buf) < 1<<20 {
-		return len(b), nil
-	}
-	return len(b), f.Flush()
-}
-
-// Flush sends what was written as a frame.
-func (f *framer) Flush() error {
-	if len(f.buf) == 0 {
+// sendHeld sends what was held, if the rest is not sent already.
+func (p *reply) sendHeld() error {
+	if p.started {
 		return nil
 	}
-	if err := f.frame.Compress(f.buf); err != nil {
-		return fmt.Errorf("compress result: %w", err)
+	held := p.start()
+	p.writeDeadline()
+	if p.whole != nil {
+		return p.sendWhole()
 	}
-	f.buf = f.buf[:0]
-	_, err := f.dst.Write(f.frame.Data)
+	if len(held) == 0 {
+		return nil
+	}
+	_, err := p.out.Write(held)
 	return err
 }
 
-func contentType(format string) string {
-	switch format {
-	case "JSON", "JSONCompact", "JSONStrings", "JSONColumns", "JSONColumnsWithMetadata", "JSONObjectEachRow":
-		return "application/json; charset=UTF-8"
-	case "JSONEachRow", "JSONCompactEachRow", "JSONStringsEachRow":
-		return "application/x-ndjson; charset=UTF-8"
-	case "TabSeparated", "TSV", "TabSeparatedWithNames", "TSVWithNames", "TabSeparatedWithNamesAndTypes", "TSVWithNamesAndTypes":
-		return "text/tab-separated-values; charset=UTF-8"
-	case "CSV", "CSVWithNames", "CSVWithNamesAndTypes":
-		return "text/csv; charset=UTF-8; header=" + map[bool]string{true: "absent", false: "present"}[format == "CSV"]
-	case "XML":
-		return "application/xml; charset=UTF-8"
-	case "Native", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes", "Parquet", "Arrow", "ArrowStream", "ORC", "Avro":
-		return "application/octet-stream"
+func (p *reply) sendWhole() error {
+	held, err := p.whole.rewind()
+	if err != nil {
+		return err
 	}
-	return "text/plain; charset=UTF-8"
+	_, err = io.Copy(writeFunc(func(b []byte) error {
+		p.writeDeadline()
+		_, err := p.out.Write(b)
+		return err
+	}), onlyReader{held})
+	return err
+}
+
+// close frees what the reply holds.
+func (p *reply) close() {
+	if p.whole != nil {
+		p.whole.close()
+	}
+}
+
+// abort ends a response whose status is out: the exception follows what there is
+// of the result, framed as ClickHouse does, and the response is left without its
+// end, so that no client takes it for whole.
+func (p *reply) abort(err error) {
+	p.hurry()
+	if f, framed := p.out.(*framer); framed {
+		_ = f.verbatim()
+	}
+	text := asException(err).Error()
+	text = text[:min(len(text), maxException-200)] + "\n"
+	_, _ = fmt.Fprintf(p.out, "\r\n__exception__\r\n%[1]s\r\n%[2]s%[3]d %[1]s\r\n__exception__\r\n", p.tag, text, len(text))
+	_ = p.out.Flush()
+	_ = http.NewResponseController(p.w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// refuse answers with err.
+func (p *reply) refuse(err error) {
+	p.writeDeadline()
+	if !p.tally.began.IsZero() {
+		p.tally.headers(p.w.Header())
+	}
+	answerEarly(p.w, p.r, func() { writeException(p.w, err, p.options.coding) })
+}
+
+// answerEarly answers a client that may still send its body, and gives it time to
+// read why it need not.
+func answerEarly(w http.ResponseWriter, r *http.Request, answer func()) {
+	control := http.NewResponseController(w)
+	_ = control.EnableFullDuplex()
+	answer()
+	_ = control.Flush()
+	_ = control.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, r.Body, lingerBytes)
+}
+
+func writeException(w http.ResponseWriter, err error, coding string) {
+	e := asException(err)
+	w.Header().Set("X-ClickHouse-Exception-Code", strconv.Itoa(e.Code))
+	w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
+	w.WriteHeader(statusOf(e.Code))
+	out, err := newEncoder(coding, w)
+	if err != nil {
+		return
+	}
+	_, _ = io.WriteString(out, e.Error()+"\n")
+	_ = out.Close()
+}
+
+// readDeadline bounds how long a client may take for its statement.
+func (p *reply) readDeadline(at time.Time) {
+	_ = http.NewResponseController(p.w).SetReadDeadline(at)
+}
+
+// writeDeadline gives up on a client that does not read.
+func (p *reply) writeDeadline() {
+	_ = http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(p.each))
+}
+
+// hurry leaves the client of a statement that is cancelled little time to read.
+func (p *reply) hurry() {
+	_ = http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(p.left))
+}
+
+// hurryAfter has the client hurry once ctx is done, until stop is called. The
+// connection takes other requests then, for which no deadline stays.
+func (p *reply) hurryAfter(ctx context.Context) (stop func()) {
+	var mu sync.Mutex
+	over := false
+	unregister := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			p.hurry()
+		}
+	})
+	return func() {
+		unregister()
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		p.writeDeadline() // for what net/http has yet to send
+	}
 }

@@ -2,9 +2,12 @@ package clickhouse_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -62,6 +65,8 @@ func TestHTTPResult(t *testing.T) {
 		{"POST", "SELECT getSetting('max_threads')", values("max_threads", "3"), "3\n"},
 		{"POST", "SELECT 1 WHERE 0", nil, ""},
 		{"POST", "EXISTS TABLE nothing", nil, "0\n"},
+		{"POST", "EXPLAIN SYNTAX SELECT 1 + 1 AS a", nil, "SELECT 1 + 1 AS a\nFROM system.one\n"},
+		{"POST", "EXISTS TABLE nothing FORMAT JSONCompactEachRow", nil, "[0]\n"},
 		{"POST", "SELECT 'a;b' -- done ;", nil, "a;b\n"},
 	} {
 		status, _, got := call(t, c.method, c.params, c.body)
@@ -87,12 +92,14 @@ func TestHTTPErrors(t *testing.T) {
 		{"POST", "SELECT 1 FORMAT NoSuchFormat", nil, 404, "73"},
 		{"POST", "SELECT 1", values("database", "no_such_database"), 404, "81"},
 		{"POST", "SELECT {a:UInt8}", nil, 500, "456"},
-		{"POST", "SELECT 1", values("session_id", "x"), 501, "48"},
+		{"POST", "SELECT 1", values("role", "x"), 501, "48"},
+		{"POST", "SELECT 1", values("http_write_exception_in_output_format", "1"), 501, "48"},
+		{"POST", "SELECT 1", values("buffer_size", "x"), 400, "36"},
 		{"POST", "INSERT INTO no_such_table VALUES (1)", nil, 404, "60"},
 		{"GET", "", values("query", "CREATE TABLE by_get (a UInt8) ENGINE = Memory"), 500, "164"},
 		{"GET", "", values("query", "INSERT INTO by_get VALUES (1)"), 500, "164"},
 		{"DELETE", "SELECT 1", nil, 501, "48"},
-		{"POST", "SELECT 1", values("default_format", "Native", "client_protocol_version", "54460"), 501, "48"},
+		{"POST", "SELECT 1", values("default_format", "Native", "client_protocol_version", "x"), 400, "36"},
 	} {
 		status, header, text := call(t, c.method, c.params, c.body)
 		if status != c.status || header.Get("X-ClickHouse-Exception-Code") != c.code || !strings.HasPrefix(text, "Code: "+c.code+". DB::Exception: ") {
@@ -134,6 +141,11 @@ func TestHTTPLogin(t *testing.T) {
 	resp.Body.Close()
 	if resp.StatusCode != 200 {
 		t.Errorf("login in the address: %d", resp.StatusCode)
+	}
+	headers := map[string]string{"Authorization": "Bearer token"}
+	params := values("user", "default", "password", password)
+	if status, text := post(t, params, headers, "SELECT 1"); status != 403 || !strings.Contains(text, "Bearer is not supported") {
+		t.Errorf("a token: %d %s", status, text)
 	}
 }
 
@@ -180,6 +192,24 @@ func TestHTTPLargeResult(t *testing.T) {
 	}
 }
 
+// TestHTTPTotals: totals and extremes are parts of a JSON document.
+func TestHTTPTotals(t *testing.T) {
+	_, _, text := call(t, "POST", values("extremes", "1"), "SELECT number % 2 AS k, count() AS n FROM numbers(10) GROUP BY k WITH TOTALS ORDER BY k FORMAT JSONCompact")
+	var doc struct {
+		Data     [][]int
+		Totals   []int
+		Extremes struct{ Min, Max []int }
+	}
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(doc); got != "{[[0 5] [1 5]] [0 10] {[0 5] [1 5]}}" {
+		t.Error(got)
+	}
+}
+
+// TestHTTPExceptionMidStream: behind a part of the result stands the exception,
+// in the frame that the headers announce, and the response has no end.
 func TestHTTPExceptionMidStream(t *testing.T) {
 	target := "http://" + server.HTTPAddr().String() + "/?user=default&password=" + password
 	resp, err := http.Post(target, "", strings.NewReader("SELECT number, throwIf(number = 900000, 'late') FROM numbers(1000000)"))
@@ -188,7 +218,13 @@ func TestHTTPExceptionMidStream(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err == nil || resp.StatusCode != 200 || !strings.Contains(string(text[max(0, len(text)-1000):]), "Code: 395. DB::Exception: ") {
-		t.Errorf("%d, %v after %d bytes", resp.StatusCode, err, len(text))
+	tag := resp.Header.Get("X-ClickHouse-Exception-Tag")
+	frame := regexp.MustCompile(`\r\n__exception__\r\n` + tag + `\r\n((?s)Code: 395\. DB::Exception: late.*\n)(\d+) ` + tag + `\r\n__exception__\r\n$`)
+	match := frame.FindSubmatch(text)
+	if err == nil || resp.StatusCode != 200 || len(tag) != 16 || match == nil {
+		t.Fatalf("%d, %v, tag %q after %d bytes: %q", resp.StatusCode, err, tag, len(text), text[max(0, len(text)-500):])
+	}
+	if length, _ := strconv.Atoi(string(match[2])); length != len(match[1]) {
+		t.Errorf("the exception has %d bytes, %s are announced", len(match[1]), match[2])
 	}
 }

@@ -40,15 +40,15 @@ func insertFile(in *statement.Insert, path, format string, set settings) (statem
 // insertColumns asks what an insert's rows consist of. It is asked for every
 // insert, in less than a millisecond: a remembered answer could be wrong after
 // an ALTER.
-func insertColumns(ctx context.Context, s session, in *statement.Insert) ([]native.Column, error) {
+func insertColumns(ctx context.Context, s session, in *statement.Insert, params []chdb.Param) ([]native.Column, error) {
 	if simple := simpleColumns(in.Columns); in.Columns == "" || simple != nil {
-		all, err := describe(ctx, s, "DESCRIBE TABLE "+in.Table)
+		all, err := describe(ctx, s, "DESCRIBE TABLE "+in.Table, params)
 		if err != nil || simple == nil {
 			return insertable(all), err
 		}
 		return pick(all, simple, in.Table)
 	}
-	columns, err := describe(ctx, s, "DESCRIBE TABLE (SELECT "+in.Columns+" FROM "+in.Table+")")
+	columns, err := describe(ctx, s, "DESCRIBE TABLE (SELECT "+in.Columns+" FROM "+in.Table+")", params)
 	return insertable(columns), err
 }
 
@@ -58,18 +58,37 @@ type described struct {
 	defaultKind string
 }
 
-func describe(ctx context.Context, s session, text string) (columns []described, err error) {
-	q := query{Statement: statement.Statement{Verb: "DESCRIBE", Text: text}, format: "TSV"}
+func describe(ctx context.Context, s session, text string, params []chdb.Param) (columns []described, err error) {
+	q := query{Statement: statement.Statement{Verb: "DESCRIBE", Text: text}, format: "TSV", params: params}
 	err = s.run(ctx, q, func(c chdb.Chunk) error {
-		for line := range strings.Lines(string(c.Data)) {
-			fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-			if len(fields) < 3 {
-				return fmt.Errorf("describe: %d fields", len(fields))
-			}
-			columns = append(columns, described{native.Column{Name: unescape(fields[0]), Type: unescape(fields[1])}, fields[2]})
-		}
-		return nil
+		columns, err = readDescribed(c.Data)
+		return err
 	})
+	return columns, err
+}
+
+func readDescribed(rows []byte) (columns []described, err error) {
+	for line := range strings.Lines(string(rows)) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(fields) < 3 {
+			return nil, fmt.Errorf("describe: %d fields", len(fields))
+		}
+		col := native.Column{Name: unescape(fields[0]), Type: plainType(unescape(fields[1]))}
+		columns = append(columns, described{col, fields[2]})
+	}
+	return columns, nil
+}
+
+// resultColumns asks what the result of q will consist of.
+func (e *engine) resultColumns(conn *chdb.Conn, q query, tag string) (columns []native.Column, err error) {
+	rows, err := conn.Query("DESCRIBE TABLE ("+q.Text+"\n)\n"+tag, "TSV", q.params...)
+	if err != nil {
+		return nil, err
+	}
+	all, err := readDescribed(rows.Data)
+	for _, c := range all {
+		columns = append(columns, c.Column)
+	}
 	return columns, err
 }
 

@@ -66,24 +66,32 @@ func start(dir string) (stop func() error, err error) {
 	if os.Getenv("MILLRACE_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	server, err = clickhouse.New(clickhouse.Config{
-		Library: lib, Path: dir, Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
+	cfg := clickhouse.Config{
+		Library: lib, Path: dir, Database: "millrace", MemorySetting: "MILLRACE_CLICKHOUSE_MAX_MEMORY", Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
 		Password: password, ReadOnlyPassword: analystPassword, Grace: time.Second, MaxConnections: most, MaxReads: reads,
-	}, log)
+	}
+	if os.Getenv("MILLRACE_TEST_MODE") == "serve" {
+		cfg.MaxTime, cfg.MaxReadTime, cfg.Patience = 4*time.Second, 2*time.Second, 2*time.Second
+	}
+	server, err = clickhouse.New(cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
 	select {
 	case <-server.Ready():
-	case err := <-ended:
+	case err := <-done:
 		cancel()
 		return nil, err
 	}
+	ended = func() error { return <-done }
 	return func() error {
 		cancel()
-		return <-ended
+		return ended()
 	}, nil
 }
+
+// ended waits for the server's end and returns its error.
+var ended func() error

@@ -6,6 +6,8 @@ import (
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
 )
 
 func TestPing(t *testing.T) {
@@ -14,7 +16,7 @@ func TestPing(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, err := conn.ServerVersion()
-		if err != nil || v.Version.Major < 26 || v.Revision != 54453 {
+		if err != nil || v.Version.Major < 26 || v.Revision != native.Revision {
 			t.Errorf("%+v, %v", v, err)
 		}
 	})

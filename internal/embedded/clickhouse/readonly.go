@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/judge"
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/statement"
 )
 
@@ -18,6 +19,8 @@ import (
 // which it freezes.
 type readerSession struct {
 	engine   *engine
+	from     origin
+	unjudged bool          // Config.SkipJudge
 	reads    chan struct{} // has room while another query may run
 	database string
 	settings settings // by SET
@@ -26,19 +29,32 @@ type readerSession struct {
 
 // Limits of one query of the read-only login. A client may lower them.
 const (
-	readerSeconds     = 120
 	readerResultRows  = 20_000_000
 	readerResultBytes = 4 << 30
 	readerPatience    = 10 * time.Second
+	readerLeeway      = 2 * time.Second
+	readerElements    = 50_000 // of a query's tree, aliases written out
+	readerSettings    = 64 << 10
 )
 
-func (s *Server) openReader(database string) (session, error) {
-	r := &readerSession{engine: s.engine, reads: s.reads, database: s.cfg.Database, settings: settings{}, limits: map[string]uint64{
-		"max_execution_time": readerSeconds,
-		"max_memory_usage":   uint64(s.cfg.MaxMemory / 2),
-		"max_result_rows":    readerResultRows,
-		"max_result_bytes":   readerResultBytes,
-	}}
+// The judge's own statements take milliseconds and little memory, whatever they
+// are about.
+const (
+	judgeTime     = 2 * time.Second
+	judgeSettings = "max_memory_usage = 67108864, max_execution_time = 2"
+)
+
+func (s *Server) openReader(from origin, database string) (session, error) {
+	r := &readerSession{
+		engine: s.engine, from: from, unjudged: s.cfg.SkipJudge, reads: s.reads, database: s.cfg.Database, settings: settings{},
+	}
+	r.limits = map[string]uint64{
+		"max_execution_time":        uint64(max(1, s.cfg.MaxReadTime/time.Second)),
+		"max_memory_usage":          uint64(s.cfg.analystMemory()),
+		"max_result_rows":           readerResultRows,
+		"max_result_bytes":          readerResultBytes,
+		"max_expanded_ast_elements": readerElements,
+	}
 	if database == "" {
 		return r, nil
 	}
@@ -48,28 +64,65 @@ func (s *Server) openReader(database string) (session, error) {
 func (r *readerSession) close()       {}
 func (r *readerSession) writes() bool { return false }
 
+func (r *readerSession) enter(from origin, database string) (leave func(), err error) {
+	r.from = from
+	home := r.database
+	if database == "" {
+		return func() {}, nil
+	}
+	return func() { r.database = home }, r.use(database)
+}
+
 func errReadOnly() error {
 	return exception(codeReadOnly, "READONLY", "Cannot execute query in readonly mode")
 }
 
-func (r *readerSession) run(ctx context.Context, q query, emit func(chdb.Chunk) error) error {
+func (r *readerSession) run(ctx context.Context, q query, emit emitter) error {
 	if q.Insert != nil {
 		return errReadOnly()
+	}
+	if err := statement.CheckDepth(q.Text); err != nil {
+		return err
+	}
+	j := job{from: r.from, text: q.Text, proof: proofOf(r.from, r.database, r.settings, q), limit: judgeTime}
+	if err := r.engine.penalties.check(r.from, q.Text, j.proof); err != nil {
+		return err
 	}
 	done, err := r.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	conn, err := r.engine.connect(r.database)
+	conn, err := r.engine.connect(r.database, judgeSettings)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	root, err := r.engine.vet(conn, &q)
-	if err != nil {
-		return err
+	// What was left behind in the engine stays there.
+	defer func() {
+		if !isStuck(err) {
+			conn.Close()
+		}
+	}()
+	if err = r.carry(ctx, conn, j, q, emit); err == nil {
+		r.engine.penalties.prove(r.from, j.proof)
 	}
+	return err
+}
+
+// carry judges q and runs it in conn, each within limits of its own.
+func (r *readerSession) carry(ctx context.Context, conn *chdb.Conn, j job, q query, emit emitter) error {
+	root, judged := map[string]string{"SET": "Set", "USE": "UseQuery"}[q.Verb], q
+	if !r.unjudged {
+		err := r.engine.supervise(ctx, j, emit, func(ctx context.Context, _ emitter) (err error) {
+			root, err = r.engine.vet(ctx, conn, &judged)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	q = judged
+	q.Text = q.named(r.from.login)
 	switch root {
 	case "Set":
 		return r.set(q.Text)
@@ -78,10 +131,19 @@ func (r *readerSession) run(ctx context.Context, q query, emit func(chdb.Chunk) 
 	}
 	want := maps.Clone(r.settings)
 	maps.Copy(want, q.settings)
-	if err := r.limit(conn, want); err != nil {
+	var own settings
+	if q.sections = q.inSections(want["extremes"]); q.sections {
+		own = sectionSettings
+	}
+	if err := r.limit(conn, want, own); err != nil {
 		return err
 	}
-	return execute(ctx, r.engine, conn, q, emit)
+	// The engine's own limit comes first, where it looks at it.
+	seconds, _ := strconv.ParseUint(want["max_execution_time"], 10, 64)
+	j.limit = time.Duration(seconds)*time.Second + readerLeeway
+	return r.engine.explainMemory(r.engine.supervise(ctx, j, emit, func(ctx context.Context, emit emitter) error {
+		return execute(ctx, r.engine, conn, q, emit)
+	}))
 }
 
 // begin waits until another query may run.
@@ -96,17 +158,21 @@ func (r *readerSession) begin(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// use changes the database. The engine's own are refused: a table of "default"
-// can be any file of the machine.
+// use changes the database, to one whose tables analysts may all read.
 func (r *readerSession) use(database string) error {
-	if forbiddenDatabase(database) || database == "system" {
-		return exception(codeAccessDenied, "ACCESS_DENIED", "Not enough privileges to use database %s", database)
-	}
-	conn, err := r.engine.connect(database)
+	conn, err := r.engine.connect("", judgeSettings)
 	if err != nil {
 		return err
 	}
-	conn.Close()
+	defer conn.Close()
+	if !r.unjudged {
+		if err := r.engine.vetDatabase(conn, database); err != nil {
+			return err
+		}
+	}
+	if err := conn.Exec("USE " + quoteName(database)); err != nil {
+		return err
+	}
 	r.database = database
 	return nil
 }
@@ -122,12 +188,32 @@ func (r *readerSession) set(text string) error {
 	if err != nil {
 		return exception(codeReadOnly, "READONLY", "Cannot read settings: %v", err)
 	}
-	for name := range set {
-		if !r.mayChange(name) {
-			return cannotModify(name)
+	for name, value := range set {
+		if err := r.vetSetting(name, value); err != nil {
+			return err
 		}
 	}
-	maps.Copy(r.settings, set)
+	next := maps.Clone(r.settings)
+	maps.Copy(next, set)
+	size := 0
+	for name, value := range next {
+		size += len(name) + len(value)
+	}
+	if size > readerSettings {
+		return exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The settings of the session have more than %d bytes", readerSettings)
+	}
+	r.settings = next
+	return nil
+}
+
+// vetSetting admits what analysts may change.
+func (r *readerSession) vetSetting(name, value string) error {
+	if !r.mayChange(name) {
+		return cannotModify(name)
+	}
+	if name == "session_timezone" && value != "" && !r.unjudged {
+		return r.engine.denied(judge.TimeZone(value))
+	}
 	return nil
 }
 
@@ -136,17 +222,17 @@ func cannotModify(name string) error {
 }
 
 func (r *readerSession) mayChange(name string) bool {
-	_, limited := r.limits[name]
-	return limited || readerSettings[name]
+	verdict := r.engine.rules.Setting(name)
+	return verdict == judge.Allowed || verdict == judge.Limited
 }
 
-// limit applies want and the limits, and freezes them.
-func (r *readerSession) limit(conn *chdb.Conn, want settings) error {
-	set := maps.Clone(want)
+// limit applies what the analyst wants, the limits, which it adds to that, and own
+// settings of this package, and freezes them.
+func (r *readerSession) limit(conn *chdb.Conn, set, own settings) error {
 	delete(set, "readonly") // drivers ask for what is so already
-	for name := range set {
-		if !r.mayChange(name) {
-			return cannotModify(name)
+	for name, value := range set {
+		if err := r.vetSetting(name, value); err != nil {
+			return err
 		}
 	}
 	for name, most := range r.limits {
@@ -154,61 +240,17 @@ func (r *readerSession) limit(conn *chdb.Conn, want settings) error {
 			set[name] = strconv.FormatUint(most, 10)
 		}
 	}
+	all := maps.Clone(set)
+	maps.Copy(all, own)
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		list = append(list, name+" = "+quote(set[name]))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, name+" = "+quote(all[name]))
 	}
+	list = append(list, memorySettings(set["max_memory_usage"])...)
 	for _, sql := range []string{"SET " + strings.Join(list, ", "), "SET readonly = 1"} {
 		if err := conn.Exec(sql); err != nil {
 			return fmt.Errorf("limit the session: %w", err)
 		}
 	}
 	return nil
-}
-
-// readerSettings are those that an analyst may change besides the limits. None
-// of them names a file, an address or a program.
-var readerSettings = map[string]bool{
-	"readonly":                                   true,
-	"aggregate_functions_null_for_empty":         true,
-	"cast_keep_nullable":                         true,
-	"date_time_input_format":                     true,
-	"date_time_output_format":                    true,
-	"distinct_overflow_mode":                     true,
-	"extremes":                                   true,
-	"final":                                      true,
-	"format_csv_delimiter":                       true,
-	"group_by_overflow_mode":                     true,
-	"group_by_use_nulls":                         true,
-	"join_algorithm":                             true,
-	"join_default_strictness":                    true,
-	"join_use_nulls":                             true,
-	"log_comment":                                true,
-	"low_cardinality_allow_in_native_format":     true,
-	"max_block_size":                             true,
-	"max_bytes_to_read":                          true,
-	"max_rows_to_group_by":                       true,
-	"max_rows_to_read":                           true,
-	"max_threads":                                true,
-	"output_format_csv_crlf_end_of_line":         true,
-	"output_format_decimal_trailing_zeros":       true,
-	"output_format_json_array_of_rows":           true,
-	"output_format_json_escape_forward_slashes":  true,
-	"output_format_json_named_tuples_as_objects": true,
-	"output_format_json_quote_64bit_floats":      true,
-	"output_format_json_quote_64bit_integers":    true,
-	"output_format_json_quote_decimals":          true,
-	"output_format_json_quote_denormals":         true,
-	"output_format_native_write_json_as_string":  true,
-	"output_format_pretty_color":                 true,
-	"output_format_pretty_max_rows":              true,
-	"output_format_pretty_row_numbers":           true,
-	"output_format_write_statistics":             true,
-	"prefer_column_name_to_alias":                true,
-	"read_overflow_mode":                         true,
-	"result_overflow_mode":                       true,
-	"session_timezone":                           true,
-	"timeout_overflow_mode":                      true,
-	"transform_null_in":                          true,
-	"union_default_mode":                         true,
 }

@@ -165,6 +165,9 @@ func report(err error) {
 
 func child(dir string) int {
 	stop, err := start(dir)
+	if err == nil && strings.HasPrefix(os.Getenv("MILLRACE_TEST_MODE"), "serve") {
+		return untilStuck(stop)
+	}
 	wait := func() {}
 	if err == nil && os.Getenv("MILLRACE_TEST_MODE") == "busy" {
 		wait, err = keepBusy(context.Background())

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-io/millrace/internal/crowd"
+	"github.com/millrace-io/millrace/internal/connlimit"
 )
 
 // Server serves the engine over the native protocol and over HTTP.
@@ -22,11 +22,17 @@ type Server struct {
 	engine     *engine
 	addr, http net.Addr
 	reads      chan struct{} // holds a token for each query of an analyst that runs
+	turned     chan struct{} // and for each client that is told that there is no room
+
+	named sessions // over HTTP
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // nil once the server stops
 	tasks sync.WaitGroup
 }
+
+// maxTurned is how many clients are told at one time that there is no room.
+const maxTurned = 32
 
 // New validates cfg and starts nothing.
 func New(cfg Config, log *slog.Logger) (*Server, error) {
@@ -34,7 +40,11 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, log: log, ready: make(chan struct{}), conns: map[*conn]struct{}{}, reads: make(chan struct{}, cfg.MaxReads)}, nil
+	return &Server{
+		cfg: cfg, log: log, ready: make(chan struct{}), conns: map[*conn]struct{}{},
+		reads: make(chan struct{}, cfg.MaxReads), turned: make(chan struct{}, maxTurned),
+		named: sessions{all: map[sessionKey]*namedSession{}},
+	}, nil
 }
 
 // Ready is closed once clients can connect.
@@ -48,55 +58,92 @@ func (s *Server) HTTPAddr() net.Addr { return s.http }
 
 // Run serves until ctx is done, then gives running queries their grace, cancels
 // them, and stops the engine last. Call it once.
+//
+// When the engine does not end a statement, Run does so within a few seconds
+// with [ErrStuck], and leaves the engine as it is: the process has to end.
 func (s *Server) Run(ctx context.Context) error {
-	tcp, err := listen(s.cfg.Listen, "MILLRACE_CLICKHOUSE_LISTEN")
-	if err != nil {
-		return err
+	listeners := s.cfg.Listeners
+	if listeners == nil {
+		opened, err := Listen(s.cfg)
+		if err != nil {
+			return err
+		}
+		listeners = &opened
 	}
-	defer tcp.Close()
-	web, err := listen(s.cfg.HTTPListen, "MILLRACE_CLICKHOUSE_HTTP")
-	if err != nil {
-		return err
-	}
-	defer web.Close()
+	defer listeners.Native.Close()
+	defer listeners.HTTP.Close()
+	var err error
 	if s.engine, err = openEngine(s.cfg, s.log); err != nil {
 		return err
 	}
-	defer s.engine.close()
-	return s.serve(ctx, tcp, web)
+	if err = s.serve(ctx, listeners.Native, listeners.HTTP); errors.Is(err, ErrStuck) {
+		return err
+	}
+	if failed := s.engine.penalties.save(); failed != nil {
+		s.log.Error("statements that have run are forgotten", "error", failed)
+	}
+	s.named.stop()
+	s.engine.close()
+	return err
 }
 
-func listen(addr, setting string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+// Listeners are where clients connect.
+type Listeners struct{ Native, HTTP net.Listener }
+
+// Listen opens the listeners of a server: for one that will run in a process
+// that may not.
+func Listen(cfg Config) (Listeners, error) {
+	native, err := listen("native protocol", cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen for ClickHouse clients (%s=%s): %w", setting, addr, err)
+		return Listeners{}, err
+	}
+	web, err := listen("HTTP interface", cfg.HTTPListen)
+	if err != nil {
+		return Listeners{}, errors.Join(err, native.Close())
+	}
+	return Listeners{Native: native, HTTP: web}, nil
+}
+
+func listen(what, addr string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the %s of ClickHouse at %s: %w", what, addr, err)
 	}
 	return l, nil
 }
 
 func (s *Server) serve(ctx context.Context, tcp, web net.Listener) error {
 	// Queries outlive ctx by their grace.
-	queries, cancelQueries := context.WithCancel(context.WithoutCancel(ctx))
+	queries, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	cancelQueries := func() { cancel(errStopping) }
 	defer cancelQueries()
 	site := s.site(queries)
 	failed := make(chan error, 2)
 	var serving sync.WaitGroup
 	serving.Go(func() { failed <- s.accept(queries, tcp) })
-	guests := crowd.New(s.cfg.MaxConnections, s.log).Listen(site, web)
-	serving.Go(func() { failed <- site.Serve(guests) })
+	limited := connlimit.New(s.cfg.MaxConnections, s.log).Listen(site, web)
+	serving.Go(func() { failed <- site.Serve(limited) })
 	s.addr, s.http = tcp.Addr(), web.Addr()
 	close(s.ready)
 	s.log.Info("ClickHouse is ready", "native", s.addr.String(), "http", s.http.String())
 
 	var err error
+	grace := s.cfg.Grace
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
+	case err = <-s.engine.stuck:
+		grace = min(grace, stuckGrace)
 	}
 	_ = tcp.Close()
-	s.drain(site, cancelQueries)
+	s.drain(site, grace, cancelQueries)
+	if errors.Is(err, ErrStuck) {
+		return err
+	}
 	serving.Wait()
-	s.tasks.Wait()
+	if err := s.settle(); err != nil {
+		return err
+	}
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -105,7 +152,7 @@ func (s *Server) serve(ctx context.Context, tcp, web net.Listener) error {
 
 // drain ends all connections: idle ones at once, others after their query or
 // when their grace has passed.
-func (s *Server) drain(site *http.Server, cancelQueries func()) {
+func (s *Server) drain(site *http.Server, grace time.Duration, cancelQueries func()) {
 	s.mu.Lock()
 	conns := s.conns
 	s.conns = nil
@@ -113,7 +160,7 @@ func (s *Server) drain(site *http.Server, cancelQueries func()) {
 	for c := range conns {
 		c.drain()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Grace)
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	context.AfterFunc(ctx, cancelQueries)
 	done := make(chan struct{})
@@ -124,7 +171,7 @@ func (s *Server) drain(site *http.Server, cancelQueries func()) {
 	if site.Shutdown(ctx) != nil {
 		cancelQueries()
 		// A cancelled query answers its client; one that does not read loses it.
-		last, cancelLast := context.WithTimeout(context.Background(), s.cfg.Grace)
+		last, cancelLast := context.WithTimeout(context.Background(), grace)
 		defer cancelLast()
 		if site.Shutdown(last) != nil {
 			_ = site.Close()
@@ -134,10 +181,28 @@ func (s *Server) drain(site *http.Server, cancelQueries func()) {
 	case <-done:
 	case <-ctx.Done():
 		cancelQueries()
-		deadline := time.Now().Add(s.cfg.Grace)
+		deadline := time.Now().Add(grace)
 		for c := range conns {
 			_ = c.net.SetDeadline(deadline)
 		}
+	}
+}
+
+// stuckGrace is what queries have left beside one that the engine does not end.
+const stuckGrace = time.Second
+
+// settle waits until all tasks have ended, or the engine does not end one.
+func (s *Server) settle() error {
+	done := make(chan struct{})
+	go func() {
+		s.tasks.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case err := <-s.engine.stuck:
+		return err
 	}
 }
 
@@ -159,7 +224,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 		wait = 0
 		c := newConn(s, client)
 		if !s.register(c) {
-			_ = client.Close()
+			s.turnAway(c)
 			continue
 		}
 		go func() {
@@ -197,6 +262,29 @@ func (s *Server) register(c *conn) bool {
 	return true
 }
 
+// turnAway tells a client why it cannot come in. Unless too many are being told, it
+// has time to read that.
+func (s *Server) turnAway(c *conn) {
+	if !s.begin() {
+		_ = c.explain(errStops())
+		_ = c.net.Close()
+		return
+	}
+	select {
+	case s.turned <- struct{}{}:
+		go func() {
+			defer func() { <-s.turned }()
+			defer s.tasks.Done()
+			defer c.net.Close()
+			c.leave(errTooMany())
+		}()
+	default:
+		defer s.tasks.Done()
+		_ = c.explain(errTooMany()) // which a new connection always has room for
+		_ = c.net.Close()
+	}
+}
+
 // evict ends the oldest connection that has not said who it is, if there is
 // one: they must not keep others out.
 func (s *Server) evict() bool {
@@ -210,7 +298,7 @@ func (s *Server) evict() bool {
 		return false
 	}
 	delete(s.conns, oldest)
-	_ = oldest.net.Close() // its task ends by itself
+	oldest.evict() // its task ends by itself
 	return true
 }
 

@@ -9,8 +9,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/statement"
 )
 
@@ -24,6 +26,11 @@ const (
 	codeAuthentication = 516
 	codeCancelled      = 394
 	codeTooMany        = 202
+	codeTimeout        = 159
+	codeQuota          = 201
+	codeTooDeep        = 306
+	codeUnexpected     = 101
+	codeAborted        = 236
 )
 
 func exception(code int, name, format string, args ...any) *chdb.Exception {
@@ -40,7 +47,30 @@ type query struct {
 	file     string // where the engine writes the result, instead of returning it
 	settings settings
 	params   []chdb.Param
-	limited  bool // as with HTTP's GET: the engine refuses all but reads
+	limited  bool   // as with HTTP's GET: the engine refuses all but reads
+	id       string // that the client has given it
+
+	// What the native protocol says of a result beside its rows. Columns are those
+	// of a SELECT, given before its rows; section says what the rows from here on
+	// are.
+	columns  func([]native.Column)
+	section  func(native.Kind)
+	sections bool // that the result may have several
+
+	progress time.Duration // between two reports while the statement runs; 0 for none
+}
+
+// lasts tells whether the engine finishes the statement even when it is
+// cancelled.
+func (q query) lasts() bool { return q.Verb == "OPTIMIZE" }
+
+// tagged is the text of q with its tag, which stands in front of what may have
+// data at its end.
+func (q query) tagged(tag string) string {
+	if q.Verb == "INSERT" {
+		return tag + " " + q.Text
+	}
+	return q.outfile() + "\n" + tag
 }
 
 // outfile is the text of q with the file its result goes to.
@@ -54,9 +84,13 @@ func (q query) outfile() string {
 // session is what a client has between its queries. One goroutine uses it.
 type session interface {
 	// run runs q; each chunk of its result is given to emit, whose error ends
-	// the query. When ctx is done the query is cancelled.
-	run(ctx context.Context, q query, emit func(chdb.Chunk) error) error
+	// the query. When ctx is done the query is cancelled; so is one whose time is
+	// over. After an error that isStuck tells, the session is only to be closed.
+	run(ctx context.Context, q query, emit emitter) error
 	writes() bool // whether it may insert
+	// enter begins a request of a session that goes on after it, in a database
+	// that holds until leave is called.
+	enter(from origin, database string) (leave func(), err error)
 	close()
 }
 
@@ -69,7 +103,9 @@ const (
 	reader
 )
 
-// login checks user and password in constant time.
+// login checks user and password in constant time. Who names nobody, which the
+// native protocol sends as the login default without a password, is an analyst
+// where analysts need no password.
 func (s *Server) login(user, password string) (account, error) {
 	same := func(a, b string) int {
 		x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
@@ -80,53 +116,126 @@ func (s *Server) login(user, password string) (account, error) {
 	switch {
 	case write == 1:
 		return writer, nil
-	case read == 1:
+	case read == 1, password == "" && s.cfg.ReadOnlyPassword == "" && (user == "" || user == s.cfg.User):
 		return reader, nil
 	}
 	return nobody, exception(codeAuthentication, "AUTHENTICATION_FAILED",
 		"%s: Authentication failed: password is incorrect, or there is no user with such name.", user)
 }
 
-func (s *Server) openSession(who account, database string) (session, error) {
-	if who == reader {
-		return s.openReader(database)
+func (s *Server) openSession(from origin, database string) (session, error) {
+	if from.who == reader {
+		return s.openReader(from, database)
 	}
-	conn, err := s.engine.connect(database)
+	conn, err := s.engine.connect(database, s.cfg.writerSettings())
 	if err != nil {
 		return nil, err
 	}
-	return &writerSession{engine: s.engine, conn: conn, applied: settings{}, before: settings{}}, nil
+	return &writerSession{engine: s.engine, from: from, time: s.cfg.MaxTime, conn: conn, applied: settings{}, before: settings{}}, nil
 }
 
 // writerSession is a session of the engine: what a client sets, creates and
 // uses stays until it closes.
 type writerSession struct {
 	engine *engine
+	from   origin
+	time   time.Duration // that a statement has
 	conn   *chdb.Conn
+	stuck  bool // a statement was left behind in conn, which cannot be closed any more
+	shared bool // several requests use it
 
 	// A query's own settings are applied to the session and stay there for the
 	// next query, which most often has the same; before is what they replaced.
 	applied, before settings
+	extremes        string // the setting of this name, by SET
 }
 
-func (s *writerSession) close()       { s.conn.Close() }
+func (s *writerSession) close() {
+	if !s.stuck {
+		s.conn.Close()
+	}
+}
+
 func (s *writerSession) writes() bool { return true }
 
-func (s *writerSession) run(ctx context.Context, q query, emit func(chdb.Chunk) error) error {
+func (s *writerSession) run(ctx context.Context, q query, emit emitter) error {
+	if err := statement.CheckDepth(q.Text); err != nil {
+		return err
+	}
+	if slices.Contains(q.Databases(paramValues(q.params)), engineDatabase) {
+		return exception(codeNotImplemented, "NOT_IMPLEMENTED", "Database %s is the engine's own: it cannot be dropped, detached or renamed", engineDatabase)
+	}
+	j := job{from: s.from, text: q.Text, limit: s.time, lasting: q.lasts()}
+	err := s.engine.supervise(ctx, j, emit, func(ctx context.Context, emit emitter) error { return s.carry(ctx, q, emit) })
+	s.stuck = isStuck(err)
+	return err
+}
+
+// carry runs q under supervision.
+func (s *writerSession) carry(ctx context.Context, q query, emit emitter) error {
 	if q.Verb == "SET" {
 		// What the client sets must not be undone after a query of its own.
 		if err := s.apply(nil); err != nil {
 			return err
 		}
-	} else if err := s.apply(q.settings); err != nil {
-		return err
-	}
-	if q.limited {
-		if err := s.conn.Exec("SET readonly = 2"); err != nil {
+	} else {
+		want := q.settings
+		if q.sections = q.inSections(first(q.settings["extremes"], s.extremes)); q.sections {
+			want = withSections(want)
+		}
+		if err := s.apply(want); err != nil {
 			return err
 		}
 	}
-	return execute(ctx, s.engine, s.conn, q, emit)
+	if q.limited {
+		if err := s.limit(q); err != nil {
+			return err
+		}
+	}
+	q.Text = q.named(s.from.login)
+	err := execute(ctx, s.engine, s.conn, q, emit)
+	if err == nil && q.Verb == "SET" {
+		return s.noteExtremes()
+	}
+	return err
+}
+
+// noteExtremes asks for the setting after a SET.
+func (s *writerSession) noteExtremes() error {
+	row, err := s.conn.Query("SELECT getSetting('extremes')", "TSV")
+	s.extremes, _, _ = strings.Cut(string(row.Data), "\n") // behind which its own extremes follow
+	return err
+}
+
+func (s *writerSession) enter(from origin, database string) (leave func(), err error) {
+	s.from, s.shared = from, true
+	row, err := s.conn.Query("SELECT currentDatabase()", "TSVRaw")
+	if err != nil {
+		return nil, fmt.Errorf("ask for the current database: %w", err)
+	}
+	home := strings.TrimSuffix(string(row.Data), "\n")
+	if database == "" || database == home {
+		return func() {}, nil
+	}
+	return func() { _ = s.conn.Exec("USE " + quoteName(home)) }, s.conn.Exec("USE " + quoteName(database))
+}
+
+// limit has only reads run. The engine's readonly cannot be taken back, so that
+// statements of a shared session are told apart by their trees.
+func (s *writerSession) limit(q query) error {
+	if !s.shared {
+		return s.conn.Exec("SET readonly = 2")
+	}
+	switch q.Verb {
+	case "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "SET", "USE":
+		return nil
+	case "SELECT": // or WITH … INSERT
+		tree, err := s.conn.Query("EXPLAIN AST "+q.Text, "TSVRaw", q.params...)
+		if err != nil || strings.HasPrefix(string(tree.Data), "Select") {
+			return err
+		}
+	}
+	return errReadOnly()
 }
 
 // apply makes want the query settings of the session.
@@ -197,20 +306,43 @@ func (s *writerSession) remember(want settings) error {
 }
 
 // execute runs q in conn as it is.
-func execute(ctx context.Context, e *engine, conn *chdb.Conn, q query, emit func(chdb.Chunk) error) error {
+func execute(ctx context.Context, e *engine, conn *chdb.Conn, q query, emit emitter) error {
 	if err := ctx.Err(); err != nil {
 		return exception(codeCancelled, "QUERY_WAS_CANCELLED", "Query was cancelled")
 	}
-	tag := e.tag()
+	tag := e.tag(q.id)
 	defer e.killWhenDone(ctx, tag)()
+	if q.columns != nil && q.Verb == "SELECT" {
+		columns, err := e.resultColumns(conn, q, tag)
+		if err != nil {
+			return err
+		}
+		q.columns(columns)
+		if err := emit(chdb.Chunk{}); err != nil {
+			return err
+		}
+		if q.sections {
+			return e.executeInSections(ctx, conn, q, columns, tag, emit)
+		}
+	}
+	if q.progress > 0 {
+		m := &meter{engine: e, tag: tag, every: q.progress, emit: emit}
+		emit = m.chunk
+		defer m.start()()
+	}
 	if q.Verb != "SELECT" || q.file != "" {
-		chunk, err := conn.Query(q.outfile()+"\n"+tag, q.format, q.params...)
+		chunk, err := conn.Query(q.tagged(tag), q.format, q.params...)
 		if err != nil {
 			return err
 		}
 		return emit(chunk)
 	}
-	stream, err := conn.Stream(q.Text+"\n"+tag, q.format)
+	return streamed(conn, q.tagged(tag), q, emit)
+}
+
+// streamed runs a query and gives its result to emit in chunks, an empty one last.
+func streamed(conn *chdb.Conn, text string, q query, emit emitter) error {
+	stream, err := conn.Stream(text, q.format, q.params...)
 	if err != nil {
 		return err
 	}
@@ -232,6 +364,8 @@ func asException(err error) *chdb.Exception {
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.Is(err, statement.ErrDeep):
+		return exception(codeTooDeep, "TOO_DEEP_RECURSION", "%v", err)
 	case errors.Is(err, statement.ErrOutfile):
 		return exception(codeNotImplemented, "NOT_IMPLEMENTED", "%v", err)
 	case errors.Is(err, statement.ErrEmpty), errors.Is(err, statement.ErrMultiple):

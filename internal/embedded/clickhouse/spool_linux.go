@@ -9,7 +9,7 @@ import (
 
 // memoryFile makes a file without a name in memory.
 func memoryFile() (*os.File, error) {
-	fd, err := unix.MemfdCreate("millrace-insert", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("clickhouse-insert", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make memory file: %w", err)
 	}

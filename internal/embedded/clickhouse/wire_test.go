@@ -1,6 +1,7 @@
 package clickhouse_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -20,7 +21,12 @@ type wire struct {
 
 func dialRaw(t *testing.T) wire {
 	t.Helper()
-	c, err := net.Dial("tcp", server.Addr().String())
+	return dialAt(t, server.Addr().String())
+}
+
+func dialAt(t *testing.T, addr string) wire {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,16 +40,21 @@ func dialRaw(t *testing.T) wire {
 // dial logs in.
 func dial(t *testing.T, user, key string) wire {
 	t.Helper()
-	w := dialRaw(t)
+	return dialRaw(t).login(user, key)
+}
+
+func (w wire) login(user, key string) wire {
+	w.t.Helper()
 	w.hello(native.Revision, user, key)
 	r := proto.NewReader(w)
 	if code, err := r.UVarInt(); err != nil || code != uint64(proto.ServerCodeHello) {
-		t.Fatalf("packet %d, %v", code, err)
+		w.t.Fatalf("packet %d, %v", code, err)
 	}
 	var hello proto.ServerHello
 	if err := hello.DecodeAware(r, native.Revision); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
+	w.send([]byte{0}) // no quota key
 	return w
 }
 
@@ -72,6 +83,20 @@ func (w wire) query(text string) {
 	w.send(b.Buf)
 }
 
+// await reads until part comes.
+func (w wire) await(part string) {
+	w.t.Helper()
+	var all []byte
+	buf := make([]byte, 1<<10)
+	for !bytes.Contains(all, []byte(part)) {
+		n, err := w.Read(buf)
+		all = append(all, buf[:n]...)
+		if err != nil {
+			w.t.Fatalf("%q does not come: %v, after %q", part, err, all)
+		}
+	}
+}
+
 // closed waits for the server to end the connection.
 func (w wire) closed() []byte {
 	w.t.Helper()
@@ -81,56 +106,4 @@ func (w wire) closed() []byte {
 		w.t.Error("the connection stays open")
 	}
 	return all
-}
-
-func TestGarbage(t *testing.T) {
-	t.Run("bytes", func(t *testing.T) {
-		w := dialRaw(t)
-		w.send([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
-		w.closed()
-	})
-	t.Run("HTTP", func(t *testing.T) {
-		w := dialRaw(t)
-		w.send([]byte("GET / HTTP/1.1\r\n\r\n"))
-		w.closed()
-	})
-	t.Run("oversized name", func(t *testing.T) {
-		w := dialRaw(t)
-		w.send([]byte{0, 0xff, 0xff, 0xff, 0xff, 0x7f})
-		w.closed()
-	})
-	t.Run("old revision", func(t *testing.T) {
-		w := dialRaw(t)
-		w.hello(54058, "default", password)
-		if answer := w.closed(); len(answer) == 0 || answer[0] != byte(proto.ServerCodeException) {
-			t.Errorf("%q", answer)
-		}
-	})
-	t.Run("wrong password", func(t *testing.T) {
-		w := dialRaw(t)
-		w.hello(native.Revision, "default", "wrong")
-		if answer := w.closed(); len(answer) == 0 || answer[0] != byte(proto.ServerCodeException) {
-			t.Errorf("%q", answer)
-		}
-	})
-	t.Run("unknown packet", func(t *testing.T) {
-		w := dial(t, "default", password)
-		w.send([]byte{99})
-		w.closed()
-	})
-	t.Run("oversized query", func(t *testing.T) {
-		w := dial(t, "default", password)
-		w.send([]byte{native.ClientQuery, 0, 0, 0, 0, 2, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
-		w.closed()
-	})
-	t.Run("an analyst's long query", func(t *testing.T) {
-		w := dial(t, "analyst", analystPassword)
-		w.send([]byte{native.ClientQuery, 0, 0, 0, 0, 2, 0, 0x80, 0x80, 0x80, 0x01})
-		if answer := w.closed(); len(answer) == 0 || answer[0] != byte(proto.ServerCodeException) {
-			t.Errorf("%q", answer)
-		}
-	})
-	if err := client(t).Ping(testContext(t)); err != nil {
-		t.Error("afterwards:", err)
-	}
 }

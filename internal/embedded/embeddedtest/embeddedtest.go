@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // ClickHouse is the server of a test process.
@@ -58,7 +59,7 @@ func (c *ClickHouse) start(dir string) (stop func() error, err error) {
 		return nil, err
 	}
 	c.server, err = clickhouse.New(clickhouse.Config{
-		Library: library, Path: dir, Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
+		Library: library, Path: dir, Database: "millrace", Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -126,10 +127,14 @@ func NATS(t testing.TB) *embeddednats.Server {
 	return s
 }
 
-// Connect connects to a server for as long as the test lives.
+// Connect connects to a server, as Millrace does, for as long as the test lives.
 func Connect(t testing.TB, s *embeddednats.Server) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(s.ClientURL())
+	login, err := s.Login(stream.RoleMillrace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.ClientURL(), login)
 	if err != nil {
 		t.Fatal(err)
 	}

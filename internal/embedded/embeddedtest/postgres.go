@@ -54,7 +54,9 @@ func (p *Postgres) Start() (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.server, err = postgres.New(postgres.Config{Engine: engine, Dir: dir + "/postgres", Listen: "127.0.0.1:0"}, slog.New(slog.DiscardHandler))
+	p.server, err = postgres.New(postgres.Config{
+		Engine: engine, Dir: dir + "/postgres", Listen: "127.0.0.1:0", MakesDatabases: true,
+	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

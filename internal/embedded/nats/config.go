@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/millrace-io/millrace/internal/crowd"
+	"github.com/millrace-io/millrace/internal/connlimit"
 )
 
 // EnvListen is the setting that errors about the address name.
@@ -33,7 +33,14 @@ type Config struct {
 	// process may have open, which its streams need too, and 65,536 at most.
 	MaxConnections int
 
-	User, Password string // default none, which loopback alone allows
+	// User and Password are the login of Millrace itself, and nobody gets in
+	// without a login. Default none, which loopback alone allows: Millrace has a
+	// generated key, and who has no login is a producer and a worker.
+	User, Password string
+
+	// Passwords are those of roles that log in by their name and a password, in
+	// the place of a generated key; Millrace has User and Password.
+	Passwords map[string]string
 }
 
 // options checks the configuration and turns it into the server's.
@@ -56,8 +63,7 @@ func (c Config) options() (*server.Options, error) {
 	}
 	opts := &server.Options{
 		ServerName: or(c.ServerName, "millrace"), Host: host, Port: port,
-		Username: c.User, Password: c.Password,
-		MaxPayload: or(c.MaxPayload, 8<<20), MaxConn: or(c.MaxConnections, crowd.Share(1./8, 64<<10)),
+		MaxPayload: or(c.MaxPayload, 8<<20), MaxConn: or(c.MaxConnections, connlimit.Share(1./8, 64<<10)),
 		JetStream: true, StoreDir: c.StoreDir,
 		JetStreamMaxMemory: or(c.MaxMemory, 256<<20), JetStreamMaxStore: or(c.MaxStore, 1<<62),
 		SyncAlways: c.SyncInterval == 0, SyncInterval: c.SyncInterval,

@@ -8,7 +8,10 @@
 //     unless Config says otherwise. A single publish then costs one sync, an
 //     atomic batch of any size about six, so publish in batches. A duplicate
 //     that is published by itself costs none.
-//  2. Without credentials it listens on loopback addresses only.
+//  2. Each role (package schemas/stream) is an account with logins of its own,
+//     whose keys are generated into the folder. Who has no login is a producer
+//     and a worker, and gets in on loopback addresses only, and not where
+//     Millrace has been given a password.
 //  3. The limits of atomic batches are those of a stock server (1,000 messages
 //     a batch, 50 open batches a stream, 1,000 open batches a server, 10 s
 //     between two messages of a batch), so that what works here works there.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/millrace-io/millrace/internal/embedded/port"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // Server is the embedded server. Its methods may be called from any goroutine,
@@ -35,13 +35,9 @@ func New(config Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv, err := server.NewServer(opts)
-	if err != nil {
-		return nil, fmt.Errorf("embedded NATS: %w", err)
-	}
-	s := &Server{config: config, opts: opts, srv: srv, log: &logger{log: log.With("component", "nats"), broken: make(chan struct{}, 1)}, ready: make(chan struct{})}
-	srv.SetLoggerV2(s.log, false, false, false)
-	return s, nil
+	return &Server{
+		config: config, opts: opts, log: &logger{log: log.With("component", "nats"), broken: make(chan struct{}, 1)}, ready: make(chan struct{}),
+	}, nil
 }
 
 // Ready is closed when clients can connect.
@@ -55,7 +51,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.ran.Swap(true) {
 		return errors.New("embedded NATS: was run before")
 	}
-	if err := s.check(); err != nil {
+	if err := s.prepare(); err != nil {
 		return err
 	}
 	s.srv.Start() // returns when it accepts connections, or has failed
@@ -79,11 +75,28 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// check finds what the server itself would report less clearly.
-func (s *Server) check() error {
-	if err := os.MkdirAll(s.config.StoreDir, 0o750); err != nil {
-		return fmt.Errorf("embedded NATS: make the folder of its streams: %w", err)
+// prepare makes the server, with its folder, logins and streams in place.
+func (s *Server) prepare() error {
+	if err := s.checkAddress(); err != nil {
+		return err
 	}
+	if err := s.config.addLogins(s.opts); err != nil {
+		return err
+	}
+	if err := moveStreams(s.config.StoreDir); err != nil {
+		return err
+	}
+	srv, err := server.NewServer(s.opts)
+	if err != nil {
+		return fmt.Errorf("embedded NATS: %w", err)
+	}
+	srv.SetLoggerV2(s.log, false, false, false)
+	s.srv = srv
+	return nil
+}
+
+// checkAddress finds what the server itself would report less clearly.
+func (s *Server) checkAddress() error {
 	// RANDOM_PORT becomes 0 within the server's options.
 	if s.opts.Port <= 0 {
 		return nil
@@ -100,8 +113,8 @@ func (s *Server) check() error {
 }
 
 func (s *Server) hostPort() string {
-	if a := s.srv.Addr(); a != nil {
-		return a.String()
+	if s.srv != nil && s.srv.Addr() != nil {
+		return s.srv.Addr().String()
 	}
 	return net.JoinHostPort(s.opts.Host, strconv.Itoa(max(s.opts.Port, 0)))
 }
@@ -123,12 +136,15 @@ func (s *Server) ClientURL() string {
 	return u.String()
 }
 
-// InProcess is an option for nats.Connect that connects without a socket; the
-// URL is then of no account.
+// InProcess is an option for nats.Connect that connects without a socket, as
+// Millrace itself; the URL is then of no account.
 func (s *Server) InProcess() nats.Option {
 	return func(o *nats.Options) error {
+		login, err := s.Login(stream.RoleMillrace)
+		if err != nil {
+			return err
+		}
 		o.InProcessServer = s.srv
-		o.User, o.Password = s.config.User, s.config.Password
-		return nil
+		return login(o)
 	}
 }

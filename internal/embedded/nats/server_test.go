@@ -1,17 +1,23 @@
 package nats
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // run starts a server, and returns it with what stops it and waits.
@@ -21,6 +27,11 @@ func run(t testing.TB, config Config) (*Server, func()) {
 	if _, test := t.(*testing.T); test {
 		log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
+	return runLogged(t, config, log)
+}
+
+func runLogged(t testing.TB, config Config, log *slog.Logger) (*Server, func()) {
+	t.Helper()
 	s, err := New(config, log)
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +60,16 @@ func run(t testing.TB, config Config) (*Server, func()) {
 	return s, stop
 }
 
+// login is that of Millrace.
+func login(t testing.TB, s *Server) nats.Option {
+	t.Helper()
+	option, err := s.Login(stream.RoleMillrace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return option
+}
+
 func connect(t testing.TB, url string, opts ...nats.Option) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(url, opts...)
@@ -63,7 +84,7 @@ func connect(t testing.TB, url string, opts ...nats.Option) jetstream.JetStream 
 	return js
 }
 
-func stream(t testing.TB, js jetstream.JetStream) jetstream.Stream {
+func makeStream(t testing.TB, js jetstream.JetStream) jetstream.Stream {
 	t.Helper()
 	s, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
 		Name: "EVENTS", Subjects: []string{"events.*"}, AllowAtomicPublish: true,
@@ -85,8 +106,8 @@ func messages(ids ...string) []*nats.Msg {
 func TestStreamsOutliveTheServer(t *testing.T) {
 	dir := t.TempDir()
 	s, stop := run(t, Config{Listen: "127.0.0.1:0", StoreDir: dir})
-	js := connect(t, s.ClientURL())
-	stream(t, js)
+	js := connect(t, s.ClientURL(), login(t, s))
+	makeStream(t, js)
 	for _, duplicate := range []bool{false, true} {
 		ack, err := js.PublishMsg(t.Context(), messages("one")[0])
 		if err != nil || ack.Duplicate != duplicate || ack.Sequence != 1 {
@@ -107,8 +128,8 @@ func TestStreamsOutliveTheServer(t *testing.T) {
 // messages can be sent again at once.
 func TestAtomicBatch(t *testing.T) {
 	s, _ := run(t, Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	js := connect(t, s.ClientURL())
-	events := stream(t, js)
+	js := connect(t, s.ClientURL(), login(t, s))
+	events := makeStream(t, js)
 	publish := func(ids ...string) (*jetstreamext.BatchAck, error) {
 		return jetstreamext.PublishMsgBatch(t.Context(), js, messages(ids...))
 	}
@@ -135,7 +156,7 @@ func TestAtomicBatch(t *testing.T) {
 func TestLargestBatch(t *testing.T) {
 	s, _ := run(t, Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	js := connect(t, "", s.InProcess())
-	stream(t, js)
+	makeStream(t, js)
 	ids := make([]string, 1001)
 	for i := range ids {
 		ids[i] = fmt.Sprint("id", i)
@@ -155,11 +176,107 @@ func TestCredentials(t *testing.T) {
 	if !strings.HasPrefix(s.ClientURL(), "nats://mill:p%40ss%2Fword@127.0.0.1:") {
 		t.Errorf("ClientURL = %s", s.ClientURL())
 	}
-	stream(t, connect(t, s.ClientURL()))
-	stream(t, connect(t, "", s.InProcess()))
+	makeStream(t, connect(t, s.ClientURL(), login(t, s)))
+	makeStream(t, connect(t, "", s.InProcess()))
 	_, address, _ := strings.Cut(s.ClientURL(), "@")
 	if _, err := nats.Connect("nats://" + address); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("connect without credentials = %v", err)
+	}
+}
+
+// TestNoPlaintextPasswords: the server holds passwords as hashes and warns of
+// nothing, whoever may log in and however long a password is.
+func TestNoPlaintextPasswords(t *testing.T) {
+	long := strings.Repeat("long ", 20)
+	for name, config := range map[string]Config{
+		"keys alone": {},
+		"passwords":  {User: "mill", Password: long, Passwords: map[string]string{stream.RoleProducer: "p@ss word"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var printed lockedBuffer
+			config.Listen, config.StoreDir = "127.0.0.1:0", t.TempDir()
+			s, stop := runLogged(t, config, slog.New(slog.NewTextHandler(&printed, nil)))
+			makeStream(t, connect(t, s.ClientURL(), login(t, s)))
+			if config.User == "" {
+				connect(t, s.ClientURL()) // as who has no login
+			} else {
+				_, address, _ := strings.Cut(s.ClientURL(), "@")
+				connect(t, "nats://"+address, nats.UserInfo(stream.RoleProducer, "p@ss word"))
+				for _, wrong := range []string{"", "p@ss", long[:72]} {
+					if _, err := nats.Connect("nats://"+address, nats.UserInfo(stream.RoleProducer, wrong)); !errors.Is(err, nats.ErrAuthorization) {
+						t.Errorf("password %q: %v", wrong, err)
+					}
+				}
+			}
+			stop()
+			if text := printed.String(); strings.Contains(text, "level=WARN") {
+				t.Errorf("the log warns:\n%s", text)
+			}
+		})
+	}
+}
+
+// lockedBuffer takes what several goroutines write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// TestKeys: keys are readable for their owner alone, and stay as they are.
+func TestKeys(t *testing.T) {
+	dir := t.TempDir()
+	var before []byte
+	for range 2 {
+		s, stop := run(t, Config{Listen: "127.0.0.1:0", StoreDir: dir})
+		for _, role := range []string{stream.RoleMillrace, stream.RoleProducer, stream.RoleWorker, stream.RoleReader, stream.RoleOperator} {
+			info, err := os.Stat(KeyFile(dir, role))
+			if err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("key of %s: %v, %v", role, info, err)
+			}
+		}
+		makeStream(t, connect(t, s.ClientURL(), login(t, s)))
+		key, err := os.ReadFile(KeyFile(dir, stream.RoleMillrace))
+		if err != nil || before != nil && !bytes.Equal(key, before) {
+			t.Errorf("key %q became %q, %v", before, key, err)
+		}
+		before = key
+		stop()
+	}
+}
+
+// TestStreamsFromBeforeRoles: a folder whose streams are in the account that
+// servers have without roles goes on with them.
+func TestStreamsFromBeforeRoles(t *testing.T) {
+	dir := t.TempDir()
+	old, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Start()
+	js := connect(t, old.ClientURL())
+	events := makeStream(t, js)
+	if _, err := events.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.PublishMsg(t.Context(), messages("one")[0]); err != nil {
+		t.Fatal(err)
+	}
+	old.Shutdown()
+	old.WaitForShutdown()
+
+	s, _ := run(t, Config{Listen: "127.0.0.1:0", StoreDir: dir})
+	js = connect(t, "", s.InProcess())
+	if ack, err := js.PublishMsg(t.Context(), messages("one")[0]); err != nil || !ack.Duplicate {
+		t.Errorf("publish = %+v, %v, want a duplicate", ack, err)
+	}
+	if _, err := js.Consumer(t.Context(), "EVENTS", "c"); err != nil {
+		t.Errorf("the consumer is gone: %v", err)
 	}
 }
 

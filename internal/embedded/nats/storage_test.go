@@ -30,8 +30,8 @@ func TestNoRoom(t *testing.T) {
 	defer limit(before.Cur)
 
 	s, _ := run(t, Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	js := connect(t, s.ClientURL(), nats.MaxReconnects(-1))
-	stream(t, js)
+	js := connect(t, s.ClientURL(), login(t, s), nats.MaxReconnects(-1))
+	makeStream(t, js)
 	body := strings.Repeat("x", 64<<10)
 	publish := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // what can't be stored is not answered

@@ -2,33 +2,19 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// answers is the probe: it succeeds when the database, which it makes if it is
-// missing, can be used.
+// answers is the probe: it succeeds when Millrace's role can use the database.
 func (s *Server) answers(ctx context.Context, password string) error {
-	conn, err := pgx.Connect(ctx, s.url(password, "postgres"))
+	conn, err := pgx.Connect(ctx, s.url(password, s.config.Database))
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx)
-	var there bool
-	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", s.config.Database).Scan(&there)
-	if err != nil {
-		return fmt.Errorf("look for the database %s: %w", s.config.Database, err)
-	}
-	if there {
-		return nil
-	}
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{s.config.Database}.Sanitize()); err != nil {
-		return fmt.Errorf("make the database %s: %w", s.config.Database, err)
-	}
-	return nil
+	return conn.Close(ctx)
 }
 
 // parseLine turns a line of Postgres' log into one of ours. Errors of statements

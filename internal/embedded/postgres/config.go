@@ -14,8 +14,18 @@ const EnvListen = "MILLRACE_POSTGRES_LISTEN"
 // envDSN is the setting that makes do without this server.
 const envDSN = "MILLRACE_POSTGRES_DSN"
 
-// superuser owns the cluster and the database.
-const superuser = "millrace"
+// Roles of the cluster.
+const (
+	// superuser owns the cluster. It has no password, and no rule lets it in:
+	// what needs it is done in single-user mode, before the server starts.
+	superuser = "postgres"
+	// ownRole is Millrace's own role, which owns the database.
+	ownRole = "millrace"
+	// Analyst is the login of people, who may read what Readers may.
+	Analyst = "analyst"
+	// Readers is the role that the schema grants reading to.
+	Readers = "millrace_reader"
+)
 
 // Config describes the server.
 type Config struct {
@@ -23,6 +33,11 @@ type Config struct {
 	Dir      string // folder for the data and the password; required, made when missing
 	Listen   string // host:port; default 127.0.0.1:5432; port 0 takes a free one
 	Database string // made when missing; default "millrace"
+	// Confine runs the server under the rules of package confine, whose RunStage
+	// the main function of this program has to call first.
+	Confine bool
+	// MakesDatabases lets Millrace's own role make databases: for tests.
+	MakesDatabases bool
 }
 
 // check fills in the defaults and finds what cannot work.
@@ -53,6 +68,8 @@ func (c *Config) check() (host string, port int, err error) {
 func (c *Config) program(name string) string { return filepath.Join(c.Engine, "bin", name) }
 func (c *Config) data() string               { return filepath.Join(c.Dir, "data") }
 func (c *Config) passwordFile() string       { return filepath.Join(c.Dir, "password") }
+func (c *Config) analystFile() string        { return filepath.Join(c.Dir, "analyst-password") }
+func (c *Config) rolesFile() string          { return filepath.Join(c.Dir, "roles") }
 func (c *Config) accessFile() string         { return filepath.Join(c.Dir, "pg_hba.conf") }
 
 func loopback(host string) bool {
@@ -67,7 +84,7 @@ func (s *Server) settings() []string {
 	if listen == "" {
 		listen = "*"
 	}
-	return []string{
+	settings := []string{
 		"-D", s.config.data(),
 		"-c", "hba_file=" + s.config.accessFile(),
 		"-c", "listen_addresses=" + listen,
@@ -89,4 +106,10 @@ func (s *Server) settings() []string {
 		"-c", "log_checkpoints=off",
 		"-c", "log_min_error_statement=panic", // statements may hold private data
 	}
+	if s.config.Confine {
+		// In shared memory without a name in a folder, of which it has none but
+		// its own.
+		settings = append(settings, sharedMemory()...)
+	}
+	return settings
 }

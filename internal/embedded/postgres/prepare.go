@@ -58,31 +58,38 @@ func makeDir(dir string) error {
 // password reads the password, or makes one for a fresh folder.
 func (s *Server) password(fresh bool) (string, error) {
 	path := s.config.passwordFile()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !fresh {
+		return "", fmt.Errorf("%s is missing, without which nobody can log in: put it back", path)
+	}
+	return s.keptPassword(path)
+}
+
+// keptPassword reads a password that was made before, or makes one.
+func (s *Server) keptPassword(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err == nil && len(text) > 0 {
 		return strings.TrimSpace(string(text)), nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read its password: %w", err)
-	}
-	if !fresh {
-		return "", fmt.Errorf("%s is missing, without which nobody can log in: put it back", path)
+		return "", fmt.Errorf("read a password: %w", err)
 	}
 	made := rand.Text()
 	if err := s.write(path, made+"\n"); err != nil {
-		return "", fmt.Errorf("keep its password: %w", err)
+		return "", fmt.Errorf("keep a password: %w", err)
 	}
 	return made, nil
 }
 
-// writeAccess writes who may connect from where: with the password always, and
-// from other machines only when the server listens for them.
+// writeAccess writes who may connect from where: with a password always, from
+// other machines only when the server listens for them, and nobody as the owner
+// of the cluster.
 func (s *Server) writeAccess() error {
+	nobody := "host all " + superuser + " all reject\n"
 	rules := "host all all 127.0.0.1/32 scram-sha-256\nhost all all ::1/128 scram-sha-256\n"
 	if !loopback(s.host) {
 		rules = "host all all all scram-sha-256\n"
 	}
-	if err := s.write(s.config.accessFile(), rules); err != nil {
+	if err := s.write(s.config.accessFile(), nobody+rules); err != nil {
 		return fmt.Errorf("write who may connect: %w", err)
 	}
 	return nil
@@ -112,7 +119,7 @@ func (s *Server) initialize(ctx context.Context) error {
 	_, err := child.Exec(ctx, child.Config{
 		Name: "initdb", Path: s.config.program("initdb"),
 		Args: []string{
-			"-D", draft, "--username=" + superuser, "--pwfile=" + s.config.passwordFile(), "--auth=scram-sha-256",
+			"-D", draft, "--username=" + superuser, "--auth=reject", // see writeAccess
 			// The collation of the server itself: the same on every system, for ever.
 			"--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
 			"--data-checksums", "--no-instructions",

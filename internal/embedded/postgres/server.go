@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/child"
+	"github.com/millrace-io/millrace/internal/embedded/confine"
 	"github.com/millrace-io/millrace/internal/embedded/port"
 )
 
@@ -29,6 +29,8 @@ type Server struct {
 	dsn      atomic.Pointer[string]
 	ready    chan struct{}
 	ran      atomic.Bool
+
+	confinement atomic.Pointer[confine.Report]
 
 	// Replaced by tests.
 	identify func(context.Context, *Config) (identity, error)
@@ -83,12 +85,16 @@ func (s *Server) run(ctx context.Context) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
+	if err := s.prepareRoles(ctx, password); err != nil {
+		return s.explain(err)
+	}
 	if err := s.takePort(); err != nil {
 		return err
 	}
+	rules := s.confined(ctx)
 	started := time.Now()
 	for {
-		err := s.serve(ctx, password)
+		err := s.serve(ctx, password, rules)
 		// Backends of a postmaster that was killed hold its shared memory for a
 		// moment longer, and Postgres will not start beside them.
 		left := s.DSN() == "" && mentions(err, "pre-existing shared memory block")
@@ -104,10 +110,10 @@ func (s *Server) run(ctx context.Context) error {
 }
 
 // serve runs one child to its end.
-func (s *Server) serve(ctx context.Context, password string) error {
+func (s *Server) serve(ctx context.Context, password string, rules *confine.Rules) error {
 	c, err := child.New(child.Config{
 		Name: "postgres", Path: s.config.program("postgres"), Args: s.settings(),
-		Env: environment(), Attr: s.identity.attr,
+		Env: environment(), Attr: s.identity.attr, Confine: rules,
 		// Immediate shutdown: it ends its backends and leaves recovery to the next start.
 		DeathSignal: syscall.SIGQUIT,
 		Probe:       func(ctx context.Context) error { return s.answers(ctx, password) },
@@ -124,6 +130,9 @@ func (s *Server) serve(ctx context.Context, password string) error {
 	go func() { result <- c.Run(ctx) }()
 	select {
 	case <-c.Ready():
+		if report := c.Confinement(); report != nil {
+			s.confinement.Store(report)
+		}
 		dsn := s.url(password, s.config.Database)
 		s.dsn.Store(&dsn)
 		s.log.Info("embedded Postgres serves", "address", s.address(), "folder", s.config.Dir, "runs", s.identity.kind)
@@ -145,7 +154,7 @@ func (s *Server) url(password, database string) string {
 		host = "127.0.0.1"
 	}
 	u := url.URL{
-		Scheme: "postgres", User: url.UserPassword(superuser, password),
+		Scheme: "postgres", User: url.UserPassword(ownRole, password),
 		Host: net.JoinHostPort(host, strconv.Itoa(s.port)), Path: "/" + database, RawQuery: "sslmode=disable",
 	}
 	return u.String()
@@ -189,14 +198,8 @@ func mentions(err error, text string) bool {
 	return err != nil && strings.Contains(err.Error(), text)
 }
 
-// environment is that of this process without Postgres' own variables, which
-// would speak of another server.
+// environment is that of this process without secrets, and without Postgres' own
+// variables, which would speak of another server.
 func environment() []string {
-	env := []string{"LC_ALL=C"} // messages that parseLine knows
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PG") && !strings.HasPrefix(v, "LC_") {
-			env = append(env, v)
-		}
-	}
-	return env
+	return append(confine.Environ(), "LC_ALL=C") // messages that parseLine knows
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/embedded/confine"
 	"github.com/millrace-io/millrace/internal/embedded/engines"
 )
 
@@ -24,6 +25,7 @@ import (
 const envDir = "POSTGRES_TEST_DIR"
 
 func TestMain(m *testing.M) {
+	confine.RunStage(os.Args)
 	if dir := os.Getenv(envDir); dir != "" {
 		serveAndTell(dir)
 	}
@@ -35,7 +37,7 @@ func serveAndTell(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	s, err := New(Config{Engine: set.Postgres, Dir: dir, Listen: "127.0.0.1:0"}, slog.Default())
+	s, err := New(Config{Engine: set.Postgres, Dir: dir, Listen: "127.0.0.1:0", Confine: true}, slog.Default())
 	if err != nil {
 		panic(err)
 	}
@@ -52,7 +54,7 @@ func newServer(t *testing.T, config Config) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Engine = set.Postgres
+	config.Engine, config.Confine = set.Postgres, true
 	if config.Listen == "" {
 		config.Listen = "127.0.0.1:0"
 	}
@@ -125,12 +127,15 @@ func TestDataOutlivesTheServer(t *testing.T) {
 		"SHOW timezone":                 "UTC",
 		"SHOW fsync":                    "on",
 		"SHOW data_checksums":           "on",
-		"SHOW unix_socket_directories":  "",
 		"SELECT 'made' FROM (SELECT 1)": "made",
 	} {
 		if got := query[string](t, s.DSN(), sql); got != want {
 			t.Errorf("%s = %q, want %q", sql, got, want)
 		}
+	}
+	// Its fifth line is the folder of its Unix socket.
+	if pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid")); err != nil || strings.Split(string(pid), "\n")[4] != "" {
+		t.Errorf("it has a Unix socket: %q, %v", pid, err)
 	}
 	query[int](t, s.DSN(), "WITH made AS (SELECT 1) SELECT count(*) FROM made")
 	conn, err := pgx.Connect(t.Context(), s.DSN())
@@ -249,7 +254,8 @@ func killedPostmaster(t *testing.T, s *Server, stop func() error) {
 	}
 }
 
-// Invariant 2: the number of the dead server is that of another process by now.
+// Invariant 2: the number of the dead server is that of another process by now,
+// also where the dead one was making roles, which writes its number negative.
 func reusedNumber(t *testing.T, dir string) {
 	other := exec.Command("sleep", "1000")
 	if err := other.Start(); err != nil {
@@ -260,7 +266,11 @@ func reusedNumber(t *testing.T, dir string) {
 		_ = other.Wait()
 	}()
 	path := filepath.Join(dir, "data", "postmaster.pid")
-	for _, text := range []string{strconv.Itoa(other.Process.Pid) + "\n" + filepath.Join(dir, "data") + "\n", ""} {
+	number, rest := strconv.Itoa(other.Process.Pid), "\n"+filepath.Join(dir, "data")+"\n"
+	for _, text := range []string{number + rest, "-" + number + rest, ""} {
+		if err := os.RemoveAll(filepath.Join(dir, "roles")); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

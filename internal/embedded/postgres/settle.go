@@ -34,8 +34,11 @@ func (s *Server) settle(ctx context.Context) error {
 	}
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(first)))
-	if err != nil || pid <= 0 {
+	if err != nil || pid == 0 {
 		return nil // Postgres says what is wrong with it
+	}
+	if pid < 0 { // of one in single-user mode, in which roles are made
+		pid = -pid
 	}
 	if postmaster(pid, s.config.data()) {
 		if err := s.awaitEnd(ctx, pid); err != nil {

@@ -4,6 +4,7 @@
 package trackingapi
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -26,54 +27,89 @@ const timeout = 25 * time.Second
 // 255 bytes, fit.
 const maxBody = 2 << 20
 
+// Request is what embeds httpapi.Params.
+type Request[In any] interface {
+	*In
+	huma.Resolver
+}
+
 // API registers operations.
 type API struct {
 	Server *httpapi.Server
 	Auth   *auth.Auth
 	Log    *slog.Logger
+	Base   string // of the paths; default Base
+	Tag    string // default Shards
 }
 
 // Body is a request with a document.
-type Body[T any] struct{ Body T }
+type Body[T any] struct {
+	httpapi.Params
+	Body T
+}
+
+// Checked is a document that checks itself against the rules beyond its schema.
+type Checked interface{ Check() []error }
+
+// Resolve implements huma.Resolver: a caller is told all that is wrong at once.
+func (b *Body[T]) Resolve(ctx huma.Context) []error {
+	errs := b.Params.Resolve(ctx)
+	if c, ok := any(&b.Body).(Checked); ok {
+		errs = append(errs, c.Check()...)
+	}
+	return errs
+}
 
 // Output is an answer with a document.
-type Output[T any] struct{ Body T }
+type Output[T any] struct {
+	Status int
+	Body   T
+}
+
+// Created is an answer that may have made something: then its status is 201.
+type Created interface{ Made() bool }
 
 // Operation describes an operation in short.
 type Operation struct {
 	ID, Path, Summary, Text string // the path is below Base
 	Scope                   auth.Scope
+	MaxBody                 int64 // bytes; default 2 MiB
 }
 
 // Get registers an operation that reads.
-func Get[In, Out any](a API, op Operation, do func(context.Context, *In) (Out, error)) {
+func Get[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
 	handle(a, huma.Operation{
-		OperationID: op.ID, Method: http.MethodGet, Path: Base + op.Path, Summary: op.Summary, Description: op.Text,
+		OperationID: op.ID, Method: http.MethodGet, Path: op.Path, Summary: op.Summary, Description: op.Text,
 		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusServiceUnavailable},
-	}, op.Scope, do)
+	}, op, do)
 }
 
 // Post registers an operation that changes something.
-func Post[In, Out any](a API, op Operation, do func(context.Context, *In) (Out, error)) {
+func Post[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
 	handle(a, huma.Operation{
-		OperationID: op.ID, Method: http.MethodPost, Path: Base + op.Path, Summary: op.Summary, Description: op.Text,
+		OperationID: op.ID, Method: http.MethodPost, Path: op.Path, Summary: op.Summary, Description: op.Text,
 		Errors: []int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
 			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
 		},
-		Middlewares: huma.Middlewares{httpapi.OnlyJSON}, MaxBodyBytes: maxBody,
-	}, op.Scope, do)
+		Middlewares: huma.Middlewares{httpapi.OnlyJSON}, MaxBodyBytes: max(op.MaxBody, maxBody),
+	}, op, do)
 }
 
-func handle[In, Out any](a API, op huma.Operation, scope auth.Scope, do func(context.Context, *In) (Out, error)) {
-	op.Tags = []string{"Shards"}
-	huma.Register(a.Server.API(), a.Auth.Protect(op, scope), func(ctx context.Context, in *In) (*Output[Out], error) {
+func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context.Context, *In) (Out, error)) {
+	op.Path = cmp.Or(a.Base, Base) + op.Path
+	op.Tags = []string{cmp.Or(a.Tag, "Shards")}
+	huma.Register(a.Server.API(), a.Auth.Protect(op, of.Scope), func(ctx context.Context, in *In) (*Output[Out], error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		out, err := do(ctx, in)
 		if err != nil {
 			return nil, Problem(a.Log, err)
 		}
-		return &Output[Out]{out}, nil
+		status := http.StatusOK
+		if c, ok := any(out).(Created); ok && c.Made() {
+			status = http.StatusCreated
+		}
+		return &Output[Out]{status, out}, nil
 	})
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -42,7 +44,7 @@ func NewConflict(r tracking.Result, stage shard.Stage, move shard.Move) *Conflic
 	case r.Outcome == shard.Full:
 		rule = "must not be started while as many are as the stage allows"
 	case move == shard.Start && r.Status == shard.Started:
-		rule = "must be new, and is started by another worker"
+		rule = "must be new, and is started; who started it may do so again, named by worker or the header Idempotency-Key"
 	}
 	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("%s/%d cannot be moved by %s at %s", r.Filename, r.Shard, move, stage),
 		httpapi.FieldError{Field: "status", Code: r.Outcome.String(), Rule: rule})
@@ -61,6 +63,8 @@ func Problem(log *slog.Logger, err error) error {
 		return httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule", httpapi.FieldError(*invalid))
 	case errors.As(err, &refused):
 		return NewConflict(refused.Result, refused.Stage, refused.Move)
+	case errors.Is(err, queue.ErrNoQueue):
+		return NotFound("queue", "must be a queue that was made")
 	case errors.Is(err, tracking.ErrNoFile):
 		return NotFound("filename", "must be a file that was registered")
 	case errors.Is(err, tracking.ErrCancelled):
@@ -78,6 +82,28 @@ func NotFound(field, rule string) *httpapi.Problem {
 	return httpapi.NewProblem(http.StatusNotFound, "there is no such item", httpapi.FieldError{Field: field, Code: "not_found", Rule: rule})
 }
 
+// Faults lists the rules that a request breaks, as its Resolve returns them, from
+// the errors of checks. An error may join several; nil is none.
+func Faults(checks ...error) (all []error) {
+	for _, err := range checks {
+		if several, ok := err.(interface{ Unwrap() []error }); ok {
+			all = append(all, Faults(several.Unwrap()...)...)
+		} else if invalid, ok := err.(*shard.Invalid); ok {
+			all = append(all, httpapi.FieldError(*invalid))
+		}
+	}
+	return all
+}
+
+// transient are classes and codes of Postgres' errors that pass by themselves:
+// of the connection and its state, of conflicts, resources, locks, shutdowns and
+// the system; and those of a database that a migration has not reached yet, or
+// has just changed under a prepared statement.
+var transient = []string{
+	"08", "25", "40", "53", "55", "57", "58",
+	"3F", "42P01", "42703", "42704", "42883", "42P10", "0A000",
+}
+
 // ours tells whether Postgres has understood and refused a statement, which is
 // a mistake of this program. One that lets nobody in, or has no database yet,
 // has not been told any.
@@ -87,12 +113,5 @@ func ours(err error) bool {
 	if !errors.As(err, &e) || errors.As(err, &outside) {
 		return false
 	}
-	// Connection, state, no schema yet, conflict, no table yet, resources, locks,
-	// shutdown, system.
-	for _, class := range []string{"08", "25", "3F", "40", "42P01", "53", "55", "57", "58"} {
-		if strings.HasPrefix(e.Code, class) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(transient, func(class string) bool { return strings.HasPrefix(e.Code, class) })
 }

@@ -2,37 +2,164 @@
 package trackingtest
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/projector/work"
+	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// Site is a server on a database of its own.
+// Site is a server on a database of its own, with the work queues as they run
+// in production.
 type Site struct {
 	T        testing.TB
 	Store    *tracking.Store
+	Hands    *handout.Handout
 	Registry *prometheus.Registry
 	Token    string // of the requests; empty: none
 	url      string
+	js       jetstream.JetStream
 }
 
-// Start makes the database; Serve serves.
-func Start(t testing.TB, engine *embeddedtest.Postgres, cfg tracking.Config) *Site {
+// NewStore makes a store on a database of its own. Nothing runs.
+func NewStore(t testing.TB, engine *embeddedtest.Postgres) *tracking.Store {
 	t.Helper()
-	store, err := tracking.New(cfg, engine.Pool(t, tracking.Configure), embeddedtest.Log(t))
+	return on(t, engine.Pool(t, queue.Configure))
+}
+
+func on(t testing.TB, pool *pgxpool.Pool) *tracking.Store {
+	t.Helper()
+	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, pool, embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Site{T: t, Store: store, Registry: prometheus.NewRegistry()}
+	store, err := tracking.New(tracking.Config{}, queues, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// Start makes the servers and runs the work queues; Serve serves.
+func Start(t testing.TB, engine *embeddedtest.Postgres) *Site {
+	t.Helper()
+	s := On(t, engine.Pool(t, queue.Configure))
+	nc := natstest.Start(t, stream.Config{}).Connect()
+	var err error
+	if s.Hands, err = handout.New(nc, s.Store.Queues(), stream.WorkConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	service, err := work.New(work.Config{Poll: 10 * time.Millisecond, Compare: 20 * time.Millisecond}, work.Deps{
+		NATS: nc, Store: s.Store.Queues(), Handout: s.Hands, Shards: s.Store, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- service.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	s.await(nc)
+	return s
+}
+
+// await waits until there are queues to take from.
+func (s *Site) await(nc *nats.Conn) {
+	s.T.Helper()
+	var err error
+	if s.js, err = jetstream.New(nc); err != nil {
+		s.T.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		_, err := s.js.Consumer(s.T.Context(), stream.Work, shard.Sender.String())
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			s.T.Fatal(err)
+		}
+	}
+}
+
+// InStep waits until what is ready in Postgres is what is on the stream.
+func (s *Site) InStep() {
+	s.T.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		var ready, waiting uint64
+		err := s.Store.Pool().QueryRow(s.T.Context(),
+			"SELECT (SELECT count(*) FROM millrace.ready), (SELECT count(*) FROM millrace.outbox)").Scan(&ready, &waiting)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		st, err := s.js.Stream(s.T.Context(), stream.Work)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		messages := st.CachedInfo().State.Msgs
+		if waiting == 0 && messages == ready {
+			return
+		}
+		if time.Now().After(end) {
+			s.T.Fatalf("%d items are ready, %d wait to be announced, %d messages are on the stream", ready, waiting, messages)
+		}
+	}
+}
+
+// Messages are the items that the stream holds.
+func (s *Site) Messages() (items []stream.WorkItem) {
+	s.T.Helper()
+	st, err := s.js.Stream(s.T.Context(), stream.Work)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	state := st.CachedInfo().State
+	for seq := max(state.FirstSeq, 1); seq <= state.LastSeq; seq++ {
+		m, err := st.GetMsg(s.T.Context(), seq)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		it, err := stream.ParseWorkItem(m.Data)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		items = append(items, it)
+	}
+	return items
+}
+
+// On makes a site on a pool, without work queues.
+func On(t testing.TB, pool *pgxpool.Pool) *Site {
+	t.Helper()
+	return &Site{T: t, Store: on(t, pool), Registry: prometheus.NewRegistry()}
 }
 
 // Serve serves what handlers register, until the test ends.
@@ -55,27 +182,37 @@ func (s *Site) URL(path string) string {
 	if path == "/openapi.json" || path == "/metrics" {
 		return s.url + path
 	}
+	if path == "/queues" || strings.HasPrefix(path, "/queues/mail") {
+		return s.url + "/api/v1" + path
+	}
 	return s.url + "/api/v1/pipeline" + path
 }
 
 // Post sends a document and returns the answer's status and text.
 func (s *Site) Post(path, body string) (int, string) {
 	s.T.Helper()
-	return s.ask(http.MethodPost, path, body)
+	return s.ask(http.MethodPost, nil, path, body)
+}
+
+// PostWith is Post with headers.
+func (s *Site) PostWith(header http.Header, path, body string) (int, string) {
+	s.T.Helper()
+	return s.ask(http.MethodPost, header, path, body)
 }
 
 // Get asks, and returns the answer's status and text.
 func (s *Site) Get(path string) (int, string) {
 	s.T.Helper()
-	return s.ask(http.MethodGet, path, "")
+	return s.ask(http.MethodGet, nil, path, "")
 }
 
-func (s *Site) ask(method, path, body string) (int, string) {
+func (s *Site) ask(method string, header http.Header, path, body string) (int, string) {
 	s.T.Helper()
 	r, err := http.NewRequestWithContext(s.T.Context(), method, s.URL(path), strings.NewReader(body))
 	if err != nil {
 		s.T.Fatal(err)
 	}
+	maps.Copy(r.Header, header)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -1,5 +1,1 @@
-SELECT c.item_id, c.stage, c.generation
-FROM millrace.claim AS c
-JOIN millrace.pipeline_tracking AS t ON t.id = c.item_id
-WHERE c.lease_until IS NULL
-    AND CASE c.stage WHEN 1 THEN t.shard_splitter_worker WHEN 2 THEN t.shard_worker_worker ELSE t.mysql_sender_worker END = $1
+SELECT item_id, stage, generation FROM millrace.claim WHERE plain AND lease_until IS NULL

@@ -53,7 +53,7 @@ func serve(during func(*Server)) error {
 		return err
 	}
 	srv, err := clickhouse.New(clickhouse.Config{
-		Library: set.ClickHouse, Path: dir, Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
+		Library: set.ClickHouse, Path: dir, Database: "millrace", Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err

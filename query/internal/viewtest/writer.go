@@ -3,7 +3,6 @@ package viewtest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/ClickHouse/ch-go"
@@ -143,10 +142,21 @@ func (w *Writer) insert(table string, input proto.Input) {
 	}
 }
 
-// Announce publishes a delta.
+// Announce publishes a delta, whose batch the checkpoint of its group has.
 func Announce(t testing.TB, nc *nats.Conn, d *funnel.Delta) {
 	t.Helper()
-	if err := nc.Publish(stream.FunnelDeltas, d.AppendBinary(nil)); err != nil {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), stream.Checkpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := d.AppendBinary(nil)
+	digest := funnel.Digest([]funnel.Sum{funnel.SumOf(text)})
+	put(t.Context(), t, kv, d.Group, funnel.Checkpoint{From: d.From, To: d.To, Delta: digest})
+	if err := nc.Publish(stream.FunnelDeltas, text); err != nil {
 		t.Fatal(err)
 	}
 	if err := nc.Flush(); err != nil {
@@ -161,10 +171,27 @@ func Checkpoint(ctx context.Context, t testing.TB, js jetstream.JetStream, seq u
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kv.PutString(ctx, slots.Key, `{"slot_groups":1}`); err != nil {
+	layout, err := slots.New(1)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kv.PutString(ctx, "funnel.0", fmt.Sprintf(`{"from":%d,"to":%d}`, seq, seq)); err != nil {
+	value, err := layout.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(ctx, slots.Key, value); err != nil {
+		t.Fatal(err)
+	}
+	put(ctx, t, kv, 0, funnel.Checkpoint{From: seq, To: seq})
+}
+
+func put(ctx context.Context, t testing.TB, kv jetstream.KeyValue, group uint32, c funnel.Checkpoint) {
+	t.Helper()
+	value, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(ctx, slots.Group{ID: group}.Key(), value); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,5 +1,5 @@
 -- Events of a moment by what they carry, the largest of each kind. An event
--- counts once for each of its topics.
+-- counts once for each of its topics. Beside each is what there is of its kind.
 WITH taken AS
 (
     SELECT stage, source_name, model_version, channel, topics
@@ -13,7 +13,9 @@ WITH taken AS
 SELECT
     kind,
     name,
-    counted
+    counted,
+    count() OVER (PARTITION BY kind)      AS names,
+    sum(counted) OVER (PARTITION BY kind) AS total
 FROM
 (
     SELECT 'source' AS kind, toString(source_name) AS name, count() AS counted

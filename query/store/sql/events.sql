@@ -27,6 +27,7 @@ FROM
             metadata,
             metadata_schema_version,
             model_version,
+            channel,
             is_reclassification
         FROM events
         WHERE occurred_at >= fromUnixTimestamp64Nano(toInt64(@from), 'UTC')

@@ -20,6 +20,7 @@ FROM
         metadata,
         metadata_schema_version,
         model_version,
+        channel,
         is_reclassification,
         min(occurred_at) OVER (PARTITION BY stage)                                                                        AS first_at,
         count() OVER (PARTITION BY stage)                                                                                 AS counted,

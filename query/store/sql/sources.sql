@@ -3,7 +3,8 @@
 -- some spans of one width. The bounds of all spans are what the index can use.
 SELECT
     source,
-    sum(n) AS counted
+    sum(n)          AS counted,
+    count() OVER () AS sources
 FROM
 (
     SELECT

@@ -21,9 +21,14 @@ func (l *Library) Connect(args ...string) (*Conn, error) {
 	handle := l.connect(int32(len(argv.ptrs)), argv.first())
 	runtime.KeepAlive(argv)
 	if handle == nil || *handle == nil {
-		return nil, errors.New("connect to the ClickHouse engine: it refused (is another process using the data folder?)")
+		return nil, errors.New("open a session of the ClickHouse engine: it gives no reason")
 	}
-	return &Conn{lib: l, handle: handle}, nil
+	c := &Conn{lib: l, handle: handle}
+	if err := l.restore(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // Close ends the session.
@@ -60,13 +65,22 @@ func (c *Conn) Exec(sql string) error {
 }
 
 func (c *Conn) query(sql, format string, params []Param) uintptr {
+	if len(params) == 0 {
+		defer runtime.KeepAlive(sql)
+		defer runtime.KeepAlive(format)
+		return c.lib.query(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)))
+	}
+	return c.withParams(c.lib.queryParams, sql, format, params)
+}
+
+// paramCall is a call of the engine with a statement, a format, and the names and
+// the values of parameters.
+type paramCall func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr,
+	names **byte, nameLens *uintptr, values **byte, valueLens *uintptr, count uintptr) uintptr
+
+func (c *Conn) withParams(call paramCall, sql, format string, params []Param) uintptr {
 	defer runtime.KeepAlive(sql)
 	defer runtime.KeepAlive(format)
-	text, length := unsafe.StringData(sql), uintptr(len(sql))
-	kind, kindLength := unsafe.StringData(format), uintptr(len(format))
-	if len(params) == 0 {
-		return c.lib.query(*c.handle, text, length, kind, kindLength)
-	}
 	var names, values []string
 	for _, p := range params {
 		names, values = append(names, p.Name), append(values, p.Value)
@@ -74,7 +88,7 @@ func (c *Conn) query(sql, format string, params []Param) uintptr {
 	n, v := newVector(names), newVector(values)
 	defer runtime.KeepAlive(n)
 	defer runtime.KeepAlive(v)
-	return c.lib.queryParams(*c.handle, text, length, kind, kindLength,
+	return call(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)),
 		n.first(), &n.lens[0], v.first(), &v.lens[0], uintptr(len(params)))
 }
 
@@ -84,11 +98,9 @@ func (c *Conn) query(sql, format string, params []Param) uintptr {
 //
 // The engine ties a running query to a thread: the calling goroutine stays
 // locked to its own until it closes the stream.
-func (c *Conn) Stream(sql, format string) (*Stream, error) {
+func (c *Conn) Stream(sql, format string, params ...Param) (*Stream, error) {
 	runtime.LockOSThread()
-	handle := c.lib.streamQuery(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)))
-	runtime.KeepAlive(sql)
-	runtime.KeepAlive(format)
+	handle := c.stream(sql, format, params)
 	if handle == 0 {
 		runtime.UnlockOSThread()
 		return nil, errors.New("start a query in the ClickHouse engine: no result")
@@ -101,12 +113,22 @@ func (c *Conn) Stream(sql, format string) (*Stream, error) {
 	return &Stream{conn: c, handle: handle}, nil
 }
 
+func (c *Conn) stream(sql, format string, params []Param) uintptr {
+	if len(params) == 0 {
+		defer runtime.KeepAlive(sql)
+		defer runtime.KeepAlive(format)
+		return c.lib.streamQuery(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)))
+	}
+	return c.withParams(c.lib.streamParams, sql, format, params)
+}
+
 // Stream is the result of a running query.
 type Stream struct {
 	conn   *Conn
 	handle uintptr
 	chunk  uintptr
 	done   bool
+	failed bool
 }
 
 // Chunk is a part of a result. Data is the engine's memory, valid until the
@@ -115,7 +137,10 @@ type Chunk struct {
 	Data                      []byte
 	Rows                      uint64 // rows of the result in Data
 	ReadRows, ReadBytes       uint64 // read from storage since the last chunk
+	TotalRows                 uint64 // to be read in all, as far as they became known since the last chunk
 	WrittenRows, WrittenBytes uint64
+	Report                    bool   // of a statement that runs, not a part of its result
+	Memory                    uint64 // used by the statement at the time of a report
 }
 
 // Next returns the next chunk; one without data ends the stream.
@@ -131,7 +156,7 @@ func (s *Stream) Next() (Chunk, error) {
 		return Chunk{}, errors.New("fetch from the ClickHouse engine: no result")
 	}
 	if err := lib.err(s.chunk); err != nil {
-		s.done = true
+		s.done, s.failed = true, true
 		return Chunk{}, err
 	}
 	chunk := lib.chunk(s.chunk)
@@ -151,6 +176,11 @@ func (s *Stream) Close() {
 	}
 	s.conn.lib.destroy(s.handle)
 	s.handle = 0
+	if s.failed {
+		// The engine keeps a query that has failed, and its memory, until the session
+		// has another one.
+		_ = s.conn.Exec("SELECT 1")
+	}
 	runtime.UnlockOSThread()
 }
 

@@ -12,8 +12,9 @@ type Library struct {
 	connect       func(argc int32, argv **byte) **byte
 	closeConn     func(conn **byte)
 	query         func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr) uintptr
-	queryParams   func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr, names **byte, nameLens *uintptr, values **byte, valueLens *uintptr, count uintptr) uintptr
+	queryParams   paramCall
 	streamQuery   func(conn *byte, sql *byte, sqlLen uintptr, format *byte, formatLen uintptr) uintptr
+	streamParams  paramCall
 	fetch         func(conn *byte, stream uintptr) uintptr
 	cancel        func(conn *byte, stream uintptr)
 	destroy       func(result uintptr)
@@ -26,21 +27,28 @@ type Library struct {
 	rowsWritten   func(result uintptr) uint64
 	bytesWritten  func(result uintptr) uint64
 	signalHandler func(enabled bool)
+
+	restore func() error // gives the signals of faults back to the Go runtime
 }
 
 // Load opens the engine library at path. Load it once per process.
 func Load(path string) (lib *Library, err error) {
+	restore, err := keepHandlers()
+	if err != nil {
+		return nil, err
+	}
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
 		return nil, fmt.Errorf("load ClickHouse engine %s: %w", path, err)
 	}
-	lib = &Library{}
+	lib = &Library{restore: restore}
 	for name, fn := range map[string]any{
 		"chdb_connect":                     &lib.connect,
 		"chdb_close_conn":                  &lib.closeConn,
 		"chdb_query_n":                     &lib.query,
 		"chdb_query_with_params_n":         &lib.queryParams,
 		"chdb_stream_query_n":              &lib.streamQuery,
+		"chdb_stream_query_with_params_n":  &lib.streamParams,
 		"chdb_stream_fetch_result":         &lib.fetch,
 		"chdb_stream_cancel_query":         &lib.cancel,
 		"chdb_destroy_query_result":        &lib.destroy,
@@ -61,7 +69,9 @@ func Load(path string) (lib *Library, err error) {
 		purego.RegisterFunc(fn, symbol)
 	}
 	// The Go runtime owns the signals of this process; the engine's handlers
-	// would take a nil dereference in Go for a crash of the engine.
+	// would take a nil dereference in Go for a crash of the engine. Without them, it
+	// removes all handlers of faults whenever it opens a session: a nil dereference
+	// would then end the process without a word.
 	lib.signalHandler(false)
 	return lib, nil
 }

@@ -1,8 +1,6 @@
 package native
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -12,10 +10,14 @@ import (
 const (
 	maxColumns = 10_000
 	maxRows    = 1 << 32
+	maxText    = 1 << 20 // of a name or a type
 )
 
 // BlockSize is what a block holds.
-type BlockSize struct{ Columns, Rows uint64 }
+type BlockSize struct {
+	Columns, Rows uint64
+	Head          []Column
+}
 
 // CopyBlock reads a data packet's block and writes it to dst as a block of the
 // Native format; one without columns, which ends the data, is not written.
@@ -26,22 +28,6 @@ func (r *Reader) CopyBlock(dst io.Writer) (size BlockSize, err error) {
 		return size, err
 	}
 	return c.block()
-}
-
-// BlockLen is the length and the number of rows of the first of the Native
-// format's blocks in data.
-func BlockLen(data []byte) (n int, rows uint64, err error) {
-	var counted counter
-	c := &copier{Reader: &Reader{bufio.NewReader(bytes.NewReader(data))}, dst: &counted}
-	size, err := c.block()
-	return int(counted), size.Rows, err
-}
-
-type counter int
-
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
-	return len(p), nil
 }
 
 func (c *copier) block() (size BlockSize, err error) {
@@ -56,9 +42,14 @@ func (c *copier) block() (size BlockSize, err error) {
 		return size, err
 	}
 	for i := range size.Columns {
-		if err := c.column(size.Rows); err != nil {
+		col, err := c.head(i)
+		if err == nil {
+			err = c.data(col, size.Rows)
+		}
+		if err != nil {
 			return size, fmt.Errorf("column %d: %w", i+1, err)
 		}
+		size.Head = append(size.Head, col)
 	}
 	return size, nil
 }
@@ -67,6 +58,8 @@ func (c *copier) block() (size BlockSize, err error) {
 type copier struct {
 	*Reader
 	dst     io.Writer
+	marks   bool     // columns in dst are marked as laid out as their types say
+	exact   []Column // the columns in dst, where their types are more exact than those read
 	scratch []byte
 }
 
@@ -101,12 +94,16 @@ func (c *copier) number(what string, limit uint64) (uint64, error) {
 }
 
 func (c *copier) name(what string) (string, error) {
-	s, err := c.str(what, 1<<20)
+	s, err := c.str(what, maxText)
 	if err != nil {
 		return "", err
 	}
+	return s, c.text(s)
+}
+
+func (c *copier) text(s string) error {
 	c.scratch = append(binary.AppendUvarint(c.scratch[:0], uint64(len(s))), s...)
-	return s, c.write(c.scratch)
+	return c.write(c.scratch)
 }
 
 func (c *copier) write(p []byte) error {
@@ -116,29 +113,59 @@ func (c *copier) write(p []byte) error {
 	return nil
 }
 
-func (c *copier) column(rows uint64) error {
-	name, err := c.name("column name")
-	if err != nil {
-		return err
+// head copies what stands in front of the data of the column at i.
+func (c *copier) head(i uint64) (col Column, err error) {
+	if col.Name, err = c.name("column name"); err != nil {
+		return col, err
 	}
-	kind, err := c.name("column type")
-	if err != nil {
-		return err
+	if col.Type, err = c.str("column type", maxText); err != nil {
+		return col, err
 	}
-	l, err := parseType(kind, 0)
+	kind := col.Type
+	if i < uint64(len(c.exact)) {
+		kind = c.exact[i].Type
+	}
+	if err := c.text(kind); err != nil {
+		return col, err
+	}
+	if c.marks {
+		if err := c.write([]byte{0}); err != nil {
+			return col, err
+		}
+	}
+	if err := c.flag(); err != nil {
+		return col, fmt.Errorf("%s: %w", col.Name, err)
+	}
+	return col, nil
+}
+
+func (c *copier) data(col Column, rows uint64) error {
+	l, err := parseType(col.Type, 0)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", col.Name, err)
 	}
 	if rows == 0 {
 		return nil
 	}
 	if err := c.prefix(l); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s %s: %w", col.Name, col.Type, err)
 	}
 	if err := c.values(l, rows); err != nil {
-		return fmt.Errorf("%s %s: %w", name, kind, err)
+		return fmt.Errorf("%s %s: %w", col.Name, col.Type, err)
 	}
 	return nil
+}
+
+// flag skips what says how a column is written, which files do not have.
+func (c *copier) flag() error {
+	if c.revision < revisionFlags {
+		return nil
+	}
+	custom, err := c.byte("column's serialization")
+	if err == nil && custom != 0 {
+		err = fmt.Errorf("%w: a column in a serialization of its own, such as sparse", ErrType)
+	}
+	return err
 }
 
 // prefix copies what stands in front of a whole column.
@@ -149,15 +176,14 @@ func (c *copier) prefix(l *layout) error {
 			return err
 		}
 		return nil
+	case dynamic:
+		return c.dynamicPrefix(l)
 	case object:
-		version, err := c.uint64()
-		if err != nil {
+		return c.objectPrefix(l)
+	case variant:
+		if err := c.variantPrefix(); err != nil {
 			return err
 		}
-		if version != 1 {
-			return fmt.Errorf("%w: JSON is taken as text only (its serialization is %d)", ErrType, version)
-		}
-		return nil
 	}
 	for _, of := range l.of {
 		if err := c.prefix(of); err != nil {
@@ -174,8 +200,12 @@ func (c *copier) values(l *layout, rows uint64) error {
 	switch l.shape {
 	case fixed:
 		return c.copyN(rows, uint64(l.size))
-	case text, object:
+	case text:
 		return c.texts(rows)
+	case object:
+		return c.objects(l, rows)
+	case variant, dynamic:
+		return c.variants(l, rows)
 	case null:
 		if err := c.copyN(rows, 1); err != nil {
 			return err

@@ -61,26 +61,26 @@ func NewBlocks(r *Reader, compressed bool) *Blocks {
 	b := &Blocks{wire: r}
 	if compressed {
 		b.frames = NewReader(compress.NewReader(r))
+		b.frames.revision = r.revision
 	}
 	return b
 }
 
-// Copy reads a data packet behind its code, writes its block to dst and returns
-// the packet's table name, which is empty but for external tables. A block
+// Table reads the first part of a data packet behind its code: the name of the
+// table that its block belongs to, which is empty but for external tables.
+func (b *Blocks) Table() (string, error) { return b.wire.str("table name", maxName) }
+
+// Copy reads the rest of a data packet and writes its block to dst. A block
 // without columns ends the data.
-func (b *Blocks) Copy(dst io.Writer) (table string, size BlockSize, err error) {
-	if table, err = b.wire.str("table name", maxName); err != nil {
-		return "", size, err
-	}
+func (b *Blocks) Copy(dst io.Writer) (size BlockSize, err error) {
 	if b.frames == nil {
-		size, err = b.wire.CopyBlock(dst)
-		return table, size, err
+		return b.wire.CopyBlock(dst)
 	}
 	if size, err = b.frames.CopyBlock(dst); err != nil {
-		return table, size, err
+		return size, err
 	}
 	if n := b.frames.Buffered(); n != 0 {
-		return table, size, fmt.Errorf("read block: %w: %d bytes behind its end", ErrProtocol, n)
+		return size, fmt.Errorf("read block: %w: %d bytes behind its end", ErrProtocol, n)
 	}
-	return table, size, nil
+	return size, nil
 }

@@ -1,10 +1,11 @@
 // Package native reads and writes the server side of ClickHouse's native TCP
-// protocol at one revision, [Revision].
+// protocol, at [Revision] or, with clients that are older, down to
+// [OldestRevision].
 //
-// That revision is the last before the flag for custom serialization in front
-// of every column: from it on, what travels as a block is exactly a block of
-// the Native format behind a BlockInfo, and neither blocks in nor blocks out
-// need to be encoded anew.
+// What travels as a block is a block of the Native format behind a BlockInfo,
+// from revision 54454 on with a flag between the type of every column and its
+// data. So blocks are not encoded anew, in or out; but where each column ends
+// has to be found, and for that its type has to be known here.
 //
 // Nothing a peer sends is trusted: every length has a limit, and memory is
 // taken as bytes arrive, never as a length announces them. The exception are

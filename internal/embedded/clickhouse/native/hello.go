@@ -8,6 +8,9 @@ import (
 // ErrRevision is a client that is too old for this server.
 var ErrRevision = errors.New("client revision is too old")
 
+// ErrHTTP is a client that speaks HTTP.
+var ErrHTTP = errors.New("this looks like HTTP, which has a port of its own")
+
 // Hello opens a connection.
 type Hello struct {
 	Client         string
@@ -22,13 +25,13 @@ func (r *Reader) ReadHello() (h Hello, err error) {
 	if err != nil {
 		return h, fmt.Errorf("read hello: %w", err)
 	}
-	if code == 'G' || code == 'P' {
-		return h, fmt.Errorf("read hello: %w: this looks like HTTP, which has a port of its own", ErrProtocol)
+	switch code {
+	case ClientHello:
+		return r.hello()
+	case 'G', 'H', 'P', 'D', 'O': // GET, HEAD, POST or PUT, DELETE, OPTIONS
+		return h, ErrHTTP
 	}
-	if code != ClientHello {
-		return h, fmt.Errorf("read hello: %w: packet %d", ErrProtocol, code)
-	}
-	return r.hello()
+	return h, fmt.Errorf("read hello: %w: packet %d", ErrProtocol, code)
 }
 
 func (r *Reader) hello() (h Hello, err error) {
@@ -51,8 +54,18 @@ func (r *Reader) hello() (h Hello, err error) {
 			return h, err
 		}
 	}
-	if h.Revision < Revision {
-		return h, fmt.Errorf("%w: %d, at least %d is needed", ErrRevision, h.Revision, Revision)
+	if h.Revision < OldestRevision {
+		return h, fmt.Errorf("%w: %d, at least %d is needed", ErrRevision, h.Revision, OldestRevision)
 	}
+	r.revision = min(h.Revision, Revision)
 	return h, nil
+}
+
+// ReadAddendum reads what a client sends once it has the server's hello: a quota
+// key, which nothing here depends on.
+func (r *Reader) ReadAddendum() error {
+	if r.revision < revisionAddendum {
+		return nil
+	}
+	return r.strings("quota key")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/native"
 )
 
-// sample is a block as ch-go encodes it, and its bytes behind the BlockInfo.
+// sample is a block as ch-go encodes it, and what it is in a file.
 func sample(t testing.TB, rows int) (wire, file []byte) {
 	t.Helper()
 	var (
@@ -45,14 +45,16 @@ func sample(t testing.TB, rows int) (wire, file []byte) {
 		{Name: "at", Data: at},
 		{Name: "kv", Data: kv},
 	}
-	var b proto.Buffer
+	var b, old, info proto.Buffer
 	block := proto.Block{Info: proto.BlockInfo{BucketNum: -1}, Columns: len(input), Rows: rows}
 	if err := block.EncodeBlock(&b, native.Revision, input); err != nil {
 		t.Fatal(err)
 	}
-	var info proto.Buffer
+	if err := block.EncodeBlock(&old, native.OldestRevision, input); err != nil {
+		t.Fatal(err)
+	}
 	block.Info.Encode(&info)
-	return b.Buf, b.Buf[len(info.Buf):]
+	return b.Buf, old.Buf[len(info.Buf):]
 }
 
 func TestCopyBlock(t *testing.T) {
@@ -70,8 +72,12 @@ func TestCopyBlock(t *testing.T) {
 		if rest, _ := io.ReadAll(in); string(rest) != "next" {
 			t.Errorf("%d rows: %q is left", rows, rest)
 		}
-		if n, got, err := native.BlockLen(append(file, file...)); n != len(file) || got != uint64(rows) || err != nil {
-			t.Errorf("%d rows: block of %d, %d rows, %v", rows, n, got, err)
+		blocks, err := native.Split(append(file, file...))
+		if err != nil || len(blocks) != 2 || blocks[1].Rows != uint64(rows) || len(blocks[1].Columns) != 7 {
+			t.Fatalf("%d rows: %d blocks, %v", rows, len(blocks), err)
+		}
+		if got := sent(t, blocks[1]); !bytes.Equal(got, append([]byte{native.ClientQuery, 0}, wire...)) {
+			t.Errorf("%d rows: %d bytes are sent, want %d", rows, len(got), len(wire)+2)
 		}
 	}
 }
@@ -90,11 +96,26 @@ func TestBlocksCompressed(t *testing.T) {
 			in.Write(w.Data)
 		}
 		var out bytes.Buffer
-		_, size, err := native.NewBlocks(native.NewReader(&in), true).Copy(&out)
+		blocks := native.NewBlocks(native.NewReader(&in), true)
+		if table, err := blocks.Table(); table != "" || err != nil {
+			t.Fatal(table, err)
+		}
+		size, err := blocks.Copy(&out)
 		if err != nil || size.Rows != 5000 || !bytes.Equal(out.Bytes(), file) {
 			t.Errorf("frames of %d: %+v, %v", frame, size, err)
 		}
 	}
+}
+
+// sent is a block as it is sent, its packet's code and table in front.
+func sent(t *testing.T, b native.Block) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := native.NewWriter(&out)
+	if err := errors.Join(w.Block(native.Rows, b, native.Plain), w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 func TestTruncatedBlock(t *testing.T) {
@@ -107,9 +128,9 @@ func TestTruncatedBlock(t *testing.T) {
 }
 
 func TestUnknownTypes(t *testing.T) {
-	for _, name := range []string{"Nonsense", "AggregateFunction(uniq, String)", "Array()", "Array(", "FixedString(0)", "Dynamic", "Tuple()"} {
-		file := native.Header([]native.Column{{Name: "c", Type: name}})
-		if _, _, err := native.BlockLen(file); !errors.Is(err, native.ErrType) {
+	for _, name := range []string{"Nonsense", "AggregateFunction(uniq, String)", "Array()", "Array(", "FixedString(0)", "JSON(a Nonsense)", "Variant(Nonsense)", "Tuple()"} {
+		wire := sent(t, native.Block{Columns: []native.Column{{Name: "c", Type: name}}})[2:]
+		if _, err := native.NewReader(bytes.NewReader(wire)).CopyBlock(io.Discard); !errors.Is(err, native.ErrType) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -211,12 +232,12 @@ func FuzzPackets(f *testing.F) {
 		_, _ = native.NewReader(bytes.NewReader(data)).ReadQuery(1 << 20)
 		_ = native.NewReader(bytes.NewReader(data)).SkipEmpty(true)
 		_ = native.NewReader(bytes.NewReader(data)).SkipEmpty(false)
-		_, _, _ = native.NewBlocks(native.NewReader(bytes.NewReader(data)), true).Copy(io.Discard)
+		_, _ = native.NewBlocks(native.NewReader(bytes.NewReader(data)), true).Copy(io.Discard)
 		var out bytes.Buffer
 		size, err := native.NewReader(bytes.NewReader(data)).CopyBlock(&out)
 		if err == nil && size.Columns > 0 {
-			if n, _, err := native.BlockLen(out.Bytes()); err != nil || n != out.Len() {
-				t.Errorf("a copied block of %d bytes is read as %d: %v", out.Len(), n, err)
+			if blocks, err := native.Split(out.Bytes()); err != nil || len(blocks) != 1 {
+				t.Errorf("a copied block of %d bytes is read as %d blocks: %v", out.Len(), len(blocks), err)
 			}
 		}
 	})

@@ -5,20 +5,25 @@ import "fmt"
 // Setting is a query setting as a client sends it.
 type Setting struct{ Name, Value string }
 
+// customSetting is the flag of a setting whose value is quoted: one that has no
+// meaning to the engine, or a parameter.
+const customSetting = 2
+
 // Query is a client's query packet.
 type Query struct {
 	ID         string
 	Settings   []Setting
 	Compressed bool // blocks travel compressed, both ways
 	Text       string
+	Params     []Setting // values of {name:Type}
 }
 
 // stageComplete asks for a complete result; the other stages are for servers
 // that talk to each other.
 const stageComplete = 2
 
-// ReadQuery reads a query packet behind its code. Its text and its settings may
-// have most bytes in all.
+// ReadQuery reads a query packet behind its code. Its text, settings and
+// parameters may have most bytes in all.
 func (r *Reader) ReadQuery(most uint64) (q Query, err error) {
 	if q.ID, err = r.str("query id", maxName); err != nil {
 		return q, err
@@ -44,7 +49,10 @@ func (r *Reader) ReadQuery(most uint64) (q Query, err error) {
 		return q, err
 	}
 	q.Compressed = compressed == 1
-	q.Text, err = r.str("query text", most)
+	if q.Text, err = r.str("query text", most); err != nil || r.revision < revisionParameters {
+		return q, err
+	}
+	q.Params, _, err = r.settings(most - uint64(len(q.Text)))
 	return q, err
 }
 
@@ -57,7 +65,8 @@ func (r *Reader) settings(left uint64) ([]Setting, uint64, error) {
 			return all, left, err
 		}
 		left -= uint64(len(name))
-		if _, err := r.uvarint("setting flags", 1<<16); err != nil {
+		flags, err := r.uvarint("setting flags", 1<<16)
+		if err != nil {
 			return nil, 0, err
 		}
 		value, err := r.str("setting "+name, left)
@@ -65,6 +74,11 @@ func (r *Reader) settings(left uint64) ([]Setting, uint64, error) {
 			return nil, 0, err
 		}
 		left -= uint64(len(value))
+		if flags&customSetting != 0 {
+			if value, err = unquote(value); err != nil {
+				return nil, 0, fmt.Errorf("read %s: %w", name, err)
+			}
+		}
 		all = append(all, Setting{name, value})
 	}
 	return nil, 0, fmt.Errorf("read settings: %w: more than %d", ErrProtocol, maxSettings)

@@ -6,10 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
-// Revision is the protocol revision that is announced and required.
-const Revision = 54453
+// Revisions of the protocol: the newest and the oldest that are spoken, and those
+// that add something which is read or written here.
+const (
+	Revision       = 54459
+	OldestRevision = 54453
+
+	revisionFlags      = 54454 // a flag between a column's type and its data
+	revisionAddendum   = 54458 // what a client adds to its hello
+	revisionParameters = 54459 // query parameters
+)
 
 // Packets of a client.
 const (
@@ -33,16 +42,18 @@ var ErrProtocol = errors.New("protocol violation")
 // Reader decodes a client's packets.
 type Reader struct {
 	*bufio.Reader
+	revision uint64
 }
 
-// NewReader returns a reader of src.
+// NewReader returns a reader of src at [Revision]. [Reader.ReadHello] lowers it
+// to the revision of a client that is older.
 func NewReader(src io.Reader) *Reader {
-	return &Reader{Reader: bufio.NewReaderSize(src, 256<<10)}
+	return &Reader{Reader: bufio.NewReaderSize(src, 256<<10), revision: Revision}
 }
 
 // uvarint reads a number that must not exceed limit.
 func (r *Reader) uvarint(what string, limit uint64) (uint64, error) {
-	v, err := binary.ReadUvarint(r)
+	v, err := r.Packet()
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", what, err)
 	}
@@ -88,8 +99,15 @@ func (r *Reader) byte(what string) (byte, error) {
 // Packet reads the code of the next packet. The end of the connection between
 // two packets is [io.EOF].
 func (r *Reader) Packet() (uint64, error) {
-	return binary.ReadUvarint(r)
+	v, err := binary.ReadUvarint(r)
+	if errors.Is(err, errOverflow) {
+		err = fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	return v, err
 }
+
+// errOverflow is what [binary.ReadUvarint] returns for a number of more than 64 bits.
+var _, errOverflow = binary.ReadUvarint(strings.NewReader(strings.Repeat("\xff", binary.MaxVarintLen64+1)))
 
 // noEOF makes an end within a packet what it is.
 func noEOF(err error) error {

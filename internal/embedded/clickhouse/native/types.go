@@ -2,6 +2,8 @@ package native
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -9,26 +11,38 @@ import (
 // ErrType is a column type whose extent in a block is not known here.
 var ErrType = fmt.Errorf("%w: type is not supported in inserts", ErrProtocol)
 
-// maxDepth bounds how deep types nest.
-const maxDepth = 32
+// Limits of types: how deep they nest, of how many one is a variant, and how many
+// paths or types a column itself names.
+const (
+	maxDepth    = 32
+	maxVariants = 255
+	maxNamed    = 100_000
+)
 
 type shape int
 
 const (
-	fixed  shape = iota // size bytes a value
-	text                // a length and as many bytes a value
-	array               // offsets, then the elements
-	null                // a mask, then the values
-	tuple               // each element's column in turn
-	lowCar              // a dictionary and indexes
-	object              // JSON, sent as text
+	fixed   shape = iota // size bytes a value
+	text                 // a length and as many bytes a value
+	array                // offsets, then the elements
+	null                 // a mask, then the values
+	tuple                // each element's column in turn
+	lowCar               // a dictionary and indexes
+	variant              // which of its types each value has, then the values of each type
+	dynamic              // a variant whose types stand in front of the column
+	object               // JSON: its paths stand in front of the column
 )
 
 // layout is how a type's values lie in a block: what it takes to find their end.
+// One that has dynamic or object in it belongs to a single column of a block,
+// which completes it.
 type layout struct {
 	shape shape
 	size  int
 	of    []*layout
+	depth int // of dynamic and object
+
+	version uint64 // of dynamic and object: how they are written
 }
 
 var sizes = map[string]int{
@@ -46,8 +60,10 @@ var (
 	polygon  = &layout{shape: array, of: []*layout{ring}}
 	geo      = map[string]*layout{
 		"Point": point, "Ring": ring, "LineString": ring, "Polygon": polygon, "MultiLineString": polygon,
-		"MultiPolygon": {shape: array, of: []*layout{polygon}},
+		"MultiPolygon": multiPolygon,
+		"Geometry":     {shape: variant, of: []*layout{ring, polygon, multiPolygon, point, polygon, ring}},
 	}
+	multiPolygon = &layout{shape: array, of: []*layout{polygon}}
 )
 
 // parseType reads a type as it is written in a block's header.
@@ -72,7 +88,9 @@ func parseType(name string, depth int) (*layout, error) {
 	case "String":
 		return &layout{shape: text}, nil
 	case "JSON", "Object":
-		return &layout{shape: object}, nil
+		return jsonObject(args, depth)
+	case "Dynamic":
+		return &layout{shape: dynamic, depth: depth}, nil
 	case "FixedString":
 		return fixedString(name, args)
 	case "Decimal":
@@ -98,6 +116,8 @@ func compound(name, base string, args []string, depth int) (*layout, error) {
 		return parseType(args[1], depth+1)
 	case "Tuple":
 		l.shape, count = tuple, -1
+	case "Variant":
+		l.shape, count = variant, -1
 	case "Map":
 		l.shape, count = tuple, 2
 	case "Nested":
@@ -105,7 +125,7 @@ func compound(name, base string, args []string, depth int) (*layout, error) {
 	default:
 		return nil, fmt.Errorf("%w: %s", ErrType, name)
 	}
-	if len(args) == 0 || count > 0 && len(args) != count {
+	if len(args) == 0 || count > 0 && len(args) != count || base == "Variant" && len(args) > maxVariants {
 		return nil, fmt.Errorf("%w: %s", ErrType, name)
 	}
 	for _, arg := range args {
@@ -120,6 +140,28 @@ func compound(name, base string, args []string, depth int) (*layout, error) {
 	}
 	if base == "Map" || base == "Nested" {
 		l = &layout{shape: array, of: []*layout{l}}
+	}
+	return l, nil
+}
+
+// jsonObject reads the arguments of JSON: limits, paths that are skipped, and
+// paths with types, whose columns are ordered by path.
+func jsonObject(args []string, depth int) (*layout, error) {
+	types := map[string]*layout{}
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "SKIP ") || strings.HasPrefix(arg, "max_dynamic_") || strings.HasPrefix(arg, "'") {
+			continue
+		}
+		kind := elementType(arg)
+		of, err := parseType(kind, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		types[strings.Trim(strings.TrimSpace(strings.TrimSuffix(arg, kind)), "`")] = of
+	}
+	l := &layout{shape: object, depth: depth}
+	for _, path := range slices.Sorted(maps.Keys(types)) {
+		l.of = append(l.of, types[path])
 	}
 	return l, nil
 }

@@ -14,14 +14,15 @@ const frameSize = 1 << 20
 
 // Writer encodes a server's packets. Nothing leaves before Flush.
 type Writer struct {
-	out    *bufio.Writer
-	buf    proto.Buffer
-	frames map[compress.Method]*compress.Writer
+	out         *bufio.Writer
+	buf         proto.Buffer
+	compressors map[compress.Method]*compress.Writer
+	revision    uint64
 }
 
-// NewWriter returns a writer to dst.
+// NewWriter returns a writer to dst at [Revision].
 func NewWriter(dst io.Writer) *Writer {
-	return &Writer{out: bufio.NewWriterSize(dst, 128<<10), frames: map[compress.Method]*compress.Writer{}}
+	return &Writer{out: bufio.NewWriterSize(dst, 128<<10), compressors: map[compress.Method]*compress.Writer{}, revision: Revision}
 }
 
 // Flush sends what was written.
@@ -47,8 +48,9 @@ type Identity struct {
 	Major, Minor, Patch         int
 }
 
-// Hello answers a client's hello.
-func (w *Writer) Hello(id Identity) error {
+// Hello answers a client's hello, and lowers the revision to the client's.
+func (w *Writer) Hello(id Identity, client Hello) error {
+	w.revision = min(w.revision, client.Revision)
 	hello := proto.ServerHello{
 		Name: id.Name, Major: id.Major, Minor: id.Minor, Revision: Revision,
 		Timezone: id.TimeZone, DisplayName: id.DisplayName, Patch: id.Patch,
@@ -77,13 +79,13 @@ func (w *Writer) Exception(code int, message string) error {
 }
 
 // Progress tells what was done since the last progress.
-type Progress struct{ Rows, Bytes, WrittenRows, WrittenBytes uint64 }
+type Progress struct{ Rows, Bytes, TotalRows, WrittenRows, WrittenBytes uint64 }
 
 // Progress sends p.
 func (w *Writer) Progress(p Progress) error {
 	proto.ServerCodeProgress.Encode(&w.buf)
 	proto.Progress{
-		Rows: p.Rows, Bytes: p.Bytes, WroteRows: p.WrittenRows, WroteBytes: p.WrittenBytes,
+		Rows: p.Rows, Bytes: p.Bytes, TotalRows: p.TotalRows, WroteRows: p.WrittenRows, WroteBytes: p.WrittenBytes,
 	}.EncodeAware(&w.buf, Revision)
 	return w.send()
 }
@@ -104,42 +106,81 @@ const (
 	ZSTD
 )
 
-// Block sends a block of the Native format.
-func (w *Writer) Block(block []byte, how Compression) error {
-	proto.ServerCodeData.Encode(&w.buf)
+// Kind is what the rows of a block are.
+type Kind = proto.ServerCode
+
+// Kinds of blocks.
+const (
+	Rows     = proto.ServerCodeData
+	Totals   = proto.ServerCodeTotals
+	Extremes = proto.ServerCodeExtremes
+)
+
+// Block sends b.
+func (w *Writer) Block(kind Kind, b Block, how Compression) error {
+	kind.Encode(&w.buf)
 	w.buf.PutString("") // the result, not a named table
-	if how == Plain {
-		w.putBlockInfo()
-		if err := w.send(); err != nil {
+	if err := w.send(); err != nil {
+		return err
+	}
+	f := &frames{Writer: w, how: how}
+	proto.BlockInfo{BucketNum: -1}.Encode(&w.buf)
+	w.buf.PutUVarInt(uint64(len(b.Columns)))
+	w.buf.PutUVarInt(b.Rows)
+	for i, c := range b.Columns {
+		w.buf.PutString(c.Name)
+		w.buf.PutString(c.Type)
+		if w.revision >= revisionFlags {
+			w.buf.PutBool(false) // the column is written as in a file
+		}
+		if i < len(b.data) {
+			if err := f.write(b.data[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return f.flush()
+}
+
+// frames sends a block in compressed frames, or as it is.
+type frames struct {
+	*Writer
+	how Compression
+}
+
+// write sends data behind what is in the writer's buffer.
+func (f *frames) write(data []byte) error {
+	if f.how == Plain {
+		if err := f.send(); err != nil {
 			return err
 		}
-		if _, err := w.out.Write(block); err != nil {
+		if _, err := f.out.Write(data); err != nil {
 			return fmt.Errorf("send block: %w", err)
 		}
 		return nil
 	}
-	if err := w.send(); err != nil {
-		return err
-	}
-	w.putBlockInfo()
-	first := min(len(block), frameSize)
-	w.buf.PutRaw(block[:first])
-	if err := w.frame(w.buf.Buf, how); err != nil {
-		return err
-	}
-	w.buf.Reset()
-	for block = block[first:]; len(block) > 0; {
-		n := min(len(block), frameSize)
-		if err := w.frame(block[:n], how); err != nil {
+	for len(data) > 0 {
+		n := min(len(data), max(frameSize-len(f.buf.Buf), 0))
+		f.buf.PutRaw(data[:n])
+		data = data[n:]
+		if len(f.buf.Buf) < frameSize {
+			break
+		}
+		if err := f.flush(); err != nil {
 			return err
 		}
-		block = block[n:]
 	}
 	return nil
 }
 
-func (w *Writer) putBlockInfo() {
-	proto.BlockInfo{BucketNum: -1}.Encode(&w.buf)
+// flush sends what is in the writer's buffer.
+func (f *frames) flush() error {
+	if f.how == Plain {
+		return f.send()
+	}
+	err := f.frame(f.buf.Buf, f.how)
+	f.buf.Reset()
+	return err
 }
 
 func (w *Writer) frame(data []byte, how Compression) error {
@@ -147,10 +188,10 @@ func (w *Writer) frame(data []byte, how Compression) error {
 	if how == ZSTD {
 		method = compress.ZSTD
 	}
-	frame := w.frames[method]
+	frame := w.compressors[method]
 	if frame == nil {
 		frame = compress.NewWriter(compress.LevelZero, method)
-		w.frames[method] = frame
+		w.compressors[method] = frame
 	}
 	if err := frame.Compress(data); err != nil {
 		return fmt.Errorf("compress block: %w", err)
@@ -159,19 +200,4 @@ func (w *Writer) frame(data []byte, how Compression) error {
 		return fmt.Errorf("send block: %w", err)
 	}
 	return nil
-}
-
-// Column is a column's name and type.
-type Column struct{ Name, Type string }
-
-// Header is a block without rows, in the Native format.
-func Header(columns []Column) []byte {
-	var b proto.Buffer
-	b.PutUVarInt(uint64(len(columns)))
-	b.PutUVarInt(0)
-	for _, c := range columns {
-		b.PutString(c.Name)
-		b.PutString(c.Type)
-	}
-	return b.Buf
 }

@@ -5,7 +5,7 @@ import "strings"
 // Insert is an INSERT whose data follows it, in its text or by itself.
 type Insert struct {
 	Head     string // "INSERT INTO t (a, b)"
-	Table    string // as written: db.t
+	Table    string // as written: db.t, or the table function f(a, b)
 	Columns  string // the list as written, without parentheses; empty for all
 	Settings string // of its SETTINGS clause
 	Format   string // Values when it names none
@@ -23,12 +23,13 @@ func (p *parser) insert() (*Insert, error) {
 	if p.isWord("TABLE") {
 		p.advance()
 	}
-	if p.isWord("FUNCTION") {
-		*p = fork
-		return nil, nil
-	}
 	in := &Insert{Format: "Values"}
-	in.Table = p.tableName()
+	if p.isWord("FUNCTION") {
+		p.advance()
+		in.Table = p.call()
+	} else {
+		in.Table = p.tableName()
+	}
 	if p.isSymbol('(') {
 		columns, ok := p.columns()
 		if !ok {
@@ -63,13 +64,34 @@ func (p *parser) insert() (*Insert, error) {
 	return in, nil
 }
 
-// tableName reads db.t; afterwards the current token is the one behind it.
+// tableName reads db.t or {t:Identifier}; afterwards the current token is the one
+// behind it.
 func (p *parser) tableName() string {
-	start, stop := p.tok.start, p.tok.end
+	start := p.tok.start
+	stop := p.name()
 	for p.advance(); p.isSymbol('.'); p.advance() {
 		p.advance()
-		stop = p.tok.end
+		stop = p.name()
 	}
+	return p.text[start:stop]
+}
+
+// name reads to the last token of a name, which may be a parameter, and returns
+// its end.
+func (p *parser) name() (stop int) {
+	for param := p.isSymbol('{'); param && p.tok.kind != end && !p.isSymbol('}'); {
+		p.advance()
+	}
+	return p.tok.end
+}
+
+// call reads f(a, b) like [parser.tableName].
+func (p *parser) call() string {
+	start := p.tok.start
+	if p.advance(); p.isSymbol('(') {
+		p.advance()
+	}
+	stop, _ := p.closing()
 	return p.text[start:stop]
 }
 
@@ -80,19 +102,25 @@ func (p *parser) columns() (string, bool) {
 	if p.isWord("SELECT") || p.isWord("WITH") {
 		return "", false
 	}
+	stop, ok := p.closing()
+	return p.text[start:max(start, stop-1)], ok
+}
+
+// closing reads from within a parenthesis to its end, and over it.
+func (p *parser) closing() (stop int, ok bool) {
 	for depth := 1; p.tok.kind != end; p.advance() {
 		if p.isSymbol('(') {
 			depth++
 		}
 		if p.isSymbol(')') {
 			if depth--; depth == 0 {
-				list := p.text[start:p.tok.start]
+				stop = p.tok.end
 				p.advance()
-				return list, true
+				return stop, true
 			}
 		}
 	}
-	return "", false
+	return len(p.text), false
 }
 
 // prevEnd is the end of what was read before the current token.

@@ -23,7 +23,6 @@ func TestParse(t *testing.T) {
 		{"create table t (a int) engine=Memory", "CREATE", "create table t (a int) engine=Memory", ""},
 		{"insert into t select 1", "INSERT", "insert into t select 1", ""},
 		{"insert into t (a) (select 1)", "INSERT", "insert into t (a) (select 1)", ""},
-		{"insert into function null('a int') values (1)", "INSERT", "insert into function null('a int') values (1)", ""},
 	} {
 		s, err := Parse(c.text)
 		if err != nil || s.Verb != c.verb || s.Text != c.want || s.Format != c.format || s.Insert != nil {
@@ -43,6 +42,9 @@ func TestParseInsert(t *testing.T) {
 		{"insert into t settings a=1, b='values' values (1);", Insert{"insert into t", "t", "", "a=1, b='values'", "Values", " (1);"}},
 		{"insert into t(a)format CSV\n\n1", Insert{"insert into t(a)", "t", "a", "", "CSV", "\n1"}},
 		{"insert into table t (* except(a)) format JSONEachRow {}", Insert{"insert into table t (* except(a))", "t", "* except(a)", "", "JSONEachRow", "{}"}},
+		{"insert into function null('a int, b text') (a) format CSV 1\n", Insert{"insert into function null('a int, b text') (a)", "null('a int, b text')", "a", "", "CSV", "1\n"}},
+		{"INSERT INTO TABLE FUNCTION file('x', CSV) VALUES (1)", Insert{"INSERT INTO TABLE FUNCTION file('x', CSV)", "file('x', CSV)", "", "", "Values", " (1)"}},
+		{"insert into {d:Identifier}.{t:Identifier} (a) values", Insert{"insert into {d:Identifier}.{t:Identifier} (a)", "{d:Identifier}.{t:Identifier}", "a", "", "Values", ""}},
 	} {
 		s, err := Parse(c.text)
 		if err != nil || s.Insert == nil || *s.Insert != c.want {

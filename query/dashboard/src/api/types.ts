@@ -30,6 +30,14 @@ export interface Funnel {
   unique_error: number;
   generated_at: string;
   stream?: { last_seq: number; folded_seq: number; behind: number };
+  /** What may not be as it was meant, such as a source that has sent nothing. */
+  notes?: Note[];
+}
+
+export interface Note {
+  field: string;
+  code: string;
+  rule: string;
 }
 
 /** Minutes; null where no article counts. */

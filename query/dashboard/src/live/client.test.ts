@@ -26,9 +26,6 @@ class FakeSocket {
   answer(body: object): void {
     this.onmessage?.({ data: JSON.stringify(body) });
   }
-  get subscribed(): string[] {
-    return this.sent.filter((request) => request.op === 'subscribe').map((request) => request.id);
-  }
 }
 
 const query: FunnelQuery = { period: 'today', source: '', tz: 'UTC' };
@@ -67,10 +64,10 @@ describe('the live client', () => {
     expect(last().sent).toEqual([]);
 
     last().onopen?.();
-    expect(last().sent).toEqual([{ op: 'subscribe', id: 'f1', view: 'funnel', ...query }]);
+    expect(last().sent).toEqual([{ op: 'subscribe', id: 'f1', view: 'funnel', ...query, epoch: '', seq: 0 }]);
 
-    last().answer({ id: 'f1', seq: 1, funnel: snapshot(1) });
-    last().answer({ id: 'f1', seq: 2, funnel: snapshot(2) });
+    last().answer({ id: 'f1', seq: 1, epoch: 'e', funnel: snapshot(1) });
+    last().answer({ id: 'f1', seq: 2, epoch: 'e', funnel: snapshot(2) });
     expect(listener.funnel.mock.calls.map(([funnel]) => funnel.stages[0].count)).toEqual([1, 2]);
     expect(healths).toEqual(['connecting', 'live']);
   });
@@ -89,7 +86,7 @@ describe('the live client', () => {
     end();
     end();
     expect(last().sent.slice(1)).toEqual([{ op: 'unsubscribe', id: 'f1' }]);
-    last().answer({ id: 'f1', seq: 1, funnel: snapshot(1) });
+    last().answer({ id: 'f1', seq: 1, epoch: 'e', funnel: snapshot(1) });
     expect(listener.funnel).not.toHaveBeenCalled();
   });
 
@@ -103,12 +100,12 @@ describe('the live client', () => {
     expect(healths).toEqual(['connecting', 'live']);
   });
 
-  it('comes back by itself after a loss and subscribes again', () => {
+  it('comes back by itself after a loss, with the position of its last snapshot', () => {
     const { client, sockets, last, listener, healths } = setUp();
     client.subscribe(query, listener);
     client.start();
     last().onopen?.();
-    last().answer({ id: 'f1', seq: 1, funnel: snapshot(1) });
+    last().answer({ id: 'f1', seq: 7, epoch: 'e', funnel: snapshot(1) });
     last().onclose?.();
     expect(healths.at(-1)).toBe('lost');
 
@@ -119,8 +116,29 @@ describe('the live client', () => {
     expect(healths.at(-1)).toBe('lost');
 
     last().onopen?.();
-    expect(last().sent).toEqual([{ op: 'subscribe', id: 'f2', view: 'funnel', ...query }]);
+    expect(last().sent).toEqual([{ op: 'subscribe', id: 'f1', view: 'funnel', ...query, epoch: 'e', seq: 7 }]);
     expect(healths.at(-1)).toBe('live');
+
+    last().answer({ id: 'f1', seq: 7, epoch: 'e', unchanged: true });
+    expect(listener.funnel).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(patience);
+    expect(healths.at(-1)).toBe('live');
+
+    last().answer({ id: 'f1', seq: 8, epoch: 'e', funnel: snapshot(2) });
+    expect(listener.funnel).toHaveBeenCalledTimes(2);
+  });
+
+  it('asks for a whole snapshot after a problem', () => {
+    const { client, last, listener } = setUp();
+    client.subscribe(query, listener);
+    client.start();
+    last().onopen?.();
+    last().answer({ id: 'f1', seq: 7, epoch: 'e', funnel: snapshot(1) });
+    last().answer({ id: 'f1', error: { title: 'Service Unavailable' } });
+    last().onclose?.();
+    vi.advanceTimersByTime(delay);
+    last().onopen?.();
+    expect(last().sent).toEqual([{ op: 'subscribe', id: 'f1', view: 'funnel', ...query, epoch: '', seq: 0 }]);
   });
 
   it('retries at once when it is woken', () => {
@@ -141,7 +159,7 @@ describe('the live client', () => {
     client.wake();
     sockets[1]!.onopen?.();
     sockets[0]!.onclose?.();
-    sockets[0]!.answer({ id: 'f1', seq: 1, funnel: snapshot(9) });
+    sockets[0]!.answer({ id: 'f1', seq: 1, epoch: 'e', funnel: snapshot(9) });
     expect(listener.funnel).not.toHaveBeenCalled();
     expect(healths.at(-1)).toBe('live');
   });
@@ -159,11 +177,14 @@ describe('the live client', () => {
     client.subscribe(query, listener);
     client.start();
     last().onopen?.();
-    last().answer({ id: 'f1', seq: 1, funnel: snapshot(1) });
+    last().answer({ id: 'f1', seq: 1, epoch: 'e', funnel: snapshot(1) });
 
     vi.advanceTimersByTime(silence);
-    expect(last().subscribed).toEqual(['f1', 'f2']);
-    last().answer({ id: 'f2', seq: 1, funnel: snapshot(1) });
+    expect(last().sent.slice(1)).toEqual([
+      { op: 'unsubscribe', id: 'f1' },
+      { op: 'subscribe', id: 'f1', view: 'funnel', ...query, epoch: 'e', seq: 1 },
+    ]);
+    last().answer({ id: 'f1', seq: 1, epoch: 'e', unchanged: true });
     expect(healths.at(-1)).toBe('live');
 
     vi.advanceTimersByTime(silence + patience);

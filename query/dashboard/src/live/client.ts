@@ -2,8 +2,8 @@ import type { Funnel, FunnelQuery, Problem } from '../api/types';
 import { backoff } from './backoff';
 import { next, stopped } from './connection';
 import type { Connection, ConnectionEvent } from './connection';
-import { parseAnswer, protocolsFor } from './protocol';
-import type { Request } from './protocol';
+import { none, parseAnswer, protocolsFor } from './protocol';
+import type { Position, Request } from './protocol';
 
 export interface Listener {
   funnel(snapshot: Funnel): void;
@@ -20,9 +20,13 @@ export interface LiveOptions {
 }
 
 interface Subscription {
-  id: string;
+  readonly id: string;
   query: FunnelQuery;
   listener: Listener;
+  /** Of the last snapshot. */
+  last: Position;
+  /** The server knows of it on the present connection. */
+  asked: boolean;
 }
 
 /** The server is silent while nothing changes; after this long we ask again, to learn whether it is still there. */
@@ -31,8 +35,8 @@ export const silence = 20_000;
 export const patience = 8_000;
 
 /**
- * One WebSocket with any number of subscriptions. It reconnects by itself and subscribes again; every answer is a
- * full snapshot, so nothing has to be caught up with.
+ * One WebSocket with any number of subscriptions. It reconnects by itself and subscribes again, with the position of
+ * the last snapshot: the answer is that nothing is new, or a whole snapshot.
  */
 export class LiveClient {
   private connection: Connection = stopped;
@@ -65,7 +69,10 @@ export class LiveClient {
 
   /** Returns the function that ends the subscription. */
   subscribe(query: FunnelQuery, listener: Listener): () => void {
-    const subscription: Subscription = { id: '', query: { ...query }, listener };
+    // The server sends the same message to all whose ids are equal, so they are counted and not random.
+    const subscription: Subscription = {
+      id: `f${this.nextId++}`, query: { ...query }, listener, last: none, asked: false,
+    };
     this.subscriptions.add(subscription);
     if (this.connection.phase === 'live') this.ask(subscription);
     return () => {
@@ -119,7 +126,7 @@ export class LiveClient {
   private hangUp(): void {
     this.socket?.close();
     this.socket = null;
-    for (const subscription of this.subscriptions) subscription.id = '';
+    for (const subscription of this.subscriptions) subscription.asked = false;
   }
 
   private receive(data: unknown): void {
@@ -127,24 +134,30 @@ export class LiveClient {
     if (!answer) return;
     this.take('answered');
     this.expectSilence();
-    for (const { id, listener } of this.subscriptions) {
-      if (id !== answer.id) continue;
-      if (answer.error) listener.problem(answer.error);
-      else listener.funnel(answer.funnel);
+    for (const subscription of this.subscriptions) {
+      if (subscription.id !== answer.id) continue;
+      if (answer.error) {
+        // What comes next is told again: this problem has taken the snapshot's place.
+        subscription.last = none;
+        subscription.listener.problem(answer.error);
+        continue;
+      }
+      subscription.last = { epoch: answer.epoch, seq: answer.seq };
+      if (!answer.unchanged) subscription.listener.funnel(answer.funnel);
     }
   }
 
-  /** Asks for every subscription anew, each under a new id: answers under the old one are then known to be old. */
+  /** Asks for every subscription anew. */
   private renew(): void {
     for (const subscription of this.subscriptions) {
-      if (subscription.id) this.send({ op: 'unsubscribe', id: subscription.id });
+      if (subscription.asked) this.send({ op: 'unsubscribe', id: subscription.id });
       this.ask(subscription);
     }
   }
 
   private ask(subscription: Subscription): void {
-    subscription.id = `f${this.nextId++}`;
-    this.send({ op: 'subscribe', id: subscription.id, view: 'funnel', ...subscription.query });
+    subscription.asked = true;
+    this.send({ op: 'subscribe', id: subscription.id, view: 'funnel', ...subscription.query, ...subscription.last });
     this.expectAnswer();
   }
 

@@ -1,0 +1,164 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/millrace-io/millrace/client/internal/pause"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// mover tells the server of moves, as many in a request as have come together
+// while those before were under way, and has each one's verdict handled.
+type mover struct {
+	nc     *nats.Conn
+	worker string
+	stage  string
+	lease  time.Duration
+	log    *slog.Logger
+	in     chan *move
+	done   sync.WaitGroup
+}
+
+// move is one move on its way to its verdict.
+type move struct {
+	stream.WorkMove
+	// then gets the verdict, or false when it was not to be had in time. It
+	// must not block.
+	then func(v stream.WorkVerdict, known bool)
+}
+
+// requestsAtOnce is how many requests of a mover are under way. A second one
+// fills while the first waits for the disk.
+const requestsAtOnce = 2
+
+func newMover(w *worker, buffer int) *mover {
+	return &mover{
+		nc: w.nc, worker: w.cfg.Worker, stage: w.stage, lease: w.cfg.Lease, log: w.log,
+		in: make(chan *move, buffer),
+	}
+}
+
+// start works until the input is closed and all that came has its verdict. A
+// request is tried again until the lease is over: after that the items may be
+// in other hands.
+func (m *mover) start() {
+	for range requestsAtOnce {
+		m.done.Go(func() {
+			batch := make([]*move, 0, stream.MaxWorkMoves)
+			for first := range m.in {
+				batch = m.gather(append(batch[:0], first))
+				m.tell(batch)
+			}
+		})
+	}
+}
+
+// stop ends what start began.
+func (m *mover) stop() {
+	close(m.in)
+	m.done.Wait()
+}
+
+// gather adds what is there already.
+func (m *mover) gather(batch []*move) []*move {
+	for len(batch) < cap(batch) {
+		select {
+		case next, ok := <-m.in:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (m *mover) tell(batch []*move) {
+	ctx, cancel := context.WithTimeout(context.Background(), m.lease)
+	defer cancel()
+	verdicts, err := m.verdicts(ctx, batch)
+	if err != nil {
+		m.log.Warn("moves not told", "stage", m.stage, "moves", len(batch), "error", err)
+	}
+	for i, mv := range batch {
+		if err != nil {
+			mv.then(stream.WorkVerdict{}, false)
+			continue
+		}
+		mv.then(verdicts[i], true)
+	}
+}
+
+// errRefused is the answer to a request that will never do.
+var errRefused = errors.New("server refused the moves")
+
+func (m *mover) verdicts(ctx context.Context, batch []*move) ([]stream.WorkVerdict, error) {
+	request := stream.WorkMoveBatch{Worker: m.worker, Stage: m.stage, Lease: m.lease, Moves: make([]stream.WorkMove, len(batch))}
+	for i, mv := range batch {
+		request.Moves[i] = mv.WorkMove
+	}
+	data, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("encode moves: %w", err)
+	}
+	for wait := pause.First; ; wait = min(2*wait, pause.Long) {
+		verdicts, err := m.ask(ctx, data, len(batch))
+		if err == nil || errors.Is(err, errRefused) || errors.Is(err, nats.ErrConnectionClosed) {
+			return verdicts, err
+		}
+		m.log.Debug("telling moves again", "stage", m.stage, "moves", len(batch), "wait", wait, "error", err)
+		if !pause.For(ctx, wait) {
+			return nil, err
+		}
+	}
+}
+
+// answerWait is how long to wait for an answer. Moves may be told again: what
+// is made stays as it is.
+const answerWait = 5 * time.Second
+
+func (m *mover) ask(ctx context.Context, data []byte, n int) ([]stream.WorkVerdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	ctx, end := whileConnected(ctx, m.nc)
+	defer end()
+	msg, err := m.nc.RequestWithContext(ctx, stream.WorkMoves, data)
+	if err != nil {
+		return nil, fmt.Errorf("tell moves: %w", err)
+	}
+	var answer stream.WorkVerdicts
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return nil, fmt.Errorf("tell moves: answer: %w", err)
+	}
+	switch {
+	case answer.Refused:
+		return nil, fmt.Errorf("%w: %s", errRefused, answer.Error)
+	case answer.Error != "":
+		return nil, fmt.Errorf("tell moves: %s", answer.Error)
+	case len(answer.Verdicts) != n:
+		return nil, fmt.Errorf("tell moves: %d verdicts on %d moves", len(answer.Verdicts), n)
+	}
+	return answer.Verdicts, nil
+}
+
+// whileConnected returns a context that ends when the connection is lost: what
+// has been asked on it before is not answered after.
+func whileConnected(ctx context.Context, nc *nats.Conn) (_ context.Context, end func()) {
+	ctx, lose := context.WithCancelCause(ctx)
+	lost := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	go func() {
+		<-lost // or closed by end
+		lose(nats.ErrDisconnected)
+	}()
+	return ctx, func() { nc.RemoveStatusListener(lost) }
+}

@@ -1,0 +1,279 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/client/internal/pause"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// worker is one call of Work. Items flow: pull → starts → ready → a handler →
+// ends. A message is acknowledged when Postgres has the item as started; from
+// then on the lease there is what holds it.
+type worker struct {
+	nc      *nats.Conn
+	stage   string
+	handler Handler
+	cfg     Config
+	log     *slog.Logger
+
+	starts *mover
+	ends   *mover
+	ready  chan *task
+	beat   *mover
+
+	// out counts items from the pull to the end of their handler.
+	out     atomic.Int64
+	freed   chan struct{} // a token when out has gone down
+	pace    pace
+	stopped atomic.Bool               // ctx has ended: what has not begun is given back
+	holdOff atomic.Pointer[time.Time] // until when nothing is pulled, by the clock that is not set; nil: no time
+
+	mu   sync.Mutex
+	held map[taking]*task // started, and their end not told yet
+
+	handlers context.Context // ends when the grace is over
+}
+
+// task is an item that this worker has pulled.
+type task struct {
+	item   stream.WorkItem
+	own    stream.QueueItem // of a queue of people's own
+	msg    jetstream.Msg
+	fence  int32     // generation of the taking
+	lease  time.Time // when it was last known to be this worker's
+	lost   bool      // it may be in other hands
+	cancel context.CancelCauseFunc
+}
+
+// taking names one taking of one item.
+type taking struct {
+	item  int64
+	fence int32
+}
+
+func (t *task) taking() taking { return taking{t.item.ID, t.fence} }
+
+// mostAhead bounds what is taken beyond what handlers are working on.
+const mostAhead = 4000
+
+func newWorker(nc *nats.Conn, stage string, handler Handler, cfg Config) *worker {
+	w := &worker{
+		nc: nc, stage: stage, handler: handler, cfg: cfg, log: cfg.Log,
+		ready: make(chan *task, cfg.Concurrency+mostAhead), freed: make(chan struct{}, 1), held: map[taking]*task{},
+	}
+	w.starts, w.ends, w.beat = newMover(w, mostAhead), newMover(w, mostAhead), newMover(w, 16)
+	return w
+}
+
+func (w *worker) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	handlers, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	w.handlers = handlers
+	for _, m := range []*mover{w.starts, w.ends, w.beat} {
+		m.start()
+	}
+	var hands, side sync.WaitGroup
+	for range w.cfg.Concurrency {
+		hands.Go(w.work)
+	}
+	ended := make(chan struct{})
+	side.Go(func() { w.heartbeat(ended, w.renew) })
+	side.Go(func() { w.heartbeat(ended, w.expire) }) // by itself: to renew may wait for an answer
+	closed := w.nc.StatusChanged(nats.CLOSED)
+	defer w.nc.RemoveStatusListener(closed)
+	side.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-closed:
+			stop()
+		}
+		w.stopped.Store(true)
+		select {
+		case <-time.After(w.cfg.Grace):
+			cut(errStopping)
+		case <-ended:
+		}
+	})
+	err := w.pull(ctx)
+	stop()
+	w.starts.stop()
+	close(w.ready)
+	hands.Wait()
+	w.ends.stop()
+	close(ended)
+	side.Wait()
+	w.beat.stop()
+	if err == nil && w.nc.IsClosed() {
+		err = fmt.Errorf("work %s: %w", w.stage, nats.ErrConnectionClosed)
+	}
+	return err
+}
+
+// errStopping is why a handler's context ends when the grace is over.
+var errStopping = errors.New("the worker is stopping")
+
+// pull takes items for as long as there is room, until ctx ends. Its error is
+// one that no waiting mends.
+func (w *worker) pull(ctx context.Context) error {
+	var consumer jetstream.Consumer
+	for wait := pause.First; ctx.Err() == nil; {
+		var err error
+		if consumer == nil {
+			consumer, err = w.consumer(ctx)
+		}
+		if err == nil {
+			if n := w.room(ctx); n > 0 {
+				err = w.fetch(ctx, consumer, n)
+			}
+		}
+		switch {
+		case err == nil || ctx.Err() != nil:
+			wait = pause.First
+			continue
+		case errors.Is(err, nats.ErrConnectionClosed):
+			return fmt.Errorf("work %s: %w", w.stage, err)
+		}
+		w.log.Debug("pulling again", "stage", w.stage, "wait", wait, "error", err)
+		pause.For(ctx, wait)
+		consumer, wait = nil, min(2*wait, pause.Long)
+	}
+	return nil
+}
+
+func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	js, err := jetstream.New(w.nc)
+	if err != nil {
+		return nil, fmt.Errorf("work %s: %w", w.stage, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	return js.Consumer(ctx, stream.Work, w.stage)
+}
+
+// room waits until there is room for more, and returns for how much.
+func (w *worker) room(ctx context.Context) int {
+	for ctx.Err() == nil {
+		if until := w.holdOff.Load(); until != nil && time.Until(*until) > 0 {
+			pause.For(ctx, time.Until(*until))
+			continue
+		}
+		n := w.cfg.Concurrency + w.pace.ahead(w.cfg.Concurrency) - int(w.out.Load())
+		if n > 0 {
+			return min(n, stream.MaxWorkMoves)
+		}
+		select {
+		case <-w.freed:
+		case <-ctx.Done():
+		}
+	}
+	return 0
+}
+
+// idleWait is how long a request for items waits at the server when there are
+// none.
+const idleWait = 5 * time.Second
+
+// fetch pulls up to n items and has each one started as it comes.
+func (w *worker) fetch(ctx context.Context, consumer jetstream.Consumer, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, idleWait)
+	defer cancel()
+	ctx, end := whileConnected(ctx, w.nc)
+	defer end()
+	batch, err := consumer.Fetch(n, jetstream.FetchContext(ctx))
+	if err != nil {
+		return fmt.Errorf("pull: %w", err)
+	}
+	for msg := range batch.Messages() {
+		w.begin(msg)
+	}
+	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) {
+		return fmt.Errorf("pull: %w", err)
+	}
+	return nil
+}
+
+// begin asks for the item of a message.
+func (w *worker) begin(msg jetstream.Msg) {
+	item, err := stream.ParseWorkItem(msg.Data())
+	if err != nil {
+		w.log.Warn("no work item", "stage", w.stage, "error", err)
+		_ = msg.TermWithReason("no work item") // the server finds the message gone, or not
+		return
+	}
+	t := &task{item: item, msg: msg, lease: time.Now()}
+	if item.Filename == "" {
+		if t.own, err = stream.ParseQueueItem(msg.Data()); err != nil {
+			w.log.Warn("no item of a queue", "queue", w.stage, "error", err)
+			_ = msg.TermWithReason("no item of a queue")
+			return
+		}
+	}
+	w.out.Add(1)
+	w.starts.in <- &move{
+		WorkMove: stream.WorkMove{Kind: stream.MoveStart, ID: item.ID, Generation: item.Generation},
+		then:     func(v stream.WorkVerdict, known bool) { w.begun(t, v, known) },
+	}
+}
+
+// begun goes on with an item when it is this worker's. An acknowledgement that
+// is lost has the message come again, for an item that has gone on, or that a
+// handler of this worker has still got.
+func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
+	switch {
+	case known && v.Verdict == stream.VerdictMade:
+		w.answer(t, stream.Settled)
+		t.fence, t.item.Attempts = v.Generation, v.Attempts
+		if w.hold(t) {
+			w.ready <- t
+			return
+		}
+	case known && v.Verdict == stream.VerdictGone:
+		w.answer(t, stream.Settled)
+	case known:
+		until := time.Now().Add(fullWait)
+		w.holdOff.Store(&until)
+		w.answer(t, stream.Refused(fullWait)) // lost: it comes again after the server's ack_wait
+	}
+	w.free()
+}
+
+// hold notes that an item is this worker's, and returns false if it was so
+// before.
+func (w *worker) hold(t *task) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held[t.taking()] != nil {
+		return false
+	}
+	w.held[t.taking()] = t
+	return true
+}
+
+// fullWait is how long a worker pulls nothing from a stage that hands nothing
+// out.
+const fullWait = 500 * time.Millisecond
+
+func (w *worker) answer(t *task, text []byte) {
+	if err := w.nc.Publish(t.msg.Reply(), text); err != nil {
+		w.log.Debug("message not answered", "stage", w.stage, "error", err)
+	}
+}
+
+func (w *worker) free() {
+	w.out.Add(-1)
+	select {
+	case w.freed <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,188 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// work runs handlers, one at a time, until nothing more will come.
+func (w *worker) work() {
+	for t := range w.ready {
+		end := stream.WorkMove{Kind: stream.MoveRelease}
+		if !w.stopped.Load() {
+			end = w.handle(t)
+		}
+		end.ID, end.Generation = t.item.ID, t.fence
+		w.free()
+		w.ends.in <- &move{WorkMove: end, then: func(v stream.WorkVerdict, known bool) { w.ended(t, end.Kind, v, known) }}
+	}
+}
+
+// handle calls the handler, unless the item was lost before its turn, and says
+// how the item goes on.
+func (w *worker) handle(t *task) stream.WorkMove {
+	ctx, cancel := context.WithCancelCause(w.handlers)
+	defer cancel(nil)
+	w.mu.Lock()
+	t.cancel = cancel
+	lost := t.lost
+	w.mu.Unlock()
+	if lost {
+		return stream.WorkMove{Kind: stream.MoveRelease}
+	}
+	begin := time.Now()
+	err := w.call(ctx, Item{
+		Filename: t.item.Filename, Shard: t.item.Shard, Stage: w.stage,
+		ID: t.item.ID, Key: t.own.Key, Group: t.own.Group, Priority: int(t.own.Priority), Payload: t.own.Payload,
+		Attempt: int(t.item.Attempts), CreatedAt: t.item.CreatedAt,
+	})
+	w.pace.note(time.Since(begin))
+	var no *permanent
+	var after *later
+	switch {
+	case err == nil:
+		return stream.WorkMove{Kind: stream.MoveDone}
+	case errors.Is(context.Cause(ctx), errStopping), errors.Is(context.Cause(ctx), errLost):
+		return stream.WorkMove{Kind: stream.MoveRelease}
+	case errors.As(err, &no):
+		return stream.WorkMove{Kind: stream.MoveFail, Error: reason(err)}
+	case errors.As(err, &after):
+		return stream.WorkMove{Kind: stream.MoveAgain, Error: reason(err), Delay: max(after.delay, 0)}
+	}
+	again := stream.WorkMove{Kind: stream.MoveAgain, Error: reason(err)}
+	if w.cfg.Backoff != nil {
+		again.Delay = max(w.cfg.Backoff(int(t.item.Attempts)), 0)
+	} else {
+		again.Delay, again.Backoff = backoff(int(t.item.Attempts)), true
+	}
+	return again
+}
+
+// call turns a panic into an error.
+func (w *worker) call(ctx context.Context, item Item) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("handler panicked", "stage", w.stage, "filename", item.Filename, "shard", item.Shard, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return w.handler(ctx, item)
+}
+
+// longestReason bounds the text that is kept of an error.
+const longestReason = 2000
+
+func reason(err error) string {
+	text := err.Error()
+	return text[:min(len(text), longestReason)]
+}
+
+func (w *worker) ended(t *task, kind stream.MoveKind, v stream.WorkVerdict, known bool) {
+	w.mu.Lock()
+	delete(w.held, t.taking())
+	w.mu.Unlock()
+	if known && v.Verdict == stream.VerdictMade {
+		return
+	}
+	w.log.Warn("the end of an item was not taken: its lease was over", "stage", w.stage,
+		"filename", t.item.Filename, "shard", t.item.Shard, "move", kind, "answered", known)
+}
+
+// heartbeat looks after leases until quiet is closed.
+func (w *worker) heartbeat(quiet <-chan struct{}, look func(now time.Time)) {
+	tick := time.NewTicker(w.cfg.Lease / 6)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			look(now)
+		case <-quiet:
+			return
+		}
+	}
+}
+
+// renew extends the leases of which a third has passed.
+func (w *worker) renew(now time.Time) {
+	var due []*move
+	w.mu.Lock()
+	for _, t := range w.held {
+		if now.Sub(t.lease) < w.cfg.Lease/3 {
+			continue
+		}
+		due = append(due, &move{
+			WorkMove: stream.WorkMove{Kind: stream.MoveExtend, ID: t.item.ID, Generation: t.fence},
+			then:     func(v stream.WorkVerdict, known bool) { w.renewed(t, now, v, known) },
+		})
+	}
+	w.mu.Unlock()
+	for _, mv := range due {
+		w.beat.in <- mv
+	}
+}
+
+// expire lets go of what has not been renewed for the length of a lease: while
+// nobody answers, it may have gone to another worker.
+func (w *worker) expire(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.held {
+		if now.Sub(t.lease) >= w.cfg.Lease {
+			t.lose()
+		}
+	}
+}
+
+// lose notes that an item may be in other hands, and ends the context of its
+// handler, if it has one. The worker's mu has to be held.
+func (t *task) lose() {
+	t.lost = true
+	if t.cancel != nil {
+		t.cancel(errLost)
+	}
+}
+
+// errLost is why a handler's context ends when its item is in other hands.
+var errLost = errors.New("the lease of the item is over")
+
+func (w *worker) renewed(t *task, at time.Time, v stream.WorkVerdict, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !known:
+	case v.Verdict == stream.VerdictMade:
+		t.lease = at
+	default:
+		t.lose()
+	}
+}
+
+// pace follows how long handlers take, to tell how far ahead to take items:
+// far where they are quick, so that no handler waits, and not at all where they
+// are slow, so that no item waits for this worker while another is idle.
+type pace struct{ mean atomic.Int64 } // nanoseconds; 0: not known
+
+func (p *pace) note(took time.Duration) {
+	mean := p.mean.Load()
+	if mean == 0 {
+		mean = int64(took)
+	}
+	p.mean.Store(max(mean+(int64(took)-mean)/16, 1)) // updates that are lost are fine
+}
+
+// aheadFor is how much work is taken ahead.
+const aheadFor = 100 * time.Millisecond
+
+func (p *pace) ahead(concurrency int) int {
+	mean := p.mean.Load()
+	if mean == 0 {
+		return 0
+	}
+	return int(min(int64(concurrency)*int64(aheadFor)/mean, int64(concurrency)*2, mostAhead))
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/schemas/slots"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+type acceptCmd struct {
+	Group uint32      `help:"The slot group, as the projector's error names it." name:"slot-group" required:""`
+	NATS  natsCommand `embed:"" group:"NATS"`
+}
+
+// Run has the group's checkpoint forget what was counted, so that the next
+// projector to take it believes ClickHouse.
+func (c *acceptCmd) Run(p *program) error {
+	nc, err := c.NATS.connect(p)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fmt.Errorf("accept identities: %w", err)
+	}
+	kv, err := js.KeyValue(p.ctx, stream.Checkpoints)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return layout.ErrNone
+	}
+	if err != nil {
+		return fmt.Errorf("accept identities: %w", err)
+	}
+	l, err := layout.Read(p.ctx, kv)
+	if err != nil {
+		return err
+	}
+	for _, g := range l.All() {
+		if g.ID == c.Group {
+			return c.accept(p, kv, g)
+		}
+	}
+	return fmt.Errorf("accept identities: there is no slot group %d", c.Group)
+}
+
+func (c *acceptCmd) accept(p *program, kv jetstream.KeyValue, g slots.Group) error {
+	log, err := checkpoint.Open(p.ctx, kv, g.Key(), "", g.After)
+	if err != nil {
+		return err
+	}
+	known := log.Record().Known
+	if known.At == 0 {
+		_, err := fmt.Fprintf(p.out, "slot group %d: nothing to forget\n", g.ID)
+		return err
+	}
+	if err := log.Forget(p.ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.out, "slot group %d: takes what ClickHouse has for what was counted up to sequence %d, which were %d identities\n",
+		g.ID, known.At, known.Identities.Count)
+	return err
+}

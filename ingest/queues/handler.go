@@ -1,0 +1,316 @@
+package queues
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+// Handler answers the commands.
+type Handler struct {
+	store *userqueue.Store
+	hands *handout.Handout
+	auth  *auth.Auth
+	log   *slog.Logger
+}
+
+// New returns the handler; Register puts it on a server.
+func New(store *userqueue.Store, hands *handout.Handout, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || hands == nil || a == nil || log == nil {
+		return nil, errors.New("queue commands: the state, a handout, authentication and a logger are needed")
+	}
+	return &Handler{store, hands, a, log}, nil
+}
+
+// maxItemsBody is the size in bytes of a request that adds items.
+const maxItemsBody = 16 << 20
+
+// Register adds the routes: commands for the scope work, and what operators do
+// for admin.
+func (h *Handler) Register(srv *httpapi.Server) {
+	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/queues", Tag: "Queues"}
+	work := func(id, path, summary, text string) trackingapi.Operation {
+		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Work}
+	}
+	admin := func(id, path, summary, text string) trackingapi.Operation {
+		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
+	}
+	trackingapi.Post(api, work("create-queue", "", "Make a queue",
+		"Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when it has others."), h.create)
+	add := work("add-items", "/{queue}/items", "Add 1 to 10,000 items to a queue",
+		"All or none. An item whose key a live item of the queue has is not added; existing names that one.")
+	add.MaxBody = maxItemsBody
+	trackingapi.Post(api, add, h.add)
+	trackingapi.Post(api, work("take-queue-items", "/{queue}/take", "Take items of a queue",
+		"The highest priority first, and the oldest of it. They are started for the worker, and for nobody else, until it says what became "+
+			"of them or the lease ends: then they are new again, with the attempt counted."), h.take)
+	trackingapi.Post(api, work("move-queue-item", "/{queue}/items/{id}/{transition}", "Say what became of an item",
+		"done ends it, with a result. fail has it tried again after the backoff of the queue until no attempt is left; with permanent, or where the "+
+			"queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend moves the end of the lease. "+
+			"cancel and retry are for items that nobody has to have. A move that the state does not allow answers 409 with the present state; "+
+			"one that was made before answers 200 and changes nothing."), h.move)
+	trackingapi.Post(api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue", "What is started goes on."), h.pause(true))
+	trackingapi.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again", ""), h.pause(false))
+	trackingapi.Post(api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does", "Limits that are left out stay as they are."), h.limit)
+	trackingapi.Post(api, admin("cancel-group", "/{queue}/cancel", "Cancel the items of a group", "Those that are new, scheduled or started."), h.cancelGroup)
+	trackingapi.Post(api, admin("retry-queue-items", "/{queue}/retry-failed", "Bring failed items back to new",
+		"The oldest first; dead and cancelled ones only when asked for. An item whose key another live item has stays as it is."), h.retryFailed)
+}
+
+// Name is the path of a queue.
+type Name struct {
+	httpapi.Params
+	Queue string `path:"queue" example:"mail"`
+}
+
+// UserQueueSettings describe a queue.
+type UserQueueSettings struct {
+	Name        string    `json:"name" example:"mail"`
+	MaxAttempts int       `json:"max_attempts" doc:"Attempts after which an item is dead; 0: any number"`
+	LeaseS      float64   `json:"lease_s" doc:"Seconds for which an item is taken by a worker that names no time"`
+	BackoffS    []float64 `json:"backoff_s" nullable:"false" doc:"Seconds to wait after each attempt in vain; the last counts for all that follow"`
+	trackingapi.Limits
+	Paused bool `json:"paused"`
+	made   bool
+}
+
+// Made implements trackingapi.Created.
+func (s UserQueueSettings) Made() bool { return s.made }
+
+func settingsOf(v queue.Settings, made bool) UserQueueSettings {
+	backoff := v.BackoffS
+	if backoff == nil {
+		backoff = []float64{}
+	}
+	return UserQueueSettings{v.Name, v.MaxAttempts, v.LeaseS, backoff, trackingapi.LimitsOf(v), v.Paused, made}
+}
+
+// Defaults of a queue.
+const (
+	defaultAttempts = 20
+	defaultLeaseS   = 30
+	defaultKeepS    = 7 * 24 * 60 * 60
+	defaultMaxItems = 1_000_000
+)
+
+// CreateQueueRequest describes a queue.
+type CreateQueueRequest struct {
+	Name        string    `json:"name" doc:"1 to 63 lower-case letters, digits, hyphens and underscores" example:"mail"`
+	MaxAttempts *int      `json:"max_attempts,omitempty" doc:"Attempts after which an item is dead; 0: any number; default 20"`
+	LeaseS      float64   `json:"lease_s,omitempty" doc:"Seconds for which an item is taken by a worker that names no time, 1 to 86,400; default 30"`
+	BackoffS    []float64 `json:"backoff_s,omitempty" doc:"Seconds to wait after each attempt in vain; the last counts for all that follow. Without it fail is final"`
+	LimitSettings
+}
+
+// LimitSettings are limits that are set.
+type LimitSettings struct {
+	Concurrency *int        `json:"concurrency,omitempty" doc:"Items out at a time, with all workers together; 0, the default: any number"`
+	PerGroup    *int        `json:"concurrency_per_group,omitempty" doc:"Items of one group out at a time, to 10,000; 0, the default: any number"`
+	RatePerKey  *queue.Rate `json:"rate_per_key,omitempty" doc:"Starts of items with the same key in any so many seconds; a count of 0, the default: any number"`
+	RetentionS  *float64    `json:"retention_s,omitempty" doc:"Seconds for which finished items are kept, to 31,536,000; default 604800"`
+	MaxItems    *int        `json:"max_items,omitempty" doc:"Live items, and finished items that are kept, 1 to 10,000,000; default 1000000"`
+}
+
+func (l LimitSettings) set() queue.Set {
+	return queue.Set{Concurrency: l.Concurrency, PerGroup: l.PerGroup, RatePerKey: l.RatePerKey, RetentionS: l.RetentionS, MaxItems: l.MaxItems}
+}
+
+func (h *Handler) create(ctx context.Context, in *trackingapi.Body[CreateQueueRequest]) (UserQueueSettings, error) {
+	b := in.Body
+	want := queue.Settings{Name: b.Name, BackoffS: b.BackoffS}
+	want.LeaseS = cmp.Or(b.LeaseS, defaultLeaseS)
+	want.MaxAttempts = or(b.MaxAttempts, defaultAttempts)
+	want.Concurrency, want.PerGroup = or(b.Concurrency, 0), or(b.PerGroup, 0)
+	want.RatePerKey = or(b.RatePerKey, queue.Rate{})
+	want.RetentionS, want.MaxItems = or(b.RetentionS, defaultKeepS), or(b.MaxItems, defaultMaxItems)
+	if err := refuse(userqueue.CheckSettings(want)); err != nil {
+		return UserQueueSettings{}, err
+	}
+	made, err := h.store.Create(ctx, want)
+	if errors.Is(err, userqueue.ErrTooMany) {
+		return UserQueueSettings{}, httpapi.NewProblem(http.StatusConflict, err.Error(),
+			httpapi.FieldError{Field: "name", Code: "too_many", Rule: fmt.Sprintf("must be of one of at most %d queues", userqueue.MaxQueues)})
+	}
+	if errors.Is(err, userqueue.ErrDiffers) {
+		return UserQueueSettings{}, httpapi.NewProblem(http.StatusConflict, "the queue exists with other settings",
+			httpapi.FieldError{Field: "name", Code: "exists", Rule: "must not be the name of a queue with other settings"})
+	}
+	if err != nil {
+		return UserQueueSettings{}, err
+	}
+	if err := h.hands.Ensure(ctx, want.Name); err != nil {
+		h.log.Debug("the leader makes the consumer of a new queue", "queue", want.Name, "error", err)
+	}
+	v, err := h.store.Get(ctx, want.Name)
+	return settingsOf(v, made), err
+}
+
+// or is a value that was given, or the default.
+func or[T any](given *T, otherwise T) T {
+	if given == nil {
+		return otherwise
+	}
+	return *given
+}
+
+// refuse makes a problem of all rules that a request breaks.
+func refuse(broken []item.Invalid) error {
+	if len(broken) == 0 {
+		return nil
+	}
+	const most = 100
+	errs := make([]httpapi.FieldError, 0, min(len(broken), most))
+	for _, b := range broken[:min(len(broken), most)] {
+		errs = append(errs, httpapi.FieldError(b))
+	}
+	return httpapi.NewProblem(http.StatusBadRequest, "the request breaks "+strconv.Itoa(len(broken))+" rules", errs...)
+}
+
+// AddItemsRequest adds items.
+type AddItemsRequest struct {
+	Name
+	Body struct {
+		Items []userqueue.Item `json:"items" nullable:"false" doc:"1 to 10,000 items with a JSON payload of up to 64 KiB each"`
+	}
+}
+
+// QueueItemName is an item that was added, or was there.
+type QueueItemName struct {
+	ID  int64  `json:"id"`
+	Key string `json:"key,omitempty"`
+}
+
+// AddedItems is the answer.
+type AddedItems struct {
+	Added    []QueueItemName `json:"added" nullable:"false"`
+	Existing []QueueItemName `json:"existing" nullable:"false" doc:"Live items that had the key of one in the request"`
+}
+
+// Made implements trackingapi.Created.
+func (a AddedItems) Made() bool { return len(a.Added) > 0 }
+
+func (h *Handler) add(ctx context.Context, in *AddItemsRequest) (AddedItems, error) {
+	if err := refuse(userqueue.CheckItems(in.Body.Items)); err != nil {
+		return AddedItems{}, err
+	}
+	found, err := h.store.Enqueue(ctx, in.Queue, in.Body.Items)
+	if errors.Is(err, userqueue.ErrFull) {
+		return AddedItems{}, httpapi.NewProblem(http.StatusTooManyRequests, err.Error(),
+			httpapi.FieldError{Field: "items", Code: "queue_full", Rule: "must not be more than the queue has room for: see max_items"}).WithHeader("Retry-After", "1")
+	}
+	out := AddedItems{Added: []QueueItemName{}, Existing: []QueueItemName{}}
+	for i, a := range found {
+		to := &out.Added
+		if a.Existing {
+			to = &out.Existing
+		}
+		*to = append(*to, QueueItemName{a.ID, in.Body.Items[i].Key})
+	}
+	return out, err
+}
+
+func (h *Handler) pause(paused bool) func(context.Context, *Name) (UserQueueSettings, error) {
+	return func(ctx context.Context, in *Name) (UserQueueSettings, error) {
+		return h.set(ctx, in.Queue, queue.Set{Paused: &paused})
+	}
+}
+
+func (h *Handler) set(ctx context.Context, name string, set queue.Set) (UserQueueSettings, error) {
+	v, err := h.store.Get(ctx, name)
+	if err == nil {
+		v, err = h.store.Queues().Set(ctx, v.ID, set)
+	}
+	return settingsOf(v, false), err
+}
+
+// LimitQueueRequest limits a queue.
+type LimitQueueRequest struct {
+	Name
+	Body struct {
+		MaxAttempts *int `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"Attempts after which an item is dead; 0: any number"`
+		LimitSettings
+	}
+}
+
+func (h *Handler) limit(ctx context.Context, in *LimitQueueRequest) (UserQueueSettings, error) {
+	set := in.Body.set()
+	if err := refuse(userqueue.CheckLimits(set)); err != nil {
+		return UserQueueSettings{}, err
+	}
+	set.MaxAttempts = in.Body.MaxAttempts
+	return h.set(ctx, in.Queue, set)
+}
+
+// CancelGroupRequest names a group.
+type CancelGroupRequest struct {
+	Name
+	Body struct {
+		Group string `json:"group" minLength:"1" maxLength:"255"`
+		Limit int    `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000"`
+	}
+}
+
+// MovedCount is how many items moved.
+type MovedCount struct {
+	Count int `json:"count" doc:"Items that moved; as many as the limit: there may be more"`
+}
+
+func (h *Handler) cancelGroup(ctx context.Context, in *CancelGroupRequest) (MovedCount, error) {
+	if rule := userqueue.CheckText("group", in.Body.Group); rule != nil {
+		return MovedCount{}, rule
+	}
+	v, err := h.store.Get(ctx, in.Queue)
+	if err != nil {
+		return MovedCount{}, err
+	}
+	n, err := h.store.Cancel(ctx, v.ID, in.Body.Group, auth.CallerFrom(ctx).Subject, in.Body.Limit)
+	return MovedCount{n}, err
+}
+
+// RetryItemsRequest selects failed items.
+type RetryItemsRequest struct {
+	Name
+	Body struct {
+		Group string `json:"group,omitempty" doc:"Only of this group"`
+		State string `json:"state,omitempty" enum:"failed,dead,cancelled" default:"failed"`
+		Limit int    `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000"`
+	}
+}
+
+func (h *Handler) retryFailed(ctx context.Context, in *RetryItemsRequest) (MovedCount, error) {
+	if rule := userqueue.CheckText("group", in.Body.Group); rule != nil {
+		return MovedCount{}, rule
+	}
+	v, err := h.store.Get(ctx, in.Queue)
+	if err != nil {
+		return MovedCount{}, err
+	}
+	items, err := h.store.Items(ctx, userqueue.Page{Queue: v.ID, State: in.Body.State, Group: in.Body.Group, Limit: in.Body.Limit})
+	if err != nil || len(items) == 0 {
+		return MovedCount{}, err
+	}
+	ids := make([]int64, len(items))
+	for i, it := range items {
+		ids[i] = it.ID
+	}
+	results, err := h.store.Retry(ctx, v.ID, ids)
+	n := 0
+	for _, r := range results {
+		if r.Outcome == item.Changed {
+			n++
+		}
+	}
+	return MovedCount{n}, err
+}

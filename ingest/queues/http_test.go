@@ -1,0 +1,199 @@
+package queues
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+	"github.com/millrace-io/millrace/internal/userqueue"
+)
+
+var engine embeddedtest.Postgres
+
+func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+
+// site is a server with the queue mail.
+type site struct{ *trackingtest.Site }
+
+func serve(t *testing.T, settings string) *site {
+	t.Helper()
+	s := &site{trackingtest.Start(t, &engine)}
+	store, err := userqueue.New(s.Store.Queues())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(store, s.Hands, auth.New(auth.Config{}), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(h)
+	s.want(201, "/queues", `{"name":"mail"`+settings+`}`)
+	return s
+}
+
+// want posts a document, and holds the status of the answer.
+func (s *site) want(status int, path, body string) string {
+	s.T.Helper()
+	got, text := s.Post(path, body)
+	if got != status {
+		s.T.Fatalf("POST %s %s: %d %s, want %d", path, body, got, text, status)
+	}
+	return text
+}
+
+// taken is what take answers.
+type taken struct {
+	Items []struct {
+		ID         int64
+		Generation int32
+		Attempt    int32
+		Key, Group string
+		Payload    struct{ N int }
+		LeaseUntil *string `json:"lease_until"`
+	}
+}
+
+func (s *site) take(n int) taken {
+	s.T.Helper()
+	s.InStep()
+	var out taken
+	status, text := s.Post("/queues/mail/take", fmt.Sprintf(`{"worker":"w","limit":%d,"lease_s":30}`, n))
+	s.Into(&out, 200, status, text)
+	return out
+}
+
+// TestOwnQueue goes the way of an item, by the letter of the contract.
+func TestOwnQueue(t *testing.T) {
+	s := serve(t, `,"max_attempts":2,"lease_s":30,"backoff_s":[0]`)
+	s.want(200, "/queues", `{"name":"mail","max_attempts":2,"lease_s":30,"backoff_s":[0]}`)
+	s.want(409, "/queues", `{"name":"mail","max_attempts":3}`)
+	s.want(409, "/queues", `{"name":"shard-worker"}`)
+	s.want(404, "/queues/mailless/items", `{"items":[{"payload":1}]}`)
+	var added struct{ Added, Existing []QueueItemName }
+	status, text := s.Post("/queues/mail/items", `{"items":[{"payload":{"n":1},"key":"a","group":"g"},{"payload":{"n":2},"key":"a"},
+		{"payload":{"n":3},"priority":5},{"payload":{"n":4},"run_at":"2999-01-01T00:00:00Z"}]}`)
+	s.Into(&added, 201, status, text)
+	if len(added.Added) != 3 || len(added.Existing) != 1 || added.Existing[0] != added.Added[0] {
+		t.Fatalf("%s", text)
+	}
+	status, text = s.Post("/queues/mail/items", `{"items":[{"payload":{"n":9},"key":"a"}]}`)
+	if s.Into(&added, 200, status, text); added.Existing[0].Key != "a" {
+		t.Errorf("%s", text)
+	}
+	got := s.take(10)
+	if len(got.Items) != 2 || got.Items[0].Payload.N != 3 || got.Items[1].Payload.N != 1 || got.Items[1].Group != "g" ||
+		got.Items[1].LeaseUntil == nil || got.Items[1].Attempt != 1 {
+		t.Fatalf("took %+v", got)
+	}
+	first, second := got.Items[0], got.Items[1]
+	path := func(id int64, move string) string { return fmt.Sprintf("/queues/mail/items/%d/%s", id, move) }
+	s.want(200, path(first.ID, "extend"), fmt.Sprintf(`{"generation":%d,"lease_s":60}`, first.Generation))
+	done := fmt.Sprintf(`{"generation":%d,"result":{"ok":true}}`, first.Generation)
+	s.want(200, path(first.ID, "done"), done)
+	s.want(200, path(first.ID, "done"), done)
+	if text := s.want(409, path(first.ID, "release"), "{}"); !strings.Contains(text, `"current_state":"done"`) {
+		t.Errorf("%s", text)
+	}
+	s.want(409, path(second.ID, "done"), fmt.Sprintf(`{"generation":%d}`, second.Generation-1))
+	// One more attempt, and it is dead; its key is free then.
+	s.want(200, path(second.ID, "fail"), fmt.Sprintf(`{"generation":%d,"error":"no"}`, second.Generation))
+	again := s.take(10)
+	if len(again.Items) != 1 || again.Items[0].ID != second.ID || again.Items[0].Attempt != 2 {
+		t.Fatalf("took %+v", again)
+	}
+	if text := s.want(200, path(second.ID, "fail"), fmt.Sprintf(`{"generation":%d}`, again.Items[0].Generation)); !strings.Contains(text, `"dead"`) {
+		t.Errorf("%s", text)
+	}
+	s.want(201, "/queues/mail/items", `{"items":[{"payload":{"n":5},"key":"a","group":"h"}]}`)
+	s.want(409, path(second.ID, "retry"), "{}") // another live item has its key
+	if text := s.want(200, "/queues/mail/cancel", `{"group":"h"}`); text != `{"count":1}` {
+		t.Errorf("%s", text)
+	}
+	s.want(200, path(second.ID, "retry"), "{}")
+	if text := s.want(200, "/queues/mail/retry-failed", `{"state":"cancelled"}`); text != `{"count":0}` {
+		t.Errorf("retried one whose key is taken: %s", text)
+	}
+	s.want(404, path(first.ID+1000, "done"), "{}")
+	s.want(200, "/queues/mail/pause", "{}")
+	if got := s.take(10); len(got.Items) != 0 {
+		t.Errorf("took %+v of a paused queue", got)
+	}
+}
+
+// TestLimits: limits are set with the queue and later, and hold for takers.
+func TestLimits(t *testing.T) {
+	s := serve(t, `,"concurrency_per_group":1,"rate_per_key":{"count":5,"per_s":60},"max_items":4,"retention_s":60`)
+	var set struct {
+		PerGroup   int             `json:"concurrency_per_group"`
+		Rate       *map[string]int `json:"rate_per_key"`
+		MaxItems   int             `json:"max_items"`
+		RetentionS float64         `json:"retention_s"`
+	}
+	limits := func(body string) {
+		t.Helper()
+		set.Rate = nil
+		s.Into(&set, 200, 200, s.want(200, "/queues/mail/limits", body))
+	}
+	limits("{}")
+	if set.PerGroup != 1 || (*set.Rate)["count"] != 5 || (*set.Rate)["per_s"] != 60 || set.MaxItems != 4 || set.RetentionS != 60 {
+		t.Errorf("%+v", set)
+	}
+	s.want(201, "/queues/mail/items", `{"items":[{"payload":{"n":1},"group":"g"},{"payload":{"n":2},"group":"g"},{"payload":{"n":3}}]}`)
+	if text := s.want(429, "/queues/mail/items", `{"items":[{"payload":4},{"payload":5}]}`); !strings.Contains(text, `"code":"queue_full"`) {
+		t.Errorf("%s", text)
+	}
+	takes := func(want int) (got taken) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); len(got.Items) < want && time.Now().Before(end); {
+			var out taken
+			s.Into(&out, 200, 200, s.want(200, "/queues/mail/take", `{"worker":"w","limit":10}`))
+			got.Items = append(got.Items, out.Items...)
+		}
+		return got
+	}
+	if got := takes(2); len(got.Items) != 2 || got.Items[0].Group == got.Items[1].Group {
+		t.Errorf("took %+v", got)
+	}
+	if text := s.want(200, "/queues/mail/take", `{"worker":"w","limit":10}`); text != `{"items":[]}` {
+		t.Errorf("took beyond the limit: %s", text)
+	}
+	limits(`{"concurrency_per_group":2,"rate_per_key":{"count":0}}`)
+	if set.PerGroup != 2 || set.Rate != nil {
+		t.Errorf("%+v", set)
+	}
+	if got := takes(1); len(got.Items) != 1 || got.Items[0].Payload.N != 2 {
+		t.Errorf("took %+v", got)
+	}
+}
+
+// TestAllFaults: an answer names every rule that a request breaks.
+func TestAllFaults(t *testing.T) {
+	s := serve(t, "")
+	for path, c := range map[string]struct{ body, fields string }{
+		"/queues": {`{"name":"Mail!","max_attempts":-1,"lease_s":0.5,"backoff_s":[1,-1]}`, "name max_attempts lease_s backoff_s[1]"},
+		"/queues/mail/limits": {
+			`{"concurrency":-1,"concurrency_per_group":10001,"rate_per_key":{"count":1,"per_s":0},"retention_s":-1,"max_items":0}`,
+			"concurrency concurrency_per_group rate_per_key.per_s retention_s max_items",
+		},
+		"/queues/mail/items": {`{"items":[{"payload":1,"priority":10},{"payload":1,"key":"a\u0000"}]}`, "items[0].priority items[1].key"},
+		"/queues/mail/take":  {`{"worker":"nats","limit":0,"lease_s":0}`, "worker limit lease_s"},
+
+		"/queues/mail/cancel":       {`{"group":"g\u0000"}`, "group"},
+		"/queues/mail/retry-failed": {`{"group":"g\u0000"}`, "group"},
+	} {
+		text := s.want(400, path, c.body)
+		for _, field := range strings.Fields(c.fields) {
+			if !strings.Contains(text, `"field":"`+field+`"`) {
+				t.Errorf("%s: %s does not name %s", path, text, field)
+			}
+		}
+	}
+	s.want(404, "/queues/mail%00/items", `{"items":[{"payload":1}]}`)
+	s.want(404, "/queues/mail%FF/pause", `{}`)
+	s.want(400, "/queues/mail/items", `{"items":[{"payload":"`+strings.Repeat("x", 64<<10)+`"}]}`)
+}

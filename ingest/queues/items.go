@@ -1,0 +1,265 @@
+package queues
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+// Bounds of a take.
+const (
+	maxTake     = 1000
+	defaultTake = 10
+)
+
+// TakeFromQueueRequest asks for items.
+type TakeFromQueueRequest struct {
+	Name
+	Body struct {
+		Worker string   `json:"worker" doc:"Who takes them; 1 to 200 bytes, and not nats" example:"host-7"`
+		Limit  *int     `json:"limit,omitempty" doc:"How many at most, 1 to 1,000; default 10"`
+		LeaseS *float64 `json:"lease_s,omitempty" doc:"Seconds, 1 to 86,400; default that of the queue"`
+	}
+}
+
+// TakenQueueItem is an item that was taken.
+type TakenQueueItem struct {
+	ID         int64           `json:"id"`
+	Generation int32           `json:"generation" doc:"Names this taking; moves that name it do nothing once the item is in other hands"`
+	Attempt    int32           `json:"attempt" doc:"The number of this attempt, from 1"`
+	Key        string          `json:"key,omitempty"`
+	Group      string          `json:"group,omitempty"`
+	Priority   int16           `json:"priority"`
+	Payload    json.RawMessage `json:"payload"`
+	CreatedAt  time.Time       `json:"created_at"`
+	LeaseUntil *time.Time      `json:"lease_until"`
+}
+
+// TakenFromQueue is the answer.
+type TakenFromQueue struct {
+	Items []TakenQueueItem `json:"items" nullable:"false" doc:"None when the queue is empty, paused, or as many are started as it allows"`
+}
+
+func (h *Handler) take(ctx context.Context, in *TakeFromQueueRequest) (TakenFromQueue, error) {
+	var broken []item.Invalid
+	broken = note(broken, checkWorker(in.Body.Worker, true))
+	limit := defaultTake
+	if in.Body.Limit != nil {
+		limit = *in.Body.Limit
+	}
+	if limit < 1 || limit > maxTake {
+		broken = append(broken, item.Invalid{Field: "limit", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d", maxTake)})
+	}
+	if in.Body.LeaseS != nil {
+		broken = note(broken, item.CheckLease(*in.Body.LeaseS))
+	}
+	if err := refuse(broken); err != nil {
+		return TakenFromQueue{}, err
+	}
+	v, err := h.store.Get(ctx, in.Queue)
+	if err != nil {
+		return TakenFromQueue{}, err
+	}
+	lease := v.LeaseS
+	if in.Body.LeaseS != nil {
+		lease = *in.Body.LeaseS
+	}
+	results, err := h.hands.Take(ctx, in.Queue, in.Body.Worker, limit, seconds(lease))
+	if err != nil || len(results) == 0 {
+		return TakenFromQueue{Items: []TakenQueueItem{}}, err
+	}
+	ids := make([]int64, len(results))
+	for i, r := range results {
+		ids[i] = r.ID
+	}
+	items, err := h.store.Items(ctx, userqueue.Page{Queue: v.ID, IDs: ids, Limit: len(ids)})
+	found := make(map[int64]userqueue.Stored, len(items))
+	for _, it := range items {
+		found[it.ID] = it
+	}
+	out := TakenFromQueue{Items: make([]TakenQueueItem, 0, len(results))}
+	for _, r := range results {
+		it := found[r.ID]
+		out.Items = append(out.Items, TakenQueueItem{
+			ID: r.ID, Generation: r.Generation, Attempt: r.Attempts, Key: it.Key, Group: it.Group, Priority: r.Priority,
+			Payload: it.Payload, CreatedAt: r.CreatedAt.UTC(), LeaseUntil: it.LeaseUntil,
+		})
+	}
+	return out, err
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// note adds what a check has found.
+func note(broken []item.Invalid, err error) []item.Invalid {
+	if invalid, ok := err.(*item.Invalid); ok {
+		broken = append(broken, *invalid)
+	}
+	return broken
+}
+
+func checkWorker(name string, required bool) error {
+	if name == "" && required {
+		return &item.Invalid{Field: "worker", Code: "missing", Rule: "is required"}
+	}
+	return queue.CheckWorker(name)
+}
+
+// MoveQueueItemRequest says what became of an item.
+type MoveQueueItemRequest struct {
+	Name
+	ID         int64  `path:"id" minimum:"1"`
+	Transition string `path:"transition" doc:"done, fail, again, release, extend, cancel or retry" example:"done"`
+	Body       struct {
+		Generation int32           `json:"generation,omitempty" minimum:"1" doc:"The taking that is meant, as take has answered"`
+		Worker     string          `json:"worker,omitempty" doc:"Who has it; a worker that is named cannot report for another"`
+		Result     json.RawMessage `json:"result,omitempty" doc:"With done: a JSON document of up to 64 KiB that is kept with the item"`
+		Error      string          `json:"error,omitempty" doc:"With fail, again, release: why"`
+		Permanent  bool            `json:"permanent,omitempty" doc:"With fail: no other attempt"`
+		DelayS     *float64        `json:"delay_s,omitempty" doc:"With fail, again, release: seconds until it can be taken again"`
+		LeaseS     *float64        `json:"lease_s,omitempty" doc:"With extend: seconds from now; default that of the queue"`
+	}
+}
+
+// MovedQueueItem is the answer.
+type MovedQueueItem struct {
+	ID         int64  `json:"id"`
+	State      string `json:"state" enum:"new,scheduled,started,done,failed,dead,cancelled"`
+	Generation int32  `json:"generation"`
+	Attempts   int32  `json:"attempts"`
+}
+
+// QueueItemConflict is the problem of a move that the item's state does not allow.
+type QueueItemConflict struct {
+	httpapi.Problem
+	ID           int64  `json:"id"`
+	CurrentState string `json:"current_state" enum:"new,scheduled,started,done,failed,dead,cancelled"`
+	Generation   int32  `json:"generation"`
+}
+
+var moves = map[string]item.Move{
+	"done": item.Complete, "fail": item.Fail, "again": item.Again, "release": item.Release,
+	"extend": extend, "cancel": item.Cancel, "retry": item.Retry,
+}
+
+// extend is no move of the rules.
+const extend item.Move = -1
+
+func (in *MoveQueueItemRequest) check() (item.Move, error) {
+	b := in.Body
+	var broken []item.Invalid
+	move, known := moves[in.Transition]
+	if !known {
+		rule := "must be done, fail, again, release, extend, cancel or retry"
+		broken = append(broken, item.Invalid{Field: "transition", Code: "transition_unknown", Rule: rule})
+	}
+	broken = note(broken, checkWorker(b.Worker, false))
+	if len(b.Result) > userqueue.MaxPayload {
+		broken = append(broken, item.Invalid{Field: "result", Code: "length", Rule: fmt.Sprintf("must be at most %d bytes of JSON", userqueue.MaxPayload)})
+	}
+	if b.DelayS != nil {
+		broken = note(broken, item.CheckDelay(*b.DelayS))
+	}
+	if b.LeaseS != nil {
+		broken = note(broken, item.CheckLease(*b.LeaseS))
+	}
+	return move, refuse(broken)
+}
+
+func (h *Handler) move(ctx context.Context, in *MoveQueueItemRequest) (MovedQueueItem, error) {
+	move, err := in.check()
+	if err != nil {
+		return MovedQueueItem{}, err
+	}
+	v, err := h.store.Get(ctx, in.Queue)
+	if err != nil {
+		return MovedQueueItem{}, err
+	}
+	result, err := h.apply(ctx, v, move, in)
+	if err != nil {
+		return MovedQueueItem{}, err
+	}
+	if result.Outcome == item.NotFound {
+		return MovedQueueItem{}, trackingapi.NotFound("id", "must be an item of the queue")
+	}
+	state, err := h.state(ctx, v.ID, in.ID)
+	if err != nil {
+		return MovedQueueItem{}, err
+	}
+	if !result.Outcome.OK() {
+		return MovedQueueItem{}, newConflict(in, result, state)
+	}
+	return MovedQueueItem{result.ID, state, result.Generation, result.Attempts}, nil
+}
+
+func (h *Handler) apply(ctx context.Context, v queue.Settings, move item.Move, in *MoveQueueItemRequest) (queue.Result, error) {
+	b := in.Body
+	c := queue.Command{ID: in.ID, Generation: b.Generation, Worker: b.Worker, Error: item.CutError(b.Error), Result: b.Result}
+	if b.DelayS != nil {
+		c.Delay = seconds(*b.DelayS)
+	}
+	var results []queue.Result
+	var err error
+	switch {
+	case move == extend:
+		c.Lease = seconds(v.LeaseS)
+		if b.LeaseS != nil {
+			c.Lease = seconds(*b.LeaseS)
+		}
+		return h.extend(ctx, v.ID, c)
+	case move == item.Retry:
+		results, err = h.store.Retry(ctx, v.ID, []int64{in.ID})
+	case move == item.Fail && !b.Permanent && len(v.BackoffS) > 0:
+		c.Backoff = b.DelayS == nil
+		results, err = h.store.Queues().Apply(ctx, v.ID, item.Again, []queue.Command{c})
+	default:
+		results, err = h.store.Queues().Apply(ctx, v.ID, move, []queue.Command{c})
+	}
+	if err != nil || len(results) == 0 {
+		return queue.Result{Outcome: item.NotFound}, err
+	}
+	return results[0], nil
+}
+
+func (h *Handler) extend(ctx context.Context, q queue.ID, c queue.Command) (queue.Result, error) {
+	extended, err := h.store.Queues().Extend(ctx, q, []queue.Command{c})
+	if err != nil {
+		return queue.Result{}, err
+	}
+	results, err := h.store.Queues().Look(ctx, q, []queue.Command{c})
+	if err != nil {
+		return queue.Result{}, err
+	}
+	if r := &results[0]; r.Outcome != item.NotFound && !extended[0] {
+		r.Outcome = item.Fenced
+	}
+	return results[0], nil
+}
+
+func (h *Handler) state(ctx context.Context, q queue.ID, id int64) (string, error) {
+	items, err := h.store.Items(ctx, userqueue.Page{Queue: q, IDs: []int64{id}, Limit: 1})
+	if err != nil || len(items) == 0 {
+		return "", err
+	}
+	return items[0].State, nil
+}
+
+func newConflict(in *MoveQueueItemRequest, r queue.Result, state string) *QueueItemConflict {
+	rule := fmt.Sprintf("must allow %s, and the item is %s", in.Transition, state)
+	if r.Outcome == item.Fenced {
+		rule = "must be of the generation and the worker named: the item has gone on, or is in other hands"
+	} else if in.Transition == "retry" && r.Status == item.Failed {
+		rule = "must not have a key that another live item has"
+	}
+	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("item %d of %s is %s: %s is not possible", in.ID, in.Queue, state, in.Transition),
+		httpapi.FieldError{Field: "state", Code: r.Outcome.String(), Rule: rule})
+	return &QueueItemConflict{Problem: *p, ID: in.ID, CurrentState: state, Generation: r.Generation}
+}

@@ -1,0 +1,20 @@
+// Package clockskew notices when the clock of a server is set back.
+package clockskew
+
+import "time"
+
+// Clock compares a server's clock with this process's monotonic clock. One
+// goroutine at a time may use it. The zero value has no reading yet.
+type Clock struct {
+	remote, local time.Time // at the last reading
+}
+
+// SetBack takes a reading of the server's clock. It returns true when that clock
+// has fallen behind the local one by more than a tolerance since the reading
+// before. An answer that was under way for so long looks the same, so whatever the
+// caller does then must be right at any time.
+func (c *Clock) SetBack(remote time.Time, tolerance time.Duration) bool {
+	before := *c
+	*c = Clock{remote: remote, local: time.Now()}
+	return !before.local.IsZero() && remote.Sub(before.remote) < c.local.Sub(before.local)-tolerance
+}

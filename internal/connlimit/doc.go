@@ -1,0 +1,9 @@
+// Package connlimit bounds how many connections an HTTP server has, so that
+// strangers who open them cannot take the files that the rest of the program
+// needs for its storage and its other servers.
+//
+// At the limit a new connection replaces the one that has waited longest for a
+// request. Connections with a request under way stay, and so do those that a
+// handler has taken over, such as WebSockets. While there are no others, a new
+// connection is answered with status 503 and closed.
+package connlimit

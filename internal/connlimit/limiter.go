@@ -1,0 +1,157 @@
+package connlimit
+
+import (
+	"container/list"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Limiter counts the connections of one server.
+type Limiter struct {
+	most int
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	open    int
+	waiting *list.List // of *conn without a request under way, the longest first
+	warned  time.Time  // when the log last said that there are too many
+
+	away   map[net.Conn]struct{} // those that are being turned away; nil once the server stops
+	leaves sync.WaitGroup
+}
+
+// New returns a limiter of at most so many connections.
+func New(most int, log *slog.Logger) *Limiter {
+	return &Limiter{most: most, log: log, waiting: list.New(), away: map[net.Conn]struct{}{}}
+}
+
+// Listen returns the listener that srv is to serve. It sets srv's ConnState.
+func (l *Limiter) Listen(srv *http.Server, ln net.Listener) net.Listener {
+	srv.ConnState = func(c net.Conn, state http.ConnState) {
+		if c, ok := c.(*conn); ok {
+			l.note(c, state == http.StateNew || state == http.StateIdle)
+		}
+	}
+	return listener{ln, l}
+}
+
+type listener struct {
+	net.Listener
+	limiter *Limiter
+}
+
+// Accept returns the next connection that there is room for.
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c, replaced := l.limiter.admit(raw)
+		if c == nil {
+			l.limiter.turnAway(raw)
+			continue
+		}
+		if replaced != nil {
+			_ = replaced.Close() // its server notices by itself
+		}
+		return c, nil
+	}
+}
+
+// Close closes the listener, and the connections that are being turned away.
+func (l listener) Close() error {
+	err := l.Listener.Close()
+	l.limiter.mu.Lock()
+	for raw := range l.limiter.away {
+		_ = raw.Close()
+	}
+	l.limiter.away = nil
+	l.limiter.mu.Unlock()
+	l.limiter.leaves.Wait()
+	return err
+}
+
+// conn is a connection. It counts until it is closed, whoever holds it.
+type conn struct {
+	net.Conn
+	limiter *Limiter
+	place   *list.Element // while it waits for a request
+	gone    bool          // it does not count any more
+}
+
+// NetConn is the connection itself.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
+// admit counts a connection. It returns the connection that has to be closed for
+// it, or no connection when there is no room for the new one.
+func (l *Limiter) admit(raw net.Conn) (c *conn, replaced net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.most {
+		l.warn()
+		longest := l.waiting.Front()
+		if longest == nil {
+			return nil, nil
+		}
+		old := longest.Value.(*conn)
+		l.release(old)
+		replaced = old.Conn
+	}
+	l.open++
+	return &conn{Conn: raw, limiter: l}, replaced
+}
+
+// warn logs that there are too many connections, once a minute at most.
+func (l *Limiter) warn() {
+	if now := time.Now(); now.Sub(l.warned) > time.Minute {
+		l.warned = now
+		l.log.Warn("there are too many HTTP connections: new ones replace those that wait for a request", "most", l.most)
+	}
+}
+
+// note records whether a connection waits for a request.
+func (l *Limiter) note(c *conn, waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unlist(c)
+	if waits && !c.gone {
+		c.place = l.waiting.PushBack(c)
+	}
+}
+
+// release stops counting a connection. Releasing it twice is fine.
+func (l *Limiter) release(c *conn) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	l.open--
+	l.unlist(c)
+}
+
+func (l *Limiter) unlist(c *conn) {
+	if c.place != nil {
+		l.waiting.Remove(c.place)
+		c.place = nil
+	}
+}
+
+// Close closes the connection and makes room for another.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.limiter.mu.Lock()
+	defer c.limiter.mu.Unlock()
+	c.limiter.release(c)
+	return err
+}
+
+// fewFiles is how many files a process may have open where the system does not say.
+const fewFiles = 1024
+
+// Share returns a part of the files that the process may have open, at least 1
+// and at most most.
+func Share(part float64, most int) int { return min(max(int(part*float64(Files())), 1), most) }

@@ -1,6 +1,0 @@
-//go:build !unix
-
-package crowd
-
-// Files returns how many files the process may have open.
-func Files() int { return fewFiles }

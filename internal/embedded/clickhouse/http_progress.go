@@ -1,0 +1,85 @@
+package clickhouse
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
+)
+
+const (
+	minProgress     = 100 * time.Millisecond
+	readerProgress  = time.Second
+	progressHeaders = 32 // of one response: clients bound the size of all headers
+)
+
+// counts are what a statement has done. Over HTTP numbers are strings, as
+// ClickHouse writes them.
+type counts struct {
+	ReadRows     uint64 `json:"read_rows,string"`
+	ReadBytes    uint64 `json:"read_bytes,string"`
+	WrittenRows  uint64 `json:"written_rows,string"`
+	WrittenBytes uint64 `json:"written_bytes,string"`
+	TotalRows    uint64 `json:"total_rows_to_read,string"`
+	ResultRows   uint64 `json:"result_rows,string"`
+	ResultBytes  uint64 `json:"result_bytes,string"`
+	Elapsed      int64  `json:"elapsed_ns,string"`
+	Memory       uint64 `json:"memory_usage,string,omitempty"`
+}
+
+// tally has the counts of a request as they become known.
+type tally struct {
+	began time.Time
+
+	mu    sync.Mutex
+	done  counts
+	steps []string // what was done by the time of each report, as headers
+}
+
+// chunk adds what the engine says with a part of a result, or while it works on
+// one.
+func (t *tally) chunk(c chdb.Chunk) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done.ReadRows += c.ReadRows
+	t.done.ReadBytes += c.ReadBytes
+	t.done.WrittenRows += c.WrittenRows
+	t.done.WrittenBytes += c.WrittenBytes
+	t.done.TotalRows += c.TotalRows
+	t.done.ResultRows += c.Rows
+	if !c.Report {
+		return
+	}
+	t.done.Memory = c.Memory
+	t.steps = append(t.steps, t.text())
+	if len(t.steps) > progressHeaders {
+		t.steps = t.steps[1:]
+	}
+}
+
+// sent adds bytes of the result.
+func (t *tally) sent(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done.ResultBytes += uint64(n)
+}
+
+// headers tell what has been done so far.
+func (t *tally) headers(h http.Header) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, step := range t.steps {
+		h.Add("X-ClickHouse-Progress", step)
+	}
+	h.Set("X-ClickHouse-Summary", t.text())
+}
+
+func (t *tally) text() string {
+	now := t.done
+	now.TotalRows = max(now.TotalRows, now.ReadRows)
+	now.Elapsed = time.Since(t.began).Nanoseconds()
+	text, _ := json.Marshal(now)
+	return string(text)
+}

@@ -1,0 +1,97 @@
+package clickhouse
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
+)
+
+// Memory of statements: an analyst's statement has half of Config.MaxMemory, one of
+// the read-write login three quarters, and all that run at one time three quarters
+// together. An analyst's statement that needs more than is left fails at once. For
+// one of the read-write login the engine ends the largest of the analysts'
+// statements, and that one waits for what it leaves. It fails when a third takes
+// that first; who writes repeats it. Were analysts to wait, too, it could be too
+// little for both.
+//
+// The engine has one user for all sessions. Each statement that begins sets the
+// limit of the user, so that it has to be the same in every session from its first
+// statement on: only a profile, which is a file, does that.
+//
+// The engine does not end a statement whose interactive_delay is 0.
+const profile = `<clickhouse>
+  <profiles><default>
+    <max_memory_usage_for_user>%d</max_memory_usage_for_user>
+    <max_temporary_data_on_disk_size_for_user>%d</max_temporary_data_on_disk_size_for_user>
+    <constraints><interactive_delay><min>1</min></interactive_delay></constraints>
+  </default></profiles>
+  <users><default>
+    <password></password>
+    <networks><ip>::/0</ip></networks>
+    <profile>default</profile>
+    <quota>default</quota>
+    <named_collection_control>1</named_collection_control>
+  </default></users>
+  <quotas><default></default></quotas>
+</clickhouse>
+`
+
+// What a GROUP BY or an ORDER BY may put on disk, in bytes: of one statement of an
+// analyst, and of all statements at one time.
+const (
+	analystDisk   = 1 << 30
+	statementDisk = 8 << 30
+)
+
+const codeMemory = 241
+
+func (c Config) analystMemory() int64   { return c.MaxMemory / 2 }
+func (c Config) writerMemory() int64    { return c.MaxMemory / 4 * 3 }
+func (c Config) statementMemory() int64 { return c.MaxMemory / 4 * 3 } // of all at one time
+
+// writerSettings spare statements of the read-write login when the engine ends one
+// for the memory that others need.
+func (c Config) writerSettings() string {
+	return "max_memory_usage = " + strconv.FormatInt(c.writerMemory(), 10) + ", memory_overcommit_ratio_denominator = 0"
+}
+
+// profileArgs writes the profile of all sessions into the data folder, and returns
+// the engine's arguments for it.
+func profileArgs(path string, c Config) ([]string, error) {
+	dir := filepath.Join(path, "profile")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of the engine's profile: %w", err)
+	}
+	config, users := filepath.Join(dir, "config.xml"), filepath.Join(dir, "users.xml")
+	for file, text := range map[string]string{config: "<clickhouse></clickhouse>\n", users: fmt.Sprintf(profile, c.statementMemory(), statementDisk)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return nil, fmt.Errorf("write the engine's profile: %w", err)
+		}
+	}
+	return []string{"--config-file=" + config, "--users_config=" + users}, nil
+}
+
+// memorySettings are those of an analyst's statement with a limit of memory: it
+// groups and sorts on disk when it has used half of it.
+func memorySettings(memory string) []string {
+	limit, _ := strconv.ParseUint(memory, 10, 64)
+	half := strconv.FormatUint(limit/2, 10)
+	return []string{
+		"max_bytes_before_external_group_by = " + half, "max_bytes_before_external_sort = " + half,
+		"max_temporary_data_on_disk_size_for_query = " + strconv.Itoa(analystDisk), "memory_usage_overcommit_max_wait_microseconds = 0",
+	}
+}
+
+// explainMemory has an error about memory say what the limit is.
+func (e *engine) explainMemory(err error) error {
+	var known *chdb.Exception
+	if !errors.As(err, &known) || known.Code != codeMemory {
+		return err
+	}
+	return exception(codeMemory, known.Name, "%s: an analyst's statement has half of %s, "+
+		"and all statements at one time have three quarters of it; docs/statement-limits.md", known.Message, e.memory)
+}

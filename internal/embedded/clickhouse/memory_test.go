@@ -1,0 +1,101 @@
+package clickhouse_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+)
+
+// greedy takes 8 bytes of memory for each number, and twice as much while it grows.
+const greedy = "SELECT length(groupArray(cityHash64(number + %d))) FROM numbers(%d)"
+
+// TestGreedyAnalysts: analysts that each take all the memory that they can, at one
+// time, do so within one limit, by an error that names the setting. One who writes
+// beside them gets through, at the latest when it repeats what an analyst left no
+// memory for, and one analyst alone may have half of the memory.
+func TestGreedyAnalysts(t *testing.T) {
+	s := serveApart(t, t.TempDir(), "serve at length")
+	defer s.stop()
+	if status, text := s.ask(t, "analyst", fmt.Sprintf(greedy, 0, 16_000_000)); text != "16000000\n" {
+		t.Errorf("one analyst: status %d: %s", status, text)
+	}
+	if status, text := s.ask(t, "default", "CREATE TABLE beside (n UInt64) ENGINE = MergeTree ORDER BY n"); status != http.StatusOK {
+		t.Fatal(text)
+	}
+	before := s.peak(t)
+	var all sync.WaitGroup
+	const analysts = 4
+	for i := range analysts {
+		all.Go(func() {
+			sql := fmt.Sprintf(greedy, i, 1_000_000_000)
+			status, text := s.ask(t, "analyst", sql)
+			if status == http.StatusOK || !namesMemory(text) {
+				t.Errorf("HTTP: status %d: %s", status, text)
+			}
+			var e *driver.Exception
+			if err := open(t, s.options("analyst")).Exec(testContext(t), sql); !errors.As(err, &e) || !namesMemory(e.Message+e.Error()) {
+				t.Errorf("native: %v", err)
+			}
+		})
+	}
+	all.Go(func() {
+		for i := range 5 {
+			sql := fmt.Sprintf("INSERT INTO beside SELECT cityHash64(number) FROM numbers(%d, 2000000)", i)
+			status, text := s.ask(t, "default", sql)
+			for again := 0; again < 50 && strings.Contains(text, "MEMORY_LIMIT_EXCEEDED"); again++ { // an analyst was faster
+				status, text = s.ask(t, "default", sql)
+			}
+			if status != http.StatusOK {
+				t.Errorf("one who writes: status %d: %s", status, text)
+			}
+		}
+	})
+	all.Wait()
+	// Three quarters of 1 GiB, and what is not counted.
+	if most, peak := int64(1_100_000_000), s.peak(t); peak > most {
+		t.Errorf("the process took %d MB, before the analysts %d MB, want at most %d MB", peak/1e6, before/1e6, most/1e6)
+	} else {
+		t.Logf("the process took %d MB, before the analysts %d MB", peak/1e6, before/1e6)
+	}
+}
+
+func namesMemory(text string) bool {
+	return strings.Contains(text, "MEMORY_LIMIT_EXCEEDED") && strings.Contains(text, "MILLRACE_CLICKHOUSE_MAX_MEMORY")
+}
+
+// TestSpill: what does not fit into an analyst's memory is grouped on disk, up to a
+// limit.
+func TestSpill(t *testing.T) {
+	s := serveApart(t, t.TempDir(), "serve at length")
+	defer s.stop()
+	const small = "&max_memory_usage=200000000"
+	if status, text := s.ask(t, "analyst"+small, "SELECT count(), sum(c) FROM (SELECT cityHash64(number) AS h, count() AS c FROM numbers(5000000) GROUP BY h)"); text != "5000000\t5000000\n" {
+		t.Errorf("groups on disk: status %d: %s", status, text)
+	}
+	const disk = "SELECT value FROM system.settings WHERE name = 'max_temporary_data_on_disk_size_for_query'"
+	if status, text := s.ask(t, "analyst", disk); text != "1073741824\n" {
+		t.Errorf("a statement may put this much on disk: status %d: %s", status, text)
+	}
+}
+
+// peak is the most memory that the process has held, in bytes.
+func (s *served) peak(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
+	if err != nil {
+		t.Skip("this system does not tell how much memory a process takes:", err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}

@@ -1,0 +1,35 @@
+// Package nearest finds the known name that an unknown one was probably meant
+// to be.
+package nearest
+
+import (
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// compared bounds how much of a name is looked at, in bytes: the caller chose it.
+const compared = 64
+
+// Name returns the known name with the least edit distance from an unknown one,
+// and that distance. Case does not count, nor do "_", "-", "." and spaces. Of
+// names at one distance the first is returned; without names, none.
+func Name(unknown string, known []string) (name string, distance int) {
+	unknown = Fold(unknown[:min(len(unknown), compared)])
+	for _, candidate := range known {
+		if d := levenshtein.ComputeDistance(unknown, Fold(candidate)); name == "" || d < distance {
+			name, distance = candidate, d
+		}
+	}
+	return name, distance
+}
+
+// Fold removes what does not tell names apart.
+func Fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("_-. ", r) {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
+}

@@ -1,0 +1,61 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// CheckWorker checks the name that a caller gives itself, if any. The name of
+// plain daemons is reserved: an item that was started under it without a message
+// would be given to others.
+func CheckWorker(name string) error {
+	if name == stream.PlainWorker {
+		rule := "must not be " + stream.PlainWorker + ", which stands for daemons without a name"
+		return &item.Invalid{Field: "worker", Code: "reserved", Rule: rule}
+	}
+	return item.CheckWorker(name)
+}
+
+// Command asks for a move of one item. It names the item by ID, or by Name and
+// Part where ID is 0.
+type Command struct {
+	ID   int64
+	Name string
+	Part int32
+
+	Generation int32         // the one that is meant; 0: whichever it is
+	Worker     string        // who asks; empty: unnamed
+	Lease      time.Duration // of Start: after it the item goes back; 0: never
+	Delay      time.Duration // of moves to new: how long until the item is in the queue; 0: at once
+	Backoff    bool          // of Again: wait as long as the queue says, if it says so, and not for Delay
+	Error      string        // of Fail, Again, Release: why
+	Takeover   bool          // of Start: see item.Ask
+	Has        bool          // of Start: the worker has the item already, whatever the queue's switches say by now
+	Result     []byte        // of Complete: a JSON document that is kept with the item, where its kind keeps one
+}
+
+// Result is what became of a command.
+type Result struct {
+	ID         int64
+	Name       string
+	Part       int32
+	Outcome    item.Outcome
+	Status     item.Status // the item's now
+	Generation int32       // the item's now: after Start the fence for what follows
+	Attempts   int32
+	Allowed    int32  // attempts after which it is dead; 0: any number
+	Worker     string // who has started it last
+	Priority   int16
+	Queued     bool // it is in the queue while it is new
+	CreatedAt  time.Time
+}
+
+// Change is a change of an item's state.
+type Change struct {
+	ID            int64
+	Part          int32
+	Before, After item.State
+	Command       Command // what was asked for
+}

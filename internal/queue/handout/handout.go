@@ -1,0 +1,184 @@
+package handout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// Handout takes items off the work stream. It is safe for concurrent use.
+type Handout struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	store   *queue.Store
+	streams stream.WorkConfig
+
+	mu        sync.Mutex
+	consumers map[string]jetstream.Consumer // by queue
+}
+
+// New returns a handout. The connection is the caller's.
+func New(nc *nats.Conn, store *queue.Store, streams stream.WorkConfig) (*Handout, error) {
+	if nc == nil || store == nil {
+		return nil, errors.New("handout: NATS and the store are needed")
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestWait))
+	if err != nil {
+		return nil, fmt.Errorf("handout: %w", err)
+	}
+	return &Handout{nc: nc, js: js, store: store, streams: streams, consumers: map[string]jetstream.Consumer{}}, nil
+}
+
+// requestWait bounds one request to a server. A request whose answer was lost
+// with the connection is never answered.
+const requestWait = 3 * time.Second
+
+// relayWait is how long to wait for what Postgres has as ready and the stream
+// has not got yet.
+const relayWait = 300 * time.Millisecond
+
+// Take starts up to limit items of a queue for a worker, the highest priority
+// first and the oldest of it, and returns them. Nobody else gets them until they
+// are given back or the lease ends.
+func (h *Handout) Take(ctx context.Context, name, worker string, limit int, lease time.Duration) ([]queue.Result, error) {
+	what := fmt.Sprintf("take %d items of %s", limit, name)
+	q, err := h.store.Lookup(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	msgs, err := h.pull(ctx, q, name, limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	commands, msgs := parse(msgs)
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	for i := range commands {
+		commands[i].Worker, commands[i].Lease = worker, lease
+	}
+	results, err := h.store.StartHanded(ctx, q, commands)
+	if err != nil {
+		h.giveBack(msgs, relayWait)
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	var taken []queue.Result
+	for i, r := range results {
+		if r.Outcome == item.Changed {
+			taken = append(taken, r)
+		}
+		h.settle(msgs[i], r.Outcome)
+	}
+	return taken, nil
+}
+
+// pull takes messages of up to limit items off the stream.
+func (h *Handout) pull(ctx context.Context, q queue.ID, name string, limit int) ([]jetstream.Msg, error) {
+	c, err := h.consumer(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	msgs, err := take(c.FetchNoWait(limit))
+	if err == nil && len(msgs) == 0 {
+		var some bool
+		err = h.store.Pool().QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM millrace.ready WHERE stage = $1)", q).Scan(&some)
+		if err == nil && some {
+			if msgs, err = take(c.Fetch(1, jetstream.FetchMaxWait(relayWait))); err == nil && len(msgs) == 1 && limit > 1 {
+				var more []jetstream.Msg
+				more, err = take(c.FetchNoWait(limit - 1))
+				msgs = append(msgs, more...)
+			}
+		}
+	}
+	if err != nil {
+		h.forget(name)
+		h.giveBack(msgs, 0)
+		return nil, fmt.Errorf("pull: %w", err)
+	}
+	return msgs, nil
+}
+
+func take(batch jetstream.MessageBatch, err error) ([]jetstream.Msg, error) {
+	if err != nil {
+		return nil, err
+	}
+	var msgs []jetstream.Msg
+	for m := range batch.Messages() {
+		msgs = append(msgs, m)
+	}
+	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) {
+		return msgs, err
+	}
+	return msgs, nil
+}
+
+// parse reads messages. It removes those that are no items.
+func parse(all []jetstream.Msg) (commands []queue.Command, msgs []jetstream.Msg) {
+	for _, m := range all {
+		it, err := stream.ParseWorkItem(m.Data())
+		if err != nil {
+			_ = m.TermWithReason("no work item") // lost: it comes again
+			continue
+		}
+		commands, msgs = append(commands, queue.Command{ID: it.ID, Generation: it.Generation}), append(msgs, m)
+	}
+	return commands, msgs
+}
+
+// giveBack has the server hand messages out again after a delay.
+func (h *Handout) giveBack(msgs []jetstream.Msg, delay time.Duration) {
+	for _, m := range msgs {
+		_ = h.nc.Publish(m.Reply(), stream.Refused(delay)) // lost: it is free again after the time of a silent daemon
+	}
+}
+
+// settle removes the message of an item that was started or is not ready any
+// more, and gives back that of an item that may not be started now.
+func (h *Handout) settle(m jetstream.Msg, outcome item.Outcome) {
+	if outcome == item.Paused || outcome == item.Full {
+		h.giveBack([]jetstream.Msg{m}, relayWait)
+		return
+	}
+	_ = h.nc.Publish(m.Reply(), stream.Settled) // lost: it comes again, and its item is known to have gone on
+}
+
+func (h *Handout) consumer(ctx context.Context, name string) (jetstream.Consumer, error) {
+	h.mu.Lock()
+	c := h.consumers[name]
+	h.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	c, err := h.js.Consumer(ctx, stream.Work, name)
+	if err != nil {
+		return nil, fmt.Errorf("find the consumer of %s: %w", name, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.consumers[name] = c
+	return c, nil
+}
+
+func (h *Handout) forget(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.consumers, name)
+}
+
+// Ensure makes the consumer of a new queue, so that daemons can pull at once.
+func (h *Handout) Ensure(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	return stream.EnsureConsumer(ctx, h.js, name, h.streams)
+}

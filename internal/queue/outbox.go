@@ -1,0 +1,93 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Entry is an item that has become ready and has yet to be announced.
+type Entry struct {
+	Ref
+	Priority int16
+}
+
+// Waiting returns the queues that have entries in the outbox, with the highest
+// priority there.
+func (s *Store) Waiting(ctx context.Context) (map[ID]int16, error) {
+	rows, err := s.pool.Query(ctx, text("waiting"))
+	if err != nil {
+		return nil, fmt.Errorf("read the outbox: %w", err)
+	}
+	waiting := map[ID]int16{}
+	var q ID
+	var priority int16
+	_, err = pgx.ForEachRow(rows, []any{&q, &priority}, func() error {
+		waiting[q] = priority
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the outbox: %w", err)
+	}
+	return waiting, nil
+}
+
+// Outbox returns up to limit entries of a queue that nobody has announced: the
+// highest priority first, and the oldest items of it. It reserves nothing: two
+// readers see the same ones.
+func (s *Store) Outbox(ctx context.Context, q ID, limit int) ([]Entry, error) {
+	rows, err := s.pool.Query(ctx, text("outbox"), q, limit)
+	if err == nil {
+		var entries []Entry
+		entries, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (e Entry, err error) {
+			return e, r.Scan(&e.Item, &e.Queue, &e.Generation, &e.Priority)
+		})
+		if err == nil {
+			return entries, nil
+		}
+	}
+	return nil, fmt.Errorf("read the outbox of queue %d: %w", q, err)
+}
+
+// Bodies returns what the messages about items say, in their order: nil for an
+// item that is not ready in that generation.
+func (s *Store) Bodies(ctx context.Context, refs []Ref) ([][]byte, error) {
+	parts, places := map[Kind][]Ref{}, map[Kind][]int{}
+	for i, r := range refs {
+		kind, err := s.kindOf(r.Queue)
+		if err != nil {
+			continue // of a newer release: nobody here can say what it is
+		}
+		parts[kind], places[kind] = append(parts[kind], r), append(places[kind], i)
+	}
+	bodies := make([][]byte, len(refs))
+	for kind, part := range parts {
+		found, err := kind.Bodies(ctx, s.pool, part)
+		if err != nil {
+			return nil, fmt.Errorf("read %d items that are ready: %w", len(part), err)
+		}
+		for i, body := range found {
+			bodies[places[kind][i]] = body
+		}
+	}
+	return bodies, nil
+}
+
+// Columns are refs as Postgres unnests them.
+func Columns(refs []Ref) (items []int64, queues []int16, generations []int32) {
+	for _, r := range refs {
+		items, queues, generations = append(items, r.Item), append(queues, int16(r.Queue)), append(generations, r.Generation)
+	}
+	return items, queues, generations
+}
+
+// Reannounce puts an item that is ready, and whose message the caller has taken
+// off the stream, into the outbox again.
+func (s *Store) Reannounce(ctx context.Context, r Ref) error {
+	if _, err := s.pool.Exec(ctx, text("reannounce"), r.Item, r.Queue, r.Generation); err != nil {
+		return fmt.Errorf("announce item %d again: %w", r.Item, err)
+	}
+	s.Announce()
+	return nil
+}

@@ -1,0 +1,111 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Settings are what a queue says about its items.
+type Settings struct {
+	ID          ID
+	Name        string
+	Paused      bool
+	MaxAttempts int       // after which an item is dead; 0: any number
+	LeaseS      float64   // of those who name none; 0: as they choose
+	BackoffS    []float64 // seconds to wait after each attempt in vain; the last counts for all that follow
+	Limits
+	RetentionS float64 // how long finished items of queues of people's own are kept
+	MaxItems   int     // that may be live there, and that are kept when finished
+}
+
+// Limits bound what of a queue is done at a time.
+type Limits struct {
+	Concurrency int  // items out at a time; 0: any number
+	PerGroup    int  // items of one group out at a time; 0: any number
+	RatePerKey  Rate // starts of items of one key
+}
+
+// Rate is Count in any PerS seconds; no Count: any number.
+type Rate struct {
+	Count int     `json:"count" doc:"Starts, to 10,000; 0: any number"`
+	PerS  float64 `json:"per_s,omitempty" doc:"Seconds, 1 to 86,400"`
+}
+
+// Set changes the switches of a queue; nil leaves one as it is.
+type Set struct {
+	Paused      *bool
+	MaxAttempts *int
+	Concurrency *int
+	PerGroup    *int
+	RatePerKey  *Rate
+	RetentionS  *float64
+	MaxItems    *int
+}
+
+const settingsColumns = `stage, name, paused, max_attempts, coalesce(lease_s, 0), coalesce(backoff_s, '{}'),
+	coalesce(concurrency, 0), coalesce(concurrency_per_group, 0), coalesce(rate_count, 0), coalesce(rate_per_s, 0),
+	coalesce(retention_s, 0), coalesce(max_items, 0)`
+
+func scanSettings(r pgx.CollectableRow) (v Settings, err error) {
+	return v, r.Scan(&v.ID, &v.Name, &v.Paused, &v.MaxAttempts, &v.LeaseS, &v.BackoffS, &v.Concurrency,
+		&v.PerGroup, &v.RatePerKey.Count, &v.RatePerKey.PerS, &v.RetentionS, &v.MaxItems)
+}
+
+// Queue returns the settings of a queue by its name, or ErrNoQueue.
+func (s *Store) Queue(ctx context.Context, name string) (Settings, error) {
+	rows, err := s.pool.Query(ctx, "SELECT "+settingsColumns+" FROM millrace.stage WHERE name = $1", name)
+	return s.one(rows, err, "read the settings of "+name)
+}
+
+func (s *Store) one(rows pgx.Rows, err error, what string) (v Settings, _ error) {
+	if err == nil {
+		v, err = pgx.CollectExactlyOneRow(rows, scanSettings)
+	}
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return v, ErrNoQueue
+	case err != nil:
+		return v, fmt.Errorf("%s: %w", what, err)
+	}
+	return v, nil
+}
+
+// Queues returns the settings of all queues.
+func (s *Store) Queues(ctx context.Context) ([]Settings, error) {
+	rows, err := s.pool.Query(ctx, "SELECT "+settingsColumns+" FROM millrace.stage ORDER BY stage")
+	if err == nil {
+		var all []Settings
+		if all, err = pgx.CollectRows(rows, scanSettings); err == nil {
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("read the settings of queues: %w", err)
+}
+
+// Lookup finds a queue's number by its name, or ErrNoQueue. Numbers of names
+// never change, so that what was found is remembered.
+func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
+	if q, ok := s.known.Load(name); ok {
+		return q.(ID), nil
+	}
+	v, err := s.Queue(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	s.known.Store(name, v.ID)
+	return v.ID, nil
+}
+
+// wait is how long to wait after so many attempts; otherwise where the queue
+// does not say.
+func (v settings) wait(attempts int32, otherwise time.Duration) time.Duration {
+	if len(v.backoff) == 0 {
+		return otherwise
+	}
+	i := min(max(int(attempts), 1), len(v.backoff)) - 1
+	return time.Duration(v.backoff[i] * float64(time.Second))
+}

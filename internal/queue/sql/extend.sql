@@ -1,0 +1,20 @@
+WITH asked AS MATERIALIZED (
+    SELECT u.*, t.id AS item
+    FROM unnest($2::bigint[], $3::text[], $4::integer[], $5::integer[], $6::text[], $7::bigint[]) WITH ORDINALITY
+        AS u (id, name, part, generation, worker, lease, place)
+    JOIN LATERAL ({find}) AS t ON u.worker = '' OR t.worker = u.worker
+), locked AS (
+    SELECT c.item_id FROM millrace.claim AS c
+    WHERE c.stage = $1 AND c.item_id IN (SELECT item FROM asked)
+    ORDER BY c.item_id FOR UPDATE
+), moved AS (
+    UPDATE millrace.claim AS c
+    SET lease_until = now() + a.lease * interval '1 millisecond', given_at = now()
+    FROM asked AS a JOIN locked AS l ON l.item_id = a.item
+    WHERE c.stage = $1 AND c.item_id = a.item AND (a.generation = 0 OR c.generation = a.generation)
+    RETURNING c.item_id, c.generation
+)
+-- Many callers may have asked for the same item; its lease moves once.
+SELECT place FROM asked
+WHERE (item, generation) IN (SELECT item_id, generation FROM moved)
+    OR generation = 0 AND item IN (SELECT item_id FROM moved)

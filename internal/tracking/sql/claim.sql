@@ -1,3 +1,0 @@
-INSERT INTO millrace.claim (item_id, lease_until, generation, stage)
-SELECT u.id, now() + nullif(u.lease, 0) * interval '1 millisecond', u.generation, $1
-FROM unnest($2::bigint[], $3::integer[], $4::bigint[]) AS u (id, generation, lease)

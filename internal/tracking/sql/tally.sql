@@ -1,2 +1,0 @@
-INSERT INTO millrace.tally_delta (kind, key, n)
-SELECT * FROM unnest($1::smallint[], $2::integer[], $3::bigint[])

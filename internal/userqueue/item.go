@@ -1,0 +1,129 @@
+package userqueue
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// Bounds of what callers may ask for.
+const (
+	MaxItems   = 10_000   // of one request
+	MaxPayload = 64 << 10 // bytes
+	MaxKey     = 255      // bytes
+	MaxBackoff = 100      // waits
+
+	MaxQueues    = 1000
+	MaxPerGroup  = 10_000
+	MaxRate      = 10_000 // starts
+	MaxRatePer   = 86_400 // seconds
+	MaxRetention = 365 * 86_400
+	MaxLive      = 10_000_000 // items of a queue
+)
+
+// Item is an item that is to be added.
+type Item = stream.EnqueueItem
+
+var names = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+// CheckSettings returns all rules that the settings of a new queue break.
+func CheckSettings(v queue.Settings) (broken []item.Invalid) {
+	add := func(field, code, rule string) {
+		broken = append(broken, item.Invalid{Field: field, Code: code, Rule: rule})
+	}
+	if !names.MatchString(v.Name) {
+		add("name", "name", "must be 1 to 63 lower-case letters, digits, hyphens and underscores, and begin with a letter or digit")
+	}
+	if v.MaxAttempts < 0 || v.MaxAttempts > 1_000_000 {
+		add("max_attempts", "range", "must be from 0 to 1000000")
+	}
+	if v.LeaseS != 0 && item.CheckLease(v.LeaseS) != nil {
+		add("lease_s", "range", fmt.Sprintf("must be from 1 to %d seconds", item.MaxLease))
+	}
+	if len(v.BackoffS) > MaxBackoff {
+		add("backoff_s", "too_many", fmt.Sprintf("must be at most %d waits", MaxBackoff))
+	}
+	for i, s := range v.BackoffS {
+		if item.CheckDelay(s) != nil {
+			add(fmt.Sprintf("backoff_s[%d]", i), "range", fmt.Sprintf("must be from 0 to %d seconds", item.MaxDelay))
+		}
+	}
+	return append(broken, CheckLimits(queue.Set{
+		Concurrency: &v.Concurrency, PerGroup: &v.PerGroup, RatePerKey: &v.RatePerKey, RetentionS: &v.RetentionS, MaxItems: &v.MaxItems,
+	})...)
+}
+
+// CheckLimits returns all rules that limits break; those that are nil break none.
+func CheckLimits(v queue.Set) (broken []item.Invalid) {
+	within := func(field string, value *float64, least, most float64) {
+		if value != nil && !(*value >= least && *value <= most) {
+			rule := fmt.Sprintf("must be from %.0f to %.0f", least, most)
+			broken = append(broken, item.Invalid{Field: field, Code: "range", Rule: rule})
+		}
+	}
+	number := func(n *int) *float64 {
+		if n == nil {
+			return nil
+		}
+		f := float64(*n)
+		return &f
+	}
+	within("concurrency", number(v.Concurrency), 0, 1_000_000)
+	within("concurrency_per_group", number(v.PerGroup), 0, MaxPerGroup)
+	if v.RatePerKey != nil {
+		within("rate_per_key.count", number(&v.RatePerKey.Count), 0, MaxRate)
+		if v.RatePerKey.Count != 0 {
+			within("rate_per_key.per_s", &v.RatePerKey.PerS, 1, MaxRatePer)
+		}
+	}
+	within("retention_s", v.RetentionS, 0, MaxRetention)
+	within("max_items", number(v.MaxItems), 1, MaxLive)
+	return broken
+}
+
+// CheckItems returns all rules that items break.
+func CheckItems(items []Item) (broken []item.Invalid) {
+	if len(items) == 0 || len(items) > MaxItems {
+		return []item.Invalid{{Field: "items", Code: "length", Rule: fmt.Sprintf("must be 1 to %d items", MaxItems)}}
+	}
+	for i, it := range items {
+		add := func(field, code, rule string) {
+			broken = append(broken, item.Invalid{Field: fmt.Sprintf("items[%d].%s", i, field), Code: code, Rule: rule})
+		}
+		switch {
+		case len(it.Payload) > MaxPayload:
+			add("payload", "length", fmt.Sprintf("must be at most %d bytes of JSON", MaxPayload))
+		case len(it.Payload) > 0 && !json.Valid(it.Payload):
+			add("payload", "json", "must be JSON")
+		case !utf8.Valid(it.Payload):
+			add("payload", "utf8", "must be valid UTF-8")
+		}
+		for _, v := range []struct{ field, value string }{{"key", it.Key}, {"group", it.Group}} {
+			if rule := CheckText(fmt.Sprintf("items[%d].%s", i, v.field), v.value); rule != nil {
+				broken = append(broken, *rule)
+			}
+		}
+		if it.Priority < 0 || it.Priority > item.MaxPriority {
+			add("priority", "range", fmt.Sprintf("must be from 0 to %d", item.MaxPriority))
+		}
+		if it.RunAt != nil && (it.RunAt.Year() < 1 || it.RunAt.Year() > 9999) {
+			add("run_at", "range", "must be in the years 1 to 9999")
+		}
+	}
+	return broken
+}
+
+// CheckText returns the rule that a key or a group breaks, or nil.
+func CheckText(field, value string) *item.Invalid {
+	if len(value) <= MaxKey && utf8.ValidString(value) && !strings.ContainsFunc(value, unicode.IsControl) {
+		return nil
+	}
+	return &item.Invalid{Field: field, Code: "text", Rule: fmt.Sprintf("must be at most %d bytes of UTF-8 without control characters", MaxKey)}
+}

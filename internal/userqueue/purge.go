@@ -1,0 +1,79 @@
+package userqueue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/queue"
+)
+
+const (
+	purgeEvery = 10 * time.Second
+	purgeLimit = 1000 // items of one transaction
+)
+
+// Run drops finished items that their queues keep no longer until ctx ends. Any
+// number of processes may run it on the same database.
+func (s *Store) Run(ctx context.Context, log *slog.Logger) error {
+	tick := time.NewTicker(purgeEvery)
+	defer tick.Stop()
+	for {
+		n, err := s.Purge(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			log.Warn("finished items of queues cannot be purged now", "error", err)
+		case n > 0:
+			log.Debug("finished items of queues were purged", "items", n)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Purge drops finished items that are older than the retention of their queue, or
+// more than it keeps, the oldest first. It returns how many.
+func (s *Store) Purge(ctx context.Context) (dropped int, err error) {
+	all, err := s.queues.Queues(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, v := range all {
+		if v.ID < queue.FirstOwn {
+			continue
+		}
+		n, err := s.purge(ctx, v)
+		if dropped += n; err != nil {
+			return dropped, err
+		}
+	}
+	return dropped, nil
+}
+
+func (s *Store) purge(ctx context.Context, v queue.Settings) (dropped int, err error) {
+	for seen := purgeLimit; seen == purgeLimit; {
+		var gone int
+		err := s.queues.Transact(ctx, "purge finished items of "+v.Name, func(t *queue.Tx) error {
+			t.Batch.Queue(text("purge"), v.ID, purgeLimit).
+				QueryRow(func(r pgx.Row) error { return r.Scan(&seen, &gone) })
+			return nil
+		})
+		if dropped += gone; err != nil {
+			return dropped, err
+		}
+	}
+	_, err = s.queues.Pool().Exec(ctx, "DELETE FROM millrace.key_start WHERE stage = $1 AND at < now() - $2 * interval '1 second'",
+		v.ID, v.RatePerKey.PerS)
+	if err != nil {
+		return dropped, fmt.Errorf("forget when items of %s were started: %w", v.Name, err)
+	}
+	return dropped, nil
+}

@@ -1,0 +1,5 @@
+SELECT t.id, coalesce(t.key, ''), 0, t.priority, t.created_at,
+    t.status, t.generation, t.attempts, coalesce(t.allowed, 0), coalesce(t.worker, ''),
+    true, 0, 0
+FROM millrace.item AS t
+WHERE t.stage = {queue}

@@ -1,0 +1,295 @@
+package userqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+// Store keeps queues of people's own. It is safe for concurrent use.
+type Store struct{ queues *queue.Store }
+
+// New returns a store on that of all queues, which has to know the items of Kind.
+func New(queues *queue.Store) (*Store, error) {
+	if queues == nil {
+		return nil, errors.New("user queues: the queues are needed")
+	}
+	return &Store{queues}, nil
+}
+
+// Queues is the store in which the items move.
+func (s *Store) Queues() *queue.Store { return s.queues }
+
+// ErrDiffers is the error of a queue that exists with other settings.
+var ErrDiffers = errors.New("the queue exists with other settings")
+
+// ErrTooMany is the error of a queue beyond MaxQueues.
+var ErrTooMany = fmt.Errorf("there are %d queues, and there may be no more", MaxQueues)
+
+// ErrFull is the error of items beyond those that a queue may have live.
+var ErrFull = errors.New("the queue has as many live items as it may")
+
+// Create makes a queue, and returns false when it is there already, alike.
+func (s *Store) Create(ctx context.Context, want queue.Settings) (made bool, err error) {
+	if want.RatePerKey.Count == 0 {
+		want.RatePerKey = queue.Rate{}
+	}
+	var rows int64
+	err = s.queues.Transact(ctx, "create queue "+want.Name, func(t *queue.Tx) error {
+		t.Batch.Queue("LOCK TABLE millrace.stage IN SHARE ROW EXCLUSIVE MODE") // to count queues
+		t.Batch.Queue(text("create"), want.Name, want.MaxAttempts, want.LeaseS, want.BackoffS, want.Concurrency, want.PerGroup,
+			want.RatePerKey.Count, want.RatePerKey.PerS, want.RetentionS, want.MaxItems, MaxQueues).
+			Exec(func(tag pgconn.CommandTag) error { rows = tag.RowsAffected(); return nil })
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("create queue %s: %w", want.Name, err)
+	}
+	if rows > 0 {
+		s.queues.Announce() // the service makes its consumer
+		return true, nil
+	}
+	have, err := s.queues.Queue(ctx, want.Name)
+	switch {
+	case errors.Is(err, queue.ErrNoQueue):
+		return false, ErrTooMany
+	case err != nil:
+		return false, err
+	}
+	backoff := slices.Equal(have.BackoffS, want.BackoffS)
+	have.BackoffS, want.BackoffS = nil, nil
+	want.ID, want.Paused = have.ID, have.Paused
+	if have.ID < queue.FirstOwn || !backoff || !reflect.DeepEqual(have, want) {
+		return false, ErrDiffers
+	}
+	return false, nil
+}
+
+// Get returns the settings of a queue of people's own, or queue.ErrNoQueue.
+func (s *Store) Get(ctx context.Context, name string) (queue.Settings, error) {
+	if !names.MatchString(name) {
+		return queue.Settings{}, queue.ErrNoQueue
+	}
+	v, err := s.queues.Queue(ctx, name)
+	if err == nil && v.ID < queue.FirstOwn {
+		err = queue.ErrNoQueue
+	}
+	return v, err
+}
+
+// States returns all queues of people's own in numbers.
+func (s *Store) States(ctx context.Context) ([]queue.State, error) {
+	all, err := s.queues.Summary(ctx, func(int32, int32, int64) {})
+	return slices.DeleteFunc(all, func(v queue.State) bool { return v.ID < queue.FirstOwn }), err
+}
+
+// Added is what became of an item that was to be added.
+type Added struct {
+	ID       int64
+	Existing bool // a live item with its key was there before
+}
+
+// Enqueue adds items to a queue, all or none, and returns what became of each in
+// their order.
+func (s *Store) Enqueue(ctx context.Context, name string, items []Item) ([]Added, error) {
+	if !names.MatchString(name) {
+		return nil, queue.ErrNoQueue
+	}
+	data, err := json.Marshal(items)
+	if err != nil {
+		return nil, fmt.Errorf("add items to %s: %w", name, err)
+	}
+	added := make([]Added, len(items))
+	err = s.queues.Transact(ctx, fmt.Sprintf("add %d items to %s", len(items), name), func(t *queue.Tx) error {
+		t.Batch.Queue("SELECT place, item_id, existing FROM millrace.enqueue($1, $2)", name, data).Query(func(rows pgx.Rows) error {
+			var place int64
+			var a Added
+			_, err := pgx.ForEachRow(rows, []any{&place, &a.ID, &a.Existing}, func() error {
+				added[place-1] = a
+				return nil
+			})
+			return err
+		})
+		return t.Flush(ctx)
+	})
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		switch refused.Code {
+		case "P0002":
+			return nil, queue.ErrNoQueue
+		case "53400":
+			return nil, fmt.Errorf("%s: %w", name, ErrFull)
+		}
+	}
+	if err == nil {
+		s.queues.Announce()
+	}
+	return added, err
+}
+
+// Page asks for items of a queue, the oldest first.
+type Page struct {
+	Queue      queue.ID
+	State      string // as Stored.State; empty: any
+	Group, Key string
+	After      int64 // only items with larger ids
+	Limit      int
+	IDs        []int64 // these alone; nil: all
+}
+
+// Stored is an item as it is now.
+type Stored struct {
+	ID         int64
+	Generation int32
+	Attempts   int32
+	Priority   int16
+	Key, Group string
+	Payload    json.RawMessage
+	Result     json.RawMessage
+	Worker     string
+	Error      string
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	LeaseUntil *time.Time
+	RunAt      *time.Time
+	State      string
+}
+
+// States of items.
+var States = []string{"new", "scheduled", "started", "done", "failed", "dead", "cancelled"}
+
+// from is where the items of a state are found; what has a state that moves is in
+// a small table.
+var from = map[string]string{
+	"":          "true",
+	"new":       "EXISTS (SELECT FROM millrace.ready AS r WHERE r.stage = i.stage AND r.priority = i.priority AND r.item_id = i.id)",
+	"scheduled": "EXISTS (SELECT FROM millrace.delayed AS d WHERE d.item_id = i.id AND d.stage = i.stage)",
+	"started":   "EXISTS (SELECT FROM millrace.claim AS c WHERE c.item_id = i.id AND c.stage = i.stage)",
+	"done":      "i.status = 'done'",
+	"failed":    "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id AND NOT f.dead)",
+	"dead":      "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id AND f.dead) AND NOT i.cancelled",
+	"cancelled": "i.status = 'failed' AND i.cancelled",
+}
+
+// Items lists items.
+func (s *Store) Items(ctx context.Context, p Page) ([]Stored, error) {
+	source := `(SELECT * FROM millrace.item AS i WHERE i.stage = $1 AND i.id > $2
+		AND ($3 = '' OR i."group" = $3) AND ($4 = '' OR i.key = $4) AND ($5::bigint[] IS NULL OR i.id = ANY ($5)) AND ` +
+		from[p.State] + " ORDER BY i.id LIMIT $6)"
+	if p.IDs != nil {
+		source = strings.Replace(source, "($5::bigint[] IS NULL OR i.id = ANY ($5))", "i.id = ANY ($5::bigint[])", 1)
+	}
+	sql := strings.ReplaceAll(text("items"), "{from}", source)
+	rows, err := s.queues.Pool().Query(ctx, sql, p.Queue, p.After, p.Group, p.Key, p.IDs, p.Limit)
+	if err == nil {
+		var items []Stored
+		if items, err = pgx.CollectRows(rows, scanStored); err == nil {
+			return items, nil
+		}
+	}
+	return nil, fmt.Errorf("list items: %w", err)
+}
+
+func scanStored(r pgx.CollectableRow) (v Stored, err error) {
+	return v, r.Scan(&v.ID, &v.Generation, &v.Attempts, &v.Priority, &v.Key, &v.Group, &v.Payload, &v.Result, &v.Worker, &v.Error,
+		&v.CreatedAt, &v.UpdatedAt, &v.LeaseUntil, &v.RunAt, &v.State)
+}
+
+// Event is one line of an item's history.
+type Event struct {
+	At      time.Time
+	Move    string
+	Status  string
+	Attempt int32
+	Worker  string
+	Error   string
+}
+
+// History returns what happened to an item, in order.
+func (s *Store) History(ctx context.Context, id int64) ([]Event, error) {
+	rows, err := s.queues.Pool().Query(ctx, `SELECT at, move::text, status::text, attempt, coalesce(worker, ''), coalesce(error, '')
+		FROM millrace.history WHERE item_id = $1 ORDER BY tx, id LIMIT 1000`, id)
+	if err == nil {
+		var events []Event
+		events, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Event, err error) {
+			return v, r.Scan(&v.At, &v.Move, &v.Status, &v.Attempt, &v.Worker, &v.Error)
+		})
+		if err == nil {
+			return events, nil
+		}
+	}
+	return nil, fmt.Errorf("read the history of item %d: %w", id, err)
+}
+
+// Retry brings items that have failed back to new. An item whose key another
+// live item has stays as it is, with the outcome Forbidden.
+func (s *Store) Retry(ctx context.Context, q queue.ID, ids []int64) (results []queue.Result, err error) {
+	err = s.queues.Transact(ctx, fmt.Sprintf("retry %d items of queue %d", len(ids), q), func(t *queue.Tx) error {
+		w, err := t.Work(q, item.Retry)
+		if err != nil {
+			return err
+		}
+		locked, err := w.Lock(ctx, "t.id = ANY ($1::bigint[])", ids)
+		if err != nil {
+			return err
+		}
+		taken := map[int64]bool{}
+		t.Batch.Queue(text("retake_key"), q, ids).Query(func(rows pgx.Rows) error {
+			var id int64
+			_, err := pgx.ForEachRow(rows, []any{&id}, func() error { taken[id] = true; return nil })
+			return err
+		})
+		if err := t.Flush(ctx); err != nil {
+			return err
+		}
+		var commands []queue.Command
+		results = results[:0]
+		for _, r := range locked {
+			if r.Name != "" && r.Status == item.Failed && !taken[r.ID] {
+				r.Outcome = item.Forbidden
+				results = append(results, r)
+				continue
+			}
+			commands = append(commands, queue.Command{ID: r.ID})
+		}
+		moved, err := w.Apply(ctx, commands)
+		results = append(results, moved...)
+		return err
+	})
+	return results, err
+}
+
+// Cancel cancels items, or those of a group that are new or started, up to a
+// limit, and returns how many.
+func (s *Store) Cancel(ctx context.Context, q queue.ID, group, by string, limit int) (n int, err error) {
+	err = s.queues.Transact(ctx, fmt.Sprintf("cancel group %s of queue %d", group, q), func(t *queue.Tx) error {
+		w, err := t.Work(q, item.Cancel)
+		if err != nil {
+			return err
+		}
+		locked, err := w.Lock(ctx, `t.id = ANY (ARRAY(SELECT i.id FROM millrace.item AS i
+			WHERE i.stage = $1 AND i."group" = $2 AND i.status IN ('new', 'started') ORDER BY i.id LIMIT $3))`, q, group, limit)
+		if err != nil {
+			return err
+		}
+		commands := make([]queue.Command, len(locked))
+		for i, r := range locked {
+			commands[i] = queue.Command{ID: r.ID, Worker: by, Error: "the group was cancelled"}
+		}
+		_, err = w.Apply(ctx, commands)
+		n = w.Changed()
+		return err
+	})
+	return n, err
+}

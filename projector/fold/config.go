@@ -1,0 +1,65 @@
+package fold
+
+import (
+	"errors"
+	"time"
+)
+
+// Config of a Fold. The zero value of a field stands for its default.
+type Config struct {
+	Stream   string // which stream is folded; required
+	Consumer string // how the name of its consumer begins, for operators; required
+	// Subjects are those of the messages that the view needs; default all. It may
+	// be given others too, and passes them over.
+	Subjects []string
+	// Upto is the last sequence that is folded; default 0: there is no last one.
+	Upto uint64
+	// Rewind begins at the start of a stream that was made anew, which is for views
+	// that a repeat does not change. Default: that is an error.
+	Rewind bool
+	// BatchMessages bounds the messages of a batch; default 100,000.
+	BatchMessages int
+	// MinInterval is the least time between the starts of two batches that are not
+	// full; default 100 ms. The first message after a pause is not delayed.
+	MinInterval time.Duration
+	// MaxInterval bounds how far a slow sink stretches that time, to four times
+	// what the last batch took; default 1 s.
+	MaxInterval time.Duration
+	// Lease is how long a silent owner keeps the lease; default 10 s.
+	Lease time.Duration
+	// Grace is how long what has begun may take to complete after the context of
+	// Run has ended; default 0.
+	Grace time.Duration
+	// Settle is how long a stream may seem to end before what was folded of it,
+	// because a new leader of a cluster catches up; default 15 s.
+	Settle time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Stream == "" || c.Consumer == "" {
+		return c, errors.New("fold: a stream and the name of a consumer are required")
+	}
+	if c.BatchMessages == 0 {
+		c.BatchMessages = 100_000
+	}
+	if c.MinInterval == 0 {
+		c.MinInterval = 100 * time.Millisecond
+	}
+	if c.MaxInterval == 0 {
+		c.MaxInterval = time.Second
+	}
+	if c.Lease == 0 {
+		c.Lease = 10 * time.Second
+	}
+	if c.Settle == 0 {
+		c.Settle = 15 * time.Second
+	}
+	return c, nil
+}
+
+// Stop is an error that starting again does not mend.
+type Stop struct{ Err error }
+
+func (s *Stop) Error() string { return s.Err.Error() }
+
+func (s *Stop) Unwrap() error { return s.Err }

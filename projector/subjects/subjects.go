@@ -1,0 +1,147 @@
+// Package subjects bounds how many subjects the stream of events has.
+//
+// The broker holds each subject of a stream in memory, and whoever may publish
+// events may invent stages and slots: an event of a stage that is not configured
+// becomes a dead letter, which can be replayed once it is. So the stream takes all
+// stages as long as there are few subjects. Beyond Config.Most it is narrowed to
+// the subjects that events of the pipeline have: the publisher of any other one is
+// told that no stream takes it, and nothing else changes. It takes all of them
+// again when most of what was invented has been removed, by age or by hand.
+//
+// Every projector may carry this out at any time, also several at once.
+package subjects
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// Config of a Guard. The zero value of a field stands for its default.
+type Config struct {
+	Stages []string // the pipeline's; required
+	// Most is how many subjects there may be before the stream is narrowed;
+	// default 100,000.
+	Most int
+	// Every is how often it looks; default 1 s.
+	Every time.Duration
+}
+
+// Guard bounds the subjects. It runs beside a projector.
+type Guard struct {
+	cfg      Config
+	js       jetstream.JetStream
+	log      *slog.Logger
+	subjects prometheus.Gauge
+	narrowed prometheus.Gauge
+}
+
+// New checks the configuration and starts nothing.
+func New(cfg Config, js jetstream.JetStream, reg prometheus.Registerer, log *slog.Logger) (*Guard, error) {
+	if len(cfg.Stages) == 0 || cfg.Most < 0 || cfg.Every < 0 {
+		return nil, errors.New("guard of subjects: stages are needed, and limits that are not negative")
+	}
+	if cfg.Most == 0 {
+		cfg.Most = 100_000
+	}
+	if cfg.Every == 0 {
+		cfg.Every = time.Second
+	}
+	g := &Guard{
+		cfg: cfg, js: js, log: log.With("component", "subjects"),
+		subjects: prometheus.NewGauge(prometheus.GaugeOpts{Name: "millrace_events_subjects", Help: "Subjects of the stream of events."}),
+		narrowed: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "millrace_events_narrowed", Help: "1 while the stream of events refuses stages that are not configured, since there are too many subjects.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{g.subjects, g.narrowed} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of subjects: %w", err)
+		}
+	}
+	return g, nil
+}
+
+// Run looks until ctx ends. What fails is tried again in the next round.
+func (g *Guard) Run(ctx context.Context) error {
+	tick := time.NewTicker(g.cfg.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := g.Round(ctx); err != nil && ctx.Err() == nil {
+			g.log.Warn("cannot bound the subjects of events for now", "error", err, "retry_in", g.cfg.Every)
+		}
+	}
+}
+
+// roundLimit bounds a round, which makes two requests.
+const roundLimit = 30 * time.Second
+
+// Round narrows the stream, or widens it again, where that is due.
+func (g *Guard) Round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	s, err := g.js.Stream(ctx, stream.Events)
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", stream.Events, err)
+	}
+	cfg, there := s.CachedInfo().Config, int(s.CachedInfo().State.NumSubjects)
+	wide := []string{stream.EventSubjects}
+	want := cfg.Subjects
+	switch {
+	case there > g.cfg.Most:
+		want = g.exact(cfg.Subjects)
+	case there <= g.cfg.Most/2:
+		want = wide
+	}
+	g.subjects.Set(float64(there))
+	g.narrowed.Set(0)
+	if !slices.Equal(want, wide) {
+		g.narrowed.Set(1)
+	}
+	if slices.Equal(want, cfg.Subjects) {
+		return nil
+	}
+	cfg.Subjects = want
+	if _, err := g.js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("change the subjects of stream %s: %w", stream.Events, err)
+	}
+	if slices.Equal(want, wide) {
+		g.log.Info("the stream of events takes all stages again", "subjects", there)
+	} else {
+		g.log.Error("publishers have invented subjects for events: the stream takes those of the pipeline's stages alone for now",
+			"subjects", there, "most", g.cfg.Most, "stages", g.cfg.Stages)
+	}
+	return nil
+}
+
+// exact are the subjects of the pipeline's events, with those that a projector of
+// other stages has set already.
+func (g *Guard) exact(present []string) []string {
+	var all []string
+	for _, subject := range present {
+		if subject != stream.EventSubjects {
+			all = append(all, subject)
+		}
+	}
+	for _, stage := range g.cfg.Stages {
+		for slot := range stream.Slots {
+			all = append(all, stream.EventSubject(stage, [sha256.Size]byte{byte(slot)}))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,139 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/deadletter"
+	"github.com/millrace-io/millrace/projector/fold"
+	"github.com/millrace-io/millrace/projector/funnel"
+	"github.com/millrace-io/millrace/projector/keystore"
+	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/projector/store"
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/slots"
+	"github.com/millrace-io/millrace/schemas/stream"
+
+	contract "github.com/millrace-io/millrace/schemas/funnel"
+)
+
+const (
+	// maxQuarters bounds the quarters that one batch touches, and so the funnel
+	// rows it holds in memory, when a backfill comes in no order of time.
+	maxQuarters = 1000
+	// batchesKept bounds the memory that is kept for batches: the open one, the
+	// sealed one, and the one being written.
+	batchesKept = 3
+)
+
+// view is the events table and the funnel of a slot group.
+type view struct {
+	group   slots.Group
+	stages  event.Stages
+	keys    *keystore.Store // written by Seal alone
+	funnel  *funnel.View    // used by Seal alone
+	durable func() uint64   // up to where batches have every effect
+
+	batchRows, batchBytes int
+
+	open *batch
+	rec  event.Record
+	free chan *batch // batches to use again
+
+	// What follows is used by Write and Announce alone.
+	p          *Projector
+	db         *store.Store
+	checkpoint *checkpoint.Log
+	log        *slog.Logger
+	late       lateness  // not yet reported
+	lateTold   time.Time // when late events were last reported
+}
+
+// begin opens an empty batch.
+func (v *view) begin() {
+	select {
+	case v.open = <-v.free:
+		v.open.reset()
+	default:
+		v.open = newBatch(v.stages.Names())
+	}
+	v.open.Group = v.group
+}
+
+// Take folds one message.
+func (v *view) Take(m source.Message) (full bool) {
+	b := v.open
+	b.last = m
+	if b.messages++; b.messages == many && v.batchRows > many {
+		b.grow(v.batchRows)
+	}
+	if !v.group.Owns(m.Subject) {
+		return false
+	}
+	if stage, invalid := v.check(m); invalid != nil {
+		b.reject(m, invalid)
+	} else {
+		b.append(m, &v.rec, stage)
+	}
+	return b.bytes() >= v.batchBytes || len(b.groups.quarters) >= maxQuarters
+}
+
+// check decodes a message and returns its stage's place. Whoever may publish
+// on the stream may backfill.
+func (v *view) check(m source.Message) (stage int, invalid *event.Invalid) {
+	r := &v.rec
+	if err := event.Decode(m.Data, r); err != nil {
+		return 0, err
+	}
+	if err := r.Validate(v.stages, time.Unix(0, m.Time), true); err != nil {
+		return 0, err
+	}
+	if !stream.MatchesSubject(m.Subject, r.Stage, r.URLHash) {
+		return 0, &event.Invalid{
+			Field: "subject", Code: "subject",
+			Rule: fmt.Sprintf("must be %s, as stage and url_hash say, and is %s", stream.EventSubject(string(r.Stage), r.URLHash), m.Subject),
+		}
+	}
+	stage, _ = v.stages.Index(r.Stage)
+	return stage, nil
+}
+
+// Seal completes the batch: without what has been counted before, and with its
+// funnel rows. The digest is that of the announcement.
+func (v *view) Seal(ctx context.Context, cut fold.Cut) (*batch, string, error) {
+	b := v.open
+	b.From, b.To, b.Recovered = cut.From, cut.To, cut.Recovered
+	repeats, err := v.keys.Fold(b.sightings, b.From, b.To)
+	if err == nil {
+		b.known, err = v.keys.Known(b.To)
+	}
+	if err != nil {
+		return nil, "", keysError(err)
+	}
+	b.drop(repeats)
+	b.groups.sort()
+	err = v.funnel.Fold(ctx, b.groups.groups, b.To, v.durable(),
+		func(key contract.Key, events uint64, articles *contract.Set, seq uint64) error {
+			return b.funnel.Append(key, v.group.ID, events, articles, seq)
+		})
+	if err != nil {
+		return nil, "", err
+	}
+	b.cached = v.funnel.Bytes()
+	v.begin()
+	var digest string
+	b.parts, digest = b.announcement()
+	return b, digest, nil
+}
+
+// reject makes a dead letter of a message.
+func (b *batch) reject(m source.Message, invalid *event.Invalid) {
+	b.letters = append(b.letters, deadletter.Letter{
+		Stream: stream.Events, Subject: m.Subject, Seq: m.Seq, Time: time.Unix(0, m.Time),
+		Data: m.Data, Reason: invalid,
+	})
+	b.refused += len(m.Data)
+}

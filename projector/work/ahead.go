@@ -1,0 +1,171 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// A consumer hands messages out in the order of the stream. So that priority
+// holds for every daemon, only so many messages of a queue are put on the stream
+// before they are handed out, in the order of the queue; and when an item comes
+// that goes before some of them, those are taken back.
+
+// window is how many messages of a queue may wait on the stream; mixedWindow
+// where messages had to be taken back lately.
+const (
+	window      = 1000
+	mixedWindow = 100
+	mixedFor    = 10 * time.Second
+)
+
+// ahead is what of a queue waits on the stream to be handed out.
+type ahead struct {
+	messages int   // at most
+	lowest   int16 // priority among them, or below
+	mixed    time.Time
+}
+
+func (a *ahead) add(priority int16) { a.messages, a.lowest = a.messages+1, min(a.lowest, priority) }
+
+func (a *ahead) window() int {
+	if time.Since(a.mixed) < mixedFor {
+		return mixedWindow
+	}
+	return window
+}
+
+// room is how many more messages of a queue may be put on the stream, of which
+// the first has the priority top.
+func (r *relay) room(ctx context.Context, q queue.ID, top int16) (int, error) {
+	a := r.ahead[q]
+	if a == nil {
+		a = &ahead{messages: math.MaxInt, lowest: 0}
+		r.ahead[q] = a
+	}
+	passes := a.messages > 0 && top > a.lowest
+	if !passes && a.messages < a.window()/2 {
+		return a.window() - a.messages, nil
+	}
+	info, err := r.consumer(ctx, r.name(q))
+	if err != nil {
+		return 0, err
+	}
+	if a.messages = int(info.NumPending); a.messages == 0 {
+		a.lowest = item.MaxPriority
+	} else if passes {
+		if err := r.takeBack(ctx, q, top); err != nil {
+			return 0, fmt.Errorf("take messages of %s back: %w", r.name(q), err)
+		}
+		a.messages, a.lowest, a.mixed = 0, top, time.Now()
+	}
+	return max(a.window()-a.messages, 0), nil
+}
+
+// pausedFor bounds how long a consumer rests while messages are taken back,
+// should this process die meanwhile.
+const pausedFor = 5 * time.Second
+
+// takeBack takes messages of a queue off the stream that nobody has been handed
+// and whose items have a lower priority, and puts their entries back into the
+// outbox. The consumer rests meanwhile, so that nobody is handed one of them.
+// What this process leaves undone when it dies is mended.
+func (r *relay) takeBack(ctx context.Context, q queue.ID, below int16) error {
+	r.pausing.Lock()
+	defer r.pausing.Unlock()
+	name := r.name(q)
+	info, err := r.consumer(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !info.Paused {
+		if _, err := r.js.PauseConsumer(ctx, stream.Work, name, time.Now().Add(pausedFor)); err != nil {
+			return err
+		}
+		defer func() {
+			if _, err := r.js.ResumeConsumer(ctx, stream.Work, name); err != nil {
+				r.log.Warn("a queue rests longer than it has to", "queue", name, "error", err)
+			}
+		}()
+		if info, err = r.consumer(ctx, name); err != nil {
+			return err
+		}
+	}
+	lower, err := r.lower(ctx, name, info, below)
+	if err != nil || len(lower) == 0 {
+		return err
+	}
+	return r.putBack(ctx, q, name, lower)
+}
+
+// lower returns the messages that nobody has been handed and whose items have a
+// lower priority.
+func (r *relay) lower(ctx context.Context, name string, info *jetstream.ConsumerInfo, below int16) (map[uint64]ref, error) {
+	lower := map[uint64]ref{}
+	for from := info.Delivered.Stream + 1; ; {
+		seqs, err := r.messages(ctx, name, from, math.MaxUint64)
+		if err != nil || len(seqs) == 0 {
+			return lower, err
+		}
+		from = seqs[len(seqs)-1] + 1
+		about, err := r.blocks.find(ctx, seqs)
+		if err != nil {
+			return nil, err
+		}
+		refs, places := make([]ref, 0, len(about)), make([]uint64, 0, len(about))
+		for seq, of := range about {
+			refs, places = append(refs, of), append(places, seq)
+		}
+		items, queues, generations := queue.Columns(refs)
+		rows, err := r.store.Pool().Query(ctx, sqlLower, items, queues, generations, below)
+		if err != nil {
+			return nil, err
+		}
+		var place int
+		_, err = pgx.ForEachRow(rows, []any{&place}, func() error {
+			lower[places[place-1]] = refs[place-1]
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// putBack removes messages and puts their entries back into the outbox. A server
+// of a cluster may have handed one out before it knew that the consumer rests:
+// then a plain daemon has it, for all that is known.
+func (r *relay) putBack(ctx context.Context, q queue.ID, name string, messages map[uint64]ref) error {
+	for seq := range messages {
+		if err := handout.Remove(ctx, r.js, seq); err != nil {
+			return err
+		}
+	}
+	info, err := r.consumer(ctx, name)
+	if err != nil {
+		return err
+	}
+	var handed []queue.Command
+	again := map[ref]struct{}{}
+	for seq, of := range messages {
+		if seq <= info.Delivered.Stream {
+			handed = append(handed, queue.Command{ID: of.Item, Generation: of.Generation, Worker: stream.PlainWorker, Has: true})
+		} else {
+			again[of] = struct{}{}
+		}
+	}
+	if _, err := r.store.Apply(ctx, q, item.Start, handed); err != nil {
+		return err
+	}
+	_, err = r.enterOutbox(ctx, again)
+	return err
+}

@@ -1,0 +1,316 @@
+// Package plain turns what daemons acknowledge that pull from NATS and know nothing
+// else of Millrace into moves: an acknowledgement is done, a termination failed, a
+// negative acknowledgement with a delay again. From there on it is the one way that
+// HTTP and the Go client go: a move by item and generation.
+package plain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// requestWait bounds one request to a server.
+const requestWait = 3 * time.Second
+
+// Answers applies answers. Its fields are what it needs.
+type Answers struct {
+	JS    jetstream.JetStream
+	Store *queue.Store
+	Log   *slog.Logger
+	// Find returns what messages of the work stream are about.
+	Find func(ctx context.Context, seqs []uint64) (map[uint64]queue.Ref, error)
+	// Refused is told of messages that were given back by who could not start
+	// their items.
+	Refused func(seq uint64, consumer string)
+	// Heard is told whose daemon is at work, by the generation of the taking.
+	Heard func(queue.Ref)
+	// Count is told the kind of each answer about an item.
+	Count func(kind string)
+}
+
+// answer is what a daemon answered, and what about.
+type answer struct {
+	stream.WorkAnswer
+	queue.Ref
+	said  time.Time // by the server's clock
+	fence int32     // the generation of the taking, once it is started
+}
+
+// Apply applies answers in their order and returns how many were about an item.
+// Those about the same message are applied one after the other.
+func (t *Answers) Apply(ctx context.Context, msgs []jetstream.Msg) (int, error) {
+	var list []answer
+	var seqs []uint64
+	for _, m := range msgs {
+		a, err := stream.ParseWorkAnswer(m.Subject(), m.Data())
+		if err != nil {
+			t.Log.Warn("an answer is none", "error", err)
+			continue
+		}
+		switch a.Kind {
+		case stream.AnswerSettled:
+		case stream.AnswerRefused:
+			t.Refused(a.Seq, a.Consumer)
+		default:
+			meta, err := m.Metadata()
+			if err != nil {
+				return 0, fmt.Errorf("read when an answer was given: %w", err)
+			}
+			list, seqs = append(list, answer{WorkAnswer: a, said: meta.Timestamp}), append(seqs, a.Seq)
+		}
+	}
+	if len(list) == 0 {
+		return 0, nil
+	}
+	found, err := t.Find(ctx, seqs)
+	if err != nil {
+		return 0, err
+	}
+	told := 0
+	for _, part := range parts(list) {
+		byQueue := map[queue.ID][]*answer{}
+		for i := range part {
+			a := &part[i]
+			var ok bool
+			if a.Ref, ok = found[a.Seq]; ok {
+				byQueue[a.Queue] = append(byQueue[a.Queue], a)
+				t.Count(kindNames[a.Kind])
+				told++
+			}
+		}
+		for q, answers := range byQueue {
+			if err := t.applyAt(ctx, q, answers); err != nil {
+				return told, err
+			}
+		}
+	}
+	return told, nil
+}
+
+var kindNames = map[stream.WorkAnswerKind]string{
+	stream.AnswerAck: "ack", stream.AnswerNak: "nak", stream.AnswerTerm: "term",
+	stream.AnswerProgress: "progress", stream.AnswerDead: "dead",
+}
+
+// parts cuts a list so that no part has two answers to one message.
+func parts(list []answer) (all [][]answer) {
+	seen := map[uint64]bool{}
+	begin := 0
+	for i := range list {
+		if seen[list[i].Seq] {
+			all = append(all, list[begin:i])
+			begin = i
+			clear(seen)
+		}
+		seen[list[i].Seq] = true
+	}
+	return append(all, list[begin:])
+}
+
+// applyAt applies answers about items of a queue, one at most for each. All
+// that a daemon gave say first that a plain daemon has the item.
+func (t *Answers) applyAt(ctx context.Context, q queue.ID, answers []*answer) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	var told, dead []*answer
+	for _, a := range answers {
+		if a.Kind == stream.AnswerDead {
+			dead = append(dead, a)
+		} else {
+			told = append(told, a)
+		}
+	}
+	held, err := t.start(ctx, q, told)
+	if err != nil {
+		return err
+	}
+	silent, err := t.silent(ctx, q, dead)
+	if err != nil {
+		return err
+	}
+	held = append(held, silent...)
+	t.hear(held)
+	if err := t.shorten(ctx, held); err != nil {
+		return err
+	}
+	moves := map[item.Move][]queue.Command{}
+	for _, a := range held {
+		move, command, ok := a.outcome()
+		if !ok {
+			continue
+		}
+		if move == item.Again {
+			// The server would hand it out again: it must not, before the item
+			// is free. See invariant 6.
+			if err := handout.Remove(ctx, t.JS, a.Seq); err != nil {
+				return err
+			}
+		}
+		moves[move] = append(moves[move], command)
+	}
+	for move, commands := range moves {
+		if _, err := t.Store.Apply(ctx, q, move, commands); err != nil {
+			return err
+		}
+		if move == item.Fail {
+			if err := t.removeDead(ctx, held); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// start has Postgres say that plain daemons have the items, and returns the
+// answers of which that is so. What they were handed before a queue was paused,
+// or full, they have all the same: an answer is not thrown away.
+func (t *Answers) start(ctx context.Context, q queue.ID, answers []*answer) ([]*answer, error) {
+	commands := make([]queue.Command, len(answers))
+	for i, a := range answers {
+		commands[i] = queue.Command{ID: a.Item, Generation: a.Generation, Worker: stream.PlainWorker, Has: true}
+	}
+	results, err := t.Store.Apply(ctx, q, item.Start, commands)
+	if err != nil {
+		return nil, err
+	}
+	var held []*answer
+	for i, r := range results {
+		if r.Outcome.OK() && r.Worker == stream.PlainWorker && r.Status == item.Started {
+			answers[i].fence = r.Generation
+			held = append(held, answers[i])
+		}
+	}
+	return held, nil
+}
+
+// hear notes whose daemons are at work.
+func (t *Answers) hear(answers []*answer) {
+	for _, a := range answers {
+		if a.Kind == stream.AnswerProgress {
+			t.Heard(queue.Ref{Item: a.Item, Queue: a.Queue, Generation: a.fence})
+		}
+	}
+}
+
+// silent returns of messages that the server has given up delivering those whose
+// items are with a plain daemon. The others are removed: it has given up because
+// they were refused, as those of a full queue are, or nobody was there to see who
+// had them. What is still ready comes again by a new message, by mending. That
+// one is of the same generation: what is said of a message that is gone does not
+// count.
+func (t *Answers) silent(ctx context.Context, q queue.ID, dead []*answer) ([]*answer, error) {
+	if len(dead) == 0 {
+		return nil, nil
+	}
+	commands := make([]queue.Command, len(dead))
+	for i, a := range dead {
+		commands[i] = queue.Command{ID: a.Item}
+	}
+	now, err := t.Store.Look(ctx, q, commands)
+	if err != nil {
+		return nil, err
+	}
+	var held []*answer
+	for i, a := range dead {
+		r := now[i]
+		has := r.Status == item.Started && r.Worker == stream.PlainWorker && r.Generation == a.Generation+1
+		if has {
+			if has, err = onStream(ctx, t.JS, a.Seq); err != nil {
+				return nil, err
+			}
+		}
+		if has {
+			a.fence = r.Generation
+			held = append(held, a)
+		} else if err := handout.Remove(ctx, t.JS, a.Seq); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+// soon is how much of the delay of a negative acknowledgement may be left for
+// the item to stay with the server, which hands it out again by itself.
+const soon = time.Second
+
+// shorten takes off the delays of negative acknowledgements what has passed of
+// them. It goes by the server's clock, as the server does: when the delay is
+// over, another daemon may have the item, and its answer counts.
+func (t *Answers) shorten(ctx context.Context, answers []*answer) error {
+	var now time.Time
+	for _, a := range answers {
+		if a.Kind != stream.AnswerNak || a.Delay <= soon {
+			continue
+		}
+		if now.IsZero() {
+			s, err := t.JS.Stream(ctx, stream.WorkAcks)
+			if err != nil {
+				return fmt.Errorf("look at %s: %w", stream.WorkAcks, err)
+			}
+			now = s.CachedInfo().TimeStamp
+		}
+		a.Delay -= max(now.Sub(a.said), 0)
+	}
+	return nil
+}
+
+func (a *answer) outcome() (item.Move, queue.Command, bool) {
+	c := queue.Command{ID: a.Item, Generation: a.fence, Worker: stream.PlainWorker, Error: item.CutError(a.Reason), Delay: a.Delay}
+	switch a.Kind {
+	case stream.AnswerAck:
+		return item.Complete, c, true
+	case stream.AnswerTerm:
+		if c.Error == "" {
+			c.Error = "terminated"
+		}
+		return item.Fail, c, true
+	case stream.AnswerNak:
+		if a.Delay > soon {
+			c.Error = "negatively acknowledged"
+			return item.Again, c, true
+		}
+	case stream.AnswerDead:
+		c.Error = fmt.Sprintf("delivered %d times without an answer", a.Deliveries)
+		return item.Fail, c, true
+	}
+	return 0, c, false
+}
+
+// removeDead removes messages that the server keeps though it delivers them no
+// more.
+func (t *Answers) removeDead(ctx context.Context, answers []*answer) error {
+	for _, a := range answers {
+		if a.Kind != stream.AnswerDead {
+			continue
+		}
+		if err := handout.Remove(ctx, t.JS, a.Seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onStream tells whether a message is on the work stream.
+func onStream(ctx context.Context, js jetstream.JetStream, seq uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	st, err := js.Stream(ctx, stream.Work)
+	if err == nil {
+		_, err = st.GetMsg(ctx, seq)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, fmt.Errorf("look for message %d of %s: %w", seq, stream.Work, err)
+	}
+	return err == nil, nil
+}

@@ -1,0 +1,116 @@
+package work
+
+import (
+	"fmt"
+
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/schemas/shard"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// report is one message of the stream SHARDS, ready to be applied.
+type report struct {
+	source.Message
+	stage   shard.Stage
+	move    shard.Move
+	shards  []int32 // with Register
+	command tracking.Command
+	invalid error // it breaks a rule by itself
+}
+
+// parseReport reads a message. A report that breaks a rule says so itself.
+func parseReport(m source.Message) report {
+	r := report{Message: m}
+	r.invalid = r.parse(m.Subject, m.Data)
+	return r
+}
+
+func (r *report) parse(subject string, data []byte) error {
+	said, err := stream.ParseShardReport(subject, data)
+	if err != nil {
+		return &shard.Invalid{Code: "json", Rule: err.Error()}
+	}
+	r.command = tracking.Command{Worker: said.Worker, Error: shard.CutError(said.Error)}
+	if r.command.Filename, err = shard.Filename(said.Filename); err != nil {
+		return err
+	}
+	if err := tracking.CheckWorker(said.Worker); err != nil {
+		return err
+	}
+	var known bool
+	if r.stage, r.move, known = stageMove(said.Stage, said.Move); !known {
+		return &shard.Invalid{Field: "subject", Code: "unknown", Rule: "must be shards.register, shards.event-ingest.done, or shards.<stage>.<start, done, fail or retry>"}
+	}
+	if r.move == shard.Register {
+		r.shards, err = shard.Shards(said.Shards)
+		return err
+	}
+	if r.stage == shard.EventIngest {
+		return nil
+	}
+	if said.Shard == nil {
+		return &shard.Invalid{Field: "shard", Code: "missing", Rule: "is required"}
+	}
+	r.command.Shard = int32(*said.Shard)
+	return shard.CheckShard(*said.Shard)
+}
+
+func stageMove(stage, move string) (shard.Stage, shard.Move, bool) {
+	if stage == "" {
+		return shard.EventIngest, shard.Register, move == shard.Register.String()
+	}
+	s, known := shard.ParseStage(stage)
+	if !known {
+		return 0, 0, false
+	}
+	for _, m := range []shard.Move{shard.Start, shard.Complete, shard.Fail, shard.Retry} {
+		if m.String() == move {
+			return s, m, s.HasQueue() || m == shard.Complete
+		}
+	}
+	return 0, 0, false
+}
+
+// run is the number of reports at the start of a list that are one kind of
+// move and about different items. A start goes alone: the queue has to let go
+// of its item first.
+func run(list []report) int {
+	if list[0].move == shard.Start {
+		return 1
+	}
+	seen := map[string]bool{}
+	for i, r := range list {
+		key := fmt.Sprint(r.command.Shard, "/", r.command.Filename)
+		same := r.stage == list[0].stage && r.move == list[0].move && r.invalid == nil
+		if i > 0 && (!same || seen[key] || !r.single() || list[0].invalid != nil) {
+			return i
+		}
+		if r.single() {
+			seen[key] = true
+		}
+	}
+	return len(list)
+}
+
+// single tells whether it is about one item.
+func (r *report) single() bool { return r.stage.HasQueue() && r.move != shard.Register }
+
+// refusal is the error of a run in which a report is refused; nothing of it
+// was applied.
+type refusal struct {
+	at  int
+	why error
+}
+
+func (r *refusal) Error() string { return r.why.Error() }
+
+func refusedBy(result tracking.Result, r report) error {
+	if result.Outcome == shard.NotFound {
+		return &shard.Invalid{Field: "filename", Code: "not_found", Rule: "is no registered file with this shard"}
+	}
+	return &shard.Invalid{
+		Field: "status", Code: result.Outcome.String(),
+		Rule: fmt.Sprintf("is %s at %s: %s is not allowed", result.Status, r.stage, r.move),
+	}
+}

@@ -1,0 +1,109 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+)
+
+// Events serves a view as server-sent events until the reader goes or draining
+// is closed. It is for readers without WebSockets; everything else holds as it
+// does for those.
+func (h *Hub) Events(draining <-chan struct{}) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := h.admit(r); p != nil {
+			httpapi.WriteProblem(w, p)
+			return
+		}
+		defer h.leave()
+		if origin := r.Header.Get("Origin"); origin != "" { // it is allowed
+			w.Header().Set("Access-Control-Allow-Origin", origin)
+			w.Header().Add("Vary", "Origin")
+		}
+		caller := auth.CallerFrom(r.Context())
+		wanted, p := h.views.parseAddress(r.URL.Query(), r.Header.Get("Last-Event-ID"), caller)
+		if p != nil {
+			httpapi.WriteProblem(w, p)
+			return
+		}
+		s := &eventStream{hub: h, wake: newWake(), w: w, out: http.NewResponseController(w)}
+		if s.sub, p = h.subscribe(s.wake, "", wanted); p != nil {
+			httpapi.WriteProblem(w, p)
+			return
+		}
+		defer h.part(s.wake, s.sub.feed)
+		s.sub.base = 0 // event streams share their messages
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Accel-Buffering", "no") // proxies must not hold it back
+		if r.Method != http.MethodHead {
+			s.wake.notify()
+			s.serve(r.Context(), caller, draining)
+		}
+	})
+}
+
+// eventStream is one reader of server-sent events.
+type eventStream struct {
+	hub  *Hub
+	sub  *subscription
+	wake wake
+	w    http.ResponseWriter
+	out  *http.ResponseController
+}
+
+// serve writes what is new until the reader goes, its token expires, or the
+// server ends. The reader comes again with the id of its last event.
+func (s *eventStream) serve(ctx context.Context, caller auth.Caller, draining <-chan struct{}) {
+	expired, stop := expiry(caller)
+	defer stop()
+	quiet := time.NewTicker(s.hub.cfg.PingInterval)
+	defer quiet.Stop()
+	err := s.send([]byte("retry: 1000\n\n"))
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-draining:
+			return
+		case <-expired:
+			return
+		case <-s.wake:
+			err = s.sendNews()
+		case <-quiet.C:
+			err = s.send([]byte(": quiet\n\n"))
+		}
+	}
+}
+
+// sendNews sends the newest state, if the reader has not had it.
+func (s *eventStream) sendNews() error {
+	u, news := s.sub.next()
+	switch {
+	case !news:
+		return nil
+	case u.unchanged:
+		return s.send([]byte(": nothing new\nid: " + u.at.eventID() + "\n\n"))
+	case u.problem == nil:
+		return s.send(u.messages.eventText(u.at))
+	}
+	text, err := json.Marshal(LiveError{Error: u.problem})
+	if err != nil {
+		return err
+	}
+	return s.send(append(append([]byte("data: "), text...), "\n\n"...))
+}
+
+func (s *eventStream) send(text []byte) error {
+	if err := s.out.SetWriteDeadline(time.Now().Add(s.hub.cfg.WriteTimeout)); err != nil {
+		return err
+	}
+	if _, err := s.w.Write(text); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}

@@ -1,0 +1,82 @@
+package live
+
+import (
+	"net/http"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+)
+
+// wake tells a reader's writer that a feed has something new: it holds a token
+// then.
+type wake chan struct{}
+
+func newWake() wake { return make(wake, 1) }
+
+func (w wake) notify() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
+// subscription is a reader's interest in a feed. Only the reader's writer uses
+// what stands below the feed.
+type subscription struct {
+	id   string
+	feed *feed
+
+	counts  bool   // seq counts what this subscription was sent (invariant 7)
+	seq     uint64 // that was sent last, while it counts
+	base    uint64 // by how much its sequence is behind the feed's, else
+	has     uint64 // the feed's snapshot that its reader came with; 0: none
+	version uint64 // of the frame that was sent last
+}
+
+// subscribe joins the feed of what is wished for. The feed may have a frame
+// already, of which it does not tell the reader.
+func (h *Hub) subscribe(reader wake, id string, w wish) (*subscription, *httpapi.Problem) {
+	key, source, p := w.view.Open(w.values)
+	if p != nil {
+		return nil, p
+	}
+	f := h.join(reader, w.view, key, source)
+	if f == nil {
+		return nil, httpapi.NewProblem(http.StatusServiceUnavailable, "too many different views are being watched").
+			WithHeader("Retry-After", "5")
+	}
+	s := &subscription{id: id, feed: f, counts: w.after == nil}
+	if !s.counts {
+		s.has, s.base, _ = f.locate(*w.after)
+	}
+	return s, nil
+}
+
+// update is what a reader has to be told.
+type update struct {
+	at        position
+	messages  *messages
+	unchanged bool             // the reader has the snapshot at this position
+	problem   *httpapi.Problem // in place of a snapshot
+}
+
+// next returns the newest state that the reader has not been told of; false
+// when there is none.
+func (s *subscription) next() (u update, news bool) {
+	f := s.feed.latest()
+	if f.version == s.version {
+		return u, false
+	}
+	first := s.version == 0
+	s.version = f.version
+	if f.problem != nil {
+		return update{problem: f.problem}, true
+	}
+	if s.counts {
+		s.seq++
+		s.base = f.seq - s.seq
+	}
+	return update{
+		at: positionOf(s.feed.epoch, f.seq, s.base), messages: f.messages,
+		unchanged: first && f.seq == s.has,
+	}, true
+}

@@ -1,0 +1,2 @@
+// Package queues answers reads of queues of people's own over HTTP.
+package queues

@@ -1,0 +1,54 @@
+package queues
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/query/transitions"
+)
+
+// UserQueueTransition is something that happened to an item of a queue.
+type UserQueueTransition struct {
+	ID         string    `json:"id" doc:"Its place in the order of all"`
+	Queue      string    `json:"queue" example:"mail"`
+	Item       int64     `json:"item"`
+	Transition string    `json:"transition" enum:"register,start,done,fail,retry,release,again,expire,cancel" example:"done"`
+	Status     string    `json:"status" enum:"new,started,done,failed" doc:"After it" example:"done"`
+	Attempt    int32     `json:"attempt" doc:"How often the item had been taken"`
+	Worker     string    `json:"worker,omitempty"`
+	Error      string    `json:"error,omitempty"`
+	At         time.Time `json:"at"`
+}
+
+// feed begins a feed of the transitions of a queue.
+func (h *Handler) feed(r *http.Request) (transitions.Follow, error) {
+	v, err := h.store.Get(r.Context(), r.PathValue("queue"))
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, after queue.Place) ([]transitions.Event, error) {
+		all, err := h.store.Queues().Follow(ctx, after, transitions.Page)
+		events := make([]transitions.Event, len(all))
+		for i, t := range all {
+			if events[i].Place = t.Place; t.Queue == v.ID {
+				events[i].Data = UserQueueTransition{
+					t.Place.String(), v.Name, t.Item, t.Move, t.Status, t.Attempt, t.Worker, t.Error, t.At.UTC(),
+				}
+			}
+		}
+		return events, err
+	}, nil
+}
+
+func describeFeed(srv *httpapi.Server) *huma.Operation {
+	name := &huma.Param{Name: "queue", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	return transitions.Describe(srv, huma.Operation{
+		OperationID: "follow-queue-transitions", Path: "/queues/{queue}/transitions", Tags: []string{"Queues"},
+		Summary: "Transitions of a queue's items as they happen", Parameters: []*huma.Param{name},
+	}, UserQueueTransition{})
+}

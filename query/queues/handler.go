@@ -1,0 +1,241 @@
+package queues
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/query/transitions"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+// Handler answers the reads.
+type Handler struct {
+	store *userqueue.Store
+	auth  *auth.Auth
+	log   *slog.Logger
+	feeds *transitions.Feeds
+}
+
+// New returns the handler; Register puts it on a server.
+func New(feeds transitions.Config, store *userqueue.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || a == nil || log == nil {
+		return nil, errors.New("queue reads: the state, authentication and a logger are needed")
+	}
+	f, err := transitions.New(feeds, store.Queues().Now, log)
+	return &Handler{store, a, log, f}, err
+}
+
+// Register adds the routes, for callers with the scope read.
+func (h *Handler) Register(srv *httpapi.Server) {
+	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/queues", Tag: "Queues"}
+	read := func(id, path, summary, text string) trackingapi.Operation {
+		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
+	}
+	trackingapi.Get(api, read("list-queues", "", "Queues of people's own", ""), h.list)
+	trackingapi.Get(api, read("get-user-queue", "/{queue}", "A queue in numbers", "Exact, at a cost that does not depend on the number of items."), h.one)
+	trackingapi.Get(api, read("list-queue-items", "/{queue}/items", "Items of a queue, the oldest first", ""), h.items)
+	srv.Handle(describeFeed(srv), h.feeds.Handler(srv.Draining(), h.feed), h.auth.Require(auth.Read))
+	trackingapi.Get(api, read("get-queue-item", "/{queue}/items/{id}", "An item with what happened to it", ""), h.item)
+}
+
+type none struct{ httpapi.Params }
+
+// ItemStates are numbers of items by state.
+type ItemStates struct {
+	New       int64 `json:"new"`
+	Scheduled int64 `json:"scheduled"`
+	Started   int64 `json:"started"`
+	Done      int64 `json:"done"`
+	Failed    int64 `json:"failed"`
+	Dead      int64 `json:"dead"`
+	Cancelled int64 `json:"cancelled"`
+}
+
+// UserQueue is a queue in numbers.
+type UserQueue struct {
+	Name        string    `json:"name" example:"mail"`
+	MaxAttempts int       `json:"max_attempts"`
+	LeaseS      float64   `json:"lease_s"`
+	BackoffS    []float64 `json:"backoff_s" nullable:"false"`
+	trackingapi.Limits
+	Paused     bool       `json:"paused"`
+	Depth      int64      `json:"depth" doc:"Items that can be taken now"`
+	OldestAgeS float64    `json:"oldest_age_s" doc:"Seconds since the item that has been in the queue longest came into it; 0 in an empty queue"`
+	States     ItemStates `json:"states" doc:"Items by state"`
+}
+
+// UserQueueList is a list of queues.
+type UserQueueList struct {
+	Items []UserQueue `json:"items" nullable:"false"`
+}
+
+func (h *Handler) list(ctx context.Context, _ *none) (UserQueueList, error) {
+	states, err := h.store.States(ctx)
+	out := UserQueueList{Items: []UserQueue{}}
+	for _, v := range states {
+		out.Items = append(out.Items, queueOf(v, time.Now()))
+	}
+	return out, err
+}
+
+func queueOf(v queue.State, now time.Time) UserQueue {
+	q := UserQueue{
+		Name: v.Name, MaxAttempts: v.MaxAttempts, LeaseS: v.LeaseS, BackoffS: v.BackoffS, Limits: trackingapi.LimitsOf(v.Settings),
+		Paused: v.Paused, Depth: v.Depth,
+		States: ItemStates{
+			New: v.Depth, Scheduled: v.Delayed, Started: v.Counts[item.Started], Done: v.Counts[item.Done],
+			Failed: v.Counts[item.Failed] - v.Dead, Dead: v.Dead - v.Cancelled, Cancelled: v.Cancelled,
+		},
+	}
+	if v.Depth > 0 && !v.Oldest.IsZero() {
+		q.OldestAgeS = max(0, now.Sub(v.Oldest).Seconds())
+	}
+	return q
+}
+
+// Name is the path of a queue.
+type Name struct {
+	httpapi.Params
+	Queue string `path:"queue" example:"mail"`
+}
+
+func (h *Handler) one(ctx context.Context, in *Name) (UserQueue, error) {
+	states, err := h.store.States(ctx)
+	if err != nil {
+		return UserQueue{}, err
+	}
+	for _, v := range states {
+		if v.Name == in.Queue {
+			return queueOf(v, time.Now()), nil
+		}
+	}
+	return UserQueue{}, queue.ErrNoQueue
+}
+
+// UserQueueItemsRequest are the parameters of a list of items.
+type UserQueueItemsRequest struct {
+	Name
+	State  string `query:"state" doc:"new, scheduled, started, done, failed, dead or cancelled"`
+	Group  string `query:"group" maxLength:"255"`
+	Key    string `query:"key" maxLength:"255"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Cursor string `query:"cursor" maxLength:"20" doc:"next_cursor of the page before"`
+}
+
+// UserQueueItem is an item of a queue.
+type UserQueueItem struct {
+	ID         int64           `json:"id"`
+	State      string          `json:"state" enum:"new,scheduled,started,done,failed,dead,cancelled"`
+	Generation int32           `json:"generation"`
+	Attempts   int32           `json:"attempts"`
+	Priority   int16           `json:"priority"`
+	Key        string          `json:"key,omitempty"`
+	Group      string          `json:"group,omitempty"`
+	Payload    json.RawMessage `json:"payload"`
+	Result     json.RawMessage `json:"result"`
+	Worker     string          `json:"worker,omitempty" doc:"Who took it last"`
+	Error      string          `json:"error,omitempty" doc:"The last one"`
+	CreatedAt  time.Time       `json:"created_at"`
+	UpdatedAt  time.Time       `json:"updated_at"`
+	LeaseUntil *time.Time      `json:"lease_until,omitempty"`
+	RunAt      *time.Time      `json:"run_at,omitempty" doc:"Of a scheduled one: when it can be taken"`
+}
+
+// UserQueueItems is a page of items.
+type UserQueueItems struct {
+	Items      []UserQueueItem `json:"items" nullable:"false"`
+	NextCursor string          `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
+}
+
+func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQueueItems, error) {
+	out := UserQueueItems{Items: []UserQueueItem{}}
+	if in.State != "" && !slices.Contains(userqueue.States, in.State) {
+		return out, &item.Invalid{Field: "state", Code: "state_unknown", Rule: "must be one of " + strings.Join(userqueue.States, ", ")}
+	}
+	for field, value := range map[string]string{"group": in.Group, "key": in.Key} {
+		if rule := userqueue.CheckText(field, value); rule != nil {
+			return out, rule
+		}
+	}
+	var after int64
+	if in.Cursor != "" {
+		var err error
+		if after, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || after < 0 {
+			return out, &item.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
+		}
+	}
+	v, err := h.store.Get(ctx, in.Queue)
+	if err != nil {
+		return out, err
+	}
+	page := userqueue.Page{Queue: v.ID, State: in.State, Group: in.Group, Key: in.Key, After: after, Limit: in.Limit + 1}
+	items, err := h.store.Items(ctx, page)
+	if len(items) > in.Limit {
+		items = items[:in.Limit]
+		out.NextCursor = fmt.Sprint(items[in.Limit-1].ID)
+	}
+	for _, it := range items {
+		out.Items = append(out.Items, itemOf(it))
+	}
+	return out, err
+}
+
+func itemOf(v userqueue.Stored) UserQueueItem {
+	return UserQueueItem{
+		v.ID, v.State, v.Generation, v.Attempts, v.Priority, v.Key, v.Group, v.Payload, v.Result, v.Worker, v.Error,
+		v.CreatedAt.UTC(), v.UpdatedAt.UTC(), v.LeaseUntil, v.RunAt,
+	}
+}
+
+// UserQueueItemRequest names an item.
+type UserQueueItemRequest struct {
+	Name
+	ID int64 `path:"id" minimum:"1"`
+}
+
+// UserQueueItemEvent is one line of an item's history.
+type UserQueueItemEvent struct {
+	At      time.Time `json:"at"`
+	Move    string    `json:"move" enum:"register,start,done,fail,retry,release,again,expire,cancel"`
+	Attempt int32     `json:"attempt"`
+	Worker  string    `json:"worker,omitempty"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// UserQueueItemHistory is an item and what happened to it.
+type UserQueueItemHistory struct {
+	UserQueueItem
+	History []UserQueueItemEvent `json:"history" nullable:"false" doc:"What happened to it, in order"`
+}
+
+func (h *Handler) item(ctx context.Context, in *UserQueueItemRequest) (UserQueueItemHistory, error) {
+	v, err := h.store.Get(ctx, in.Queue)
+	if err != nil {
+		return UserQueueItemHistory{}, err
+	}
+	items, err := h.store.Items(ctx, userqueue.Page{Queue: v.ID, IDs: []int64{in.ID}, Limit: 1})
+	if err != nil {
+		return UserQueueItemHistory{}, err
+	}
+	if len(items) == 0 {
+		return UserQueueItemHistory{}, trackingapi.NotFound("id", "must be an item of the queue")
+	}
+	events, err := h.store.History(ctx, in.ID)
+	out := UserQueueItemHistory{UserQueueItem: itemOf(items[0]), History: []UserQueueItemEvent{}}
+	for _, e := range events {
+		out.History = append(out.History, UserQueueItemEvent{e.At.UTC(), e.Move, e.Attempt, e.Worker, e.Error})
+	}
+	return out, err
+}

@@ -1,0 +1,48 @@
+package queues
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/query/transitions"
+)
+
+// TestUnstorable: what Postgres cannot store as text is refused by its rule, or is
+// no queue's name.
+func TestUnstorable(t *testing.T) {
+	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
+	store, err := userqueue.New(s.Store.Queues())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Create(t.Context(), queue.Settings{Name: "mail", LeaseS: 30, RetentionS: 60, MaxItems: 10}); err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(transitions.Config{}, store, auth.New(auth.Config{}), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(h)
+	if status, text := s.Get("/queues/mail/items?group=g&key=k"); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, value := range []string{"\x00", "\xff\xfe", "a\nb"} {
+		for _, field := range []string{"group", "key"} {
+			status, text := s.Get("/queues/mail/items?" + field + "=" + url.QueryEscape(value))
+			if status != 400 || !strings.Contains(text, `"field":"`+field+`"`) {
+				t.Errorf("%s %q: %d %s", field, value, status, text)
+			}
+		}
+		for _, path := range []string{"", "/items", "/items/1"} {
+			if status, text := s.Get("/queues/mail" + url.PathEscape(value) + path); status != 404 {
+				t.Errorf("%q%s: %d %s", value, path, status, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,221 @@
+// Package transitions serves what happens to items as server-sent events.
+package transitions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+// Page is how many transitions a feed reads at a time.
+const Page = 1000
+
+const (
+	heartbeat = 15 * time.Second // without transitions a feed says that it lives
+	writeTime = 10 * time.Second // a reader that takes none in this time has gone
+)
+
+// Config shapes feeds. The zero value of a field stands for its default.
+type Config struct {
+	Poll  time.Duration // how often a feed looks for transitions; default 200 ms
+	Feeds int           // that may be open at a time; default 64
+}
+
+// Event is a transition. Data is nil for one that is not for this reader.
+type Event struct {
+	Place queue.Place
+	Data  any
+}
+
+// Follow returns up to Page transitions behind a place.
+type Follow func(ctx context.Context, after queue.Place) ([]Event, error)
+
+// Feeds serves feeds.
+type Feeds struct {
+	cfg  Config
+	now  func(context.Context) (queue.Place, error)
+	log  *slog.Logger
+	open chan struct{} // one for each that is open
+}
+
+// New returns feeds. Now is the place behind all that has happened.
+func New(cfg Config, now func(context.Context) (queue.Place, error), log *slog.Logger) (*Feeds, error) {
+	if now == nil || log == nil {
+		return nil, errors.New("feeds of transitions: the history and a logger are needed")
+	}
+	if cfg.Poll == 0 {
+		cfg.Poll = 200 * time.Millisecond
+	}
+	if cfg.Feeds == 0 {
+		cfg.Feeds = 64
+	}
+	return &Feeds{cfg: cfg, now: now, log: log, open: make(chan struct{}, cfg.Feeds)}, nil
+}
+
+// Handler serves feeds of what begin chooses for a request, until draining is
+// closed. A feed is as fast as its reader and holds a page at most.
+func (f *Feeds) Handler(draining <-chan struct{}, begin func(*http.Request) (Follow, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case f.open <- struct{}{}:
+			defer func() { <-f.open }()
+		default:
+			httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusServiceUnavailable, "as many feeds are open as the server allows").WithHeader("Retry-After", "10"))
+			return
+		}
+		follow, err := begin(r)
+		var at queue.Place
+		if err == nil {
+			at, err = f.place(r)
+		}
+		if err != nil {
+			f.refuse(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Accel-Buffering", "no") // proxies must not hold it back
+		ctx, cancel := untilExpiry(r.Context())
+		defer cancel()
+		if _, err := f.serve(ctx, draining, at, follow, w); err != nil && r.Context().Err() == nil {
+			f.log.Debug("a feed of transitions has ended", "error", err)
+		}
+	})
+}
+
+// untilExpiry ends a feed with the token that opened it.
+func untilExpiry(ctx context.Context) (context.Context, context.CancelFunc) {
+	if at := auth.CallerFrom(ctx).Expires; !at.IsZero() {
+		return context.WithDeadline(ctx, at)
+	}
+	return ctx, func() {}
+}
+
+func (f *Feeds) refuse(w http.ResponseWriter, err error) {
+	p := trackingapi.Problem(f.log, err)
+	if problem, ok := p.(*httpapi.Problem); ok {
+		httpapi.WriteProblem(w, problem)
+		return
+	}
+	httpapi.WriteProblem(w, httpapi.Internal(err))
+}
+
+// place is where a reader begins.
+func (f *Feeds) place(r *http.Request) (queue.Place, error) {
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		last = r.URL.Query().Get("last_event_id")
+	}
+	if last == "" {
+		return f.now(r.Context())
+	}
+	at, err := queue.ParsePlace(last)
+	if err != nil {
+		err = &item.Invalid{Field: "Last-Event-ID", Code: "event_id", Rule: "must be the id of an event of this feed"}
+	}
+	return at, err
+}
+
+// serve writes until the reader goes, the server ends or Postgres fails: the
+// reader comes again with the id of its last event, and misses nothing.
+func (f *Feeds) serve(ctx context.Context, draining <-chan struct{}, at queue.Place, follow Follow, w http.ResponseWriter) (queue.Place, error) {
+	conn := http.NewResponseController(w)
+	send := func(text string) error {
+		_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+		return conn.Flush()
+	}
+	// The first id is that of the begin, for readers who lose the connection
+	// before anything happens.
+	if err := send(fmt.Sprintf("retry: 1000\nid: %s\n\n", at)); err != nil {
+		return at, err
+	}
+	tick := time.NewTicker(f.cfg.Poll)
+	defer tick.Stop()
+	quiet := time.Now()
+	for {
+		text, last, more, err := page(ctx, at, follow)
+		if err != nil {
+			return at, err
+		}
+		if at = last; text == "" && time.Since(quiet) >= heartbeat {
+			text = ": quiet\nid: " + at.String() + "\n\n"
+		}
+		if text != "" {
+			quiet = time.Now()
+			if err := send(text); err != nil {
+				return at, err
+			}
+		}
+		select {
+		case <-draining:
+			return at, nil
+		default:
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-tick.C:
+		case <-draining:
+			return at, nil
+		case <-ctx.Done():
+			return at, ctx.Err()
+		}
+	}
+}
+
+// page is the text of what has happened since, up to where, and whether there is
+// more.
+func page(ctx context.Context, at queue.Place, follow Follow) (text string, last queue.Place, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	all, err := follow(ctx, at)
+	if err != nil {
+		return "", at, false, err
+	}
+	var b []byte
+	for _, e := range all {
+		at = e.Place
+		if e.Data == nil {
+			continue
+		}
+		line, err := json.Marshal(e.Data)
+		if err != nil {
+			return "", at, false, fmt.Errorf("write a transition: %w", err)
+		}
+		b = fmt.Appendf(b, "id: %s\nevent: transition\ndata: %s\n\n", e.Place, line)
+	}
+	return string(b), at, len(all) >= Page, nil
+}
+
+// Describe completes the description of a feed whose events are of the type of v.
+func Describe(srv *httpapi.Server, op huma.Operation, v any) *huma.Operation {
+	param := func(name, in string) *huma.Param {
+		return &huma.Param{Name: name, In: in, Description: "Begin behind this event", Schema: &huma.Schema{Type: huma.TypeString}}
+	}
+	op.Method, op.Security = http.MethodGet, auth.Security(auth.Read)
+	op.Description += "Server-sent events: each has the event transition, an id, and as data a transition. The feed begins now, or behind the event that " +
+		"the header Last-Event-ID (or the parameter last_event_id) names: a reader that comes again misses nothing."
+	op.Parameters = append(op.Parameters, param("last_event_id", "query"), param("Last-Event-ID", "header"))
+	schema := srv.Answer("The events", v).Content["application/json"]
+	op.Responses = srv.Problems(map[string]*huma.Response{
+		"200": {Description: "The events, without end", Content: map[string]*huma.MediaType{"text/event-stream": schema}},
+	}, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable)
+	return &op
+}

@@ -1,0 +1,75 @@
+package views
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+// LiveQueue is what stands in a queue.
+type LiveQueue struct {
+	Name        string     `json:"name" doc:"Of the queue; of a queue of shards, the stage" example:"shard-worker"`
+	Ready       int64      `json:"ready" doc:"Items that can be taken now"`
+	Delayed     int64      `json:"delayed" doc:"Items that can be taken later"`
+	Running     int64      `json:"running" doc:"Items that a worker has"`
+	Done        int64      `json:"done"`
+	Failed      int64      `json:"failed" doc:"Items that have failed, dead ones included"`
+	Dead        int64      `json:"dead" doc:"Failed items without attempts left, or cancelled"`
+	Paused      bool       `json:"paused"`
+	OldestSince *time.Time `json:"oldest_since" doc:"Since when the oldest ready item has been ready; null in an empty queue"`
+}
+
+// LiveQueues is the state of the view queues.
+type LiveQueues struct {
+	Queues []LiveQueue `json:"queues"`
+}
+
+// QueueStates tells what stands in all queues, at a cost that does not depend on
+// how much that is. A *queue.Store does.
+type QueueStates interface {
+	Summary(ctx context.Context, other func(kind, key int32, n int64)) ([]queue.State, error)
+}
+
+// QueuesOf returns the view of all queues: those of shards, and those that people
+// have made.
+func QueuesOf(states QueueStates) live.View {
+	return view(live.View{
+		Name: "queues", Summary: "what stands in each work queue", Every: time.Second,
+	}, func(ctx context.Context) (LiveQueues, error) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		all, err := states.Summary(ctx, func(int32, int32, int64) {})
+		if err != nil {
+			err = fmt.Errorf("count queues: %w", err)
+			return LiveQueues{}, unavailable("the queues are not known while Postgres is away or slow", err)
+		}
+		queues := make([]LiveQueue, len(all))
+		for i, v := range all {
+			queues[i] = liveQueue(v)
+		}
+		return LiveQueues{queues}, nil
+	})
+}
+
+func liveQueue(v queue.State) LiveQueue {
+	q := LiveQueue{
+		Name: v.Name, Ready: v.Depth, Delayed: v.Delayed, Running: v.Counts[item.Started], Done: v.Counts[item.Done],
+		Failed: v.Counts[item.Failed], Dead: v.Dead, Paused: v.Paused,
+	}
+	if v.Depth > 0 && !v.Oldest.IsZero() {
+		since := v.Oldest.UTC()
+		q.OldestSince = &since
+	}
+	return q
+}
+
+// unavailable is what readers are told; the log has the cause.
+func unavailable(detail string, cause error) error {
+	return fmt.Errorf("%w (%w)", httpapi.NewProblem(http.StatusServiceUnavailable, detail), cause)
+}

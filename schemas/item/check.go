@@ -1,0 +1,61 @@
+package item
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits on what callers may ask for.
+const (
+	MaxWorker   = 200  // bytes
+	MaxError    = 4096 // bytes; what is longer is cut
+	MaxPriority = 9
+	MaxLease    = 24 * 60 * 60      // seconds
+	MaxDelay    = 30 * 24 * 60 * 60 // seconds
+)
+
+// Invalid says which rule a field breaks.
+type Invalid struct{ Field, Code, Rule string }
+
+func (e *Invalid) Error() string { return e.Field + ": " + e.Rule }
+
+// CheckWorker holds what a worker's name may be. It may be empty.
+func CheckWorker(name string) error {
+	switch {
+	case len(name) > MaxWorker:
+		return &Invalid{"worker", "length", fmt.Sprintf("must be at most %d bytes", MaxWorker)}
+	case !utf8.ValidString(name):
+		return &Invalid{"worker", "utf8", "must be valid UTF-8"}
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return &Invalid{"worker", "control_character", "must not contain control characters"}
+	}
+	return nil
+}
+
+// CheckLease holds how long an item may be taken for, in seconds.
+func CheckLease(seconds float64) error {
+	if !(seconds >= 1 && seconds <= MaxLease) {
+		return &Invalid{"lease_s", "range", fmt.Sprintf("must be from 1 to %d seconds", MaxLease)}
+	}
+	return nil
+}
+
+// CheckDelay holds how long an item may be held back, in seconds.
+func CheckDelay(seconds float64) error {
+	if !(seconds >= 0 && seconds <= MaxDelay) {
+		return &Invalid{"delay_s", "range", fmt.Sprintf("must be from 0 to %d seconds", MaxDelay)}
+	}
+	return nil
+}
+
+// CutError makes a text of an error that a column can hold: valid, without
+// zero bytes, and of MaxError bytes at most.
+func CutError(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) > MaxError {
+		text = strings.ToValidUTF8(text[:MaxError], "")
+	}
+	return text
+}

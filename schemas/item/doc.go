@@ -1,0 +1,15 @@
+// Package item holds the rules by which an item moves through a queue. HTTP,
+// the Go client, plain NATS daemons and the sweeper all follow them. The
+// package is pure: it reads no clock and no database.
+//
+//	new ──start──► started ──complete──► done
+//	 ▲ │               │
+//	 │ └──────fail─────┴──fail──► failed
+//	 │                 │             │
+//	 ├──release, again, expire       │
+//	 └─────────────retry─────────────┘
+//
+// Each item has a generation. It is 1 at first and grows by one with every start
+// and with every return to new. So it names one readiness, or one taking, of the
+// item: a caller who names a generation cannot change what came after it.
+package item

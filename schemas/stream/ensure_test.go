@@ -1,0 +1,59 @@
+package stream_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// TestPipeline: the stages that a process has published stay until one publishes
+// others.
+func TestPipeline(t *testing.T) {
+	s := natstest.Start(t, stream.Config{})
+	js := s.JetStream()
+	for _, step := range []struct{ publish, want string }{{"", ""}, {"crawled,routed", "crawled,routed"}, {"", "crawled,routed"}, {"a,b,c", "a,b,c"}} {
+		cfg := stream.Config{}
+		if step.publish != "" {
+			var err error
+			if cfg.Stages, err = event.ParseStages(step.publish); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := stream.Ensure(t.Context(), js, cfg); err != nil {
+			t.Fatal(err)
+		}
+		got, err := stream.Pipeline(t.Context(), js)
+		if err != nil || strings.Join(got.Names(), ",") != step.want {
+			t.Errorf("after %q: %q, %v; want %q", step.publish, got.Names(), err, step.want)
+		}
+	}
+	if err := js.DeleteStream(t.Context(), stream.Events); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := stream.Pipeline(t.Context(), js); err != nil || len(got.Names()) != 0 {
+		t.Errorf("without a stream: %q, %v", got.Names(), err)
+	}
+}
+
+// TestEnsureShortensTheWindow: a stream of an earlier release gets the window of
+// this one.
+func TestEnsureShortensTheWindow(t *testing.T) {
+	s := natstest.Start(t, stream.Config{DedupWindow: time.Hour})
+	js := s.JetStream()
+	for range 2 {
+		if err := stream.Ensure(t.Context(), js, stream.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		events, err := js.Stream(t.Context(), stream.Events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := events.CachedInfo().Config.Duplicates; got != stream.MinDedupWindow {
+			t.Errorf("the window is %s, want %s", got, stream.MinDedupWindow)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package stream
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Roles of logins on NATS.
+const (
+	RoleMillrace = "millrace" // Millrace's own processes: everything
+	RoleProducer = "producer" // publishes events, reports and batches
+	RoleWorker   = "worker"   // takes items of work queues and answers
+	RoleReader   = "reader"   // reads streams and what is announced
+	RoleOperator = "operator" // looks after dead letters, queues and streams
+	// RoleLocal is a producer and a worker: who connects on loopback without
+	// a login.
+	RoleLocal = "local"
+)
+
+// Account is the account of a role's logins. Each role has one of its own: a
+// message from another account is answered there and nowhere else, so that
+// nobody can have JetStream's answer written to a subject by naming that as
+// the place for it, and no role reads the inboxes of another.
+func Account(role string) string { return strings.ToUpper(role) }
+
+// Subjects of streams that are published to by producers and are not made yet.
+const (
+	SourceSubjects = "sources.>"
+	BatchSubjects  = "batches.>"
+)
+
+// Role is what its logins may do, beside subscribing to their own inboxes.
+type Role struct {
+	Name string
+	// Requests are the subjects that they may publish to. An answer comes back
+	// to them.
+	Requests []string
+	// Follows are the subjects that they may subscribe to.
+	Follows []string
+}
+
+// Roles returns all roles but RoleMillrace, which may do everything.
+func Roles() []Role {
+	// Whoever publishes events asks which of them are known, up to the end that
+	// the stream has.
+	producer := []string{
+		EventSubjects, ShardSubjects, SourceSubjects, BatchSubjects, Known, "$JS.API.STREAM.INFO." + Events,
+	}
+	worker := []string{
+		"$JS.API.CONSUMER.INFO." + Work + ".*", "$JS.API.CONSUMER.MSG.NEXT." + Work + ".*", WorkAckSubjects, WorkMoves, WorkEnqueue,
+	}
+	with := func(subjects ...[]string) []string {
+		return slices.Concat(append([][]string{{accountInfo}}, subjects...)...)
+	}
+	return []Role{
+		{Name: RoleProducer, Requests: with(producer)},
+		{Name: RoleWorker, Requests: with(worker)},
+		{Name: RoleReader, Requests: with(reads(Events, Shards, Work)), Follows: []string{FunnelDeltas}},
+		{Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Work), producer), Follows: []string{FunnelDeltas}},
+		{Name: RoleLocal, Requests: with(producer, worker)},
+	}
+}
+
+// accountInfo is what clients ask to know whether there is JetStream. All roles
+// need it: to an account without it the server itself answers every request of
+// JetStream's, saying that there is none.
+const accountInfo = "$JS.API.INFO"
+
+// reads are the requests by which single messages of streams are read, and
+// pages of them. A consumer is not among them: who makes one says where its
+// messages go.
+func reads(streams ...string) (subjects []string) {
+	for _, s := range streams {
+		subjects = append(subjects, "$JS.API.STREAM.INFO."+s, "$JS.API.STREAM.MSG.GET."+s, "$JS.API.DIRECT.GET."+s, "$JS.API.DIRECT.GET."+s+".>")
+	}
+	return subjects
+}
+
+// manages are all requests on streams and their consumers.
+func manages(streams ...string) []string {
+	subjects := []string{"$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST"}
+	for _, s := range streams {
+		subjects = append(subjects,
+			"$JS.API.STREAM.*."+s, "$JS.API.STREAM.*.*."+s, "$JS.API.DIRECT.GET."+s, "$JS.API.DIRECT.GET."+s+".>",
+			"$JS.API.CONSUMER.*."+s, "$JS.API.CONSUMER.*."+s+".>", "$JS.API.CONSUMER.*.*."+s+".>", "$JS.ACK."+s+".>")
+	}
+	return subjects
+}
+
+// streamed tells whether a request may have more than one answer.
+func streamed(subject string) bool {
+	return subject == Known || strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT.") || strings.HasPrefix(subject, "$JS.API.CONSUMER.*.*.") ||
+		strings.HasPrefix(subject, "$JS.API.DIRECT.GET.")
+}
+
+// AccountsConfig returns the roles as the accounts of a NATS server's
+// configuration. Logins has the logins of each role, in its format, such as
+// {user: a, password: b}; roles without any are left out.
+func AccountsConfig(logins map[string][]string) string {
+	var b strings.Builder
+	b.WriteString("accounts {\n")
+	account := func(role string, lines func()) {
+		fmt.Fprintf(&b, "  %s {\n", Account(role))
+		lines()
+		list(&b, "users", logins[role])
+		b.WriteString("  }\n")
+	}
+	account(RoleMillrace, func() {
+		b.WriteString("    jetstream: enabled\n")
+		list(&b, "exports", exports())
+	})
+	for _, r := range Roles() {
+		if len(logins[r.Name]) > 0 {
+			account(r.Name, func() { r.config(&b) })
+		}
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// inboxes is where clients subscribe for answers.
+const inboxes = "_INBOX.>"
+
+func (r Role) config(b *strings.Builder) {
+	var imports []string
+	from := Account(RoleMillrace)
+	for _, s := range r.Requests {
+		imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %q}}", from, s))
+	}
+	for _, s := range r.Follows {
+		imports = append(imports, fmt.Sprintf("{stream: {account: %s, subject: %q}}", from, s))
+	}
+	list(b, "imports", imports)
+	b.WriteString("    default_permissions {\n")
+	list(b, "  publish", quoted(r.Requests))
+	list(b, "  subscribe", quoted(append([]string{inboxes}, r.Follows...)))
+	b.WriteString("    }\n")
+}
+
+// exports are what any role may ask Millrace's account for, or follow.
+func exports() (lines []string) {
+	seen := map[string]bool{}
+	add := func(subject, line string) {
+		if !seen[subject] {
+			seen[subject] = true
+			lines = append(lines, line)
+		}
+	}
+	for _, r := range Roles() {
+		for _, s := range r.Requests {
+			line := fmt.Sprintf("{service: %q}", s)
+			if streamed(s) {
+				line = fmt.Sprintf("{service: %q, response_type: stream}", s)
+			}
+			add(s, line)
+		}
+		for _, s := range r.Follows {
+			add(s, fmt.Sprintf("{stream: %q}", s))
+		}
+	}
+	return lines
+}
+
+func quoted(subjects []string) (q []string) {
+	for _, s := range subjects {
+		q = append(q, fmt.Sprintf("%q", s))
+	}
+	return q
+}
+
+func list(b *strings.Builder, name string, lines []string) {
+	fmt.Fprintf(b, "    %s: [\n", name)
+	for _, line := range lines {
+		fmt.Fprintf(b, "      %s\n", line)
+	}
+	b.WriteString("    ]\n")
+}

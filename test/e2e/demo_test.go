@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDemonstration holds the promise that a demonstration leaves a filled data
+// folder as it was, byte for byte, and that the folder of a demonstration is
+// taken for nothing else.
+func TestDemonstration(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	if status, _, body := s.post("/events", "application/json", valid(nil)); status != 201 {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	s.caughtUp()
+	s.stop()
+	before := contents(t, s.data)
+
+	s.process = launch(t, s.ports.env(), nil, "up", "--data", s.data)
+	if !s.becomesReady() {
+		t.Fatalf("the demonstration ended while it started:\n%s", s.log)
+	}
+	poll(t, waitLimit, "events of the demonstration", func() bool {
+		return get[funnel](s, "/funnel", "period=24h").Stages[0].Events > 1
+	})
+	if !strings.Contains(s.log.String(), filepath.Join(s.data, "demo")) {
+		t.Errorf("the log does not name the demonstration's data folder:\n%s", s.log)
+	}
+	s.stop()
+	after := contents(t, s.data)
+	maps.DeleteFunc(after, func(name string, _ [32]byte) bool { return name == "demo" || strings.HasPrefix(name, "demo/") })
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if sum, is := after[name]; !is || sum != before[name] {
+			t.Errorf("the demonstration has changed %s", name)
+		}
+		delete(after, name)
+	}
+	for name := range after {
+		t.Errorf("the demonstration has left %s", name)
+	}
+
+	mustFail(t, s.ports.env(), []string{"up", "--no-demo", "--data", filepath.Join(s.data, "demo")}, "demonstration", "set MILLRACE_DATA")
+	mustFail(t, append(s.ports.env(), "MILLRACE_NATS_URL=nats://127.0.0.1:1"), []string{"up", "--data", s.data}, "MILLRACE_NATS_URL", "--no-demo")
+
+	s.restart()
+	s.caughtUp()
+	if stages := get[funnel](s, "/funnel", "period=24h").Stages; stages[0].Events+stages[1].Events+stages[2].Events != 1 {
+		t.Errorf("beside the one event that was published there are others: %+v", stages)
+	}
+}
+
+// TestDemonstrationAmongOthers holds the promise that a demonstration does not
+// start in a folder that holds anything which it did not make.
+func TestDemonstrationAmongOthers(t *testing.T) {
+	t.Parallel()
+	data := dataFolder(t)
+	if err := os.MkdirAll(filepath.Join(data, "demo", "nats"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mustFail(t, freePorts(t).env(), []string{"up", "--data", data}, filepath.Join(data, "demo"), "nats", "--no-demo")
+}
+
+// contents returns the names below a folder, with the sums of files.
+func contents(t *testing.T, dir string) map[string][32]byte {
+	t.Helper()
+	all := map[string][32]byte{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || !entry.Type().IsRegular() {
+			all[name] = [32]byte{}
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[name] = sha256.Sum256(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
