@@ -42,7 +42,7 @@ func (c *Console) confirm(yes bool, what string) error {
 		return nil
 	}
 	if !IsTerminal(c.In) || !IsTerminal(c.Err) {
-		return &UsageError{"this would " + what + ": --yes says that it shall"}
+		return &UsageError{"nobody can be asked whether to " + what + ": --yes does it without asking"}
 	}
 	if _, err := fmt.Fprintf(c.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), what[1:]); err != nil {
 		return err
@@ -64,6 +64,12 @@ func (c *Console) confirm(yes bool, what string) error {
 	}
 }
 
+// nothing says why a command has done nothing, which is no failure.
+func (c *Console) nothing(format string, parts ...any) error {
+	_, err := fmt.Fprintf(c.Err, "nothing to do: %s\n", Plain(fmt.Sprintf(format, parts...)))
+	return err
+}
+
 // PrintJSON prints a document for people to read, too.
 func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
@@ -72,13 +78,15 @@ func PrintJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// printLine prints a document as one line.
-func printLine(w io.Writer, document json.RawMessage) error {
+// printLines prints documents, a line each.
+func printLines(w io.Writer, documents []json.RawMessage) error {
 	var b bytes.Buffer
-	if err := json.Compact(&b, document); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+	for _, document := range documents {
+		if err := json.Compact(&b, document); err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		b.WriteByte('\n')
 	}
-	b.WriteByte('\n')
 	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -99,28 +99,30 @@ func (c *Console) endList(printed int, more bool, what string) (err error) {
 	return err
 }
 
-// eventPrinter prints events page by page. The columns of a page are as wide as
-// that page needs.
+// eventPrinter prints events page by page.
 type eventPrinter struct {
 	con     *Console
 	json    bool
 	printed int
+	last    *table // nil: none was printed
 }
 
 func (p *eventPrinter) print(events []storedEvent) error {
 	if p.json {
-		for _, e := range events {
-			if err := printLine(p.con.Out, e.document); err != nil {
-				return err
-			}
+		documents := make([]json.RawMessage, len(events))
+		for i, e := range events {
+			documents[i] = e.document
 		}
-		return nil
+		return printLines(p.con.Out, documents)
 	}
 	t := newTable("OCCURRED", "STAGE", "SOURCE", "SERVICE", "ARTICLE")
 	for _, e := range events {
 		t.add(e.OccurredAt.UTC().Format("2006-01-02T15:04:05.000Z"), e.Stage, e.Source, e.Service, e.ArticleURL)
 	}
-	first := p.printed == 0
-	p.printed += len(events)
-	return t.page(p.con.Out, first)
+	if len(events) == 0 {
+		return nil
+	}
+	err := t.after(p.last, p.con.Out)
+	p.last, p.printed = t, p.printed+len(events)
+	return err
 }

@@ -58,9 +58,17 @@ func (c *FilesListCmd) Validate() error {
 func (c *FilesListCmd) Run(con *Console) error {
 	query := notEmpty(map[string]string{"search": c.Search, "status": c.Status, "stage": c.Stage})
 	printed := 0
+	var last *table
 	more, err := c.list(con.Ctx, "/pipeline/files", "files", query, c.Limit, func(documents []json.RawMessage) (bool, error) {
-		err := c.print(con, documents, printed == 0)
 		printed += len(documents)
+		if c.JSON || len(documents) == 0 {
+			return true, printLines(con.Out, documents)
+		}
+		t, err := filesTable(documents)
+		if err == nil {
+			err = t.after(last, con.Out)
+		}
+		last = t
 		return true, err
 	})
 	if err != nil || c.JSON {
@@ -69,18 +77,12 @@ func (c *FilesListCmd) Run(con *Console) error {
 	return con.endList(printed, more, "files")
 }
 
-func (c *FilesListCmd) print(con *Console, documents []json.RawMessage, first bool) error {
+func filesTable(documents []json.RawMessage) (*table, error) {
 	t := newTable("FILE", "SHARDS", "STARTED", "DONE", "FAILED", "PRIORITY", "CHANGED", "")
 	for _, document := range documents {
-		if c.JSON {
-			if err := printLine(con.Out, document); err != nil {
-				return err
-			}
-			continue
-		}
 		var f file
 		if err := json.Unmarshal(document, &f); err != nil {
-			return fmt.Errorf("read a file: %w", err)
+			return nil, fmt.Errorf("read a file: %w", err)
 		}
 		cancelled := ""
 		if f.CancelledAt != nil {
@@ -88,7 +90,7 @@ func (c *FilesListCmd) print(con *Console, documents []json.RawMessage, first bo
 		}
 		t.add(f.Filename, f.Shards, f.Started, f.Done, f.Failed, f.Priority, f.UpdatedAt.UTC().Format(time.RFC3339), cancelled)
 	}
-	return t.page(con.Out, first)
+	return t, nil
 }
 
 // shards are what the commands read of one file.
@@ -218,8 +220,7 @@ func (c *FilesRetryCmd) Run(con *Console) error {
 		}
 	}
 	if n == 0 {
-		_, err := fmt.Fprintf(con.Err, "nothing to do: no shard of %s has failed\n", Plain(c.File))
-		return err
+		return con.nothing("no shard of %s has failed", c.File)
 	}
 	if err := con.confirm(c.Yes, fmt.Sprintf("retry %s of %s", many(n, "failed shard", "failed shards"), Plain(c.File))); err != nil {
 		return err

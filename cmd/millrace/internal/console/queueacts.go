@@ -54,13 +54,16 @@ func (c *QueuesRetryCmd) Run(con *Console) error {
 	if err != nil {
 		return err
 	}
+	if n == 0 {
+		return con.nothing("%s has no %s items (--state names others)", c.Queue, c.State)
+	}
 	what := many(min(n, c.Limit), c.State+" item", c.State+" items") + " of " + Plain(string(c.Queue))
 	path, body := c.Queue.path()+"/retry-failed", map[string]any{"limit": c.Limit, "state": c.State, "group": c.Group}
 	if stage, shards := c.Queue.stage(); shards {
 		path = "/pipeline/stages/" + stage.String() + "/retry-failed"
 		body = map[string]any{"limit": c.Limit, "include_dead": c.State == "dead"}
 	}
-	return c.act(con, n, "retry "+what, path, body, "retried")
+	return c.act(con, "retry "+what, path, body, "retried")
 }
 
 // count is how many items there are to retry.
@@ -110,12 +113,8 @@ func (b *bulk) countGroup(ctx context.Context, states ...string) (n int, err err
 	return n, nil
 }
 
-// act does something to n items, if there are any and somebody wants it.
-func (b *bulk) act(con *Console, n int, what, path string, body any, done string) error {
-	if n == 0 {
-		_, err := fmt.Fprintf(con.Err, "nothing to do: there are no such items of %s\n", Plain(string(b.Queue)))
-		return err
-	}
+// act does something to items, if somebody wants it.
+func (b *bulk) act(con *Console, what, path string, body any, done string) error {
 	if err := con.confirm(b.Yes, what); err != nil {
 		return err
 	}
@@ -151,6 +150,9 @@ func (c *QueuesCancelCmd) Run(con *Console) error {
 	if err != nil {
 		return err
 	}
+	if n == 0 {
+		return con.nothing("%s has no items of the group %s that have not ended", c.Queue, c.Group)
+	}
 	what := fmt.Sprintf("cancel %s of the group %s in %s", many(min(n, c.Limit), "item", "items"), Plain(c.Group), Plain(string(c.Queue)))
-	return c.act(con, n, what, c.Queue.path()+"/cancel", map[string]any{"group": c.Group, "limit": c.Limit}, "cancelled")
+	return c.act(con, what, c.Queue.path()+"/cancel", map[string]any{"group": c.Group, "limit": c.Limit}, "cancelled")
 }

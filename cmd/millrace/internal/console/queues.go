@@ -39,12 +39,9 @@ func (c *QueuesListCmd) Run(con *Console) error {
 	if !c.JSON {
 		return queueTable(queues, time.Now()).write(con.Out, "")
 	}
+	e := json.NewEncoder(con.Out)
 	for _, q := range queues {
-		line, err := json.Marshal(q)
-		if err != nil {
-			return err
-		}
-		if err := printLine(con.Out, line); err != nil {
+		if err := e.Encode(q); err != nil {
 			return err
 		}
 	}
@@ -209,6 +206,7 @@ func (l limits) write(w io.Writer) error {
 		t.add("retention", seconds(*l.RetentionS).String())
 	}
 	number("max items", l.MaxItems, "")
+	t.rows = t.rows[1:]
 	return t.write(w, "")
 }
 

@@ -65,7 +65,7 @@ func TestQueues(t *testing.T) {
 			`POST /queues/mail/retry-failed {"group":"shop","limit":2,"state":"dead"}`,
 			[]string{"2 items were retried; there may be more (--limit)"},
 		},
-		{"queues retry-failed mail --yes --state=cancelled", "", []string{"nothing to do: there are no such items of mail"}},
+		{"queues retry-failed mail --yes --state=cancelled", "", []string{"nothing to do: mail has no cancelled items (--state names others)"}},
 		{
 			"queues retry-failed shard-worker --yes", `POST /pipeline/stages/shard-worker/retry-failed {"include_dead":false,"limit":10000}`,
 			[]string{"5 items were retried"},
@@ -99,7 +99,7 @@ func TestUnconfirmed(t *testing.T) {
 		f := queueServer(t)
 		_, err := f.run(t, line)
 		usage := new(UsageError)
-		if !errors.As(err, &usage) || usage.Text != "this would "+want+": --yes says that it shall" {
+		if !errors.As(err, &usage) || usage.Text != "nobody can be asked whether to "+want+": --yes does it without asking" {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
 		if changes := f.changes(); len(changes) > 0 {

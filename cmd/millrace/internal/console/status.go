@@ -269,7 +269,7 @@ func (st *Status) judge() {
 	for _, q := range st.Queues {
 		if q.Failed > 0 {
 			failed := many(q.Failed, "failed item", "failed items")
-			st.Attention = append(st.Attention, fmt.Sprintf("queue %s: %s, %d of them dead", q.Name, failed, q.Dead))
+			st.Attention = append(st.Attention, fmt.Sprintf("queue %s: %s, %d of them dead or cancelled", q.Name, failed, q.Dead))
 		}
 	}
 	if st.Letters != nil && st.Letters.Count > 0 {

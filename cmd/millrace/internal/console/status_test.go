@@ -40,7 +40,7 @@ func TestStatus(t *testing.T) {
 	mustHave(t, out,
 		"Millrace v1.2.3 at "+f.URL+": all is well",
 		"- gaps: few are classified",
-		"- queue mail: 3 failed items, 1 of them dead",
+		"- queue mail: 3 failed items, 1 of them dead or cancelled",
 		"- 1700 dead letters (millrace dlq list)",
 		"0 117 3 1.5",
 		"crawled 2.5 150 900",

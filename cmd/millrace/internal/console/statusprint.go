@@ -25,11 +25,11 @@ func (st Status) write(w io.Writer) error {
 		name, title string
 		table       func() *table
 	}{
-		{"checks", "Parts", func() *table { return checkTable(st.Checks, st.At) }},
 		{"lag", "Lag behind the event stream", st.lagTable},
 		{"stages", "Events", st.stageTable},
 		{"queues", "Queues", func() *table { return queueTable(st.Queues, st.At) }},
 		{"dead_letters", st.lettersTitle(), st.letterTable},
+		{"checks", "Parts", func() *table { return checkTable(st.Checks, st.At) }},
 	} {
 		fmt.Fprintf(&b, "\n%s\n", part.title)
 		if why, missing := st.Missing[part.name]; missing {

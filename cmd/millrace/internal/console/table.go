@@ -15,10 +15,11 @@ import (
 type table struct {
 	rows  [][]string // the first has the names of the columns
 	right []bool
+	width []int // of the columns, at least
 }
 
 func newTable(names ...string) *table {
-	return &table{rows: [][]string{names}, right: make([]bool, len(names))}
+	return &table{rows: [][]string{names}, right: make([]bool, len(names)), width: make([]int, len(names))}
 }
 
 // add adds a row of numbers, durations and texts.
@@ -43,17 +44,16 @@ func (t *table) add(cells ...any) {
 
 // write prints the table, each line behind an indent.
 func (t *table) write(w io.Writer, indent string) error {
-	width := make([]int, len(t.right))
 	for _, row := range t.rows {
 		for i, cell := range row {
-			width[i] = max(width[i], uniseg.StringWidth(cell))
+			t.width[i] = max(t.width[i], uniseg.StringWidth(cell))
 		}
 	}
 	var b strings.Builder
 	for _, row := range t.rows {
 		line := indent
 		for i, cell := range row {
-			space := strings.Repeat(" ", width[i]-uniseg.StringWidth(cell))
+			space := strings.Repeat(" ", t.width[i]-uniseg.StringWidth(cell))
 			if t.right[i] {
 				line += space + cell + "  "
 			} else {
@@ -66,13 +66,11 @@ func (t *table) write(w io.Writer, indent string) error {
 	return err
 }
 
-// page prints a page of a list. Only the first has the names of the columns.
-func (t *table) page(w io.Writer, first bool) error {
-	if len(t.rows) == 1 {
-		return nil
-	}
-	if !first {
-		t.rows = t.rows[1:]
+// after prints the table as the next page of a list, below the page before;
+// nil: it is the first. The columns are as wide as there, or wider.
+func (t *table) after(before *table, w io.Writer) error {
+	if before != nil {
+		t.rows, t.width = t.rows[1:], before.width
 	}
 	return t.write(w, "")
 }

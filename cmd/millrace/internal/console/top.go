@@ -53,6 +53,9 @@ func (c *TopCmd) Run(con *Console) error {
 	var last look // the last with a status
 	var failed error
 	for {
+		if err := s.draw(c.frame(last.Status, failed)); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -63,9 +66,6 @@ func (c *TopCmd) Run(con *Console) error {
 			if failed = l.err; failed == nil {
 				last = l
 			}
-		}
-		if err := s.draw(c.frame(last.Status, failed)); err != nil {
-			return err
 		}
 	}
 }
