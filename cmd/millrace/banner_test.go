@@ -59,7 +59,8 @@ func TestHealthWords(t *testing.T) {
 		answer, want string
 	}{
 		{
-			healthCmd{}, `{"status":"ready","checks":[{"name":"nats","status":"up","needed":true}]}`,
+			healthCmd{},
+			`{"status":"ready","checks":[{"name":"nats","status":"up","needed":true}]}`,
 			"ready\r\n  PART  STATUS  FOR",
 		},
 		{healthCmd{Live: true}, `{"status":"ok","version":"v1","confinement":{"clickhouse":"seccomp"}}`, "ok, version v1\r\n  clickhouse is confined by seccomp"},

@@ -107,8 +107,8 @@ func (c *StatusCmd) Run(con *Console) error {
 // collecting bounds how long a server may take to say what it does.
 const collecting = 10 * time.Second
 
-// collect asks a server for everything at once. It fails only without any
-// answer.
+// collect asks a server for everything at once. It fails without any answer, and
+// where the server does not know the caller.
 func collect(ctx context.Context, s Server) (Status, error) {
 	asking, cancel := context.WithTimeout(ctx, collecting)
 	defer cancel()
@@ -131,6 +131,9 @@ func collect(ctx context.Context, s Server) (Status, error) {
 		})
 	}
 	parts.Wait()
+	if c.stranger != nil {
+		return Status{}, c.stranger
+	}
 	c.st.judge()
 	return c.st, ctx.Err()
 }
@@ -141,7 +144,8 @@ type collector struct {
 	Server
 	st Status
 
-	mu sync.Mutex // of Problems and Missing
+	mu       sync.Mutex // of Problems, Missing and stranger
+	stranger error      // the server wants another token
 }
 
 // miss notes why there is no such part. That a server has none, or that the
@@ -153,7 +157,9 @@ func (c *collector) miss(part string, err error) {
 	switch statusOf(err) {
 	case http.StatusNotFound, http.StatusBadRequest:
 		c.st.Missing[part] = "not served at this address"
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusUnauthorized:
+		c.stranger = err
+	case http.StatusForbidden:
 	default:
 		c.st.Problems = append(c.st.Problems, fmt.Sprintf("%s: %v", strings.ReplaceAll(part, "_", " "), err))
 	}

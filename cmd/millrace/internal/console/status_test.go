@@ -78,10 +78,14 @@ func TestStatusNotWell(t *testing.T) {
 			map[string]any{"view queues": `{"id":"","error":{"title":"Service Unavailable","status":503,"detail":"Postgres is away"}}`},
 			"not known: Service Unavailable: Postgres is away", "not well: queues: Service Unavailable: Postgres is away",
 		},
-		"no queries here": {map[string]any{"/funnel": refuse(404, "", "", ""), "view queues": refuse(400, "view", "must be lag", "")},
-			"not known: not served at this address", ""},
-		"no right": {map[string]any{"/dlq": refuse(403, "", "", "the scope admin is needed")},
-			`not known: Forbidden: the scope admin is needed (--token; "millrace token" mints one)`, ""},
+		"no queries here": {
+			map[string]any{"/funnel": refuse(404, "", "", ""), "view queues": refuse(400, "view", "must be lag", "")},
+			"not known: not served at this address", "",
+		},
+		"no right": {
+			map[string]any{"/dlq": refuse(403, "", "", "the scope admin is needed")},
+			`not known: Forbidden: the scope admin is needed (--token; "millrace token" mints one)`, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answers := well()
@@ -92,5 +96,15 @@ func TestStatusNotWell(t *testing.T) {
 			}
 			mustHave(t, out, c.told)
 		})
+	}
+}
+
+// TestStatusOfStrangers: without a token that the server knows there is no
+// status that looks well.
+func TestStatusOfStrangers(t *testing.T) {
+	answers := well()
+	answers["view lag"] = refuse(401, "", "", "the token has expired")
+	if out, err := serve(t, answers).run(t, "status"); err == nil || !strings.Contains(err.Error(), "the token has expired") || out != "" {
+		t.Errorf("%v: %s", err, out)
 	}
 }
