@@ -21,8 +21,9 @@ func (c *upCmd) announce(p *program, e servers, took time.Duration) {
 		fmt.Fprint(p.errOut, c.banner(e, took))
 		return
 	}
-	p.log.Info("millrace is up", "page", c.page(), "nats", dialable(c.NATSListen), "clickhouse", dialable(c.ClickHouse.Listen),
-		"clickhouse_http", dialable(c.ClickHouse.HTTP), "data", c.Data, "took", took)
+	p.log.Info("millrace is up", "page", c.page(), "nats", dialable(c.NATSListen),
+		"clickhouse", dialable(c.ClickHouse.Listen), "clickhouse_http", dialable(c.ClickHouse.HTTP),
+		"data", c.Data, "took", took)
 }
 
 func (c *upCmd) page() string { return "http://" + dialable(c.HTTP.Addr) + "/" }
@@ -39,8 +40,8 @@ func (c *upCmd) places(e servers) []place {
 	if c.Shared.ClickHouse != "" {
 		all = append(all, place{"ClickHouse", strings.Join(e.clickhouse.Addr, ", ")})
 	} else {
-		text := fmt.Sprintf("http://%s/?user=analyst, native %s", dialable(c.ClickHouse.HTTP), dialable(c.ClickHouse.Listen))
-		all = append(all, place{"ClickHouse", text})
+		http, native := dialable(c.ClickHouse.HTTP), dialable(c.ClickHouse.Listen)
+		all = append(all, place{"ClickHouse", "http://" + http + "/?user=analyst, native " + native})
 	}
 	if cfg, err := pgconn.ParseConfig(e.postgres()); err == nil {
 		all = append(all, place{"Postgres", fmt.Sprintf("%s:%d, database %s", cfg.Host, cfg.Port, cfg.Database)})

@@ -38,7 +38,8 @@ func TestAnnounce(t *testing.T) {
 			found = append(found, fields[0]+" "+fields[1])
 		}
 	}
-	want := "Millrace is|page http://127.0.0.1:8080/|NATS nats://127.0.0.1:4222|ClickHouse http://127.0.0.1:8123/?user=analyst,|" +
+	want := "Millrace is|page http://127.0.0.1:8080/|NATS nats://127.0.0.1:4222|" +
+		"ClickHouse http://127.0.0.1:8123/?user=analyst,|" +
 		"Postgres 127.0.0.1:5432,|data ./data|What you|In another|Ctrl-C stops"
 	if strings.Join(found, "|") != want || strings.Contains(string(shown), "secret") {
 		t.Errorf("on a terminal:\n%s", shown)
@@ -46,7 +47,8 @@ func TestAnnounce(t *testing.T) {
 
 	var log bytes.Buffer
 	c.Up.announce(&program{errOut: &log, log: newLogger(logSettings{Format: "auto"}, &log)}, e, took)
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"msg":"millrace is up","page":"http://127.0.0.1:8080/"`) ||
+	if text := log.String(); strings.Count(text, "\n") != 1 ||
+		!strings.Contains(text, `"msg":"millrace is up","page":"http://127.0.0.1:8080/"`) ||
 		!strings.Contains(text, `"took":"1.5s"`) {
 		t.Errorf("in a pipe: %s", text)
 	}
@@ -63,7 +65,10 @@ func TestHealthWords(t *testing.T) {
 			`{"status":"ready","checks":[{"name":"nats","status":"up","needed":true}]}`,
 			"ready\r\n  PART  STATUS  FOR",
 		},
-		{healthCmd{Live: true}, `{"status":"ok","version":"v1","confinement":{"clickhouse":"seccomp"}}`, "ok, version v1\r\n  clickhouse is confined by seccomp"},
+		{
+			healthCmd{Live: true}, `{"status":"ok","version":"v1","confinement":{"clickhouse":"seccomp"}}`,
+			"ok, version v1\r\n  clickhouse is confined by seccomp",
+		},
 		{healthCmd{JSON: true}, `{"status":"ready"}`, `{"status":"ready"}`},
 	} {
 		keys, tty, err := pty.Open()

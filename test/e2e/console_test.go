@@ -53,8 +53,10 @@ func testConsole(t *testing.T, s *server) {
 	if err := json.Unmarshal([]byte(out), &state); err != nil {
 		t.Fatalf("status %d, %v: %s", status, err, out)
 	}
-	if status != 0 || !state.Well || len(state.Checks) < 3 || len(state.Lag.Groups) != 1 || state.Stages[0].LastDay != 1 ||
-		len(state.Queues) != 4 || state.Letters.Count != 1 || state.Letters.Reasons[0].Code != "stage_unknown" || len(state.Missing) > 0 {
+	if status != 0 || !state.Well || len(state.Checks) < 3 || len(state.Lag.Groups) != 1 || len(state.Queues) != 4 ||
+		len(state.Stages) != 5 || state.Stages[0].LastDay != 1 || len(state.Missing) > 0 ||
+		state.Letters.Count != 1 || len(state.Letters.Reasons) != 1 ||
+		state.Letters.Reasons[0].Code != "stage_unknown" {
 		t.Errorf("status %d: %s", status, out)
 	}
 	for _, c := range []struct {
@@ -80,7 +82,8 @@ func testConsole(t *testing.T, s *server) {
 		{"files", 0, "no files"},
 		{"files show none", 1, "filename: must be a file that was registered"},
 	} {
-		if status, out := s.console(t, strings.Fields(c.line)...); status != c.status || !strings.Contains(out, c.want) {
+		status, out := s.console(t, strings.Fields(c.line)...)
+		if status != c.status || !strings.Contains(out, c.want) {
 			t.Errorf("%s: status %d, want %d and %q:\n%s", c.line, status, c.status, c.want, out)
 		}
 	}
@@ -90,7 +93,7 @@ func testConsole(t *testing.T, s *server) {
 
 // testBulk: many items are named and left alone, unless somebody says --yes.
 func testBulk(t *testing.T, s *server) {
-	status, _, body := s.post("/queues/mail/items", "application/json", `{"items":[{"group":"shop"},{"group":"shop"}]}`)
+	status, _, body := s.post("/queues/mail/items", "application/json", `{"items":[{"payload":1,"group":"shop"},{"payload":2,"group":"shop"}]}`)
 	if status != 201 {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -104,11 +107,12 @@ func testBulk(t *testing.T, s *server) {
 		{"queues cancel mail --group=shop --yes", 0, "2 items were cancelled"},
 		{"queues retry-failed mail --state=cancelled", 2, "retry 2 cancelled items of mail: --yes"},
 		{"queues retry-failed mail --state=cancelled --yes", 0, "2 items were retried"},
-		{"files show 20250101000000", 0, "1 new new new new"},
+		{"files show 20250101000000", 0, "1 started new new new"},
 		{"files cancel 20250101000000", 2, "of which 2 of 2 shards are not done: --yes"},
 		{"files cancel 20250101000000 --yes", 0, "is cancelled"},
 	} {
-		if status, out := s.console(t, strings.Fields(c.line)...); status != c.status || !strings.Contains(out, c.want) {
+		status, out := s.console(t, strings.Fields(c.line)...)
+		if status != c.status || !strings.Contains(out, c.want) {
 			t.Errorf("%s: status %d, want %d and %q:\n%s", c.line, status, c.status, c.want, out)
 		}
 	}

@@ -75,13 +75,14 @@ func (c *EventsCmd) Run(con *Console) error {
 	if c.Follow {
 		return c.follow(con, &out)
 	}
-	more, err := c.list(con.Ctx, "/events", "events", c.query(), c.Limit, func(documents []json.RawMessage) (bool, error) {
+	printPage := func(documents []json.RawMessage) (bool, error) {
 		events, err := parseEvents(documents)
 		if err != nil {
 			return false, err
 		}
 		return true, out.print(events)
-	})
+	}
+	more, err := c.list(con.Ctx, "/events", "events", c.query(), c.Limit, printPage)
 	if err != nil || c.JSON {
 		return err
 	}

@@ -59,7 +59,7 @@ func (c *FilesListCmd) Run(con *Console) error {
 	query := notEmpty(map[string]string{"search": c.Search, "status": c.Status, "stage": c.Stage})
 	printed := 0
 	var last *table
-	more, err := c.list(con.Ctx, "/pipeline/files", "files", query, c.Limit, func(documents []json.RawMessage) (bool, error) {
+	printPage := func(documents []json.RawMessage) (bool, error) {
 		printed += len(documents)
 		if c.JSON || len(documents) == 0 {
 			return true, printLines(con.Out, documents)
@@ -70,7 +70,8 @@ func (c *FilesListCmd) Run(con *Console) error {
 		}
 		last = t
 		return true, err
-	})
+	}
+	more, err := c.list(con.Ctx, "/pipeline/files", "files", query, c.Limit, printPage)
 	if err != nil || c.JSON {
 		return err
 	}
@@ -88,7 +89,8 @@ func filesTable(documents []json.RawMessage) (*table, error) {
 		if f.CancelledAt != nil {
 			cancelled = "cancelled"
 		}
-		t.add(f.Filename, f.Shards, f.Started, f.Done, f.Failed, f.Priority, f.UpdatedAt.UTC().Format(time.RFC3339), cancelled)
+		changed := f.UpdatedAt.UTC().Format(time.RFC3339)
+		t.add(f.Filename, f.Shards, f.Started, f.Done, f.Failed, f.Priority, changed, cancelled)
 	}
 	return t, nil
 }
@@ -187,14 +189,16 @@ func (c *FilesCancelCmd) Run(con *Console) error {
 			rest++
 		}
 	}
-	what := fmt.Sprintf("cancel %s, of which %d of %s are not done", Plain(c.File), rest, many(len(f.Shards), "shard", "shards"))
+	all := many(len(f.Shards), "shard", "shards")
+	what := fmt.Sprintf("cancel %s, of which %d of %s are not done", Plain(c.File), rest, all)
 	if err := con.confirm(c.Yes, what); err != nil {
 		return err
 	}
 	return answer(con, c.JSON, func(ctx context.Context, out any) error {
 		return c.post(ctx, c.path()+"/cancel", struct{}{}, out)
 	}, func(done struct{ Failed int }, w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s is cancelled: %s taken out\n", Plain(c.File), many(done.Failed, "item was", "items were"))
+		items := many(done.Failed, "item was", "items were")
+		_, err := fmt.Fprintf(w, "%s is cancelled: %s taken out\n", Plain(c.File), items)
 		return err
 	})
 }
@@ -222,7 +226,8 @@ func (c *FilesRetryCmd) Run(con *Console) error {
 	if n == 0 {
 		return con.nothing("no shard of %s has failed", c.File)
 	}
-	if err := con.confirm(c.Yes, fmt.Sprintf("retry %s of %s", many(n, "failed shard", "failed shards"), Plain(c.File))); err != nil {
+	what := many(n, "failed shard", "failed shards") + " of " + Plain(c.File)
+	if err := con.confirm(c.Yes, "retry "+what); err != nil {
 		return err
 	}
 	retried := 0

@@ -85,7 +85,7 @@ func (f *follower) look(ctx context.Context) (left bool, err error) {
 	}
 	var news []storedEvent
 	goOn := false
-	left, err = f.list(ctx, "/events", "events", filter, followPages*maxPage, func(documents []json.RawMessage) (bool, error) {
+	pick := func(documents []json.RawMessage) (bool, error) {
 		events, err := parseEvents(documents)
 		goOn = false
 		for _, e := range events {
@@ -94,7 +94,8 @@ func (f *follower) look(ctx context.Context) (left bool, err error) {
 			}
 		}
 		return goOn, err
-	})
+	}
+	left, err = f.list(ctx, "/events", "events", filter, followPages*maxPage, pick)
 	if err != nil {
 		return false, err
 	}

@@ -70,7 +70,9 @@ func (c *FunnelCmd) Run(con *Console) error {
 }
 
 // answer prints what a server answers: the answer itself, or what people read.
-func answer[T any](con *Console, asJSON bool, ask func(context.Context, any) error, write func(T, io.Writer) error) error {
+func answer[T any](
+	con *Console, asJSON bool, ask func(context.Context, any) error, write func(T, io.Writer) error,
+) error {
 	var document json.RawMessage
 	if err := ask(con.Ctx, &document); err != nil {
 		return err

@@ -102,10 +102,11 @@ func (b *bulk) countGroup(ctx context.Context, states ...string) (n int, err err
 	}
 	for _, state := range states {
 		query := url.Values{"state": {state}, "group": {b.Group}}
-		_, err := b.list(ctx, b.Queue.path()+"/items", "items", query, b.Limit, func(items []json.RawMessage) (bool, error) {
+		count := func(items []json.RawMessage) (bool, error) {
 			n += len(items)
 			return true, nil
-		})
+		}
+		_, err := b.list(ctx, b.Queue.path()+"/items", "items", query, b.Limit, count)
 		if err != nil {
 			return n, err
 		}
@@ -153,6 +154,8 @@ func (c *QueuesCancelCmd) Run(con *Console) error {
 	if n == 0 {
 		return con.nothing("%s has no items of the group %s that have not ended", c.Queue, c.Group)
 	}
-	what := fmt.Sprintf("cancel %s of the group %s in %s", many(min(n, c.Limit), "item", "items"), Plain(c.Group), Plain(string(c.Queue)))
-	return c.act(con, what, c.Queue.path()+"/cancel", map[string]any{"group": c.Group, "limit": c.Limit}, "cancelled")
+	items := many(min(n, c.Limit), "item", "items")
+	what := fmt.Sprintf("cancel %s of the group %s in %s", items, Plain(c.Group), Plain(string(c.Queue)))
+	body := map[string]any{"group": c.Group, "limit": c.Limit}
+	return c.act(con, what, c.Queue.path()+"/cancel", body, "cancelled")
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,16 +13,19 @@ const summary = `{"by_stage":{"shard_worker":{"failed":7}},
 func queueServer(t *testing.T) *fake {
 	return serve(t, map[string]any{
 		"view queues": `{"seq":1,"queues":{"queues":[
-			{"name":"mail","ready":4,"delayed":1,"running":2,"done":9,"failed":3,"dead":1,"paused":true,"oldest_since":null},
-			{"name":"shard-worker","ready":0,"delayed":0,"running":0,"done":0,"failed":0,"dead":0,"paused":false,"oldest_since":null}]}}`,
-		"GET /queues/mail": `{"name":"mail","max_attempts":20,"concurrency":0,"concurrency_per_group":3,"rate_per_key":{"count":5,"per_s":60},
+			{"name":"mail","ready":4,"delayed":1,"running":2,"done":9,"failed":3,"dead":1,"paused":true,
+				"oldest_since":null},
+			{"name":"shard-worker","ready":0,"delayed":0,"running":0,"done":0,"failed":0,"dead":0,"paused":false,
+				"oldest_since":null}]}}`,
+		"GET /queues/mail": `{"name":"mail","max_attempts":20,"concurrency":0,"concurrency_per_group":3,
+			"rate_per_key":{"count":5,"per_s":60},
 			"retention_s":3600,"max_items":1000,"states":{"new":1,"scheduled":2,"started":3,"failed":2,"dead":1}}`,
 		"/queues/mail/items":                              `{"items":[{"id":1},{"id":2}]}`,
 		"/pipeline/metrics/summary":                       summary,
 		"POST /queues/mail/pause":                         `{"name":"mail","paused":true}`,
 		"POST /queues/mail/resume":                        `{"name":"mail","paused":false}`,
 		"POST /pipeline/queues/shard-worker/pause":        `{"stage":"shard-worker","paused":true}`,
-		"POST /queues/mail/limits":                        `{"name":"mail","max_attempts":3,"concurrency":0,"rate_per_key":null,"retention_s":60}`,
+		"POST /queues/mail/limits":                        `{"max_attempts":3,"concurrency":0,"retention_s":60}`,
 		"POST /pipeline/queues/shard-worker/limits":       `{"concurrency":9}`,
 		"POST /queues/mail/retry-failed":                  `{"count":2}`,
 		"POST /pipeline/stages/shard-worker/retry-failed": `{"stage":"shard-worker","retried":5}`,
@@ -38,17 +40,23 @@ func TestQueues(t *testing.T) {
 		lines        []string
 	}{
 		{"queues", "", []string{"mail 4 1 2 9 3 1 paused", "shard-worker 0 0 0 0 0 0"}},
-		{"queues list --json", "", []string{`{"name":"mail","ready":4,"delayed":1,"running":2,"done":9,"failed":3,"dead":1,"paused":true,"oldest_since":null}`}},
+		{"queues list --json", "", []string{`{"name":"mail","ready":4,"delayed":1,"running":2,"done":9,` +
+			`"failed":3,"dead":1,"paused":true,"oldest_since":null}`}},
 		{"queues pause mail", "POST /queues/mail/pause {}", []string{"mail is paused: what is started goes on"}},
 		{"queues resume mail", "POST /queues/mail/resume {}", []string{"mail is handed out again"}},
 		{"queues resume mail --json", "POST /queues/mail/resume {}", []string{`"paused": false`}},
-		{"queues pause shard-worker", "POST /pipeline/queues/shard-worker/pause {}", []string{"shard-worker is paused: what is started goes on"}},
+		{
+			"queues pause shard-worker", "POST /pipeline/queues/shard-worker/pause {}",
+			[]string{"shard-worker is paused: what is started goes on"},
+		},
 		{"queues limits mail", "", []string{
-			"max attempts 20", "concurrency any number", "concurrency per group 3", "rate per key 5 in 1m0s", "retention 1h0m0s", "max items 1000",
+			"max attempts 20", "concurrency any number", "concurrency per group 3", "rate per key 5 in 1m0s",
+			"retention 1h0m0s", "max items 1000",
 		}},
 		{
 			"queues limits mail --max-attempts=3 --concurrency=0 --rate-per-key=0 --retention=1m",
-			`POST /queues/mail/limits {"max_attempts":3,"concurrency":0,"rate_per_key":{"count":0,"per_s":0},"retention_s":60}`,
+			`POST /queues/mail/limits {"max_attempts":3,"concurrency":0,` +
+				`"rate_per_key":{"count":0,"per_s":0},"retention_s":60}`,
 			[]string{"max attempts 3", "concurrency any number", "retention 1m0s"},
 		},
 		{"queues limits shard-worker", "", []string{"max attempts any number", "concurrency 5"}},
@@ -57,7 +65,8 @@ func TestQueues(t *testing.T) {
 			[]string{"concurrency 9"},
 		},
 		{
-			"queues retry-failed mail --yes", `POST /queues/mail/retry-failed {"group":"","limit":10000,"state":"failed"}`,
+			"queues retry-failed mail --yes",
+			`POST /queues/mail/retry-failed {"group":"","limit":10000,"state":"failed"}`,
 			[]string{"2 items were retried"},
 		},
 		{
@@ -65,12 +74,19 @@ func TestQueues(t *testing.T) {
 			`POST /queues/mail/retry-failed {"group":"shop","limit":2,"state":"dead"}`,
 			[]string{"2 items were retried; there may be more (--limit)"},
 		},
-		{"queues retry-failed mail --yes --state=cancelled", "", []string{"nothing to do: mail has no cancelled items (--state names others)"}},
 		{
-			"queues retry-failed shard-worker --yes", `POST /pipeline/stages/shard-worker/retry-failed {"include_dead":false,"limit":10000}`,
+			"queues retry-failed mail --yes --state=cancelled", "",
+			[]string{"nothing to do: mail has no cancelled items (--state names others)"},
+		},
+		{
+			"queues retry-failed shard-worker --yes",
+			`POST /pipeline/stages/shard-worker/retry-failed {"include_dead":false,"limit":10000}`,
 			[]string{"5 items were retried"},
 		},
-		{"queues cancel mail --group=shop --yes", `POST /queues/mail/cancel {"group":"shop","limit":10000}`, []string{"6 items were cancelled"}},
+		{
+			"queues cancel mail --group=shop --yes", `POST /queues/mail/cancel {"group":"shop","limit":10000}`,
+			[]string{"6 items were cancelled"},
+		},
 	} {
 		f := queueServer(t)
 		out, err := f.run(t, c.line)
@@ -99,7 +115,8 @@ func TestUnconfirmed(t *testing.T) {
 		f := queueServer(t)
 		_, err := f.run(t, line)
 		usage := new(UsageError)
-		if !errors.As(err, &usage) || usage.Text != "nobody can be asked whether to "+want+": --yes does it without asking" {
+		want = "nobody can be asked whether to " + want + ": --yes does it without asking"
+		if !errors.As(err, &usage) || usage.Text != want {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
 		if changes := f.changes(); len(changes) > 0 {
@@ -110,14 +127,18 @@ func TestUnconfirmed(t *testing.T) {
 
 func fileServer(t *testing.T) *fake {
 	return serve(t, map[string]any{
-		"GET /pipeline/files": `{"files":[{"filename":"20250101000000","shards":3,"started":1,"done":0,"failed":2,"priority":5,
-			"updated_at":"2026-02-10T00:00:00Z","cancelled_at":"2026-02-10T00:00:00Z"}]}`,
+		"GET /pipeline/files": `{"files":[{"filename":"20250101000000","shards":3,"started":1,"done":0,"failed":2,
+			"priority":5,"updated_at":"2026-02-10T00:00:00Z","cancelled_at":"2026-02-10T00:00:00Z"}]}`,
 		"GET /pipeline/files/20250101000000": `{"filename":"20250101000000","shards":[
-			{"shard":0,"event_ingest_status":"done","shard_splitter_status":"done","shard_worker_status":"failed","mysql_sender_status":"new",
-				"updated_at":"2026-02-10T00:00:00Z","stages":{"shard_worker":{"attempts":20,"worker":"host-7","error":"broken\u001b[2J"}}},
-			{"shard":1,"event_ingest_status":"done","shard_splitter_status":"failed","shard_worker_status":"new","mysql_sender_status":"new",
+			{"shard":0,"event_ingest_status":"done","shard_splitter_status":"done",
+				"shard_worker_status":"failed","mysql_sender_status":"new",
+				"updated_at":"2026-02-10T00:00:00Z",
+				"stages":{"shard_worker":{"attempts":20,"worker":"host-7","error":"broken\u001b[2J"}}},
+			{"shard":1,"event_ingest_status":"done","shard_splitter_status":"failed",
+				"shard_worker_status":"new","mysql_sender_status":"new",
 				"updated_at":"2026-02-10T00:00:00Z"},
-			{"shard":2,"event_ingest_status":"done","shard_splitter_status":"done","shard_worker_status":"done","mysql_sender_status":"done",
+			{"shard":2,"event_ingest_status":"done","shard_splitter_status":"done",
+				"shard_worker_status":"done","mysql_sender_status":"done",
 				"updated_at":"2026-02-10T00:00:00Z"}]}`,
 		"GET /pipeline/files/fine":                          `{"filename":"fine","shards":[]}`,
 		"POST /pipeline/files/20250101000000/cancel":        `{"filename":"20250101000000","failed":2}`,
@@ -129,7 +150,8 @@ func fileServer(t *testing.T) *fake {
 // TestFiles: what each command asks of a server, and what it prints.
 func TestFiles(t *testing.T) {
 	retry := func(stage string) string {
-		return fmt.Sprintf(`POST /pipeline/stages/%s/retry-failed {"filename":"20250101000000","include_dead":true}`, stage)
+		const body = `{"filename":"20250101000000","include_dead":true}`
+		return "POST /pipeline/stages/" + stage + "/retry-failed " + body
 	}
 	for _, c := range []struct {
 		line    string
@@ -137,7 +159,9 @@ func TestFiles(t *testing.T) {
 		lines   []string
 	}{
 		{"files", nil, []string{"20250101000000 3 1 0 2 5 2026-02-10T00:00:00Z cancelled"}},
-		{"files list --search=2025 --status=failed --stage=shard-worker", nil, []string{"20250101000000 3 1 0 2 5 2026-02-10T00:00:00Z cancelled"}},
+		{"files list --search=2025 --status=failed --stage=shard-worker", nil, []string{
+			"20250101000000 3 1 0 2 5 2026-02-10T00:00:00Z cancelled",
+		}},
 		{"files show 20250101000000", nil, []string{
 			"20250101000000: 3 shards", "0 done done failed new 2026-02-10T00:00:00Z",
 			`0 shard-worker 20 host-7 broken\x1b[2J`, "1 shard-splitter 0",
@@ -145,7 +169,9 @@ func TestFiles(t *testing.T) {
 		{"files cancel 20250101000000 --yes", []string{"POST /pipeline/files/20250101000000/cancel {}"}, []string{
 			"20250101000000 is cancelled: 2 items were taken out",
 		}},
-		{"files retry 20250101000000 --yes", []string{retry("shard-splitter"), retry("shard-worker")}, []string{"2 shards were retried"}},
+		{"files retry 20250101000000 --yes", []string{retry("shard-splitter"), retry("shard-worker")}, []string{
+			"2 shards were retried",
+		}},
 		{"files retry fine --yes", nil, []string{"nothing to do: no shard of fine has failed"}},
 	} {
 		f := fileServer(t)
@@ -163,7 +189,8 @@ func TestFiles(t *testing.T) {
 		"files retry 20250101000000":  "retry 2 failed shards of 20250101000000",
 	} {
 		f := fileServer(t)
-		if _, err := f.run(t, line); err == nil || !strings.Contains(err.Error(), want+": --yes") || len(f.changes()) > 0 {
+		_, err := f.run(t, line)
+		if err == nil || !strings.Contains(err.Error(), want+": --yes") || len(f.changes()) > 0 {
 			t.Errorf("%s: %v, sent %s", line, err, f.changes())
 		}
 	}

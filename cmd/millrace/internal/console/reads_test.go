@@ -18,11 +18,13 @@ func TestFunnel(t *testing.T) {
 		"stages":[{"name":"crawled","count":9,"unique_articles":8},{"name":"indexed","count":0,"unique_articles":0},
 			{"name":"classified","count":3,"unique_articles":2}],
 		"notes":[{"field":"source","code":"source_unknown","rule":"is the name of no source"}]}`})
-	out, err := f.run(t, "funnel --period=today --source=x --tz=Europe/Berlin --exclude-reclassifications --until=2026-02-10T12:00:00+01:00")
+	out, err := f.run(t, "funnel --period=today --source=x --tz=Europe/Berlin --exclude-reclassifications "+
+		"--until=2026-02-10T12:00:00+01:00")
 	if err != nil {
 		t.Error(err)
 	}
-	want := "GET /funnel exclude_reclassifications=true&period=today&source=x&to=2026-02-10T11%3A00%3A00Z&tz=Europe%2FBerlin"
+	want := "GET /funnel exclude_reclassifications=true&period=today&source=x&" +
+		"to=2026-02-10T11%3A00%3A00Z&tz=Europe%2FBerlin"
 	if f.asked[0] != want {
 		t.Errorf("asked for %s", f.asked[0])
 	}
@@ -46,8 +48,8 @@ type stream struct {
 func (s *stream) add(seq int, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := fmt.Sprintf(`{"seq":%d,"stage":"crawled","source_name":"s","service_name":"c","article_url":"https://example.com/%d","occurred_at":%q}`,
-		seq, seq, at.UTC().Format(time.RFC3339Nano))
+	e := fmt.Sprintf(`{"seq":%d,"stage":"crawled","source_name":"s","service_name":"c",`+
+		`"article_url":"https://example.com/%d","occurred_at":%q}`, seq, seq, at.UTC().Format(time.RFC3339Nano))
 	s.events = append([]string{e}, s.events...)
 }
 
@@ -77,20 +79,24 @@ func TestEvents(t *testing.T) {
 		s.add(i+1, start.Add(time.Duration(i)*time.Second))
 	}
 	f := serve(t, map[string]any{"/events": s.page})
-	out, err := f.run(t, "events --stage=crawled --trace=t --hash=h --article=https://example.com/a --service=c --limit=2")
+	out, err := f.run(t, "events --stage=crawled --trace=t --hash=h --service=c --limit=2 "+
+		"--article=https://example.com/a")
 	if err != nil {
 		t.Error(err)
 	}
-	want := "GET /events article_url=https%3A%2F%2Fexample.com%2Fa&limit=2&service=c&stage=crawled&trace_id=t&url_hash=h"
+	want := "GET /events article_url=https%3A%2F%2Fexample.com%2Fa&" +
+		"limit=2&service=c&stage=crawled&trace_id=t&url_hash=h"
 	if f.asked[0] != want {
 		t.Errorf("asked for %s", f.asked[0])
 	}
 	mustHave(t, out, "OCCURRED STAGE SOURCE SERVICE ARTICLE",
 		"2026-02-10T00:19:59.000Z crawled s c https://example.com/1200", "2 events; there are more (--limit)")
-	if out, err = f.run(t, "events --limit=0 --json"); err != nil || strings.Count(out, "\n") != 1200 || !strings.HasPrefix(out, s.events[0]+"\n") {
+	out, err = f.run(t, "events --limit=0 --json")
+	if err != nil || strings.Count(out, "\n") != 1200 || !strings.HasPrefix(out, s.events[0]+"\n") {
 		t.Errorf("%v: %d lines, %.300s", err, strings.Count(out, "\n"), out)
 	}
-	if out, err = f.run(t, "events --limit=1001"); err != nil || strings.Count(out, "OCCURRED") != 1 || strings.Count(out, "\n") != 1003 {
+	out, err = f.run(t, "events --limit=1001")
+	if err != nil || strings.Count(out, "OCCURRED") != 1 || strings.Count(out, "\n") != 1003 {
 		t.Errorf("%v: %.300s", err, out)
 	}
 	s.events = nil
@@ -191,7 +197,8 @@ func TestFollowRefused(t *testing.T) {
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the token has expired") {
 		t.Error(err)
 	}
-	if err := f.runOn(t, "events", &Console{Ctx: endedContext(), Out: &out, Err: &out}); !errors.Is(err, context.Canceled) {
+	err := f.runOn(t, "events", &Console{Ctx: endedContext(), Out: &out, Err: &out})
+	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

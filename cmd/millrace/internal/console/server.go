@@ -184,7 +184,8 @@ func state(data, view string, out any) error {
 // list reads the rows of a list, page by page, until there are as many as the
 // limit (0: all), or until each wants no more. It tells whether there are more.
 func (s Server) list(
-	ctx context.Context, path, rows string, query url.Values, limit int, each func([]json.RawMessage) (goOn bool, err error),
+	ctx context.Context, path, rows string, query url.Values, limit int,
+	each func([]json.RawMessage) (goOn bool, err error),
 ) (more bool, err error) {
 	query = maps.Clone(query)
 	for left := limit; ; {

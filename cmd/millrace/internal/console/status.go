@@ -274,8 +274,9 @@ func (st *Status) judge() {
 	}
 	for _, q := range st.Queues {
 		if q.Failed > 0 {
-			failed := many(q.Failed, "failed item", "failed items")
-			st.Attention = append(st.Attention, fmt.Sprintf("queue %s: %s, %d of them dead or cancelled", q.Name, failed, q.Dead))
+			text := fmt.Sprintf("queue %s: %s, %d of them dead or cancelled",
+				q.Name, many(q.Failed, "failed item", "failed items"), q.Dead)
+			st.Attention = append(st.Attention, text)
 		}
 	}
 	if st.Letters != nil && st.Letters.Count > 0 {

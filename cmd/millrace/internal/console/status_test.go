@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -14,19 +15,24 @@ func well() map[string]any {
 		"/health": `{"status":"ok","version":"v1.2.3"}`,
 		"/ready": `{"status":"ready","checks":[
 			{"name":"nats","status":"up","needed":true,"since":"2026-02-10T00:00:00Z","behind":3},
-			{"name":"gaps","status":"up","needed":false,"since":"2026-02-10T00:00:00Z","warning":"few are classified"}]}`,
-		"view lag": `{"seq":1,"lag":{"last_seq":120,"groups":[{"group":0,"folded_seq":117,"events_behind":3,"seconds_behind":1.5}]}}`,
+			{"name":"gaps","status":"up","needed":false,"since":"2026-02-10T00:00:00Z",
+				"warning":"few are classified"}]}`,
+		"view lag": `{"seq":1,"lag":{"last_seq":120,"groups":[
+			{"group":0,"folded_seq":117,"events_behind":3,"seconds_behind":1.5}]}}`,
 		"view queues": `{"seq":1,"queues":{"queues":[
-			{"name":"mail","ready":4,"delayed":1,"running":2,"done":9,"failed":3,"dead":1,"paused":true,"oldest_since":"2026-02-10T00:00:00Z"}]}}`,
+			{"name":"mail","ready":4,"delayed":1,"running":2,"done":9,"failed":3,"dead":1,"paused":true,
+				"oldest_since":"2026-02-10T00:00:00Z"}]}}`,
 		"view dlq": `{"seq":1,"dlq":{"count":1700,"newest":[]}}`,
-		"/dlq": `{"letters":[{"code":"stage_unknown","field":"stage"},{"code":"json","field":""},{"code":"stage_unknown","field":"stage"}],
+		"/dlq": `{"letters":[{"code":"stage_unknown","field":"stage"},{"code":"json","field":""},
+			{"code":"stage_unknown","field":"stage"}],
 			"next_cursor":9}`,
 		"/funnel": func(w http.ResponseWriter, r *http.Request) {
-			answer := `{"from":"2026-02-10T11:00:00Z","generated_at":"2026-02-11T11:00:00Z","stages":[{"name":"crawled","count":900}]}`
+			from, count := "2026-02-10T11:00:00Z", 900
 			if r.URL.Query().Get("from") == "2026-02-11T10:59:00Z" {
-				answer = `{"from":"2026-02-11T10:59:00Z","generated_at":"2026-02-11T11:00:00Z","stages":[{"name":"crawled","count":150}]}`
+				from, count = "2026-02-11T10:59:00Z", 150
 			}
-			_, _ = w.Write([]byte(answer))
+			const answer = `{"from":%q,"generated_at":"2026-02-11T11:00:00Z","stages":[{"name":"crawled","count":%d}]}`
+			fmt.Fprintf(w, answer, from, count)
 		},
 	}
 }
@@ -52,8 +58,9 @@ func TestStatus(t *testing.T) {
 	}
 	out, err = f.run(t, "status --json")
 	var st Status
-	if json.Unmarshal([]byte(out), &st) != nil || err != nil || !st.Well || len(st.Problems) != 0 || len(st.Attention) != 3 ||
-		st.Stages[0] != (StageRate{"crawled", 2.5, 150, 900}) || st.Queues[0].Running != 2 || st.Letters.Count != 1700 || len(st.Missing) != 0 {
+	if json.Unmarshal([]byte(out), &st) != nil || err != nil || !st.Well || len(st.Problems) != 0 ||
+		len(st.Attention) != 3 || len(st.Missing) != 0 || st.Stages[0] != (StageRate{"crawled", 2.5, 150, 900}) ||
+		st.Queues[0].Running != 2 || st.Letters.Count != 1700 {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -68,15 +75,19 @@ func TestStatusNotWell(t *testing.T) {
 	}{
 		"a part is down": {map[string]any{"/ready": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(`{"status":"not ready","checks":[{"name":"nats","status":"down","needed":true,"error":"no connection"}]}`))
+			_, _ = w.Write([]byte(`{"status":"not ready","checks":[
+				{"name":"nats","status":"down","needed":true,"error":"no connection"}]}`))
 		}}, "! nats is down: no connection", "not well: nats is down: no connection"},
 		"views are late": {
 			map[string]any{"view lag": `{"lag":{"groups":[{"group":2,"events_behind":1,"seconds_behind":30}]}}`},
 			"! slot group 2 is 1 event, 30 seconds, behind the stream", "not well: slot group 2",
 		},
 		"a view fails": {
-			map[string]any{"view queues": `{"id":"","error":{"title":"Service Unavailable","status":503,"detail":"Postgres is away"}}`},
-			"not known: Service Unavailable: Postgres is away", "not well: queues: Service Unavailable: Postgres is away",
+			map[string]any{
+				"view queues": `{"error":{"title":"Service Unavailable","status":503,"detail":"Postgres is away"}}`,
+			},
+			"not known: Service Unavailable: Postgres is away",
+			"not well: queues: Service Unavailable: Postgres is away",
 		},
 		"no queries here": {
 			map[string]any{"/funnel": refuse(404, "", "", ""), "view queues": refuse(400, "view", "must be lag", "")},
@@ -104,7 +115,8 @@ func TestStatusNotWell(t *testing.T) {
 func TestStatusOfStrangers(t *testing.T) {
 	answers := well()
 	answers["view lag"] = refuse(401, "", "", "the token has expired")
-	if out, err := serve(t, answers).run(t, "status"); err == nil || !strings.Contains(err.Error(), "the token has expired") || out != "" {
+	out, err := serve(t, answers).run(t, "status")
+	if err == nil || !strings.Contains(err.Error(), "the token has expired") || out != "" {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -55,7 +55,9 @@ func TestConfirm(t *testing.T) {
 		f, x := queueServer(t), openTerminal(t)
 		ended := make(chan error, 1)
 		go func() { ended <- f.runOn(t, "queues retry-failed mail", x.console(t.Context())) }()
-		await(t, "the question", func() bool { return strings.Contains(x.shown.String(), "Retry 2 failed items of mail? [y/N] ") })
+		await(t, "the question", func() bool {
+			return strings.Contains(x.shown.String(), "Retry 2 failed items of mail? [y/N] ")
+		})
 		x.press(t, answer)
 		err := <-ended
 		if done := len(f.changes()) == 1; done != want || done != (err == nil) {
