@@ -66,7 +66,8 @@ func TestHealthWords(t *testing.T) {
 			"ready\r\n  PART  STATUS  FOR",
 		},
 		{
-			healthCmd{Live: true}, `{"status":"ok","version":"v1","confinement":{"clickhouse":"seccomp"}}`,
+			healthCmd{Live: true},
+			`{"status":"ok","version":"v1","confinement":{"clickhouse":"seccomp"}}`,
 			"ok, version v1\r\n  clickhouse is confined by seccomp",
 		},
 		{healthCmd{JSON: true}, `{"status":"ready"}`, `{"status":"ready"}`},

@@ -57,12 +57,16 @@ func (c *QueuesRetryCmd) Run(con *Console) error {
 	if n == 0 {
 		return con.nothing("%s has no %s items (--state names others)", c.Queue, c.State)
 	}
-	what := many(min(n, c.Limit), c.State+" item", c.State+" items") + " of " + Plain(string(c.Queue))
+	kind := c.State
 	path, body := c.Queue.path()+"/retry-failed", map[string]any{"limit": c.Limit, "state": c.State, "group": c.Group}
 	if stage, shards := c.Queue.stage(); shards {
 		path = "/pipeline/stages/" + stage.String() + "/retry-failed"
 		body = map[string]any{"limit": c.Limit, "include_dead": c.State == "dead"}
+		if c.State == "dead" {
+			kind = "failed or dead"
+		}
 	}
+	what := many(min(n, c.Limit), kind+" item", kind+" items") + " of " + Plain(string(c.Queue))
 	return c.act(con, "retry "+what, path, body, "retried")
 }
 
@@ -122,7 +126,7 @@ func (b *bulk) act(con *Console, what, path string, body any, done string) error
 	return answer(con, b.JSON, func(ctx context.Context, out any) error { return b.post(ctx, path, body, out) },
 		func(m moved, w io.Writer) error {
 			n := m.Count + m.Retried
-			text := many(n, "item was ", "items were ") + done
+			text := many(n, "item was", "items were") + " " + done
 			if n == b.Limit {
 				text += "; there may be more (--limit)"
 			}

@@ -109,7 +109,7 @@ func TestUnconfirmed(t *testing.T) {
 		"queues retry-failed mail --limit=1":            "retry 1 failed item of mail",
 		"queues retry-failed mail --group=shop":         "retry 2 failed items of mail",
 		"queues retry-failed shard-worker":              "retry 5 failed items of shard-worker",
-		"queues retry-failed shard-worker --state=dead": "retry 7 dead items of shard-worker",
+		"queues retry-failed shard-worker --state=dead": "retry 7 failed or dead items of shard-worker",
 		"queues cancel mail --group=shop":               "cancel 6 items of the group shop in mail",
 	} {
 		f := queueServer(t)
