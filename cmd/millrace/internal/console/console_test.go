@@ -192,6 +192,7 @@ func TestRefusals(t *testing.T) {
 		"events --stage=cooked": "Bad Request: the request breaks a rule; stage: must be one of crawled, indexed",
 		"funnel":                `a token is needed (--token; "millrace token" mints one)`,
 		"queues pause mail":     "Bad Gateway: bad gateway of a proxy",
+		"queues resume mail":    "there is nothing (--url; the role query answers reads, and the role ingest commands)",
 	} {
 		if _, err := f.run(t, line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)

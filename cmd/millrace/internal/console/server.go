@@ -122,9 +122,11 @@ func refusal(resp *http.Response) error {
 	if json.Unmarshal(text, p) != nil || p.Status == 0 { // it comes from a proxy
 		p = httpapi.NewProblem(resp.StatusCode, fmt.Sprintf("%.200s", text))
 	}
-	switch p.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	switch {
+	case p.Status == http.StatusUnauthorized, p.Status == http.StatusForbidden:
 		return fmt.Errorf("%w (--token; \"millrace token\" mints one)", p)
+	case p.Status == http.StatusNotFound && len(p.Errors) == 0:
+		return fmt.Errorf("%w (--url; the role query answers reads, and the role ingest commands)", p)
 	}
 	return p
 }
