@@ -66,6 +66,13 @@ func (t *tally) sent(n int) {
 	t.done.ResultBytes += uint64(n)
 }
 
+// sum is what has been done so far.
+func (t *tally) sum() counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
 // headers tell what has been done so far.
 func (t *tally) headers(h http.Header) {
 	t.mu.Lock()

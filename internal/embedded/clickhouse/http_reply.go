@@ -41,7 +41,8 @@ type reply struct {
 	options resultOptions
 	columns []native.Column // of a result in Native, before its first block
 	tally   tally
-	tag     string // marks an exception behind a part of the result
+	entry   *logEntry // of the query log
+	tag     string    // marks an exception behind a part of the result
 	out     encoder
 	held    bytes.Buffer
 	whole   *spool // holds all of the result, when the client asks for that
