@@ -168,9 +168,14 @@ func (p *reply) drain(ctx context.Context, from io.Reader, cancel func()) (err e
 		}
 		return p.write(b)
 	})
-	if p.options.revision > 0 {
+	switch {
+	case p.options.revision > 0:
 		err = native.Revise(out, from, p.options.revision, func() []native.Column { return p.columns })
-	} else {
+	case strings.HasSuffix(p.options.format, "WithProgress"):
+		first := &progressFirst{out: out}
+		_, err = io.CopyBuffer(first, onlyReader{from}, make([]byte, 64<<10))
+		err = errors.Join(err, first.flush())
+	default:
 		_, err = io.CopyBuffer(out, onlyReader{from}, make([]byte, 64<<10))
 	}
 	if err == nil {
