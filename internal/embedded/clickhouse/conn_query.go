@@ -33,7 +33,7 @@ func (c *conn) query(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	q := query{format: "Native", settings: settings{}, id: packet.ID}
+	q := query{format: "Native", settings: settings{}, id: first(packet.ID, newID())}
 	for _, s := range packet.Settings {
 		q.settings[s.Name] = s.Value
 	}

@@ -90,6 +90,12 @@ func TestQueryLogOverNative(t *testing.T) {
 	wantLogged(t, "log-native-select", "type, query, read_rows, result_rows",
 		"QueryStart\tSELECT sum(number) FROM numbers(10)\t0\t0", "QueryFinish\tSELECT sum(number) FROM numbers(10)\t10\t1")
 
+	var id string // that the server gives it
+	if err := conn.QueryRow(testContext(t), "SELECT queryID()").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	wantLogged(t, id, "type, query", "QueryStart\tSELECT queryID()", "QueryFinish\tSELECT queryID()")
+
 	ctx = ch.Context(testContext(t), ch.WithQueryID("log-native-error"))
 	if err := conn.Exec(ctx, "DROP TABLE nothing_there"); err == nil {
 		t.Error("a table that is not there was dropped")
