@@ -10,12 +10,13 @@ import (
 // not held for long.
 func TestProgressFirst(t *testing.T) {
 	rows := strings.Repeat(`{"row":{"progress":"\\n{"}}`+"\n", holdBack/10)
+	const meta, row, one, two = "{\"meta\":1}\n", "{\"row\":1}\n", "{\"progress\":1}\n", "{\"progress\":2}\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"behind":  {"{\"meta\":1}\n{\"row\":1}\n{\"progress\":1}\n{\"progress\":2}\n", "{\"progress\":1}\n{\"meta\":1}\n{\"row\":1}\n{\"progress\":2}\n"},
-		"front":   {"{\"progress\":1}\n{\"meta\":1}\n", "{\"progress\":1}\n{\"meta\":1}\n"},
-		"none":    {"{\"meta\":1}\n{\"row\":1}", "{\"meta\":1}\n{\"row\":1}"},
+		"behind":  {meta + row + one + row + two, one + meta + row + row + two},
+		"front":   {one + meta + two, one + meta + two},
+		"none":    {meta + "{\"row\":1}", meta + "{\"row\":1}"},
 		"nothing": {"", ""},
-		"late":    {rows + "{\"progress\":1}\n", rows + "{\"progress\":1}\n"},
+		"late":    {rows + one, rows + one},
 	} {
 		for _, size := range []int{1, 7, 1 << 20} {
 			var out strings.Builder

@@ -28,17 +28,20 @@ const (
 	query_duration_ms UInt64,
 	read_rows UInt64, read_bytes UInt64, written_rows UInt64, written_bytes UInt64,
 	result_rows UInt64, result_bytes UInt64, memory_usage UInt64,
-	query String, normalized_query_hash UInt64 DEFAULT normalizedQueryHash(query), query_kind LowCardinality(String),
+	query String, query_kind LowCardinality(String),
+	normalized_query_hash UInt64 DEFAULT normalizedQueryHash(query),
 	exception_code Int32, exception String,
 	is_initial_query UInt8 DEFAULT 1,
 	user LowCardinality(String), query_id String, address IPv6,
-	initial_user LowCardinality(String) DEFAULT user, initial_query_id String DEFAULT query_id, initial_address IPv6 DEFAULT address,
+	initial_user LowCardinality(String) DEFAULT user, initial_query_id String DEFAULT query_id,
+	initial_address IPv6 DEFAULT address,
 	interface UInt8, client_name LowCardinality(String), http_user_agent LowCardinality(String),
 	log_comment String, Settings Map(LowCardinality(String), String)
-) ENGINE = Memory SETTINGS min_rows_to_keep = 1000, max_rows_to_keep = 50000, min_bytes_to_keep = 1048576, max_bytes_to_keep = 16777216`
+) ENGINE = Memory SETTINGS min_rows_to_keep = 1000, max_rows_to_keep = 50000,
+	min_bytes_to_keep = 1048576, max_bytes_to_keep = 16777216`
 
-	logSettings = "async_insert = 0, input_format_skip_unknown_fields = 1, input_format_parallel_parsing = 0, max_threads = 1, " +
-		"memory_usage_overcommit_max_wait_microseconds = 0"
+	logSettings = "async_insert = 0, input_format_skip_unknown_fields = 1, input_format_parallel_parsing = 0, " +
+		"max_threads = 1, memory_usage_overcommit_max_wait_microseconds = 0"
 )
 
 const (
@@ -216,9 +219,10 @@ func (l *queryLog) begin(q asked, done *tally) *logEntry {
 	e := &logEntry{log: l, began: now, tally: done, event: logEvent{
 		Type: "QueryStart", At: logTime(now), Began: logTime(now),
 		Query: cut(q.Sent, logText), Kind: cut(q.Verb[:1]+strings.ToLower(q.Verb[1:]), logName),
-		User: cut(q.from.login, logName), ID: cut(q.id, logName), Address: addr.WithZone("").String(), Interface: q.over,
-		Client: cut(q.client, logName), UserAgent: cut(q.userAgent, logName), Comment: cut(q.settings["log_comment"], logName),
-		Settings: settings{},
+		User: cut(q.from.login, logName), ID: cut(q.id, logName),
+		Address: addr.WithZone("").String(), Interface: q.over,
+		Client: cut(q.client, logName), UserAgent: cut(q.userAgent, logName),
+		Comment: cut(q.settings["log_comment"], logName), Settings: settings{},
 	}}
 	for name, value := range q.settings {
 		if len(e.event.Settings) < 100 {
@@ -242,7 +246,8 @@ func (e *logEntry) end(err error) {
 	}
 	if err != nil {
 		known := asException(err)
-		e.event.Type, e.event.Code, e.event.Exception = "ExceptionWhileProcessing", known.Code, cut(known.Error(), logText)
+		e.event.Type = "ExceptionWhileProcessing"
+		e.event.Code, e.event.Exception = known.Code, cut(known.Error(), logText)
 	}
 	e.log.add(e.event)
 }

@@ -14,7 +14,8 @@ func TestQueryLogBound(t *testing.T) {
 		l := &queryLog{}
 		l.storing.Lock() // as while the engine takes others
 		for range 5 * logWaiting {
-			l.begin(asked{from: origin{who: reader}, Statement: statement.Statement{Verb: "SELECT", Sent: text}}, nil).end(nil)
+			q := asked{from: origin{who: reader}, Statement: statement.Statement{Verb: "SELECT", Sent: text}}
+			l.begin(q, nil).end(nil)
 		}
 		if n := len(l.waiting); n > 4*logWaiting || l.size > 4*logBytes+logText {
 			t.Errorf("%s: %d events of %d bytes wait", name, n, l.size)

@@ -29,29 +29,36 @@ func wantLogged(t *testing.T, id, columns string, want ...string) {
 // TestQueryLogOverHTTP: system.query_log has the beginning and the end of each
 // statement, as it was sent, by the time it is answered.
 func TestQueryLogOverHTTP(t *testing.T) {
+	const create = "CREATE OR REPLACE TABLE noted (a UInt32) ENGINE = MergeTree ORDER BY a"
+	const insert = "INSERT INTO FUNCTION null('a UInt8') FORMAT TSV"
 	for id, c := range map[string]struct {
 		query, body string
-		want        string // type, query, kind, exception code, read rows, written rows, result rows
+		logged      string
+		want        string // type, kind, exception code, read rows, written rows, result rows
 	}{
-		"log-create": {"", "CREATE OR REPLACE TABLE noted (a UInt32) ENGINE = MergeTree ORDER BY a", "QueryFinish\tCREATE OR REPLACE TABLE noted (a UInt32) ENGINE = MergeTree ORDER BY a\tCreate\t0\t0\t0\t0"},
-		"log-select": {"", " SELECT * FROM numbers(7) FORMAT JSON;", "QueryFinish\tSELECT * FROM numbers(7) FORMAT JSON\tSelect\t0\t7\t0\t7"},
-		"log-error":  {"", "SELECT throwIf(1)", "ExceptionWhileProcessing\tSELECT throwIf(1)\tSelect\t395\t0\t0\t0"},
-		"log-insert": {"INSERT INTO FUNCTION null('a UInt8') FORMAT TSV", "1\n2\n", "QueryFinish\tINSERT INTO FUNCTION null('a UInt8') FORMAT TSV\\n\tInsert\t0\t0\t2\t2"},
-		"log-unread": {"", "SELECT FROM WHERE", "ExceptionWhileProcessing\tSELECT FROM WHERE\tSelect\t62\t0\t0\t0"},
+		"log-create": {"", create, create, "QueryFinish\tCreate\t0\t0\t0\t0"},
+		"log-select": {
+			"", " SELECT * FROM numbers(7) FORMAT JSON;", "SELECT * FROM numbers(7) FORMAT JSON",
+			"QueryFinish\tSelect\t0\t7\t0\t7",
+		},
+		"log-error":  {"", "SELECT throwIf(1)", "SELECT throwIf(1)", "ExceptionWhileProcessing\tSelect\t395\t0\t0\t0"},
+		"log-insert": {insert, "1\n2\n", insert + "\\n", "QueryFinish\tInsert\t0\t0\t2\t2"},
+		"log-unread": {"", "SELECT FROM WHERE", "SELECT FROM WHERE", "ExceptionWhileProcessing\tSelect\t62\t0\t0\t0"},
 	} {
 		params := values("query_id", id, "log_comment", "why")
 		if c.query != "" {
 			params.Set("query", c.query)
 		}
 		call(t, "POST", params, c.body)
-		const columns = "type, replaceAll(query, '\\n', '\\\\n'), query_kind, exception_code, read_rows, written_rows, result_rows"
-		got := logged(t, id, columns)
+		wantLogged(t, id, "replaceAll(query, '\n', '\\\\n')", c.logged, c.logged)
+		got := logged(t, id, "type, query_kind, exception_code, read_rows, written_rows, result_rows")
 		if len(got) != 2 || !strings.HasPrefix(got[0], "QueryStart\t") || got[1] != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", id, strings.Join(got, "\n"), c.want)
 		}
-		const about = "user, initial_user, initial_query_id, address, interface, http_user_agent, log_comment, Settings['log_comment'], " +
-			"event_time >= now() - 60 AND query_start_time_microseconds <= event_time_microseconds"
-		line := "default\tdefault\t" + id + "\t::ffff:127.0.0.1\t2\tGo-http-client/1.1\twhy\twhy\t1"
+		const about = "user, initial_user, initial_query_id, address, interface, http_user_agent, " +
+			"log_comment, Settings['log_comment'], event_time >= now() - 60, " +
+			"query_start_time_microseconds <= event_time_microseconds"
+		line := "default\tdefault\t" + id + "\t::ffff:127.0.0.1\t2\tGo-http-client/1.1\twhy\twhy\t1\t1"
 		wantLogged(t, id, about, line, line)
 	}
 	call(t, "POST", values("query_id", "log-none", "log_queries", "0"), "SELECT 1")
@@ -80,7 +87,8 @@ func TestQueryLogOverNative(t *testing.T) {
 		t.Fatal(err)
 	}
 	const columns = "type, query_kind, written_rows, interface, user, startsWith(client_name, 'noter/7 clickhouse-go/')"
-	wantLogged(t, "log-native", columns, "QueryStart\tInsert\t0\t1\tdefault\t1", "QueryFinish\tInsert\t3\t1\tdefault\t1")
+	wantLogged(t, "log-native", columns,
+		"QueryStart\tInsert\t0\t1\tdefault\t1", "QueryFinish\tInsert\t3\t1\tdefault\t1")
 
 	ctx = ch.Context(testContext(t), ch.WithQueryID("log-native-select"))
 	var sum uint64
@@ -88,7 +96,8 @@ func TestQueryLogOverNative(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLogged(t, "log-native-select", "type, query, read_rows, result_rows",
-		"QueryStart\tSELECT sum(number) FROM numbers(10)\t0\t0", "QueryFinish\tSELECT sum(number) FROM numbers(10)\t10\t1")
+		"QueryStart\tSELECT sum(number) FROM numbers(10)\t0\t0",
+		"QueryFinish\tSELECT sum(number) FROM numbers(10)\t10\t1")
 
 	var id string // that the server gives it
 	if err := conn.QueryRow(testContext(t), "SELECT queryID()").Scan(&id); err != nil {
@@ -100,7 +109,8 @@ func TestQueryLogOverNative(t *testing.T) {
 	if err := conn.Exec(ctx, "DROP TABLE nothing_there"); err == nil {
 		t.Error("a table that is not there was dropped")
 	}
-	wantLogged(t, "log-native-error", "type, exception_code, exception LIKE '%nothing_there%'", "QueryStart\t0\t0", "ExceptionWhileProcessing\t60\t1")
+	wantLogged(t, "log-native-error", "type, exception_code, exception LIKE '%nothing_there%'",
+		"QueryStart\t0\t0", "ExceptionWhileProcessing\t60\t1")
 }
 
 // TestQueryLogIsPrivate: what analysts ask is in the log, and they cannot read it.
@@ -110,10 +120,13 @@ func TestQueryLogIsPrivate(t *testing.T) {
 		"merge": "SELECT query FROM merge('system', 'query_log')", "definition": "SHOW CREATE TABLE system.query_log",
 		"in": "SELECT 1 WHERE 'x' IN system.query_log", "use": "USE system",
 	} {
-		if status, _, text := callAs(t, "analyst", analystPassword, "POST", values("query_id", "log-"+name), sql); status == 200 || !strings.Contains(text, "ACCESS_DENIED") {
+		id := "log-" + name
+		status, _, text := callAs(t, "analyst", analystPassword, "POST", values("query_id", id), sql)
+		if status == 200 || !strings.Contains(text, "ACCESS_DENIED") {
 			t.Errorf("%s: %d %s", sql, status, text)
 		}
-		wantLogged(t, "log-"+name, "type, user, exception_code, query", "QueryStart\tanalyst\t0\t"+sql, "ExceptionWhileProcessing\tanalyst\t497\t"+sql)
+		wantLogged(t, id, "type, user, exception_code, query",
+			"QueryStart\tanalyst\t0\t"+sql, "ExceptionWhileProcessing\tanalyst\t497\t"+sql)
 	}
 }
 
