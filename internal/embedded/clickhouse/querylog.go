@@ -37,7 +37,7 @@ const (
 	initial_address IPv6 DEFAULT address,
 	interface UInt8, client_name LowCardinality(String), http_user_agent LowCardinality(String),
 	log_comment String, Settings Map(LowCardinality(String), String)
-) ENGINE = Memory SETTINGS min_rows_to_keep = 1000, max_rows_to_keep = 50000,
+) ENGINE = Memory SETTINGS min_rows_to_keep = 100, max_rows_to_keep = 50000,
 	min_bytes_to_keep = 1048576, max_bytes_to_keep = 16777216`
 
 	logSettings = "async_insert = 0, input_format_skip_unknown_fields = 1, input_format_parallel_parsing = 0, " +
@@ -134,9 +134,11 @@ func (l *queryLog) add(event logEvent) {
 	}
 	full := len(l.waiting) >= logWaiting || l.size >= logBytes
 	l.mu.Unlock()
-	if full && l.storing.TryLock() {
-		defer l.storing.Unlock()
-		l.store()
+	if full && l.storing.TryLock() { // close waits for the lock
+		go func() {
+			defer l.storing.Unlock()
+			l.store()
+		}()
 	}
 }
 

@@ -3,6 +3,7 @@ package clickhouse_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
 )
@@ -149,4 +150,43 @@ func TestQueryLogComesBack(t *testing.T) {
 	if n := count(t, conn, "SELECT count() FROM through WHERE query_id = 'log-view'"); n != 2 {
 		t.Errorf("through a view there are %d events", n)
 	}
+}
+
+// TestQueryLogOfMany: events go to the table without anybody asking for it, once
+// there are many.
+func TestQueryLogOfMany(t *testing.T) {
+	conn := client(t)
+	exec(t, conn, "CREATE OR REPLACE VIEW noted_many AS SELECT * FROM system.query_log")
+	defer exec(t, conn, "DROP VIEW noted_many")
+	for deadline := time.Now().Add(time.Minute); ; {
+		ctx := ch.Context(testContext(t), ch.WithQueryID("log-many"))
+		for range 100 {
+			if err := conn.Exec(ctx, "SELECT 1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if count(t, conn, "SELECT count() FROM noted_many WHERE query_id = 'log-many'") > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no event is in the table")
+		}
+	}
+}
+
+// TestQueryLogKeepsTheNewest: the table stays within its bound, whatever it is
+// filled with.
+func TestQueryLogKeepsTheNewest(t *testing.T) {
+	conn := client(t)
+	exec(t, conn, "SELECT 1 FROM system.query_log LIMIT 0") // so that it is there
+	for range 8 {
+		exec(t, conn, "INSERT INTO system.query_log (query) SELECT repeat('x', 16384) FROM numbers(400)")
+	}
+	call(t, "POST", values("query_id", "log-newest"), "SELECT 1")
+	wantLogged(t, "log-newest", "type", "QueryStart", "QueryFinish")
+	const bytes = "SELECT assumeNotNull(total_bytes) FROM system.tables WHERE database = 'system' AND name = 'query_log'"
+	if n := count(t, conn, bytes); n > 24<<20 {
+		t.Errorf("the table has %d bytes", n)
+	}
+	exec(t, conn, "TRUNCATE TABLE system.query_log")
 }
