@@ -1,8 +1,8 @@
 import { createApp } from 'vue';
-import App from './App.vue';
-import { installLive } from './live/useLive';
-import { router } from './router';
-import './styles/base.css';
+import App from './shell/App.vue';
+import { installLive } from './shared/live/useLive';
+import { router } from './shell/router';
+import './shared/styles/base.css';
 
 const app = createApp(App);
 installLive(app);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { DriftTest, Verdict } from '../api/types';
+import type { DriftTest, Verdict } from '../shared/api/types';
 import { nameOf, topTopics, worst } from './tests';
 
 const test = (verdict: Verdict) => ({ name: 'kolmogorov_smirnov', verdict }) as DriftTest;

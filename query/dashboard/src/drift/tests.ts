@@ -1,4 +1,4 @@
-import type { DriftTest, Verdict } from '../api/types';
+import type { DriftTest, Verdict } from '../shared/api/types';
 
 /** What a verdict is called, and how it looks. */
 export const verdicts: Record<Verdict, { word: string; tone: 'good' | 'warn' | 'bad' | 'plain' }> = {

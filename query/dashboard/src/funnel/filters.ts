@@ -1,6 +1,6 @@
-import { periods } from '../api/types';
-import type { FunnelQuery, Period } from '../api/types';
-import { isZone } from '../format/zone';
+import { periods } from '../shared/api/types';
+import type { FunnelQuery, Period } from '../shared/api/types';
+import { isZone } from '../shared/format/zone';
 
 /** The query of an address, as the router gives it. */
 export type AddressQuery = Record<string, string | null | undefined | (string | null)[]>;

@@ -1,8 +1,8 @@
 import { computed } from 'vue';
 import type { WritableComputedRef } from 'vue';
 import { useRoute, useRouter } from 'vue-router';
-import type { FunnelQuery } from '../api/types';
-import { browserZone } from '../format/zone';
+import type { FunnelQuery } from '../shared/api/types';
+import { browserZone } from '../shared/format/zone';
 import { addressOf, filtersFrom } from './filters';
 
 /** The filters of the page, kept in its address. */

@@ -1,8 +1,8 @@
 import { onScopeDispose, ref, watch } from 'vue';
 import type { Ref } from 'vue';
-import type { Funnel, FunnelQuery } from '../api/types';
-import { useFunnel, useLive } from '../live/useLive';
-import { Pace } from './pace';
+import type { Funnel, FunnelQuery } from '../shared/api/types';
+import { useFunnel, useLive } from '../shared/live/useLive';
+import { Pace } from '../shared/live/pace';
 
 /**
  * Events per second, from the funnel of today: a window that slides loses old events while it gains new ones, so its
