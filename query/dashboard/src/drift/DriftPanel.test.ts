@@ -5,17 +5,38 @@ import type { Drift, DriftTest } from '../shared/api/types';
 import DriftPanel from './DriftPanel.vue';
 
 const psi: DriftTest = {
-  name: 'population_stability_index', of: 'topics', value: 0.3, threshold: 0.25, p_value: null,
-  reference_size: 4_100, current_size: 19_800, verdict: 'drift',
+  name: 'population_stability_index',
+  of: 'topics',
+  value: 0.3,
+  threshold: 0.25,
+  p_value: null,
+  reference_size: 4_100,
+  current_size: 19_800,
+  verdict: 'drift',
 };
-const sample = (version: string) => ({ version, classifications: 1, articles: 1, avg_quality_score: 70 });
+const sample = (version: string) => ({
+  version,
+  classifications: 1,
+  articles: 1,
+  avg_quality_score: 70,
+  from: null,
+  to: null,
+  sample: 1,
+});
 const drift: Drift = {
   model_versions: [],
   drift_indicators: { quality_score_delta: 6, topic_distribution_shift: 0.04 },
-  comparison: { reference: sample('v2.0'), current: sample('v2.1'), tests: [psi, { ...psi, name: 'wasserstein_distance', verdict: 'stable' }] },
+  comparison: {
+    reference: sample('v2.0'),
+    current: sample('v2.1'),
+    tests: [psi, { ...psi, name: 'wasserstein_distance', verdict: 'stable' }],
+  },
   generated_at: '2026-02-10T12:00:00Z',
+  sample: 1,
+  stream: { last_seq: 1, folded_seq: 1, behind: 0 },
 };
-const panel = (of: Drift) => mount(DriftPanel, { props: { drift: of, versions: ['v2.1', 'v2.0'], reference: '', current: '' } });
+const panel = (of: Drift) =>
+  mount(DriftPanel, { props: { drift: of, versions: ['v2.1', 'v2.0'], reference: '', current: '' } });
 
 describe('the panel of drift', () => {
   it('shows indicators, tests with threshold and sizes, and the worst verdict', () => {

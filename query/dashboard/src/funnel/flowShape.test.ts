@@ -1,14 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { flowShape, streamline } from './flowShape';
-
-describe('a streamline', () => {
-  it('follows the outline between its banks', () => {
-    const outline = flowShape([100, 50], 100, 200, 100);
-    expect(streamline(outline, 0).every(([, y]) => Math.abs(y - 50) < 1e-9)).toBe(true);
-    expect(streamline(outline, -0.5)[0]).toEqual([0, 25]);
-    expect(streamline(outline, 1).at(-1)).toEqual([200, 75]);
-  });
-});
+import { flowPath, flowShape } from './flowShape';
 
 const heightAt = (points: [number, number][], x: number) => {
   const ys = points.filter((point) => Math.abs(point[0] - x) < 1e-9).map((point) => point[1]);
@@ -35,6 +26,10 @@ describe('the shape of the flow', () => {
 
   it('has the same number of points whatever the values', () => {
     expect(flowShape([1, 2, 3], 3, 10, 10)).toHaveLength(flowShape([0, 0, 0], 0, 900, 500).length);
+  });
+
+  it('is drawn as one closed path', () => {
+    expect(flowPath([100, 50], 100, 200, 100)).toMatch(/^M0\.0,0\.00L.*L0\.0,100\.00Z$/);
   });
 
   it('of no stages is nothing', () => {

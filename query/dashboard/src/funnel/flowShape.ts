@@ -30,14 +30,10 @@ export function flowShape(values: readonly number[], largest: number, width: num
   return [...top, ...bottom];
 }
 
-/** A line within the outline, at a part of the way from its middle (0) to its upper (-1) or lower (1) bank. */
-export function streamline(outline: readonly Pixel[], part: number): Pixel[] {
-  const upper = outline.slice(0, outline.length / 2);
-  return upper.map(([x, top], i): Pixel => {
-    const bottom = outline[outline.length - 1 - i]![1];
-    const middle = (top + bottom) / 2;
-    return [x, middle + (part * (bottom - top)) / 2];
-  });
+/** The outline as an SVG path. */
+export function flowPath(values: readonly number[], largest: number, width: number, height: number): string {
+  const points = flowShape(values, largest, width, height).map(([x, y]) => `${x.toFixed(1)},${y.toFixed(2)}`);
+  return `M${points.join('L')}Z`;
 }
 
 /** Level at both ends. */

@@ -31,8 +31,15 @@ describe('delays', () => {
   });
 
   it('say when there is none', () => {
-    const none = { ...stats, throughput: { ...stats.throughput, median_end_to_end_mins: null, avg_end_to_end_mins: null } };
-    expect(delays(none)[2]).toMatchObject({ value: '–', raw: null, tip: 'No article has gone from crawled to published in this period' });
+    const none = {
+      ...stats,
+      throughput: { ...stats.throughput, median_end_to_end_mins: null, avg_end_to_end_mins: null },
+    };
+    expect(delays(none)[2]).toMatchObject({
+      value: '–',
+      raw: null,
+      tip: 'No article has gone from crawled to published in this period',
+    });
   });
 
   it('leave out what the pipeline does not have', () => {

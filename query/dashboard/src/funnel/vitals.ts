@@ -37,11 +37,25 @@ export function delays(stats: Stats): Vital[] {
   });
   const out: Vital[] = [];
   if (roles.crawl && roles.classify) {
-    out.push(delay('crawl-to-classify', roles.crawl, roles.classify, t.median_crawl_to_classify_mins, t.avg_crawl_to_classify_mins));
+    out.push(
+      delay(
+        'crawl-to-classify',
+        roles.crawl,
+        roles.classify,
+        t.median_crawl_to_classify_mins,
+        t.avg_crawl_to_classify_mins,
+      ),
+    );
   }
   if (roles.classify && roles.publish) {
     out.push(
-      delay('classify-to-publish', roles.classify, roles.publish, t.median_classify_to_publish_mins, t.avg_classify_to_publish_mins),
+      delay(
+        'classify-to-publish',
+        roles.classify,
+        roles.publish,
+        t.median_classify_to_publish_mins,
+        t.avg_classify_to_publish_mins,
+      ),
     );
   }
   if (roles.crawl && roles.publish) {
@@ -55,7 +69,7 @@ export function delays(stats: Stats): Vital[] {
 
 /** Badges, computed from the funnel: they move with it. */
 export function badges(funnel: Funnel, roles: Stats['roles']): Vital[] {
-  const stage = (name: string) => funnel.stages.find((known) => known.name === name);
+  const stage = (name: string) => funnel.stages?.find((known) => known.name === name);
   const [classified, routed, published] = [stage(roles.classify), stage(roles.route), stage(roles.publish)];
   const out: Vital[] = [];
   if (classified) {
@@ -86,4 +100,9 @@ export function badges(funnel: Funnel, roles: Stats['roles']): Vital[] {
 }
 
 /** The stages of the usual names, until the server has said which they are. */
-export const usualRoles: Stats['roles'] = { crawl: 'crawled', classify: 'classified', route: 'routed', publish: 'published' };
+export const usualRoles: Stats['roles'] = {
+  crawl: 'crawled',
+  classify: 'classified',
+  route: 'routed',
+  publish: 'published',
+};

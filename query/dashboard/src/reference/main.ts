@@ -1,20 +1,36 @@
 import 'rapidoc';
-import '../shared/styles/base.css';
-import './docs.css';
+import { watchEffect } from 'vue';
 import { token } from '../shared/api/access';
-
-const dark = window.matchMedia('(prefers-color-scheme: dark)');
+import '../shared/styles/base.css';
+import { scheme } from '../shared/ui/theme';
+import './docs.css';
 
 /** RapiDoc takes its colors as attributes; these are the ones of tokens.css. */
 const colors = {
-  light: { 'bg-color': '#ffffff', 'text-color': '#10151c', 'nav-bg-color': '#f6f7f9', 'nav-text-color': '#566071', 'primary-color': '#2557d6' },
-  dark: { 'bg-color': '#101318', 'text-color': '#eef1f5', 'nav-bg-color': '#0a0c10', 'nav-text-color': '#98a2b3', 'primary-color': '#7fa8ff' },
+  light: {
+    'bg-color': '#ffffff',
+    'text-color': '#10151c',
+    'nav-bg-color': '#f6f7f9',
+    'nav-text-color': '#566071',
+    'primary-color': '#2557d6',
+  },
+  dark: {
+    'bg-color': '#101318',
+    'text-color': '#eef1f5',
+    'nav-bg-color': '#0a0c10',
+    'nav-text-color': '#98a2b3',
+    'primary-color': '#7fa8ff',
+  },
 };
 
-const reference = document.createElement('rapi-doc');
+type RapiDoc = HTMLElement & { loadSpec: (document: object) => Promise<void> };
+interface Described {
+  servers?: { url: string }[];
+  paths: Record<string, { servers?: { url: string }[] }>;
+}
+
+const reference = document.createElement('rapi-doc') as RapiDoc;
 for (const [name, value] of Object.entries({
-  'spec-url': 'openapi.json',
-  'server-url': new URL('.', document.baseURI).href.replace(/\/$/, ''),
   'render-style': 'focused',
   'schema-style': 'table',
   'show-header': 'false',
@@ -22,6 +38,8 @@ for (const [name, value] of Object.entries({
   'allow-spec-file-load': 'false',
   'allow-server-selection': 'false',
   'allow-authentication': 'true',
+  // Examples are there to read; sent as they are, most are of nothing that this server has.
+  'fill-request-fields-with-example': 'false',
   'font-size': 'large',
   'show-method-in-nav-bar': 'as-colored-text',
   'use-path-in-nav-bar': 'true',
@@ -35,19 +53,26 @@ for (const [name, value] of Object.entries({
   reference.setAttribute(name, value);
 }
 
+watchEffect(() => {
+  reference.setAttribute('theme', scheme.value);
+  for (const [name, value] of Object.entries(colors[scheme.value])) reference.setAttribute(name, value);
+});
+
 const back = document.createElement('a');
-back.slot = 'nav-logo';
 back.className = 'back';
 back.href = './';
 back.textContent = '← Millrace';
-reference.append(back);
 
-function paint(): void {
-  const theme = dark.matches ? 'dark' : 'light';
-  reference.setAttribute('theme', theme);
-  for (const [name, value] of Object.entries(colors[theme])) reference.setAttribute(name, value);
+document.getElementById('docs')?.replaceWith(back, reference);
+void describe();
+
+/** RapiDoc puts the origin before relative addresses of servers, which is not where they are. */
+async function describe(): Promise<void> {
+  const described = (await (await fetch('openapi.json')).json()) as Described;
+  const absolute = (servers?: { url: string }[]) => {
+    for (const server of servers ?? []) server.url = new URL(server.url, document.baseURI).href.replace(/\/$/, '');
+  };
+  absolute(described.servers);
+  for (const path of Object.values(described.paths)) absolute(path.servers);
+  await reference.loadSpec(described);
 }
-
-dark.addEventListener('change', paint);
-paint();
-document.getElementById('docs')?.replaceWith(reference);

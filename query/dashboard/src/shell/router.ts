@@ -1,25 +1,23 @@
 import { createRouter, createWebHashHistory } from 'vue-router';
-import DriftPage from '../drift/DriftPage.vue';
-import FunnelPage from '../funnel/FunnelPage.vue';
+import { routes } from './pages';
+import type { Page } from './pages';
 
 // Before the router reads the address.
 adoptPlainQuery();
 
 /**
- * Views live behind the "#": the page then has one address whatever prefix a proxy puts before it, and the server
- * needs no list of views. A view that is named in `meta.title` appears in the navigation.
+ * Pages live behind the "#": the whole then has one address whatever prefix a proxy puts before it, and the server
+ * needs no list of pages.
  */
 export const router = createRouter({
   history: createWebHashHistory(),
-  routes: [
-    { path: '/', name: 'funnel', component: FunnelPage, meta: { title: 'Funnel' } },
-    { path: '/drift', name: 'drift', component: DriftPage, meta: { title: 'Drift' } },
-    { path: '/:unknown(.*)*', redirect: { name: 'funnel' } },
-  ],
+  routes,
+  scrollBehavior: (to, from, saved) => saved ?? (to.path === from.path ? {} : { top: 0 }),
 });
 
 router.afterEach((to) => {
-  document.title = to.meta.title ? `${to.meta.title} · Millrace` : 'Millrace';
+  const thing = Object.values(to.params).flat().join(' ');
+  document.title = [to.name === 'unknown' ? '' : thing, to.meta.title, 'Millrace'].filter(Boolean).join(' · ');
 });
 
 /** `…/?period=7d`, as people type it, means `…/#/?period=7d`. */
@@ -31,6 +29,9 @@ function adoptPlainQuery(): void {
 
 declare module 'vue-router' {
   interface RouteMeta {
-    title?: string;
+    title: string;
+    page?: Page;
+    /** The name of the page that this one is below. */
+    of?: string;
   }
 }

@@ -1,47 +1,60 @@
+import createClient from 'openapi-fetch';
+import type { Middleware } from 'openapi-fetch';
 import { token, tokenWanted } from './access';
 import { endpoint } from './address';
 import { noteServerTime } from './clock';
-import type { FunnelQuery, Problem, Readiness, Source } from './types';
+import type { paths } from './schema';
+import type { Problem } from './types';
 
+/** The server has answered, and refused. */
 export class ProblemError extends Error {
   constructor(readonly problem: Problem) {
-    super(problem.detail ?? problem.title);
+    super(sentenceOf(problem));
   }
 }
 
-export async function fetchSources(query: Pick<FunnelQuery, 'period' | 'tz'>, signal?: AbortSignal): Promise<Source[]> {
-  const body = await getJSON<{ sources: Source[] | null }>(
-    endpoint('api/v1/sources', { period: query.period, tz: query.tz }),
-    signal,
-  );
-  return body.sources ?? [];
+/** What a problem document says, every field that breaks a rule included. */
+export function sentenceOf(problem: Problem): string {
+  const fields = (problem.errors ?? []).map(({ field, rule }) => (field ? `${field} ${rule}` : rule));
+  return [problem.detail ?? problem.title, ...fields].join(' · ');
 }
 
-/** A server that is not ready answers 503 with the same document, so the status is read from the body. */
-export async function fetchReadiness(signal?: AbortSignal): Promise<Readiness> {
-  const response = await send(endpoint('ready'), signal);
-  return (await response.json()) as Readiness;
-}
+/** How long an answer is waited for; the server gives up after 25 s by itself. */
+const patience = 30_000;
 
-export async function fetchVersion(signal?: AbortSignal): Promise<string> {
-  const body = await getJSON<{ version?: string }>(endpoint('health'), signal);
-  return body.version ?? '';
-}
+const told: Middleware = {
+  onRequest({ request }) {
+    // The server takes commands as JSON only, those without a body included: other pages cannot send that unasked.
+    if (request.method === 'POST') request.headers.set('Content-Type', 'application/json');
+    if (token.value) request.headers.set('Authorization', `Bearer ${token.value}`);
+    return new Request(request, { signal: AbortSignal.any([request.signal, AbortSignal.timeout(patience)]) });
+  },
+  async onResponse({ response, schemaPath }) {
+    noteServerTime(response.headers.get('Date'), Date.now());
+    // A server that is not ready answers 503 with the same document.
+    if (response.ok || schemaPath === '/ready') return;
+    if (response.status === 401) tokenWanted.value = true;
+    throw new ProblemError(await problemOf(response));
+  },
+};
 
-/** Throws a ProblemError when the server refuses, and what fetch throws when it does not answer. */
-export async function getJSON<T>(url: string, signal?: AbortSignal): Promise<T> {
-  const response = await send(url, signal);
-  if (response.ok) return (await response.json()) as T;
-  if (response.status === 401 || response.status === 403) tokenWanted.value = true;
-  throw new ProblemError(await problemOf(response));
-}
+/**
+ * The API as /openapi.json describes it. A call throws a ProblemError when the server refuses, and what fetch throws
+ * when it does not answer; so the data of an answer is there.
+ */
+export const api = createClient<paths>({
+  baseUrl: endpoint('api/v1'),
+  fetch: (request) => globalThis.fetch(request),
+});
+api.use(told);
 
-async function send(url: string, signal?: AbortSignal): Promise<Response> {
-  const headers: Record<string, string> = { Accept: 'application/json' };
-  if (token.value) headers.Authorization = `Bearer ${token.value}`;
-  const response = await fetch(url, { headers, signal: signal ?? null });
-  noteServerTime(response.headers.get('Date'), Date.now());
-  return response;
+/** For the operations beside the API's base path: /ready, /health. */
+export const beside = { baseUrl: endpoint('.') };
+
+/** Parameters without those that are empty, which mean: not given. */
+export function given<T extends Record<string, unknown>>(params: T): { [K in keyof T]?: Exclude<T[K], ''> } {
+  const kept = Object.entries(params).filter(([, value]) => value !== '' && value !== undefined && value !== null);
+  return Object.fromEntries(kept) as { [K in keyof T]?: Exclude<T[K], ''> };
 }
 
 async function problemOf(response: Response): Promise<Problem> {

@@ -26,3 +26,14 @@ export function formatDelta(value: number | null, decimals = 1): string {
 function digits(value: number, decimals: number): string {
   return new Intl.NumberFormat('en', { maximumFractionDigits: decimals }).format(value);
 }
+
+/** Seconds as people say them: "0.4 s", "36 s", "11.2 min", "2.5 h", "3.1 days". */
+export function formatSeconds(seconds: number | null | undefined): string {
+  return formatMinutes(seconds === null || seconds === undefined ? null : seconds / 60);
+}
+
+/** A size in bytes: "298 B", "1.4 kB", "2.1 MB". */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  return bytes < 1_000_000 ? `${digits(bytes / 1_000, 1)} kB` : `${digits(bytes / 1_000_000, 1)} MB`;
+}

@@ -1,5 +1,9 @@
 const grouped = new Intl.NumberFormat('en');
-const compact = new Intl.NumberFormat('en', { notation: 'compact', minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const compact = new Intl.NumberFormat('en', {
+  notation: 'compact',
+  minimumFractionDigits: 2,
+  maximumFractionDigits: 2,
+});
 
 /** From here on the last digits are noise to a reader, and too wide for a column. */
 const longest = 100_000_000;

@@ -17,7 +17,9 @@ describe('ages', () => {
 describe('windows', () => {
   it('are told in their own zone', () => {
     expect(formatWindow('2026-02-10T00:00:00Z', '2026-02-10T15:42:00Z', 'UTC')).toBe('10 Feb, 00:00 – 15:42');
-    expect(formatWindow('2026-02-09T18:15:00Z', '2026-02-10T15:42:00Z', 'Asia/Kathmandu')).toBe('10 Feb, 00:00 – 21:27');
+    expect(formatWindow('2026-02-09T18:15:00Z', '2026-02-10T15:42:00Z', 'Asia/Kathmandu')).toBe(
+      '10 Feb, 00:00 – 21:27',
+    );
   });
 
   it('name both days when they differ', () => {

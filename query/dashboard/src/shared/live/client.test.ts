@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Funnel, FunnelQuery } from '../api/types';
+import type { Funnel } from '../api/types';
 import { LiveClient, patience, silence } from './client';
 import { healthOf } from './connection';
 import type { Health } from './connection';
@@ -28,7 +28,8 @@ class FakeSocket {
   }
 }
 
-const query: FunnelQuery = { period: 'today', source: '', tz: 'UTC' };
+const query = { period: 'today', source: '', tz: 'UTC' };
+const question = { view: 'funnel', params: query } as const;
 const snapshot = (count: number) => ({ stages: [{ name: 'crawled', count, unique_articles: count }] }) as Funnel;
 const delay = 1_000;
 
@@ -49,7 +50,7 @@ function setUp(token = '') {
     },
     delay: () => delay,
   });
-  const listener = { funnel: vi.fn(), problem: vi.fn() };
+  const listener = { snapshot: vi.fn(), unchanged: vi.fn(), problem: vi.fn() };
   return { client, sockets, healths, listener, last: () => sockets.at(-1)! };
 }
 
@@ -59,17 +60,30 @@ describe('the live client', () => {
 
   it('subscribes once it is open and hands every snapshot on', () => {
     const { client, last, listener, healths } = setUp();
-    client.subscribe(query, listener);
+    client.subscribe(question, listener);
     client.start();
     expect(last().sent).toEqual([]);
 
     last().onopen?.();
-    expect(last().sent).toEqual([{ op: 'subscribe', id: 'f1', view: 'funnel', ...query, epoch: '', seq: 0 }]);
+    expect(last().sent).toEqual([{ op: 'subscribe', id: 'funnel1', view: 'funnel', ...query, epoch: '', seq: 0 }]);
 
-    last().answer({ id: 'f1', seq: 1, epoch: 'e', funnel: snapshot(1) });
-    last().answer({ id: 'f1', seq: 2, epoch: 'e', funnel: snapshot(2) });
-    expect(listener.funnel.mock.calls.map(([funnel]) => funnel.stages[0].count)).toEqual([1, 2]);
+    last().answer({ id: 'funnel1', seq: 1, epoch: 'e', funnel: snapshot(1) });
+    last().answer({ id: 'funnel1', seq: 2, epoch: 'e', funnel: snapshot(2) });
+    expect(listener.snapshot.mock.calls.map(([funnel]) => funnel.stages[0].count)).toEqual([1, 2]);
     expect(healths).toEqual(['connecting', 'live']);
+  });
+
+  it('hands the state of each view to who asked for it', () => {
+    const { client, last, listener } = setUp();
+    const queues = vi.fn();
+    client.subscribe(question, listener);
+    client.subscribe({ view: 'queues' }, { snapshot: queues, problem: vi.fn() });
+    client.start();
+    last().onopen?.();
+    expect(last().sent[1]).toEqual({ op: 'subscribe', id: 'queues1', view: 'queues', epoch: '', seq: 0 });
+    last().answer({ id: 'queues1', seq: 1, epoch: 'e', queues: { queues: [] } });
+    expect(queues).toHaveBeenCalledWith({ queues: [] });
+    expect(listener.snapshot).not.toHaveBeenCalled();
   });
 
   it('sends the token as a subprotocol', () => {
@@ -82,30 +96,30 @@ describe('the live client', () => {
     const { client, last, listener } = setUp();
     client.start();
     last().onopen?.();
-    const end = client.subscribe(query, listener);
+    const end = client.subscribe(question, listener);
     end();
     end();
-    expect(last().sent.slice(1)).toEqual([{ op: 'unsubscribe', id: 'f1' }]);
-    last().answer({ id: 'f1', seq: 1, epoch: 'e', funnel: snapshot(1) });
-    expect(listener.funnel).not.toHaveBeenCalled();
+    expect(last().sent.slice(1)).toEqual([{ op: 'unsubscribe', id: 'funnel1' }]);
+    last().answer({ id: 'funnel1', seq: 1, epoch: 'e', funnel: snapshot(1) });
+    expect(listener.snapshot).not.toHaveBeenCalled();
   });
 
   it('reports the problem of a subscription and stays connected', () => {
     const { client, last, listener, healths } = setUp();
-    client.subscribe({ ...query, tz: 'Mars/Olympus' }, listener);
+    client.subscribe({ view: 'funnel', params: { ...query, tz: 'Mars/Olympus' } }, listener);
     client.start();
     last().onopen?.();
-    last().answer({ id: 'f1', error: { title: 'Bad request', field: 'tz' } });
+    last().answer({ id: 'funnel1', error: { title: 'Bad request', field: 'tz' } });
     expect(listener.problem).toHaveBeenCalledWith({ title: 'Bad request', field: 'tz' });
     expect(healths).toEqual(['connecting', 'live']);
   });
 
   it('comes back by itself after a loss, with the position of its last snapshot', () => {
     const { client, sockets, last, listener, healths } = setUp();
-    client.subscribe(query, listener);
+    client.subscribe(question, listener);
     client.start();
     last().onopen?.();
-    last().answer({ id: 'f1', seq: 7, epoch: 'e', funnel: snapshot(1) });
+    last().answer({ id: 'funnel1', seq: 7, epoch: 'e', funnel: snapshot(1) });
     last().onclose?.();
     expect(healths.at(-1)).toBe('lost');
 
@@ -116,29 +130,30 @@ describe('the live client', () => {
     expect(healths.at(-1)).toBe('lost');
 
     last().onopen?.();
-    expect(last().sent).toEqual([{ op: 'subscribe', id: 'f1', view: 'funnel', ...query, epoch: 'e', seq: 7 }]);
+    expect(last().sent).toEqual([{ op: 'subscribe', id: 'funnel1', view: 'funnel', ...query, epoch: 'e', seq: 7 }]);
     expect(healths.at(-1)).toBe('live');
 
-    last().answer({ id: 'f1', seq: 7, epoch: 'e', unchanged: true });
-    expect(listener.funnel).toHaveBeenCalledTimes(1);
+    last().answer({ id: 'funnel1', seq: 7, epoch: 'e', unchanged: true });
+    expect(listener.snapshot).toHaveBeenCalledTimes(1);
+    expect(listener.unchanged).toHaveBeenCalledTimes(1);
     vi.advanceTimersByTime(patience);
     expect(healths.at(-1)).toBe('live');
 
-    last().answer({ id: 'f1', seq: 8, epoch: 'e', funnel: snapshot(2) });
-    expect(listener.funnel).toHaveBeenCalledTimes(2);
+    last().answer({ id: 'funnel1', seq: 8, epoch: 'e', funnel: snapshot(2) });
+    expect(listener.snapshot).toHaveBeenCalledTimes(2);
   });
 
   it('asks for a whole snapshot after a problem', () => {
     const { client, last, listener } = setUp();
-    client.subscribe(query, listener);
+    client.subscribe(question, listener);
     client.start();
     last().onopen?.();
-    last().answer({ id: 'f1', seq: 7, epoch: 'e', funnel: snapshot(1) });
-    last().answer({ id: 'f1', error: { title: 'Service Unavailable' } });
+    last().answer({ id: 'funnel1', seq: 7, epoch: 'e', funnel: snapshot(1) });
+    last().answer({ id: 'funnel1', error: { title: 'Service Unavailable' } });
     last().onclose?.();
     vi.advanceTimersByTime(delay);
     last().onopen?.();
-    expect(last().sent).toEqual([{ op: 'subscribe', id: 'f1', view: 'funnel', ...query, epoch: '', seq: 0 }]);
+    expect(last().sent).toEqual([{ op: 'subscribe', id: 'funnel1', view: 'funnel', ...query, epoch: '', seq: 0 }]);
   });
 
   it('retries at once when it is woken', () => {
@@ -153,14 +168,14 @@ describe('the live client', () => {
 
   it('does not listen to a socket that it has given up', () => {
     const { client, sockets, listener, healths } = setUp();
-    client.subscribe(query, listener);
+    client.subscribe(question, listener);
     client.start();
     sockets[0]!.onclose?.();
     client.wake();
     sockets[1]!.onopen?.();
     sockets[0]!.onclose?.();
-    sockets[0]!.answer({ id: 'f1', seq: 1, epoch: 'e', funnel: snapshot(9) });
-    expect(listener.funnel).not.toHaveBeenCalled();
+    sockets[0]!.answer({ id: 'funnel1', seq: 1, epoch: 'e', funnel: snapshot(9) });
+    expect(listener.snapshot).not.toHaveBeenCalled();
     expect(healths.at(-1)).toBe('live');
   });
 
@@ -174,17 +189,17 @@ describe('the live client', () => {
 
   it('asks again after a silence, and takes no answer for a loss', () => {
     const { client, last, listener, healths } = setUp();
-    client.subscribe(query, listener);
+    client.subscribe(question, listener);
     client.start();
     last().onopen?.();
-    last().answer({ id: 'f1', seq: 1, epoch: 'e', funnel: snapshot(1) });
+    last().answer({ id: 'funnel1', seq: 1, epoch: 'e', funnel: snapshot(1) });
 
     vi.advanceTimersByTime(silence);
     expect(last().sent.slice(1)).toEqual([
-      { op: 'unsubscribe', id: 'f1' },
-      { op: 'subscribe', id: 'f1', view: 'funnel', ...query, epoch: 'e', seq: 1 },
+      { op: 'unsubscribe', id: 'funnel1' },
+      { op: 'subscribe', id: 'funnel1', view: 'funnel', ...query, epoch: 'e', seq: 1 },
     ]);
-    last().answer({ id: 'f1', seq: 1, epoch: 'e', unchanged: true });
+    last().answer({ id: 'funnel1', seq: 1, epoch: 'e', unchanged: true });
     expect(healths.at(-1)).toBe('live');
 
     vi.advanceTimersByTime(silence + patience);
@@ -193,11 +208,11 @@ describe('the live client', () => {
 
   it('keeps quiet about messages that it does not understand', () => {
     const { client, last, listener, healths } = setUp();
-    client.subscribe(query, listener);
+    client.subscribe(question, listener);
     client.start();
     last().onopen?.();
-    for (const data of ['{', 'null', '{"id":7}', '{"id":"f1"}', new ArrayBuffer(2)]) last().onmessage?.({ data });
-    expect(listener.funnel).not.toHaveBeenCalled();
+    for (const data of ['{', 'null', '{"id":7}', '{"id":"funnel1"}', new ArrayBuffer(2)]) last().onmessage?.({ data });
+    expect(listener.snapshot).not.toHaveBeenCalled();
     expect(listener.problem).not.toHaveBeenCalled();
     expect(healths.at(-1)).toBe('live');
   });

@@ -1,12 +1,14 @@
-import type { Funnel, FunnelQuery, Problem } from '../api/types';
+import type { Problem } from '../api/types';
 import { backoff } from './backoff';
 import { next, stopped } from './connection';
 import type { Connection, ConnectionEvent } from './connection';
 import { none, parseAnswer, protocolsFor } from './protocol';
-import type { Position, Request } from './protocol';
+import type { Position, Question, Request, ViewName, Views } from './protocol';
 
-export interface Listener {
-  funnel(snapshot: Funnel): void;
+export interface Listener<V extends ViewName = ViewName> {
+  snapshot(state: Views[V]): void;
+  /** What was shown last is still what there is. */
+  unchanged?(): void;
   problem(problem: Problem): void;
 }
 
@@ -21,7 +23,7 @@ export interface LiveOptions {
 
 interface Subscription {
   readonly id: string;
-  query: FunnelQuery;
+  question: Question;
   listener: Listener;
   /** Of the last snapshot. */
   last: Position;
@@ -42,7 +44,7 @@ export class LiveClient {
   private connection: Connection = stopped;
   private socket: WebSocket | null = null;
   private readonly subscriptions = new Set<Subscription>();
-  private nextId = 1;
+  private readonly ids = new Map<ViewName, number>();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly options: LiveOptions) {}
@@ -58,6 +60,8 @@ export class LiveClient {
   /** For a new token: the server reads it only when a connection opens. */
   restart(): void {
     this.stop();
+    // It may see other things, so nothing that was shown before is known to be the same.
+    for (const subscription of this.subscriptions) subscription.last = none;
     this.start();
   }
 
@@ -68,10 +72,12 @@ export class LiveClient {
   }
 
   /** Returns the function that ends the subscription. */
-  subscribe(query: FunnelQuery, listener: Listener): () => void {
+  subscribe<V extends ViewName>(question: Question<V>, listener: Listener<V>): () => void {
     // The server sends the same message to all whose ids are equal, so they are counted and not random.
+    const n = (this.ids.get(question.view) ?? 0) + 1;
+    this.ids.set(question.view, n);
     const subscription: Subscription = {
-      id: `f${this.nextId++}`, query: { ...query }, listener, last: none, asked: false,
+      id: `${question.view}${n}`, question, listener: listener as Listener, last: none, asked: false,
     };
     this.subscriptions.add(subscription);
     if (this.connection.phase === 'live') this.ask(subscription);
@@ -143,7 +149,9 @@ export class LiveClient {
         continue;
       }
       subscription.last = { epoch: answer.epoch, seq: answer.seq };
-      if (!answer.unchanged) subscription.listener.funnel(answer.funnel);
+      const state = answer[subscription.question.view];
+      if (state) subscription.listener.snapshot(state);
+      else subscription.listener.unchanged?.();
     }
   }
 
@@ -157,7 +165,8 @@ export class LiveClient {
 
   private ask(subscription: Subscription): void {
     subscription.asked = true;
-    this.send({ op: 'subscribe', id: subscription.id, view: 'funnel', ...subscription.query, ...subscription.last });
+    const { view, params } = subscription.question;
+    this.send({ op: 'subscribe', id: subscription.id, view, ...params, ...subscription.last });
     this.expectAnswer();
   }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { kept, Pace } from './pace';
 
-const stages = (count: number) => [{ name: 'crawled', count, unique_articles: count }];
+const stages = (count: number) => [['crawled', count] as const];
 const rates = (pace: Pace) => pace.series('crawled').map((point) => point.rate);
 
 describe('the pace', () => {

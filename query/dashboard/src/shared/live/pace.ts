@@ -1,5 +1,3 @@
-import type { Stage } from '../api/types';
-
 /** The counts at one moment; null while the connection was lost, so that no rate is drawn across the gap. */
 interface Sample {
   at: number;
@@ -8,7 +6,7 @@ interface Sample {
 
 export interface Point {
   at: number;
-  /** Events per second; null where it is not known. */
+  /** Per second; null where it is not known. */
   rate: number | null;
 }
 
@@ -18,15 +16,14 @@ export const kept = 5 * 60_000;
 const smoothing = 5_000;
 
 /**
- * Events per second of each stage, from the counts of successive snapshots. Snapshots come when something changed,
- * so the newest one is sampled by the clock: standing still is a rate of zero, not a missing one.
+ * How fast things of several names come, from how many there are at successive moments. Snapshots come when something
+ * changed, so the newest one is sampled by the clock: standing still is a rate of zero, not a missing one.
  */
 export class Pace {
   private samples: Sample[] = [];
 
-  sample(at: number, stages: readonly Stage[] | null): void {
-    const counts = stages && new Map(stages.map((stage) => [stage.name, stage.count]));
-    this.samples.push({ at, counts });
+  sample(at: number, counts: Iterable<readonly [name: string, count: number]> | null): void {
+    this.samples.push({ at, counts: counts && new Map(counts) });
     const oldest = at - kept;
     this.samples = this.samples.filter((sample) => sample.at >= oldest);
   }
@@ -35,26 +32,26 @@ export class Pace {
     this.samples = [];
   }
 
-  series(stage: string): Point[] {
+  series(name: string): Point[] {
     let start = 0;
     return this.samples.map((end, i) => {
       while (start < i && end.at - this.samples[start]!.at > smoothing) start++;
-      return { at: end.at, rate: this.rate(stage, start, i) };
+      return { at: end.at, rate: this.rate(name, start, i) };
     });
   }
 
   /** The present rate. */
-  current(stage: string): number | null {
-    return this.series(stage).at(-1)?.rate ?? null;
+  current(name: string): number | null {
+    return this.series(name).at(-1)?.rate ?? null;
   }
 
-  private rate(stage: string, from: number, to: number): number | null {
+  private rate(name: string, from: number, to: number): number | null {
     const end = this.samples[to]!;
     if (!end.counts) return null;
     let start = end;
     for (let i = to - 1; i >= from && this.samples[i]!.counts; i--) start = this.samples[i]!;
     if (start === end) return null;
-    const gained = (end.counts.get(stage) ?? 0) - (start.counts?.get(stage) ?? 0);
+    const gained = (end.counts.get(name) ?? 0) - (start.counts?.get(name) ?? 0);
     // Midnight takes the count of "today" back to nothing.
     return Math.max(0, gained / ((end.at - start.at) / 1_000));
   }

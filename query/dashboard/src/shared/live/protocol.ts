@@ -1,6 +1,16 @@
-import type { Funnel, FunnelQuery, Problem } from '../api/types';
+import type { Problem, Schema } from '../api/types';
 
 /** The messages of the live WebSocket. */
+
+/** What each view shows, by its name. */
+export type Views = Required<Pick<Schema<'LiveSnapshot'>, 'funnel' | 'queues' | 'lag' | 'dlq'>>;
+export type ViewName = keyof Views;
+
+/** What is asked: a view, and its parameters. */
+export interface Question<V extends ViewName = ViewName> {
+  view: V;
+  params?: Record<string, string>;
+}
 
 /** Names a snapshot: a reader that comes again with it gets nothing new, or a whole snapshot. */
 export interface Position {
@@ -11,22 +21,18 @@ export interface Position {
 
 export const none: Position = { epoch: '', seq: 0 };
 
-export type Request =
-  | ({ op: 'subscribe'; id: string; view: 'funnel' } & FunnelQuery & Position)
-  | { op: 'unsubscribe'; id: string };
+export type Request = ({ op: 'subscribe'; id: string; view: string } & Position) | { op: 'unsubscribe'; id: string };
 
 export type Answer =
-  | ({ id: string; funnel: Funnel; error?: undefined; unchanged?: undefined } & Position)
-  | ({ id: string; unchanged: true; error?: undefined } & Position)
+  | ({ id: string; unchanged?: boolean; error?: undefined } & Position & Partial<Views>)
   | { id: string; error: Problem };
 
 export function parseAnswer(data: unknown): Answer | null {
   if (typeof data !== 'string') return null;
   try {
-    const message = JSON.parse(data) as { id?: unknown; error?: unknown; funnel?: unknown; unchanged?: unknown } | null;
+    const message = JSON.parse(data) as Partial<Answer> | null;
     if (typeof message?.id !== 'string') return null;
-    const known = message.error ?? message.funnel ?? (message.unchanged === true || null);
-    return known ? (message as Answer) : null;
+    return message.error || ('epoch' in message && typeof message.epoch === 'string') ? (message as Answer) : null;
   } catch {
     return null;
   }

@@ -1,12 +1,14 @@
-import { computed, inject, onScopeDispose, readonly, ref, shallowRef, watch } from 'vue';
+import { keepPreviousData, skipToken, useQuery } from '@tanstack/vue-query';
+import { computed, inject, onScopeDispose, readonly, shallowRef, watch } from 'vue';
 import type { App, ComputedRef, InjectionKey, Ref, ShallowRef } from 'vue';
 import { token } from '../api/access';
 import { liveAddress } from '../api/address';
-import type { Funnel, FunnelQuery, Problem } from '../api/types';
-import { recall, remember } from '../api/memory';
+import { answers } from '../api/answers';
+import type { Problem } from '../api/types';
 import { LiveClient } from './client';
 import { healthOf, stopped } from './connection';
 import type { Connection, Health } from './connection';
+import type { ViewName, Views } from './protocol';
 
 export interface Live {
   client: LiveClient;
@@ -16,6 +18,9 @@ export interface Live {
 
 const key: InjectionKey<Live> = Symbol('live');
 
+/** A tab that nobody looks at for so long lets its connection go. */
+const unseen = 60_000;
+
 /** One connection for the whole page, whatever its views subscribe to. */
 export function installLive(app: App): void {
   const connection = shallowRef<Connection>(stopped);
@@ -24,12 +29,19 @@ export function installLive(app: App): void {
     token: () => token.value,
     changed: (state) => (connection.value = state),
   });
+  let leaving: ReturnType<typeof setTimeout> | undefined;
   watch(token, () => client.restart());
   window.addEventListener('online', () => client.wake());
   // A cut network is not noticed by the socket; asking for an answer finds out.
   window.addEventListener('offline', () => client.wake());
   document.addEventListener('visibilitychange', () => {
-    if (document.visibilityState === 'visible') client.wake();
+    clearTimeout(leaving);
+    if (document.hidden) {
+      leaving = setTimeout(() => client.stop(), unseen);
+    } else {
+      client.start();
+      client.wake();
+    }
   });
   app.provide(key, { client, connection: readonly(connection), health: computed(() => healthOf(connection.value)) });
   client.start();
@@ -41,54 +53,72 @@ export function useLive(): Live {
   return live;
 }
 
-export interface LiveFunnel {
+export interface LiveState<T> {
   /**
-   * The newest snapshot. Until a query is answered it is the last one that this tab has had of it, else that of the
-   * query before.
+   * The newest snapshot. Until a question is answered it is the last one that this tab has had of it, else that of the
+   * question before.
    */
-  funnel: ShallowRef<Funnel | null>;
+  state: ComputedRef<T | undefined>;
+  /** When it came, in milliseconds; 0 before there was any. */
+  at: ComputedRef<number>;
   problem: ShallowRef<Problem | null>;
-  /** True from a change of the query until its first answer. */
-  pending: Ref<boolean>;
+  /** True from a change of the question until its first answer. */
+  pending: Readonly<Ref<boolean>>;
 }
 
-/** Follows the funnel of a query for as long as the component lives; nothing while the query is null. */
-export function useFunnel(query: () => FunnelQuery | null): LiveFunnel {
+/** Follows a view for as long as the component lives; nothing while the parameters are null. */
+export function useLiveView<V extends ViewName>(
+  view: V,
+  params: () => Record<string, string> | null = () => ({}),
+): LiveState<Views[V]> {
   const { client } = useLive();
-  const funnel = shallowRef<Funnel | null>(null);
   const problem = shallowRef<Problem | null>(null);
-  const pending = ref(true);
+  const pending = shallowRef(true);
+  const asked = computed(() => ['live', view, params()] as const);
+  const { data, dataUpdatedAt } = useQuery<Views[V]>({
+    queryKey: asked,
+    queryFn: skipToken,
+    staleTime: Infinity,
+    placeholderData: keepPreviousData,
+  });
   let end = () => {};
 
   watch(
-    // Compared as text, so that an equal query in a new object changes nothing.
-    () => JSON.stringify(query()),
+    // Compared as text, so that an equal question in a new object changes nothing.
+    () => JSON.stringify(params()),
     () => {
       end();
       end = () => {};
-      const wanted = query();
-      if (!wanted) {
-        funnel.value = null;
-        return;
-      }
+      const wanted = params();
+      if (!wanted) return;
       pending.value = true;
-      const key = `funnel ${JSON.stringify(wanted)}`;
-      funnel.value = recall<Funnel>(key) ?? funnel.value;
-      end = client.subscribe(wanted, {
-        funnel(snapshot) {
-          funnel.value = snapshot;
-          remember(key, snapshot);
-          problem.value = null;
-          pending.value = false;
+      const settle = (found: Problem | null) => {
+        problem.value = found;
+        pending.value = false;
+      };
+      end = client.subscribe(
+        { view, params: wanted },
+        {
+          snapshot(state) {
+            answers.setQueryData(['live', view, wanted], state);
+            settle(null);
+          },
+          // Its time is told anew, so that it does not look old.
+          unchanged() {
+            answers.setQueryData(['live', view, wanted], (state: Views[V] | undefined) => state);
+            settle(null);
+          },
+          problem: settle,
         },
-        problem(found) {
-          problem.value = found;
-          pending.value = false;
-        },
-      });
+      );
     },
     { immediate: true },
   );
   onScopeDispose(() => end());
-  return { funnel, problem, pending };
+  return {
+    state: computed(() => data.value as Views[V] | undefined),
+    at: computed(() => dataUpdatedAt.value),
+    problem,
+    pending,
+  };
 }
