@@ -29,7 +29,10 @@ func TestFilter(t *testing.T) {
 					t.Fatalf("of %d bytes for filters %d are left", bytes, left)
 				}
 			}
-			t.Logf("%d identities in %d events, %d answers from memory", len(l.first), l.at, l.lacked)
+			t.Logf("%d identities in %d events, %d answers from memory, %d parts", len(l.first), l.at, l.lacked, l.parts)
+			if bytes > 1<<16 && l.parts < 2 {
+				t.Errorf("with %d bytes the filter has %d parts", bytes, l.parts)
+			}
 			if sure := l.lacked > 0; sure != (bytes > 0) {
 				t.Errorf("with %d bytes %d answers came from memory", bytes, l.lacked)
 			}
@@ -46,6 +49,7 @@ type filteredLife struct {
 	first  map[uint64]uint64 // sequence at which an identity was first seen
 	at     uint64
 	lacked int // answers from memory
+	parts  int // most that the filter had
 }
 
 // live opens the store, has it take some batches, and closes it.
@@ -73,6 +77,7 @@ func (l *filteredLife) live() {
 		}
 		repeats, err := s.Fold(batch, from, l.at)
 		must(l.T, err)
+		l.parts = max(l.parts, len(s.filter.parts))
 		found := map[int32]uint64{}
 		for _, r := range repeats {
 			found[r.Row] = r.First
