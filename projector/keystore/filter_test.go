@@ -88,7 +88,8 @@ func (l *filteredLife) live() {
 				l.first[id] = seq
 			}
 			if want := l.first[id]; want != seq && found[int32(i)] != want || want == seq && found[int32(i)] != 0 {
-				l.Fatalf("identity %d at sequence %d was first seen at %d, and is told to be at %d", id, seq, want, found[int32(i)])
+				l.Fatalf("identity %d at sequence %d was first seen at %d, and is told to be at %d",
+					id, seq, want, found[int32(i)])
 			}
 		}
 	}
