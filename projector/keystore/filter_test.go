@@ -29,7 +29,8 @@ func TestFilter(t *testing.T) {
 					t.Fatalf("of %d bytes for filters %d are left", bytes, left)
 				}
 			}
-			t.Logf("%d identities in %d events, %d answers from memory, %d parts", len(l.first), l.at, l.lacked, l.parts)
+			t.Logf("%d identities in %d events, %d answers from memory, %d parts",
+				len(l.first), l.at, l.lacked, l.parts)
 			if bytes > 1<<16 && l.parts < 2 {
 				t.Errorf("with %d bytes the filter has %d parts", bytes, l.parts)
 			}
