@@ -20,8 +20,7 @@ const (
 	// to the database.
 	filterWrong = 0.01
 	// readAhead is how many identities of a store that was there already the
-	// filter reads for each one that is folded. Reading one costs a tenth of
-	// looking one up.
+	// filter reads for each one that is folded.
 	readAhead = 4
 )
 
