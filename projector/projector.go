@@ -44,7 +44,9 @@ type Config struct {
 	// FunnelCacheBytes bounds the funnel rows of a slot group in memory;
 	// default 128 MiB.
 	FunnelCacheBytes int
-	KeyStore         keystore.Options
+	// KeyStore is for the key store of each slot group. Their filters share 64 MiB
+	// by default.
+	KeyStore keystore.Options
 }
 
 // answerWithin is how long the broker may take to acknowledge a dead letter
@@ -63,6 +65,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Lease == 0 {
 		c.Lease = 10 * time.Second
+	}
+	if c.KeyStore.Filters == nil {
+		c.KeyStore.Filters = keystore.NewFilterMemory(keystore.DefaultFilterMemory)
 	}
 	return c
 }

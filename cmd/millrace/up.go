@@ -287,6 +287,6 @@ func ping(ctx context.Context, o *clickhouse.Options) error {
 // unless the user has set it.
 func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(820 << 20)
+		debug.SetMemoryLimit(700 << 20)
 	}
 }

@@ -164,11 +164,14 @@ type found struct {
 // compare compares sorted sightings with what is known and adds the new ones to
 // the batch. When it fills the store, aliases are as good as unknown to the others.
 func (s *Store) compare(sightings []Sighting, batch *pebble.Batch, filling bool) (found, error) {
+	if err := s.filter.read(s.db, len(sightings)); err != nil {
+		return found{}, err
+	}
 	known, err := s.look()
 	if err != nil {
 		return found{}, err
 	}
-	known.aliases = known.aliases && !filling
+	known.aliases, known.filter = known.aliases && !filling, &s.filter
 	f, err := merge(sightings, known, batch)
 	if err = errors.Join(err, known.Close()); err != nil {
 		return f, fmt.Errorf("read key store: %w", err)
@@ -198,6 +201,7 @@ func merge(sightings []Sighting, known *reader, batch *pebble.Batch) (f found, e
 			if err := put(batch, now); err != nil {
 				return f, err
 			}
+			known.filter.add(known.key)
 		case now.seq:
 		default:
 			f.repeats = append(f.repeats, Repeat{
@@ -217,7 +221,8 @@ type record struct {
 // reader looks identities up. Close it.
 type reader struct {
 	*pebble.Iterator
-	aliases bool // it looks for aliases, too
+	filter  *filter // that knows what need not be looked for; nil where nobody writes
+	aliases bool    // it looks for aliases, too
 	key     []byte
 }
 
@@ -226,13 +231,16 @@ func (s *Store) look() (*reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read key store: %w", err)
 	}
-	return &reader{all, s.aliases.Load(), make([]byte, 0, 17)}, nil
+	return &reader{Iterator: all, aliases: s.aliases.Load(), key: make([]byte, 0, 17)}, nil
 }
 
 // find looks an identity up, and returns the zero record for one that is not
 // known. It does not allocate.
 func (r *reader) find(now *Sighting) (first record, err error) {
 	r.key = now.appendKey(r.key[:0])
+	if r.filter != nil && r.filter.lacks(r.key) {
+		return record{}, nil
+	}
 	if first, err = r.at(r.key); first.seq != 0 || err != nil || !r.aliases || now.alias {
 		return first, err
 	}

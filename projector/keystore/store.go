@@ -24,6 +24,10 @@
 //
 // Blocks of a table have checksums of their own, and are read by Fold alone,
 // which returns an error that IsDamaged knows.
+//
+// Nearly every identity that is folded is new. A Bloom filter in memory, which is
+// never on disk, tells most of them from those that the store holds (filter.go).
+// So the tables are made for writing: many of them wait until they are merged.
 package keystore
 
 import (
@@ -53,14 +57,18 @@ type Store struct {
 	closing sync.Once
 	damage  damage
 	aliases atomic.Bool // there are some
+	filter  filter
 	ledger
 }
 
 // Options of a Store. The zero value of a field stands for its default.
 type Options struct {
 	CacheBytes    int64  // block cache; default 32 MiB
-	MemTableBytes uint64 // of a write buffer, of which there are up to three; default 16 MiB
-	Logger        *slog.Logger
+	MemTableBytes uint64 // of a write buffer, of which there are up to three; default 32 MiB
+	// Filters bounds the memory of filters, which stores may share; default 64 MiB
+	// for this one.
+	Filters *FilterMemory
+	Logger  *slog.Logger
 }
 
 // Open opens or creates the store in a folder. A folder that another process
@@ -75,7 +83,7 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 		o.CacheBytes = 32 << 20
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 16 << 20
+		o.MemTableBytes = 32 << 20
 	}
 	log := logger{o.Logger}
 	s := &Store{}
@@ -83,14 +91,19 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 	// Write buffers are taken off the cache's size.
 	s.cache = pebble.NewCache(o.CacheBytes + 3*int64(o.MemTableBytes))
 	opts := &pebble.Options{
-		Cache:                 s.cache,
-		FS:                    s.disk.fs,
-		EventListener:         &pebble.EventListener{DataCorruption: s.damage.note, BackgroundError: log.background},
-		MemTableSize:          o.MemTableBytes,
-		L0CompactionThreshold: 8,
-		FormatMajorVersion:    pebble.FormatNewest,
-		LBaseMaxBytes:         256 << 20,
-		Logger:                log,
+		Cache:              s.cache,
+		FS:                 s.disk.fs,
+		EventListener:      &pebble.EventListener{DataCorruption: s.damage.note, BackgroundError: log.background},
+		MemTableSize:       o.MemTableBytes,
+		FormatMajorVersion: pebble.FormatNewest,
+		LBaseMaxBytes:      256 << 20,
+		Logger:             log,
+		// Merging begins when a key may be in 16 tables of L0 (the threshold is twice
+		// that): each merge writes most of the store again, so that few large ones
+		// cost less than many small ones. The filter spares new identities the
+		// tables, and only repeats are looked for in so many.
+		L0CompactionThreshold: 32,
+		L0StopWritesThreshold: 64,
 
 		BlockPropertyCollectors: []func() pebble.BlockPropertyCollector{newCollector},
 	}
@@ -105,6 +118,7 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 		s.release()
 		return nil, fmt.Errorf("open key store %s: %w", dir, err)
 	}
+	s.filter.start(o.Filters, s.held.Count)
 	return s, nil
 }
 
@@ -165,6 +179,7 @@ func (s *Store) shut() (err error) {
 			err = s.db.Close()
 		}
 		s.cache.Unref()
+		s.filter.stop()
 		if s.lock != nil {
 			err = errors.Join(err, s.lock.Close())
 		}
