@@ -65,7 +65,7 @@ func (b *Batcher) publish(ctx context.Context, m Message) Outcome {
 	case o := <-w.answer:
 		return o
 	case <-ctx.Done():
-		return Outcome{Err: fmt.Errorf("publish to %s: %w", m.Subject, unknown(ctx, nil))}
+		return Outcome{Err: fmt.Errorf("publish to %s: %w", m.Subject, unknown(ctx))}
 	}
 }
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
-	"github.com/millrace-io/millrace/client/internal/pause"
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 // chunk is a batch's worth of messages on their way to their outcomes. One
@@ -30,47 +30,44 @@ type chunk struct {
 // a batch on disk, and 0.2 ms to sync a single message.
 const smallBatch = 20
 
+// backoff is how long to wait before publishing again.
+var backoff = retry.Backoff{First: 20 * time.Millisecond, Most: 2 * time.Second}
+
 // publish works until every message has its outcome. It never panics on what
 // a server answers.
 func (c *chunk) publish(ctx context.Context) {
 	c.dropTooLarge()
-	wait := pause.First
-	for len(c.pending) > 0 {
+	err := backoff.Do(ctx, func() error {
 		err := c.attempt(ctx)
-		switch fateOf(err) {
-		case fateDone:
-			continue
-		case fateFailed:
-			if len(c.pending) > 1 && (errors.Is(err, ErrRefused) || errors.Is(err, ErrTooLarge)) && !c.alone {
-				c.alone = true // finds the message that is to blame
-				continue
-			}
-			c.fail(err)
-			return
-		case fateUnknown, fateRetry: // what is stored twice counts once
+		if fateOf(err) == fateFailed {
+			return retry.Stop(err)
 		}
-		if ctx.Err() != nil {
-			c.fail(unknown(ctx, err))
-			return
-		}
+		return err // what is stored twice counts once
+	}, func(err error, wait time.Duration) {
 		c.p.cfg.Log.Log(ctx, c.p.retryLevel(), "publishing again", "messages", len(c.pending), "wait", wait, "error", err)
-		if !pause.For(ctx, wait/2+rand.N(wait/2)) {
-			c.fail(unknown(ctx, err))
-			return
-		}
-		wait = min(2*wait, pause.Long)
+	})
+	if err != nil && fateOf(err) != fateFailed {
+		err = fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
+	c.fail(err)
 }
 
 // attempt sends what is pending once, in the way that fits it.
 func (c *chunk) attempt(ctx context.Context) error {
-	if len(c.pending) == 1 {
+	switch {
+	case len(c.pending) == 0:
+		return nil
+	case len(c.pending) == 1:
 		return c.one(ctx)
-	}
-	if c.alone || len(c.pending) < smallBatch {
+	case c.alone || len(c.pending) < smallBatch:
 		return c.singly(ctx)
 	}
-	return c.batch(ctx)
+	err := c.batch(ctx)
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrTooLarge) {
+		c.alone = true // finds the message that is to blame
+		return c.singly(ctx)
+	}
+	return err
 }
 
 // singly publishes each pending message on its own, all at once, and settles
@@ -183,6 +180,7 @@ func (c *chunk) dropTooLarge() {
 	c.pending = kept
 }
 
+// fail gives every message that has no outcome yet an error as its outcome.
 func (c *chunk) fail(err error) {
 	for _, i := range c.pending {
 		c.outcomes[i] = Outcome{Err: err}

@@ -91,9 +91,4 @@ func classifyAPI(api *jetstream.APIError, err error) error {
 }
 
 // unknown is the error of messages whose fate ctx left open.
-func unknown(ctx context.Context, last error) error {
-	if last == nil || errors.Is(last, context.Cause(ctx)) {
-		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
-	}
-	return fmt.Errorf("%w: %w; the last attempt: %w", ErrUnknown, context.Cause(ctx), last)
-}
+func unknown(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx)) }

@@ -144,7 +144,7 @@ func (p *Publisher) send(ctx context.Context, msgs []Message, places []int, outc
 				c.publish(ctx)
 			})
 		case <-ctx.Done():
-			c.fail(unknown(ctx, nil))
+			c.fail(unknown(ctx))
 		}
 	}
 	wg.Wait()

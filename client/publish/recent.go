@@ -151,7 +151,7 @@ func (c *claims) await(ctx context.Context, outcomes []Outcome) (left []int) {
 		case <-ended:
 			left = append(left, i)
 		case <-ctx.Done():
-			outcomes[i] = Outcome{Err: fmt.Errorf("another call is publishing the same event: %w", unknown(ctx, nil))}
+			outcomes[i] = Outcome{Err: fmt.Errorf("another call is publishing the same event: %w", unknown(ctx))}
 		}
 	}
 	return left

@@ -9,8 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/millrace-io/millrace/client/internal/pause"
 	"github.com/millrace-io/millrace/client/publish"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -69,10 +69,14 @@ func Enqueue(ctx context.Context, nc *nats.Conn, queue string, items ...NewItem)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue to %s: %w", queue, err)
 	}
-	msg, err := nc.RequestWithContext(ctx, stream.WorkEnqueue, data)
-	for wait := pause.First; errors.Is(err, nats.ErrNoResponders) && pause.For(ctx, wait); wait = min(2*wait, pause.Long) {
-		msg, err = nc.RequestWithContext(ctx, stream.WorkEnqueue, data) // nobody has had the one before
-	}
+	var msg *nats.Msg
+	err = askAgain.Do(ctx, func() (err error) {
+		msg, err = nc.RequestWithContext(ctx, stream.WorkEnqueue, data)
+		if errors.Is(err, nats.ErrNoResponders) { // no server has had the request
+			return err
+		}
+		return retry.Stop(err)
+	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue to %s: %w", queue, err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/millrace-io/millrace/client/internal/pause"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -102,7 +101,7 @@ func (m *mover) tell(batch []*move) {
 // errRefused is the answer to a request that will never do.
 var errRefused = errors.New("server refused the moves")
 
-func (m *mover) verdicts(ctx context.Context, batch []*move) ([]stream.WorkVerdict, error) {
+func (m *mover) verdicts(ctx context.Context, batch []*move) (verdicts []stream.WorkVerdict, err error) {
 	request := stream.WorkMoveBatch{Worker: m.worker, Stage: m.stage, Lease: m.lease, Moves: make([]stream.WorkMove, len(batch))}
 	for i, mv := range batch {
 		request.Moves[i] = mv.WorkMove
@@ -111,16 +110,13 @@ func (m *mover) verdicts(ctx context.Context, batch []*move) ([]stream.WorkVerdi
 	if err != nil {
 		return nil, fmt.Errorf("encode moves: %w", err)
 	}
-	for wait := pause.First; ; wait = min(2*wait, pause.Long) {
-		verdicts, err := m.ask(ctx, data, len(batch))
-		if err == nil || errors.Is(err, errRefused) || errors.Is(err, nats.ErrConnectionClosed) {
-			return verdicts, err
-		}
+	err = askAgain.Do(ctx, func() (err error) {
+		verdicts, err = m.ask(ctx, data, len(batch))
+		return unlessFinal(err)
+	}, func(err error, wait time.Duration) {
 		m.log.Debug("telling moves again", "stage", m.stage, "moves", len(batch), "wait", wait, "error", err)
-		if !pause.For(ctx, wait) {
-			return nil, err
-		}
-	}
+	})
+	return verdicts, err
 }
 
 // answerWait is how long to wait for an answer. Moves may be told again: what

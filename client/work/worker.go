@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/client/internal/pause"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -123,32 +123,42 @@ func (w *worker) run(ctx context.Context) error {
 // errStopping is why a handler's context ends when the grace is over.
 var errStopping = errors.New("the worker is stopping")
 
+// askAgain is how long to wait before the server is asked again.
+var askAgain = retry.Backoff{First: 20 * time.Millisecond, Most: 2 * time.Second}
+
 // pull takes items for as long as there is room, until ctx ends. Its error is
 // one that no waiting mends.
 func (w *worker) pull(ctx context.Context) error {
 	var consumer jetstream.Consumer
-	for wait := pause.First; ctx.Err() == nil; {
-		var err error
-		if consumer == nil {
-			consumer, err = w.consumer(ctx)
-		}
-		if err == nil {
+	for ctx.Err() == nil {
+		err := askAgain.Do(ctx, func() (err error) {
+			if consumer == nil {
+				if consumer, err = w.consumer(ctx); err != nil {
+					return unlessFinal(err)
+				}
+			}
 			if n := w.room(ctx); n > 0 {
 				err = w.fetch(ctx, consumer, n)
 			}
-		}
-		switch {
-		case err == nil || ctx.Err() != nil:
-			wait = pause.First
-			continue
-		case errors.Is(err, nats.ErrConnectionClosed):
+			return unlessFinal(err)
+		}, func(err error, wait time.Duration) {
+			consumer = nil
+			w.log.Debug("pulling again", "stage", w.stage, "wait", wait, "error", err)
+		})
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("work %s: %w", w.stage, err)
 		}
-		w.log.Debug("pulling again", "stage", w.stage, "wait", wait, "error", err)
-		pause.For(ctx, wait)
-		consumer, wait = nil, min(2*wait, pause.Long)
 	}
 	return nil
+}
+
+// unlessFinal stops retrying after errors that stay: the connection's owner has
+// closed it, or the server will never take the request.
+func unlessFinal(err error) error {
+	if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, errRefused) {
+		return retry.Stop(err)
+	}
+	return err
 }
 
 func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
@@ -165,7 +175,10 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 func (w *worker) room(ctx context.Context) int {
 	for ctx.Err() == nil {
 		if until := w.holdOff.Load(); until != nil && time.Until(*until) > 0 {
-			pause.For(ctx, time.Until(*until))
+			select {
+			case <-time.After(time.Until(*until)):
+			case <-ctx.Done():
+			}
 			continue
 		}
 		n := w.cfg.Concurrency + w.pace.ahead(w.cfg.Concurrency) - int(w.out.Load())

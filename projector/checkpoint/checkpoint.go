@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -163,26 +164,29 @@ func (l *Log) swap(ctx context.Context, next Record) error {
 	if err != nil {
 		return fmt.Errorf("write checkpoint %s: %w", l.key, err)
 	}
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		revision, err := l.write(ctx, value)
-		if err == nil {
+	err = backoff.Do(ctx, func() error {
+		revision, failure := l.write(ctx, value)
+		if failure == nil {
 			l.record, l.revision, l.damage = next, revision, nil
 			return nil
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("write checkpoint %s: %w", l.key, err)
-		}
 		written, err := l.resolve(ctx, string(value))
-		if written || errors.Is(err, ErrLost) {
-			return err
+		switch {
+		case written || errors.Is(err, ErrLost):
+			return retry.Stop(err)
+		case err == nil: // nothing has changed
+			return failure
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("write checkpoint %s: %w", l.key, ctx.Err())
-		case <-time.After(wait):
-		}
+		return err
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("write checkpoint %s: %w", l.key, err)
 	}
+	return nil
 }
+
+// backoff is how long to wait before a record is written again.
+var backoff = retry.Backoff{First: 10 * time.Millisecond, Most: time.Second}
 
 func (l *Log) write(ctx context.Context, value []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
@@ -200,13 +204,13 @@ func (l *Log) resolve(ctx context.Context, ours string) (written bool, err error
 	case errors.Is(err, jetstream.ErrKeyNotFound) && l.revision == 0:
 		return false, nil
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return false, fmt.Errorf("checkpoint %s was deleted: %w", l.key, ErrLost)
+		return false, fmt.Errorf("it was deleted: %w", ErrLost)
 	case err != nil:
 		return false, err
 	case entry.Revision() == l.revision:
 		return false, nil
 	case string(entry.Value()) != ours:
-		return false, fmt.Errorf("checkpoint %s: %w", l.key, ErrLost)
+		return false, ErrLost
 	}
 	l.revision = entry.Revision()
 	return true, json.Unmarshal(entry.Value(), &l.record)

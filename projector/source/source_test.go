@@ -77,8 +77,8 @@ func TestOrderOverRestarts(t *testing.T) {
 // that loses its power, is an error, also when it has grown again meanwhile.
 // What is published behind its new end would else never be read.
 func TestShorter(t *testing.T) {
-	defer func(before time.Duration) { settle = before }(settle)
-	settle = 0
+	defer func(before time.Duration) { leaderLag = before }(leaderLag)
+	leaderLag = 0
 	for name, grown := range map[string]int{"shorter": 20, "grown again": 80} {
 		t.Run(name, func(t *testing.T) {
 			srv := natstest.Start(t, stream.Config{})

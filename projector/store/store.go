@@ -15,6 +15,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/slots"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -64,26 +65,23 @@ func (s *Store) Failing() bool { return s.failing.Load() > 0 }
 // counts the failures. A server that refuses is asked again like one that is
 // away: what it is given is the same, and must not be lost.
 func (s *Store) retry(ctx context.Context, what string, do func(context.Context) error) (failures int, err error) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := do(ctx)
-		if err == nil {
-			return failures, nil
-		}
-		if ctx.Err() != nil {
-			return failures, fmt.Errorf("%s: %w", what, err)
-		}
+	err = backoff.Do(ctx, func() error { return do(ctx) }, func(err error, wait time.Duration) {
 		if failures++; failures == 1 {
 			s.failing.Add(1)
-			defer s.failing.Add(-1)
 		}
 		s.log.Warn("clickhouse failed, trying again", "operation", what, "error", err, "failures", failures, "retry_in", wait)
-		select {
-		case <-ctx.Done():
-			return failures, fmt.Errorf("%s: %w", what, err)
-		case <-time.After(wait):
-		}
+	})
+	if failures > 0 {
+		s.failing.Add(-1)
 	}
+	if err != nil {
+		return failures, fmt.Errorf("%s: %w", what, err)
+	}
+	return failures, nil
 }
+
+// backoff is how long to wait before ClickHouse is asked again.
+var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
 
 // writer inserts native blocks over a connection of its own, which it makes
 // anew after an error.

@@ -39,13 +39,11 @@ func (v *workVerdict) String() string {
 // read runs a query and calls row for each of its rows. Until ctx ends it waits
 // for a Postgres that is away, or that starts after a loss of power.
 func (s *shards) read(ctx context.Context, sql string, into []any, row func() error) error {
-	conn, err := pgx.Connect(ctx, s.dsn)
-	for err != nil && ctx.Err() == nil {
-		wait(ctx, 200*time.Millisecond)
-		if next, failed := pgx.Connect(ctx, s.dsn); ctx.Err() == nil {
-			conn, err = next, failed
-		}
-	}
+	var conn *pgx.Conn
+	err := backoff.Do(ctx, func() (err error) {
+		conn, err = pgx.Connect(ctx, s.dsn)
+		return err
+	}, nil)
 	if err != nil {
 		return err
 	}

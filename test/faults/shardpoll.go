@@ -72,16 +72,12 @@ func (s *shards) report(ctx context.Context, js jetstream.JetStream, stage, move
 		return false
 	}
 	id := stage + move + r.Filename
-	for ctx.Err() == nil {
-		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
-		_, err := js.Publish(attempt, stream.ShardSubject(stage, move), data, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
-		cancel()
-		if err == nil {
-			return true
-		}
-		wait(ctx, 200*time.Millisecond)
-	}
-	return false
+	return backoff.Do(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		_, err := js.Publish(ctx, stream.ShardSubject(stage, move), data, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
+		return err
+	}, nil) == nil
 }
 
 // takenItem is one that a poller has, or that stands in a queue.

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 // installation is the program, on ports and in a folder of its own.
@@ -131,13 +133,13 @@ func refused(err error) bool {
 
 // insist asks until there is an answer.
 func (in *installation) insist(ctx context.Context, method, path string, body, answer any) error {
-	for {
+	return retry.Backoff{First: 20 * time.Millisecond, Most: 200 * time.Millisecond}.Do(ctx, func() error {
 		err := in.ask(ctx, method, path, body, answer)
-		if err == nil || refused(err) || ctx.Err() != nil {
-			return err
+		if refused(err) {
+			return retry.Stop(err)
 		}
-		sleep(ctx, 100*time.Millisecond)
-	}
+		return err
+	}, nil)
 }
 
 func (in *installation) ask(ctx context.Context, method, path string, body, answer any) error {
