@@ -18,7 +18,7 @@ import (
 
 // batch is the effects of the messages of the stream sequences (From, To].
 type batch struct {
-	store.Batch
+	store.Insert
 	rows      *schema.EventBlock
 	sightings []keystore.Sighting // of the rows
 	groups    grouping
@@ -55,7 +55,7 @@ func (b *batch) grow(rows int) {
 }
 
 func (b *batch) reset() {
-	b.Batch = store.Batch{}
+	b.Insert = store.Insert{}
 	b.rows.Reset()
 	b.funnel.Reset()
 	b.sightings = b.sightings[:0]

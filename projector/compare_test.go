@@ -20,7 +20,7 @@ import (
 // those sequences, and whatever the bucket has lost. Moved on as docs/recovery.md says,
 // nothing of what is on the stream is left out or counted twice.
 func TestShorterNATS(t *testing.T) {
-	projector.Settle(t, time.Nanosecond)
+	projector.LeaderLag(t, time.Nanosecond)
 	const folded, left = 100, 60
 	for name, c := range map[string]struct {
 		published int    // since

@@ -14,8 +14,8 @@ import (
 // Write stores every effect of a batch (invariants 4 to 8).
 func (v *view) Write(ctx context.Context, b *batch) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return v.db.InsertEvents(ctx, b.Batch, b.rows) })
-	g.Go(func() error { return v.db.InsertFunnel(ctx, b.Batch, b.funnel) })
+	g.Go(func() error { return v.db.InsertEvents(ctx, b.Insert, b.rows) })
+	g.Go(func() error { return v.db.InsertFunnel(ctx, b.Insert, b.funnel) })
 	g.Go(func() error { return deadletter.Publish(ctx, v.p.js, b.letters, v.log) })
 	g.Go(func() error { return v.publishConflicts(ctx, b.conflicts) })
 	g.Go(v.keys.Sync)

@@ -67,7 +67,7 @@ func (c *Client) run() {
 			continue
 		}
 		if len(texts) > 0 {
-			if limit = c.settle(texts, limit); limit == 0 {
+			if limit = c.deliver(texts, limit); limit == 0 {
 				return
 			}
 			if err := c.queue.drop(); err != nil {
@@ -91,10 +91,10 @@ func (c *Client) run() {
 	}
 }
 
-// settle tries until each event of a batch is delivered or refused. It
+// deliver tries until each event of a batch is delivered or refused. It
 // returns how many events the next batch should have at most, fewer after
 // failures, and 0 when the client closes first.
-func (c *Client) settle(texts [][]byte, limit int) int {
+func (c *Client) deliver(texts [][]byte, limit int) int {
 	pending := c.items(texts)
 	wait := c.opts.retry
 	var slow *slowDown
@@ -158,7 +158,7 @@ func (c *Client) note(err error) {
 	c.failure.Store(&text)
 }
 
-// record counts what is settled and returns what is not.
+// record counts the events that are delivered or refused, and returns the others.
 func (c *Client) record(batch []item, outcomes []publish.Outcome) (left []item) {
 	for i := range batch {
 		it := &batch[i]

@@ -48,7 +48,7 @@ func (b *Batcher) Publish(ctx context.Context, m Message) Outcome {
 		c := b.p.recent.claim(msgs, left, outcomes)
 		if len(c.mine) > 0 {
 			outcomes[0] = b.publish(ctx, m)
-			b.p.recent.settle(msgs, c.mine, outcomes)
+			b.p.recent.release(msgs, c.mine, outcomes)
 		}
 		left = c.await(ctx, outcomes)
 	}

@@ -213,7 +213,7 @@ func TestRecentIsBounded(t *testing.T) {
 		for i := range outcomes {
 			outcomes[i].Status = Accepted
 		}
-		r.settle(msgs, c.mine, outcomes)
+		r.release(msgs, c.mine, outcomes)
 	}
 	if len(r.events) != maxRecent || len(r.order) != maxRecent {
 		t.Errorf("%d events, %d in order", len(r.events), len(r.order))

@@ -123,7 +123,7 @@ func (p *Publisher) PublishRaw(ctx context.Context, msgs []Message) ([]Outcome, 
 	for len(left) > 0 {
 		c := p.recent.claim(msgs, left, outcomes)
 		p.send(ctx, msgs, c.mine, outcomes)
-		p.recent.settle(msgs, c.mine, outcomes)
+		p.recent.release(msgs, c.mine, outcomes)
 		c.copies(msgs, outcomes)
 		left = c.await(ctx, outcomes)
 	}

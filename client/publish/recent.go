@@ -63,8 +63,9 @@ type claims struct {
 	wait map[int]chan struct{} // of those whose identity another call is publishing
 }
 
-// claim has this call publish what no other is publishing, and settles what was
-// acknowledged. What it claims it has to settle.
+// claim has this call publish the events that no other call is publishing, and
+// gives those that were acknowledged before their outcomes. The call has to release
+// what it has claimed.
 func (r *recent) claim(msgs []Message, places []int, outcomes []Outcome) (c claims) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,8 +101,9 @@ func (r *recent) claim(msgs []Message, places []int, outcomes []Outcome) (c clai
 	return c
 }
 
-// settle takes note of what became of messages that were claimed.
-func (r *recent) settle(msgs []Message, places []int, outcomes []Outcome) {
+// release takes note of what became of messages that a call has claimed, and has
+// the calls go on that wait for them.
+func (r *recent) release(msgs []Message, places []int, outcomes []Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, i := range places {

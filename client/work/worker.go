@@ -46,22 +46,22 @@ type worker struct {
 
 // task is an item that this worker has pulled.
 type task struct {
-	item   stream.WorkItem
-	own    stream.QueueItem // of a queue of people's own
-	msg    jetstream.Msg
-	fence  int32     // generation of the taking
-	lease  time.Time // when it was last known to be this worker's
-	lost   bool      // it may be in other hands
-	cancel context.CancelCauseFunc
+	item       stream.WorkItem
+	own        stream.QueueItem // of a queue of people's own
+	msg        jetstream.Msg
+	generation int32     // of the taking
+	lease      time.Time // when it was last known to be this worker's
+	lost       bool      // it may be in other hands
+	cancel     context.CancelCauseFunc
 }
 
 // taking names one taking of one item.
 type taking struct {
-	item  int64
-	fence int32
+	item       int64
+	generation int32
 }
 
-func (t *task) taking() taking { return taking{t.item.ID, t.fence} }
+func (t *task) taking() taking { return taking{t.item.ID, t.generation} }
 
 // mostAhead bounds what is taken beyond what handlers are working on.
 const mostAhead = 4000
@@ -246,7 +246,7 @@ func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 	switch {
 	case known && v.Verdict == stream.VerdictMade:
 		w.answer(t, stream.Settled)
-		t.fence, t.item.Attempts = v.Generation, v.Attempts
+		t.generation, t.item.Attempts = v.Generation, v.Attempts
 		if w.hold(t) {
 			w.ready <- t
 			return

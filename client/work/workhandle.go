@@ -18,7 +18,7 @@ func (w *worker) work() {
 		if !w.stopped.Load() {
 			end = w.handle(t)
 		}
-		end.ID, end.Generation = t.item.ID, t.fence
+		end.ID, end.Generation = t.item.ID, t.generation
 		w.free()
 		w.ends.in <- &move{WorkMove: end, then: func(v stream.WorkVerdict, known bool) { w.ended(t, end.Kind, v, known) }}
 	}
@@ -117,7 +117,7 @@ func (w *worker) renew(now time.Time) {
 			continue
 		}
 		due = append(due, &move{
-			WorkMove: stream.WorkMove{Kind: stream.MoveExtend, ID: t.item.ID, Generation: t.fence},
+			WorkMove: stream.WorkMove{Kind: stream.MoveExtend, ID: t.item.ID, Generation: t.generation},
 			then:     func(v stream.WorkVerdict, known bool) { w.renewed(t, now, v, known) },
 		})
 	}

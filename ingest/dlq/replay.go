@@ -72,11 +72,11 @@ func (r *replay) some(ctx context.Context, some []found) error {
 			events, eventOf = append(events, m), append(eventOf, f)
 		case failure == nil:
 			outcome := r.publish(ctx, f, m)
-			stored, failure = r.settle(f, outcome, stored, failure)
+			stored, failure = r.note(f, outcome, stored, failure)
 		}
 	}
 	for i, outcome := range r.publishEvents(ctx, events) {
-		stored, failure = r.settle(eventOf[i], outcome, stored, failure)
+		stored, failure = r.note(eventOf[i], outcome, stored, failure)
 	}
 	deleted, err := r.deleteAll(ctx, stored)
 	r.report.Deleted += deleted
@@ -106,8 +106,8 @@ func (r *replay) publishEvents(ctx context.Context, events []client.Message) []c
 	return outcomes
 }
 
-// settle notes what became of a letter's message.
-func (r *replay) settle(f *found, o client.Outcome, stored []uint64, failure error) ([]uint64, error) {
+// note counts what became of a letter's message.
+func (r *replay) note(f *found, o client.Outcome, stored []uint64, failure error) ([]uint64, error) {
 	switch {
 	case o.Status != client.Failed:
 		r.report.Replayed++

@@ -151,7 +151,7 @@ func (e *emitter) publish(ctx context.Context, c *chunk) {
 			e.cancel(fmt.Errorf("line %d is not published: %w", c.lines[i], e.explain(o.Err)))
 		}
 	}
-	e.tally.settle(outcomes, c.bytes)
+	e.tally.published(outcomes, c.bytes)
 }
 
 // explain adds why the connection was given up, such as a wrong password.

@@ -43,7 +43,7 @@ func TestProgress(t *testing.T) {
 		for range 10 * 60 {
 			time.Sleep(time.Second) // takes no time in here
 			counts.reject(1, nil, "")
-			counts.settle([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
+			counts.published([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) < 10 || len(lines) > 15 || !strings.Contains(lines[0], `msg="publishing events" accepted=2 duplicates=2 rejected=2 percent=0`) ||
@@ -55,7 +55,7 @@ func TestProgress(t *testing.T) {
 		for range 3 {
 			time.Sleep(time.Second)
 			counts.reject(1, nil, "")
-			counts.settle([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
+			counts.published([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
 		}
 		if !strings.Contains(bar.String(), "emit: 6 events, 3 rejected") {
 			t.Errorf("the bar: %q", bar.String())

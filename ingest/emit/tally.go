@@ -68,7 +68,8 @@ func (t *tally) reject(line int, text []byte, why string) {
 	}
 }
 
-func (t *tally) settle(outcomes []client.Outcome, bytes int64) {
+// published counts events with their outcomes.
+func (t *tally) published(outcomes []client.Outcome, bytes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range outcomes {

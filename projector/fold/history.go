@@ -13,10 +13,10 @@ import (
 
 // history asks the stream what it has.
 type history struct {
-	js     jetstream.JetStream
-	stream string
-	settle time.Duration // how long it may seem to end too early
-	log    *slog.Logger
+	js        jetstream.JetStream
+	stream    string
+	leaderLag time.Duration // how long it may seem to end too early
+	log       *slog.Logger
 }
 
 func (h *history) info(ctx context.Context) (*jetstream.StreamInfo, error) {
@@ -38,7 +38,7 @@ func (h *history) reach(ctx context.Context, seq uint64) (state jetstream.Stream
 		if state = info.State; state.LastSeq >= seq {
 			return state, nil, nil
 		}
-		if time.Since(begin) > h.settle {
+		if time.Since(begin) > h.leaderLag {
 			return state, lost(h.stream, seq, fmt.Errorf("the stream ends at sequence %d", state.LastSeq)), nil
 		}
 		h.log.Warn("the stream ends before what has been folded of it, asking again", "last", state.LastSeq, "folded", seq)

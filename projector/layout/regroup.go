@@ -42,13 +42,13 @@ func Folded(ctx context.Context, kv jetstream.KeyValue, at func(checkpoint.Recor
 	if err != nil {
 		return 0, err
 	}
-	return l.Folded(positions(records, at)), nil
+	return l.Folded(progress(records, at)), nil
 }
 
 // Durable is up to where everything has every effect, of a record.
 func Durable(r checkpoint.Record) uint64 { return r.From }
 
-func positions(records map[uint32]checkpoint.Record, at func(checkpoint.Record) uint64) slots.Position {
+func progress(records map[uint32]checkpoint.Record, at func(checkpoint.Record) uint64) slots.Progress {
 	return func(id uint32) (uint64, bool) {
 		r, known := records[id]
 		return at(r), known
@@ -61,7 +61,7 @@ func Left(ctx context.Context, kv jetstream.KeyValue, l slots.Layout) ([]slots.G
 	if err != nil {
 		return nil, err
 	}
-	return l.Left(positions(records, Durable)), nil
+	return l.Left(progress(records, Durable)), nil
 }
 
 // Regroup asks for a change to so many groups, which the projectors then carry

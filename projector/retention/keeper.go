@@ -25,7 +25,7 @@ type Config struct {
 	// DailyMonths is how long the daily summaries are kept, in the same way.
 	// 0: for ever. The monthly ones always are.
 	DailyMonths int
-	Layout      schema.Layout
+	Topology    schema.Topology
 	// Every is how often it looks for months to retire; default 1 h. Rows are
 	// counted every minute.
 	Every time.Duration
@@ -69,7 +69,7 @@ func New(cfg Config, conn driver.Conn, js jetstream.JetStream, reg prometheus.Re
 		return nil, err
 	}
 	return &Keeper{
-		cfg: cfg, js: js, store: store{conn, cfg.Layout, sumAtOnce}, log: log.With("component", "retention"), metrics: m, grace: grace,
+		cfg: cfg, js: js, store: store{conn, cfg.Topology, sumAtOnce}, log: log.With("component", "retention"), metrics: m, grace: grace,
 		stopAfter: func(string) error { return nil },
 	}, nil
 }
@@ -148,7 +148,7 @@ func (k *Keeper) Round(ctx context.Context) (err error) {
 
 // retireAll retires the months before a limit.
 func (k *Keeper) retireAll(ctx context.Context, limit month) error {
-	settled, err := k.settled(ctx)
+	durable, err := k.durable(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (k *Keeper) retireAll(ctx context.Context, limit month) error {
 		if p.month >= limit {
 			continue
 		}
-		if err := k.retire(ctx, p.month, settled); err != nil {
+		if err := k.retire(ctx, p.month, durable); err != nil {
 			return fmt.Errorf("retire %d: %w", p.month, err)
 		}
 	}

@@ -30,8 +30,8 @@ func TestIdentities(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	opts := engine.Database(t)
 	s := open(t, opts)
-	batch := store.Batch{Group: slots.Group{Of: 1}, To: n}
-	block := events(t, store.Batch{}) // none
+	batch := store.Insert{Group: slots.Group{Of: 1}, To: n}
+	block := events(t, store.Insert{}) // none
 	want := map[uint64]map[sighting]bool{}
 	for seq := uint64(1); seq <= n; seq++ {
 		r := randomEvent(t, rng)

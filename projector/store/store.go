@@ -158,30 +158,30 @@ func (w *writer) close() error {
 	return err
 }
 
-// Batch names the rows of an insert: those of the stream sequences (From, To].
-type Batch struct {
+// Insert names the rows of an insert: those of the stream sequences (From, To].
+type Insert struct {
 	Group    slots.Group
 	From, To uint64
-	// Recovered says that an earlier insert of the batch may have been tried,
+	// Recovered says that it may have been tried before,
 	// by this process or by another one.
 	Recovered bool
 }
 
-func (b Batch) token(table string) string {
-	return fmt.Sprintf("%s/%d/%d-%d", table, b.Group.ID, b.From, b.To)
+func (in Insert) token(table string) string {
+	return fmt.Sprintf("%s/%d/%d-%d", table, in.Group.ID, in.From, in.To)
 }
 
-// InsertEvents writes a batch's rows of the events table exactly once. It
+// InsertEvents writes rows of the events table exactly once. It
 // returns when they are durable or ctx ends.
-func (s *Store) InsertEvents(ctx context.Context, b Batch, rows *schema.EventBlock) error {
+func (s *Store) InsertEvents(ctx context.Context, in Insert, rows *schema.EventBlock) error {
 	if rows.Rows() == 0 {
 		return nil
 	}
-	certain, err := s.insertMissing(ctx, b, rows, b.token("events"), b.Recovered)
+	certain, err := s.insertMissing(ctx, in, rows, in.token("events"), in.Recovered)
 	if err != nil || certain {
 		return err
 	}
-	return s.repair(ctx, b, rows)
+	return s.repair(ctx, in, rows)
 }
 
 // insertMissing inserts rows under a token. If that may have been tried before,
@@ -190,14 +190,14 @@ func (s *Store) InsertEvents(ctx context.Context, b Batch, rows *schema.EventBlo
 // an insert over it that succeeds has met the same run of the server. It
 // returns true if the rows are known to be there: a token may be known without
 // them.
-func (s *Store) insertMissing(ctx context.Context, b Batch, rows *schema.EventBlock, token string, tried bool) (certain bool, err error) {
+func (s *Store) insertMissing(ctx context.Context, in Insert, rows *schema.EventBlock, token string, tried bool) (certain bool, err error) {
 	_, err = s.retry(ctx, "insert events "+token, func(ctx context.Context) error {
 		if err := s.events.dial(ctx); err != nil {
 			return err
 		}
 		certain = !tried
 		if tried {
-			missing, err := s.missing(ctx, b, rows)
+			missing, err := s.missing(ctx, in, rows)
 			if err != nil {
 				return err
 			}
@@ -215,11 +215,11 @@ func (s *Store) insertMissing(ctx context.Context, b Batch, rows *schema.EventBl
 
 // InsertFunnel writes whole states of funnel rows. Writing them again changes
 // nothing.
-func (s *Store) InsertFunnel(ctx context.Context, b Batch, rows *schema.FunnelBlock) error {
+func (s *Store) InsertFunnel(ctx context.Context, in Insert, rows *schema.FunnelBlock) error {
 	if rows.Rows() == 0 {
 		return nil
 	}
-	token := b.token("funnel")
+	token := in.token("funnel")
 	_, err := s.retry(ctx, "insert funnel "+token, func(ctx context.Context) error {
 		if err := s.funnel.dial(ctx); err != nil {
 			return err

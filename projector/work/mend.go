@@ -16,7 +16,7 @@ import (
 // differences are what the stream and Postgres do not agree on.
 type differences struct {
 	missing map[ref]struct{}    // ready, and no message says so
-	lost    map[ref]struct{}    // with a silent plain daemon, and its message is gone; by the fence
+	lost    map[ref]struct{}    // with a silent plain daemon, and its message is gone; by the generation of the taking
 	stale   map[uint64]struct{} // messages of items that are not to be had
 
 	at   time.Time           // of the comparison, by the server's clock
@@ -35,7 +35,7 @@ func (t *session) mend(ctx context.Context) error {
 	var before differences
 	var dropped time.Time
 	var took time.Duration
-	wait := t.cfg.Compare
+	wait := t.cfg.MendEvery
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,7 +74,7 @@ func (t *session) mend(ctx context.Context) error {
 // taken so long. One alone may have been held up by a server that was away for
 // a while: it says nothing about the next.
 func (c Config) pause(took, last time.Duration) time.Duration {
-	return max(c.Compare, 9*min(took, last))
+	return max(c.MendEvery, 9*min(took, last))
 }
 
 // diff compares the stream with Postgres. It looks at the stream, waits until what daemons have answered up to

@@ -11,7 +11,7 @@ import (
 // leader.
 type orphans struct {
 	mu    sync.Mutex
-	since map[ref]time.Time // by the fence: the last word, or when it was found
+	since map[ref]time.Time // by the generation of the taking: the last word, or when it was found
 }
 
 // hear notes a sign of life.

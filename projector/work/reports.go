@@ -25,14 +25,14 @@ import (
 // items. The position moves in the transaction that applies a report, so a batch
 // needs no decided cut: a session begins where the last transaction has left it.
 type reports struct {
-	store   *queue.Store
-	shards  *tracking.Store
-	handout *handout.Handout
-	js      jetstream.JetStream
-	metrics *metrics
-	log     *slog.Logger
-	compare time.Duration // between two looks at an item that is under way
-	at      *position
+	store     *queue.Store
+	shards    *tracking.Store
+	handout   *handout.Handout
+	js        jetstream.JetStream
+	metrics   *metrics
+	log       *slog.Logger
+	lookEvery time.Duration // between two looks at an item that is under way
+	at        *position
 
 	open []report
 }
@@ -59,7 +59,7 @@ const reportInterval = time.Millisecond
 
 func (t *session) newReports() *reports {
 	return &reports{
-		store: t.store, shards: t.shards, handout: t.handout, js: t.js, metrics: t.metrics, log: t.log, compare: t.cfg.Compare, at: &t.reports,
+		store: t.store, shards: t.shards, handout: t.handout, js: t.js, metrics: t.metrics, log: t.log, lookEvery: t.cfg.MendEvery, at: &t.reports,
 	}
 }
 
@@ -206,7 +206,7 @@ func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command track
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(r.compare):
+		case <-time.After(r.lookEvery):
 		}
 	}
 }

@@ -28,9 +28,9 @@ type Config struct {
 	Poll time.Duration
 	// Streams shape the streams and consumers, which the service makes.
 	Streams stream.WorkConfig
-	// Compare is the least time between two comparisons of the stream with
+	// MendEvery is the least time between two comparisons of the stream with
 	// Postgres; default 300 ms. They take a tenth of the time at most.
-	Compare time.Duration
+	MendEvery time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -40,8 +40,8 @@ func (c Config) withDefaults() Config {
 	if c.Streams.AckWait == 0 {
 		c.Streams.AckWait = 30 * time.Second
 	}
-	if c.Compare == 0 {
-		c.Compare = 300 * time.Millisecond
+	if c.MendEvery == 0 {
+		c.MendEvery = 300 * time.Millisecond
 	}
 	return c
 }

@@ -45,7 +45,7 @@ func (b *bench) post(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", kind.name, err)
 		}
 		loads[kind.name] = l
-		if err := b.settle(ctx, m); err != nil {
+		if err := b.awaitFolded(ctx, m); err != nil {
 			return err
 		}
 	}

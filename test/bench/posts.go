@@ -76,8 +76,8 @@ func (b *bench) ready(ctx context.Context) (*millrace, error) {
 	return m, m.check(ctx, uint64(b.cfg.events), b.history.truth())
 }
 
-// settle waits until all that was published is folded, and compares.
-func (b *bench) settle(ctx context.Context, m *millrace) error {
+// awaitFolded waits until all that was published is folded, and compares.
+func (b *bench) awaitFolded(ctx context.Context, m *millrace) error {
 	s, err := m.js.Stream(ctx, stream.Events)
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)

@@ -126,8 +126,8 @@ func (l *live) keep(source string, s snapshot) {
 	l.past[source].add(s)
 }
 
-// settles waits until the state is what is wanted, and returns what it is.
-func (l *live) settles(ctx context.Context, source string, want []count) (got []count, ok bool) {
+// reaches waits until the state is what is wanted, and returns what it is.
+func (l *live) reaches(ctx context.Context, source string, want []count) (got []count, ok bool) {
 	for {
 		l.mu.Lock()
 		got = l.state[source]

@@ -228,7 +228,7 @@ func (t *trial) conclude(ctx context.Context, r *report) (err error) {
 func (t *trial) judgeStream(ctx context.Context) (wrong []string) {
 	comparing, cancel := context.WithTimeout(ctx, recoveryLimit)
 	defer cancel()
-	wrong = t.tape.compare(comparing)
+	wrong = t.tape.verify(comparing)
 	if t.cfg.peer == noPeer {
 		removing, cancel := context.WithTimeout(ctx, recoveryLimit)
 		defer cancel()

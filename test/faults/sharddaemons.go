@@ -66,7 +66,7 @@ func (s *shards) life(ctx context.Context, seed uint64, length time.Duration, pe
 		}
 		return nil
 	}
-	l.settle()
+	l.noteAcks()
 	return nil
 }
 
@@ -115,8 +115,8 @@ func (l *life) handle(ctx context.Context, it client.Item) error {
 	return nil
 }
 
-// settle notes what is acknowledged.
-func (l *life) settle() {
+// noteAcks notes what is acknowledged.
+func (l *life) noteAcks() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.done {

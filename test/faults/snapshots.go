@@ -64,7 +64,7 @@ func (v *verdict) compareLive(ctx context.Context, l *live, t truth, alone bool)
 	for _, source := range l.sources {
 		events := t.in(scope{source: source, from: dayAgo()})
 		want := stages(events)
-		if got, ok := l.settles(ctx, source, want); !ok {
+		if got, ok := l.reaches(ctx, source, want); !ok {
 			v.wrong("WebSocket, source %q: %v, want %v", source, got, want)
 		}
 		l.mu.Lock()

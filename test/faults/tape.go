@@ -193,9 +193,9 @@ func (t *tape) state(ctx context.Context) (last, first uint64, err error) {
 	return s.CachedInfo().State.LastSeq, s.CachedInfo().State.FirstSeq, nil
 }
 
-// compare waits until everything is copied, and says what is wrong with the
+// verify waits until everything is copied, and says what is wrong with the
 // stream: what was read from it must not have changed, nor be beyond its end.
-func (t *tape) compare(ctx context.Context) (wrong []string) {
+func (t *tape) verify(ctx context.Context) (wrong []string) {
 	if err := t.level(ctx); err != nil {
 		return []string{err.Error()}
 	}

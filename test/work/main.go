@@ -105,7 +105,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 		jobs = newOwn(cfg, in)
 	}
 	fmt.Fprintf(out, "%d pieces of work in %v, seed %d\n", jobs.pieces(), jobs.queues(), cfg.seed)
-	c := newCrew(cfg, in, jobs, dir)
+	c := newFleet(cfg, in, jobs, dir)
 	begin := time.Now()
 	working, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -95,8 +95,8 @@ func TestExcuse(t *testing.T) {
 // nobody has worked, and one whose end was acknowledged twice.
 func TestOverlap(t *testing.T) {
 	dir := t.TempDir()
-	lives := func(texts ...string) *crew {
-		c := &crew{}
+	lives := func(texts ...string) *fleet {
+		c := &fleet{}
 		for i, text := range texts {
 			l := life{daemon: "go", journal: filepath.Join(dir, string(rune('a'+i))), end: time.Unix(0, 90)}
 			if err := os.WriteFile(l.journal, []byte(text), 0o600); err != nil {

@@ -82,7 +82,7 @@ func (s *Server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
 	if err := s.prepareRoles(ctx, password); err != nil {

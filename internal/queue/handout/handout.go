@@ -76,7 +76,7 @@ func (h *Handout) Take(ctx context.Context, name, worker string, limit int, leas
 		if r.Outcome == item.Changed {
 			taken = append(taken, r)
 		}
-		h.settle(msgs[i], r.Outcome)
+		h.answer(msgs[i], r.Outcome)
 	}
 	return taken, nil
 }
@@ -141,9 +141,9 @@ func (h *Handout) giveBack(msgs []jetstream.Msg, delay time.Duration) {
 	}
 }
 
-// settle removes the message of an item that was started or is not ready any
+// answer removes the message of an item that was started or is not ready any
 // more, and gives back that of an item that may not be started now.
-func (h *Handout) settle(m jetstream.Msg, outcome item.Outcome) {
+func (h *Handout) answer(m jetstream.Msg, outcome item.Outcome) {
 	if outcome == item.Paused || outcome == item.Full {
 		h.giveBack([]jetstream.Msg{m}, relayWait)
 		return

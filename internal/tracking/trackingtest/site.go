@@ -70,7 +70,7 @@ func Start(t testing.TB, engine *embeddedtest.Postgres) *Site {
 	if s.Hands, err = handout.New(nc, s.Store.Queues(), stream.WorkConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	service, err := work.New(work.Config{Poll: 10 * time.Millisecond, Compare: 20 * time.Millisecond}, work.Deps{
+	service, err := work.New(work.Config{Poll: 10 * time.Millisecond, MendEvery: 20 * time.Millisecond}, work.Deps{
 		NATS: nc, Store: s.Store.Queues(), Handout: s.Hands, Shards: s.Store, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(t),
 	})
 	if err != nil {

@@ -43,7 +43,7 @@ type answer struct {
 	stream.WorkAnswer
 	queue.Ref
 	said  time.Time // by the server's clock
-	fence int32     // the generation of the taking, once it is started
+	taken int32     // the generation of the item since it was started
 }
 
 // Apply applies answers in their order and returns how many were about an item.
@@ -187,7 +187,7 @@ func (t *Answers) start(ctx context.Context, q queue.ID, answers []*answer) ([]*
 	var held []*answer
 	for i, r := range results {
 		if r.Outcome.OK() && r.Worker == stream.PlainWorker && r.Status == item.Started {
-			answers[i].fence = r.Generation
+			answers[i].taken = r.Generation
 			held = append(held, answers[i])
 		}
 	}
@@ -198,7 +198,7 @@ func (t *Answers) start(ctx context.Context, q queue.ID, answers []*answer) ([]*
 func (t *Answers) hear(answers []*answer) {
 	for _, a := range answers {
 		if a.Kind == stream.AnswerProgress {
-			t.Heard(queue.Ref{Item: a.Item, Queue: a.Queue, Generation: a.fence})
+			t.Heard(queue.Ref{Item: a.Item, Queue: a.Queue, Generation: a.taken})
 		}
 	}
 }
@@ -231,7 +231,7 @@ func (t *Answers) silent(ctx context.Context, q queue.ID, dead []*answer) ([]*an
 			}
 		}
 		if has {
-			a.fence = r.Generation
+			a.taken = r.Generation
 			held = append(held, a)
 		} else if err := handout.Remove(ctx, t.JS, a.Seq); err != nil {
 			return nil, err
@@ -266,7 +266,7 @@ func (t *Answers) shorten(ctx context.Context, answers []*answer) error {
 }
 
 func (a *answer) outcome() (item.Move, queue.Command, bool) {
-	c := queue.Command{ID: a.Item, Generation: a.fence, Worker: stream.PlainWorker, Error: item.CutError(a.Reason), Delay: a.Delay}
+	c := queue.Command{ID: a.Item, Generation: a.taken, Worker: stream.PlainWorker, Error: item.CutError(a.Reason), Delay: a.Delay}
 	switch a.Kind {
 	case stream.AnswerAck:
 		return item.Complete, c, true
