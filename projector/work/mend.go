@@ -230,9 +230,10 @@ func (t *session) announce(ctx context.Context, missing map[ref]struct{}) error 
 // process that has lost the lead unawares does not: its successor may have done
 // so, and nobody else finds the second message before it is handed out.
 func (t *session) enterOutbox(ctx context.Context, refs map[ref]struct{}) (entered int64, err error) {
+	backend, lock := t.term.Lock()
 	for part := range chunks(refs) {
 		items, queues, generations := queue.Columns(part)
-		tag, err := t.store.Pool().Exec(ctx, sqlAnnounce, items, queues, generations, int32(t.backend), lockKey)
+		tag, err := t.store.Pool().Exec(ctx, sqlAnnounce, items, queues, generations, backend, lock)
 		if err != nil {
 			return entered, fmt.Errorf("announce what is ready: %w", err)
 		}

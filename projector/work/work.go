@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-io/millrace/internal/leader"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
@@ -65,6 +66,7 @@ type Service struct {
 	store   *queue.Store
 	handout *handout.Handout
 	shards  *tracking.Store
+	lead    *leader.Candidate
 	log     *slog.Logger
 	metrics *metrics
 }
@@ -82,9 +84,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := deps.Log.With("component", "work")
+	lead, err := leader.New(leader.Config{Name: "work queues", Key: lockKey}, deps.Store.Pool(), log)
+	if err != nil {
+		return nil, err
+	}
 	return &Service{
 		cfg: cfg.withDefaults(), nc: deps.NATS, js: js, store: deps.Store, handout: deps.Handout, shards: deps.Shards,
-		log: deps.Log.With("component", "work"), metrics: m,
+		lead: lead, log: log, metrics: m,
 	}, nil
 }
 
@@ -96,7 +103,7 @@ const requestWait = 3 * time.Second
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.answerMoves(ctx) })
-	g.Go(func() error { return s.lead(ctx) })
+	g.Go(func() error { return s.lead.Run(ctx, s.leading) })
 	return g.Wait()
 }
 
@@ -104,7 +111,7 @@ func (s *Service) Run(ctx context.Context) error {
 type session struct {
 	*Service
 	blocks  *blocks
-	backend uint32 // of Postgres, whose connection has the lock
+	term    leader.Term
 	plain   *plain.Answers
 	answers position
 	reports position
