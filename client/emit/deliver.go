@@ -32,7 +32,7 @@ type item struct {
 	marked bool      // by the client, as backfilled
 }
 
-// errRefusal marks what Millrace refuses for what the event is.
+// errRefusal marks an event that Millrace refuses because of what it holds.
 var errRefusal = errors.New("event refused")
 
 // slowDown is the error of an attempt that Millrace asks to repeat later.
@@ -40,8 +40,8 @@ type slowDown struct{ after time.Duration }
 
 func (s *slowDown) Error() string { return fmt.Sprintf("asked to wait %s", s.after) }
 
-// refusedWhole is the error of a batch that is too large, or refused without a
-// word on which event is to blame: fewer at a time find out.
+// refusedWhole is the error of a batch that is too large, or that Millrace refuses
+// without naming the event to blame. Smaller batches find that event.
 type refusedWhole struct{ error }
 
 // Bounds of a batch and of the waits between attempts.
@@ -194,8 +194,8 @@ func final(err error) bool {
 	return errors.Is(err, errRefusal) || errors.Is(err, publish.ErrRefused) || errors.Is(err, publish.ErrTooLarge)
 }
 
-// items reads texts again. One that cannot be read was damaged, or written by
-// another version.
+// items decodes the texts of events. A text that cannot be decoded was damaged, or
+// written by another version of the client.
 func (c *Client) items(texts [][]byte) []item {
 	batch := make([]item, 0, len(texts))
 	var r event.Record

@@ -9,8 +9,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// metrics are a client's. Clients of one registry share them, told apart by
-// target_url where that matters.
+// metrics are a client's metrics. Clients of one registry share them; the label
+// target_url tells them apart where that matters.
 type metrics struct {
 	target   string
 	emits    *prometheus.CounterVec // by status and stage

@@ -14,12 +14,13 @@ import (
 )
 
 const (
-	// askWait is how long a publisher waits for projectors to answer, and
-	// foldWait for how long, from its first question on, it has them fold first
-	// what the stream had then.
+	// askWait is how long a publisher waits for projectors to answer. foldWait is
+	// for how long, from its first question on, it asks them to fold what the
+	// stream had then before they answer.
 	askWait  = 200 * time.Millisecond
 	foldWait = 1300 * time.Millisecond
-	// awayFor is for how long no slot is waited for that nobody has answered for.
+	// awayFor is for how long a publisher does not wait for a slot again after no
+	// projector has answered for it.
 	awayFor = time.Second
 )
 
@@ -37,8 +38,8 @@ type asker struct {
 	awayUntil time.Time
 }
 
-// ask settles events, by their places, that projectors know, and returns the
-// others. No answer is as good as one that says no.
+// ask gives the events that projectors know their outcomes, and returns the places
+// of the others. An event that nobody answers for counts as not known.
 func (p *Publisher) ask(ctx context.Context, msgs []Message, places []int, outcomes []Outcome) (left []int) {
 	left = make([]int, 0, len(places))
 	for len(places) > 0 {

@@ -25,9 +25,9 @@ type chunk struct {
 	refused int // times that the server found the batch incomplete
 }
 
-// smallBatch is the number of messages from which an atomic batch is quicker
-// than as many publishes side by side: it takes the server some 4 ms to stage
-// a batch on disk, and 0.2 ms to sync a single message.
+// smallBatch is the number of messages from which one atomic batch is quicker than
+// single publishes side by side: the server needs some 4 ms to stage a batch on
+// disk, and 0.2 ms to sync a single message.
 const smallBatch = 20
 
 // backoff is how long to wait before publishing again.
@@ -70,8 +70,9 @@ func (c *chunk) attempt(ctx context.Context) error {
 	return err
 }
 
-// singly publishes each pending message on its own, all at once, and settles
-// those whose fate the answers decide. The error is that of the first other one.
+// singly publishes each pending message on its own, all at once. Messages whose
+// fate the answers decide get their outcomes; the error is that of the first other
+// message.
 func (c *chunk) singly(ctx context.Context) error {
 	ctx, end := c.p.attempt(ctx)
 	defer end()
@@ -99,8 +100,8 @@ func (c *chunk) singly(ctx context.Context) error {
 	return failure
 }
 
-// answer is what the server is to say of a message that was sent, or why it
-// could not be sent.
+// answer is the server's answer to a message, which may be still to come, or why
+// the message could not be sent.
 type answer struct {
 	future jetstream.PubAckFuture
 	err    error
@@ -141,7 +142,7 @@ func (c *chunk) batch(ctx context.Context) error {
 	for k, i := range c.pending {
 		msgs[k] = c.msgs[i].msg()
 	}
-	// The answer to the last message tells of the whole batch.
+	// The server answers to the last message, for the whole batch.
 	if _, err := jetstreamext.PublishMsgBatch(ctx, c.p.js, msgs, jetstreamext.BatchFlowControl{}); err != nil {
 		return c.classifyBatch(why(ctx, err))
 	}
@@ -152,8 +153,8 @@ func (c *chunk) batch(ctx context.Context) error {
 	return nil
 }
 
-// classifyBatch gives up on batches after the third that the server found
-// incomplete: one of its messages does not reach the stream.
+// classifyBatch gives up on batches when the server has found three of them
+// incomplete: one of the messages does not reach the stream.
 func (c *chunk) classifyBatch(err error) error {
 	if code(err) == jetstreamext.JSErrCodeBatchPublishIncomplete {
 		if c.refused++; c.refused >= 3 {
@@ -204,7 +205,8 @@ func (p *Publisher) attempt(ctx context.Context) (_ context.Context, end func())
 	}
 }
 
-// why gives a lost connection as an attempt's error where that ended it.
+// why returns nats.ErrDisconnected in place of err if a lost connection has ended
+// the attempt.
 func why(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), nats.ErrDisconnected) {
 		return nats.ErrDisconnected

@@ -12,8 +12,8 @@ import (
 // acknowledged, some 80 bytes each.
 const maxRecent = 65_536
 
-// recent are events under way, of all calls, and those that were acknowledged
-// last: a projector does not know them yet.
+// recent holds the events that calls are publishing, and those that were
+// acknowledged last: projectors may not know them yet.
 type recent struct {
 	mu     sync.Mutex
 	events map[event.Identity]sent
@@ -31,8 +31,8 @@ type sent struct {
 
 func newRecent(forget bool) recent { return recent{events: map[event.Identity]sent{}, forget: forget} }
 
-// look settles messages, by their places, whose events were acknowledged, and
-// returns the others.
+// look gives messages whose events were acknowledged before their outcomes, and
+// returns the places of the others.
 func (r *recent) look(msgs []Message, places []int, outcomes []Outcome) (left []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +135,8 @@ func (r *recent) remember(id event.Identity) {
 	r.next = (r.next + 1) % maxRecent
 }
 
-// copies settles messages with the identity of one that the call has published.
+// copies gives messages the outcome of the one with their identity that the call
+// has published.
 func (c *claims) copies(msgs []Message, outcomes []Outcome) {
 	for _, pair := range c.same {
 		i, first := pair[0], pair[1]

@@ -102,13 +102,13 @@ func Enqueue(ctx context.Context, nc *nats.Conn, queue string, items ...NewItem)
 // Row is a row of a result, as database/sql and pgx have it.
 type Row interface{ Scan(into ...any) error }
 
-// Tx is a transaction of Postgres: a pgx.Tx or a connection of pgx. That of
-// database/sql becomes one by SQL.
+// Tx is a transaction of Postgres: a pgx.Tx, or a connection of pgx. SQL makes one
+// of a *sql.Tx.
 type Tx[R Row] interface {
 	QueryRow(ctx context.Context, sql string, args ...any) R
 }
 
-// enqueueSQL returns one document, since that needs the least of a driver.
+// enqueueSQL returns one JSON document, which every driver can read.
 const enqueueSQL = `SELECT
 	coalesce(json_agg(json_build_object('id', item_id, 'existing', existing) ORDER BY place), '[]')::text
 	FROM millrace.enqueue($1::text, $2::text::json)`
@@ -141,7 +141,7 @@ func EnqueueTx[R Row](ctx context.Context, tx Tx[R], queue string, items ...NewI
 	return out, nil
 }
 
-// SQL makes of a *sql.Tx, or of what else has its method, a Tx.
+// SQL makes a Tx of a *sql.Tx, or of any other type with its QueryRowContext.
 func SQL[R Row](tx interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) R
 },

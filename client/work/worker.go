@@ -36,7 +36,7 @@ type worker struct {
 	freed   chan struct{} // a token when out has gone down
 	pace    pace
 	stopped atomic.Bool               // ctx has ended: what has not begun is given back
-	holdOff atomic.Pointer[time.Time] // until when nothing is pulled, by the clock that is not set; nil: no time
+	holdOff atomic.Pointer[time.Time] // until when nothing is pulled; nil: no such time
 
 	mu   sync.Mutex
 	held map[taking]*task // started, and their end not told yet
@@ -47,7 +47,7 @@ type worker struct {
 // task is an item that this worker has pulled.
 type task struct {
 	item       stream.WorkItem
-	own        stream.QueueItem // of a queue of people's own
+	own        stream.QueueItem // set for an item of a user's queue
 	msg        jetstream.Msg
 	generation int32     // of the taking
 	lease      time.Time // when it was last known to be this worker's
@@ -89,7 +89,7 @@ func (w *worker) run(ctx context.Context) error {
 	}
 	ended := make(chan struct{})
 	side.Go(func() { w.heartbeat(ended, w.renew) })
-	side.Go(func() { w.heartbeat(ended, w.expire) }) // by itself: to renew may wait for an answer
+	side.Go(func() { w.heartbeat(ended, w.expire) }) // apart from renew, which may wait for an answer
 	closed := w.nc.StatusChanged(nats.CLOSED)
 	defer w.nc.RemoveStatusListener(closed)
 	side.Go(func() {
@@ -126,8 +126,8 @@ var errStopping = errors.New("the worker is stopping")
 // askAgain is how long to wait before the server is asked again.
 var askAgain = retry.Backoff{First: 20 * time.Millisecond, Most: 2 * time.Second}
 
-// pull takes items for as long as there is room, until ctx ends. Its error is
-// one that no waiting mends.
+// pull takes items for as long as there is room, until ctx ends. It returns an
+// error only when trying again would not help.
 func (w *worker) pull(ctx context.Context) error {
 	var consumer jetstream.Consumer
 	for ctx.Err() == nil {
@@ -171,7 +171,7 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return js.Consumer(ctx, stream.Work, w.stage)
 }
 
-// room waits until there is room for more, and returns for how much.
+// room waits until this worker may take more items, and returns how many.
 func (w *worker) room(ctx context.Context) int {
 	for ctx.Err() == nil {
 		if until := w.holdOff.Load(); until != nil && time.Until(*until) > 0 {
@@ -239,9 +239,9 @@ func (w *worker) begin(msg jetstream.Msg) {
 	}
 }
 
-// begun goes on with an item when it is this worker's. An acknowledgement that
-// is lost has the message come again, for an item that has gone on, or that a
-// handler of this worker has still got.
+// begun hands an item to the handlers when the server says that it is this
+// worker's. After a lost acknowledgement the server sends the message again: its
+// item may have gone on by then, or a handler of this worker may still have it.
 func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 	switch {
 	case known && v.Verdict == stream.VerdictMade:
@@ -273,8 +273,8 @@ func (w *worker) hold(t *task) bool {
 	return true
 }
 
-// fullWait is how long a worker pulls nothing from a stage that hands nothing
-// out.
+// fullWait is how long a worker pulls nothing after the server has said that the
+// queue is paused or at its limit.
 const fullWait = 500 * time.Millisecond
 
 func (w *worker) answer(t *task, text []byte) {

@@ -19,8 +19,7 @@ import (
 // ErrLost is the error of a projector that another one has replaced.
 var ErrLost = errors.New("another projector has taken over the slot group")
 
-// attempt bounds one request. One that has been answered over a connection
-// that was lost meanwhile is never answered.
+// attempt bounds one request: when a connection is lost, the answer never comes.
 const attempt = 2 * time.Second
 
 // Record is a group's position, and Known what the group has counted.
@@ -29,8 +28,8 @@ type (
 	Known  = funnel.Known
 )
 
-// Log is the sequence of decisions of one group. It is not safe for concurrent
-// use, but for Know.
+// Log is the sequence of decisions of one group. One goroutine at a time may use
+// it; Know may be called beside that.
 type Log struct {
 	kv       jetstream.KeyValue
 	key      string
@@ -59,9 +58,9 @@ func (l *Log) Record() Record { return l.record }
 // Position returns the bounds of the record.
 func (l *Log) Position() (from, to uint64) { return l.record.From, l.record.To }
 
-// Damage says what stood in the place of the position when it was opened, nil
-// where that was one. The position is then the last one before, and the next
-// write puts it back.
+// Damage says what stood in the place of the position when Open read it; nil: it was
+// a position. With damage, the position is the last one before, and the next write
+// puts it back.
 func (l *Log) Damage() error { return l.damage }
 
 // Revision changes whenever the position has been written by anyone.
@@ -82,8 +81,8 @@ func (l *Log) read(ctx context.Context) error {
 	return nil
 }
 
-// Know has what is written from now on say what the group has counted, as soon
-// as its position has reached that. It may be called beside other methods.
+// Know has the records that are written from now on say what the group has counted,
+// once its position has reached that. It may be called beside other methods.
 func (l *Log) Know(k Known) { l.known.Store(&k) }
 
 // Forget has the group's record say nothing of what it has counted, and gives

@@ -30,9 +30,9 @@ type Letter struct {
 	Reason  *event.Invalid
 }
 
-// Publish puts the letters into the DLQ stream and returns when all are
-// durable or ctx ends. A letter that is there already stays the only one: its
-// subject is its own and has to be new.
+// Publish puts the letters into the DLQ stream and returns when all are durable or
+// ctx ends. It stores a letter that is there already no second time: each letter has
+// a subject of its own, which the server takes once.
 func Publish(ctx context.Context, js jetstream.JetStream, letters []Letter, log *slog.Logger) error {
 	err := backoff.Do(ctx, func() (err error) {
 		letters, err = publish(ctx, js, letters)

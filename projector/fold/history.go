@@ -27,8 +27,8 @@ func (h *history) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return s.CachedInfo(), nil
 }
 
-// reach asks for the stream's state until it reaches a sequence. short says that
-// it does not.
+// reach asks for the stream's state until the stream reaches a sequence. short is
+// why it does not.
 func (h *history) reach(ctx context.Context, seq uint64) (state jetstream.StreamState, short, err error) {
 	for begin := time.Now(); ; {
 		info, err := h.info(ctx)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// errUnequal is the error of summaries that do not hold what they should. It
-// is met when another process has committed and removed meanwhile.
+// errUnequal means that the summaries do not hold as many events as the range. That
+// happens when another process has committed and removed the range meanwhile.
 var errUnequal = errors.New("the summaries do not hold as many events as the table")
 
 // retire completes the plan of a month, or makes one and carries it out.
@@ -81,6 +81,7 @@ func (k *Keeper) carryOut(ctx context.Context, m month, p plan) error {
 	return nil
 }
 
+// verify counts what the summaries hold of a range of so many events.
 func (k *Keeper) verify(ctx context.Context, m month, p plan, events uint64) error {
 	got, err := k.store.summed(ctx, m, p)
 	if err != nil {

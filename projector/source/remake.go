@@ -13,9 +13,9 @@ import (
 	"github.com/millrace-io/millrace/internal/retry"
 )
 
-// ErrShorter is the error of a stream that has lost messages that were read of
-// it. What is published next gets their sequences, so that no consumer that
-// starts behind them delivers it.
+// ErrShorter means that the stream has lost messages that were read. The messages
+// that are published next get their sequences, and a consumer that starts behind
+// those would not deliver them.
 var ErrShorter = errors.New("the stream has lost messages that were read of it")
 
 // leaderLag is how long a stream may seem to end before what was read of it: a
@@ -73,8 +73,8 @@ func (s *Source) remake(ctx context.Context) error {
 		return err
 	}
 
-	// A name of its own each time: whoever has been replaced and does not know
-	// it yet can't take this one away.
+	// The name is new each time: a projector that was replaced, and does not know
+	// it yet, cannot delete this consumer.
 	old, name := s.name, s.cfg.Consumer+"-"+nuid.Next()
 	_, err := s.js.CreateConsumer(ctx, s.cfg.Stream, jetstream.ConsumerConfig{
 		Name:           name,
@@ -102,9 +102,9 @@ func (s *Source) remake(ctx context.Context) error {
 	return s.subscribe()
 }
 
-// verify returns ErrShorter unless the stream still reaches the last message
-// received, and has that one there, or none any more. at is when the stream
-// received it, 0 when this source has received none.
+// verify returns ErrShorter if the stream ends before the last message received, or
+// has another message at its sequence. That the stream has removed the message is
+// fine. at is when the stream received it; 0: this source has received none.
 func (s *Source) verify(ctx context.Context, last uint64, at int64) error {
 	str, err := s.js.Stream(ctx, s.cfg.Stream)
 	if err != nil {
@@ -148,8 +148,7 @@ func (s *Source) subscribe() error {
 	return nil
 }
 
-// watch notices that the connection is lost: the server has forgotten then what
-// was asked for.
+// watch notices that the connection is lost: the server forgets requests then.
 func (s *Source) watch(sub *nats.Subscription, closed <-chan struct{}) {
 	lost := s.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	defer s.nc.RemoveStatusListener(lost)

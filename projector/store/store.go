@@ -61,9 +61,9 @@ func (s *Store) Close() error {
 // be called at any time.
 func (s *Store) Failing() bool { return s.failing.Load() > 0 }
 
-// retry repeats do until it succeeds or ctx ends, with growing waits, and
-// counts the failures. A server that refuses is asked again like one that is
-// away: what it is given is the same, and must not be lost.
+// retry repeats do until it succeeds or ctx ends, and counts the failures that were
+// followed by another attempt. It also repeats what the server refuses: the rows must
+// not be lost.
 func (s *Store) retry(ctx context.Context, what string, do func(context.Context) error) (failures int, err error) {
 	err = backoff.Do(ctx, func() error { return do(ctx) }, func(err error, wait time.Duration) {
 		if failures++; failures == 1 {
@@ -162,8 +162,8 @@ func (w *writer) close() error {
 type Insert struct {
 	Group    slots.Group
 	From, To uint64
-	// Recovered says that it may have been tried before,
-	// by this process or by another one.
+	// Recovered says that this process or another one may have tried the insert
+	// before.
 	Recovered bool
 }
 
@@ -171,8 +171,8 @@ func (in Insert) token(table string) string {
 	return fmt.Sprintf("%s/%d/%d-%d", table, in.Group.ID, in.From, in.To)
 }
 
-// InsertEvents writes rows of the events table exactly once. It
-// returns when they are durable or ctx ends.
+// InsertEvents writes rows of the events table exactly once. It returns when they
+// are durable or ctx ends.
 func (s *Store) InsertEvents(ctx context.Context, in Insert, rows *schema.EventBlock) error {
 	if rows.Rows() == 0 {
 		return nil
@@ -184,12 +184,11 @@ func (s *Store) InsertEvents(ctx context.Context, in Insert, rows *schema.EventB
 	return s.repair(ctx, in, rows)
 }
 
-// insertMissing inserts rows under a token. If that may have been tried before,
-// it asks first what has landed (invariant 5): a server that loses its power
-// forgets the last tokens. The connection is made before the question, so that
-// an insert over it that succeeds has met the same run of the server. It
-// returns true if the rows are known to be there: a token may be known without
-// them.
+// insertMissing inserts rows under a token. If the insert may have been tried
+// before, it asks first which rows have landed (invariant 5): a server that loses
+// power forgets the last tokens. It connects before it asks, so that the server
+// cannot restart between the answer and an insert that succeeds. It returns true if
+// the rows are certain to be there: the server may know a token without the rows.
 func (s *Store) insertMissing(ctx context.Context, in Insert, rows *schema.EventBlock, token string, tried bool) (certain bool, err error) {
 	_, err = s.retry(ctx, "insert events "+token, func(ctx context.Context) error {
 		if err := s.events.dial(ctx); err != nil {

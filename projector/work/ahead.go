@@ -28,7 +28,7 @@ const (
 	mixedFor    = 10 * time.Second
 )
 
-// ahead is what of a queue waits on the stream to be handed out.
+// ahead counts the messages of a queue that wait on the stream to be handed out.
 type ahead struct {
 	messages int   // at most
 	lowest   int16 // priority among them, or below
@@ -142,8 +142,8 @@ func (r *relay) lower(ctx context.Context, name string, info *jetstream.Consumer
 }
 
 // putBack removes messages and puts their entries back into the outbox. A server
-// of a cluster may have handed one out before it knew that the consumer rests:
-// then a plain daemon has it, for all that is known.
+// of a cluster may have handed one out before it heard that the consumer rests:
+// then putBack takes it that a plain daemon has the item.
 func (r *relay) putBack(ctx context.Context, q queue.ID, name string, messages map[uint64]ref) error {
 	for seq := range messages {
 		if err := handout.Remove(ctx, r.js, seq); err != nil {

@@ -30,7 +30,7 @@ func (b *block) last() uint64 { return b.First + uint64(len(b.Refs)) - 1 }
 
 func (b *block) holds(seq uint64) bool { return seq >= b.First && seq <= b.last() }
 
-// blocks tells what messages are about. It keeps the newest blocks in memory.
+// blocks tells which item a message is about. It keeps the newest blocks in memory.
 type blocks struct {
 	pool *pgxpool.Pool
 	mu   sync.Mutex

@@ -27,10 +27,10 @@ func (d *decision) refs() []ref {
 	return refs
 }
 
-// decide moves entries from the outbox to a block: those that the limits of their
-// queues let out. An entry without a body is dropped; its item has gone on
-// meanwhile. Nothing is changed, and nil returned, when an entry has been taken
-// out of the outbox meanwhile.
+// decide moves entries from the outbox to a block, as far as the limits of their
+// queues let it. It drops an entry without a body, whose item has gone on meanwhile.
+// It changes nothing and returns nil when somebody has taken an entry out of the
+// outbox meanwhile.
 func (r *relay) decide(ctx context.Context, entries []queue.Entry, bodies [][]byte) (d *decision, err error) {
 	taken := false
 	err = pgx.BeginFunc(ctx, r.store.Pool(), func(tx pgx.Tx) error {

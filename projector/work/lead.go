@@ -65,7 +65,7 @@ func (t *session) refresh(ctx context.Context) error {
 // queues are the settings of all queues, as they were read last.
 func (t *session) queues() []queue.Settings { return *t.settings.Load() }
 
-// name finds a queue's name; one of another release has none here.
+// name finds a queue's name. It is empty for a queue that another release has made.
 func (t *session) name(q queue.ID) string {
 	for _, v := range t.queues() {
 		if v.ID == q {
@@ -86,8 +86,8 @@ func (t *session) ensure(ctx context.Context) error {
 	return stream.EnsureWork(ctx, t.js, names, t.cfg.Streams)
 }
 
-// connected fails when the connection to NATS is lost: what has been asked on
-// it before is not answered after.
+// connected fails when the connection to NATS is lost: no answer to an earlier
+// request comes after that.
 func (s *Service) connected(ctx context.Context) error {
 	lost := s.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	defer s.nc.RemoveStatusListener(lost)

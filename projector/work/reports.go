@@ -63,8 +63,8 @@ func (t *session) newReports() *reports {
 	}
 }
 
-// transactional is the lease of a view whose position moves with its effects.
-// Who may fold is decided elsewhere, and whoever lost that is refused by the
+// transactional is the lease of a view whose position moves in the transactions of
+// its effects. The leader folds; a process that has lost the lead is refused by the
 // transaction.
 type transactional struct {
 	at   *position
@@ -75,8 +75,8 @@ func (l transactional) Position() (from, to uint64) { return uint64(l.at.stored)
 
 func (transactional) Decide(context.Context, uint64, uint64, string) error { return nil }
 
-// Done moves the position back to the start of a stream that was made anew. Else
-// it is there already.
+// Done moves the position back to the start of a stream that was made anew. In any
+// other case a transaction has moved it already.
 func (l transactional) Done(ctx context.Context, position, _ uint64) error {
 	if int64(position) == l.at.stored {
 		return nil
@@ -124,8 +124,8 @@ func (r *reports) Write(ctx context.Context, batch []report) error {
 // Announce has nobody to tell: the moves announce themselves.
 func (r *reports) Announce([]report, time.Duration) {}
 
-// apply applies a run of reports. One that is refused is put into the
-// DLQ stream, and those before it are applied without it.
+// apply applies a run of reports. A report that is refused goes into the DLQ
+// stream, after those before it are applied.
 func (r *reports) apply(ctx context.Context, list []report) error {
 	refused := &refusal{at: -1}
 	err := r.try(ctx, list)
@@ -183,8 +183,8 @@ func (r *reports) try(ctx context.Context, list []report) error {
 	return r.at.saved(err, stream.Shards, last)
 }
 
-// withdraw takes the item of a start out of the queue. One that a daemon has
-// is refused.
+// withdraw takes the item of a start out of the queue. It refuses an item that a
+// daemon has.
 func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command tracking.Command) error {
 	for end := time.Now().Add(requestWait); ; {
 		now, err := r.shards.Look(ctx, stage, []tracking.Command{command})
@@ -201,8 +201,9 @@ func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command track
 		if found == handout.Held || time.Now().After(end) {
 			return &refusal{0, &shard.Invalid{Field: "status", Code: "taken", Rule: "is started: a daemon has the item from the queue"}}
 		}
-		// Out of the queue and not started: by this, before it was killed, or
-		// by somebody who is about to say so. Mending knows soon.
+		// The item is out of the queue and not started. Either an earlier leader
+		// took it out and was killed, and mending puts it back; or somebody is
+		// about to start it.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

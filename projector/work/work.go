@@ -23,9 +23,8 @@ import (
 
 // Config shapes a service. The zero value of a field stands for its default.
 type Config struct {
-	// Poll is how often the outbox is looked at for what other processes have
-	// put there; default 100 ms. What the store of this process puts there is
-	// looked for at once.
+	// Poll is how often the leader reads the outbox for entries of other
+	// processes; default 100 ms. It reads those of this process at once.
 	Poll time.Duration
 	// Streams shape the streams and consumers, which the service makes.
 	Streams stream.WorkConfig
@@ -95,8 +94,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}, nil
 }
 
-// requestWait bounds one request to a server. One whose answer has gone with a
-// lost connection is never answered.
+// requestWait bounds one request to a server: when a connection is lost, the answer
+// never comes.
 const requestWait = 3 * time.Second
 
 // Run works until ctx ends. It outlives servers that are away.
@@ -123,11 +122,11 @@ type session struct {
 	broker brokerClock
 	// orphans are noted by comparisons, and by what reads answers.
 	orphans orphans
-	// refused are messages that were given back by who could not start their
-	// items: uint64 → the consumer's name. The watch forgets what it has passed.
+	// refused are messages that the client or HTTP gave back, since their items
+	// could not be started: uint64 → the consumer's name. watch forgets them.
 	refused sync.Map
 	// settings are those of all queues, as they were read last.
 	settings atomic.Pointer[[]queue.Settings]
-	// pausing is held by whoever pauses consumers and has them go on.
+	// pausing is held while consumers are paused or resumed.
 	pausing sync.Mutex
 }

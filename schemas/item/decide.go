@@ -134,7 +134,7 @@ func taken(it State, worker string) State {
 	return it
 }
 
-// finish moves to a status that a worker leaves an item in.
+// finish moves an item to the status in which its worker leaves it.
 func finish(it State, to Status, allowed bool) (State, Outcome) {
 	if it.Status == to {
 		return it, Repeated

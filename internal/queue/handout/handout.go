@@ -38,12 +38,12 @@ func New(nc *nats.Conn, store *queue.Store, streams stream.WorkConfig) (*Handout
 	return &Handout{nc: nc, js: js, store: store, streams: streams, consumers: map[string]jetstream.Consumer{}}, nil
 }
 
-// requestWait bounds one request to a server. A request whose answer was lost
-// with the connection is never answered.
+// requestWait bounds one request to a server: when a connection is lost, the answer
+// never comes.
 const requestWait = 3 * time.Second
 
-// relayWait is how long to wait for what Postgres has as ready and the stream
-// has not got yet.
+// relayWait is how long to wait for items that are ready in Postgres and not yet on
+// the stream.
 const relayWait = 300 * time.Millisecond
 
 // Take starts up to limit items of a queue for a worker, the highest priority
@@ -121,7 +121,7 @@ func take(batch jetstream.MessageBatch, err error) ([]jetstream.Msg, error) {
 	return msgs, nil
 }
 
-// parse reads messages. It removes those that are no items.
+// parse reads messages. It removes a message that names no item.
 func parse(all []jetstream.Msg) (commands []queue.Command, msgs []jetstream.Msg) {
 	for _, m := range all {
 		it, err := stream.ParseWorkItem(m.Data())
