@@ -100,7 +100,8 @@ func (b *batch) drop(repeats []keystore.Repeat) {
 		if r.Conflict {
 			row := int(r.Row)
 			b.conflicts = append(b.conflicts, conflict{
-				seq: b.rows.Seq(row), first: r.First, received: b.rows.Received(row), subject: stream.EventSubject(b.rows.Article(row)),
+				seq: b.rows.Seq(row), first: r.First, received: b.rows.Received(row),
+				subject: stream.EventSubject(b.rows.Article(row)),
 			})
 		}
 	}
@@ -182,7 +183,8 @@ func (g *grouping) sort() {
 			i = len(g.groups)
 			g.index[key] = i
 			g.grow()
-			g.groups[i].Quarter, g.groups[i].Stage, g.groups[i].Source = e.Quarter, g.stages[e.Stage], g.sources[e.Source]
+			g.groups[i].Quarter, g.groups[i].Stage, g.groups[i].Source = e.Quarter, g.stages[e.Stage],
+				g.sources[e.Source]
 		}
 		g.groups[i].Articles = append(g.groups[i].Articles, e.Article)
 		g.byStage[e.Stage]++

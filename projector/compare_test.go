@@ -79,7 +79,10 @@ func TestShorterNATS(t *testing.T) {
 // refused runs a projector that has to end with an error.
 func (b *bench) refused(why string) {
 	b.t.Helper()
-	p, err := projector.New(projector.Config{Stages: b.stages, Dir: b.dir, MinInterval: time.Millisecond, SlotGroups: b.groups},
+	p, err := projector.New(projector.Config{
+		Stages: b.stages, Dir: b.dir, MinInterval: time.Millisecond,
+		SlotGroups: b.groups,
+	},
 		b.nc, b.ch, prometheus.NewRegistry(), embeddedtest.Log(b.t))
 	must(b.t, err)
 	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)

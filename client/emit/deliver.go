@@ -186,7 +186,8 @@ func (c *Client) postpone(left []item, waiting int, err error) {
 	if len(left) > 0 {
 		first = left[0].brief
 	}
-	c.opts.Log.Warn("pipeline events not delivered yet", "stage", first.stage, "url_hash", first.urlHash, "service", first.service,
+	c.opts.Log.Warn("pipeline events not delivered yet", "stage", first.stage, "url_hash", first.urlHash,
+		"service", first.service,
 		"target_url", c.target, "events", waiting, "error", err)
 }
 

@@ -89,7 +89,9 @@ func (a *asker) ask(ctx context.Context, q known.Question) []known.Found {
 // prepare says in the first questions how far projectors are to fold. It returns
 // the slots to wait for, without those that nobody answers for at present, and
 // for how long.
-func (a *asker) prepare(ctx context.Context, q *known.Question, slots known.Slots) (waitFor known.Slots, limit time.Duration) {
+func (a *asker) prepare(
+	ctx context.Context, q *known.Question, slots known.Slots,
+) (waitFor known.Slots, limit time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.begunAt.IsZero() {
@@ -125,7 +127,9 @@ func (a *asker) note(missing known.Slots) {
 
 // collect sends a question and takes answers until they cover the slots, or ctx
 // ends. It returns the slots that were waited for in vain.
-func (a *asker) collect(ctx context.Context, q *known.Question, slots known.Slots) (found []known.Found, missing known.Slots) {
+func (a *asker) collect(
+	ctx context.Context, q *known.Question, slots known.Slots,
+) (found []known.Found, missing known.Slots) {
 	inbox := a.nc.NewInbox()
 	answers, err := a.nc.SubscribeSync(inbox)
 	if err != nil {

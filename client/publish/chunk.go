@@ -44,7 +44,8 @@ func (c *chunk) publish(ctx context.Context) {
 		}
 		return err // what is stored twice counts once
 	}, func(err error, wait time.Duration) {
-		c.p.cfg.Log.Log(ctx, c.p.retryLevel(), "publishing again", "messages", len(c.pending), "wait", wait, "error", err)
+		c.p.cfg.Log.Log(ctx, c.p.retryLevel(), "publishing again", "messages", len(c.pending),
+			"wait", wait, "error", err)
 	})
 	if err != nil && fateOf(err) != fateFailed {
 		err = fmt.Errorf("%w: %w", ErrUnknown, err)
@@ -78,7 +79,8 @@ func (c *chunk) singly(ctx context.Context) error {
 	defer end()
 	answers := make([]answer, len(c.pending))
 	for k, i := range c.pending {
-		answers[k].future, answers[k].err = c.p.js.PublishMsgAsync(c.msgs[i].msg(), jetstream.WithStallWait(c.p.cfg.Attempt), jetstream.WithRetryAttempts(0))
+		answers[k].future, answers[k].err = c.p.js.PublishMsgAsync(c.msgs[i].msg(),
+			jetstream.WithStallWait(c.p.cfg.Attempt), jetstream.WithRetryAttempts(0))
 	}
 	var failure error
 	kept := c.pending[:0]

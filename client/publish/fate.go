@@ -45,7 +45,8 @@ func fateOf(err error) fate {
 	switch {
 	case err == nil:
 		return fateDone
-	case errors.Is(err, ErrRefused), errors.Is(err, ErrStreamFull), errors.Is(err, ErrTooLarge), errors.Is(err, nats.ErrConnectionClosed):
+	case errors.Is(err, ErrRefused), errors.Is(err, ErrStreamFull), errors.Is(err, ErrTooLarge),
+		errors.Is(err, nats.ErrConnectionClosed):
 		return fateFailed
 	case errors.As(err, &api), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
 		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, jetstream.ErrTooManyStalledMsgs):

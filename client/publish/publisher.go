@@ -93,13 +93,15 @@ func New(nc *nats.Conn, cfg Config) (*Publisher, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Attempt), jetstream.WithPublishAsyncTimeout(cfg.Attempt),
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Attempt),
+		jetstream.WithPublishAsyncTimeout(cfg.Attempt),
 		jetstream.WithPublishAsyncMaxPending(cfg.MaxBatch*cfg.InFlight))
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
 	return &Publisher{
-		cfg: cfg, nc: nc, js: js, slots: make(chan struct{}, cfg.InFlight), asker: asker{nc: nc, js: js}, recent: newRecent(cfg.Forget),
+		cfg: cfg, nc: nc, js: js, slots: make(chan struct{}, cfg.InFlight), asker: asker{nc: nc, js: js},
+		recent: newRecent(cfg.Forget),
 	}, nil
 }
 

@@ -101,7 +101,10 @@ func (m *mover) tell(batch []*move) {
 var errRefused = errors.New("server refused the moves")
 
 func (m *mover) verdicts(ctx context.Context, batch []*move) (verdicts []stream.WorkVerdict, err error) {
-	request := stream.WorkMoveBatch{Worker: m.worker, Stage: m.stage, Lease: m.lease, Moves: make([]stream.WorkMove, len(batch))}
+	request := stream.WorkMoveBatch{
+		Worker: m.worker, Stage: m.stage, Lease: m.lease,
+		Moves: make([]stream.WorkMove, len(batch)),
+	}
 	for i, mv := range batch {
 		request.Moves[i] = mv.WorkMove
 	}

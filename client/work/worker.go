@@ -210,7 +210,8 @@ func (w *worker) fetch(ctx context.Context, consumer jetstream.Consumer, n int) 
 	for msg := range batch.Messages() {
 		w.begin(msg)
 	}
-	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) {
+	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) {
 		return fmt.Errorf("pull: %w", err)
 	}
 	return nil

@@ -20,7 +20,9 @@ func (w *worker) work() {
 		}
 		end.ID, end.Generation = t.item.ID, t.generation
 		w.free()
-		w.ends.in <- &move{WorkMove: end, then: func(v stream.WorkVerdict, known bool) { w.ended(t, end.Kind, v, known) }}
+		w.ends.in <- &move{WorkMove: end, then: func(v stream.WorkVerdict, known bool) {
+			w.ended(t, end.Kind, v, known)
+		}}
 	}
 }
 
@@ -68,7 +70,8 @@ func (w *worker) handle(t *task) stream.WorkMove {
 func (w *worker) call(ctx context.Context, item Item) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("handler panicked", "stage", w.stage, "filename", item.Filename, "shard", item.Shard, "panic", p, "stack", string(debug.Stack()))
+			w.log.Error("handler panicked", "stage", w.stage, "filename", item.Filename, "shard", item.Shard,
+				"panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()

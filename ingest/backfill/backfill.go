@@ -249,7 +249,8 @@ func (r *run) read(ctx context.Context, span history.Span, at cursor, out func(*
 
 func (r *run) newChunk() *chunk {
 	return &chunk{
-		msgs: make([]client.Message, 0, r.cfg.Batch), stages: make([]string, 0, r.cfg.Batch), acked: make(chan error, 1),
+		msgs: make([]client.Message, 0, r.cfg.Batch), stages: make([]string, 0, r.cfg.Batch),
+		acked: make(chan error, 1),
 	}
 }
 

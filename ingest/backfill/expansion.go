@@ -19,8 +19,10 @@ type expansion struct {
 
 // Why a row, or a stage of it, becomes no event here.
 var (
-	errRunning = errors.New("the execution had not ended when live events began, or until now; reconcile --replay adds what it lacks")
-	errCounts  = errors.New("the numbers of items are negative")
+	errRunning = errors.New(
+		"the execution had not ended when live events began, or until now; reconcile --replay adds what it lacks",
+	)
+	errCounts = errors.New("the numbers of items are negative")
 )
 
 // finishedAfter is when an execution that tells of no end must have ended.
@@ -31,11 +33,12 @@ func (x *expansion) row(row *history.Row) bool {
 	ok := true
 	err := x.check(row)
 	if err == nil {
-		err = x.expander.Expand(row, func(stage string) bool { return row.At.Before(x.untilOf(stage)) }, func(e history.Event) bool {
-			x.chunk.msgs, x.chunk.stages = append(x.chunk.msgs, e.Message), append(x.chunk.stages, e.Stage)
-			ok = len(x.chunk.msgs) < x.cfg.Batch || x.flush()
-			return ok
-		})
+		err = x.expander.Expand(row, func(stage string) bool { return row.At.Before(x.untilOf(stage)) },
+			func(e history.Event) bool {
+				x.chunk.msgs, x.chunk.stages = append(x.chunk.msgs, e.Message), append(x.chunk.stages, e.Stage)
+				ok = len(x.chunk.msgs) < x.cfg.Batch || x.flush()
+				return ok
+			})
 	}
 	if !ok {
 		return false

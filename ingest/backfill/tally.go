@@ -45,7 +45,8 @@ func (r Report) String() string {
 	if r.Untimed > 0 {
 		fmt.Fprintf(&b, " (%d without a time)", r.Untimed)
 	}
-	fmt.Fprintf(&b, " (%.0f events/s in %s)", float64(total)/max(r.Took.Seconds(), 1e-9), r.Took.Round(time.Millisecond))
+	fmt.Fprintf(&b, " (%.0f events/s in %s)", float64(total)/max(r.Took.Seconds(), 1e-9),
+		r.Took.Round(time.Millisecond))
 	if !r.From.IsZero() {
 		fmt.Fprintf(&b, ", resumed at %s after %d rows", r.From.Format(time.RFC3339), r.Resumed)
 	}

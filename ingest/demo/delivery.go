@@ -75,7 +75,8 @@ func hopeless(err error) bool {
 
 func (d *delivery) refuse(e event.Event, err error) {
 	if !d.refused {
-		d.log.Warn("demo event refused; others that may follow are not reported", "article_url", e.ArticleURL, "stage", e.Stage, "error", err)
+		d.log.Warn("demo event refused; others that may follow are not reported", "article_url", e.ArticleURL,
+			"stage", e.Stage, "error", err)
 	}
 	d.refused = true
 }

@@ -134,13 +134,16 @@ func (r *replay) publish(ctx context.Context, f *found, m client.Message) client
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	msg := &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header{}}
-	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(replayID(&f.Letter)), jetstream.WithExpectStream(f.Stream), jetstream.WithRetryWait(100*time.Millisecond))
+	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(replayID(&f.Letter)),
+		jetstream.WithExpectStream(f.Stream), jetstream.WithRetryWait(100*time.Millisecond))
 	var refused *jetstream.APIError
 	switch {
-	case errors.As(err, &refused) && slices.Contains(lastingCodes, refused.ErrorCode), errors.Is(err, nats.ErrMaxPayload):
+	case errors.As(err, &refused) && slices.Contains(lastingCodes, refused.ErrorCode),
+		errors.Is(err, nats.ErrMaxPayload):
 		return client.Outcome{Err: fmt.Errorf("%w: %w", client.ErrRefused, err)}
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		return client.Outcome{Err: fmt.Errorf("%w: no stream takes the subject %s: %w", client.ErrRefused, m.Subject, err)}
+		return client.Outcome{Err: fmt.Errorf("%w: no stream takes the subject %s: %w", client.ErrRefused,
+			m.Subject, err)}
 	case err != nil:
 		return client.Outcome{Err: err}
 	case ack.Duplicate:

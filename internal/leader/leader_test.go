@@ -58,7 +58,8 @@ func (e *election) stand(network *embeddedtest.Network, silence time.Duration) *
 	if err != nil {
 		e.Fatal(err)
 	}
-	c, err := leader.New(leader.Config{Name: "test", Key: 7, Retry: 10 * time.Millisecond, Silence: silence}, pool, embeddedtest.Log(e))
+	c, err := leader.New(leader.Config{Name: "test", Key: 7, Retry: 10 * time.Millisecond, Silence: silence}, pool,
+		embeddedtest.Log(e))
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -135,7 +136,8 @@ func (e *election) held(term begun) (held bool) {
 func (e *election) spoke(term begun) (at time.Time) {
 	e.Helper()
 	backend, _ := term.Lock()
-	if err := e.pool.QueryRow(e.Context(), "SELECT query_start FROM pg_stat_activity WHERE pid = $1", backend).Scan(&at); err != nil {
+	if err := e.pool.QueryRow(e.Context(), "SELECT query_start FROM pg_stat_activity WHERE pid = $1",
+		backend).Scan(&at); err != nil {
 		e.Fatalf("the leader's connection: %v", err)
 	}
 	return at

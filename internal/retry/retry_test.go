@@ -69,7 +69,8 @@ func TestEnd(t *testing.T) {
 			errEnd := errors.New("enough")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			during, waiting := end(func() { cancel(errEnd) })
-			err := backoff.Do(ctx, func() error { during(); return errFailed }, func(error, time.Duration) { waiting() })
+			err := backoff.Do(ctx, func() error { during(); return errFailed },
+				func(error, time.Duration) { waiting() })
 			if !errors.Is(err, errEnd) || !errors.Is(err, errFailed) {
 				t.Errorf("%v", err)
 			}

@@ -280,7 +280,8 @@ func (s *share) reap(ctx context.Context, w *worker) error {
 	watch.retryAt = time.Now().Add(watch.wait)
 	s.unfit = watch.retryAt
 	if s.a.nc.IsConnected() { // else the connection's owner is told
-		s.a.log.Error("projector failed, starting again from what is durable", "group", w.group.ID, "error", w.err, "retry_in", watch.wait)
+		s.a.log.Error("projector failed, starting again from what is durable", "group", w.group.ID, "error", w.err,
+			"retry_in", watch.wait)
 	}
 	return nil
 }

@@ -110,7 +110,8 @@ func (l *Log) Decide(ctx context.Context, from, to uint64, delta string) error {
 			}
 			return l.swap(ctx, Record{From: from, To: to, Delta: delta}) // by other stages, it is announced otherwise
 		}
-		return fmt.Errorf("checkpoint %s: batch (%d, %d] is decided, (%d, %d] can't be", l.key, l.record.From, l.record.To, from, to)
+		return fmt.Errorf("checkpoint %s: batch (%d, %d] is decided, (%d, %d] can't be", l.key, l.record.From,
+			l.record.To, from, to)
 	}
 	if from < l.record.From || to < from {
 		return fmt.Errorf("checkpoint %s: (%d, %d] lies before (%d, %d]", l.key, from, to, l.record.From, l.record.To)

@@ -41,7 +41,8 @@ func (h *history) reach(ctx context.Context, seq uint64) (state jetstream.Stream
 		if time.Since(begin) > h.leaderLag {
 			return state, lost(h.stream, seq, fmt.Errorf("the stream ends at sequence %d", state.LastSeq)), nil
 		}
-		h.log.Warn("the stream ends before what has been folded of it, asking again", "last", state.LastSeq, "folded", seq)
+		h.log.Warn("the stream ends before what has been folded of it, asking again", "last", state.LastSeq,
+			"folded", seq)
 		select {
 		case <-ctx.Done():
 			return state, nil, ctx.Err()
@@ -99,7 +100,9 @@ func (h *history) present(ctx context.Context, state jetstream.StreamState, seq 
 // Present returns the last sequence up to seq that a stream has a message of, 0
 // if it has none. It does not ask a consumer what is left: the consumer's server
 // may be behind the others.
-func Present(ctx context.Context, js jetstream.JetStream, stream string, state jetstream.StreamState, seq uint64) (uint64, error) {
+func Present(
+	ctx context.Context, js jetstream.JetStream, stream string, state jetstream.StreamState, seq uint64,
+) (uint64, error) {
 	if state.NumDeleted > 0 && seq >= state.FirstSeq {
 		s, err := js.Stream(ctx, stream)
 		if err != nil {

@@ -188,7 +188,8 @@ func newSite(t *testing.T) *site {
 	kv, err := js.KeyValue(t.Context(), stream.Checkpoints)
 	must(t, err)
 	return &site{t: t, nc: nc, js: js, kv: kv, table: newTable(t), cfg: Config{
-		Stream: stream.Events, Consumer: "test", BatchMessages: 7, MinInterval: time.Millisecond, LeaderLag: time.Nanosecond,
+		Stream: stream.Events, Consumer: "test", BatchMessages: 7, MinInterval: time.Millisecond,
+		LeaderLag: time.Nanosecond,
 	}}
 }
 

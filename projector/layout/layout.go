@@ -19,7 +19,10 @@ var ErrUnknown = errors.New("the layout of slot groups cannot be read: a newer m
 
 // ErrLost is the error of a layout that is gone, or that the server which
 // answered does not have yet.
-var ErrLost = fmt.Errorf("slot groups have been folded, and the key %s that says which there are is gone: restore the bucket from a backup", slots.Key)
+var ErrLost = fmt.Errorf(
+	"slot groups have been folded, and the key %s that says which there are is gone: restore the bucket from a backup",
+	slots.Key,
+)
 
 // state is a layout and its revision.
 type state struct {

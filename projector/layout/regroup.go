@@ -103,7 +103,9 @@ func Regroup(ctx context.Context, kv jetstream.KeyValue, groups uint32) (underWa
 // of the last epoch that may allows, and when all are closed, adds the epoch behind
 // them. It returns false while some are not closed, or when another projector was
 // faster: the caller then calls it again.
-func Cut(ctx context.Context, kv jetstream.KeyValue, may func(slots.Group, *checkpoint.Log) bool) (cut bool, err error) {
+func Cut(
+	ctx context.Context, kv jetstream.KeyValue, may func(slots.Group, *checkpoint.Log) bool,
+) (cut bool, err error) {
 	s, err := read(ctx, kv)
 	if err != nil || s.Next == 0 {
 		return false, err

@@ -48,7 +48,9 @@ type Keeper struct {
 
 // New checks the configuration and starts nothing. It closes neither of the
 // connections.
-func New(cfg Config, conn driver.Conn, js jetstream.JetStream, reg prometheus.Registerer, log *slog.Logger) (*Keeper, error) {
+func New(
+	cfg Config, conn driver.Conn, js jetstream.JetStream, reg prometheus.Registerer, log *slog.Logger,
+) (*Keeper, error) {
 	if cfg.Months < 0 || cfg.DailyMonths < 0 {
 		return nil, errors.New("retention: months must not be negative")
 	}
@@ -56,7 +58,8 @@ func New(cfg Config, conn driver.Conn, js jetstream.JetStream, reg prometheus.Re
 		return nil, errors.New("retention: views of 30 days need the events of at least 2 whole months")
 	}
 	if cfg.DailyMonths > 0 && cfg.DailyMonths < cfg.Months {
-		return nil, fmt.Errorf("retention: daily summaries are made after %d months and can't be dropped after %d", cfg.Months, cfg.DailyMonths)
+		return nil, fmt.Errorf("retention: daily summaries are made after %d months and can't be dropped after %d",
+			cfg.Months, cfg.DailyMonths)
 	}
 	if cfg.Every == 0 {
 		cfg.Every = time.Hour
@@ -69,7 +72,8 @@ func New(cfg Config, conn driver.Conn, js jetstream.JetStream, reg prometheus.Re
 		return nil, err
 	}
 	return &Keeper{
-		cfg: cfg, js: js, store: store{conn, cfg.Topology, sumAtOnce}, log: log.With("component", "retention"), metrics: m, grace: grace,
+		cfg: cfg, js: js, store: store{conn, cfg.Topology, sumAtOnce}, log: log.With("component", "retention"),
+		metrics: m, grace: grace,
 		stopAfter: func(string) error { return nil },
 	}, nil
 }

@@ -126,7 +126,10 @@ func TestTotalsSurviveRetirement(t *testing.T) {
 	w.write(202601, 2000)
 	var k *Keeper
 	want := w.totals()
-	for round, step := range []string{"plan", "daily", "monthly", "identities", "verify", "commit", "done", "remove", ""} {
+	for round, step := range []string{
+		"plan", "daily", "monthly", "identities", "verify", "commit",
+		"done", "remove", "",
+	} {
 		k = w.keeper(Config{Months: 6})
 		k.stopAfter = func(s string) error {
 			if s == step {
@@ -160,7 +163,9 @@ func TestTotalsSurviveRetirement(t *testing.T) {
 	if got := w.number(known); got != fmt.Sprintf("(%d,%d)", w.seq, w.seq) {
 		t.Errorf("known are the sequences and identities of %s events of %d", got, w.seq)
 	}
-	if direct := w.number("(SELECT sum(events) FROM monthly_totals WHERE dimension = '' AND period < '2025-08-01')"); direct != fmt.Sprint(w.seq-6000) {
+	if direct := w.number(
+		"(SELECT sum(events) FROM monthly_totals WHERE dimension = '' AND period < '2025-08-01')",
+	); direct != fmt.Sprint(w.seq-6000) {
 		t.Errorf("%s events are retired", direct)
 	}
 }
@@ -179,7 +184,8 @@ func TestLateZombie(t *testing.T) {
 			}
 			return nil
 		}
-		if err := zombie.Round(t.Context()); err != nil && !errors.Is(err, errUnequal) && !errors.Is(err, errOvertaken) {
+		if err := zombie.Round(t.Context()); err != nil && !errors.Is(err, errUnequal) &&
+			!errors.Is(err, errOvertaken) {
 			t.Fatalf("%s: %v", step, err)
 		}
 		if got := w.totals(); got != want {
@@ -195,7 +201,8 @@ func TestUndurableStays(t *testing.T) {
 	w := newWorld(t)
 	w.write(202505, 1000)
 	durable := w.seq
-	must(t, w.db.Exec(t.Context(), "INSERT INTO events (seq, occurred_at) VALUES (1001, '2025-05-03 00:00:00')")) // of the batch under way
+	// of the batch under way
+	must(t, w.db.Exec(t.Context(), "INSERT INTO events (seq, occurred_at) VALUES (1001, '2025-05-03 00:00:00')"))
 	k := w.keeper(Config{Months: 6})
 	k.store.atOnce = 0 // by day
 	must(t, k.Round(t.Context()))

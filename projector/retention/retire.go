@@ -77,7 +77,8 @@ func (k *Keeper) carryOut(ctx context.Context, m month, p plan) error {
 		}
 	}
 	k.metrics.retired.Add(float64(events))
-	k.log.Info("events retired", "month", m, "events", events, "after", p.After, "upto", p.Upto, "took", time.Since(start))
+	k.log.Info("events retired", "month", m, "events", events, "after", p.After, "upto", p.Upto,
+		"took", time.Since(start))
 	return nil
 }
 
@@ -88,7 +89,8 @@ func (k *Keeper) verify(ctx context.Context, m month, p plan, events uint64) err
 		return err
 	}
 	if want := (summed{events, events, events}); got != want {
-		return fmt.Errorf("%w: %d by day, %d by month, %d identities, %d in the table", errUnequal, got.daily, got.monthly, got.identities, events)
+		return fmt.Errorf("%w: %d by day, %d by month, %d identities, %d in the table", errUnequal, got.daily,
+			got.monthly, got.identities, events)
 	}
 	return nil
 }

@@ -179,7 +179,9 @@ func (s *store) remove(ctx context.Context, m month, upto uint64) error {
 	if err != nil || left == 0 {
 		return err
 	}
-	err = s.conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE IN PARTITION ID '%s' WHERE seq <= %d SETTINGS mutations_sync = 2", local, s.topology.OnCluster(), id, upto))
+	err = s.conn.Exec(ctx,
+		fmt.Sprintf("ALTER TABLE %s%s DELETE IN PARTITION ID '%s' WHERE seq <= %d SETTINGS mutations_sync = 2", local,
+			s.topology.OnCluster(), id, upto))
 	if err != nil {
 		return fmt.Errorf("remove events of %d up to %d: %w", m, upto, err)
 	}
@@ -203,7 +205,8 @@ func (s *store) wholeParts(ctx context.Context, m month, upto uint64) (names []s
 
 // dropDaily drops a month of the daily summaries.
 func (s *store) dropDaily(ctx context.Context, m month) error {
-	err := s.conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s%s DROP PARTITION ID '%d'", s.topology.Local("events_daily"), s.topology.OnCluster(), m))
+	err := s.conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s%s DROP PARTITION ID '%d'", s.topology.Local("events_daily"),
+		s.topology.OnCluster(), m))
 	if err != nil {
 		return fmt.Errorf("drop daily summaries of %d: %w", m, err)
 	}

@@ -138,7 +138,8 @@ func (s *Source) take() []Message {
 
 // ask sends a request when half of the read-ahead is free.
 func (s *Source) ask() {
-	if s.broken != nil || s.asked+len(s.ready) > s.cfg.ReadAhead/2 || s.askedBytes+s.readyBytes > s.cfg.ReadAheadBytes/2 {
+	if s.broken != nil || s.asked+len(s.ready) > s.cfg.ReadAhead/2 ||
+		s.askedBytes+s.readyBytes > s.cfg.ReadAheadBytes/2 {
 		return
 	}
 	n := s.cfg.ReadAhead - s.asked - len(s.ready)

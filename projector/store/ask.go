@@ -43,9 +43,11 @@ func (s *Store) repair(ctx context.Context, in Insert, rows *schema.EventBlock) 
 			return err
 		}
 		if certain {
-			return fmt.Errorf("insert (%d, %d]: %d rows are not to be seen after an insert that was confirmed", in.From, in.To, missing.Rows())
+			return fmt.Errorf("insert (%d, %d]: %d rows are not to be seen after an insert that was confirmed", in.From,
+				in.To, missing.Rows())
 		}
-		s.log.Warn("rows of a confirmed insert are missing, inserting them again", "from", in.From, "to", in.To, "rows", missing.Rows())
+		s.log.Warn("rows of a confirmed insert are missing, inserting them again", "from", in.From, "to", in.To,
+			"rows", missing.Rows())
 		token := fmt.Sprintf("%s/repair/%d/%d", in.token("events"), missing.Rows(), attempt)
 		if certain, err = s.insertMissing(ctx, in, missing, token, false); err != nil {
 			return err
@@ -112,7 +114,8 @@ type Counted struct {
 func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, add func(Counted) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
 	defer cancel()
-	r, err := s.conn.Query(ctx, schema.WithIdentities(sqlIdentities), clickhouse.Named("from", from), clickhouse.Named("to", to),
+	r, err := s.conn.Query(ctx, schema.WithIdentities(sqlIdentities), clickhouse.Named("from", from),
+		clickhouse.Named("to", to),
 		clickhouse.Named("of", g.Of), clickhouse.Named("number", g.Number))
 	if err != nil {
 		return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)

@@ -149,7 +149,10 @@ func (w *way) pass(client net.Conn) {
 		client.Close()
 		return
 	}
-	p := &passage{client: client, server: server, arrives: make(chan struct{}), answered: make(chan struct{}), last: make(chan byte, 1)}
+	p := &passage{
+		client: client, server: server, arrives: make(chan struct{}), answered: make(chan struct{}),
+		last: make(chan byte, 1),
+	}
 	go p.answer()
 	defer server.(*net.TCPConn).CloseWrite()
 	var kept []byte

@@ -69,7 +69,8 @@ func (s *Store) retry(ctx context.Context, what string, do func(context.Context)
 		if failures++; failures == 1 {
 			s.failing.Add(1)
 		}
-		s.log.Warn("clickhouse failed, trying again", "operation", what, "error", err, "failures", failures, "retry_in", wait)
+		s.log.Warn("clickhouse failed, trying again", "operation", what, "error", err, "failures", failures,
+			"retry_in", wait)
 	})
 	if failures > 0 {
 		s.failing.Add(-1)
@@ -189,7 +190,9 @@ func (s *Store) InsertEvents(ctx context.Context, in Insert, rows *schema.EventB
 // power forgets the last tokens. It connects before it asks, so that the server
 // cannot restart between the answer and an insert that succeeds. It returns true if
 // the rows are certain to be there: the server may know a token without the rows.
-func (s *Store) insertMissing(ctx context.Context, in Insert, rows *schema.EventBlock, token string, tried bool) (certain bool, err error) {
+func (s *Store) insertMissing(
+	ctx context.Context, in Insert, rows *schema.EventBlock, token string, tried bool,
+) (certain bool, err error) {
 	_, err = s.retry(ctx, "insert events "+token, func(ctx context.Context) error {
 		if err := s.events.dial(ctx); err != nil {
 			return err

@@ -109,7 +109,9 @@ func (r *relay) takeBack(ctx context.Context, q queue.ID, below int16) error {
 
 // lower returns the messages that nobody has been handed and whose items have a
 // lower priority.
-func (r *relay) lower(ctx context.Context, name string, info *jetstream.ConsumerInfo, below int16) (map[uint64]ref, error) {
+func (r *relay) lower(
+	ctx context.Context, name string, info *jetstream.ConsumerInfo, below int16,
+) (map[uint64]ref, error) {
 	lower := map[uint64]ref{}
 	for from := info.Delivered.Stream + 1; ; {
 		seqs, err := r.messages(ctx, name, from, math.MaxUint64)
@@ -158,7 +160,10 @@ func (r *relay) putBack(ctx context.Context, q queue.ID, name string, messages m
 	again := map[ref]struct{}{}
 	for seq, of := range messages {
 		if seq <= info.Delivered.Stream {
-			handed = append(handed, queue.Command{ID: of.Item, Generation: of.Generation, Worker: stream.PlainWorker, Has: true})
+			handed = append(handed, queue.Command{
+				ID: of.Item, Generation: of.Generation,
+				Worker: stream.PlainWorker, Has: true,
+			})
 		} else {
 			again[of] = struct{}{}
 		}

@@ -69,7 +69,9 @@ func (r *relay) decide(ctx context.Context, entries []queue.Entry, bodies [][]by
 }
 
 // admit asks, queue by queue, which of the entries may go out.
-func (r *relay) admit(ctx context.Context, tx pgx.Tx, entries []queue.Entry, bodies [][]byte) ([]queue.Admission, error) {
+func (r *relay) admit(
+	ctx context.Context, tx pgx.Tx, entries []queue.Entry, bodies [][]byte,
+) ([]queue.Admission, error) {
 	admissions := make([]queue.Admission, len(entries))
 	live, places, stale := map[queue.ID][]queue.Entry{}, map[queue.ID][]int{}, map[queue.ID][]int64{}
 	var queues []queue.ID
@@ -118,7 +120,8 @@ func (r *relay) block(ctx context.Context, tx pgx.Tx, refs []ref) error {
 	}
 	b := &block{First: r.next, Refs: refs}
 	items, queues, generations := queue.Columns(refs)
-	_, err := tx.Exec(ctx, "INSERT INTO millrace.work_batch (first_seq, last_seq, items, stages, generations) VALUES ($1, $2, $3, $4, $5)",
+	_, err := tx.Exec(ctx,
+		"INSERT INTO millrace.work_batch (first_seq, last_seq, items, stages, generations) VALUES ($1, $2, $3, $4, $5)",
 		b.First, b.last(), items, queues, generations)
 	return err
 }

@@ -44,7 +44,8 @@ func TestStalledLeader(t *testing.T) {
 	store, network := h.networked()
 	h.stop()
 	registry := prometheus.NewRegistry()
-	first, err := work.New(work.Config{Streams: stream.WorkConfig{AckWait: h.ackWait}}, h.deps(h.nats.Connect(), store, registry))
+	first, err := work.New(work.Config{Streams: stream.WorkConfig{AckWait: h.ackWait}},
+		h.deps(h.nats.Connect(), store, registry))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,8 @@ func TestOvertakenReader(t *testing.T) {
 	move := func(moves ...shard.Move) {
 		t.Helper()
 		for _, m := range moves {
-			if r, err := h.store.Apply(t.Context(), shard.Splitter, m, []tracking.Command{{Filename: "a"}}); err != nil || r[0].Outcome != shard.Changed {
+			if r, err := h.store.Apply(t.Context(), shard.Splitter, m,
+				[]tracking.Command{{Filename: "a"}}); err != nil || r[0].Outcome != shard.Changed {
 				t.Fatalf("%s: %+v, %v", m, r, err)
 			}
 		}

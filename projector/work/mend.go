@@ -96,7 +96,10 @@ func (t *session) diff(ctx context.Context) (d differences, err error) {
 	if err != nil {
 		return d, err
 	}
-	d = differences{missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}, at: live.at, last: live.last, held: map[uint64]queue.ID{}}
+	d = differences{
+		missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}, at: live.at,
+		last: live.last, held: map[uint64]queue.ID{},
+	}
 	messages := make(map[ref]uint64, len(about))
 	for seq, r := range about {
 		messages[r] = seq
@@ -187,7 +190,10 @@ func (t *session) diffClaims(ctx context.Context, messages map[ref]uint64, d *di
 }
 
 func (d differences) and(other differences) differences {
-	return differences{missing: common(d.missing, other.missing), lost: common(d.lost, other.lost), stale: common(d.stale, other.stale)}
+	return differences{
+		missing: common(d.missing, other.missing), lost: common(d.lost, other.lost),
+		stale: common(d.stale, other.stale),
+	}
 }
 
 func common[K comparable](a, b map[K]struct{}) map[K]struct{} {
@@ -249,7 +255,8 @@ func (t *session) giveBack(ctx context.Context, lost map[ref]struct{}) error {
 	commands := map[queue.ID][]queue.Command{}
 	for r := range lost {
 		commands[r.Queue] = append(commands[r.Queue], queue.Command{
-			ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker, Error: "not answered, and its message is gone",
+			ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker,
+			Error: "not answered, and its message is gone",
 		})
 	}
 	for q, commands := range commands {

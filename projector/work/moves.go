@@ -143,7 +143,10 @@ func split(r *request, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
 	for i, m := range b.Moves {
 		p := parts[m.Kind]
 		if p == nil {
-			p = &part{request: r, places: make([]int, 0, len(b.Moves)), commands: make([]queue.Command, 0, len(b.Moves))}
+			p = &part{
+				request: r, places: make([]int, 0, len(b.Moves)),
+				commands: make([]queue.Command, 0, len(b.Moves)),
+			}
 			parts[m.Kind] = p
 		}
 		p.places = append(p.places, i)

@@ -131,7 +131,8 @@ func (r *relay) publish(ctx context.Context, first uint64, refs []ref, bodies []
 	for i, about := range refs {
 		msg := &nats.Msg{Subject: stream.WorkSubject(r.name(about.Queue)), Data: bodies[i]}
 		var err error
-		futures[i], err = r.js.PublishMsgAsync(msg, jetstream.WithExpectLastSequence(first+uint64(i)-1), jetstream.WithRetryAttempts(0))
+		futures[i], err = r.js.PublishMsgAsync(msg, jetstream.WithExpectLastSequence(first+uint64(i)-1),
+			jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return fmt.Errorf("publish to %s: %w", msg.Subject, err)
 		}
@@ -198,7 +199,8 @@ func (r *relay) finish(ctx context.Context, b *block, at uint64) (bool, error) {
 // then puts the ready items on it.
 func (r *relay) skip(ctx context.Context, s jetstream.Stream, b *block) error {
 	next := b.last() + jump
-	r.log.Warn("the work stream has lost messages, and is filled again", "last", s.CachedInfo().State.LastSeq, "decided", b.last(), "next", next)
+	r.log.Warn("the work stream has lost messages, and is filled again", "last", s.CachedInfo().State.LastSeq,
+		"decided", b.last(), "next", next)
 	if err := s.Purge(ctx, jetstream.WithPurgeSequence(next)); err != nil {
 		return fmt.Errorf("empty %s: %w", stream.Work, err)
 	}

@@ -40,7 +40,10 @@ func (r *report) parse(subject string, data []byte) error {
 	}
 	var known bool
 	if r.stage, r.move, known = stageMove(said.Stage, said.Move); !known {
-		return &shard.Invalid{Field: "subject", Code: "unknown", Rule: "must be shards.register, shards.event-ingest.done, or shards.<stage>.<start, done, fail or retry>"}
+		return &shard.Invalid{
+			Field: "subject", Code: "unknown",
+			Rule: "must be shards.register, shards.event-ingest.done, or shards.<stage>.<start, done, fail or retry>",
+		}
 	}
 	if r.move == shard.Register {
 		r.shards, err = shard.Shards(said.Shards)

@@ -46,7 +46,10 @@ func (t *session) readReports(ctx context.Context) error {
 	f, err := fold.New(fold.Config{
 		Stream: stream.Shards, Consumer: "reports", Rewind: true, BatchMessages: batchSize,
 		MinInterval: reportInterval, MaxInterval: reportInterval,
-	}, fold.Deps{NATS: t.nc, JS: t.js, Lease: transactional{r.at, t.store.Pool()}, Log: t.log.With("stream", stream.Shards)}, r)
+	}, fold.Deps{
+		NATS: t.nc, JS: t.js, Lease: transactional{r.at, t.store.Pool()},
+		Log: t.log.With("stream", stream.Shards),
+	}, r)
 	if err != nil {
 		return err
 	}
@@ -59,7 +62,8 @@ const reportInterval = time.Millisecond
 
 func (t *session) newReports() *reports {
 	return &reports{
-		store: t.store, shards: t.shards, handout: t.handout, js: t.js, metrics: t.metrics, log: t.log, lookEvery: t.cfg.MendEvery, at: &t.reports,
+		store: t.store, shards: t.shards, handout: t.handout, js: t.js, metrics: t.metrics, log: t.log,
+		lookEvery: t.cfg.MendEvery, at: &t.reports,
 	}
 }
 
@@ -168,15 +172,16 @@ func (r *reports) try(ctx context.Context, list []report) error {
 		}
 	}
 	last := list[len(list)-1].Seq
-	_, err := r.shards.ApplyAlso(ctx, first.stage, first.move, commands, func(results []tracking.Result, also *pgx.Batch) error {
-		for i, result := range results {
-			if !result.Outcome.OK() {
-				return &refusal{i, refusedBy(result, first)}
+	_, err := r.shards.ApplyAlso(ctx, first.stage, first.move, commands,
+		func(results []tracking.Result, also *pgx.Batch) error {
+			for i, result := range results {
+				if !result.Outcome.OK() {
+					return &refusal{i, refusedBy(result, first)}
+				}
 			}
-		}
-		also.Queue(sqlPosition, stream.Shards, int64(last), r.at.stored)
-		return nil
-	})
+			also.Queue(sqlPosition, stream.Shards, int64(last), r.at.stored)
+			return nil
+		})
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return err
 	}
@@ -194,12 +199,19 @@ func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command track
 		if now[0].Outcome == shard.NotFound || now[0].Status != shard.New {
 			return nil // Apply says what of it
 		}
-		found, err := r.handout.Withdraw(ctx, stage.String(), ref{Item: now[0].ID, Queue: queue.ID(stage), Generation: now[0].Generation})
+		found, err := r.handout.Withdraw(ctx, stage.String(),
+			ref{Item: now[0].ID, Queue: queue.ID(stage), Generation: now[0].Generation})
 		if err != nil || found == handout.Free {
 			return err
 		}
 		if found == handout.Held || time.Now().After(end) {
-			return &refusal{0, &shard.Invalid{Field: "status", Code: "taken", Rule: "is started: a daemon has the item from the queue"}}
+			return &refusal{
+				0,
+				&shard.Invalid{
+					Field: "status", Code: "taken",
+					Rule: "is started: a daemon has the item from the queue",
+				},
+			}
 		}
 		// The item is out of the queue and not started. Either an earlier leader
 		// took it out and was killed, and mending puts it back; or somebody is
@@ -243,7 +255,8 @@ func (r *reports) bury(ctx context.Context, one report, why error) error {
 		reason = &event.Invalid{Field: rule.Field, Code: rule.Code, Rule: rule.Rule}
 	}
 	err := deadletter.Publish(ctx, r.js, []deadletter.Letter{{
-		Stream: stream.Shards, Subject: one.Subject, Seq: one.Seq, Time: time.Unix(0, one.Time), Data: one.Data, Reason: reason,
+		Stream: stream.Shards, Subject: one.Subject, Seq: one.Seq, Time: time.Unix(0, one.Time), Data: one.Data,
+		Reason: reason,
 	}}, r.log)
 	if err != nil {
 		return err

@@ -124,7 +124,10 @@ func (t *session) startHanded(ctx context.Context, of queue.Settings, from, to u
 		var commands []queue.Command
 		for seq, r := range found {
 			if _, refused := t.refused.Load(seq); r.Queue == of.ID && !refused {
-				commands = append(commands, queue.Command{ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker})
+				commands = append(commands, queue.Command{
+					ID: r.Item, Generation: r.Generation,
+					Worker: stream.PlainWorker,
+				})
 			}
 		}
 		if _, err := t.store.Apply(ctx, of.ID, item.Start, commands); err != nil {

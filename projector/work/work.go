@@ -72,10 +72,12 @@ type Service struct {
 
 // New returns a service and starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.NATS == nil || deps.Store == nil || deps.Handout == nil || deps.Shards == nil || deps.Log == nil || deps.Registry == nil {
+	if deps.NATS == nil || deps.Store == nil || deps.Handout == nil || deps.Shards == nil || deps.Log == nil ||
+		deps.Registry == nil {
 		return nil, errors.New("work: NATS, the stores, a handout, a registry and a logger are needed")
 	}
-	js, err := jetstream.New(deps.NATS, jetstream.WithPublishAsyncMaxPending(2*batchSize), jetstream.WithPublishAsyncTimeout(requestWait))
+	js, err := jetstream.New(deps.NATS, jetstream.WithPublishAsyncMaxPending(2*batchSize),
+		jetstream.WithPublishAsyncTimeout(requestWait))
 	if err != nil {
 		return nil, err
 	}

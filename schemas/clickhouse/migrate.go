@@ -86,7 +86,8 @@ func refuseNewer(ctx context.Context, p *goose.Provider) error {
 		return fmt.Errorf("read clickhouse schema version: %w", err)
 	}
 	if current > target {
-		return fmt.Errorf("clickhouse schema version %d, this release knows up to %d: %w: install the newer release", current, target, ErrNewerSchema)
+		return fmt.Errorf("clickhouse schema version %d, this release knows up to %d: %w: install the newer release",
+			current, target, ErrNewerSchema)
 	}
 	return nil
 }

@@ -47,7 +47,8 @@ func (t Topology) render(migrations fs.FS) (fs.FS, error) {
 func (t Topology) renderFile(text string) (string, error) {
 	var out, statement strings.Builder
 	for line := range strings.Lines(text) {
-		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "--") || (trimmed == "" && statement.Len() == 0) {
+		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "--") ||
+			(trimmed == "" && statement.Len() == 0) {
 			out.WriteString(line)
 			continue
 		}
@@ -75,7 +76,9 @@ func (t Topology) renderFile(text string) (string, error) {
 var errStatement = errors.New("a statement can't be rewritten for a cluster")
 
 var (
-	createTable = regexp.MustCompile(`(?s)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)\s*(\(.*\n\))\s*ENGINE = (\w+)(?:\((.*?)\))?(\s.*)?$`)
+	createTable = regexp.MustCompile(
+		`(?s)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)\s*(\(.*\n\))\s*ENGINE = (\w+)(?:\((.*?)\))?(\s.*)?$`,
+	)
 	createView  = regexp.MustCompile(`(?s)^CREATE (OR REPLACE )?VIEW (?:IF NOT EXISTS )?(\w+)(\s.*)$`)
 	drop        = regexp.MustCompile(`^DROP (TABLE|VIEW) (?:IF EXISTS )?(\w+)$`)
 	alter       = regexp.MustCompile(`(?s)^ALTER TABLE (\w+)(\s.*)$`)
@@ -133,7 +136,8 @@ func (t Topology) tables(name, columns, engine, args, rest string) []string {
 	rest = strings.ReplaceAll(rest, "non_replicated_deduplication_window", "replicated_deduplication_window")
 	local := t.Local(name)
 	return []string{
-		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s\n%s\nENGINE = Replicated%s%s%s", local, t.OnCluster(), columns, engine, args, rest),
+		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s\n%s\nENGINE = Replicated%s%s%s", local, t.OnCluster(), columns,
+			engine, args, rest),
 		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s AS %s\nENGINE = Distributed(%s, currentDatabase(), %s, %s)",
 			name, t.OnCluster(), local, quoteText(t.Cluster), quoteText(local), key),
 	}

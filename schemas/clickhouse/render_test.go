@@ -130,7 +130,8 @@ func TestCheck(t *testing.T) {
 	if err := (schema.Topology{}).Check(t.Context(), db); err != nil {
 		t.Error(err)
 	}
-	if _, err := db.ExecContext(t.Context(), "ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS mutations_sync = 2"); err != nil {
+	if _, err := db.ExecContext(t.Context(),
+		"ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS mutations_sync = 2"); err != nil {
 		t.Fatal(err)
 	}
 	if err := (schema.Topology{}).Check(t.Context(), db); err == nil {

@@ -31,7 +31,8 @@ func (versions) InsertVersion(table string) string {
 }
 
 func (v versions) DeleteVersion(table string) string {
-	return fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE version_id = $1 SETTINGS mutations_sync = 2", table, v.topology.OnCluster())
+	return fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE version_id = $1 SETTINGS mutations_sync = 2", table,
+		v.topology.OnCluster())
 }
 
 func (versions) GetMigrationByVersion(table string) string {

@@ -100,7 +100,9 @@ func (l load) at(q float64) float64 { return quantile(milliseconds(l.latency), q
 
 // press lets a number of clients do something, each again and again, until the
 // time is over or, with a limit, each has done it that often.
-func press(ctx context.Context, clients int, long time.Duration, limit int, do func(context.Context) error) (load, error) {
+func press(
+	ctx context.Context, clients int, long time.Duration, limit int, do func(context.Context) error,
+) (load, error) {
 	var mu sync.Mutex
 	var l load
 	var failed error

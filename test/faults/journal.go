@@ -42,7 +42,11 @@ func (l *ledger) read(ctx context.Context, js jetstream.JetStream, events *tape)
 var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 500 * time.Millisecond}
 
 func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream, events *tape) (*journal, error) {
-	j := &journal{first: map[string]uint64{}, said: map[string]sighting{}, holder: map[string]*fact{}, seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
+	j := &journal{
+		first: map[string]uint64{}, said: map[string]sighting{}, holder: map[string]*fact{},
+		seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{},
+		letters: map[uint64]int{}, at: map[uint64]time.Time{},
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events.each(func(seq uint64, at time.Time, body string) {

@@ -59,7 +59,10 @@ func (l *live) once(ctx context.Context) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	for i, source := range l.sources {
-		m := map[string]string{"op": "subscribe", "id": fmt.Sprint(i), "view": "funnel", "period": "24h", "source": source}
+		m := map[string]string{
+			"op": "subscribe", "id": fmt.Sprint(i), "view": "funnel", "period": "24h",
+			"source": source,
+		}
 		if err := conn.WriteJSON(m); err != nil {
 			return err
 		}

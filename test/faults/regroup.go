@@ -53,7 +53,8 @@ func (s *saboteur) ask(random *rand.Rand, flags ...string) error {
 	defer cancel()
 	return backoff.Do(ctx, func() error {
 		number := numbers[random.IntN(len(numbers))]
-		args := append([]string{"regroup", fmt.Sprint("--slot-groups=", number), "--nats-url=" + s.cluster.natsURL()}, flags...)
+		args := append([]string{"regroup", fmt.Sprint("--slot-groups=", number), "--nats-url=" + s.cluster.natsURL()},
+			flags...)
 		cmd := exec.CommandContext(ctx, s.cluster.bin, args...)
 		cmd.Env = cleanEnv()
 		out, err := cmd.CombinedOutput()

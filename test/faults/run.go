@@ -104,7 +104,10 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards = newShards(cfg.seed, c, t.js)
 	}
-	t.sab = &saboteur{cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, out: out, injected: map[kind][]injection{}}
+	t.sab = &saboteur{
+		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, out: out,
+		injected: map[kind][]injection{},
+	}
 	return t, nil
 }
 

@@ -118,7 +118,8 @@ func TestTapeNotices(t *testing.T) {
 	must(t, stream.Ensure(t.Context(), r.js, stream.Config{}))
 	r.publish(3)
 	wrong = r.verify(t.Context())
-	if len(wrong) != 3 || !strings.Contains(wrong[0], "ends at 3, and had messages up to 10") || !strings.Contains(wrong[1], "3 messages") {
+	if len(wrong) != 3 || !strings.Contains(wrong[0], "ends at 3, and had messages up to 10") ||
+		!strings.Contains(wrong[1], "3 messages") {
 		t.Errorf("three others are there in place of ten: %q", wrong)
 	}
 	over, end := context.WithCancel(t.Context())

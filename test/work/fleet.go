@@ -192,7 +192,8 @@ func (f *fleet) command(d *daemon, l life) (*exec.Cmd, error) {
 	if d.role == "node" {
 		cmd = exec.Command("node", filepath.Join(f.cfg.node, "daemon.mjs"))
 	}
-	cmd.Env = append(os.Environ(), envName+"="+d.name, envJournal+"="+l.journal, envLease+"="+strconv.FormatFloat(f.cfg.lease.Seconds(), 'f', -1, 64),
+	cmd.Env = append(os.Environ(), envName+"="+d.name, envJournal+"="+l.journal,
+		envLease+"="+strconv.FormatFloat(f.cfg.lease.Seconds(), 'f', -1, 64),
 		envNATS+"="+f.in.nats, envHTTP+"="+f.in.http, envQueues+"="+strings.Join(f.jobs.queues(), ","))
 	if d.role != "node" {
 		cmd.Env = append(cmd.Env, envRole+"="+d.role)

@@ -38,10 +38,14 @@ func install(ctx context.Context, cfg config, dir string) (*installation, error)
 	if err != nil {
 		return nil, err
 	}
-	in := &installation{http: addrs[0], nats: addrs[1], postgres: addrs[2], data: filepath.Join(dir, "data"), log: filepath.Join(dir, "millrace.log")}
+	in := &installation{
+		http: addrs[0], nats: addrs[1], postgres: addrs[2], data: filepath.Join(dir, "data"),
+		log: filepath.Join(dir, "millrace.log"),
+	}
 	in.args = []string{
 		cfg.bin, "--log-format=json", "up", "--no-demo", "--data=" + in.data, "--http-addr=" + in.http,
-		"--nats-listen=" + in.nats, "--postgres-listen=" + in.postgres, "--clickhouse-listen=" + addrs[3], "--clickhouse-http=" + addrs[4],
+		"--nats-listen=" + in.nats, "--postgres-listen=" + in.postgres, "--clickhouse-listen=" + addrs[3],
+		"--clickhouse-http=" + addrs[4],
 		"--work-ack-wait=" + cfg.lease.String(),
 	}
 	return in, in.start(ctx)
@@ -180,7 +184,10 @@ func (in *installation) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the password of Postgres: %w", err)
 	}
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("millrace", string(bytes.TrimSpace(password))), Host: in.postgres, Path: "/millrace"}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("millrace", string(bytes.TrimSpace(password))),
+		Host: in.postgres, Path: "/millrace",
+	}
 	return pgxpool.New(ctx, u.String())
 }
 

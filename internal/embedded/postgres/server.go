@@ -175,7 +175,8 @@ func (s *Server) takePort() error {
 }
 
 func (s *Server) portTaken() error {
-	return fmt.Errorf("%s is taken by another program: set %s to another address, or %s to use a server of your own", s.address(), EnvListen, envDSN)
+	return fmt.Errorf("%s is taken by another program: set %s to another address, or %s to use a server of your own",
+		s.address(), EnvListen, envDSN)
 }
 
 // explain makes one clear line of how the child failed.

@@ -49,7 +49,9 @@ const relayWait = 300 * time.Millisecond
 // Take starts up to limit items of a queue for a worker, the highest priority
 // first and the oldest of it, and returns them. Nobody else gets them until they
 // are given back or the lease ends.
-func (h *Handout) Take(ctx context.Context, name, worker string, limit int, lease time.Duration) ([]queue.Result, error) {
+func (h *Handout) Take(
+	ctx context.Context, name, worker string, limit int, lease time.Duration,
+) ([]queue.Result, error) {
 	what := fmt.Sprintf("take %d items of %s", limit, name)
 	q, err := h.store.Lookup(ctx, name)
 	if err != nil {
@@ -90,9 +92,11 @@ func (h *Handout) pull(ctx context.Context, q queue.ID, name string, limit int) 
 	msgs, err := take(c.FetchNoWait(limit))
 	if err == nil && len(msgs) == 0 {
 		var some bool
-		err = h.store.Pool().QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM millrace.ready WHERE stage = $1)", q).Scan(&some)
+		err = h.store.Pool().QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM millrace.ready WHERE stage = $1)",
+			q).Scan(&some)
 		if err == nil && some {
-			if msgs, err = take(c.Fetch(1, jetstream.FetchMaxWait(relayWait))); err == nil && len(msgs) == 1 && limit > 1 {
+			if msgs, err = take(c.Fetch(1, jetstream.FetchMaxWait(relayWait))); err == nil &&
+				len(msgs) == 1 && limit > 1 {
 				var more []jetstream.Msg
 				more, err = take(c.FetchNoWait(limit - 1))
 				msgs = append(msgs, more...)

@@ -34,7 +34,9 @@ func (h *Handout) Start(ctx context.Context, name string, commands []queue.Comma
 	return results, nil
 }
 
-func (h *Handout) start(ctx context.Context, q queue.ID, name string, commands []queue.Command) ([]queue.Result, error) {
+func (h *Handout) start(
+	ctx context.Context, q queue.ID, name string, commands []queue.Command,
+) ([]queue.Result, error) {
 	now, err := h.store.Look(ctx, q, commands)
 	if err != nil {
 		return nil, err

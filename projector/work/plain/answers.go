@@ -267,7 +267,10 @@ func (t *Answers) shorten(ctx context.Context, answers []*answer) error {
 }
 
 func (a *answer) outcome() (item.Move, queue.Command, bool) {
-	c := queue.Command{ID: a.Item, Generation: a.taken, Worker: stream.PlainWorker, Error: item.CutError(a.Reason), Delay: a.Delay}
+	c := queue.Command{
+		ID: a.Item, Generation: a.taken, Worker: stream.PlainWorker, Error: item.CutError(a.Reason),
+		Delay: a.Delay,
+	}
 	switch a.Kind {
 	case stream.AnswerAck:
 		return item.Complete, c, true
