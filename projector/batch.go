@@ -18,7 +18,7 @@ import (
 
 // batch is the effects of the messages of the stream sequences (From, To].
 type batch struct {
-	store.Batch
+	store.Insert
 	rows      *schema.EventBlock
 	sightings []keystore.Sighting // of the rows
 	groups    grouping
@@ -55,7 +55,7 @@ func (b *batch) grow(rows int) {
 }
 
 func (b *batch) reset() {
-	b.Batch = store.Batch{}
+	b.Insert = store.Insert{}
 	b.rows.Reset()
 	b.funnel.Reset()
 	b.sightings = b.sightings[:0]
@@ -100,7 +100,8 @@ func (b *batch) drop(repeats []keystore.Repeat) {
 		if r.Conflict {
 			row := int(r.Row)
 			b.conflicts = append(b.conflicts, conflict{
-				seq: b.rows.Seq(row), first: r.First, received: b.rows.Received(row), subject: stream.EventSubject(b.rows.Article(row)),
+				seq: b.rows.Seq(row), first: r.First, received: b.rows.Received(row),
+				subject: stream.EventSubject(b.rows.Article(row)),
 			})
 		}
 	}
@@ -182,7 +183,8 @@ func (g *grouping) sort() {
 			i = len(g.groups)
 			g.index[key] = i
 			g.grow()
-			g.groups[i].Quarter, g.groups[i].Stage, g.groups[i].Source = e.Quarter, g.stages[e.Stage], g.sources[e.Source]
+			g.groups[i].Quarter, g.groups[i].Stage, g.groups[i].Source = e.Quarter, g.stages[e.Stage],
+				g.sources[e.Source]
 		}
 		g.groups[i].Articles = append(g.groups[i].Articles, e.Article)
 		g.byStage[e.Stage]++

@@ -31,7 +31,8 @@ func TestDeltasFitMessages(t *testing.T) {
 			}
 			for i := range tt.events {
 				b.groups.entries = append(b.groups.entries, contract.Entry{
-					Quarter: uint32(900 * i), Stage: uint16(i % 5), Source: uint32(i * 7 % tt.sources), Article: uint64(i),
+					Quarter: uint32(900 * i), Stage: uint16(i % 5), Source: uint32(i * 7 % tt.sources),
+					Article: uint64(i),
 				})
 			}
 			want := slices.Clone(b.groups.entries)
@@ -63,7 +64,8 @@ func read(t *testing.T, b *batch, data []byte, part, parts int) []contract.Entry
 		t.Fatal(err)
 	}
 	if d.Group != b.Group.ID || d.From != b.From || d.To != b.To || int(d.Part) != part || int(d.Parts) != parts {
-		t.Errorf("part %d of %d of (%d, %d] says %d, %d, (%d, %d]", part, parts, b.From, b.To, d.Part, d.Parts, d.From, d.To)
+		t.Errorf("part %d of %d of (%d, %d] says %d, %d, (%d, %d]", part, parts, b.From, b.To, d.Part,
+			d.Parts, d.From, d.To)
 	}
 	for i := range d.Entries {
 		d.Entries[i].Source = b.groups.places[d.Sources[d.Entries[i].Source]]

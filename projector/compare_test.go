@@ -20,7 +20,7 @@ import (
 // those sequences, and whatever the bucket has lost. Moved on as docs/recovery.md says,
 // nothing of what is on the stream is left out or counted twice.
 func TestShorterNATS(t *testing.T) {
-	projector.Settle(t, time.Nanosecond)
+	projector.LeaderLag(t, time.Nanosecond)
 	const folded, left = 100, 60
 	for name, c := range map[string]struct {
 		published int    // since
@@ -79,7 +79,10 @@ func TestShorterNATS(t *testing.T) {
 // refused runs a projector that has to end with an error.
 func (b *bench) refused(why string) {
 	b.t.Helper()
-	p, err := projector.New(projector.Config{Stages: b.stages, Dir: b.dir, MinInterval: time.Millisecond, SlotGroups: b.groups},
+	p, err := projector.New(projector.Config{
+		Stages: b.stages, Dir: b.dir, MinInterval: time.Millisecond,
+		SlotGroups: b.groups,
+	},
 		b.nc, b.ch, prometheus.NewRegistry(), embeddedtest.Log(b.t))
 	must(b.t, err)
 	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)

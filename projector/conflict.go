@@ -27,7 +27,8 @@ type conflict struct {
 func (c *conflict) reason() *event.Invalid {
 	return &event.Invalid{
 		Field: "idempotency_key", Code: event.KeyConflict,
-		Rule: fmt.Sprintf("%s: message %d of %s has it; to replay this letter gives its event a key of its own", event.ConflictRule, c.first, stream.Events),
+		Rule: fmt.Sprintf("%s: message %d of %s has it; to replay this letter gives its event a key of its own",
+			event.ConflictRule, c.first, stream.Events),
 	}
 }
 
@@ -66,25 +67,28 @@ func (v *view) publishConflicts(ctx context.Context, conflicts []conflict) error
 // letterOf reads the message of a conflict for as long as it takes. Of one that
 // was removed from the stream meanwhile the letter says no more than that.
 func (v *view) letterOf(ctx context.Context, c *conflict) (deadletter.Letter, error) {
-	letter := deadletter.Letter{Stream: stream.Events, Subject: c.subject, Seq: c.seq, Time: time.Unix(0, c.received), Reason: c.reason()}
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		m, gone, err := v.message(ctx, c.seq)
+	letter := deadletter.Letter{
+		Stream: stream.Events, Subject: c.subject, Seq: c.seq, Time: time.Unix(0, c.received),
+		Reason: c.reason(),
+	}
+	err := backoff.Do(ctx, func() (err error) {
+		var m *jetstream.RawStreamMsg
+		m, letter.Removed, err = v.message(ctx, c.seq)
 		switch {
-		case gone:
-			letter.Removed = true
-			return letter, nil
+		case letter.Removed:
+			return nil
 		case err == nil:
 			letter.Data = m.Data
-			return letter, nil
-		case ctx.Err() != nil:
-			return letter, fmt.Errorf("read message %d of %s: %w", c.seq, stream.Events, err)
 		}
-		v.log.Warn("the message of a dead letter is not read, trying again", "seq", c.seq, "error", err, "retry_in", wait)
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		return err
+	}, func(err error, wait time.Duration) {
+		v.log.Warn("the message of a dead letter is not read, trying again", "seq", c.seq, "error", err,
+			"retry_in", wait)
+	})
+	if err != nil {
+		return letter, fmt.Errorf("read message %d of %s: %w", c.seq, stream.Events, err)
 	}
+	return letter, nil
 }
 
 // message reads a message of the stream, and tells when the stream no longer has
@@ -112,5 +116,6 @@ func (v *view) reportConflicts(b *batch) {
 		return
 	}
 	c := &b.conflicts[0]
-	v.log.Warn("the key of an event is another event's", "seq", c.seq, "subject", c.subject, "first_seq", c.first, "events", len(b.conflicts))
+	v.log.Warn("the key of an event is another event's", "seq", c.seq, "subject", c.subject, "first_seq", c.first,
+		"events", len(b.conflicts))
 }

@@ -33,10 +33,10 @@ func FillRows(t interface{ Cleanup(func()) }, n int) {
 	t.Cleanup(func() { fillRows = before })
 }
 
-// Settle has a session wait for less long until a stream reaches what was folded of
+// LeaderLag has a session wait for less long until a stream reaches what was folded of
 // it, for a test.
-func Settle(t interface{ Cleanup(func()) }, d time.Duration) {
-	before := settle
-	settle = d
-	t.Cleanup(func() { settle = before })
+func LeaderLag(t interface{ Cleanup(func()) }, d time.Duration) {
+	before := leaderLag
+	leaderLag = d
+	t.Cleanup(func() { leaderLag = before })
 }

@@ -14,8 +14,8 @@ import (
 // Write stores every effect of a batch (invariants 4 to 8).
 func (v *view) Write(ctx context.Context, b *batch) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return v.db.InsertEvents(ctx, b.Batch, b.rows) })
-	g.Go(func() error { return v.db.InsertFunnel(ctx, b.Batch, b.funnel) })
+	g.Go(func() error { return v.db.InsertEvents(ctx, b.Insert, b.rows) })
+	g.Go(func() error { return v.db.InsertFunnel(ctx, b.Insert, b.funnel) })
 	g.Go(func() error { return deadletter.Publish(ctx, v.p.js, b.letters, v.log) })
 	g.Go(func() error { return v.publishConflicts(ctx, b.conflicts) })
 	g.Go(v.keys.Sync)
@@ -41,7 +41,8 @@ func (v *view) Announce(b *batch, took time.Duration) {
 
 func (v *view) report(b *batch, took time.Duration) {
 	v.log.Debug("batch durable", "from", b.From, "to", b.To, "messages", b.messages, "events", b.rows.Rows(),
-		"duplicates", b.duplicates, "rejected", len(b.letters), "conflicts", len(b.conflicts), "funnel_rows", b.funnel.Rows(), "took", took)
+		"duplicates", b.duplicates, "rejected", len(b.letters), "conflicts", len(b.conflicts),
+		"funnel_rows", b.funnel.Rows(), "took", took)
 	v.reportLate(b)
 	v.reportConflicts(b)
 	for i, l := range b.letters {
@@ -49,7 +50,8 @@ func (v *view) report(b *batch, took time.Duration) {
 			v.log.Warn("event rejected", "more", len(b.letters)-i)
 			break
 		}
-		v.log.Warn("event rejected", "seq", l.Seq, "subject", l.Subject, "field", l.Reason.Field, "reason", l.Reason.Rule)
+		v.log.Warn("event rejected", "seq", l.Seq, "subject", l.Subject, "field", l.Reason.Field,
+			"reason", l.Reason.Rule)
 	}
 }
 

@@ -73,10 +73,15 @@ func TestFoldedHistory(t *testing.T) {
 
 // foldEpoch folds with the groups of the newest epoch, all messages if it is
 // the last one, and returns where it ends.
-func foldEpoch(t *testing.T, rng *rand.Rand, layout slots.Layout, messages []source.Message, last bool, got *effects) (cut uint64) {
+func foldEpoch(
+	t *testing.T, rng *rand.Rand, layout slots.Layout, messages []source.Message, last bool, got *effects,
+) (cut uint64) {
 	var labs []*lab
 	for _, g := range layout.Current() {
-		l := &lab{t: t, rng: rng, group: g, dir: t.TempDir(), table: map[contract.Key]tableRow{}, effects: got, messages: messages, done: g.After}
+		l := &lab{
+			t: t, rng: rng, group: g, dir: t.TempDir(), table: map[contract.Key]tableRow{}, effects: got,
+			messages: messages, done: g.After,
+		}
 		upto := g.After + rng.Uint64N(uint64(len(messages))-g.After+1)/3
 		if last {
 			upto = uint64(len(messages))
@@ -153,8 +158,10 @@ func messages(t *testing.T, rng *rand.Rand, n int) []source.Message {
 
 func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time) (subject string, data []byte) {
 	e := event.Event{
-		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(80)), SourceName: fmt.Sprint("source ", rng.IntN(3)), ServiceName: "test",
-		Stage: stages.Names()[rng.IntN(5)], OccurredAt: clock.Add(time.Minute - time.Duration(rng.Int64N(int64(25*time.Hour)))).UTC(),
+		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(80)), SourceName: fmt.Sprint("source ", rng.IntN(3)),
+		ServiceName: "test",
+		Stage:       stages.Names()[rng.IntN(5)],
+		OccurredAt:  clock.Add(time.Minute - time.Duration(rng.Int64N(int64(25*time.Hour)))).UTC(),
 	}
 	if rng.IntN(8) == 0 {
 		e.OccurredAt = e.OccurredAt.AddDate(0, -rng.IntN(14), 0)
@@ -178,8 +185,9 @@ func message(t *testing.T, rng *rand.Rand, stages event.Stages, clock time.Time)
 // backfilledAt is a message of that time.
 func backfilledAt(t *testing.T, rng *rand.Rand, stages event.Stages, at time.Time) (subject string, data []byte) {
 	return encoded(t, event.Event{
-		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(80)), SourceName: fmt.Sprint("source ", rng.IntN(3)), ServiceName: "test",
-		Stage: stages.Names()[rng.IntN(5)], OccurredAt: at, Metadata: map[string]any{"backfilled": true},
+		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(80)), SourceName: fmt.Sprint("source ", rng.IntN(3)),
+		ServiceName: "test",
+		Stage:       stages.Names()[rng.IntN(5)], OccurredAt: at, Metadata: map[string]any{"backfilled": true},
 	})
 }
 
@@ -232,7 +240,10 @@ func recountOf(t *testing.T, messages []source.Message) *effects {
 		want.rows[m.Seq] = counts{id, r.Fingerprint()}
 		for _, width := range contract.Widths {
 			for _, name := range []string{contract.AllSources, string(r.SourceName)} {
-				key := contract.Key{Width: width, Bucket: uint32(width.Floor(r.OccurredAt / 1e9)), Source: name, Stage: string(r.Stage)}
+				key := contract.Key{
+					Width: width, Bucket: uint32(width.Floor(r.OccurredAt / 1e9)), Source: name,
+					Stage: string(r.Stage),
+				}
 				if want.funnel[key] == nil {
 					want.funnel[key] = new(counted)
 				}
@@ -296,7 +307,8 @@ func (l *lab) open() {
 		l.t.Fatal(err)
 	}
 	l.view = &view{
-		group: l.group, stages: stagesOf(l.t), keys: l.keys, funnel: rows, durable: func() uint64 { return l.done }, batchBytes: 1 << 20,
+		group: l.group, stages: stagesOf(l.t), keys: l.keys, funnel: rows, durable: func() uint64 { return l.done },
+		batchBytes: 1 << 20,
 	}
 }
 
@@ -413,7 +425,10 @@ func (l *lab) decode(b *batch) map[contract.Key]tableRow {
 		l.t.Fatal(err)
 	}
 	for i := range b.funnel.Rows() {
-		key := contract.Key{Width: contract.Width(width.Row(i)), Bucket: uint32(bucket.Data[i]), Source: source.Row(i), Stage: stage.Row(i)}
+		key := contract.Key{
+			Width: contract.Width(width.Row(i)), Bucket: uint32(bucket.Data[i]), Source: source.Row(i),
+			Stage: stage.Row(i),
+		}
 		rows[key] = tableRow{events.Row(i), articles.RowBytes(i), seq.Row(i)}
 	}
 	return rows
@@ -440,7 +455,9 @@ func (l *lab) Buckets(_ context.Context, add func(contract.Width, uint32)) error
 	return nil
 }
 
-func (l *lab) Rows(_ context.Context, width contract.Width, buckets []uint32, add func(contract.Key, funnel.Row)) error {
+func (l *lab) Rows(
+	_ context.Context, width contract.Width, buckets []uint32, add func(contract.Key, funnel.Row),
+) error {
 	for k, row := range l.table {
 		if k.Width != width || !slices.Contains(buckets, k.Bucket) {
 			continue

@@ -66,7 +66,8 @@ func (b *bench) awaitStill(counted checkpoint.Known) (stop func()) {
 	b.t.Helper()
 	told := make(chan struct{}, 1)
 	b.hear = func(text string) {
-		if strings.Contains(text, "millrace accept-identities --slot-group=0") && strings.Contains(text, counted.Identities.String()) {
+		if strings.Contains(text, "millrace accept-identities --slot-group=0") &&
+			strings.Contains(text, counted.Identities.String()) {
 			select {
 			case told <- struct{}{}:
 			default:
@@ -176,7 +177,10 @@ func TestMissingIdentities(t *testing.T) {
 			var sent [][2]string
 			b.lives(rng, 200, &sent)
 			before := b.record()
-			must(t, b.db.Exec(t.Context(), "CREATE TABLE kept ENGINE = MergeTree ORDER BY seq AS SELECT * FROM events WHERE seq % 3 = 0"))
+			must(t, b.db.Exec(
+				t.Context(),
+				"CREATE TABLE kept ENGINE = MergeTree ORDER BY seq AS SELECT * FROM events WHERE seq % 3 = 0",
+			))
 			must(t, b.db.Exec(t.Context(), "DELETE FROM events WHERE seq % 3 = 0"))
 			must(t, os.RemoveAll(b.dir+"/keys"))
 			defer b.awaitStill(before.Known)()

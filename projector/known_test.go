@@ -18,7 +18,8 @@ import (
 // keyed is an event with a key, of a service.
 func keyed(n int, service string) event.Event {
 	return event.Event{
-		ArticleURL: fmt.Sprint("https://example.com/keyed/", n), SourceName: "source", ServiceName: service, Stage: "crawled",
+		ArticleURL: fmt.Sprint("https://example.com/keyed/", n), SourceName: "source", ServiceName: service,
+		Stage:      "crawled",
 		OccurredAt: time.Now().Add(-time.Minute).Truncate(time.Second), IdempotencyKey: "key",
 	}
 }

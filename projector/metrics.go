@@ -25,19 +25,51 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		events:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millrace_projector_events_total", Help: "Events counted, by stage."}, []string{"stage"}),
-		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_projector_duplicates_total", Help: "Messages whose identity had been counted before."}),
-		conflicts:  prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_projector_key_conflicts_total", Help: "Messages whose identity is that of an event of another stage or service, and which are dead letters therefore."}),
-		rejected:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "millrace_projector_rejected_total", Help: "Messages put into the dead-letter stream, by reason."}, []string{"reason"}),
-		late:       prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_projector_late_total", Help: "Events that arrived more than an hour after they happened."}),
-		rows:       prometheus.NewHistogram(prometheus.HistogramOpts{Name: "millrace_projector_batch_messages", Help: "Messages of a batch.", Buckets: prometheus.ExponentialBuckets(1, 4, 9)}),
-		flush:      prometheus.NewHistogram(prometheus.HistogramOpts{Name: "millrace_projector_flush_seconds", Help: "Time from deciding a batch until it is durable.", Buckets: prometheus.ExponentialBuckets(0.002, 2, 13)}),
-		behind:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_behind", Help: "Messages of the stream behind the last durable batch."}, []string{"group"}),
-		position:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_position", Help: "Stream sequence up to which everything is durable."}, []string{"group"}),
-		cache:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_funnel_cache_bytes", Help: "Memory that funnel rows take."}, []string{"group"}),
-		keys:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "millrace_projector_keystore_bytes", Help: "Disk that the store of known identities takes; it forgets none."}, []string{"group"}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "millrace_projector_events_total",
+			Help: "Events counted, by stage.",
+		}, []string{"stage"}),
+		duplicates: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "millrace_projector_duplicates_total",
+			Help: "Messages whose identity had been counted before.",
+		}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_projector_key_conflicts_total", Help: "Messages whose identity is that of an event of another stage or service, and which are dead letters therefore."}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "millrace_projector_rejected_total",
+			Help: "Messages put into the dead-letter stream, by reason.",
+		}, []string{"reason"}),
+		late: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "millrace_projector_late_total",
+			Help: "Events that arrived more than an hour after they happened.",
+		}),
+		rows: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "millrace_projector_batch_messages",
+			Help: "Messages of a batch.", Buckets: prometheus.ExponentialBuckets(1, 4, 9),
+		}),
+		flush: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "millrace_projector_flush_seconds",
+			Help:    "Time from deciding a batch until it is durable.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 2, 13),
+		}),
+		behind: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "millrace_projector_behind",
+			Help: "Messages of the stream behind the last durable batch.",
+		}, []string{"group"}),
+		position: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "millrace_projector_position",
+			Help: "Stream sequence up to which everything is durable.",
+		}, []string{"group"}),
+		cache: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "millrace_projector_funnel_cache_bytes",
+			Help: "Memory that funnel rows take.",
+		}, []string{"group"}),
+		keys: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "millrace_projector_keystore_bytes",
+			Help: "Disk that the store of known identities takes; it forgets none.",
+		}, []string{"group"}),
 	}
-	reg.MustRegister(m.events, m.duplicates, m.conflicts, m.rejected, m.late, m.rows, m.flush, m.behind, m.position, m.cache, m.keys)
+	reg.MustRegister(m.events, m.duplicates, m.conflicts, m.rejected, m.late, m.rows, m.flush, m.behind, m.position,
+		m.cache, m.keys)
 	return m
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/assignment"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/layout"
@@ -52,6 +53,9 @@ type Config struct {
 // answerWithin is how long the broker may take to acknowledge a dead letter
 // before it is sent again.
 const answerWithin = 2 * time.Second
+
+// backoff is how long to wait before the broker is asked again.
+var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
 
 func (c Config) withDefaults() Config {
 	if c.BatchRows == 0 {
@@ -144,26 +148,23 @@ func (p *Projector) Damage() error { return p.assignment.Damage() }
 
 // agree returns the bucket of checkpoints as soon as it exists and the slot groups
 // are agreed on.
-func (p *Projector) agree(ctx context.Context) (jetstream.KeyValue, error) {
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		kv, err := p.js.KeyValue(ctx, stream.Checkpoints)
-		if err == nil {
-			var l slots.Layout
-			if l, err = layout.Agree(ctx, kv, p.cfg.SlotGroups); err == nil {
-				p.warnOfGroups(l)
-				return kv, nil
-			}
+func (p *Projector) agree(ctx context.Context) (kv jetstream.KeyValue, err error) {
+	var l slots.Layout
+	err = backoff.Do(ctx, func() (err error) {
+		if kv, err = p.js.KeyValue(ctx, stream.Checkpoints); err != nil {
+			return err
 		}
-		if errors.Is(err, layout.ErrUnknown) || ctx.Err() != nil {
-			return nil, err
+		if l, err = layout.Agree(ctx, kv, p.cfg.SlotGroups); errors.Is(err, layout.ErrUnknown) {
+			return retry.Stop(err)
 		}
+		return err
+	}, func(err error, wait time.Duration) {
 		p.log.Warn("the layout of slot groups cannot be read, trying again", "error", err, "retry_in", wait)
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(wait):
-		}
+	})
+	if err == nil {
+		p.warnOfGroups(l)
 	}
+	return kv, err
 }
 
 // warnOfGroups warns when the setting of slot groups has no effect.

@@ -71,7 +71,10 @@ func newBench(t *testing.T) *bench {
 	t.Cleanup(func() { db.Close() })
 	return &bench{
 		t: t, nc: nc, js: js, ch: ch, db: db, dir: t.TempDir(), stages: stages, groups: 1,
-		truth: truth{seen: map[string]bool{}, count: map[string]uint64{}, articles: map[string]map[string]bool{}, sources: map[string]uint64{}},
+		truth: truth{
+			seen: map[string]bool{}, count: map[string]uint64{}, articles: map[string]map[string]bool{},
+			sources: map[string]uint64{},
+		},
 	}
 }
 
@@ -89,7 +92,8 @@ func (b *bench) publish(subject string, text []byte) {
 	must(b.t, err)
 	b.truth.last = ack.Sequence
 	var r event.Record
-	if event.Decode(text, &r) != nil || r.Validate(b.stages, time.Now(), true) != nil || !stream.MatchesSubject(subject, r.Stage, r.URLHash) {
+	if event.Decode(text, &r) != nil || r.Validate(b.stages, time.Now(), true) != nil ||
+		!stream.MatchesSubject(subject, r.Stage, r.URLHash) {
 		b.truth.invalid++
 		return
 	}
@@ -227,7 +231,8 @@ func (b *bench) check() {
 	b.t.Helper()
 	ctx := b.t.Context()
 	events := map[string][2]uint64{}
-	rows, err := b.db.Query(ctx, "SELECT stage, count(), uniqExact(article_url), uniqExact(identity) FROM events GROUP BY stage")
+	rows, err := b.db.Query(ctx,
+		"SELECT stage, count(), uniqExact(article_url), uniqExact(identity) FROM events GROUP BY stage")
 	must(b.t, err)
 	for rows.Next() {
 		var stage string
@@ -267,7 +272,8 @@ func (b *bench) checkFunnel() {
 		clear(sketched)
 		sources := map[string]uint64{}
 		sets := map[string]*funnel.Set{}
-		rows, err := b.db.Query(ctx, "SELECT source, stage, events, articles FROM funnel FINAL WHERE width = ?", uint32(width))
+		rows, err := b.db.Query(ctx, "SELECT source, stage, events, articles FROM funnel FINAL WHERE width = ?",
+			uint32(width))
 		must(b.t, err)
 		for rows.Next() {
 			var source, stage, text string
@@ -324,7 +330,8 @@ func TestHistory(t *testing.T) {
 // decided, and of which some effects are there already, is completed and not
 // applied again, whatever size batches would have now.
 func TestDecidedBatchIsCompleted(t *testing.T) {
-	const forget = "ALTER TABLE events MODIFY SETTING non_replicated_deduplication_window = 0" // tokens, as a loss of power does
+	// tokens, as a loss of power does
+	const forget = "ALTER TABLE events MODIFY SETTING non_replicated_deduplication_window = 0"
 	for name, damage := range map[string][]string{
 		"nothing landed":                     {"TRUNCATE TABLE events"},
 		"some landed":                        {"DELETE FROM events WHERE seq % 3 = 0"},

@@ -41,9 +41,11 @@ func (k keyFolder) quarantine(damage error) error {
 	}
 	to := k.prefix() + strconv.FormatInt(time.Now().UnixNano(), 10)
 	if errors.Is(damage, keystore.ErrUnproven) {
-		k.log.Info("the key store is that of an older millrace, filling a new one from the events table", "group", k.group, "quarantine", to)
+		k.log.Info("the key store is that of an older millrace, filling a new one from the events table",
+			"group", k.group, "quarantine", to)
 	} else {
-		k.log.Error("the key store is damaged, filling a new one from the events table", "group", k.group, "error", damage, "quarantine", to)
+		k.log.Error("the key store is damaged, filling a new one from the events table", "group", k.group,
+			"error", damage, "quarantine", to)
 	}
 	if err := os.Rename(k.path, to); err != nil {
 		return fmt.Errorf("move damaged key store to quarantine: %w", err)

@@ -29,7 +29,9 @@ func TestRetiredRepeats(t *testing.T) {
 	must(t, b.db.Exec(t.Context(), "INSERT INTO retired SELECT month, upto, events, at - 3600 FROM retired"))
 	must(t, k.Round(t.Context()))
 	var left, retired uint64
-	must(t, b.db.QueryRow(t.Context(), "SELECT (SELECT count() FROM events), (SELECT count() FROM retired_identities)").Scan(&left, &retired))
+	must(t, b.db.QueryRow(
+		t.Context(), "SELECT (SELECT count() FROM events), (SELECT count() FROM retired_identities)",
+	).Scan(&left, &retired))
 	if retired == 0 || left+retired != uint64(len(b.truth.seen)) {
 		t.Fatalf("%d events are left and %d retired of %d", left, retired, len(b.truth.seen))
 	}

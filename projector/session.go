@@ -23,9 +23,9 @@ import (
 // it has begun.
 const grace = 8 * time.Second
 
-// settle is how long the stream may seem to end before what has been folded of
+// leaderLag is how long the stream may seem to end before what has been folded of
 // it: a leader that has just been elected may have to catch up. Tests need less.
-var settle = 15 * time.Second
+var leaderLag = 15 * time.Second
 
 // session is one ownership of a slot group. It is the sink of the fold: the
 // tables, and the key store beside them.
@@ -74,7 +74,8 @@ func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *checkpoi
 	defer func() { err = errors.Join(err, s.db.Close()) }()
 	s.fold, err = fold.New(fold.Config{
 		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", g.ID), Subjects: g.Filters(), Upto: g.Upto,
-		BatchMessages: p.cfg.BatchRows, MinInterval: p.cfg.MinInterval, Lease: p.cfg.Lease, Grace: grace, Settle: settle,
+		BatchMessages: p.cfg.BatchRows, MinInterval: p.cfg.MinInterval, Lease: p.cfg.Lease, Grace: grace,
+		LeaderLag: leaderLag,
 	}, fold.Deps{NATS: p.nc, JS: p.js, Lease: lease, Pulse: pulse, Log: s.log}, s)
 	if err != nil {
 		return err
@@ -173,7 +174,9 @@ func (r funnelRows) Buckets(ctx context.Context, add func(contract.Width, uint32
 	return r.db.Buckets(ctx, r.group, add)
 }
 
-func (r funnelRows) Rows(ctx context.Context, width contract.Width, buckets []uint32, add func(contract.Key, funnel.Row)) error {
+func (r funnelRows) Rows(
+	ctx context.Context, width contract.Width, buckets []uint32, add func(contract.Key, funnel.Row),
+) error {
 	var read []*store.Row
 	err := r.db.Retry(ctx, "read funnel rows", func(ctx context.Context) error {
 		read = read[:0]

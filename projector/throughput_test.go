@@ -40,7 +40,8 @@ func BenchmarkBacklog(b *testing.B) {
 		ch := engine.Database(b)
 		db, err := clickhouse.Open(ch)
 		must(b, err)
-		p, err := projector.New(projector.Config{Stages: stages, Dir: b.TempDir(), SlotGroups: 1}, nc, ch, prometheus.NewRegistry(), embeddedtest.Log(b))
+		p, err := projector.New(projector.Config{Stages: stages, Dir: b.TempDir(), SlotGroups: 1}, nc, ch,
+			prometheus.NewRegistry(), embeddedtest.Log(b))
 		must(b, err)
 		b.StartTimer()
 		before := processTime(b)
@@ -87,7 +88,8 @@ func publishBacklog(b *testing.B, nc *nats.Conn, stages event.Stages, n int) {
 	for i := range n {
 		at := start.Add(time.Duration(i) * (20 * time.Hour / time.Duration(n)))
 		text := fmt.Appendf(nil, `{"article_url":"https://news.example.com/2026/02/10/a-longer-article-title-%d","source_name":"source_%d","stage":"%s","occurred_at":"%s","service_name":"classifier","metadata":{"quality_score":%d,"topics":["crime","news"],"content_type":"article","model_version":"v2.1","processing_time_ms":%d}}`,
-			i, rng.IntN(300), stages.Names()[rng.IntN(5)], at.UTC().Format(time.RFC3339Nano), rng.IntN(100), rng.IntN(500))
+			i, rng.IntN(300), stages.Names()[rng.IntN(5)], at.UTC().Format(time.RFC3339Nano), rng.IntN(100),
+			rng.IntN(500))
 		var r event.Record
 		if err := event.Decode(text, &r); err != nil {
 			b.Fatal(err)

@@ -94,7 +94,8 @@ func (v *view) check(m source.Message) (stage int, invalid *event.Invalid) {
 	if !stream.MatchesSubject(m.Subject, r.Stage, r.URLHash) {
 		return 0, &event.Invalid{
 			Field: "subject", Code: "subject",
-			Rule: fmt.Sprintf("must be %s, as stage and url_hash say, and is %s", stream.EventSubject(string(r.Stage), r.URLHash), m.Subject),
+			Rule: fmt.Sprintf("must be %s, as stage and url_hash say, and is %s",
+				stream.EventSubject(string(r.Stage), r.URLHash), m.Subject),
 		}
 	}
 	stage, _ = v.stages.Index(r.Stage)

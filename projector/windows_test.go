@@ -51,9 +51,12 @@ func TestFoldedWindows(t *testing.T) {
 func aged(t *testing.T, rng *rand.Rand, sent []source.Message) []source.Message {
 	t.Helper()
 	days := []time.Time{
-		time.Date(1971, 12, 31, 0, 40, 0, 0, time.UTC), time.Date(2011, 12, 30, 9, 50, 0, 0, time.UTC), // before Apia leapt a day
-		time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC), time.Date(2025, 10, 26, 0, 0, 0, 0, time.UTC), time.Date(2006, 10, 29, 2, 0, 0, 0, time.UTC),
-		time.Date(2025, 10, 4, 14, 0, 0, 0, time.UTC), time.Date(2025, 4, 5, 14, 0, 0, 0, time.UTC), time.Date(2025, 11, 2, 4, 0, 0, 0, time.UTC),
+		// before Apia leapt a day
+		time.Date(1971, 12, 31, 0, 40, 0, 0, time.UTC), time.Date(2011, 12, 30, 9, 50, 0, 0, time.UTC),
+		time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC), time.Date(2025, 10, 26, 0, 0, 0, 0, time.UTC),
+		time.Date(2006, 10, 29, 2, 0, 0, 0, time.UTC),
+		time.Date(2025, 10, 4, 14, 0, 0, 0, time.UTC), time.Date(2025, 4, 5, 14, 0, 0, 0, time.UTC),
+		time.Date(2025, 11, 2, 4, 0, 0, 0, time.UTC),
 		time.Date(2026, 3, 8, 6, 0, 0, 0, time.UTC),
 	}
 	stages := stagesOf(t)
@@ -94,7 +97,8 @@ func acceptedOf(t *testing.T, sent []source.Message) (all []accepted) {
 func stretch(t *testing.T, rng *rand.Rand, e accepted) (from, to time.Time) {
 	t.Helper()
 	if rng.IntN(4) == 0 {
-		return e.at.Add(-time.Duration(rng.Int64N(int64(90 * time.Minute)))), e.at.Add(time.Duration(rng.Int64N(int64(40 * 24 * time.Hour))))
+		return e.at.Add(-time.Duration(rng.Int64N(int64(90 * time.Minute)))),
+			e.at.Add(time.Duration(rng.Int64N(int64(40 * 24 * time.Hour))))
 	}
 	loc, err := time.LoadLocation(zones[rng.IntN(len(zones))])
 	if err != nil {
@@ -135,7 +139,8 @@ func compareWindow(t *testing.T, folded map[contract.Key]*counted, events []acce
 			}
 		}
 		if n != want || articles.Estimate() != uint64(len(distinct)) {
-			t.Errorf("%s from %s to %s: %d events of %d articles, want %d of %d", stage, from, to, n, articles.Estimate(), want, len(distinct))
+			t.Errorf("%s from %s to %s: %d events of %d articles, want %d of %d", stage, from, to, n,
+				articles.Estimate(), want, len(distinct))
 		}
 	}
 }

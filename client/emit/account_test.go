@@ -16,7 +16,10 @@ import (
 // TestAccountLimit holds invariant 2 of a client whose account has no room: it
 // keeps the events until there is.
 func TestAccountLimit(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+	})
 	must(t, err)
 	s.Start()
 	defer s.WaitForShutdown()
@@ -34,7 +37,10 @@ func TestAccountLimit(t *testing.T) {
 	}
 	storage(10_000)
 	logs := &lines{}
-	c := open(t, Options{URL: s.ClientURL(), Spool: t.TempDir(), Timeout: 500 * time.Millisecond, Log: slog.New(slog.NewTextHandler(logs, nil))})
+	c := open(t, Options{
+		URL: s.ClientURL(), Spool: t.TempDir(), Timeout: 500 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(logs, nil)),
+	})
 	must(t, c.EmitBatch(t.Context(), crawledUpTo(600)))
 	logs.await(t, "pipeline circuit breaker opened")
 	if h := c.Health(); h.Waiting == 0 || h.Dropped != 0 {

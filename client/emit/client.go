@@ -18,7 +18,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
-// Client emits events without keeping its caller: a call returns when the
+// Client emits events without delaying its caller: a call returns when the
 // event is in the buffer, and a goroutine delivers it. It is safe for
 // concurrent use. A nil Client, and one without an address, do nothing.
 //
@@ -40,7 +40,7 @@ type Client struct {
 	lost    *lostLog
 	dropped atomic.Uint64
 	failure atomic.Pointer[string]    // why the last attempt failed; nil after a success
-	opened  atomic.Pointer[time.Time] // when the breaker opened, by the clock that is not set
+	opened  atomic.Pointer[time.Time] // when the breaker opened, by the monotonic clock
 	news    chan struct{}             // holds one value after events came
 	idle    chan chan struct{}        // asks to be told when nothing waits
 	closing chan struct{}             // closed by Close
@@ -118,8 +118,8 @@ func (c *Client) Emit(ctx context.Context, e event.Event) error {
 	return c.take(ctx, [][]byte{text})
 }
 
-// EmitBatch takes events to deliver, as Emit does. What is wrong with some
-// does not keep the others back; the error tells of all that were not taken.
+// EmitBatch takes events to deliver, as Emit does. Events that it cannot take do
+// not keep the others back; the error names them all.
 func (c *Client) EmitBatch(ctx context.Context, events []event.Event) error {
 	if c.off() {
 		return nil

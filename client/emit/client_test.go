@@ -132,7 +132,8 @@ func TestSpoolOverRestart(t *testing.T) {
 	o := Options{URL: s.URL(), Spool: t.TempDir(), Timeout: 200 * time.Millisecond}
 	s.Stop()
 	c := open(t, o)
-	if _, err := Open(Options{URL: s.URL(), Service: "x", Spool: o.Spool}); err == nil || !strings.Contains(err.Error(), "folder of its own") {
+	if _, err := Open(Options{URL: s.URL(), Service: "x", Spool: o.Spool}); err == nil ||
+		!strings.Contains(err.Error(), "folder of its own") {
 		t.Errorf("a second client takes the spool: %v", err)
 	}
 	late := crawled(900)
@@ -169,7 +170,8 @@ func TestDamagedSpool(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, "queue"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "queue", fmt.Sprintf("%020d", 1)), []byte("\xffhalf an event"), 0o600))
 	c := open(t, Options{URL: "nats://127.0.0.1:1", Spool: dir})
-	if h := c.Health(); h.Dropped != 1 || testutil.ToFloat64(c.metrics.drops) != 1 || testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "")) != 1 {
+	if h := c.Health(); h.Dropped != 1 || testutil.ToFloat64(c.metrics.drops) != 1 ||
+		testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "")) != 1 {
 		t.Errorf("%+v", h)
 	}
 }
@@ -204,7 +206,8 @@ func TestAgesInDelivery(t *testing.T) {
 		}
 		for i, want := range []bool{true, false} {
 			var r event.Record
-			if invalid := event.Decode(got[i].text, &r); invalid != nil || r.Meta.Backfilled != want || !bytes.Equal(got[i].msg.Data, got[i].text) || got[i].msg.Event.Identity != r.Identity() {
+			if invalid := event.Decode(got[i].text, &r); invalid != nil || r.Meta.Backfilled != want ||
+				!bytes.Equal(got[i].msg.Data, got[i].text) || got[i].msg.Event.Identity != r.Identity() {
 				t.Errorf("event %d: %s %v", i+1, got[i].text, invalid)
 			}
 		}
@@ -289,7 +292,10 @@ func TestBreaker(t *testing.T) {
 	}
 	f.set(down)
 	registry := prometheus.NewRegistry()
-	c := open(t, Options{URL: f.URL, Registry: registry, Log: slog.New(slog.NewTextHandler(logs, nil)), Breaker: Breaker{OpenFor: time.Hour}})
+	c := open(t, Options{
+		URL: f.URL, Registry: registry, Log: slog.New(slog.NewTextHandler(logs, nil)),
+		Breaker: Breaker{OpenFor: time.Hour},
+	})
 	must(t, c.Emit(t.Context(), crawled(1)))
 	for range 5 {
 		<-tries
@@ -317,7 +323,10 @@ func TestBreakerCloses(t *testing.T) {
 		return 201, ""
 	})
 	registry := prometheus.NewRegistry()
-	c := open(t, Options{URL: f.URL + "/api/pipeline/", Token: "secret", Registry: registry, Log: slog.New(slog.NewTextHandler(logs, nil))})
+	c := open(t, Options{
+		URL: f.URL + "/api/pipeline/", Token: "secret", Registry: registry,
+		Log: slog.New(slog.NewTextHandler(logs, nil)),
+	})
 	must(t, c.Emit(t.Context(), crawled(1)))
 	must(t, c.Flush(within(t)))
 	if h := c.Health(); h.Circuit != "half-open" {
@@ -337,7 +346,8 @@ func TestBreakerCloses(t *testing.T) {
 			t.Errorf("%s: %v, want %v", status, got, want)
 		}
 	}
-	if n, err := testutil.GatherAndCount(registry, "pipeline_emit_duration_seconds", "pipeline_emit_dropped_total"); err != nil || n != 2 {
+	if n, err := testutil.GatherAndCount(registry,
+		"pipeline_emit_duration_seconds", "pipeline_emit_dropped_total"); err != nil || n != 2 {
 		t.Errorf("%d metrics, %v", n, err)
 	}
 	if _, err := newMetrics(registry, "http://elsewhere"); err != nil {
@@ -353,13 +363,17 @@ func TestNeverWaits(t *testing.T) {
 	defer s.Close()
 	defer close(hang)
 	registry, logs := prometheus.NewRegistry(), &lines{}
-	c := open(t, Options{URL: s.URL, Buffer: 10, Registry: registry, Log: slog.New(slog.NewTextHandler(logs, nil)), Timeout: time.Hour})
+	c := open(t, Options{
+		URL: s.URL, Buffer: 10, Registry: registry, Log: slog.New(slog.NewTextHandler(logs, nil)),
+		Timeout: time.Hour,
+	})
 	must(t, c.EmitBatch(t.Context(), crawledUpTo(10)))
 	<-asked
 	if err := c.Emit(t.Context(), crawled(11)); !errors.Is(err, ErrDropped) {
 		t.Error(err)
 	}
-	if err := c.EmitBatch(t.Context(), crawledUpTo(3)); !errors.Is(err, ErrDropped) || !strings.Contains(err.Error(), "3 of 3") {
+	if err := c.EmitBatch(t.Context(), crawledUpTo(3)); !errors.Is(err, ErrDropped) ||
+		!strings.Contains(err.Error(), "3 of 3") {
 		t.Error(err)
 	}
 	if h := c.Health(); h.Dropped != 4 || h.Waiting != 10 {
@@ -410,7 +424,9 @@ func TestRefusals(t *testing.T) {
 		case path == "/api/v1/events" && bytes.Contains(events[0], []byte("/5\"")):
 			return 400, `{"errors":[{"field":"stage","code":"c","rule":"must be one of crawled"}]}`
 		case len(events) > 1:
-			if i := slices.IndexFunc(events, func(e json.RawMessage) bool { return bytes.Contains(e, []byte("/5\"")) }); i >= 0 {
+			if i := slices.IndexFunc(events, func(e json.RawMessage) bool {
+				return bytes.Contains(e, []byte("/5\""))
+			}); i >= 0 {
 				return 201, fmt.Sprintf(`{"accepted":%d,"rejected":[{"index":%d,"error":{"field":"stage","code":"c","rule":"must be one of crawled"}}]}`, len(events)-1, i)
 			}
 		}
@@ -455,7 +471,8 @@ func TestTooOld(t *testing.T) {
 	old.OccurredAt = time.Now().Add(-event.MaxAge - time.Second)
 	backfilled.OccurredAt, backfilled.Metadata = old.OccurredAt, map[string]any{"backfilled": true}
 	var invalid *event.Invalid
-	if err := c.EmitBatch(t.Context(), append([]event.Event{old, backfilled}, crawledUpTo(2)...)); !errors.As(err, &invalid) || invalid.Code != "time_too_old" {
+	if err := c.EmitBatch(t.Context(), append([]event.Event{old, backfilled}, crawledUpTo(2)...)); !errors.As(err,
+		&invalid) || invalid.Code != "time_too_old" {
 		t.Error(err)
 	}
 	must(t, c.Flush(within(t)))
@@ -477,7 +494,8 @@ func TestMayNotBackfill(t *testing.T) {
 					rejected = append(rejected, fmt.Sprintf(`{"index":%d,"error":%s}`, i, rule))
 				}
 			}
-			text := fmt.Sprintf(`{"accepted":%d,"rejected":[%s],"status":400,"errors":[%s]}`, len(events)-len(rejected), strings.Join(rejected, ","), rule)
+			text := fmt.Sprintf(`{"accepted":%d,"rejected":[%s],"status":400,"errors":[%s]}`, len(events)-len(rejected),
+				strings.Join(rejected, ","), rule)
 			switch len(rejected) {
 			case 0:
 				return 201, ""
@@ -499,7 +517,8 @@ func TestMayNotBackfill(t *testing.T) {
 		}
 		f.set(nil)
 		must(t, c.Flush(within(t)))
-		success, failed := testutil.ToFloat64(c.metrics.emits.WithLabelValues("success", "crawled")), testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "crawled"))
+		success, failed := testutil.ToFloat64(c.metrics.emits.WithLabelValues("success", "crawled")),
+			testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "crawled"))
 		if refused := logs.count("pipeline event not emitted"); success != float64(n+1) || refused != 1 || failed <= 1 {
 			t.Errorf("%v events are delivered, %d refused, %v attempts failed", success, refused, failed)
 		}
@@ -520,7 +539,17 @@ func TestForeignAnswers(t *testing.T) {
 		to        string
 		status    int
 		delivered bool
-	}{{"", 200, false}, {"", 201, false}, {"", 400, false}, {"", 422, false}, {list.URL, 301, false}, {list.URL, 302, false}, {list.URL, 303, false}, {millrace.URL, 307, true}, {millrace.URL, 308, true}} {
+	}{
+		{"", 200, false},
+		{"", 201, false},
+		{"", 400, false},
+		{"", 422, false},
+		{list.URL, 301, false},
+		{list.URL, 302, false},
+		{list.URL, 303, false},
+		{millrace.URL, 307, true},
+		{millrace.URL, 308, true},
+	} {
 		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if c.to == "" {
 				w.WriteHeader(c.status)
@@ -551,7 +580,8 @@ func TestTimes(t *testing.T) {
 	e.Metadata = map[string]any{"backfilled": true}
 	text, err := c.encode(e)
 	must(t, err)
-	if err := event.Decode(text, &r); err != nil || string(r.AppendKey(nil)) != "crawler:crawled:"+fmt.Sprintf("%x", r.URLHash[:4])+":2026-02-10T14:30:00.123456Z" {
+	if err := event.Decode(text, &r); err != nil || string(r.AppendKey(nil)) != "crawler:crawled:"+fmt.Sprintf("%x",
+		r.URLHash[:4])+":2026-02-10T14:30:00.123456Z" {
 		t.Errorf("%s %v", r.AppendKey(nil), err)
 	}
 	e.OccurredAt = time.Time{}
@@ -573,7 +603,13 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s: %q %v", address, got, err)
 		}
 	}
-	for _, o := range []Options{{URL: "a"}, {URL: "a", Service: strings.Repeat("s", 257)}, {URL: "a", Service: "s", Buffer: -1}, {URL: "ftp://a", Service: "s"}, {URL: "a", Service: "s", Spool: "/dev/null/x"}} {
+	for _, o := range []Options{
+		{URL: "a"},
+		{URL: "a", Service: strings.Repeat("s", 257)},
+		{URL: "a", Service: "s", Buffer: -1},
+		{URL: "ftp://a", Service: "s"},
+		{URL: "a", Service: "s", Spool: "/dev/null/x"},
+	} {
 		if _, err := Open(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}

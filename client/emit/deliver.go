@@ -32,7 +32,7 @@ type item struct {
 	marked bool      // by the client, as backfilled
 }
 
-// errRefusal marks what Millrace refuses for what the event is.
+// errRefusal marks an event that Millrace refuses because of what it holds.
 var errRefusal = errors.New("event refused")
 
 // slowDown is the error of an attempt that Millrace asks to repeat later.
@@ -40,8 +40,8 @@ type slowDown struct{ after time.Duration }
 
 func (s *slowDown) Error() string { return fmt.Sprintf("asked to wait %s", s.after) }
 
-// refusedWhole is the error of a batch that is too large, or refused without a
-// word on which event is to blame: fewer at a time find out.
+// refusedWhole is the error of a batch that is too large, or that Millrace refuses
+// without naming the event to blame. Smaller batches find that event.
 type refusedWhole struct{ error }
 
 // Bounds of a batch and of the waits between attempts.
@@ -67,7 +67,7 @@ func (c *Client) run() {
 			continue
 		}
 		if len(texts) > 0 {
-			if limit = c.settle(texts, limit); limit == 0 {
+			if limit = c.deliver(texts, limit); limit == 0 {
 				return
 			}
 			if err := c.queue.drop(); err != nil {
@@ -91,10 +91,10 @@ func (c *Client) run() {
 	}
 }
 
-// settle tries until each event of a batch is delivered or refused. It
+// deliver tries until each event of a batch is delivered or refused. It
 // returns how many events the next batch should have at most, fewer after
 // failures, and 0 when the client closes first.
-func (c *Client) settle(texts [][]byte, limit int) int {
+func (c *Client) deliver(texts [][]byte, limit int) int {
 	pending := c.items(texts)
 	wait := c.opts.retry
 	var slow *slowDown
@@ -158,7 +158,7 @@ func (c *Client) note(err error) {
 	c.failure.Store(&text)
 }
 
-// record counts what is settled and returns what is not.
+// record counts the events that are delivered or refused, and returns the others.
 func (c *Client) record(batch []item, outcomes []publish.Outcome) (left []item) {
 	for i := range batch {
 		it := &batch[i]
@@ -186,7 +186,8 @@ func (c *Client) postpone(left []item, waiting int, err error) {
 	if len(left) > 0 {
 		first = left[0].brief
 	}
-	c.opts.Log.Warn("pipeline events not delivered yet", "stage", first.stage, "url_hash", first.urlHash, "service", first.service,
+	c.opts.Log.Warn("pipeline events not delivered yet", "stage", first.stage, "url_hash", first.urlHash,
+		"service", first.service,
 		"target_url", c.target, "events", waiting, "error", err)
 }
 
@@ -194,8 +195,8 @@ func final(err error) bool {
 	return errors.Is(err, errRefusal) || errors.Is(err, publish.ErrRefused) || errors.Is(err, publish.ErrTooLarge)
 }
 
-// items reads texts again. One that cannot be read was damaged, or written by
-// another version.
+// items decodes the texts of events. A text that cannot be decoded was damaged, or
+// written by another version of the client.
 func (c *Client) items(texts [][]byte) []item {
 	batch := make([]item, 0, len(texts))
 	var r event.Record

@@ -29,7 +29,8 @@ func newHTTPTransport(o Options) *httpTransport {
 	t := &httpTransport{client: o.HTTPClient, base: strings.TrimRight(o.URL, "/") + "/api/v1", token: o.Token}
 	if t.client == nil {
 		t.client, t.own = &http.Client{Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true,
+			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2, IdleConnTimeout: 90 * time.Second,
+			ForceAttemptHTTP2: true,
 		}, CheckRedirect: whilePost}, true
 	}
 	return t
@@ -66,11 +67,13 @@ func (t *httpTransport) deliver(ctx context.Context, batch []item) ([]publish.Ou
 	switch {
 	case err != nil:
 		return nil, err
-	case status == http.StatusOK || status == http.StatusCreated || status == http.StatusBadRequest && len(answer.Rejected) > 0:
+	case status == http.StatusOK || status == http.StatusCreated || status == http.StatusBadRequest &&
+		len(answer.Rejected) > 0:
 		return outcomesOf(batch, answer)
 	}
 	err = fmt.Errorf("a batch of %d events was answered with status %d: %s", len(batch), status, answer)
-	if status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity {
+	if status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge ||
+		status == http.StatusUnprocessableEntity {
 		return nil, &refusedWhole{err}
 	}
 	return nil, err
@@ -130,7 +133,9 @@ func (a reply) rule() *event.Invalid {
 }
 
 // errMayNotBackfill is not about the event: a token with the scope mends it.
-var errMayNotBackfill = errors.New("the token lacks the scope events:backfill, without which events that have waited for almost 24 hours are refused")
+var errMayNotBackfill = errors.New(
+	"the token lacks the scope events:backfill, without which events that have waited for almost 24 hours are refused",
+)
 
 // refusal is the error of an event that breaks a rule.
 func refusal(it item, rule *event.Invalid) error {

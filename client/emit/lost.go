@@ -37,7 +37,8 @@ type lostLog struct {
 
 func (l *lostLog) report(b brief, err error) {
 	if l.mayName() {
-		l.log.Warn("pipeline event not emitted", "stage", b.stage, "url_hash", b.urlHash, "service", b.service, "error", err)
+		l.log.Warn("pipeline event not emitted", "stage", b.stage, "url_hash", b.urlHash,
+			"service", b.service, "error", err)
 	}
 }
 

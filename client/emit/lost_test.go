@@ -36,7 +36,8 @@ func TestLossesWithoutALogger(t *testing.T) {
 	}
 	for n := 1; n < 4; n++ {
 		hash := recordOf(t, crawled(n)).URLHash
-		logs.await(t, "pipeline event not emitted", "stage=crawled", "url_hash="+hex.EncodeToString(hash[:4]), "service=crawler", "event dropped")
+		logs.await(t, "pipeline event not emitted", "stage=crawled", "url_hash="+hex.EncodeToString(hash[:4]),
+			"service=crawler", "event dropped")
 	}
 	misspelt := crawled(9)
 	misspelt.Metadata = map[string]any{"qualityScore": 78}
@@ -45,7 +46,8 @@ func TestLossesWithoutALogger(t *testing.T) {
 		t.Error(err)
 	}
 	hash := recordOf(t, crawled(9)).URLHash
-	logs.await(t, "pipeline event not emitted", "stage=crawled", "url_hash="+hex.EncodeToString(hash[:4]), "service=crawler", "quality_score")
+	logs.await(t, "pipeline event not emitted", "stage=crawled", "url_hash="+hex.EncodeToString(hash[:4]),
+		"service=crawler", "quality_score")
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -55,7 +57,8 @@ func TestLossesWithoutALogger(t *testing.T) {
 	if n := logs.count("events were not delivered"); n != 2 {
 		t.Errorf("%d lines tell of the 2 events that were left", n)
 	}
-	dropped, refused := testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "crawled")), testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", ""))
+	dropped, refused := testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", "crawled")),
+		testutil.ToFloat64(c.metrics.emits.WithLabelValues("error", ""))
 	if dropped < 5 || refused != 1 || c.Health().Dropped != 5 {
 		t.Errorf("%v are counted as errors and %v as refused: %+v", dropped, refused, c.Health())
 	}

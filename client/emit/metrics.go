@@ -9,8 +9,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// metrics are a client's. Clients of one registry share them, told apart by
-// target_url where that matters.
+// metrics are a client's metrics. Clients of one registry share them; the label
+// target_url tells them apart where that matters.
 type metrics struct {
 	target   string
 	emits    *prometheus.CounterVec // by status and stage
@@ -23,7 +23,8 @@ func newMetrics(registry prometheus.Registerer, target string) (*metrics, error)
 	m := &metrics{
 		target: target,
 		emits: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pipeline_emit_total", Help: "Deliveries of events: done (success); failed, to be tried again, or refused or dropped (error).",
+			Name: "pipeline_emit_total",
+			Help: "Deliveries of events: done (success); failed, to be tried again, or refused or dropped (error).",
 		}, []string{"status", "stage"}),
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pipeline_circuit_state", Help: "Circuit breaker: 0 closed, 1 open or half-open.",
@@ -37,7 +38,8 @@ func newMetrics(registry prometheus.Registerer, target string) (*metrics, error)
 		}),
 	}
 	if registry != nil {
-		if err := errors.Join(register(registry, &m.emits), register(registry, &m.state), register(registry, &m.duration), register(registry, &m.drops)); err != nil {
+		if err := errors.Join(register(registry, &m.emits), register(registry, &m.state),
+			register(registry, &m.duration), register(registry, &m.drops)); err != nil {
 			return nil, fmt.Errorf("client: register metrics: %w", err)
 		}
 	}

@@ -42,7 +42,8 @@ func (t *natsTransport) connect() error {
 	}
 	log := t.opts.Log
 	nc, err := nats.Connect(t.opts.URL, append([]nats.Option{
-		nats.Name(t.opts.Service), nats.Timeout(t.opts.Timeout), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.Name(t.opts.Service), nats.Timeout(t.opts.Timeout), nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, 250*time.Millisecond),
 		// A server that has gone without a word is left after 15 s at most.
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
@@ -50,7 +51,9 @@ func (t *natsTransport) connect() error {
 		nats.IgnoreAuthErrorAbort(),
 		// Without a buffer an outage is an error at once.
 		nats.ReconnectBufSize(-1),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("NATS reports", "error", err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Warn("NATS reports", "error", err)
+		}),
 	}, t.opts.NATS...)...)
 	if err != nil {
 		// Its text may hold the address with a password.

@@ -160,14 +160,18 @@ func target(address string) (shown string, overHTTP bool, err error) {
 		}
 		u, err := url.Parse(one)
 		if err != nil || u.Host == "" {
-			return "", false, fmt.Errorf("client: the address of Millrace must look like nats://host:4222 or http://host:8075")
+			return "", false, fmt.Errorf(
+				"client: the address of Millrace must look like nats://host:4222 or http://host:8075",
+			)
 		}
 		switch u.Scheme {
 		case "http", "https":
 			overHTTP = true
 		case "nats", "tls", "ws", "wss":
 		default:
-			return "", false, fmt.Errorf("client: the address of Millrace has the scheme %q, not nats, tls, ws, wss, http or https", u.Scheme)
+			return "", false, fmt.Errorf(
+				"client: the address of Millrace has the scheme %q, not nats, tls, ws, wss, http or https", u.Scheme,
+			)
 		}
 		u.User, u.RawQuery = nil, ""
 		all = append(all, u.String())

@@ -30,11 +30,17 @@ func openQueue(o Options, lost func(n int)) (queue, error) {
 	if o.Spool == "" {
 		return &memory{limit: o.Buffer, limitBytes: o.BufferBytes}, nil
 	}
-	s, err := spool.Open(spool.Config{Dir: o.Spool, MaxBytes: o.SpoolBytes, SyncEvery: max(0, o.SpoolSync), Lost: lost, Log: o.Log})
+	s, err := spool.Open(spool.Config{
+		Dir: o.Spool, MaxBytes: o.SpoolBytes, SyncEvery: max(0, o.SpoolSync),
+		Lost: lost, Log: o.Log,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	d := &disk{spool: s, timeout: o.Timeout, writes: make(chan *write, 256), quit: make(chan struct{}), done: make(chan struct{})}
+	d := &disk{
+		spool: s, timeout: o.Timeout, writes: make(chan *write, 256), quit: make(chan struct{}),
+		done: make(chan struct{}),
+	}
 	go d.run()
 	return d, nil
 }

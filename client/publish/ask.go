@@ -14,12 +14,13 @@ import (
 )
 
 const (
-	// askWait is how long a publisher waits for projectors to answer, and
-	// foldWait for how long, from its first question on, it has them fold first
-	// what the stream had then.
+	// askWait is how long a publisher waits for projectors to answer. foldWait is
+	// for how long, from its first question on, it asks them to fold what the
+	// stream had then before they answer.
 	askWait  = 200 * time.Millisecond
 	foldWait = 1300 * time.Millisecond
-	// awayFor is for how long no slot is waited for that nobody has answered for.
+	// awayFor is for how long a publisher does not wait for a slot again after no
+	// projector has answered for it.
 	awayFor = time.Second
 )
 
@@ -37,8 +38,8 @@ type asker struct {
 	awayUntil time.Time
 }
 
-// ask settles events, by their places, that projectors know, and returns the
-// others. No answer is as good as one that says no.
+// ask gives the events that projectors know their outcomes, and returns the places
+// of the others. An event that nobody answers for counts as not known.
 func (p *Publisher) ask(ctx context.Context, msgs []Message, places []int, outcomes []Outcome) (left []int) {
 	left = make([]int, 0, len(places))
 	for len(places) > 0 {
@@ -88,7 +89,9 @@ func (a *asker) ask(ctx context.Context, q known.Question) []known.Found {
 // prepare says in the first questions how far projectors are to fold. It returns
 // the slots to wait for, without those that nobody answers for at present, and
 // for how long.
-func (a *asker) prepare(ctx context.Context, q *known.Question, slots known.Slots) (waitFor known.Slots, limit time.Duration) {
+func (a *asker) prepare(
+	ctx context.Context, q *known.Question, slots known.Slots,
+) (waitFor known.Slots, limit time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.begunAt.IsZero() {
@@ -124,7 +127,9 @@ func (a *asker) note(missing known.Slots) {
 
 // collect sends a question and takes answers until they cover the slots, or ctx
 // ends. It returns the slots that were waited for in vain.
-func (a *asker) collect(ctx context.Context, q *known.Question, slots known.Slots) (found []known.Found, missing known.Slots) {
+func (a *asker) collect(
+	ctx context.Context, q *known.Question, slots known.Slots,
+) (found []known.Found, missing known.Slots) {
 	inbox := a.nc.NewInbox()
 	answers, err := a.nc.SubscribeSync(inbox)
 	if err != nil {

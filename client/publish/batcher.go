@@ -48,7 +48,7 @@ func (b *Batcher) Publish(ctx context.Context, m Message) Outcome {
 		c := b.p.recent.claim(msgs, left, outcomes)
 		if len(c.mine) > 0 {
 			outcomes[0] = b.publish(ctx, m)
-			b.p.recent.settle(msgs, c.mine, outcomes)
+			b.p.recent.release(msgs, c.mine, outcomes)
 		}
 		left = c.await(ctx, outcomes)
 	}
@@ -65,7 +65,7 @@ func (b *Batcher) publish(ctx context.Context, m Message) Outcome {
 	case o := <-w.answer:
 		return o
 	case <-ctx.Done():
-		return Outcome{Err: fmt.Errorf("publish to %s: %w", m.Subject, unknown(ctx, nil))}
+		return Outcome{Err: fmt.Errorf("publish to %s: %w", m.Subject, unknown(ctx))}
 	}
 }
 
@@ -103,8 +103,8 @@ func (b *Batcher) run() {
 func (b *Batcher) flush(batch []waiter) {
 	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
 	defer cancel()
-	// Who has left was told that the fate is unknown; sending late what they
-	// may have sent elsewhere helps nobody.
+	// Callers who have left were told that the fate is unknown. They may have sent
+	// their messages elsewhere since: sending them now helps nobody.
 	batch = slices.DeleteFunc(batch, func(w waiter) bool { return w.ctx.Err() != nil })
 	msgs := make([]Message, len(batch))
 	for i, w := range batch {
@@ -117,8 +117,8 @@ func (b *Batcher) flush(batch []waiter) {
 	}
 }
 
-// notKnown returns the places of messages whose events nobody knows, and settles
-// the others.
+// notKnown returns the places of messages whose events nobody knows, and gives the
+// others their outcomes.
 func (b *Batcher) notKnown(ctx context.Context, msgs []Message, outcomes []Outcome) []int {
 	all := make([]int, len(msgs))
 	for i := range all {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
-	"github.com/millrace-io/millrace/client/internal/pause"
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 // chunk is a batch's worth of messages on their way to their outcomes. One
@@ -25,62 +25,62 @@ type chunk struct {
 	refused int // times that the server found the batch incomplete
 }
 
-// smallBatch is the number of messages from which an atomic batch is quicker
-// than as many publishes side by side: it takes the server some 4 ms to stage
-// a batch on disk, and 0.2 ms to sync a single message.
+// smallBatch is the number of messages from which one atomic batch is quicker than
+// single publishes side by side: the server needs some 4 ms to stage a batch on
+// disk, and 0.2 ms to sync a single message.
 const smallBatch = 20
+
+// backoff is how long to wait before publishing again.
+var backoff = retry.Backoff{First: 20 * time.Millisecond, Most: 2 * time.Second}
 
 // publish works until every message has its outcome. It never panics on what
 // a server answers.
 func (c *chunk) publish(ctx context.Context) {
 	c.dropTooLarge()
-	wait := pause.First
-	for len(c.pending) > 0 {
+	err := backoff.Do(ctx, func() error {
 		err := c.attempt(ctx)
-		switch fateOf(err) {
-		case fateDone:
-			continue
-		case fateFailed:
-			if len(c.pending) > 1 && (errors.Is(err, ErrRefused) || errors.Is(err, ErrTooLarge)) && !c.alone {
-				c.alone = true // finds the message that is to blame
-				continue
-			}
-			c.fail(err)
-			return
-		case fateUnknown, fateRetry: // what is stored twice counts once
+		if fateOf(err) == fateFailed {
+			return retry.Stop(err)
 		}
-		if ctx.Err() != nil {
-			c.fail(unknown(ctx, err))
-			return
-		}
-		c.p.cfg.Log.Log(ctx, c.p.retryLevel(), "publishing again", "messages", len(c.pending), "wait", wait, "error", err)
-		if !pause.For(ctx, wait/2+rand.N(wait/2)) {
-			c.fail(unknown(ctx, err))
-			return
-		}
-		wait = min(2*wait, pause.Long)
+		return err // what is stored twice counts once
+	}, func(err error, wait time.Duration) {
+		c.p.cfg.Log.Log(ctx, c.p.retryLevel(), "publishing again", "messages", len(c.pending),
+			"wait", wait, "error", err)
+	})
+	if err != nil && fateOf(err) != fateFailed {
+		err = fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
+	c.fail(err)
 }
 
 // attempt sends what is pending once, in the way that fits it.
 func (c *chunk) attempt(ctx context.Context) error {
-	if len(c.pending) == 1 {
+	switch {
+	case len(c.pending) == 0:
+		return nil
+	case len(c.pending) == 1:
 		return c.one(ctx)
-	}
-	if c.alone || len(c.pending) < smallBatch {
+	case c.alone || len(c.pending) < smallBatch:
 		return c.singly(ctx)
 	}
-	return c.batch(ctx)
+	err := c.batch(ctx)
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrTooLarge) {
+		c.alone = true // finds the message that is to blame
+		return c.singly(ctx)
+	}
+	return err
 }
 
-// singly publishes each pending message on its own, all at once, and settles
-// those whose fate the answers decide. The error is that of the first other one.
+// singly publishes each pending message on its own, all at once. Messages whose
+// fate the answers decide get their outcomes; the error is that of the first other
+// message.
 func (c *chunk) singly(ctx context.Context) error {
 	ctx, end := c.p.attempt(ctx)
 	defer end()
 	answers := make([]answer, len(c.pending))
 	for k, i := range c.pending {
-		answers[k].future, answers[k].err = c.p.js.PublishMsgAsync(c.msgs[i].msg(), jetstream.WithStallWait(c.p.cfg.Attempt), jetstream.WithRetryAttempts(0))
+		answers[k].future, answers[k].err = c.p.js.PublishMsgAsync(c.msgs[i].msg(),
+			jetstream.WithStallWait(c.p.cfg.Attempt), jetstream.WithRetryAttempts(0))
 	}
 	var failure error
 	kept := c.pending[:0]
@@ -102,8 +102,8 @@ func (c *chunk) singly(ctx context.Context) error {
 	return failure
 }
 
-// answer is what the server is to say of a message that was sent, or why it
-// could not be sent.
+// answer is the server's answer to a message, which may be still to come, or why
+// the message could not be sent.
 type answer struct {
 	future jetstream.PubAckFuture
 	err    error
@@ -144,7 +144,7 @@ func (c *chunk) batch(ctx context.Context) error {
 	for k, i := range c.pending {
 		msgs[k] = c.msgs[i].msg()
 	}
-	// The answer to the last message tells of the whole batch.
+	// The server answers to the last message, for the whole batch.
 	if _, err := jetstreamext.PublishMsgBatch(ctx, c.p.js, msgs, jetstreamext.BatchFlowControl{}); err != nil {
 		return c.classifyBatch(why(ctx, err))
 	}
@@ -155,8 +155,8 @@ func (c *chunk) batch(ctx context.Context) error {
 	return nil
 }
 
-// classifyBatch gives up on batches after the third that the server found
-// incomplete: one of its messages does not reach the stream.
+// classifyBatch gives up on batches when the server has found three of them
+// incomplete: one of the messages does not reach the stream.
 func (c *chunk) classifyBatch(err error) error {
 	if code(err) == jetstreamext.JSErrCodeBatchPublishIncomplete {
 		if c.refused++; c.refused >= 3 {
@@ -183,6 +183,7 @@ func (c *chunk) dropTooLarge() {
 	c.pending = kept
 }
 
+// fail gives every message that has no outcome yet an error as its outcome.
 func (c *chunk) fail(err error) {
 	for _, i := range c.pending {
 		c.outcomes[i] = Outcome{Err: err}
@@ -206,7 +207,8 @@ func (p *Publisher) attempt(ctx context.Context) (_ context.Context, end func())
 	}
 }
 
-// why gives a lost connection as an attempt's error where that ended it.
+// why returns nats.ErrDisconnected in place of err if a lost connection has ended
+// the attempt.
 func why(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), nats.ErrDisconnected) {
 		return nats.ErrDisconnected

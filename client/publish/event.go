@@ -75,7 +75,10 @@ func Encode(e event.Event, service string, r *event.Record) ([]byte, error) {
 	// A stage is a part of the subject. Which stages there are, the server
 	// knows; that it is a name at all is checked here.
 	if s, err := event.ParseStages(e.Stage); err != nil || len(s.Names()) != 1 || s.Names()[0] != e.Stage {
-		return nil, &event.Invalid{Field: "stage", Code: "stage_unknown", Rule: "must be a name of lower-case letters, digits, '_' or '-'"}
+		return nil, &event.Invalid{
+			Field: "stage", Code: "stage_unknown",
+			Rule: "must be a name of lower-case letters, digits, '_' or '-'",
+		}
 	}
 	return data, nil
 }

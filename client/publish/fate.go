@@ -45,7 +45,8 @@ func fateOf(err error) fate {
 	switch {
 	case err == nil:
 		return fateDone
-	case errors.Is(err, ErrRefused), errors.Is(err, ErrStreamFull), errors.Is(err, ErrTooLarge), errors.Is(err, nats.ErrConnectionClosed):
+	case errors.Is(err, ErrRefused), errors.Is(err, ErrStreamFull), errors.Is(err, ErrTooLarge),
+		errors.Is(err, nats.ErrConnectionClosed):
 		return fateFailed
 	case errors.As(err, &api), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
 		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, jetstream.ErrTooManyStalledMsgs):
@@ -91,9 +92,4 @@ func classifyAPI(api *jetstream.APIError, err error) error {
 }
 
 // unknown is the error of messages whose fate ctx left open.
-func unknown(ctx context.Context, last error) error {
-	if last == nil || errors.Is(last, context.Cause(ctx)) {
-		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
-	}
-	return fmt.Errorf("%w: %w; the last attempt: %w", ErrUnknown, context.Cause(ctx), last)
-}
+func unknown(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx)) }

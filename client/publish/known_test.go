@@ -72,7 +72,8 @@ func TestKnownToProjectors(t *testing.T) {
 	second := answering(t, nc, 1, 2, identify(3, 2))
 	p := publisher(t, s.Connect(), Config{})
 	outcomes, err := p.PublishRaw(t.Context(), messages(0, 1200))
-	if accepted, duplicate, _ := count(outcomes); accepted != 1197 || duplicate != 2 || outcomes[2].Status != Duplicate || outcomes[1100].Status != Duplicate {
+	if accepted, duplicate, _ := count(outcomes); accepted != 1197 || duplicate != 2 ||
+		outcomes[2].Status != Duplicate || outcomes[1100].Status != Duplicate {
 		t.Errorf("%d accepted, %d duplicates", accepted, duplicate)
 	}
 	if !errors.Is(err, ErrConflict) || !errors.Is(err, ErrRefused) || !errors.Is(outcomes[3].Err, ErrConflict) {
@@ -146,7 +147,8 @@ func TestConflictsOfOnePublisher(t *testing.T) {
 		three = append(three, m, m)
 	}
 	outcomes, err := p.PublishRaw(t.Context(), three)
-	if accepted, duplicate, failed := count(outcomes); accepted != 1 || duplicate != 1 || failed != 4 || !errors.Is(err, ErrConflict) {
+	if accepted, duplicate, failed := count(outcomes); accepted != 1 || duplicate != 1 || failed != 4 ||
+		!errors.Is(err, ErrConflict) {
 		t.Errorf("%v: %v", outcomes, err)
 	}
 	three = three[:0]
@@ -213,7 +215,7 @@ func TestRecentIsBounded(t *testing.T) {
 		for i := range outcomes {
 			outcomes[i].Status = Accepted
 		}
-		r.settle(msgs, c.mine, outcomes)
+		r.release(msgs, c.mine, outcomes)
 	}
 	if len(r.events) != maxRecent || len(r.order) != maxRecent {
 		t.Errorf("%d events, %d in order", len(r.events), len(r.order))

@@ -93,13 +93,15 @@ func New(nc *nats.Conn, cfg Config) (*Publisher, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Attempt), jetstream.WithPublishAsyncTimeout(cfg.Attempt),
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(cfg.Attempt),
+		jetstream.WithPublishAsyncTimeout(cfg.Attempt),
 		jetstream.WithPublishAsyncMaxPending(cfg.MaxBatch*cfg.InFlight))
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
 	return &Publisher{
-		cfg: cfg, nc: nc, js: js, slots: make(chan struct{}, cfg.InFlight), asker: asker{nc: nc, js: js}, recent: newRecent(cfg.Forget),
+		cfg: cfg, nc: nc, js: js, slots: make(chan struct{}, cfg.InFlight), asker: asker{nc: nc, js: js},
+		recent: newRecent(cfg.Forget),
 	}, nil
 }
 
@@ -123,7 +125,7 @@ func (p *Publisher) PublishRaw(ctx context.Context, msgs []Message) ([]Outcome, 
 	for len(left) > 0 {
 		c := p.recent.claim(msgs, left, outcomes)
 		p.send(ctx, msgs, c.mine, outcomes)
-		p.recent.settle(msgs, c.mine, outcomes)
+		p.recent.release(msgs, c.mine, outcomes)
 		c.copies(msgs, outcomes)
 		left = c.await(ctx, outcomes)
 	}
@@ -144,7 +146,7 @@ func (p *Publisher) send(ctx context.Context, msgs []Message, places []int, outc
 				c.publish(ctx)
 			})
 		case <-ctx.Done():
-			c.fail(unknown(ctx, nil))
+			c.fail(unknown(ctx))
 		}
 	}
 	wg.Wait()

@@ -32,7 +32,8 @@ func messages(from, to int) []Message {
 	var msgs []Message
 	for i := from; i < to; i++ {
 		msgs = append(msgs, Message{
-			Subject: fmt.Sprintf("events.crawled.%02x", i%256), Data: fmt.Appendf(nil, "id-%d %s", i, strings.Repeat("x", 300)), Event: identify(i, 1),
+			Subject: fmt.Sprintf("events.crawled.%02x", i%256),
+			Data:    fmt.Appendf(nil, "id-%d %s", i, strings.Repeat("x", 300)), Event: identify(i, 1),
 		})
 	}
 	return msgs
@@ -40,7 +41,10 @@ func messages(from, to int) []Message {
 
 // identify is what identifies the i-th event, from a sender.
 func identify(i int, sender event.Fingerprint) known.Item {
-	return known.Item{Slot: byte(i), Identity: event.Identity(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i))), Fingerprint: sender}
+	return known.Item{
+		Slot:     byte(i),
+		Identity: event.Identity(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i))), Fingerprint: sender,
+	}
 }
 
 func id(m Message) string {
@@ -239,7 +243,8 @@ func TestPermanentFailures(t *testing.T) {
 	large := messages(0, 3)
 	large[1].Data = make([]byte, 9<<20)
 	outcomes, err := p.PublishRaw(t.Context(), large)
-	if !errors.Is(err, ErrTooLarge) || outcomes[0].Status != Accepted || outcomes[2].Status != Accepted || !errors.Is(outcomes[1].Err, ErrTooLarge) {
+	if !errors.Is(err, ErrTooLarge) || outcomes[0].Status != Accepted || outcomes[2].Status != Accepted ||
+		!errors.Is(outcomes[1].Err, ErrTooLarge) {
 		t.Errorf("a large message among small ones: %v, %v", outcomes, err)
 	}
 	publish(t, p, messages(10, 410), 400, 0)
@@ -290,7 +295,8 @@ func TestEmit(t *testing.T) {
 	bad.ArticleURL, dotted.Stage = "nothing", "a.b"
 	outcomes, err := p.EmitBatch(t.Context(), []event.Event{bad, same, same, dotted, e})
 	var invalid *event.Invalid
-	if !errors.As(err, &invalid) || invalid.Field != "article_url" || !errors.As(outcomes[3].Err, &invalid) || invalid.Field != "stage" {
+	if !errors.As(err, &invalid) || invalid.Field != "article_url" || !errors.As(outcomes[3].Err, &invalid) ||
+		invalid.Field != "stage" {
 		t.Errorf("%v %v", outcomes, err)
 	}
 	want := []Status{Failed, Accepted, Duplicate, Failed, Accepted}
@@ -311,7 +317,8 @@ func TestEmit(t *testing.T) {
 	if err := event.Decode(raw.Data, &r); err != nil {
 		t.Fatal(err)
 	}
-	if string(r.ServiceName) != "crawler" || raw.Header.Get(nats.MsgIdHdr) != "" || raw.Subject != stream.EventSubject("crawled", r.URLHash) {
+	if string(r.ServiceName) != "crawler" || raw.Header.Get(nats.MsgIdHdr) != "" ||
+		raw.Subject != stream.EventSubject("crawled", r.URLHash) {
 		t.Errorf("%s %v %s", raw.Subject, raw.Header, raw.Data)
 	}
 }
@@ -356,7 +363,14 @@ func TestBatcher(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for _, cfg := range []Config{{MaxBatch: 1001}, {MaxBatch: -1}, {InFlight: 51}, {InFlight: -1}, {Attempt: -1}, {MaxBatchBytes: -1}} {
+	for _, cfg := range []Config{
+		{MaxBatch: 1001},
+		{MaxBatch: -1},
+		{InFlight: 51},
+		{InFlight: -1},
+		{Attempt: -1},
+		{MaxBatchBytes: -1},
+	} {
 		if _, err := New(&nats.Conn{}, cfg); err == nil {
 			t.Errorf("%+v is taken", cfg)
 		}

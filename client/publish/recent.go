@@ -12,8 +12,8 @@ import (
 // acknowledged, some 80 bytes each.
 const maxRecent = 65_536
 
-// recent are events under way, of all calls, and those that were acknowledged
-// last: a projector does not know them yet.
+// recent holds the events that calls are publishing, and those that were
+// acknowledged last: projectors may not know them yet.
 type recent struct {
 	mu     sync.Mutex
 	events map[event.Identity]sent
@@ -31,8 +31,8 @@ type sent struct {
 
 func newRecent(forget bool) recent { return recent{events: map[event.Identity]sent{}, forget: forget} }
 
-// look settles messages, by their places, whose events were acknowledged, and
-// returns the others.
+// look gives messages whose events were acknowledged before their outcomes, and
+// returns the places of the others.
 func (r *recent) look(msgs []Message, places []int, outcomes []Outcome) (left []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +63,9 @@ type claims struct {
 	wait map[int]chan struct{} // of those whose identity another call is publishing
 }
 
-// claim has this call publish what no other is publishing, and settles what was
-// acknowledged. What it claims it has to settle.
+// claim has this call publish the events that no other call is publishing, and
+// gives those that were acknowledged before their outcomes. The call has to release
+// what it has claimed.
 func (r *recent) claim(msgs []Message, places []int, outcomes []Outcome) (c claims) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,8 +101,9 @@ func (r *recent) claim(msgs []Message, places []int, outcomes []Outcome) (c clai
 	return c
 }
 
-// settle takes note of what became of messages that were claimed.
-func (r *recent) settle(msgs []Message, places []int, outcomes []Outcome) {
+// release takes note of what became of messages that a call has claimed, and has
+// the calls go on that wait for them.
+func (r *recent) release(msgs []Message, places []int, outcomes []Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, i := range places {
@@ -133,7 +135,8 @@ func (r *recent) remember(id event.Identity) {
 	r.next = (r.next + 1) % maxRecent
 }
 
-// copies settles messages with the identity of one that the call has published.
+// copies gives messages the outcome of the one with their identity that the call
+// has published.
 func (c *claims) copies(msgs []Message, outcomes []Outcome) {
 	for _, pair := range c.same {
 		i, first := pair[0], pair[1]
@@ -151,7 +154,7 @@ func (c *claims) await(ctx context.Context, outcomes []Outcome) (left []int) {
 		case <-ended:
 			left = append(left, i)
 		case <-ctx.Done():
-			outcomes[i] = Outcome{Err: fmt.Errorf("another call is publishing the same event: %w", unknown(ctx, nil))}
+			outcomes[i] = Outcome{Err: fmt.Errorf("another call is publishing the same event: %w", unknown(ctx))}
 		}
 	}
 	return left

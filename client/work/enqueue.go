@@ -9,8 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/millrace-io/millrace/client/internal/pause"
 	"github.com/millrace-io/millrace/client/publish"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -69,10 +69,14 @@ func Enqueue(ctx context.Context, nc *nats.Conn, queue string, items ...NewItem)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue to %s: %w", queue, err)
 	}
-	msg, err := nc.RequestWithContext(ctx, stream.WorkEnqueue, data)
-	for wait := pause.First; errors.Is(err, nats.ErrNoResponders) && pause.For(ctx, wait); wait = min(2*wait, pause.Long) {
-		msg, err = nc.RequestWithContext(ctx, stream.WorkEnqueue, data) // nobody has had the one before
-	}
+	var msg *nats.Msg
+	err = askAgain.Do(ctx, func() (err error) {
+		msg, err = nc.RequestWithContext(ctx, stream.WorkEnqueue, data)
+		if errors.Is(err, nats.ErrNoResponders) { // no server has had the request
+			return err
+		}
+		return retry.Stop(err)
+	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue to %s: %w", queue, err)
 	}
@@ -98,13 +102,13 @@ func Enqueue(ctx context.Context, nc *nats.Conn, queue string, items ...NewItem)
 // Row is a row of a result, as database/sql and pgx have it.
 type Row interface{ Scan(into ...any) error }
 
-// Tx is a transaction of Postgres: a pgx.Tx or a connection of pgx. That of
-// database/sql becomes one by SQL.
+// Tx is a transaction of Postgres: a pgx.Tx, or a connection of pgx. SQL makes one
+// of a *sql.Tx.
 type Tx[R Row] interface {
 	QueryRow(ctx context.Context, sql string, args ...any) R
 }
 
-// enqueueSQL returns one document, since that needs the least of a driver.
+// enqueueSQL returns one JSON document, which every driver can read.
 const enqueueSQL = `SELECT
 	coalesce(json_agg(json_build_object('id', item_id, 'existing', existing) ORDER BY place), '[]')::text
 	FROM millrace.enqueue($1::text, $2::text::json)`
@@ -137,7 +141,7 @@ func EnqueueTx[R Row](ctx context.Context, tx Tx[R], queue string, items ...NewI
 	return out, nil
 }
 
-// SQL makes of a *sql.Tx, or of what else has its method, a Tx.
+// SQL makes a Tx of a *sql.Tx, or of any other type with its QueryRowContext.
 func SQL[R Row](tx interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) R
 },

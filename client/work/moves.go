@@ -11,12 +11,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/millrace-io/millrace/client/internal/pause"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// mover tells the server of moves, as many in a request as have come together
-// while those before were under way, and has each one's verdict handled.
+// mover sends moves to the server and gives each move its verdict. A request
+// holds all moves that have come while the request before was under way.
 type mover struct {
 	nc     *nats.Conn
 	worker string
@@ -30,8 +29,8 @@ type mover struct {
 // move is one move on its way to its verdict.
 type move struct {
 	stream.WorkMove
-	// then gets the verdict, or false when it was not to be had in time. It
-	// must not block.
+	// then is called with the verdict; known is false when none has come in
+	// time. It must not block.
 	then func(v stream.WorkVerdict, known bool)
 }
 
@@ -46,9 +45,8 @@ func newMover(w *worker, buffer int) *mover {
 	}
 }
 
-// start works until the input is closed and all that came has its verdict. A
-// request is tried again until the lease is over: after that the items may be
-// in other hands.
+// start begins to send moves, until stop. A request is sent again until the lease
+// is over: after that another worker may have the items.
 func (m *mover) start() {
 	for range requestsAtOnce {
 		m.done.Go(func() {
@@ -61,13 +59,13 @@ func (m *mover) start() {
 	}
 }
 
-// stop ends what start began.
+// stop returns when every move has its verdict. No move may be added any more.
 func (m *mover) stop() {
 	close(m.in)
 	m.done.Wait()
 }
 
-// gather adds what is there already.
+// gather adds the moves that wait already.
 func (m *mover) gather(batch []*move) []*move {
 	for len(batch) < cap(batch) {
 		select {
@@ -99,11 +97,14 @@ func (m *mover) tell(batch []*move) {
 	}
 }
 
-// errRefused is the answer to a request that will never do.
+// errRefused means that the server will never accept the request.
 var errRefused = errors.New("server refused the moves")
 
-func (m *mover) verdicts(ctx context.Context, batch []*move) ([]stream.WorkVerdict, error) {
-	request := stream.WorkMoveBatch{Worker: m.worker, Stage: m.stage, Lease: m.lease, Moves: make([]stream.WorkMove, len(batch))}
+func (m *mover) verdicts(ctx context.Context, batch []*move) (verdicts []stream.WorkVerdict, err error) {
+	request := stream.WorkMoveBatch{
+		Worker: m.worker, Stage: m.stage, Lease: m.lease,
+		Moves: make([]stream.WorkMove, len(batch)),
+	}
 	for i, mv := range batch {
 		request.Moves[i] = mv.WorkMove
 	}
@@ -111,20 +112,17 @@ func (m *mover) verdicts(ctx context.Context, batch []*move) ([]stream.WorkVerdi
 	if err != nil {
 		return nil, fmt.Errorf("encode moves: %w", err)
 	}
-	for wait := pause.First; ; wait = min(2*wait, pause.Long) {
-		verdicts, err := m.ask(ctx, data, len(batch))
-		if err == nil || errors.Is(err, errRefused) || errors.Is(err, nats.ErrConnectionClosed) {
-			return verdicts, err
-		}
+	err = askAgain.Do(ctx, func() (err error) {
+		verdicts, err = m.ask(ctx, data, len(batch))
+		return unlessFinal(err)
+	}, func(err error, wait time.Duration) {
 		m.log.Debug("telling moves again", "stage", m.stage, "moves", len(batch), "wait", wait, "error", err)
-		if !pause.For(ctx, wait) {
-			return nil, err
-		}
-	}
+	})
+	return verdicts, err
 }
 
-// answerWait is how long to wait for an answer. Moves may be told again: what
-// is made stays as it is.
+// answerWait is how long to wait for an answer before the moves are sent again. A
+// move that was made is not made twice.
 const answerWait = 5 * time.Second
 
 func (m *mover) ask(ctx context.Context, data []byte, n int) ([]stream.WorkVerdict, error) {
@@ -151,8 +149,8 @@ func (m *mover) ask(ctx context.Context, data []byte, n int) ([]stream.WorkVerdi
 	return answer.Verdicts, nil
 }
 
-// whileConnected returns a context that ends when the connection is lost: what
-// has been asked on it before is not answered after.
+// whileConnected returns a context that ends when the connection is lost: no
+// answer to an earlier request comes after that.
 func whileConnected(ctx context.Context, nc *nats.Conn) (_ context.Context, end func()) {
 	ctx, lose := context.WithCancelCause(ctx)
 	lost := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)

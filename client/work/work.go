@@ -20,14 +20,14 @@ import (
 )
 
 // Item is an item that is to be worked: a shard of a file at a stage, or an item
-// of a queue of people's own.
+// of a user's queue.
 type Item struct {
 	Filename string // of a shard
 	Shard    int
 	Stage    string // the queue's name
 
 	ID       int64
-	Key      string // of an item of a queue of people's own
+	Key      string // of an item of a user's queue
 	Group    string
 	Priority int
 	Payload  json.RawMessage
@@ -126,10 +126,10 @@ func backoff(attempt int) time.Duration {
 //		return load(ctx, item.Filename, item.Shard)
 //	}, work.Config{Concurrency: 50})
 //
-// A handler is called when it stands in Postgres that this worker has the item,
-// and no other takes it before the lease is over. The item is done when Run
-// has been told that Postgres says so; a worker that dies before that loses it
-// to another one, who starts from the beginning.
+// Run calls the handler after Postgres has recorded that this worker has the item:
+// no other worker takes it before the lease is over. After the handler, Run has
+// Postgres record the item as done. If the worker dies before that, another worker
+// starts the item from the beginning.
 func Run(ctx context.Context, nc *nats.Conn, stage string, handler Handler, cfg Config) error {
 	cfg = cfg.withDefaults()
 	err := cfg.check()

@@ -168,7 +168,7 @@ func TestLostBeforeItsTurn(t *testing.T) {
 		return nil
 	}, Config{}.withDefaults())
 	w.handlers = t.Context()
-	lost := &task{item: stream.WorkItem{ID: 2}, fence: 2}
+	lost := &task{item: stream.WorkItem{ID: 2}, generation: 2}
 	w.hold(lost)
 	w.renewed(lost, time.Now(), stream.WorkVerdict{Verdict: stream.VerdictGone}, true)
 	if end := w.handle(lost); end.Kind != stream.MoveRelease {

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/client/internal/pause"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -36,7 +36,7 @@ type worker struct {
 	freed   chan struct{} // a token when out has gone down
 	pace    pace
 	stopped atomic.Bool               // ctx has ended: what has not begun is given back
-	holdOff atomic.Pointer[time.Time] // until when nothing is pulled, by the clock that is not set; nil: no time
+	holdOff atomic.Pointer[time.Time] // until when nothing is pulled; nil: no such time
 
 	mu   sync.Mutex
 	held map[taking]*task // started, and their end not told yet
@@ -46,22 +46,22 @@ type worker struct {
 
 // task is an item that this worker has pulled.
 type task struct {
-	item   stream.WorkItem
-	own    stream.QueueItem // of a queue of people's own
-	msg    jetstream.Msg
-	fence  int32     // generation of the taking
-	lease  time.Time // when it was last known to be this worker's
-	lost   bool      // it may be in other hands
-	cancel context.CancelCauseFunc
+	item       stream.WorkItem
+	own        stream.QueueItem // set for an item of a user's queue
+	msg        jetstream.Msg
+	generation int32     // of the taking
+	lease      time.Time // when it was last known to be this worker's
+	lost       bool      // it may be in other hands
+	cancel     context.CancelCauseFunc
 }
 
 // taking names one taking of one item.
 type taking struct {
-	item  int64
-	fence int32
+	item       int64
+	generation int32
 }
 
-func (t *task) taking() taking { return taking{t.item.ID, t.fence} }
+func (t *task) taking() taking { return taking{t.item.ID, t.generation} }
 
 // mostAhead bounds what is taken beyond what handlers are working on.
 const mostAhead = 4000
@@ -89,7 +89,7 @@ func (w *worker) run(ctx context.Context) error {
 	}
 	ended := make(chan struct{})
 	side.Go(func() { w.heartbeat(ended, w.renew) })
-	side.Go(func() { w.heartbeat(ended, w.expire) }) // by itself: to renew may wait for an answer
+	side.Go(func() { w.heartbeat(ended, w.expire) }) // apart from renew, which may wait for an answer
 	closed := w.nc.StatusChanged(nats.CLOSED)
 	defer w.nc.RemoveStatusListener(closed)
 	side.Go(func() {
@@ -123,32 +123,42 @@ func (w *worker) run(ctx context.Context) error {
 // errStopping is why a handler's context ends when the grace is over.
 var errStopping = errors.New("the worker is stopping")
 
-// pull takes items for as long as there is room, until ctx ends. Its error is
-// one that no waiting mends.
+// askAgain is how long to wait before the server is asked again.
+var askAgain = retry.Backoff{First: 20 * time.Millisecond, Most: 2 * time.Second}
+
+// pull takes items for as long as there is room, until ctx ends. It returns an
+// error only when trying again would not help.
 func (w *worker) pull(ctx context.Context) error {
 	var consumer jetstream.Consumer
-	for wait := pause.First; ctx.Err() == nil; {
-		var err error
-		if consumer == nil {
-			consumer, err = w.consumer(ctx)
-		}
-		if err == nil {
+	for ctx.Err() == nil {
+		err := askAgain.Do(ctx, func() (err error) {
+			if consumer == nil {
+				if consumer, err = w.consumer(ctx); err != nil {
+					return unlessFinal(err)
+				}
+			}
 			if n := w.room(ctx); n > 0 {
 				err = w.fetch(ctx, consumer, n)
 			}
-		}
-		switch {
-		case err == nil || ctx.Err() != nil:
-			wait = pause.First
-			continue
-		case errors.Is(err, nats.ErrConnectionClosed):
+			return unlessFinal(err)
+		}, func(err error, wait time.Duration) {
+			consumer = nil
+			w.log.Debug("pulling again", "stage", w.stage, "wait", wait, "error", err)
+		})
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("work %s: %w", w.stage, err)
 		}
-		w.log.Debug("pulling again", "stage", w.stage, "wait", wait, "error", err)
-		pause.For(ctx, wait)
-		consumer, wait = nil, min(2*wait, pause.Long)
 	}
 	return nil
+}
+
+// unlessFinal stops retrying after errors that stay: the connection's owner has
+// closed it, or the server will never take the request.
+func unlessFinal(err error) error {
+	if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, errRefused) {
+		return retry.Stop(err)
+	}
+	return err
 }
 
 func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
@@ -161,11 +171,14 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return js.Consumer(ctx, stream.Work, w.stage)
 }
 
-// room waits until there is room for more, and returns for how much.
+// room waits until this worker may take more items, and returns how many.
 func (w *worker) room(ctx context.Context) int {
 	for ctx.Err() == nil {
 		if until := w.holdOff.Load(); until != nil && time.Until(*until) > 0 {
-			pause.For(ctx, time.Until(*until))
+			select {
+			case <-time.After(time.Until(*until)):
+			case <-ctx.Done():
+			}
 			continue
 		}
 		n := w.cfg.Concurrency + w.pace.ahead(w.cfg.Concurrency) - int(w.out.Load())
@@ -197,7 +210,8 @@ func (w *worker) fetch(ctx context.Context, consumer jetstream.Consumer, n int) 
 	for msg := range batch.Messages() {
 		w.begin(msg)
 	}
-	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) {
+	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) {
 		return fmt.Errorf("pull: %w", err)
 	}
 	return nil
@@ -226,14 +240,14 @@ func (w *worker) begin(msg jetstream.Msg) {
 	}
 }
 
-// begun goes on with an item when it is this worker's. An acknowledgement that
-// is lost has the message come again, for an item that has gone on, or that a
-// handler of this worker has still got.
+// begun hands an item to the handlers when the server says that it is this
+// worker's. After a lost acknowledgement the server sends the message again: its
+// item may have gone on by then, or a handler of this worker may still have it.
 func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 	switch {
 	case known && v.Verdict == stream.VerdictMade:
 		w.answer(t, stream.Settled)
-		t.fence, t.item.Attempts = v.Generation, v.Attempts
+		t.generation, t.item.Attempts = v.Generation, v.Attempts
 		if w.hold(t) {
 			w.ready <- t
 			return
@@ -260,8 +274,8 @@ func (w *worker) hold(t *task) bool {
 	return true
 }
 
-// fullWait is how long a worker pulls nothing from a stage that hands nothing
-// out.
+// fullWait is how long a worker pulls nothing after the server has said that the
+// queue is paused or at its limit.
 const fullWait = 500 * time.Millisecond
 
 func (w *worker) answer(t *task, text []byte) {

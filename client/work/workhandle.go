@@ -18,9 +18,11 @@ func (w *worker) work() {
 		if !w.stopped.Load() {
 			end = w.handle(t)
 		}
-		end.ID, end.Generation = t.item.ID, t.fence
+		end.ID, end.Generation = t.item.ID, t.generation
 		w.free()
-		w.ends.in <- &move{WorkMove: end, then: func(v stream.WorkVerdict, known bool) { w.ended(t, end.Kind, v, known) }}
+		w.ends.in <- &move{WorkMove: end, then: func(v stream.WorkVerdict, known bool) {
+			w.ended(t, end.Kind, v, known)
+		}}
 	}
 }
 
@@ -68,7 +70,8 @@ func (w *worker) handle(t *task) stream.WorkMove {
 func (w *worker) call(ctx context.Context, item Item) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("handler panicked", "stage", w.stage, "filename", item.Filename, "shard", item.Shard, "panic", p, "stack", string(debug.Stack()))
+			w.log.Error("handler panicked", "stage", w.stage, "filename", item.Filename, "shard", item.Shard,
+				"panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
@@ -117,7 +120,7 @@ func (w *worker) renew(now time.Time) {
 			continue
 		}
 		due = append(due, &move{
-			WorkMove: stream.WorkMove{Kind: stream.MoveExtend, ID: t.item.ID, Generation: t.fence},
+			WorkMove: stream.WorkMove{Kind: stream.MoveExtend, ID: t.item.ID, Generation: t.generation},
 			then:     func(v stream.WorkVerdict, known bool) { w.renewed(t, now, v, known) },
 		})
 	}

@@ -52,7 +52,7 @@ func (c *serveCmd) Run(p *program) error {
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres
 	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
-	n.layout, n.retention = c.Shared.layout(), c.Retention
+	n.topology, n.retention = c.Shared.topology(), c.Retention
 	err = func() error {
 		if err := c.Profile.launch(s); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (c *serveCmd) Run(p *program) error {
 		if r.Projector { // it decides which stages count
 			streams.Stages = c.Pipeline.Stages.Stages
 		}
-		if err := migrate(p.ctx, n.nats, tables, n.layout, streams); err != nil {
+		if err := migrate(p.ctx, n.nats, tables, n.topology, streams); err != nil {
 			return err
 		}
 		return n.run(p.ctx, s, r)
@@ -110,7 +110,7 @@ func (c *migrateCmd) Run(p *program) error {
 		return err
 	}
 	defer nc.Close()
-	if err := migrate(p.ctx, nc, ch, c.Shared.layout(), c.Stream.config()); err != nil {
+	if err := migrate(p.ctx, nc, ch, c.Shared.topology(), c.Stream.config()); err != nil {
 		return err
 	}
 	if c.Shared.Postgres != "" {

@@ -66,7 +66,7 @@ func (n *node) runRetention(s *stack) error {
 		return errors.Join(err, pool.Close())
 	}
 	k, err := retention.New(retention.Config{
-		Months: n.retention.Months, DailyMonths: n.retention.DailyMonths, Layout: n.layout,
+		Months: n.retention.Months, DailyMonths: n.retention.DailyMonths, Topology: n.topology,
 	}, conn, js, n.registry, n.log)
 	if err != nil {
 		return errors.Join(err, conn.Close())

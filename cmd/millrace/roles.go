@@ -49,7 +49,7 @@ type node struct {
 	work       stream.WorkConfig
 	handout    *handout.Handout // in the ingest role, where there is Postgres
 	also       []httpapi.Check
-	layout     schema.Layout // of the tables
+	topology   schema.Topology // of the tables
 	retention  retentionSettings
 	maxAge     time.Duration // of folded events on the stream
 	registry   *prometheus.Registry
@@ -74,7 +74,7 @@ func (n *node) warn(risk string) {
 
 // migrate creates streams and tables or brings them up to date; without a
 // ClickHouse, the streams alone.
-func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, layout schema.Layout, cfg stream.Config) error {
+func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, topology schema.Topology, cfg stream.Config) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -87,7 +87,7 @@ func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, layout 
 	}
 	db := clickhouse.OpenDB(ch)
 	defer db.Close()
-	return layout.Migrate(ctx, db)
+	return topology.Migrate(ctx, db)
 }
 
 // run starts the roles on the stack.

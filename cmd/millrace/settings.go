@@ -157,13 +157,13 @@ func (s sharedSettings) clickhouseOptions() (*clickhouse.Options, error) {
 	return o, nil
 }
 
-// layout says how the tables of the server are spread. The embedded one has no
+// topology says how the tables of the server are spread. The embedded one has no
 // cluster.
-func (s sharedSettings) layout() schema.Layout {
+func (s sharedSettings) topology() schema.Topology {
 	if s.ClickHouse == "" {
-		return schema.Layout{}
+		return schema.Topology{}
 	}
-	return schema.Layout{Cluster: s.Cluster}
+	return schema.Topology{Cluster: s.Cluster}
 }
 
 func loopback(addr string) bool {

@@ -101,7 +101,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 		return err
 	}
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
-	n.clickhouse, n.layout, n.retention, n.postgres = e.clickhouse, c.Shared.layout(), c.Retention, e.postgres()
+	n.clickhouse, n.topology, n.retention, n.postgres = e.clickhouse, c.Shared.topology(), c.Retention, e.postgres()
 	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
 	n.registry.MustRegister(e.restarts)
 	n.warn(c.atRisk())
@@ -113,7 +113,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	s.launch("nats connection", closing(n.nats))
 	streams := c.Stream.config()
 	streams.Stages = c.Pipeline.Stages.Stages
-	if err := migrate(p.ctx, n.nats, n.clickhouse, n.layout, streams); err != nil {
+	if err := migrate(p.ctx, n.nats, n.clickhouse, n.topology, streams); err != nil {
 		return err
 	}
 	if err := n.run(p.ctx, s, roles{Ingest: true, Projector: true, Query: true}); err != nil {

@@ -28,13 +28,13 @@ type Config struct {
 	Now   time.Time // default the present
 	// Batch is how many events are published at once; default 500.
 	Batch int
-	// InFlight is how many batches are under way at once; default 4.
+	// InFlight is how many chunks are under way at once; default 4.
 	InFlight int
-	// Delay is the time from the begin of one batch to that of the next; default
+	// Delay is the time from the begin of one chunk to that of the next; default
 	// none.
 	Delay   time.Duration
 	DryRun  bool // only read and judge
-	Restart bool // forget the position
+	Restart bool // forget the cursor
 	// Errors gets a line for each of the first 20 rows that become no event,
 	// and then a count; default nowhere.
 	Errors io.Writer
@@ -69,7 +69,7 @@ func (c Config) withDefaults() Config {
 type Backfill struct {
 	cfg       Config
 	publisher *client.Publisher
-	positions *positions
+	cursors   *cursors
 }
 
 // New checks the configuration and starts nothing. Without a connection there
@@ -93,11 +93,11 @@ func New(ctx context.Context, cfg Config, nc *nats.Conn) (*Backfill, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backfill: %w", err)
 	}
-	p, err := openPositions(ctx, js)
+	saved, err := openCursors(ctx, js)
 	if err != nil {
 		return nil, err
 	}
-	return &Backfill{cfg: cfg, publisher: publisher, positions: p}, nil
+	return &Backfill{cfg: cfg, publisher: publisher, cursors: saved}, nil
 }
 
 // Run backfills a table. The report holds with an error, too.
@@ -123,15 +123,15 @@ type run struct {
 	*Backfill
 	src   *history.Source
 	tally *tally
-	next  time.Time // when the next batch may begin
+	next  time.Time // when the next chunk may begin
 }
 
-// batch is a number of events on their way.
-type batch struct {
+// chunk is a number of events on their way.
+type chunk struct {
 	msgs   []client.Message
 	stages []string
-	done   position // all that the batch and those before it complete
-	rows   int      // that it completes
+	done   cursor // all that the chunk and those before it complete
+	rows   int    // that it completes
 	acked  chan error
 }
 
@@ -149,16 +149,16 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	work, order := make(chan *batch), make(chan *batch, r.cfg.InFlight)
+	work, order := make(chan *chunk), make(chan *chunk, r.cfg.InFlight)
 	g.Go(func() error {
 		defer close(work)
 		defer close(order)
-		return r.read(ctx, span, at, func(b *batch) bool { return r.pause(ctx, b) && hand(ctx, b, order, work) })
+		return r.read(ctx, span, at, func(c *chunk) bool { return r.pause(ctx, c) && hand(ctx, c, order, work) })
 	})
 	for range r.cfg.InFlight {
 		g.Go(func() error {
-			for b := range work {
-				b.acked <- r.publish(ctx, b)
+			for c := range work {
+				c.acked <- r.publish(ctx, c)
 			}
 			return nil
 		})
@@ -167,9 +167,9 @@ func (r *run) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// pause waits until a batch may begin. It returns false when ctx ends first.
-func (r *run) pause(ctx context.Context, b *batch) bool {
-	if r.cfg.DryRun || r.cfg.Delay == 0 || len(b.msgs) == 0 {
+// pause waits until a chunk may begin. It returns false when ctx ends first.
+func (r *run) pause(ctx context.Context, c *chunk) bool {
+	if r.cfg.DryRun || r.cfg.Delay == 0 || len(c.msgs) == 0 {
 		return true
 	}
 	select {
@@ -181,11 +181,11 @@ func (r *run) pause(ctx context.Context, b *batch) bool {
 	}
 }
 
-// hand puts a batch into the order of the table, and to work.
-func hand(ctx context.Context, b *batch, queues ...chan<- *batch) bool {
+// hand puts a chunk into the order of the table, and to work.
+func hand(ctx context.Context, c *chunk, queues ...chan<- *chunk) bool {
 	for _, q := range queues {
 		select {
-		case q <- b:
+		case q <- c:
 		case <-ctx.Done():
 			return false
 		}
@@ -211,20 +211,20 @@ func (r *run) untilOf(stage string) time.Time {
 }
 
 // start returns where the last run got to. A dry run looks at everything.
-func (r *run) start(ctx context.Context, span history.Span) (position, error) {
+func (r *run) start(ctx context.Context, span history.Span) (cursor, error) {
 	if r.cfg.DryRun || r.cfg.Restart {
-		return position{}, nil
+		return cursor{}, nil
 	}
-	at, err := r.positions.load(ctx, r.src, span)
+	at, err := r.cursors.load(ctx, r.src, span)
 	return at.reread(), err
 }
 
-// read turns the rows into batches.
-func (r *run) read(ctx context.Context, span history.Span, at position, out func(*batch) bool) error {
-	// Rows of the position's time are read again, all: package history needs
+// read turns the rows into chunks.
+func (r *run) read(ctx context.Context, span history.Span, at cursor, out func(*chunk) bool) error {
+	// Rows of the cursor's time are read again, all: package history needs
 	// those of one time together.
 	after := history.Cursor{At: at.At}
-	x := &expansion{run: r, expander: history.NewExpander(r.src.Table), out: out, batch: r.newBatch(), done: at}
+	x := &expansion{run: r, expander: history.NewExpander(r.src.Table), out: out, chunk: r.newChunk(), done: at}
 	for {
 		rows, err := r.src.Read(ctx, span, after, pageRows)
 		if err != nil {
@@ -247,21 +247,22 @@ func (r *run) read(ctx context.Context, span history.Span, at position, out func
 	return nil
 }
 
-func (r *run) newBatch() *batch {
-	return &batch{
-		msgs: make([]client.Message, 0, r.cfg.Batch), stages: make([]string, 0, r.cfg.Batch), acked: make(chan error, 1),
+func (r *run) newChunk() *chunk {
+	return &chunk{
+		msgs: make([]client.Message, 0, r.cfg.Batch), stages: make([]string, 0, r.cfg.Batch),
+		acked: make(chan error, 1),
 	}
 }
 
-func (r *run) publish(ctx context.Context, b *batch) error {
-	if r.cfg.DryRun || len(b.msgs) == 0 {
+func (r *run) publish(ctx context.Context, c *chunk) error {
+	if r.cfg.DryRun || len(c.msgs) == 0 {
 		return nil
 	}
-	outcomes, err := r.publisher.PublishRaw(ctx, b.msgs)
+	outcomes, err := r.publisher.PublishRaw(ctx, c.msgs)
 	for i, o := range outcomes {
 		if errors.Is(o.Err, client.ErrTooLarge) || errors.Is(o.Err, client.ErrRefused) {
-			r.tally.reject(b.msgs[i].Subject, o.Err)
-			b.stages[i] = "" // no event
+			r.tally.reject(c.msgs[i].Subject, o.Err)
+			c.stages[i] = "" // no event
 			outcomes[i].Err, err = nil, nil
 		}
 	}
@@ -273,28 +274,28 @@ func (r *run) publish(ctx context.Context, b *batch) error {
 	return err
 }
 
-// A position is saved after so many events, or so much time.
+// A cursor is saved after so many events, or so much time.
 const (
 	saveEvents = 2000
 	saveEvery  = time.Second
 )
 
-// commit takes the batches in the order of the table, and remembers now and
+// commit takes the chunks in the order of the table, and remembers now and
 // then how far they have come, and at the end.
-func (r *run) commit(ctx context.Context, span history.Span, order <-chan *batch) error {
-	var done, saved position
+func (r *run) commit(ctx context.Context, span history.Span, order <-chan *chunk) error {
+	var done, saved cursor
 	events, last := 0, time.Now()
 	save := func(ctx context.Context) error {
 		if r.cfg.DryRun || done == saved {
 			return nil
 		}
 		saved, events, last = done, 0, time.Now()
-		return r.positions.save(ctx, r.src, span, done)
+		return r.cursors.save(ctx, r.src, span, done)
 	}
-	for b := range order {
+	for c := range order {
 		var err error
 		select {
-		case err = <-b.acked:
+		case err = <-c.acked:
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -305,8 +306,8 @@ func (r *run) commit(ctx context.Context, span history.Span, order <-chan *batch
 			_ = save(ctx)
 			return err
 		}
-		r.tally.settle(b)
-		done, events = b.done, events+len(b.msgs)
+		r.tally.published(c)
+		done, events = c.done, events+len(c.msgs)
 		if events >= saveEvents || time.Since(last) >= saveEvery {
 			if err := save(ctx); err != nil {
 				return err

@@ -156,7 +156,8 @@ func (w *world) stored() (events int, identities map[string]int) {
 			if err := event.Decode(m.Data(), &r); err != nil {
 				w.t.Fatal(err)
 			}
-			if err := r.Validate(stages, time.Now(), true); err != nil || m.Subject() != stream.EventSubject(string(r.Stage), r.URLHash) {
+			if err := r.Validate(stages, time.Now(), true); err != nil ||
+				m.Subject() != stream.EventSubject(string(r.Stage), r.URLHash) {
 				w.t.Fatalf("%v: %s %s", err, m.Subject(), m.Data())
 			}
 			if id := r.Identity(); !seen[id] {
@@ -188,7 +189,8 @@ func TestBackfill(t *testing.T) {
 	w.exec(`INSERT INTO classification_history (content_url, classified_at) VALUES ('nothing', '2026-02-10'), ('https://example.com/x', NULL)`)
 	var errs, bar bytes.Buffer
 	dry := w.run(Config{DryRun: true, Errors: &errs})
-	if n, _ := w.stored(); n != 0 || dry["job_executions"].Events["crawled"] != 700 || !strings.Contains(dry["job_executions"].String(), "dry run") {
+	if n, _ := w.stored(); n != 0 || dry["job_executions"].Events["crawled"] != 700 ||
+		!strings.Contains(dry["job_executions"].String(), "dry run") {
 		t.Errorf("a dry run stores %d events: %v", n, dry)
 	}
 	if !strings.HasPrefix(errs.String(), "row 2501 of 2026-02-10T00:00:00Z: article_url: must be an absolute") {
@@ -197,7 +199,9 @@ func TestBackfill(t *testing.T) {
 	reports := w.run(Config{Progress: &bar})
 	w.mustHave(all)
 	r := reports["classification_history"]
-	if r.Rows != 2501 || r.Events["classified"] != 2500 || r.Skipped != 1 || r.Untimed != 1 || !strings.HasPrefix(r.String(), "classification_history: rows=2501 classified=2500 skipped=2 (1 without a time)") {
+	if r.Rows != 2501 || r.Events["classified"] != 2500 || r.Skipped != 1 || r.Untimed != 1 ||
+		!strings.HasPrefix(r.String(),
+			"classification_history: rows=2501 classified=2500 skipped=2 (1 without a time)") {
 		t.Errorf("%+v\n%s", r, r)
 	}
 	if !strings.Contains(bar.String(), "publish_history") || !strings.Contains(bar.String(), "rows/s") {
@@ -206,7 +210,8 @@ func TestBackfill(t *testing.T) {
 	// A second run has only the last rows' time left, and new rows.
 	historytest.Fill(t, w.pool, "2026-02-11T00:00:00Z", 0, 10, 0)
 	again := w.run(Config{})["classification_history"]
-	if again.Rows != 11 || again.Resumed != 2500 || !strings.Contains(again.String(), "resumed at 2026-02-10T00:41:40Z after 2500 rows") {
+	if again.Rows != 11 || again.Resumed != 2500 ||
+		!strings.Contains(again.String(), "resumed at 2026-02-10T00:41:40Z after 2500 rows") {
 		t.Errorf("%+v\n%s", again, again)
 	}
 	// From the beginning, everything is published again and is the same.
@@ -336,17 +341,24 @@ func TestLive(t *testing.T) {
 	for n := 101; n <= 500; n++ {
 		events = append(events, event.Event{
 			ArticleURL: fmt.Sprintf("https://example.com/article-%d", n), SourceName: "s", Stage: "classified",
-			OccurredAt: at(longAgo).Add(time.Duration(n) * time.Second), Metadata: map[string]any{"backfilled": true}, // for its age
+			// for its age
+			OccurredAt: at(longAgo).Add(time.Duration(n) * time.Second), Metadata: map[string]any{"backfilled": true},
 		})
 	}
 	if _, err := live.EmitBatch(t.Context(), events); err != nil {
 		t.Fatal(err)
 	}
 	cut := at(longAgo).Add(51 * time.Second)
-	reports := w.run(Config{Until: map[string]time.Time{"crawled": cut, "indexed": cut.Add(10 * time.Second), "published": at(longAgo)}, Now: at("2026-03-01T00:00:00Z")})
+	reports := w.run(
+		Config{Until: map[string]time.Time{
+			"crawled": cut, "indexed": cut.Add(10 * time.Second),
+			"published": at(longAgo),
+		}, Now: at("2026-03-01T00:00:00Z")},
+	)
 	// Of the 60 executions before 00:01:01, 12 were under way at 00:00:51: the
 	// one without an end, the one of 00:00:49, and those from 00:00:51 on.
-	if r := reports["job_executions"]; r.Rows != 60 || r.Unended != 12 || !strings.Contains(r.String(), "skipped=12 (12 under way)") {
+	if r := reports["job_executions"]; r.Rows != 60 || r.Unended != 12 ||
+		!strings.Contains(r.String(), "skipped=12 (12 under way)") {
 		t.Errorf("%+v", r)
 	}
 	w.mustHave(map[string]int{"crawled": 350 - 5 - 9, "indexed": 300 - 4 - 8, "classified": 500, "routed": 300})

@@ -5,13 +5,13 @@
 //     remembered only after the stream has acknowledged all events up to there.
 //     Whatever ends the run, the next goes on from a place that skips nothing;
 //     what it publishes again counts once.
-//  2. The position is kept in the broker, beside the events that it speaks of:
+//  2. The cursor is kept in the broker, beside the events that it speaks of:
 //     who loses the one has lost the other, too.
 //  3. Rows from the time on at which a stage's live events begin are left out,
 //     for that stage. Where live events and rows overlap nevertheless, by choice
 //     of Config.Until, those of one time are the same event; see package
 //     history, which also tells why counts are another matter.
-//  4. Its memory is bounded by a page of rows and the batches under way.
+//  4. Its memory is bounded by a page of rows and the chunks under way.
 //
 // Of events whose key another event has, a run says so, and goes on.
 package backfill

@@ -8,19 +8,21 @@ import (
 	"github.com/millrace-io/millrace/ingest/history"
 )
 
-// expansion cuts a table's rows into batches of events.
+// expansion cuts a table's rows into chunks of events.
 type expansion struct {
 	*run
 	expander *history.Expander
-	out      func(*batch) bool
-	batch    *batch
-	done     position // up to the last row whose events are all in batches
+	out      func(*chunk) bool
+	chunk    *chunk
+	done     cursor // up to the last row whose events are all in chunks
 }
 
 // Why a row, or a stage of it, becomes no event here.
 var (
-	errRunning = errors.New("the execution had not ended when live events began, or until now; reconcile --replay adds what it lacks")
-	errCounts  = errors.New("the numbers of items are negative")
+	errRunning = errors.New(
+		"the execution had not ended when live events began, or until now; reconcile --replay adds what it lacks",
+	)
+	errCounts = errors.New("the numbers of items are negative")
 )
 
 // finishedAfter is when an execution that tells of no end must have ended.
@@ -31,11 +33,12 @@ func (x *expansion) row(row *history.Row) bool {
 	ok := true
 	err := x.check(row)
 	if err == nil {
-		err = x.expander.Expand(row, func(stage string) bool { return row.At.Before(x.untilOf(stage)) }, func(e history.Event) bool {
-			x.batch.msgs, x.batch.stages = append(x.batch.msgs, e.Message), append(x.batch.stages, e.Stage)
-			ok = len(x.batch.msgs) < x.cfg.Batch || x.flush()
-			return ok
-		})
+		err = x.expander.Expand(row, func(stage string) bool { return row.At.Before(x.untilOf(stage)) },
+			func(e history.Event) bool {
+				x.chunk.msgs, x.chunk.stages = append(x.chunk.msgs, e.Message), append(x.chunk.stages, e.Stage)
+				ok = len(x.chunk.msgs) < x.cfg.Batch || x.flush()
+				return ok
+			})
 	}
 	if !ok {
 		return false
@@ -44,9 +47,9 @@ func (x *expansion) row(row *history.Row) bool {
 		x.tally.reject(fmt.Sprintf("row %s of %s", row.ID, row.At.Format(time.RFC3339)), err)
 	}
 	x.done = x.done.after(row)
-	x.batch.rows++
-	// A page of rows without events must not keep the position back.
-	return x.batch.rows < pageRows || x.flush()
+	x.chunk.rows++
+	// A page of rows without events must not keep the cursor back.
+	return x.chunk.rows < pageRows || x.flush()
 }
 
 // check judges what the expander does not know.
@@ -70,10 +73,10 @@ func (x *expansion) check(row *history.Row) error {
 	return nil
 }
 
-// flush hands the batch over, and begins another.
+// flush hands the chunk over, and begins another.
 func (x *expansion) flush() bool {
-	b := x.batch
-	b.done = x.done
-	x.batch = x.newBatch()
-	return x.out(b)
+	c := x.chunk
+	c.done = x.done
+	x.chunk = x.newChunk()
+	return x.out(c)
 }

@@ -45,7 +45,8 @@ func (r Report) String() string {
 	if r.Untimed > 0 {
 		fmt.Fprintf(&b, " (%d without a time)", r.Untimed)
 	}
-	fmt.Fprintf(&b, " (%.0f events/s in %s)", float64(total)/max(r.Took.Seconds(), 1e-9), r.Took.Round(time.Millisecond))
+	fmt.Fprintf(&b, " (%.0f events/s in %s)", float64(total)/max(r.Took.Seconds(), 1e-9),
+		r.Took.Round(time.Millisecond))
 	if !r.From.IsZero() {
 		fmt.Fprintf(&b, ", resumed at %s after %d rows", r.From.Format(time.RFC3339), r.Resumed)
 	}
@@ -75,7 +76,7 @@ func newTally(cfg Config, src *history.Source) *tally {
 }
 
 // begin looks at what is to be done.
-func (t *tally) begin(ctx context.Context, src *history.Source, rest history.Span, at position) error {
+func (t *tally) begin(ctx context.Context, src *history.Source, rest history.Span, at cursor) error {
 	untimed, err := src.Untimed(ctx)
 	if err != nil {
 		return err
@@ -108,18 +109,18 @@ func (t *tally) reject(what string, err error) {
 	}
 }
 
-// settle counts a batch that is done.
-func (t *tally) settle(b *batch) {
+// published counts a chunk that is done.
+func (t *tally) published(c *chunk) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, stage := range b.stages {
+	for _, stage := range c.stages {
 		if stage != "" {
 			t.report.Events[stage]++
 		}
 	}
-	t.report.Rows += int64(b.rows)
+	t.report.Rows += int64(c.rows)
 	if t.bar != nil {
-		_ = t.bar.Add64(int64(b.rows))
+		_ = t.bar.Add64(int64(c.rows))
 	}
 }
 

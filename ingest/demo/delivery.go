@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -19,31 +20,27 @@ type delivery struct {
 }
 
 const (
-	attempt   = 10 * time.Second
-	firstWait = 250 * time.Millisecond
-	longWait  = 5 * time.Second
+	attempt = 10 * time.Second
 	// patience is how long events are worth another attempt: some time before
 	// the first of a warm-up turns too old to be valid.
 	patience = 12 * time.Hour
 )
 
+// backoff is how long to wait before events are published again.
+var backoff = retry.Backoff{First: 250 * time.Millisecond, Most: 5 * time.Second}
+
 // publish returns when the events are stored, ctx ends, or there is no hope.
 func (d *delivery) publish(ctx context.Context, events []event.Event) {
-	begin := time.Now()
-	for wait := firstWait; ; wait = min(2*wait, longWait) {
-		left, err := d.try(ctx, events)
-		if ctx.Err() != nil {
-			return
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := backoff.Do(ctx, func() (err error) {
+		if events, err = d.try(ctx, events); len(events) == 0 {
+			return nil
 		}
-		if len(left) == 0 {
-			d.restored()
-			return
-		}
-		d.failed(err)
-		if time.Since(begin) > patience || !sleep(ctx, wait) {
-			return
-		}
-		events = left
+		return err
+	}, func(err error, _ time.Duration) { d.failed(err) })
+	if err == nil {
+		d.restored()
 	}
 }
 
@@ -78,7 +75,8 @@ func hopeless(err error) bool {
 
 func (d *delivery) refuse(e event.Event, err error) {
 	if !d.refused {
-		d.log.Warn("demo event refused; others that may follow are not reported", "article_url", e.ArticleURL, "stage", e.Stage, "error", err)
+		d.log.Warn("demo event refused; others that may follow are not reported", "article_url", e.ArticleURL,
+			"stage", e.Stage, "error", err)
 	}
 	d.refused = true
 }

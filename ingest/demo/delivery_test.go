@@ -31,7 +31,8 @@ func TestOutage(t *testing.T) {
 		stages := parse(t, event.DefaultStages)
 		run(t, Config{Stages: stages, Seed: 5, WarmUp: true}, r, &log, 40*time.Minute)
 		check(t, stages, r.sent) // no doubles, none in the future
-		if first := refused[0][0]; r.sent[0].ArticleURL != first.ArticleURL || !r.sent[0].OccurredAt.Equal(first.OccurredAt) {
+		if first := refused[0][0]; r.sent[0].ArticleURL != first.ArticleURL ||
+			!r.sent[0].OccurredAt.Equal(first.OccurredAt) {
 			t.Errorf("%+v came instead of %+v", r.sent[0], first)
 		}
 		if n := strings.Count(log.String(), "WARN"); n != 2 {
@@ -106,7 +107,8 @@ func TestStops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				demo, err := New(Config{Stages: parse(t, event.DefaultStages), Seed: 6, WarmUp: true}, publisher, slog.New(slog.DiscardHandler))
+				demo, err := New(Config{Stages: parse(t, event.DefaultStages), Seed: 6, WarmUp: true}, publisher,
+					slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

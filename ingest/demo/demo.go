@@ -109,7 +109,10 @@ func (d *Demo) Run(ctx context.Context) error {
 		now := time.Now()
 		p.advance(now)
 		d.publishDue(ctx, p, now)
-		sleep(ctx, max(tick, time.Until(p.nextDue())))
+		select {
+		case <-time.After(max(tick, time.Until(p.nextDue()))):
+		case <-ctx.Done():
+		}
 	}
 	return nil
 }
@@ -121,17 +124,5 @@ func (d *Demo) publishDue(ctx context.Context, p *player, now time.Time) {
 			return
 		}
 		d.deliver.publish(ctx, events)
-	}
-}
-
-// sleep reports whether ctx lives on.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -122,7 +122,12 @@ func TestWholeSample(t *testing.T) {
 		stages := parse(t, event.DefaultStages)
 		run(t, Config{Stages: stages, Seed: 1, Pace: 1000}, r, t.Output(), 150*time.Second)
 		counts := check(t, stages, r.sent)
-		for _, pair := range [][2]string{{"crawled", "indexed"}, {"indexed", "classified"}, {"classified", "routed"}, {"routed", "published"}} {
+		for _, pair := range [][2]string{
+			{"crawled", "indexed"},
+			{"indexed", "classified"},
+			{"classified", "routed"},
+			{"routed", "published"},
+		} {
 			if counts[pair[0]] <= counts[pair[1]] {
 				t.Errorf("no funnel: %v", counts)
 			}
@@ -148,7 +153,8 @@ func checkOrder(t *testing.T, stages event.Stages, all []sent) {
 		if place > 0 {
 			before, ok := last[[2]string{s.ArticleURL, stages.Names()[place-1]}]
 			if !ok || !before.Before(s.OccurredAt) || s.OccurredAt.Sub(before) > 10*time.Second {
-				t.Fatalf("event %d: %s of %s at %s, the stage before at %s", i, s.Stage, s.ArticleURL, s.OccurredAt, before)
+				t.Fatalf("event %d: %s of %s at %s, the stage before at %s", i, s.Stage, s.ArticleURL,
+					s.OccurredAt, before)
 			}
 		}
 		if i > 0 && s.OccurredAt.Before(all[i-1].OccurredAt) {

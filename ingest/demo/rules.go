@@ -62,7 +62,8 @@ func newsRules(v visit) []step {
 		return steps
 	}
 	steps = append(steps, v.step(millis(300+h%700), "indexed", "crawler", map[string]any{
-		"index": strings.ReplaceAll(strings.ToLower(a.Source), " ", "_") + "_raw_content", "doc_id": "demo-" + strconv.Itoa(v.number),
+		"index": strings.ReplaceAll(strings.ToLower(a.Source), " ", "_") + "_raw_content", "doc_id": "demo-" +
+			strconv.Itoa(v.number),
 	}))
 	if len(a.Categories) == 0 {
 		return steps
@@ -137,7 +138,8 @@ func stageRules(stages []string) rules {
 func (v visit) step(after time.Duration, stage, service string, metadata map[string]any) step {
 	metadata["demo"] = true
 	return step{after, event.Event{
-		ArticleURL: v.article.URL, SourceName: v.article.Source, Stage: stage, ServiceName: "demo-" + service, Metadata: metadata,
+		ArticleURL: v.article.URL, SourceName: v.article.Source, Stage: stage, ServiceName: "demo-" + service,
+		Metadata: metadata,
 	}}
 }
 

@@ -56,8 +56,12 @@ func TestThroughTheClient(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	r := &restarting{Publisher: publisher, server: server, enough: warmUpEvents * 11 / 10, stop: stop, start: time.Now(), t: t}
-	demo, err := New(Config{Stages: parse(t, event.DefaultStages), Pace: 1000, WarmUp: true}, r, slog.New(slog.DiscardHandler))
+	r := &restarting{
+		Publisher: publisher, server: server, enough: warmUpEvents * 11 / 10, stop: stop,
+		start: time.Now(), t: t,
+	}
+	demo, err := New(Config{Stages: parse(t, event.DefaultStages), Pace: 1000, WarmUp: true}, r,
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,12 @@ func (f Filter) Empty() bool { return f == Filter{} }
 // subject that NATS does not know, and times in the wrong order.
 func (f Filter) Check() error {
 	var errs []error
-	for _, text := range [...][2]string{{"stream", f.Stream}, {"code", f.Code}, {"field", f.Field}, {"subject", f.Subject}} {
+	for _, text := range [...][2]string{
+		{"stream", f.Stream},
+		{"code", f.Code},
+		{"field", f.Field},
+		{"subject", f.Subject},
+	} {
 		errs = append(errs, checkText(text[0], text[1]))
 	}
 	if f.Stream != "" && !isStream(f.Stream) {

@@ -59,8 +59,10 @@ func (f fixture) put(d dead) uint64 {
 	m := nats.NewMsg(stream.DeadLetterSubject(d.stream, d.seq))
 	m.Data = []byte(d.body)
 	for name, value := range map[string]string{
-		stream.HeaderReason: "must be better", stream.HeaderCode: d.code, stream.HeaderField: d.field, stream.HeaderSubject: d.subject,
-		stream.HeaderStream: d.stream, stream.HeaderSeq: strconv.FormatUint(d.seq, 10), stream.HeaderTime: d.at.UTC().Format(time.RFC3339Nano),
+		stream.HeaderReason: "must be better", stream.HeaderCode: d.code, stream.HeaderField: d.field,
+		stream.HeaderSubject: d.subject,
+		stream.HeaderStream:  d.stream, stream.HeaderSeq: strconv.FormatUint(d.seq, 10),
+		stream.HeaderTime: d.at.UTC().Format(time.RFC3339Nano),
 	} {
 		m.Header.Set(name, value)
 	}
@@ -153,7 +155,8 @@ func tally(r LetterReport) string {
 	for _, k := range r.Letters {
 		codes = append(codes, k.Code)
 	}
-	return fmt.Sprintf("matched %d replayed %d (%d) kept %d deleted %d %s", r.Matched, r.Replayed, r.Duplicates, r.Kept, r.Deleted, strings.Join(codes, " "))
+	return fmt.Sprintf("matched %d replayed %d (%d) kept %d deleted %d %s", r.Matched, r.Replayed, r.Duplicates, r.Kept,
+		r.Deleted, strings.Join(codes, " "))
 }
 
 func (f fixture) want(r LetterReport, want string) {

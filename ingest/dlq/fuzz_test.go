@@ -3,7 +3,10 @@ package dlq
 import "testing"
 
 func FuzzIDs(f *testing.F) {
-	for _, text := range []string{"7", "EVENTS/7", "7-9", "0", "a/b", "-1", "EVENTS/18446744073709551616", "1-18446744073709551615"} {
+	for _, text := range []string{
+		"7", "EVENTS/7", "7-9", "0", "a/b", "-1", "EVENTS/18446744073709551616",
+		"1-18446744073709551615",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -129,7 +129,8 @@ const requestTime = 25 * time.Second
 func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 	r := routes{s, srv, a}
 	handle(r, huma.Operation{
-		OperationID: "get-dead-letters", Method: http.MethodGet, Path: "/dlq", Summary: "Dead letters: messages that could not be processed, and why",
+		OperationID: "get-dead-letters", Method: http.MethodGet, Path: "/dlq",
+		Summary: "Dead letters: messages that could not be processed, and why",
 	}, func(ctx context.Context, in *ListRequest) (LetterPage, error) {
 		f, err := in.filter()
 		if err != nil {
@@ -138,15 +139,18 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 		return s.List(ctx, ListOptions{Filter: f, Oldest: in.Order == "oldest", Limit: in.Limit, Cursor: in.Cursor})
 	})
 	handle(r, huma.Operation{
-		OperationID: "get-dead-letter", Method: http.MethodGet, Path: "/dlq/{id}", Summary: "A dead letter with its headers and its body",
+		OperationID: "get-dead-letter", Method: http.MethodGet, Path: "/dlq/{id}",
+		Summary: "A dead letter with its headers and its body",
 	}, func(ctx context.Context, in *ShowRequest) (LetterDetail, error) { return s.Show(ctx, in.ID) })
 	handle(r, huma.Operation{
-		OperationID: "get-dead-letter-of", Method: http.MethodGet, Path: "/dlq/{stream}/{seq}", Summary: "The dead letter of a message of a stream",
+		OperationID: "get-dead-letter-of", Method: http.MethodGet, Path: "/dlq/{stream}/{seq}",
+		Summary: "The dead letter of a message of a stream",
 	}, func(ctx context.Context, in *OriginRequest) (LetterDetail, error) {
 		return s.Show(ctx, in.Stream+"/"+in.Seq)
 	})
 	handle(r, huma.Operation{
-		OperationID: "replay-dead-letters", Method: http.MethodPost, Path: "/dlq/replay", Summary: "Publish the messages of dead letters again, and delete these letters",
+		OperationID: "replay-dead-letters", Method: http.MethodPost, Path: "/dlq/replay",
+		Summary: "Publish the messages of dead letters again, and delete these letters",
 		Description: "An event goes to the subject that it belongs on. It counts once, however often it is replayed. " +
 			"What would be refused again stays a letter, and the answer says why. After 503 send the same request again.",
 	}, func(ctx context.Context, in *body[ReplayLetters]) (LetterReport, error) {
@@ -157,7 +161,8 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 		return s.Replay(ctx, sel, ReplayOptions{DryRun: in.Body.DryRun, AsBackfill: in.Body.AsBackfill})
 	})
 	handle(r, huma.Operation{
-		OperationID: "purge-dead-letters", Method: http.MethodPost, Path: "/dlq/purge", Summary: "Delete dead letters for good",
+		OperationID: "purge-dead-letters", Method: http.MethodPost, Path: "/dlq/purge",
+		Summary: "Delete dead letters for good",
 	}, func(ctx context.Context, in *body[PurgeLetters]) (LetterReport, error) {
 		sel, err := in.Body.selection()
 		if err != nil {
@@ -179,7 +184,10 @@ func handle[In, Out any, P interface {
 	huma.Resolver
 }](r routes, op huma.Operation, do func(context.Context, *In) (Out, error)) {
 	op.Tags = []string{"Dead letters"}
-	op.Errors = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}
+	op.Errors = []int{
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
+		http.StatusServiceUnavailable,
+	}
 	if op.Method == http.MethodGet {
 		op.Errors = append(op.Errors, http.StatusNotFound)
 	} else {

@@ -78,16 +78,22 @@ const (
 func TestHTTP(t *testing.T) {
 	s := serve(t, auth.Config{})
 	for i := range 5 {
-		s.put(dead{seq: uint64(i + 1), subject: "events.crawled.zz", code: "subject", body: eventText(i, "crawled", time.Minute, "{}")})
+		s.put(dead{
+			seq: uint64(i + 1), subject: "events.crawled.zz", code: "subject",
+			body: eventText(i, "crawled", time.Minute, "{}"),
+		})
 	}
 	s.put(dead{seq: 6, subject: "events.crawled.zz", code: "json", body: "broken"})
 	var page LetterPage
-	if status := s.ask("GET", api+"/dlq?subject=events.%3E&code=subject&limit=2&stream=EVENTS&since=2020-01-01T00:00:00Z", "", "", &page); status != 200 ||
+	if status := s.ask("GET",
+		api+"/dlq?subject=events.%3E&code=subject&limit=2&stream=EVENTS&since=2020-01-01T00:00:00Z", "", "",
+		&page); status != 200 ||
 		len(page.Letters) != 2 || page.Letters[0].ID != 5 || page.NextCursor != 4 {
 		t.Errorf("%d %+v", status, page)
 	}
 	page = LetterPage{}
-	if status := s.ask("GET", api+"/dlq?order=oldest&cursor=4", "", "", &page); status != 200 || len(page.Letters) != 2 || page.Letters[0].ID != 5 || page.NextCursor != 0 {
+	if status := s.ask("GET", api+"/dlq?order=oldest&cursor=4", "", "", &page); status != 200 ||
+		len(page.Letters) != 2 || page.Letters[0].ID != 5 || page.NextCursor != 0 {
 		t.Errorf("%d %+v", status, page)
 	}
 	for _, path := range []string{"/dlq/6", "/dlq/EVENTS/6", "/dlq/EVENTS%2F6"} {
@@ -139,7 +145,8 @@ func TestPurgeLimit(t *testing.T) {
 	} {
 		for _, dry := range []bool{true, false} {
 			var r LetterReport
-			s.ask("POST", api+"/dlq/purge", jsonType, strings.TrimSuffix(c.body, "}")+fmt.Sprintf(`,"dry_run":%v}`, dry), &r)
+			s.ask("POST", api+"/dlq/purge", jsonType,
+				strings.TrimSuffix(c.body, "}")+fmt.Sprintf(`,"dry_run":%v}`, dry), &r)
 			if r.Matched != c.want || (r.NextCursor != "") != c.more || (!dry && r.Deleted != c.want) {
 				t.Errorf("%s, dry %v: %+v", c.body, dry, r)
 			}
@@ -189,7 +196,8 @@ func TestWhatBadRequestsGet(t *testing.T) {
 	} {
 		var p httpapi.Problem
 		status := s.ask(c.method, api+c.path, c.contentType, c.body, &p)
-		if status != c.status || p.Status != status || (c.field != "" && (len(p.Errors) == 0 || p.Errors[0].Field != c.field)) {
+		if status != c.status || p.Status != status ||
+			(c.field != "" && (len(p.Errors) == 0 || p.Errors[0].Field != c.field)) {
 			t.Errorf("%s %s %.80s: %d %+v", c.method, c.path, c.body, status, p)
 		}
 	}
@@ -225,8 +233,17 @@ func TestAllFaults(t *testing.T) {
 func TestScopes(t *testing.T) {
 	const secret = "0123456789abcdef0123456789abcdef"
 	s := serve(t, auth.Config{Secret: secret, AnonymousIngest: true})
-	paths := [][2]string{{"GET", "/dlq"}, {"GET", "/dlq/1"}, {"GET", "/dlq/EVENTS/1"}, {"POST", "/dlq/replay"}, {"POST", "/dlq/purge"}}
-	for scope, want := range map[auth.Scope]int{"": 401, auth.Read: 403, auth.EventsBackfill: 403, auth.Work: 403, auth.Admin: 200} {
+	paths := [][2]string{
+		{"GET", "/dlq"},
+		{"GET", "/dlq/1"},
+		{"GET", "/dlq/EVENTS/1"},
+		{"POST", "/dlq/replay"},
+		{"POST", "/dlq/purge"},
+	}
+	for scope, want := range map[auth.Scope]int{
+		"": 401, auth.Read: 403, auth.EventsBackfill: 403, auth.Work: 403,
+		auth.Admin: 200,
+	} {
 		var err error
 		if s.token = ""; scope != "" {
 			if s.token, err = auth.Mint(secret, "ann", []auth.Scope{scope}, time.Hour); err != nil {
@@ -262,7 +279,10 @@ func TestDescription(t *testing.T) {
 		Paths map[string]map[string]json.RawMessage
 	}
 	s.ask("GET", "/openapi.json", "", "", &doc)
-	for path, method := range map[string]string{"/dlq": "get", "/dlq/{id}": "get", "/dlq/{stream}/{seq}": "get", "/dlq/replay": "post", "/dlq/purge": "post"} {
+	for path, method := range map[string]string{
+		"/dlq": "get", "/dlq/{id}": "get", "/dlq/{stream}/{seq}": "get",
+		"/dlq/replay": "post", "/dlq/purge": "post",
+	} {
 		if got := doc.Paths[path][method]; !bytes.Contains(got, []byte(`"security":[{"bearer":["admin"]}]`)) {
 			t.Errorf("%s %s: %s", method, path, got)
 		}

@@ -22,7 +22,10 @@ func parseID(id string) (key, error) {
 	}
 	var err error
 	if k.seq, err = strconv.ParseUint(digits, 10, 64); err != nil || k.seq == 0 {
-		return key{}, &Invalid{"id", "id", `must be a letter's number, such as "7", or its message's stream and sequence, such as "EVENTS/123"`}
+		return key{}, &Invalid{
+			"id",
+			"id", `must be a letter's number, such as "7", or its message's stream and sequence, such as "EVENTS/123"`,
+		}
 	}
 	return k, nil
 }

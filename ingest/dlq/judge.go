@@ -15,7 +15,8 @@ func replayID(l *Letter) string { return "replay/" + l.Origin }
 // that it breaks.
 func (s *Service) judge(f *found, asBackfill bool, r *event.Record) (client.Message, *Invalid) {
 	if f.Origin == "" {
-		return client.Message{}, &Invalid{"origin", "origin", "must be known: the letter does not say which stream its message came from"}
+		return client.Message{},
+			&Invalid{"origin", "origin", "must be known: the letter does not say which stream its message came from"}
 	}
 	if f.Cut != 0 {
 		// What is left may happen to be a message, but not the one that came.

@@ -47,7 +47,8 @@ type found struct {
 func newFound(m *jetstream.RawStreamMsg) found {
 	l := Letter{
 		ID: m.Sequence, Subject: m.Header.Get(stream.HeaderSubject), Code: m.Header.Get(stream.HeaderCode),
-		Field: m.Header.Get(stream.HeaderField), Reason: m.Header.Get(stream.HeaderReason), DeadAt: m.Time.UTC(), Size: len(m.Data),
+		Field: m.Header.Get(stream.HeaderField), Reason: m.Header.Get(stream.HeaderReason), DeadAt: m.Time.UTC(),
+		Size: len(m.Data),
 	}
 	l.Cut, _ = strconv.Atoi(m.Header.Get(stream.HeaderCut)) // 0 where there is none
 	l.Stream, l.Seq = origin(m)

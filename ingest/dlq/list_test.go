@@ -46,7 +46,10 @@ func TestPages(t *testing.T) {
 	for _, scan := range []int{100_000, 20} {
 		f.cfg.MaxScan = scan
 		for _, limit := range []int{1, 7, 100, 1000} {
-			for filter, want := range map[Filter][]uint64{{}: all, {Code: "rare"}: rare, {Stream: "EVENTS", Code: "rare"}: rare, {Stream: "NONE"}: nil} {
+			for filter, want := range map[Filter][]uint64{
+				{}: all, {Code: "rare"}: rare,
+				{Stream: "EVENTS", Code: "rare"}: rare, {Stream: "NONE"}: nil,
+			} {
 				if limit == 1 && len(want) > 50 {
 					continue
 				}
@@ -90,7 +93,8 @@ func TestEmptyAndBeyond(t *testing.T) {
 			{Limit: 10, Oldest: true, Cursor: math.MaxUint64},
 			{Limit: 10, Oldest: true, Cursor: 9},
 		} {
-			if page, err := f.List(t.Context(), o); err != nil || len(page.Letters) > 1 || page.NextCursor != 0 || page.Letters == nil {
+			if page, err := f.List(t.Context(), o); err != nil || len(page.Letters) > 1 || page.NextCursor != 0 ||
+				page.Letters == nil {
 				t.Errorf("%+v: %+v, %v", o, page, err)
 			}
 		}
@@ -138,11 +142,15 @@ func TestRefusedRequests(t *testing.T) {
 	f := start(t)
 	now := time.Now()
 	for i, err := range []error{
-		Filter{Subject: "a..b"}.Check(), Filter{Subject: "a.>.b"}.Check(), Filter{Subject: "a b"}.Check(), Filter{Subject: "a\x1b[2J"}.Check(),
+		Filter{Subject: "a..b"}.Check(), Filter{Subject: "a.>.b"}.Check(), Filter{Subject: "a b"}.Check(),
+		Filter{Subject: "a\x1b[2J"}.Check(),
 		Filter{Code: "a\n"}.Check(), Filter{Field: "\xff"}.Check(), Filter{Code: strings.Repeat("x", 513)}.Check(),
-		Filter{Stream: "EVENTS.>"}.Check(), Filter{Stream: "*"}.Check(), Filter{Stream: "a b"}.Check(), Filter{Since: now, Until: now}.Check(),
-		(&Selection{}).Check(), (&Selection{All: true, IDs: []string{"1"}}).Check(), (&Selection{All: true, Filter: Filter{Code: "x"}}).Check(),
-		(&Selection{IDs: make([]string, 1001)}).Check(), (&Selection{All: true, Limit: 10_001}).Check(), (&Selection{All: true, Limit: -1}).Check(),
+		Filter{Stream: "EVENTS.>"}.Check(), Filter{Stream: "*"}.Check(), Filter{Stream: "a b"}.Check(),
+		Filter{Since: now, Until: now}.Check(),
+		(&Selection{}).Check(), (&Selection{All: true, IDs: []string{"1"}}).Check(),
+		(&Selection{All: true, Filter: Filter{Code: "x"}}).Check(),
+		(&Selection{IDs: make([]string, 1001)}).Check(), (&Selection{All: true, Limit: 10_001}).Check(),
+		(&Selection{All: true, Limit: -1}).Check(),
 		(&Selection{IDs: []string{"1", "-1"}}).Check(),
 		second(f.List(t.Context(), ListOptions{})), second(f.List(t.Context(), ListOptions{Limit: 1001})),
 		second(ParseCursor("7")), second(ParseCursor("7-6")), second(ParseCursor("a-b")), second(ParseCursor("0-7")),
@@ -162,13 +170,16 @@ func TestShow(t *testing.T) {
 	f.put(dead{seq: 4, body: "\xff\x00"})
 	for _, id := range []string{"1", "EVENTS/3"} {
 		got, err := f.Show(t.Context(), id)
-		if err != nil || got.ID != 1 || got.Origin != "EVENTS/3" || got.Body != "grüße" || got.BodyEncoding != "text" || got.Size != 7 ||
-			got.Reason != "must be better" || got.Headers[stream.HeaderSeq][0] != "3" || got.Headers["Nats-Sequence"] != nil || got.Headers[stream.HeaderCode][0] != "json" {
+		if err != nil || got.ID != 1 || got.Origin != "EVENTS/3" || got.Body != "grüße" || got.BodyEncoding != "text" ||
+			got.Size != 7 ||
+			got.Reason != "must be better" || got.Headers[stream.HeaderSeq][0] != "3" ||
+			got.Headers["Nats-Sequence"] != nil || got.Headers[stream.HeaderCode][0] != "json" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
 	got, err := f.Show(t.Context(), "EVENTS/4")
-	if body, _ := base64.StdEncoding.DecodeString(got.Body); err != nil || got.BodyEncoding != "base64" || string(body) != "\xff\x00" {
+	if body, _ := base64.StdEncoding.DecodeString(got.Body); err != nil || got.BodyEncoding != "base64" ||
+		string(body) != "\xff\x00" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, id := range []string{"3", "EVENTS/5", "WORK/3", "18446744073709551615"} {
@@ -176,7 +187,10 @@ func TestShow(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	for _, id := range []string{"", "0", "x", "1.5", "EVENTS/", "/3", "EVENTS/3/4", "EVENTS.>/3", "*/3", "-1", "+1", "99999999999999999999"} {
+	for _, id := range []string{
+		"", "0", "x", "1.5", "EVENTS/", "/3", "EVENTS/3/4", "EVENTS.>/3", "*/3", "-1", "+1",
+		"99999999999999999999",
+	} {
 		var invalid *Invalid
 		if _, err := f.Show(t.Context(), id); !errors.As(err, &invalid) {
 			t.Errorf("%q: %v", id, err)

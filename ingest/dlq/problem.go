@@ -35,6 +35,7 @@ func (s *Service) problem(err error) *httpapi.Problem {
 			httpapi.FieldError{Code: "stream_full", Rule: err.Error()}).WithHeader("Retry-After", "10")
 	}
 	s.log.Warn("dead letters could not be worked on", "error", err)
-	return httpapi.NewProblem(http.StatusServiceUnavailable, "NATS does not answer, or too slowly; send the same request again: what it has done already is not done twice").
+	return httpapi.NewProblem(http.StatusServiceUnavailable,
+		"NATS does not answer, or too slowly; send the same request again: what it has done already is not done twice").
 		WithHeader("Retry-After", "2")
 }

@@ -72,11 +72,11 @@ func (r *replay) some(ctx context.Context, some []found) error {
 			events, eventOf = append(events, m), append(eventOf, f)
 		case failure == nil:
 			outcome := r.publish(ctx, f, m)
-			stored, failure = r.settle(f, outcome, stored, failure)
+			stored, failure = r.note(f, outcome, stored, failure)
 		}
 	}
 	for i, outcome := range r.publishEvents(ctx, events) {
-		stored, failure = r.settle(eventOf[i], outcome, stored, failure)
+		stored, failure = r.note(eventOf[i], outcome, stored, failure)
 	}
 	deleted, err := r.deleteAll(ctx, stored)
 	r.report.Deleted += deleted
@@ -106,8 +106,8 @@ func (r *replay) publishEvents(ctx context.Context, events []client.Message) []c
 	return outcomes
 }
 
-// settle notes what became of a letter's message.
-func (r *replay) settle(f *found, o client.Outcome, stored []uint64, failure error) ([]uint64, error) {
+// note counts what became of a letter's message.
+func (r *replay) note(f *found, o client.Outcome, stored []uint64, failure error) ([]uint64, error) {
 	switch {
 	case o.Status != client.Failed:
 		r.report.Replayed++
@@ -134,13 +134,16 @@ func (r *replay) publish(ctx context.Context, f *found, m client.Message) client
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	msg := &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header{}}
-	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(replayID(&f.Letter)), jetstream.WithExpectStream(f.Stream), jetstream.WithRetryWait(100*time.Millisecond))
+	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(replayID(&f.Letter)),
+		jetstream.WithExpectStream(f.Stream), jetstream.WithRetryWait(100*time.Millisecond))
 	var refused *jetstream.APIError
 	switch {
-	case errors.As(err, &refused) && slices.Contains(lastingCodes, refused.ErrorCode), errors.Is(err, nats.ErrMaxPayload):
+	case errors.As(err, &refused) && slices.Contains(lastingCodes, refused.ErrorCode),
+		errors.Is(err, nats.ErrMaxPayload):
 		return client.Outcome{Err: fmt.Errorf("%w: %w", client.ErrRefused, err)}
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		return client.Outcome{Err: fmt.Errorf("%w: no stream takes the subject %s: %w", client.ErrRefused, m.Subject, err)}
+		return client.Outcome{Err: fmt.Errorf("%w: no stream takes the subject %s: %w", client.ErrRefused,
+			m.Subject, err)}
 	case err != nil:
 		return client.Outcome{Err: err}
 	case ack.Duplicate:

@@ -43,9 +43,11 @@ func TestReplayOfWrongSubject(t *testing.T) {
 func TestReplayAfterConfiguration(t *testing.T) {
 	f := start(t)
 	f.refuse(rightSubject(1, "cooked"), "stage_unknown", eventText(1, "cooked", time.Minute, "{}"))
-	f.want(f.replay(Selection{Filter: Filter{Code: "stage_unknown"}}, ReplayOptions{}), "matched 1 replayed 0 (0) kept 1 deleted 0 stage_unknown")
+	f.want(f.replay(Selection{Filter: Filter{Code: "stage_unknown"}}, ReplayOptions{}),
+		"matched 1 replayed 0 (0) kept 1 deleted 0 stage_unknown")
 	f.cfg.Stages, _ = event.ParseStages("crawled,cooked")
-	f.want(f.replay(Selection{Filter: Filter{Code: "stage_unknown"}}, ReplayOptions{}), "matched 1 replayed 1 (0) kept 0 deleted 1")
+	f.want(f.replay(Selection{Filter: Filter{Code: "stage_unknown"}}, ReplayOptions{}),
+		"matched 1 replayed 1 (0) kept 0 deleted 1")
 	if n := len(f.stored(rightSubject(1, "cooked"))); n != 2 {
 		t.Errorf("%d messages, want the letter's and the replay's", n)
 	}
@@ -55,7 +57,9 @@ func TestReplayAfterConfiguration(t *testing.T) {
 // is left may look like one.
 func TestReplayOfCut(t *testing.T) {
 	f := start(t)
-	id := f.put(dead{seq: 1, subject: rightSubject(1, "crawled"), body: eventText(1, "crawled", time.Minute, "{}"), cut: 17})
+	id := f.put(
+		dead{seq: 1, subject: rightSubject(1, "crawled"), body: eventText(1, "crawled", time.Minute, "{}"), cut: 17},
+	)
 	f.want(f.replay(Selection{All: true}, ReplayOptions{}), "matched 1 replayed 0 (0) kept 1 deleted 0 cut")
 	l, err := f.Show(t.Context(), fmt.Sprint(id))
 	if err != nil || l.Cut != 17 || len(f.stored("events.>")) != 0 {
@@ -82,21 +86,29 @@ func TestReplayOfInvalid(t *testing.T) {
 func TestReplayAsBackfill(t *testing.T) {
 	f := start(t)
 	ago := 30 * time.Hour
-	for i, metadata := range []string{"null", "{}", `{"backfilled":false,"n":1,"backfilled":"no"}`, `{"x":"` + strings.Repeat("x", event.MaxMetadata-10) + `"}`} {
-		f.put(dead{seq: uint64(i + 1), at: time.Now().Add(-29 * time.Hour), body: eventText(i, "crawled", ago, metadata)})
+	for i, metadata := range []string{
+		"null", "{}", `{"backfilled":false,"n":1,"backfilled":"no"}`,
+		`{"x":"` + strings.Repeat("x", event.MaxMetadata-10) + `"}`,
+	} {
+		f.put(dead{
+			seq: uint64(i + 1), at: time.Now().Add(-29 * time.Hour),
+			body: eventText(i, "crawled", ago, metadata),
+		})
 	}
 	f.put(dead{seq: 9, body: eventText(9, "crawled", ago, "{}")}) // was too old when it came
 	f.put(dead{seq: 10, body: eventText(10, "crawled", 0, "{}")})
 	f.want(f.replay(Selection{All: true}, ReplayOptions{}),
 		"matched 6 replayed 1 (0) kept 5 deleted 1 too_old_now too_old_now too_old_now too_old_now time_too_old")
-	f.want(f.replay(Selection{All: true}, ReplayOptions{AsBackfill: true}), "matched 5 replayed 4 (0) kept 1 deleted 4 metadata_size")
+	f.want(f.replay(Selection{All: true}, ReplayOptions{AsBackfill: true}),
+		"matched 5 replayed 4 (0) kept 1 deleted 4 metadata_size")
 	for _, m := range f.stored("events.>") {
 		var r event.Record
 		invalid := event.Decode(m.Data, &r)
 		if invalid == nil {
 			invalid = r.Validate(f.cfg.Stages, m.Time, true)
 		}
-		if invalid != nil || !stream.MatchesSubject(m.Subject, r.Stage, r.URLHash) || r.Meta.Backfilled == (string(r.ArticleURL) == "https://example.com/10") {
+		if invalid != nil || !stream.MatchesSubject(m.Subject, r.Stage, r.URLHash) ||
+			r.Meta.Backfilled == (string(r.ArticleURL) == "https://example.com/10") {
 			t.Errorf("%s %s: %v", m.Subject, m.Data, invalid)
 		}
 		if !strings.Contains(string(m.Data), `"new":{"a<b":1e400}`) {
@@ -199,11 +211,15 @@ func TestReplayInSteps(t *testing.T) {
 func TestReplayOfOtherMessages(t *testing.T) {
 	f := start(t)
 	for _, name := range []string{"WORK", "OTHER"} {
-		if _, err := f.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{strings.ToLower(name) + ".>"}}); err != nil {
+		if _, err := f.js.CreateStream(t.Context(),
+			jetstream.StreamConfig{Name: name, Subjects: []string{strings.ToLower(name) + ".>"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, subject := range []string{"work.crawled", "other.crawled", "nobody.listens", "$JS.API.STREAM.DELETE.EVENTS", "_INBOX.x", "dlq.EVENTS.7", "work.*", "work. x", ""} {
+	for i, subject := range []string{
+		"work.crawled", "other.crawled", "nobody.listens", "$JS.API.STREAM.DELETE.EVENTS",
+		"_INBOX.x", "dlq.EVENTS.7", "work.*", "work. x", "",
+	} {
 		f.put(dead{stream: "WORK", seq: uint64(i + 1), subject: subject, body: "task"})
 	}
 	if _, err := f.js.Publish(t.Context(), "dlq.whatever", []byte("no headers")); err != nil {
@@ -233,7 +249,8 @@ func TestReplayToALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.put(dead{stream: "WORK", seq: 2, subject: "work.a", body: "task"})
-	if r, err := f.Replay(t.Context(), Selection{IDs: []string{"2"}}, ReplayOptions{}); err == nil || r.Kept != 0 || f.letters() != 2 {
+	if r, err := f.Replay(t.Context(), Selection{IDs: []string{"2"}}, ReplayOptions{}); err == nil || r.Kept != 0 ||
+		f.letters() != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -278,7 +295,8 @@ func TestReplayOfConflict(t *testing.T) {
 	}
 	for range 2 {
 		f.refuse(rightSubject(1, "crawled"), event.KeyConflict, body)
-		f.want(f.replay(Selection{Filter: Filter{Code: event.KeyConflict}}, ReplayOptions{}), "matched 1 replayed 1 (0) kept 0 deleted 1")
+		f.want(f.replay(Selection{Filter: Filter{Code: event.KeyConflict}}, ReplayOptions{}),
+			"matched 1 replayed 1 (0) kept 0 deleted 1")
 	}
 	// A letter for another reason, of an event whose key is another's as well.
 	nc := f.nats.Connect()

@@ -36,7 +36,10 @@ func (r *LetterReport) keep(l *Letter, why *Invalid) {
 	r.Kept++
 	r.Reasons[why.Code]++
 	if len(r.Letters) < maxKept {
-		r.Letters = append(r.Letters, KeptLetter{ID: l.ID, Origin: l.Origin, Field: why.Field, Code: why.Code, Rule: why.Rule})
+		r.Letters = append(r.Letters, KeptLetter{
+			ID: l.ID, Origin: l.Origin, Field: why.Field, Code: why.Code,
+			Rule: why.Rule,
+		})
 	}
 }
 

@@ -60,7 +60,9 @@ func (s Selection) Check() error {
 
 // each hands over the selected letters in slices, oldest first, and notes in
 // the report what it finds and where it stops.
-func (s *Service) each(ctx context.Context, st jetstream.Stream, sel Selection, r *LetterReport, work func([]found) error) error {
+func (s *Service) each(
+	ctx context.Context, st jetstream.Stream, sel Selection, r *LetterReport, work func([]found) error,
+) error {
 	if len(sel.IDs) > 0 {
 		return s.eachID(ctx, st, sel.IDs, r, work)
 	}
@@ -76,18 +78,19 @@ func (s *Service) each(ctx context.Context, st jetstream.Stream, sel Selection, 
 		return nil
 	}
 	scanned := 0
-	return s.scan(ctx, sel.Filter.subject(), max(state.FirstSeq, sel.Cursor.After+1), upTo, func(some []found) (bool, error) {
-		chosen, last := sel.choose(some, sel.Limit-r.Matched)
-		r.Matched += len(chosen)
-		if err := work(chosen); err != nil {
-			return false, err
-		}
-		if scanned += len(some); last == upTo || (r.Matched < sel.Limit && scanned < s.cfg.MaxScan) {
-			return true, nil
-		}
-		r.NextCursor = Cursor{After: last, UpTo: upTo}.String()
-		return false, nil
-	})
+	return s.scan(ctx, sel.Filter.subject(), max(state.FirstSeq, sel.Cursor.After+1), upTo,
+		func(some []found) (bool, error) {
+			chosen, last := sel.choose(some, sel.Limit-r.Matched)
+			r.Matched += len(chosen)
+			if err := work(chosen); err != nil {
+				return false, err
+			}
+			if scanned += len(some); last == upTo || (r.Matched < sel.Limit && scanned < s.cfg.MaxScan) {
+				return true, nil
+			}
+			r.NextCursor = Cursor{After: last, UpTo: upTo}.String()
+			return false, nil
+		})
 }
 
 // choose returns the letters that match, at most so many, and the sequence of
@@ -104,7 +107,9 @@ func (s *Selection) choose(some []found, most int) (chosen []found, last uint64)
 	return chosen, last
 }
 
-func (s *Service) eachID(ctx context.Context, st jetstream.Stream, ids []string, r *LetterReport, work func([]found) error) error {
+func (s *Service) eachID(
+	ctx context.Context, st jetstream.Stream, ids []string, r *LetterReport, work func([]found) error,
+) error {
 	var some []found
 	bytes := 0
 	seen := map[uint64]bool{} // a letter has two ids

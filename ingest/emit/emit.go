@@ -55,7 +55,8 @@ func (r Report) Lines() int { return r.Accepted + r.Duplicates + r.Rejected }
 
 func (r Report) String() string {
 	rate := float64(r.Lines()) / max(r.Took.Seconds(), 1e-9)
-	return fmt.Sprintf("accepted=%d duplicates=%d rejected=%d (%.0f events/s in %s)", r.Accepted, r.Duplicates, r.Rejected, rate, r.Took.Round(time.Millisecond))
+	return fmt.Sprintf("accepted=%d duplicates=%d rejected=%d (%.0f events/s in %s)", r.Accepted, r.Duplicates,
+		r.Rejected, rate, r.Took.Round(time.Millisecond))
 }
 
 func (c Config) withDefaults() Config {
@@ -79,7 +80,9 @@ func (c Config) withDefaults() Config {
 func Run(ctx context.Context, in io.Reader, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
 	if cfg.NATS == nil || len(cfg.Stages.Names()) == 0 || cfg.Wait < 0 {
-		return Report{}, errors.New("emit: a connection to NATS and the stages are needed, and Wait must not be negative")
+		return Report{}, errors.New(
+			"emit: a connection to NATS and the stages are needed, and Wait must not be negative",
+		)
 	}
 	publisher, err := client.New(cfg.NATS, client.Config{InFlight: cfg.InFlight, Log: cfg.Log})
 	if err != nil {
@@ -151,7 +154,7 @@ func (e *emitter) publish(ctx context.Context, c *chunk) {
 			e.cancel(fmt.Errorf("line %d is not published: %w", c.lines[i], e.explain(o.Err)))
 		}
 	}
-	e.tally.settle(outcomes, c.bytes)
+	e.tally.published(outcomes, c.bytes)
 }
 
 // explain adds why the connection was given up, such as a wrong password.

@@ -78,16 +78,23 @@ func TestLines(t *testing.T) {
 		strings.Replace(line(9), "crawled", "cooked", 1) + "\n" +
 		`{"x":"` + strings.Repeat("x", 3<<20) + "\"}\n" +
 		`{"x":"` + strings.Repeat("y", 200_000) + "\"}\n" + line(2500)
-	got := run(t, s, strings.NewReader(in), Config{Errors: &errs, Rejects: &rejects, Progress: &bar, Size: int64(len(in))})
+	got := run(t, s, strings.NewReader(in), Config{
+		Errors: &errs, Rejects: &rejects, Progress: &bar,
+		Size: int64(len(in)),
+	})
 	want(t, got, 2501, 1, 4)
 	eachOnce(t, s, 2501)
-	wantErrs := []string{"line 2504: the event must be one JSON object (json)", "line 2505: stage: must be one of", "line 2506: the line is longer", "line 2507: the event must be at most"}
+	wantErrs := []string{
+		"line 2504: the event must be one JSON object (json)", "line 2505: stage: must be one of",
+		"line 2506: the line is longer", "line 2507: the event must be at most",
+	}
 	for i, l := range strings.Split(strings.TrimSpace(errs.String()), "\n") {
 		if i >= len(wantErrs) || !strings.HasPrefix(l, wantErrs[i]) {
 			t.Errorf("reported: %s", l)
 		}
 	}
-	if r := strings.Split(rejects.String(), "\n"); len(r) != 4 || r[0] != "nothing" || !strings.Contains(r[1], "cooked") {
+	if r := strings.Split(rejects.String(), "\n"); len(r) != 4 || r[0] != "nothing" ||
+		!strings.Contains(r[1], "cooked") {
 		t.Errorf("%d rejected lines are written", len(r)-1)
 	}
 	if bar.Len() == 0 {
@@ -106,14 +113,16 @@ func TestManyRejects(t *testing.T) {
 	s := natstest.Start(t, stream.Config{})
 	var errs bytes.Buffer
 	want(t, run(t, s, strings.NewReader(strings.Repeat("x\n", 1234)), Config{Errors: &errs}), 0, 0, 1234)
-	if n := strings.Count(errs.String(), "\n"); n != shownRejects+1 || !strings.Contains(errs.String(), "and 1214 more") {
+	if n := strings.Count(errs.String(), "\n"); n != shownRejects+1 ||
+		!strings.Contains(errs.String(), "and 1214 more") {
 		t.Errorf("%d lines reported: %s", n, errs.String())
 	}
 }
 
 func TestBackfill(t *testing.T) {
 	s := natstest.Start(t, stream.Config{})
-	old := strings.Replace(strings.Replace(line(1), now, "2020-01-01T00:00:00Z", 1), `{"n":1}`, `{"backfilled":true}`, 1)
+	old := strings.Replace(strings.Replace(line(1), now, "2020-01-01T00:00:00Z", 1), `{"n":1}`,
+		`{"backfilled":true}`, 1)
 	want(t, run(t, s, strings.NewReader(old), Config{}), 1, 0, 0)
 }
 
@@ -148,7 +157,8 @@ func TestTricklingInput(t *testing.T) {
 func TestSilentInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		out, counts, done := make(chan *chunk), newTally(Config{Errors: io.Discard, Rejects: io.Discard}), make(chan error)
+		out, counts, done := make(chan *chunk), newTally(Config{Errors: io.Discard, Rejects: io.Discard}),
+			make(chan error)
 		go func() { done <- newReader(r, stages(t), counts).chunks(t.Context(), out) }()
 		for range 3 {
 			time.Sleep(time.Hour) // takes no time in here
@@ -221,11 +231,13 @@ func (m *marked) Read(p []byte) (int, error) {
 func TestErrors(t *testing.T) {
 	s := natstest.Start(t, stream.Config{MaxBytes: 100_000})
 	cfg := Config{NATS: s.Connect(), Stages: stages(t)}
-	if _, err := Run(t.Context(), strings.NewReader(lines(0, 3000)), cfg); err == nil || !strings.Contains(err.Error(), "stream is full") {
+	if _, err := Run(t.Context(), strings.NewReader(lines(0, 3000)), cfg); err == nil ||
+		!strings.Contains(err.Error(), "stream is full") {
 		t.Errorf("a full stream: %v", err)
 	}
 	broken := io.MultiReader(strings.NewReader(lines(0, 2)), iotest.ErrReader(errors.New("disk on fire")))
-	if got, err := Run(t.Context(), broken, cfg); err == nil || !strings.Contains(err.Error(), "read line 3") || got.Accepted+got.Duplicates != 2 {
+	if got, err := Run(t.Context(), broken, cfg); err == nil || !strings.Contains(err.Error(), "read line 3") ||
+		got.Accepted+got.Duplicates != 2 {
 		t.Errorf("a broken input: %v, %v", got, err)
 	}
 	full := cfg

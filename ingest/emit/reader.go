@@ -58,7 +58,10 @@ func (r *reader) chunks(ctx context.Context, out chan<- *chunk) error {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			r.line++
-			r.tally.reject(r.line, nil, (&event.Invalid{Rule: fmt.Sprintf("the line is longer than the %d bytes that an event can have", event.MaxSize)}).Error())
+			r.tally.reject(r.line, nil,
+				(&event.Invalid{
+					Rule: fmt.Sprintf("the line is longer than the %d bytes that an event can have", event.MaxSize),
+				}).Error())
 			err = r.skipLine()
 		default:
 			r.take(line)
@@ -120,7 +123,8 @@ func (r *reader) take(line []byte) {
 	// memory, earlier messages keep the old.
 	start := len(r.chunk.text)
 	r.chunk.text = append(r.chunk.text, line...)
-	r.chunk.msgs = append(r.chunk.msgs, client.EventMessage(&r.record, r.chunk.text[start:len(r.chunk.text):len(r.chunk.text)]))
+	r.chunk.msgs = append(r.chunk.msgs,
+		client.EventMessage(&r.record, r.chunk.text[start:len(r.chunk.text):len(r.chunk.text)]))
 	r.chunk.lines = append(r.chunk.lines, r.line)
 }
 

@@ -39,14 +39,18 @@ func TestAllFaults(t *testing.T) {
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		counts := newTally(Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Errors: io.Discard, Rejects: io.Discard, Size: 1000})
+		counts := newTally(Config{
+			Log: slog.New(slog.NewTextHandler(&log, nil)), Errors: io.Discard,
+			Rejects: io.Discard, Size: 1000,
+		})
 		for range 10 * 60 {
 			time.Sleep(time.Second) // takes no time in here
 			counts.reject(1, nil, "")
-			counts.settle([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
+			counts.published([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) < 10 || len(lines) > 15 || !strings.Contains(lines[0], `msg="publishing events" accepted=2 duplicates=2 rejected=2 percent=0`) ||
+		if len(lines) < 10 || len(lines) > 15 ||
+			!strings.Contains(lines[0], `msg="publishing events" accepted=2 duplicates=2 rejected=2 percent=0`) ||
 			!strings.Contains(lines[len(lines)-1], "percent=5") {
 			t.Errorf("%d lines in ten minutes:\n%s", len(lines), log.String())
 		}
@@ -55,7 +59,7 @@ func TestProgress(t *testing.T) {
 		for range 3 {
 			time.Sleep(time.Second)
 			counts.reject(1, nil, "")
-			counts.settle([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
+			counts.published([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
 		}
 		if !strings.Contains(bar.String(), "emit: 6 events, 3 rejected") {
 			t.Errorf("the bar: %q", bar.String())
@@ -70,8 +74,10 @@ func TestSilence(t *testing.T) {
 	nc := s.Connect()
 	s.Stop()
 	begin := time.Now()
-	report, err := Run(t.Context(), strings.NewReader(line(1)), Config{NATS: nc, Stages: stages(t), Wait: 300 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), "line 1 is not published") || !strings.Contains(err.Error(), "silent for 300ms") {
+	report, err := Run(t.Context(), strings.NewReader(line(1)),
+		Config{NATS: nc, Stages: stages(t), Wait: 300 * time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "line 1 is not published") ||
+		!strings.Contains(err.Error(), "silent for 300ms") {
 		t.Errorf("%v", err)
 	}
 	if took := time.Since(begin); report.Lines() != 0 || took < 300*time.Millisecond {

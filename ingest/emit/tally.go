@@ -39,7 +39,10 @@ const (
 )
 
 func newTally(cfg Config) *tally {
-	t := &tally{errors: cfg.Errors, rejects: cfg.Rejects, log: cfg.Log, size: cfg.Size, told: time.Now(), pause: firstPause}
+	t := &tally{
+		errors: cfg.Errors, rejects: cfg.Rejects, log: cfg.Log, size: cfg.Size, told: time.Now(),
+		pause: firstPause,
+	}
 	if cfg.Progress != nil {
 		size := cfg.Size
 		if size == 0 {
@@ -47,7 +50,8 @@ func newTally(cfg Config) *tally {
 		}
 		t.bar = progressbar.NewOptions64(
 			size, progressbar.OptionSetWriter(cfg.Progress), progressbar.OptionSetDescription("emit"),
-			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionClearOnFinish(),
 		)
 	}
 	return t
@@ -68,7 +72,8 @@ func (t *tally) reject(line int, text []byte, why string) {
 	}
 }
 
-func (t *tally) settle(outcomes []client.Outcome, bytes int64) {
+// published counts events with their outcomes.
+func (t *tally) published(outcomes []client.Outcome, bytes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range outcomes {
@@ -87,7 +92,8 @@ func (t *tally) settle(outcomes []client.Outcome, bytes int64) {
 // progress draws the bar, or logs a line when it is time.
 func (t *tally) progress() {
 	if t.bar != nil {
-		t.bar.Describe(fmt.Sprintf("emit: %d events, %d rejected", t.report.Accepted+t.report.Duplicates, t.report.Rejected))
+		t.bar.Describe(fmt.Sprintf("emit: %d events, %d rejected", t.report.Accepted+t.report.Duplicates,
+			t.report.Rejected))
 		_ = t.bar.Set64(t.bytes)
 		return
 	}

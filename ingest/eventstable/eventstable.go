@@ -65,13 +65,16 @@ func (t *Table) FirstLive(ctx context.Context) (map[string]time.Time, error) {
 
 // ErrRetired is the error of questions about a month whose events have been summed
 // up: only the numbers of whole days in UTC are known.
-var ErrRetired = errors.New("the events of this month have been summed up: only whole days in UTC can be counted, and nothing can be replayed")
+var ErrRetired = errors.New(
+	"the events of this month have been summed up: only whole days in UTC can be counted, and nothing can be replayed",
+)
 
 // Retired tells whether a span touches a month whose events have been summed
 // up.
 func (t *Table) Retired(ctx context.Context, span history.Span) (bool, error) {
 	var n uint64
-	err := t.conn.QueryRow(ctx, "SELECT count() FROM retired WHERE month BETWEEN toYYYYMM("+moment+") AND toYYYYMM("+moment+")",
+	err := t.conn.QueryRow(ctx,
+		"SELECT count() FROM retired WHERE month BETWEEN toYYYYMM("+moment+") AND toYYYYMM("+moment+")",
 		span.From.UnixNano(), span.Until.UnixNano()-1).Scan(&n)
 	return n > 0, wrap("ask for months that have been summed up", err)
 }
@@ -79,7 +82,9 @@ func (t *Table) Retired(ctx context.Context, span history.Span) (bool, error) {
 const moment = "fromUnixTimestamp64Nano(toInt64(?), 'UTC')"
 
 // Count counts a stage's events of a span without some windows of time.
-func (t *Table) Count(ctx context.Context, stage string, span history.Span, without ...history.Span) (n int64, err error) {
+func (t *Table) Count(
+	ctx context.Context, stage string, span history.Span, without ...history.Span,
+) (n int64, err error) {
 	retired, err := t.Retired(ctx, span)
 	if err != nil {
 		return 0, err
@@ -111,8 +116,11 @@ const within = "occurred_at >= " + moment + " AND occurred_at < " + moment
 
 // Articles gives the article's hash and the time of each of a stage's events
 // of a span.
-func (t *Table) Articles(ctx context.Context, stage string, span history.Span, yield func(hash [32]byte, at time.Time)) error {
-	rows, err := t.conn.Query(ctx, "SELECT article_hash, toInt64(toUnixTimestamp64Nano(occurred_at)) FROM events WHERE stage = ? AND "+within,
+func (t *Table) Articles(
+	ctx context.Context, stage string, span history.Span, yield func(hash [32]byte, at time.Time),
+) error {
+	rows, err := t.conn.Query(ctx,
+		"SELECT article_hash, toInt64(toUnixTimestamp64Nano(occurred_at)) FROM events WHERE stage = ? AND "+within,
 		stage, span.From.UnixNano(), span.Until.UnixNano())
 	if err != nil {
 		return fmt.Errorf("read articles of %s: %w", stage, err)

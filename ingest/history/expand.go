@@ -100,7 +100,8 @@ func (r *Row) Items(stage string) int64 {
 
 // Item returns the event of an execution's n-th item of a stage, from 1.
 func (x *Expander) Item(row *Row, stage string, n int64) (Event, error) {
-	return x.encode(row, draft{stage, ItemURL(row.ID, n), map[string]any{"backfilled": true, "counted_only": true}}, false)
+	return x.encode(row, draft{stage, ItemURL(row.ID, n), map[string]any{"backfilled": true, "counted_only": true}},
+		false)
 }
 
 // ItemURL is the URL of an execution's n-th item, from 1.
@@ -162,7 +163,8 @@ func (x *Expander) encode(row *Row, d draft, again bool) (Event, error) {
 		e.SourceName = sourceOf(d.url)
 	}
 	if again {
-		e.IdempotencyKey = fmt.Sprintf("%s:%s:%s:%s:%s", e.ServiceName, d.stage, hex.EncodeToString(hashOf(row)[:4]), row.At.Format(time.RFC3339Nano), row.ID)
+		e.IdempotencyKey = fmt.Sprintf("%s:%s:%s:%s:%s", e.ServiceName, d.stage, hex.EncodeToString(hashOf(row)[:4]),
+			row.At.Format(time.RFC3339Nano), row.ID)
 	}
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -171,7 +173,8 @@ func (x *Expander) encode(row *Row, d draft, again bool) (Event, error) {
 	if invalid := event.Decode(data, &x.record); invalid != nil {
 		return Event{}, invalid
 	}
-	return Event{Stage: d.stage, At: row.At, URLHash: x.record.URLHash, Message: client.EventMessage(&x.record, data)}, nil
+	return Event{Stage: d.stage, At: row.At, URLHash: x.record.URLHash, Message: client.EventMessage(&x.record, data)},
+		nil
 }
 
 // sourceOf is the source of a row that names none: the URL's host.

@@ -20,8 +20,14 @@ func FuzzRow(f *testing.F) {
 		}
 		table := Tables()[int(which)%len(Tables())]
 		row := func() *Row {
-			r := &Row{ID: id, At: time.Unix(sec%(1<<36), 0).UTC(), URL: url, CanonicalURL: canonical, SourceName: source, Crawled: 2, Indexed: 1}
-			r.fields = map[string]string{"topics": topics, "channel": value, "quality_score": value, "model_version": value}
+			r := &Row{
+				ID: id, At: time.Unix(sec%(1<<36), 0).UTC(), URL: url, CanonicalURL: canonical,
+				SourceName: source, Crawled: 2, Indexed: 1,
+			}
+			r.fields = map[string]string{
+				"topics": topics, "channel": value, "quality_score": value,
+				"model_version": value,
+			}
 			fields(r.fields).list("topics")
 			return r
 		}
@@ -39,7 +45,8 @@ func FuzzRow(f *testing.F) {
 		}
 		for i, e := range all {
 			var r event.Record
-			if invalid := event.Decode(e.Message.Data, &r); invalid != nil || !r.Meta.Backfilled || r.URLHash != e.URLHash || string(r.Stage) != e.Stage || !r.Time().Equal(e.At) {
+			if invalid := event.Decode(e.Message.Data, &r); invalid != nil || !r.Meta.Backfilled ||
+				r.URLHash != e.URLHash || string(r.Stage) != e.Stage || !r.Time().Equal(e.At) {
 				t.Fatalf("%q: %v", e.Message.Data, invalid)
 			}
 			if string(again[i].Message.Data) != string(e.Message.Data) {

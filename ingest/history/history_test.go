@@ -34,7 +34,10 @@ func fixture(t *testing.T) (dsn string, exec func(query string, args ...any)) {
 	t.Helper()
 	pool := engine.Pool(t)
 	historytest.Create(t, pool)
-	return pool.Config().ConnString(), func(query string, args ...any) { t.Helper(); historytest.Exec(t, pool, query, args...) }
+	return pool.Config().ConnString(), func(query string, args ...any) {
+		t.Helper()
+		historytest.Exec(t, pool, query, args...)
+	}
 }
 
 func open(t *testing.T, dsn, table string) *Source {
@@ -69,7 +72,8 @@ func expand(t *testing.T, s *Source, page int) (events []string, errs []error) {
 				if err := event.Decode(e.Message.Data, &r); err != nil {
 					t.Fatal(err)
 				}
-				events = append(events, fmt.Sprintf("%s %s", r.AppendMessageID(nil)[:len(r.MessageID())-65], e.Message.Data))
+				events = append(events, fmt.Sprintf("%s %s", r.AppendMessageID(nil)[:len(r.MessageID())-65],
+					e.Message.Data))
 				return true
 			})
 			if err != nil {
@@ -102,7 +106,8 @@ func TestClassifications(t *testing.T) {
 		if len(got) != 3 || len(errs) != 2 {
 			t.Fatalf("%q %v", got, errs)
 		}
-		if got[0] != want[0] || !strings.HasPrefix(got[1], want[1]) || !strings.Contains(got[1], want[2]) || !strings.HasSuffix(got[1], want[3]) || !strings.HasPrefix(got[2], want[4]) {
+		if got[0] != want[0] || !strings.HasPrefix(got[1], want[1]) || !strings.Contains(got[1], want[2]) ||
+			!strings.HasSuffix(got[1], want[3]) || !strings.HasPrefix(got[2], want[4]) {
 			t.Errorf("pages of %d: %q", page, got)
 		}
 		var invalid *event.Invalid
@@ -132,8 +137,11 @@ func TestPublications(t *testing.T) {
 	want := []string{
 		`publisher:routed:2dce0a4c:articles%3Anews@2026-02-10T14:30:00Z {"article_url":"https://example.com/a","source_name":"example.com","stage":"routed","occurred_at":"2026-02-10T14:30:00Z","service_name":"publisher","metadata":{"backfilled":true,"channel":"articles:news","matched_topics":["crime"],"route_id":"bb2d6ef5-4eb2-4e2c-9d5b-3b1b3e5d5f10"}}`,
 		`publisher:published:2dce0a4c:articles%3Anews@2026-02-10T14:30:00Z {"article_url":"https://example.com/a","source_name":"example.com","stage":"published","occurred_at":"2026-02-10T14:30:00Z","service_name":"publisher","metadata":{"backfilled":true,"channel":"articles:news"}}`,
-		`publisher:routed:2dce0a4c:crime@2026-02-10T14:30:00Z `, `publisher:published:2dce0a4c:crime@2026-02-10T14:30:00Z `, // another channel
-		`publisher:routed:2dce0a4c:2026-02-10T14:30:00Z:3 `, `publisher:published:2dce0a4c:2026-02-10T14:30:00Z:3 `, // the first channel again
+		// another channel
+		`publisher:routed:2dce0a4c:crime@2026-02-10T14:30:00Z `,
+		`publisher:published:2dce0a4c:crime@2026-02-10T14:30:00Z `,
+		// the first channel again
+		`publisher:routed:2dce0a4c:2026-02-10T14:30:00Z:3 `, `publisher:published:2dce0a4c:2026-02-10T14:30:00Z:3 `,
 	}
 	if len(got) != len(want) || len(errs) > 0 {
 		t.Fatalf("%s %v", strings.Join(got, "\n"), errs)
@@ -164,7 +172,8 @@ func TestExecutions(t *testing.T) {
 			t.Errorf("%s is missing in\n%s", want, all)
 		}
 	}
-	if n, err := s.Count(t.Context(), whole); n.Rows != 2 || n.Items["crawled"] != 3 || n.Items["indexed"] != 3 || err != nil {
+	if n, err := s.Count(t.Context(), whole); n.Rows != 2 || n.Items["crawled"] != 3 || n.Items["indexed"] != 3 ||
+		err != nil {
 		t.Error(n, err)
 	}
 	q := `SELECT id, started_at, items_indexed, source_name, completed_at FROM job_executions WHERE started_at >= '2026-02-10T00:00:00Z' AND started_at < '2026-02-11T00:00:00Z' AND items_indexed > 0`
@@ -176,13 +185,17 @@ func TestExecutions(t *testing.T) {
 func TestOpen(t *testing.T) {
 	dsn, exec := fixture(t)
 	exec(`ALTER TABLE publish_history DROP article_url, DROP channel_name; DROP TABLE job_executions`)
-	for i, want := range []string{"has no table job_executions", "", "no column article_url or content_url or url, and none channel_name or channel"} {
+	for i, want := range []string{
+		"has no table job_executions", "",
+		"no column article_url or content_url or url, and none channel_name or channel",
+	} {
 		s, err := Open(t.Context(), dsn, Tables()[i])
 		if want == "" {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.pool.Exec(t.Context(), "DELETE FROM classification_history"); err == nil || !strings.Contains(err.Error(), "read-only") {
+			if _, err := s.pool.Exec(t.Context(), "DELETE FROM classification_history"); err == nil ||
+				!strings.Contains(err.Error(), "read-only") {
 				t.Errorf("it can write: %v", err)
 			}
 			s.Close()

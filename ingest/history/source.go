@@ -93,7 +93,10 @@ func (s *Source) find(ctx context.Context) error {
 	}
 	types := map[string]string{}
 	var name, kind string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &kind}, func() error { types[name] = kind; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&name, &kind}, func() error {
+		types[name] = kind
+		return nil
+	}); err != nil {
 		return fmt.Errorf("look for the columns of %s: %w", s.Name, err)
 	}
 	if len(types) == 0 {
@@ -115,7 +118,8 @@ func (s *Source) Count(ctx context.Context, span Span, without ...Span) (Totals,
 	at := s.found.name["at"]
 	sums := "count(*), count(*)"
 	if s.Counts() {
-		sums = fmt.Sprintf("coalesce(sum(greatest(%s, 0)), 0)::bigint, coalesce(sum(greatest(%s, 0)), 0)::bigint", s.found.name["crawled"], s.found.name["indexed"])
+		sums = fmt.Sprintf("coalesce(sum(greatest(%s, 0)), 0)::bigint, coalesce(sum(greatest(%s, 0)), 0)::bigint",
+			s.found.name["crawled"], s.found.name["indexed"])
 	}
 	query := fmt.Sprintf("SELECT count(*), %s FROM %s WHERE %s >= $1 AND %s < $2", sums, s.Name, at, at)
 	from, until := span.bounds()
@@ -161,7 +165,8 @@ func (s *Source) ItemsDuring(ctx context.Context, stage string, span Span, windo
 // Untimed counts rows that have no time, or an infinite one.
 func (s *Source) Untimed(ctx context.Context) (n int64, err error) {
 	at := s.found.name["at"]
-	err = s.pool.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s IS NULL OR NOT isfinite(%s)", s.Name, at, at)).Scan(&n)
+	err = s.pool.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s IS NULL OR NOT isfinite(%s)",
+		s.Name, at, at)).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count %s without a time: %w", s.Name, err)
 	}

@@ -41,7 +41,8 @@ func Tables() []Table {
 			},
 		},
 		{
-			Name: "classification_history", Service: "classifier", Stages: []string{"classified"}, drafts: classificationEvents,
+			Name: "classification_history", Service: "classifier", Stages: []string{"classified"},
+			drafts: classificationEvents,
 			columns: []column{
 				{"id", []string{"id"}, false, "%s::text"},
 				{"at", []string{"classified_at"}, false, "%s::timestamptz"},
@@ -59,7 +60,8 @@ func Tables() []Table {
 			},
 		},
 		{
-			Name: "publish_history", Service: "publisher", Stages: []string{"routed", "published"}, drafts: publicationEvents,
+			Name: "publish_history", Service: "publisher", Stages: []string{"routed", "published"},
+			drafts: publicationEvents,
 			columns: []column{
 				{"id", []string{"id"}, false, "%s::text"},
 				{"at", []string{"published_at"}, false, "%s::timestamptz"},

@@ -52,8 +52,12 @@ func readBody(r *http.Request, p *part) ([]byte, *httpapi.Problem) {
 		}
 		src = zip
 	default:
-		return nil, httpapi.NewProblem(http.StatusUnsupportedMediaType, fmt.Sprintf("the content encoding %q is not supported", encoding),
-			httpapi.FieldError{Field: "Content-Encoding", Code: "content_encoding", Rule: "must be gzip or identity"}).WithHeader("Accept-Encoding", "gzip, identity")
+		return nil, httpapi.NewProblem(http.StatusUnsupportedMediaType,
+			fmt.Sprintf("the content encoding %q is not supported", encoding),
+			httpapi.FieldError{
+				Field: "Content-Encoding", Code: "content_encoding",
+				Rule: "must be gzip or identity",
+			}).WithHeader("Accept-Encoding", "gzip, identity")
 	}
 	var body bytes.Buffer
 	if n := r.ContentLength; n > 0 && n <= MaxBody {
@@ -62,7 +66,8 @@ func readBody(r *http.Request, p *part) ([]byte, *httpapi.Problem) {
 	_, err := body.ReadFrom(io.LimitReader(measured{src, p}, MaxBody+1))
 	switch {
 	case errors.Is(err, errHeld):
-		return nil, httpapi.NewProblem(http.StatusServiceUnavailable, "too many large requests are under way; send this one again",
+		return nil, httpapi.NewProblem(http.StatusServiceUnavailable,
+			"too many large requests are under way; send this one again",
 			httpapi.FieldError{Code: "busy", Rule: err.Error()}).WithHeader("Retry-After", "1")
 	case err != nil:
 		return nil, badGzip(err)
@@ -81,7 +86,8 @@ func badGzip(err error) *httpapi.Problem {
 		}
 		return p
 	}
-	return httpapi.NewProblem(http.StatusBadRequest, "the request body is not gzip", httpapi.FieldError{Code: "gzip", Rule: "must be valid gzip: " + err.Error()})
+	return httpapi.NewProblem(http.StatusBadRequest, "the request body is not gzip",
+		httpapi.FieldError{Code: "gzip", Rule: "must be valid gzip: " + err.Error()})
 }
 
 // splitBatch returns the texts of the events of {"events":[…]}, and of too many

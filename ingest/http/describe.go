@@ -24,7 +24,10 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 	tooMany := MaxEvents
 	list := &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"events"},
-		Properties: map[string]*huma.Schema{"events": {Type: huma.TypeArray, Items: event, MinItems: new(int), MaxItems: &tooMany}},
+		Properties: map[string]*huma.Schema{"events": {
+			Type: huma.TypeArray, Items: event, MinItems: new(int),
+			MaxItems: &tooMany,
+		}},
 	}
 	*list.Properties["events"].MinItems = 1
 	batchResult := s.Answer("All were duplicates", BatchResult{})
@@ -36,8 +39,11 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 			"JSON lines are answered as by /events/batch. The body may be gzip, and has at most 8 MiB. " +
 			"A repeat that the projector does not know yet may be answered as accepted; it counts once all the same. " +
 			"409: an event of another stage or service has the key and the URL.",
-		Security:    auth.Security(auth.EventsWrite),
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: event}, linesType: lines}},
+		Security: auth.Security(auth.EventsWrite),
+		RequestBody: &huma.RequestBody{
+			Required: true,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: event}, linesType: lines},
+		},
 		Responses: s.Problems(map[string]*huma.Response{
 			"201": s.Answer("The event is new", Stored{}), "200": s.Answer("It is a duplicate", Stored{}),
 		}, 400, 401, 403, 408, 409, 413, 415, 429, 503),
@@ -48,16 +54,22 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 		Description: "Up to 10,000 events or 8 MiB, gzip or not. Valid events are taken even when others are not. " +
 			"A repeat that the projector does not know yet may be counted as accepted here; it counts once all the same. " +
 			"When none is valid, the problem document also has the members of a BatchResult. After 503 send the same batch again.",
-		Security:    auth.Security(auth.EventsWrite),
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: list}, linesType: lines}},
+		Security: auth.Security(auth.EventsWrite),
+		RequestBody: &huma.RequestBody{
+			Required: true,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: list}, linesType: lines},
+		},
 		Responses: s.Problems(map[string]*huma.Response{
 			"201": s.Answer("At least one event is new", BatchResult{}), "200": batchResult,
 		}, 400, 401, 403, 408, 413, 415, 429, 503),
 	}
 	schema = &huma.Operation{
 		OperationID: "event-schema", Method: http.MethodGet, Path: "/schemas/event.json", Tags: []string{"events"},
-		Summary:   "The JSON Schema of an event",
-		Responses: map[string]*huma.Response{"200": {Description: "The schema", Content: map[string]*huma.MediaType{"application/json": {}}}},
+		Summary: "The JSON Schema of an event",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "The schema",
+			Content:     map[string]*huma.MediaType{"application/json": {}},
+		}},
 	}
 	return one, many, schema
 }

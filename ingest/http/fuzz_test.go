@@ -32,7 +32,8 @@ func FuzzBatch(f *testing.F) {
 		}
 		items, problem := splitBatch(body)
 		var want struct{ Events []json.RawMessage }
-		if err := json.Unmarshal(body, &want); (err == nil) != (problem == nil) || problem == nil && len(items) != min(len(want.Events), MaxEvents+1) {
+		if err := json.Unmarshal(body, &want); (err == nil) != (problem == nil) ||
+			problem == nil && len(items) != min(len(want.Events), MaxEvents+1) {
 			t.Fatalf("%d items, %v; encoding/json reads %d, %v", len(items), problem, len(want.Events), err)
 		}
 		for _, item := range items {

@@ -56,7 +56,8 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	if deps.Log == nil || deps.Registry == nil || deps.Auth == nil || deps.Publisher == nil || len(deps.Stages.Names()) == 0 {
+	if deps.Log == nil || deps.Registry == nil || deps.Auth == nil || deps.Publisher == nil ||
+		len(deps.Stages.Names()) == 0 {
 		return nil, errors.New("HTTP ingest: a logger, a registry, authentication, a publisher and stages are needed")
 	}
 	m, err := newMetrics(deps.Registry, deps.Stages)
@@ -73,13 +74,17 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 	}
 	return &Handler{
 		timeout: cfg.Timeout, log: deps.Log, auth: deps.Auth, publisher: deps.Publisher,
-		batcher: client.NewBatcher(deps.Publisher, cfg.Timeout), stages: deps.Stages, limiter: limiter, metrics: m, schema: schema,
+		batcher: client.NewBatcher(deps.Publisher, cfg.Timeout), stages: deps.Stages, limiter: limiter, metrics: m,
+		schema: schema,
 	}, nil
 }
 
 // Register adds the routes and describes them.
 func (h *Handler) Register(s *httpapi.Server) {
-	guards := []func(http.Handler) http.Handler{h.auth.Require(auth.EventsWrite), h.metrics.time, httpapi.LimitBody(MaxBody)}
+	guards := []func(http.Handler) http.Handler{
+		h.auth.Require(auth.EventsWrite), h.metrics.time,
+		httpapi.LimitBody(MaxBody),
+	}
 	one, many, schema := h.describe(s)
 	s.Handle(one, http.HandlerFunc(h.events), guards...)
 	s.Handle(many, http.HandlerFunc(h.batch), guards...)
@@ -164,7 +169,8 @@ func unavailable(err error) *httpapi.Problem {
 		return httpapi.NewProblem(http.StatusTooManyRequests, "too many events wait to be stored; send this one again",
 			httpapi.FieldError{Code: "busy", Rule: err.Error()}).WithHeader("Retry-After", "1")
 	}
-	detail, code := "the event stream does not answer; send the same request again, what was stored will count once", "unavailable"
+	detail, code := "the event stream does not answer; send the same request again, what was stored will count once",
+		"unavailable"
 	if errors.Is(err, client.ErrStreamFull) {
 		detail, code = "the event stream is full; send the same request again when its limits have been raised or old events have expired", "stream_full"
 	}

@@ -43,7 +43,8 @@ func TestManyLargeBodies(t *testing.T) {
 		}()
 	}
 	until(int64(len(slow)) * (MaxBody - 1 - smallBody))
-	if got := f.post("/events/batch", jsonType, large[:MaxBody/2]); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+	if got := f.post("/events/batch", jsonType, large[:MaxBody/2]); got.status != http.StatusServiceUnavailable ||
+		got.header.Get("Retry-After") == "" {
 		t.Errorf("a large batch beside large bodies: %+v", got)
 	}
 	if got := f.post("/events", jsonType, text(eventText(1))); got.status != http.StatusCreated {

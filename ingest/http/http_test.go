@@ -71,7 +71,10 @@ func startWith(t *testing.T, authCfg auth.Config, cfg Config) fixture {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	f.Handler, err = New(cfg, Deps{Log: log, Registry: registry, Auth: auth.New(authCfg), Publisher: publisher, Stages: stages})
+	f.Handler, err = New(cfg, Deps{
+		Log: log, Registry: registry, Auth: auth.New(authCfg), Publisher: publisher,
+		Stages: stages,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +150,9 @@ const (
 )
 
 func text(s string) []byte {
-	return []byte(strings.ReplaceAll(s, at, time.Now().Add(-time.Minute).UTC().Truncate(time.Minute).Format(time.RFC3339)))
+	return []byte(
+		strings.ReplaceAll(s, at, time.Now().Add(-time.Minute).UTC().Truncate(time.Minute).Format(time.RFC3339)),
+	)
 }
 
 func eventText(n int) string {
@@ -281,7 +286,8 @@ func TestWhatBadRequestsGet(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := f.post(c.path, c.contentType, []byte(c.body), "Content-Encoding", c.encoding)
-			if got.status != c.status || len(got.Problem.Errors) == 0 || got.Problem.Errors[0].Field != c.field || got.Problem.Errors[0].Code != c.code {
+			if got.status != c.status || len(got.Problem.Errors) == 0 || got.Problem.Errors[0].Field != c.field ||
+				got.Problem.Errors[0].Code != c.code {
 				t.Errorf("%d %+v", got.status, got.Problem)
 			}
 		})
@@ -295,10 +301,12 @@ func TestSingle(t *testing.T) {
 	f := start(t, auth.Config{})
 	body := text(eventText(1))
 	first := f.post("/events", jsonType+"; charset=utf-8", body)
-	if first.status != 201 || first.Stored.Status != "accepted" || !strings.HasPrefix(first.Stored.IdempotencyKey, "crawler:crawled:"+first.Stored.URLHash[:8]+":") {
+	if first.status != 201 || first.Stored.Status != "accepted" ||
+		!strings.HasPrefix(first.Stored.IdempotencyKey, "crawler:crawled:"+first.Stored.URLHash[:8]+":") {
 		t.Errorf("%+v", first)
 	}
-	if again := f.post("/events", jsonType, body); again.status != 200 || again.Stored.Status != "duplicate" || again.Stored.URLHash != first.Stored.URLHash {
+	if again := f.post("/events", jsonType, body); again.status != 200 || again.Stored.Status != "duplicate" ||
+		again.Stored.URLHash != first.Stored.URLHash {
 		t.Errorf("%+v", again)
 	}
 	late := f.post("/events", jsonType, []byte(with("occurred_at", ago(2*time.Hour))))
@@ -318,7 +326,8 @@ func TestSingle(t *testing.T) {
 			t.Errorf("the log lacks %s:\n%s", line, f.log)
 		}
 	}
-	f.wantMetrics(`pipeline_events_ingested_total{stage="crawled"} 3`, `pipeline_events_ingested_total{stage="routed"} 0`,
+	f.wantMetrics(`pipeline_events_ingested_total{stage="crawled"} 3`,
+		`pipeline_events_ingested_total{stage="routed"} 0`,
 		`pipeline_events_duplicated_total 1`, `pipeline_ingest_duration_seconds_count 4`)
 	s, err := f.nats.JetStream().Stream(t.Context(), stream.Events)
 	if err != nil {
@@ -333,7 +342,8 @@ func TestSingle(t *testing.T) {
 func TestKeysThatDifferInABlank(t *testing.T) {
 	f := start(t, auth.Config{})
 	plain, blank := text(with("idempotency_key", `"k"`)), text(with("idempotency_key", `" k"`))
-	if got := f.post("/events/batch", linesType, bytes.Join([][]byte{plain, blank}, []byte("\n"))); got.status != 201 || got.Batch.Accepted != 2 {
+	if got := f.post("/events/batch", linesType, bytes.Join([][]byte{plain, blank}, []byte("\n"))); got.status != 201 ||
+		got.Batch.Accepted != 2 {
 		t.Errorf("%+v", got)
 	}
 	if got := f.post("/events", jsonType, blank); got.status != 200 || got.Stored.IdempotencyKey != " k" {
@@ -345,7 +355,10 @@ func TestKeysThatDifferInABlank(t *testing.T) {
 // headers.
 func TestLongKey(t *testing.T) {
 	f := start(t, auth.Config{})
-	long := text(with("metadata", `{"is_reclassification":true,"model_version":"`+strings.Repeat("v", event.MaxMetadata-60)+`"}`))
+	long := text(
+		with("metadata", `{"is_reclassification":true,"model_version":"`+strings.Repeat("v",
+			event.MaxMetadata-60)+`"}`),
+	)
 	for _, want := range []int{201, 200} {
 		if got := f.post("/events", jsonType, long); got.status != want {
 			t.Errorf("status %d, want %d", got.status, want)
@@ -364,16 +377,19 @@ func TestKeyConflict(t *testing.T) {
 	}
 	for range 2 {
 		got := f.post("/events", jsonType, taken)
-		if got.status != 409 || len(got.Problem.Errors) != 1 || got.Problem.Errors[0].Code != "key_conflict" || got.Problem.Errors[0].Field != "idempotency_key" {
+		if got.status != 409 || len(got.Problem.Errors) != 1 || got.Problem.Errors[0].Code != "key_conflict" ||
+			got.Problem.Errors[0].Field != "idempotency_key" {
 			t.Errorf("%+v", got)
 		}
 	}
 	got := f.post("/events/batch", linesType, bytes.Join([][]byte{first, taken, text(eventText(1))}, []byte("\n")))
-	if got.status != 201 || got.Batch.Accepted != 1 || got.Batch.Duplicates != 1 || len(got.Batch.Rejected) != 1 || got.Batch.Rejected[0].Index != 1 ||
+	if got.status != 201 || got.Batch.Accepted != 1 || got.Batch.Duplicates != 1 || len(got.Batch.Rejected) != 1 ||
+		got.Batch.Rejected[0].Index != 1 ||
 		got.Batch.Rejected[0].Error.Code != "key_conflict" {
 		t.Errorf("%+v", got)
 	}
-	if got := f.post("/events/batch", linesType, taken); got.status != 400 || len(got.Batch.Rejected) != 1 || got.Problem.Errors[0].Code != "key_conflict" {
+	if got := f.post("/events/batch", linesType, taken); got.status != 400 || len(got.Batch.Rejected) != 1 ||
+		got.Problem.Errors[0].Code != "key_conflict" {
 		t.Errorf("%+v", got)
 	}
 	f.wantMetrics(`pipeline_events_rejected_total{reason="key_conflict"} 4`)
@@ -394,7 +410,8 @@ func TestRepeats(t *testing.T) {
 	}
 	body := bytes.Join(batch, []byte("\n"))
 	for _, want := range [][2]int{{3000, 0}, {0, 3000}} {
-		if got := f.post("/events/batch", linesType, body); got.Batch.Accepted != want[0] || got.Batch.Duplicates != want[1] {
+		if got := f.post("/events/batch", linesType, body); got.Batch.Accepted != want[0] ||
+			got.Batch.Duplicates != want[1] {
 			t.Errorf("got %+v, want %v", got.Batch, want)
 		}
 	}
@@ -414,7 +431,8 @@ func TestRepeats(t *testing.T) {
 		t.Errorf("30 requests with one event are answered %v", got)
 	}
 	channels := [][]byte{
-		text(with("stage", `"published"`, "metadata", `{"channel":"a"}`)), text(with("stage", `"published"`, "metadata", `{"channel":"b"}`)),
+		text(with("stage", `"published"`, "metadata", `{"channel":"a"}`)),
+		text(with("stage", `"published"`, "metadata", `{"channel":"b"}`)),
 	}
 	for _, want := range []int{201, 200} {
 		for _, one := range channels {
@@ -428,7 +446,8 @@ func TestRepeats(t *testing.T) {
 	if invalid := event.Decode(attacked, &r); invalid != nil {
 		t.Fatal(invalid)
 	}
-	if _, err := f.nats.JetStream().Publish(t.Context(), stream.EventSubject("crawled", r.URLHash), []byte("garbage"), jetstream.WithMsgID(r.MessageID())); err != nil {
+	if _, err := f.nats.JetStream().Publish(t.Context(), stream.EventSubject("crawled", r.URLHash), []byte("garbage"),
+		jetstream.WithMsgID(r.MessageID())); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.post("/events", jsonType, attacked); got.status != 201 {
@@ -442,19 +461,23 @@ func TestRepeats(t *testing.T) {
 func TestBatches(t *testing.T) {
 	// Generous: syncing 2,500 events takes a busy machine its time.
 	f := startWith(t, auth.Config{}, Config{Timeout: time.Minute, Limits: Limits{Rate: -1}})
-	mixed := `{"events":[` + eventText(1) + `,` + with("stage", `"cooked"`) + `,` + eventText(2) + `,` + eventText(1) + `,7]}`
+	mixed := `{"events":[` + eventText(1) + `,` + with("stage", `"cooked"`) + `,` + eventText(2) + `,` +
+		eventText(1) + `,7]}`
 	got := f.post("/events/batch", jsonType, text(mixed))
 	if got.status != 201 || got.Batch.Accepted != 2 || got.Batch.Duplicates != 1 || len(got.Batch.Rejected) != 2 {
 		t.Fatalf("%+v", got)
 	}
-	if r := got.Batch.Rejected; r[0].Index != 1 || r[0].Error.Field != "stage" || r[0].Error.Code != "stage_unknown" || r[1].Index != 4 || r[1].Error.Code != "json" {
+	if r := got.Batch.Rejected; r[0].Index != 1 || r[0].Error.Field != "stage" || r[0].Error.Code != "stage_unknown" ||
+		r[1].Index != 4 || r[1].Error.Code != "json" {
 		t.Errorf("%+v", r)
 	}
-	if got := f.post("/events/batch", jsonType, text(mixed)); got.status != 200 || got.Batch.Duplicates != 3 || got.Batch.Accepted != 0 || len(got.Batch.Rejected) != 2 {
+	if got := f.post("/events/batch", jsonType, text(mixed)); got.status != 200 || got.Batch.Duplicates != 3 ||
+		got.Batch.Accepted != 0 || len(got.Batch.Rejected) != 2 {
 		t.Errorf("%+v", got)
 	}
 	none := f.post("/events/batch", linesType, text(with("stage", `"cooked"`)+"\nnothing\n"))
-	if none.status != 400 || len(none.Batch.Rejected) != 2 || none.Batch.Rejected[1].Index != 1 || none.Problem.Status != 400 {
+	if none.status != 400 || len(none.Batch.Rejected) != 2 || none.Batch.Rejected[1].Index != 1 ||
+		none.Problem.Status != 400 {
 		t.Errorf("%+v", none)
 	}
 	var lines []string
@@ -465,13 +488,15 @@ func TestBatches(t *testing.T) {
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write(text(strings.Join(lines, "\r\n\n")))
 	_ = z.Close()
-	if got := f.post("/events", linesType, zipped.Bytes(), "Content-Encoding", "gzip"); got.status != 201 || got.Batch.Accepted != 2500 {
+	if got := f.post("/events", linesType, zipped.Bytes(), "Content-Encoding", "gzip"); got.status != 201 ||
+		got.Batch.Accepted != 2500 {
 		t.Errorf("%+v", got)
 	}
 	if n := len(f.nats.IDs()); n != 2502 {
 		t.Errorf("%d events are stored", n)
 	}
-	f.wantMetrics(`pipeline_events_rejected_total{reason="stage_unknown"} 3`, `pipeline_events_ingested_total{stage="crawled"} 2502`)
+	f.wantMetrics(`pipeline_events_rejected_total{reason="stage_unknown"} 3`,
+		`pipeline_events_ingested_total{stage="crawled"} 2502`)
 }
 
 func TestPermissions(t *testing.T) {
@@ -523,13 +548,15 @@ func TestBackendGone(t *testing.T) {
 			body = eventText(3)
 		}
 		got := f.post(path, contentType, text(body))
-		if got.status != 503 || got.header.Get("Retry-After") == "" || len(got.Problem.Errors) == 0 || got.Problem.Errors[0].Code != "unavailable" {
+		if got.status != 503 || got.header.Get("Retry-After") == "" || len(got.Problem.Errors) == 0 ||
+			got.Problem.Errors[0].Code != "unavailable" {
 			t.Errorf("%s: %d %+v", path, got.status, got.Problem)
 		}
 	}
 	f.nats.Start()
 	f.Handler.timeout = 10 * time.Second
-	if got := f.post("/events/batch", linesType, text(lines)); got.status != 201 || got.Batch.Accepted != 2 || len(got.Batch.Rejected) != 1 {
+	if got := f.post("/events/batch", linesType, text(lines)); got.status != 201 || got.Batch.Accepted != 2 ||
+		len(got.Batch.Rejected) != 1 {
 		t.Errorf("%d %+v", got.status, got)
 	}
 }

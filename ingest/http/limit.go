@@ -70,7 +70,8 @@ func (l *limiter) take(r *http.Request, events int) *httpapi.Problem {
 	}
 	if events > l.limits.Burst {
 		rule := fmt.Sprintf("must hold at most %d events, as many as a caller may send at once", l.limits.Burst)
-		return httpapi.NewProblem(http.StatusRequestEntityTooLarge, "a batch "+rule, httpapi.FieldError{Field: "events", Code: "batch_size", Rule: rule})
+		return httpapi.NewProblem(http.StatusRequestEntityTooLarge, "a batch "+rule,
+			httpapi.FieldError{Field: "events", Code: "batch_size", Rule: rule})
 	}
 	now := l.now()
 	bucket := l.bucket(l.caller(r))
@@ -79,8 +80,10 @@ func (l *limiter) take(r *http.Request, events int) *httpapi.Problem {
 	}
 	missing := float64(events) - bucket.TokensAt(now)
 	wait := max(1, math.Ceil(missing/l.limits.Rate))
-	return httpapi.NewProblem(http.StatusTooManyRequests, "too many events in a short time; nothing of this request was taken, send it again",
-		httpapi.FieldError{Code: "rate", Rule: fmt.Sprintf("must be at most %g events a second, and %d at once", l.limits.Rate, l.limits.Burst)},
+	return httpapi.NewProblem(http.StatusTooManyRequests,
+		"too many events in a short time; nothing of this request was taken, send it again",
+		httpapi.FieldError{Code: "rate", Rule: fmt.Sprintf("must be at most %g events a second, and %d at once",
+			l.limits.Rate, l.limits.Burst)},
 	).WithHeader("Retry-After", strconv.FormatFloat(wait, 'f', 0, 64))
 }
 

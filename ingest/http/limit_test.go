@@ -62,7 +62,9 @@ func TestBatchCostsItsEvents(t *testing.T) {
 }
 
 func TestWhoIsCharged(t *testing.T) {
-	l, _ := still(t, Limits{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}})
+	l, _ := still(
+		t, Limits{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}},
+	)
 	for _, c := range []struct{ remote, forwarded, want string }{
 		{"192.0.2.1:1234", "", "192.0.2.1"},
 		{"192.0.2.1:1234", "203.0.113.7", "192.0.2.1"}, // not a proxy of ours
@@ -100,7 +102,8 @@ func TestRememberedCallersAreBounded(t *testing.T) {
 // TestLimitIsOfEachToken holds the answer over HTTP: a problem with
 // Retry-After, for one token and not for the other.
 func TestLimitIsOfEachToken(t *testing.T) {
-	f := startWith(t, auth.Config{Secret: secret, AnonymousIngest: true}, Config{Timeout: 2 * time.Second, Limits: Limits{Rate: 1e-6, Burst: 3}})
+	f := startWith(t, auth.Config{Secret: secret, AnonymousIngest: true},
+		Config{Timeout: 2 * time.Second, Limits: Limits{Rate: 1e-6, Burst: 3}})
 	bearer := func(sub string) string {
 		token, err := auth.Mint(secret, sub, []auth.Scope{auth.EventsWrite}, time.Hour)
 		if err != nil {

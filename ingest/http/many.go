@@ -62,7 +62,8 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
 	}
 	if len(texts) > MaxEvents {
 		rule := fmt.Sprintf("must hold at most %d events", MaxEvents)
-		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusRequestEntityTooLarge, "a batch "+rule, httpapi.FieldError{Field: "events", Code: "batch_size", Rule: rule}))
+		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusRequestEntityTooLarge, "a batch "+rule,
+			httpapi.FieldError{Field: "events", Code: "batch_size", Rule: rule}))
 		return
 	}
 	if !h.allow(w, r, len(texts)) {
@@ -105,7 +106,8 @@ func (h *Handler) sort(texts [][]byte, backfill bool) ([]client.Message, []item,
 		stage, _ := h.stages.Index(record.Stage)
 		it := item{index: i, stage: h.stages.Names()[stage]}
 		if h.debugs() {
-			it.service, it.key, it.urlHash = string(record.ServiceName), string(record.AppendKey(nil)), hex.EncodeToString(record.URLHash[:4])
+			it.service, it.key, it.urlHash = string(record.ServiceName), string(record.AppendKey(nil)),
+				hex.EncodeToString(record.URLHash[:4])
 		}
 		if record.Late(received) {
 			it.late = received.Sub(record.Time())
@@ -152,7 +154,8 @@ func (h *Handler) tally(result *BatchResult, items []item, outcomes []client.Out
 		case client.Accepted:
 			result.Accepted++
 			if debug {
-				h.log.Debug("event ingested", "stage", items[k].stage, "article_url_hash", items[k].urlHash, "service", items[k].service)
+				h.log.Debug("event ingested", "stage", items[k].stage, "article_url_hash", items[k].urlHash,
+					"service", items[k].service)
 			}
 			accepted[items[k].stage]++
 			if d := items[k].late; d > 0 {
@@ -174,7 +177,8 @@ func (h *Handler) tally(result *BatchResult, items []item, outcomes []client.Out
 		h.log.Warn("late event received", "stage", stage, "delay", l.most.String(), "events", l.events)
 	}
 	h.metrics.duplicated.Add(float64(result.Duplicates))
-	h.log.Info("events ingested", "accepted", result.Accepted, "duplicates", result.Duplicates, "rejected", len(result.Rejected))
+	h.log.Info("events ingested", "accepted", result.Accepted, "duplicates", result.Duplicates,
+		"rejected", len(result.Rejected))
 }
 
 func refuse(w http.ResponseWriter, result BatchResult) {

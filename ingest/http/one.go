@@ -39,7 +39,8 @@ func (h *Handler) one(w http.ResponseWriter, r *http.Request, body []byte) {
 	switch {
 	case outcome.Status == client.Accepted:
 		h.metrics.ingested.WithLabelValues(stage).Inc()
-		h.log.Info("event ingested", "stage", stage, "article_url_hash", answer.URLHash[:8], "service", string(record.ServiceName))
+		h.log.Info("event ingested", "stage", stage, "article_url_hash", answer.URLHash[:8],
+			"service", string(record.ServiceName))
 		if record.Late(received) {
 			h.log.Warn("late event received", "stage", stage, "delay", received.Sub(record.Time()).String())
 		}
@@ -56,9 +57,11 @@ func (h *Handler) one(w http.ResponseWriter, r *http.Request, body []byte) {
 		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusConflict, rule.Field+": "+rule.Rule, rule))
 	case errors.Is(outcome.Err, client.ErrTooLarge):
 		h.metrics.rejected.WithLabelValues("size").Inc()
-		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusRequestEntityTooLarge, "the event stream does not take events of this size", tooLarge(outcome.Err)))
+		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusRequestEntityTooLarge,
+			"the event stream does not take events of this size", tooLarge(outcome.Err)))
 	default:
-		h.log.LogAttrs(r.Context(), slog.LevelError, "event not stored", slog.String("stage", stage), slog.Any("error", outcome.Err))
+		h.log.LogAttrs(r.Context(), slog.LevelError, "event not stored", slog.String("stage", stage),
+			slog.Any("error", outcome.Err))
 		httpapi.WriteProblem(w, unavailable(outcome.Err))
 	}
 }

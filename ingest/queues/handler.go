@@ -61,10 +61,14 @@ func (h *Handler) Register(srv *httpapi.Server) {
 			"queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend moves the end of the lease. "+
 			"cancel and retry are for items that nobody has to have. A move that the state does not allow answers 409 with the present state; "+
 			"one that was made before answers 200 and changes nothing."), h.move)
-	trackingapi.Post(api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue", "What is started goes on."), h.pause(true))
-	trackingapi.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again", ""), h.pause(false))
-	trackingapi.Post(api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does", "Limits that are left out stay as they are."), h.limit)
-	trackingapi.Post(api, admin("cancel-group", "/{queue}/cancel", "Cancel the items of a group", "Those that are new, scheduled or started."), h.cancelGroup)
+	trackingapi.Post(api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
+		"What is started goes on."), h.pause(true))
+	trackingapi.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again", ""),
+		h.pause(false))
+	trackingapi.Post(api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
+		"Limits that are left out stay as they are."), h.limit)
+	trackingapi.Post(api, admin("cancel-group", "/{queue}/cancel", "Cancel the items of a group",
+		"Those that are new, scheduled or started."), h.cancelGroup)
 	trackingapi.Post(api, admin("retry-queue-items", "/{queue}/retry-failed", "Bring failed items back to new",
 		"The oldest first; dead and cancelled ones only when asked for. An item whose key another live item has stays as it is."), h.retryFailed)
 }
@@ -124,7 +128,10 @@ type LimitSettings struct {
 }
 
 func (l LimitSettings) set() queue.Set {
-	return queue.Set{Concurrency: l.Concurrency, PerGroup: l.PerGroup, RatePerKey: l.RatePerKey, RetentionS: l.RetentionS, MaxItems: l.MaxItems}
+	return queue.Set{
+		Concurrency: l.Concurrency, PerGroup: l.PerGroup, RatePerKey: l.RatePerKey,
+		RetentionS: l.RetentionS, MaxItems: l.MaxItems,
+	}
 }
 
 func (h *Handler) create(ctx context.Context, in *trackingapi.Body[CreateQueueRequest]) (UserQueueSettings, error) {
@@ -141,11 +148,15 @@ func (h *Handler) create(ctx context.Context, in *trackingapi.Body[CreateQueueRe
 	made, err := h.store.Create(ctx, want)
 	if errors.Is(err, userqueue.ErrTooMany) {
 		return UserQueueSettings{}, httpapi.NewProblem(http.StatusConflict, err.Error(),
-			httpapi.FieldError{Field: "name", Code: "too_many", Rule: fmt.Sprintf("must be of one of at most %d queues", userqueue.MaxQueues)})
+			httpapi.FieldError{Field: "name", Code: "too_many", Rule: fmt.Sprintf("must be of one of at most %d queues",
+				userqueue.MaxQueues)})
 	}
 	if errors.Is(err, userqueue.ErrDiffers) {
 		return UserQueueSettings{}, httpapi.NewProblem(http.StatusConflict, "the queue exists with other settings",
-			httpapi.FieldError{Field: "name", Code: "exists", Rule: "must not be the name of a queue with other settings"})
+			httpapi.FieldError{
+				Field: "name", Code: "exists",
+				Rule: "must not be the name of a queue with other settings",
+			})
 	}
 	if err != nil {
 		return UserQueueSettings{}, err
@@ -208,7 +219,10 @@ func (h *Handler) add(ctx context.Context, in *AddItemsRequest) (AddedItems, err
 	found, err := h.store.Enqueue(ctx, in.Queue, in.Body.Items)
 	if errors.Is(err, userqueue.ErrFull) {
 		return AddedItems{}, httpapi.NewProblem(http.StatusTooManyRequests, err.Error(),
-			httpapi.FieldError{Field: "items", Code: "queue_full", Rule: "must not be more than the queue has room for: see max_items"}).WithHeader("Retry-After", "1")
+			httpapi.FieldError{
+				Field: "items", Code: "queue_full",
+				Rule: "must not be more than the queue has room for: see max_items",
+			}).WithHeader("Retry-After", "1")
 	}
 	out := AddedItems{Added: []QueueItemName{}, Existing: []QueueItemName{}}
 	for i, a := range found {
@@ -297,7 +311,10 @@ func (h *Handler) retryFailed(ctx context.Context, in *RetryItemsRequest) (Moved
 	if err != nil {
 		return MovedCount{}, err
 	}
-	items, err := h.store.Items(ctx, userqueue.Page{Queue: v.ID, State: in.Body.State, Group: in.Body.Group, Limit: in.Body.Limit})
+	items, err := h.store.Items(ctx, userqueue.Page{
+		Queue: v.ID, State: in.Body.State, Group: in.Body.Group,
+		Limit: in.Body.Limit,
+	})
 	if err != nil || len(items) == 0 {
 		return MovedCount{}, err
 	}

@@ -106,7 +106,8 @@ func TestOwnQueue(t *testing.T) {
 	if len(again.Items) != 1 || again.Items[0].ID != second.ID || again.Items[0].Attempt != 2 {
 		t.Fatalf("took %+v", again)
 	}
-	if text := s.want(200, path(second.ID, "fail"), fmt.Sprintf(`{"generation":%d}`, again.Items[0].Generation)); !strings.Contains(text, `"dead"`) {
+	if text := s.want(200, path(second.ID, "fail"),
+		fmt.Sprintf(`{"generation":%d}`, again.Items[0].Generation)); !strings.Contains(text, `"dead"`) {
 		t.Errorf("%s", text)
 	}
 	s.want(201, "/queues/mail/items", `{"items":[{"payload":{"n":5},"key":"a","group":"h"}]}`)
@@ -140,11 +141,14 @@ func TestLimits(t *testing.T) {
 		s.Into(&set, 200, 200, s.want(200, "/queues/mail/limits", body))
 	}
 	limits("{}")
-	if set.PerGroup != 1 || (*set.Rate)["count"] != 5 || (*set.Rate)["per_s"] != 60 || set.MaxItems != 4 || set.RetentionS != 60 {
+	if set.PerGroup != 1 || (*set.Rate)["count"] != 5 || (*set.Rate)["per_s"] != 60 || set.MaxItems != 4 ||
+		set.RetentionS != 60 {
 		t.Errorf("%+v", set)
 	}
-	s.want(201, "/queues/mail/items", `{"items":[{"payload":{"n":1},"group":"g"},{"payload":{"n":2},"group":"g"},{"payload":{"n":3}}]}`)
-	if text := s.want(429, "/queues/mail/items", `{"items":[{"payload":4},{"payload":5}]}`); !strings.Contains(text, `"code":"queue_full"`) {
+	s.want(201, "/queues/mail/items",
+		`{"items":[{"payload":{"n":1},"group":"g"},{"payload":{"n":2},"group":"g"},{"payload":{"n":3}}]}`)
+	if text := s.want(429, "/queues/mail/items", `{"items":[{"payload":4},{"payload":5}]}`); !strings.Contains(text,
+		`"code":"queue_full"`) {
 		t.Errorf("%s", text)
 	}
 	takes := func(want int) (got taken) {

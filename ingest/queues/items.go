@@ -56,7 +56,8 @@ func (h *Handler) take(ctx context.Context, in *TakeFromQueueRequest) (TakenFrom
 		limit = *in.Body.Limit
 	}
 	if limit < 1 || limit > maxTake {
-		broken = append(broken, item.Invalid{Field: "limit", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d", maxTake)})
+		broken = append(broken,
+			item.Invalid{Field: "limit", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d", maxTake)})
 	}
 	if in.Body.LeaseS != nil {
 		broken = note(broken, item.CheckLease(*in.Body.LeaseS))
@@ -163,7 +164,9 @@ func (in *MoveQueueItemRequest) check() (item.Move, error) {
 	}
 	broken = note(broken, checkWorker(b.Worker, false))
 	if len(b.Result) > userqueue.MaxPayload {
-		broken = append(broken, item.Invalid{Field: "result", Code: "length", Rule: fmt.Sprintf("must be at most %d bytes of JSON", userqueue.MaxPayload)})
+		broken = append(broken,
+			item.Invalid{Field: "result", Code: "length", Rule: fmt.Sprintf("must be at most %d bytes of JSON",
+				userqueue.MaxPayload)})
 	}
 	if b.DelayS != nil {
 		broken = note(broken, item.CheckDelay(*b.DelayS))
@@ -200,9 +203,14 @@ func (h *Handler) move(ctx context.Context, in *MoveQueueItemRequest) (MovedQueu
 	return MovedQueueItem{result.ID, state, result.Generation, result.Attempts}, nil
 }
 
-func (h *Handler) apply(ctx context.Context, v queue.Settings, move item.Move, in *MoveQueueItemRequest) (queue.Result, error) {
+func (h *Handler) apply(
+	ctx context.Context, v queue.Settings, move item.Move, in *MoveQueueItemRequest,
+) (queue.Result, error) {
 	b := in.Body
-	c := queue.Command{ID: in.ID, Generation: b.Generation, Worker: b.Worker, Error: item.CutError(b.Error), Result: b.Result}
+	c := queue.Command{
+		ID: in.ID, Generation: b.Generation, Worker: b.Worker, Error: item.CutError(b.Error),
+		Result: b.Result,
+	}
 	if b.DelayS != nil {
 		c.Delay = seconds(*b.DelayS)
 	}
@@ -259,7 +267,8 @@ func newConflict(in *MoveQueueItemRequest, r queue.Result, state string) *QueueI
 	} else if in.Transition == "retry" && r.Status == item.Failed {
 		rule = "must not have a key that another live item has"
 	}
-	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("item %d of %s is %s: %s is not possible", in.ID, in.Queue, state, in.Transition),
+	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("item %d of %s is %s: %s is not possible", in.ID, in.Queue,
+		state, in.Transition),
 		httpapi.FieldError{Field: "state", Code: r.Outcome.String(), Rule: rule})
 	return &QueueItemConflict{Problem: *p, ID: in.ID, CurrentState: state, Generation: r.Generation}
 }

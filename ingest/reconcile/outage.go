@@ -52,7 +52,8 @@ func ReadOutages(r io.Reader) ([]Outage, error) {
 // affecting returns the outages of a stage within a span.
 func affecting(all []Outage, stage string, span history.Span) (some []Outage) {
 	for _, o := range all {
-		if (len(o.Stages) == 0 || slices.Contains(o.Stages, stage)) && o.From.Before(span.Until) && span.From.Before(o.Until) {
+		if (len(o.Stages) == 0 || slices.Contains(o.Stages, stage)) && o.From.Before(span.Until) &&
+			span.From.Before(o.Until) {
 			some = append(some, o)
 		}
 	}

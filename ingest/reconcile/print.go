@@ -13,11 +13,13 @@ func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintf(&b, "Reconciliation Report (%s)\n", r.title())
 	var name, pipeline, source, delta int
 	for _, s := range r.Stages {
-		name, pipeline, source = max(name, len(s.Name)), max(pipeline, len(thousands(s.Pipeline))), max(source, len(thousands(s.Source)))
+		name, pipeline, source = max(name, len(s.Name)), max(pipeline, len(thousands(s.Pipeline))),
+			max(source, len(thousands(s.Source)))
 		delta = max(delta, len(signed(s.Delta)))
 	}
 	for _, s := range r.Stages {
-		fmt.Fprintf(&b, "  %-*s pipeline=%-*s  source=%-*s  delta=%-*s %s", max(name, 10)+1, s.Name+":", pipeline, thousands(s.Pipeline),
+		fmt.Fprintf(&b, "  %-*s pipeline=%-*s  source=%-*s  delta=%-*s %s", max(name, 10)+1, s.Name+":", pipeline,
+			thousands(s.Pipeline),
 			source, thousands(s.Source), max(delta, 6), signed(s.Delta), s.Status)
 		if s.Status == Expected {
 			fmt.Fprintf(&b, " (%s)", strings.Join(s.Outages, ", "))
@@ -43,11 +45,13 @@ func (r *Report) plan(b *strings.Builder) {
 	b.WriteString("\nReplay plan for unexpected gaps:\n")
 	for _, s := range r.Plan {
 		head := "  " + s.Stage + ": "
-		fmt.Fprintf(b, "%s%s\n%s→ EmitBatch to pipeline with stage=%s\n", head, s.Query, strings.Repeat(" ", len(head)), s.Stage)
+		fmt.Fprintf(b, "%s%s\n%s→ EmitBatch to pipeline with stage=%s\n", head, s.Query,
+			strings.Repeat(" ", len(head)), s.Stage)
 		if r.Replayed {
 			fmt.Fprintf(b, "%s→ replayed %s events\n", strings.Repeat(" ", len(head)), thousands(s.Events))
 			if s.Conflicts > 0 {
-				fmt.Fprintf(b, "%s→ not replayed, since events of another stage or service have their keys: %s\n", strings.Repeat(" ", len(head)), thousands(s.Conflicts))
+				fmt.Fprintf(b, "%s→ not replayed, since events of another stage or service have their keys: %s\n",
+					strings.Repeat(" ", len(head)), thousands(s.Conflicts))
 			}
 		}
 	}

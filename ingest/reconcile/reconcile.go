@@ -109,7 +109,9 @@ func (r *Reconciler) Day(ctx context.Context, date time.Time, zone *time.Locatio
 	return report, nil
 }
 
-func (r *Reconciler) stage(ctx context.Context, report *Report, src *history.Source, name string, recorded int64) (Stage, error) {
+func (r *Reconciler) stage(
+	ctx context.Context, report *Report, src *history.Source, name string, recorded int64,
+) (Stage, error) {
 	n, err := r.events.Count(ctx, name, report.span)
 	if err != nil {
 		return Stage{}, err

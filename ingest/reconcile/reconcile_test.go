@@ -111,7 +111,10 @@ func (w *world) count(stage string, n int, from string, every time.Duration, whe
 
 func (w *world) insert(rows string) {
 	w.t.Helper()
-	if err := w.ch.Exec(w.t.Context(), "INSERT INTO events (seq, occurred_at, stage, article_hash, article_url, domain, backfilled) "+rows); err != nil {
+	if err := w.ch.Exec(
+		w.t.Context(),
+		"INSERT INTO events (seq, occurred_at, stage, article_hash, article_url, domain, backfilled) "+rows,
+	); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -120,7 +123,12 @@ func (w *world) insert(rows string) {
 func (w *world) fold() {
 	w.t.Helper()
 	s := must(w.nats.JetStream().Stream(w.t.Context(), stream.Events))
-	c := must(s.OrderedConsumer(w.t.Context(), jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: w.seq + 1}))
+	c := must(s.OrderedConsumer(
+		w.t.Context(), jetstream.OrderedConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+			OptStartSeq:   w.seq + 1,
+		},
+	))
 	var values []string
 	for left := int(s.CachedInfo().State.LastSeq - w.seq); left > 0; {
 		batch := must(c.Fetch(min(left, 1000)))
@@ -131,7 +139,9 @@ func (w *world) fold() {
 			}
 			if id := r.Identity(); !w.folded[id] {
 				w.folded[id] = true
-				values = append(values, fmt.Sprintf("(1, fromUnixTimestamp64Nano(toInt64(%d), 'UTC'), '%s', unhex('%x'), '%s', '%s', true)", r.OccurredAt, r.Stage, r.URLHash, r.ArticleURL, r.Domain))
+				values = append(values,
+					fmt.Sprintf("(1, fromUnixTimestamp64Nano(toInt64(%d), 'UTC'), '%s', unhex('%x'), '%s', '%s', true)",
+						r.OccurredAt, r.Stage, r.URLHash, r.ArticleURL, r.Domain))
 			}
 			left--
 		}
@@ -213,7 +223,8 @@ func TestSpecification(t *testing.T) {
 		t.Error("no gap is unexpected")
 	}
 	var back map[string]any
-	if err := json.Unmarshal(must(json.Marshal(report)), &back); err != nil || back["date"] != date || len(back["stages"].([]any)) != 5 || len(back["replay_plan"].([]any)) != 1 {
+	if err := json.Unmarshal(must(json.Marshal(report)), &back); err != nil || back["date"] != date ||
+		len(back["stages"].([]any)) != 5 || len(back["replay_plan"].([]any)) != 1 {
 		t.Errorf("%v %v", back, err)
 	}
 	golden(t, "unexplained", w.report())
@@ -305,7 +316,10 @@ func TestCountedOutage(t *testing.T) {
 	w.exec(`INSERT INTO job_executions (job_id, status, started_at, completed_at, items_crawled, items_indexed) VALUES
 		(gen_random_uuid(), '', '2026-02-10 10:00Z', '2026-02-10 10:30Z', 100, 0), (gen_random_uuid(), '', '2026-02-10 12:00Z', '2026-02-10 12:30Z', 50, 0)`)
 	w.count("crawled", 60, date, time.Second, "true")
-	o := Outage{Name: "broker", From: must(time.Parse(time.RFC3339, date+"T10:20:00Z")), Until: must(time.Parse(time.RFC3339, "2026-02-10T11:00:00Z"))}
+	o := Outage{
+		Name: "broker", From: must(time.Parse(time.RFC3339, date+"T10:20:00Z")),
+		Until: must(time.Parse(time.RFC3339, "2026-02-10T11:00:00Z")),
+	}
 	if got := deltas(w.report(o)); !strings.HasPrefix(got, "c-90 EXPECTED") {
 		t.Error(got)
 	}
@@ -336,13 +350,15 @@ func TestRetired(t *testing.T) {
 	if err := r.Replay(t.Context(), report, w.publisher); !errors.Is(err, eventstable.ErrRetired) {
 		t.Error(err)
 	}
-	if _, err := r.Day(t.Context(), report.From, must(time.LoadLocation("Asia/Kolkata"))); !errors.Is(err, eventstable.ErrRetired) {
+	if _, err := r.Day(t.Context(), report.From, must(time.LoadLocation("Asia/Kolkata"))); !errors.Is(err,
+		eventstable.ErrRetired) {
 		t.Error(err)
 	}
 	w.count("classified", 1, "2026-03-01", time.Second, "true")
 	w.count("routed", 1, "2026-03-01", time.Second, "true")
 	first := must(w.table.FirstLive(t.Context()))
-	if len(first) != 2 || first["classified"].Format(time.RFC3339) != "2026-02-10T00:00:00Z" || first["routed"].Format(time.RFC3339) != "2026-03-01T00:00:01Z" {
+	if len(first) != 2 || first["classified"].Format(time.RFC3339) != "2026-02-10T00:00:00Z" ||
+		first["routed"].Format(time.RFC3339) != "2026-03-01T00:00:01Z" {
 		t.Error(first)
 	}
 }
@@ -355,7 +371,13 @@ func TestOutages(t *testing.T) {
 	if got, err := ReadOutages(strings.NewReader("")); err != nil || len(got) != 0 {
 		t.Error(got, err)
 	}
-	for _, text := range []string{"outages: 1", "outage: []", "outages: [{from: 2026-02-10T14:20:00Z, to: 2026-02-10T14:35:00Z}]", "outages: [{name: x, to: 2026-02-10T14:35:00Z}]", "outages: [{name: x, from: 2026-02-10T14:35:00Z, to: 2026-02-10T14:35:00Z}]", "outages: [{name: x, from: yesterday}]"} {
+	for _, text := range []string{
+		"outages: 1", "outage: []",
+		"outages: [{from: 2026-02-10T14:20:00Z, to: 2026-02-10T14:35:00Z}]",
+		"outages: [{name: x, to: 2026-02-10T14:35:00Z}]",
+		"outages: [{name: x, from: 2026-02-10T14:35:00Z, to: 2026-02-10T14:35:00Z}]",
+		"outages: [{name: x, from: yesterday}]",
+	} {
 		if got, err := ReadOutages(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: %+v", text, got)
 		}
@@ -363,7 +385,10 @@ func TestOutages(t *testing.T) {
 }
 
 func TestThousands(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 7: "7", -5: "-5", 999: "999", 1000: "1,000", -1000: "-1,000", 75480: "75,480", 123456789: "123,456,789", -123456: "-123,456"} {
+	for n, want := range map[int64]string{
+		0: "0", 7: "7", -5: "-5", 999: "999", 1000: "1,000", -1000: "-1,000",
+		75480: "75,480", 123456789: "123,456,789", -123456: "-123,456",
+	} {
 		if got := thousands(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}

@@ -19,13 +19,18 @@ func (h *Handler) registerAdmin(api trackingapi.API) {
 	admin := func(id, path, summary, text string) trackingapi.Operation {
 		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
 	}
-	trackingapi.Post(api, admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage", "What is started goes on."), h.pause(true))
-	trackingapi.Post(api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again", ""), h.pause(false))
-	trackingapi.Post(api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does", "Limits that are left out stay as they are."), h.limit)
+	trackingapi.Post(api, admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage",
+		"What is started goes on."), h.pause(true))
+	trackingapi.Post(api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again", ""),
+		h.pause(false))
+	trackingapi.Post(api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does",
+		"Limits that are left out stay as they are."), h.limit)
 	trackingapi.Post(api, admin("cancel-file", "/files/{filename}/cancel", "Cancel a file",
 		"Whatever it has started or in a queue fails for good, and whoever has it learns so when reporting. What is done stays done."), h.cancel)
-	trackingapi.Post(api, admin("prioritize-file", "/files/{filename}/priority", "Set the priority of a file", "Items of higher priorities are taken first."), h.prioritize)
-	trackingapi.Post(api, admin("retry-failed-items", "/stages/{stage}/retry-failed", "Bring failed items of a stage back to new",
+	trackingapi.Post(api, admin("prioritize-file", "/files/{filename}/priority", "Set the priority of a file",
+		"Items of higher priorities are taken first."), h.prioritize)
+	trackingapi.Post(api, admin("retry-failed-items", "/stages/{stage}/retry-failed",
+		"Bring failed items of a stage back to new",
 		"Those that pass every filter given, the longest failed first. Dead items (without attempts left, or cancelled) only when asked for."), h.retryFailed)
 	trackingapi.Post(api, admin("purge-files", "/files/purge", "Drop finished files with their history",
 		"Files all of whose items are done at the last stage, or that were cancelled, that have nothing under way or in a queue, and that have not changed for the time given."), h.purge)
@@ -161,7 +166,10 @@ func (r *RetryFailedRequest) Resolve(ctx huma.Context) []error {
 }
 
 func (r *RetryFailedRequest) parse() (f tracking.FailedFilter, delay time.Duration, err error) {
-	f = tracking.FailedFilter{Prefix: r.Body.Prefix, Error: shard.CutError(r.Body.Error), Dead: r.Body.IncludeDead, Limit: r.Body.Limit}
+	f = tracking.FailedFilter{
+		Prefix: r.Body.Prefix, Error: shard.CutError(r.Body.Error), Dead: r.Body.IncludeDead,
+		Limit: r.Body.Limit,
+	}
 	var errs [4]error
 	f.Stage, errs[0] = shard.CheckQueue(r.Stage)
 	delay, errs[1] = seconds(r.Body.DelayS, shard.CheckDelay)
@@ -213,7 +221,10 @@ func (r *PurgeRequest) Resolve(ctx huma.Context) []error {
 func (r *PurgeRequest) age() (time.Duration, error) {
 	const most = 100 * 365 * 24 * 3600
 	if !(r.Body.OlderThanS >= 60 && r.Body.OlderThanS <= most) {
-		return 0, &shard.Invalid{Field: "older_than_s", Code: "range", Rule: fmt.Sprintf("must be from 60 to %d seconds", most)}
+		return 0, &shard.Invalid{
+			Field: "older_than_s", Code: "range",
+			Rule: fmt.Sprintf("must be from 60 to %d seconds", most),
+		}
 	}
 	return time.Duration(r.Body.OlderThanS * float64(time.Second)), nil
 }

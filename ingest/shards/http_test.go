@@ -215,18 +215,22 @@ func TestTake(t *testing.T) {
 	take := func(limit int) (out Taken) {
 		t.Helper()
 		s.InStep()
-		status, text := s.Post("/queues/shard-splitter/take", fmt.Sprintf(`{"worker":"w","limit":%d,"lease_s":60}`, limit))
+		status, text := s.Post("/queues/shard-splitter/take",
+			fmt.Sprintf(`{"worker":"w","limit":%d,"lease_s":60}`, limit))
 		s.Into(&out, 200, status, text)
 		return out
 	}
 	first, second, none := take(2), take(2), take(2)
-	if len(first.Items) != 2 || len(second.Items) != 1 || none.Items == nil || len(none.Items) != 0 || first.Stage != "shard-splitter" || first.LeaseS != 60 {
+	if len(first.Items) != 2 || len(second.Items) != 1 || none.Items == nil || len(none.Items) != 0 ||
+		first.Stage != "shard-splitter" || first.LeaseS != 60 {
 		t.Fatalf("%+v, %+v, %+v", first, second, none)
 	}
-	if it := first.Items[0]; it.Filename != "a" || it.Shard != 0 || it.Attempt != 1 || it.Generation != 2 || time.Since(it.CreatedAt) > time.Hour {
+	if it := first.Items[0]; it.Filename != "a" || it.Shard != 0 || it.Attempt != 1 || it.Generation != 2 ||
+		time.Since(it.CreatedAt) > time.Hour {
 		t.Errorf("%+v", it)
 	}
-	if _, err := s.Store.Pool().Exec(t.Context(), "UPDATE millrace.claim SET lease_until = now() WHERE lease_until > now() + interval '50 seconds'"); err != nil {
+	if _, err := s.Store.Pool().Exec(t.Context(),
+		"UPDATE millrace.claim SET lease_until = now() WHERE lease_until > now() + interval '50 seconds'"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Store.Queues().Sweep(t.Context()); err != nil {
@@ -238,7 +242,8 @@ func TestTake(t *testing.T) {
 	var bulk Bulk
 	status, text := s.Post("/stages/shard-splitter/done/bulk", `{"worker":"w","items":[{"filename":"a","shard":0,"generation":2},{"filename":"a","shard":1,"generation":4},{"filename":"a","shard":1},{"filename":"a","shard":7}]}`)
 	s.Into(&bulk, 200, status, text)
-	if bulk.Changed != 1 || bulk.Repeated != 1 || bulk.Refused != 2 || bulk.Results[0].Outcome != "fenced" || bulk.Results[0].Status != "started" ||
+	if bulk.Changed != 1 || bulk.Repeated != 1 || bulk.Refused != 2 || bulk.Results[0].Outcome != "fenced" ||
+		bulk.Results[0].Status != "started" ||
 		bulk.Results[1].Status != "done" || bulk.Results[3].Outcome != "not_found" || bulk.Results[3].Shard != 7 {
 		t.Errorf("%+v", bulk)
 	}
@@ -275,7 +280,10 @@ func TestAdmin(t *testing.T) {
 func TestScopes(t *testing.T) {
 	const secret = "a secret of more than thirty-two bytes"
 	s := serve(t, auth.Config{Secret: secret})
-	for path, body := range map[string]string{"/queues/shard-worker/take": `{"worker":"w"}`, "/queues/shard-worker/pause": `{}`} {
+	for path, body := range map[string]string{
+		"/queues/shard-worker/take":  `{"worker":"w"}`,
+		"/queues/shard-worker/pause": `{}`,
+	} {
 		for scope, want := range map[auth.Scope]int{"": 401, auth.Read: 403, auth.Work: 403, auth.Admin: 200} {
 			if scope == auth.Work && strings.HasSuffix(path, "take") {
 				want = 200

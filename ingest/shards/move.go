@@ -27,7 +27,8 @@ type MovePath struct {
 // moves are those that callers may ask for. To extend a lease is none of the
 // state's moves.
 var moves = map[string]shard.Move{
-	"start": shard.Start, "done": shard.Complete, "fail": shard.Fail, "retry": shard.Retry, "release": shard.Release, "again": shard.Again,
+	"start": shard.Start, "done": shard.Complete, "fail": shard.Fail, "retry": shard.Retry, "release": shard.Release,
+	"again": shard.Again,
 }
 
 const extend = "extend"
@@ -51,7 +52,10 @@ func (p MovePath) parse(o Options) (a asked, like tracking.Command, err error) {
 		a.move, known = moves[p.Transition]
 	}
 	if !known {
-		errs[1] = &shard.Invalid{Field: "transition", Code: "transition_unknown", Rule: "must be start, done, fail, retry, release, again or extend"}
+		errs[1] = &shard.Invalid{
+			Field: "transition", Code: "transition_unknown",
+			Rule: "must be start, done, fail, retry, release, again or extend",
+		}
 	}
 	if like, errs[2] = o.parse(); a.extending && o.LeaseS == nil {
 		errs[2] = errors.Join(errs[2], &shard.Invalid{Field: "lease_s", Code: "missing", Rule: "is required"})
@@ -59,7 +63,10 @@ func (p MovePath) parse(o Options) (a asked, like tracking.Command, err error) {
 	if p.Transition == shard.Start.String() && o.Worker == "" && p.Key != "" {
 		like.Worker = keyPrefix + p.Key
 		if broken, ok := tracking.CheckWorker(like.Worker).(*shard.Invalid); ok {
-			errs[2] = errors.Join(errs[2], &shard.Invalid{Field: "Idempotency-Key", Code: broken.Code, Rule: "must be a printable text of at most 190 bytes"})
+			errs[2] = errors.Join(errs[2], &shard.Invalid{
+				Field: "Idempotency-Key", Code: broken.Code,
+				Rule: "must be a printable text of at most 190 bytes",
+			})
 		}
 	}
 	return a, like, errors.Join(errs[:]...)
@@ -166,7 +173,9 @@ func (h *Handler) apply(ctx context.Context, a asked) ([]tracking.Result, error)
 }
 
 // extend moves the ends of leases. What was not extended is in other hands.
-func (h *Handler) extend(ctx context.Context, stage shard.Stage, commands []tracking.Command) ([]tracking.Result, error) {
+func (h *Handler) extend(
+	ctx context.Context, stage shard.Stage, commands []tracking.Command,
+) ([]tracking.Result, error) {
 	extended, err := h.store.Extend(ctx, stage, commands)
 	if err != nil {
 		return nil, err
@@ -206,7 +215,8 @@ func (r *BulkRequest) parse() (asked, error) {
 	a, like, err := r.MovePath.parse(r.Body.Options)
 	errs := []error{err}
 	if n := len(r.Body.Items); n == 0 || n > maxBulk {
-		errs = append(errs, &shard.Invalid{Field: "items", Code: "length", Rule: fmt.Sprintf("must be 1 to %d items", maxBulk)})
+		errs = append(errs,
+			&shard.Invalid{Field: "items", Code: "length", Rule: fmt.Sprintf("must be 1 to %d items", maxBulk)})
 	}
 	a.commands = make([]tracking.Command, len(r.Body.Items))
 	for i, it := range r.Body.Items {
@@ -248,7 +258,10 @@ func (h *Handler) moveMany(ctx context.Context, in *BulkRequest) (Bulk, error) {
 	}
 	out := Bulk{Stage: a.stage.String(), Transition: in.Transition, Results: make([]ItemOutcome, len(results))}
 	for i, r := range results {
-		out.Results[i] = ItemOutcome{Filename: r.Filename, Shard: r.Shard, Outcome: r.Outcome.String(), Generation: r.Generation}
+		out.Results[i] = ItemOutcome{
+			Filename: r.Filename, Shard: r.Shard, Outcome: r.Outcome.String(),
+			Generation: r.Generation,
+		}
 		if r.Outcome != shard.NotFound {
 			out.Results[i].Status = r.Status.String()
 		}

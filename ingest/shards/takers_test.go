@@ -83,7 +83,8 @@ func TestStartAgain(t *testing.T) {
 		{2, "start", "", "k", 200}, // the same key for another item
 	} {
 		body := fmt.Sprintf(`{"filename":"a","shard":%d,"worker":%q,"lease_s":60}`, step.shard, step.worker)
-		status, text := s.PostWith(http.Header{"Idempotency-Key": {step.key}}, "/stages/shard-splitter/"+step.move, body)
+		status, text := s.PostWith(http.Header{"Idempotency-Key": {step.key}},
+			"/stages/shard-splitter/"+step.move, body)
 		if status != step.status {
 			t.Errorf("%+v: %d %s", step, status, text)
 		}

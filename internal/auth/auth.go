@@ -42,7 +42,8 @@ func New(cfg Config) *Auth {
 	return &Auth{
 		secret: []byte(cfg.Secret), anonymous: cfg.AnonymousIngest,
 		// The algorithm is pinned: a token must not choose how it is checked.
-		parser: jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithExpirationRequired(), jwt.WithIssuedAt()),
+		parser: jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
+			jwt.WithExpirationRequired(), jwt.WithIssuedAt()),
 	}
 }
 
@@ -142,13 +143,15 @@ func (a *Auth) check(r *http.Request, scope Scope, tokenOf func(*http.Request) s
 	}
 	caller, err := a.parse(token)
 	if err != nil {
-		return Caller{}, unauthorized("the token is not valid: "+reason(err), `Bearer realm="millrace", error="invalid_token"`)
+		return Caller{}, unauthorized("the token is not valid: "+reason(err),
+			`Bearer realm="millrace", error="invalid_token"`)
 	}
 	sum := sha256.Sum256([]byte(token))
 	caller.Token = hex.EncodeToString(sum[:16])
 	if !caller.Has(scope) {
 		return Caller{}, httpapi.NewProblem(http.StatusForbidden, "the token lacks the scope "+string(scope)).
-			WithHeader("WWW-Authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="`+string(scope)+`"`)
+			WithHeader("WWW-Authenticate",
+				`Bearer realm="millrace", error="insufficient_scope", scope="`+string(scope)+`"`)
 	}
 	return caller, nil
 }

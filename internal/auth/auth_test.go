@@ -37,7 +37,8 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, claims jwt.MapClaims)
 
 func TestTokens(t *testing.T) {
 	later := time.Now().Add(time.Hour).Unix()
-	none := sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, jwt.MapClaims{"exp": later, "scope": "admin"})
+	none := sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType,
+		jwt.MapClaims{"exp": later, "scope": "admin"})
 	cut := mint(t, secret, time.Hour, Read)
 	for _, c := range []struct {
 		name, header string
@@ -93,12 +94,13 @@ func ask(t *testing.T, cfg Config, scope Scope, r *http.Request) *httptest.Respo
 	})).ServeHTTP(plain, r)
 	router := chi.NewRouter()
 	api := humachi.New(router, huma.DefaultConfig("", ""))
-	huma.Register(api, a.Protect(huma.Operation{Method: "GET", Path: "/", DefaultStatus: 200}, scope), func(ctx context.Context, _ *struct{}) (*struct{}, error) {
-		if !CallerFrom(ctx).Has(scope) {
-			t.Error("the operation is not told who calls")
-		}
-		return nil, nil
-	})
+	huma.Register(api, a.Protect(huma.Operation{Method: "GET", Path: "/", DefaultStatus: 200}, scope),
+		func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+			if !CallerFrom(ctx).Has(scope) {
+				t.Error("the operation is not told who calls")
+			}
+			return nil, nil
+		})
 	huma := httptest.NewRecorder()
 	router.ServeHTTP(huma, r)
 	if huma.Code != plain.Code || huma.Body.String() != plain.Body.String() {

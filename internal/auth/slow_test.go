@@ -27,7 +27,8 @@ func TestSlowStrangers(t *testing.T) {
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	in := bufio.NewReader(conn)
 	for _, body := range []string{strings.Repeat("x", 1000), strings.Repeat("x", 1000), "x"} {
-		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n%s", body); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n%s",
+			body); err != nil {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(in, nil)

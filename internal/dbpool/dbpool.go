@@ -23,7 +23,8 @@ func Register(reg prometheus.Registerer, pool string, stats func() Stats) error 
 		"waiting": func(s Stats) int { return s.Waiting },
 	} {
 		g := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "pipeline_db_connections", Help: "Connections of a database pool that are active or idle, and calls that wait for one.",
+			Name:        "pipeline_db_connections",
+			Help:        "Connections of a database pool that are active or idle, and calls that wait for one.",
 			ConstLabels: prometheus.Labels{"pool": pool, "state": state},
 		}, func() float64 { return float64(value(stats())) })
 		if err := reg.Register(g); err != nil {

@@ -37,7 +37,9 @@ type acquires struct{ atomic.Int64 }
 var _ pgxpool.AcquireTracer = (*acquires)(nil)
 
 // TraceAcquireStart implements pgxpool.AcquireTracer.
-func (a *acquires) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
+func (a *acquires) TraceAcquireStart(
+	ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData,
+) context.Context {
 	a.Add(1)
 	return ctx
 }

@@ -85,7 +85,8 @@ func TestCompression(t *testing.T) {
 		w := httptest.NewRecorder()
 		f.Handler().ServeHTTP(w, r)
 		size, text := w.Body.Len(), decoded(t, w.Result())
-		if w.Code != c.status || w.Header().Get("Content-Encoding") != c.encoding || !strings.Contains(w.Header().Get("Vary"), "Accept-Encoding") {
+		if w.Code != c.status || w.Header().Get("Content-Encoding") != c.encoding ||
+			!strings.Contains(w.Header().Get("Vary"), "Accept-Encoding") {
 			t.Errorf("%s for %q: %d %v", c.path, c.accepts, w.Code, w.Header())
 		}
 		if c.path != "/short" && (len(text) < len(long) || (c.encoding != "") != (size < len(long)/20)) {
@@ -124,7 +125,8 @@ func TestEventsAreSentAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := fmt.Fprint(conn, "GET /api/v1/feed HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip, zstd\r\n\r\n"); err != nil {
+	if _, err := fmt.Fprint(conn,
+		"GET /api/v1/feed HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip, zstd\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -227,7 +229,13 @@ func TestMetricsGuard(t *testing.T) {
 	for _, c := range []struct {
 		path, token string
 		status      int
-	}{{"/metrics", "", 401}, {"/metrics", "x", 200}, {"/health", "", 200}, {"/ready", "", 200}, {"/openapi.json", "", 200}} {
+	}{
+		{"/metrics", "", 401},
+		{"/metrics", "x", 200},
+		{"/health", "", 200},
+		{"/ready", "", 200},
+		{"/openapi.json", "", 200},
+	} {
 		r := httptest.NewRequest(http.MethodGet, "http://localhost"+c.path, nil)
 		r.Header.Set("Authorization", c.token)
 		w := httptest.NewRecorder()

@@ -24,7 +24,11 @@ func (s *Server) refuseStrangers(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		WriteProblem(w, NewProblem(http.StatusForbidden, "a server without AUTH_JWT_SECRET is asked by address or as localhost",
-			FieldError{Field: "Host", Code: "host", Rule: "must be an address, localhost, or the host of one of MILLRACE_ALLOWED_ORIGINS"}))
+		WriteProblem(w,
+			NewProblem(http.StatusForbidden, "a server without AUTH_JWT_SECRET is asked by address or as localhost",
+				FieldError{
+					Field: "Host", Code: "host",
+					Rule: "must be an address, localhost, or the host of one of MILLRACE_ALLOWED_ORIGINS",
+				}))
 	})
 }

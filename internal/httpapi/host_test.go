@@ -25,7 +25,8 @@ func TestStrangers(t *testing.T) {
 				t.Errorf("%s%s: status %d, want %d", host, path, w.Code, status)
 			}
 			var p Problem
-			if status == http.StatusForbidden && (json.Unmarshal(w.Body.Bytes(), &p) != nil || len(p.Errors) != 1 || p.Errors[0].Field != "Host") {
+			if status == http.StatusForbidden && (json.Unmarshal(w.Body.Bytes(), &p) != nil || len(p.Errors) != 1 ||
+				p.Errors[0].Field != "Host") {
 				t.Errorf("%s%s: %s", host, path, w.Body)
 			}
 			w = httptest.NewRecorder()

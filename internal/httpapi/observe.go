@@ -55,8 +55,10 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		if ww.cause != nil {
 			s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "status", status, "error", ww.cause)
 		}
-		s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
-			slog.Int("status", status), slog.Duration("took", took), slog.Int64("bytes", ww.bytes), slog.String("remote", r.RemoteAddr))
+		s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("method", r.Method),
+			slog.String("path", r.URL.Path),
+			slog.Int("status", status), slog.Duration("took", took), slog.Int64("bytes", ww.bytes),
+			slog.String("remote", r.RemoteAddr))
 		if status != http.StatusSwitchingProtocols {
 			s.durations.WithLabelValues(method(r.Method), route(r), strconv.Itoa(status)).Observe(took.Seconds())
 		}
@@ -72,9 +74,12 @@ func (s *Server) serve(next http.Handler, w *recorder, r *http.Request) {
 		if cause == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
 			panic(cause)
 		}
-		s.log.Error("panic in a request", "method", r.Method, "path", r.URL.Path, "panic", cause, "stack", string(debug.Stack()))
+		s.log.Error("panic in a request", "method", r.Method, "path", r.URL.Path, "panic", cause,
+			"stack", string(debug.Stack()))
 		if w.status == 0 {
-			WriteProblem(w, NewProblem(http.StatusInternalServerError, "an internal error occurred; the server's log has the cause"))
+			WriteProblem(w,
+				NewProblem(http.StatusInternalServerError,
+					"an internal error occurred; the server's log has the cause"))
 		}
 	}()
 	next.ServeHTTP(w, r)
@@ -93,7 +98,8 @@ func route(r *http.Request) string {
 
 func method(m string) string {
 	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
 		return m
 	}
 	return "other"

@@ -57,7 +57,8 @@ func TestUnknownParameters(t *testing.T) {
 		for _, e := range p.Errors {
 			fields = append(fields, e.Field)
 		}
-		if w.Code != c.status || strings.Join(fields, " ") != c.fields || (c.rule != "" && !strings.Contains(p.Errors[0].Rule, c.rule)) {
+		if w.Code != c.status || strings.Join(fields, " ") != c.fields ||
+			(c.rule != "" && !strings.Contains(p.Errors[0].Rule, c.rule)) {
 			t.Errorf("%s %s: %d %s", c.method, c.target, w.Code, w.Body)
 		}
 		if strings.Contains(w.Body.String(), "secret") {

@@ -120,7 +120,8 @@ func BodyProblem(err error) *Problem {
 // TooLarge returns the problem of a body of more than limit bytes.
 func TooLarge(limit int64) *Problem {
 	rule := fmt.Sprintf("must be at most %d bytes", limit)
-	return NewProblem(http.StatusRequestEntityTooLarge, "the request body "+rule, FieldError{Code: "body_size", Rule: rule})
+	return NewProblem(http.StatusRequestEntityTooLarge, "the request body "+rule,
+		FieldError{Code: "body_size", Rule: rule})
 }
 
 // UnsupportedType returns the problem of a Content-Type that a route does not

@@ -37,7 +37,9 @@ func humaProblem(status int, detail string, errs []error) *Problem {
 		}
 	}
 	if slices.ContainsFunc(errs, unreadable) { // what its fields break is not known
-		p.Errors = slices.DeleteFunc(p.Errors, func(e FieldError) bool { return e.Code != "invalid" && e.Code != "parameter_unknown" })
+		p.Errors = slices.DeleteFunc(p.Errors, func(e FieldError) bool {
+			return e.Code != "invalid" && e.Code != "parameter_unknown"
+		})
 	}
 	return p
 }

@@ -47,7 +47,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 // extend gives the caller time to read what is written next.
 func (r *recorder) extend() {
 	if !r.bounded && r.status != http.StatusSwitchingProtocols {
-		_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(r.patience)) // a test's recorder has none
+		// a test's recorder has none
+		_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(r.patience))
 	}
 }
 

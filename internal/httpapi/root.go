@@ -74,12 +74,15 @@ func describeRoot(doc *huma.OpenAPI) {
 	add("/health", "health", "Whether the process runs", "", map[string]*huma.Response{
 		"200": {Description: "It runs", Content: schema(Health{})},
 	})
-	add("/ready", "ready", "Whether the process can do its work, and which dependency is there", "", map[string]*huma.Response{
-		"200": {Description: "It can: every dependency that it needs is up", Content: schema(Readiness{})},
-		"503": {Description: "One that it needs is down", Content: schema(Readiness{})},
-	})
-	add("/metrics", "metrics", "Metrics for Prometheus", "text/plain", map[string]*huma.Response{"200": {Description: "The metrics"}})
+	add("/ready", "ready", "Whether the process can do its work, and which dependency is there", "",
+		map[string]*huma.Response{
+			"200": {Description: "It can: every dependency that it needs is up", Content: schema(Readiness{})},
+			"503": {Description: "One that it needs is down", Content: schema(Readiness{})},
+		})
+	add("/metrics", "metrics", "Metrics for Prometheus", "text/plain",
+		map[string]*huma.Response{"200": {Description: "The metrics"}})
 	doc.Paths["/metrics"].Get.Parameters = []*huma.Param{{
-		Name: metricNames, In: "query", Description: "Only metrics of this name; it may stand several times", Schema: &huma.Schema{Type: huma.TypeString},
+		Name: metricNames, In: "query", Description: "Only metrics of this name; it may stand several times",
+		Schema: &huma.Schema{Type: huma.TypeString},
 	}}
 }

@@ -32,7 +32,10 @@ func checkExposure(cfg Config) error {
 func (s *Server) Listen() (net.Listener, error) {
 	ln, err := net.Listen("tcp", s.cfg.Addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("HTTP address %s is in use: set MILLRACE_HTTP_ADDR to another, or end what listens there: %w", s.cfg.Addr, err)
+		return nil, fmt.Errorf(
+			"HTTP address %s is in use: set MILLRACE_HTTP_ADDR to another, or end what listens there: %w",
+			s.cfg.Addr, err,
+		)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s (MILLRACE_HTTP_ADDR): %w", s.cfg.Addr, err)

@@ -30,7 +30,8 @@ func newServer(t *testing.T, cfg Config, checks ...Check) fixture {
 	log := &bytes.Buffer{}
 	cfg.Version = "1.2.3"
 	s, err := New(cfg, Deps{
-		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Registry: prometheus.NewRegistry(), Checks: checks,
+		Log:      slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Registry: prometheus.NewRegistry(), Checks: checks,
 		Site: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/" {
 				NotFound(w, r)
@@ -54,17 +55,19 @@ type thing struct {
 }
 
 func (f fixture) register() {
-	huma.Register(f.API(), huma.Operation{Method: "POST", Path: "/things", OperationID: "things"}, func(_ context.Context, in *thing) (*struct{}, error) {
-		switch in.Body.Name {
-		case "panic":
-			panic("a bug")
-		case "error":
-			return nil, errors.New("the disk is on fire")
-		case "busy":
-			return nil, NewProblem(503, "come back", FieldError{"name", "busy", "must wait"}).WithHeader("Retry-After", "3")
-		}
-		return nil, nil
-	})
+	huma.Register(f.API(), huma.Operation{Method: "POST", Path: "/things", OperationID: "things"},
+		func(_ context.Context, in *thing) (*struct{}, error) {
+			switch in.Body.Name {
+			case "panic":
+				panic("a bug")
+			case "error":
+				return nil, errors.New("the disk is on fire")
+			case "busy":
+				return nil, NewProblem(503, "come back",
+					FieldError{"name", "busy", "must wait"}).WithHeader("Retry-After", "3")
+			}
+			return nil, nil
+		})
 	f.base.With(LimitBody(10)).Post("/plain", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			WriteProblem(w, BodyProblem(err))
@@ -119,16 +122,19 @@ func TestEveryErrorIsAProblem(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, p := f.do(c.method, c.target, c.contentType, c.body)
-			if r.StatusCode != c.status || p.Status != c.status || p.Title != http.StatusText(c.status) || p.Type != "about:blank" {
+			if r.StatusCode != c.status || p.Status != c.status || p.Title != http.StatusText(c.status) ||
+				p.Type != "about:blank" {
 				t.Fatalf("%d %+v", r.StatusCode, p)
 			}
 			if got := r.Header.Get("Content-Type"); got != problemType {
 				t.Errorf("content type %q", got)
 			}
-			if c.code != "" && (len(p.Errors) == 0 || p.Errors[0].Field != c.field || p.Errors[0].Code != c.code || p.Errors[0].Rule == "") {
+			if c.code != "" && (len(p.Errors) == 0 || p.Errors[0].Field != c.field || p.Errors[0].Code != c.code ||
+				p.Errors[0].Rule == "") {
 				t.Errorf("errors are %+v, want %s %s", p.Errors, c.field, c.code)
 			}
-			if p.Detail == "" || strings.Contains(p.Detail, "secret") || strings.Contains(p.Detail, "fire") || strings.Contains(p.Detail, "bug") {
+			if p.Detail == "" || strings.Contains(p.Detail, "secret") || strings.Contains(p.Detail, "fire") ||
+				strings.Contains(p.Detail, "bug") {
 				t.Errorf("detail is %q", p.Detail)
 			}
 		})
@@ -222,7 +228,8 @@ func TestReady(t *testing.T) {
 	for range 2 { // the stuck probe is not started a second time
 		f.readiness.at = time.Time{}
 		code, state := get()
-		if code != 503 || state.Status != "not ready" || state.Checks[1].Error != "connection refused" || state.Checks[2].Error == "" {
+		if code != 503 || state.Status != "not ready" || state.Checks[1].Error != "connection refused" ||
+			state.Checks[2].Error == "" {
 			t.Errorf("%d %+v", code, state)
 		}
 		if state.Checks[0].Since != first.Checks[0].Since || !state.Checks[1].Since.After(first.Checks[1].Since) {
@@ -268,7 +275,9 @@ func TestNeeds(t *testing.T) {
 	up := func(context.Context) error { return nil }
 	behind := uint64(3)
 	f := newServer(t, Config{}, Check{Name: "nats", Probe: up}, Check{Name: "postgres", Probe: probe, Need: Never},
-		Check{Name: "projector", Probe: probe, Need: AtFirst, Note: func(context.Context) Note { return Note{Behind: &behind} }})
+		Check{Name: "projector", Probe: probe, Need: AtFirst, Note: func(context.Context) Note {
+			return Note{Behind: &behind}
+		}})
 	for _, step := range []struct {
 		down   bool
 		status string
@@ -282,7 +291,8 @@ func TestNeeds(t *testing.T) {
 		f.readiness.at = time.Time{}
 		state := f.readiness.now()
 		got := [3]bool{state.Checks[0].Needed, state.Checks[1].Needed, state.Checks[2].Needed}
-		if state.Status != step.status || got != step.needed || (state.Checks[1].Status == "down") != step.down || state.Checks[2].Behind == nil {
+		if state.Status != step.status || got != step.needed || (state.Checks[1].Status == "down") != step.down ||
+			state.Checks[2].Behind == nil {
 			t.Errorf("%+v, want %+v", state, step)
 		}
 	}
@@ -294,11 +304,14 @@ func TestNotes(t *testing.T) {
 	behind := uint64(7)
 	risk := "events can be lost"
 	registry := prometheus.NewRegistry()
-	s, err := New(Config{Warnings: []string{risk}}, Deps{Log: slog.New(slog.DiscardHandler), Registry: registry, Checks: []Check{
-		{Name: "projector", Probe: func(context.Context) error { return nil }, Note: func(context.Context) Note {
-			return Note{Warning: "look here", Behind: &behind, BehindSeconds: 1.5}
-		}},
-	}})
+	s, err := New(Config{Warnings: []string{risk}}, Deps{
+		Log: slog.New(slog.DiscardHandler), Registry: registry,
+		Checks: []Check{
+			{Name: "projector", Probe: func(context.Context) error { return nil }, Note: func(context.Context) Note {
+				return Note{Warning: "look here", Behind: &behind, BehindSeconds: 1.5}
+			}},
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +320,8 @@ func TestNotes(t *testing.T) {
 		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+path, nil))
 		return w.Code, w.Body.String()
 	}
-	if code, text := get("/ready"); code != 200 || !strings.Contains(text, `"warning":"look here","behind":7,"behind_seconds":1.5`) {
+	if code, text := get("/ready"); code != 200 ||
+		!strings.Contains(text, `"warning":"look here","behind":7,"behind_seconds":1.5`) {
 		t.Errorf("/ready: %d %s", code, text)
 	}
 	if code, text := get("/health"); code != 200 || !strings.Contains(text, `"warnings":["`+risk+`"]`) {
@@ -327,7 +341,8 @@ func TestExposure(t *testing.T) {
 		if err != nil && (!strings.Contains(err.Error(), "AUTH_JWT_SECRET") || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v", addr, err)
 		}
-		if _, err := New(Config{Addr: addr, Protected: true}, Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()}); err != nil {
+		if _, err := New(Config{Addr: addr, Protected: true},
+			Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()}); err != nil {
 			t.Errorf("%s with a secret: %v", addr, err)
 		}
 	}
@@ -340,7 +355,8 @@ func TestTakenPort(t *testing.T) {
 	}
 	defer ln.Close()
 	err = newServer(t, Config{Addr: ln.Addr().String()}).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "MILLRACE_HTTP_ADDR") || !strings.Contains(err.Error(), ln.Addr().String()) {
+	if err == nil || !strings.Contains(err.Error(), "MILLRACE_HTTP_ADDR") ||
+		!strings.Contains(err.Error(), ln.Addr().String()) {
 		t.Errorf("got %v", err)
 	}
 }

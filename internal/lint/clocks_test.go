@@ -48,7 +48,8 @@ func TestMeasuredTime(t *testing.T) {
 func forgets(moment ast.Expr) (found bool) {
 	ast.Inspect(moment, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
-			found = found || calls(call, "", "Unix", "UnixMilli", "UnixMicro", "UTC", "Local", "In", "Round", "Truncate")
+			found = found || calls(call, "", "Unix", "UnixMilli", "UnixMicro", "UTC", "Local", "In",
+				"Round", "Truncate")
 		}
 		return !found
 	})

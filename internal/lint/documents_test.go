@@ -74,7 +74,9 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%s: %v", target, err)
 		}
 	}
-	got := linksOf("[a\nb](c.md) ![d](e.png) `[f](g)` <https://example.com/h> [i](j.md \"k\")\n```sh\n[l](m)\n```\n[n]: o.md\n")
+	got := linksOf(
+		"[a\nb](c.md) ![d](e.png) `[f](g)` <https://example.com/h> [i](j.md \"k\")\n```sh\n[l](m)\n```\n[n]: o.md\n",
+	)
 	if want := "[c.md e.png j.md https://example.com/h o.md]"; fmt.Sprint(got) != want {
 		t.Errorf("the links are %v, want %s", got, want)
 	}

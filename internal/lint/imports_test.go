@@ -92,7 +92,9 @@ var rules = []rule{
 	{"./schemas/known", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/item", nil, "the rules of items are pure"},
 	{"./schemas/shard", []string{"./schemas/item"}, "the rules of shards are pure"},
-	{"./client", []string{"./schemas/event", "./schemas/known", "./schemas/stream"}, "services import the client: it stays light"},
+	{"./client", []string{"./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry"}, "services import the client: it stays light"},
+	{"./internal/retry", nil, "the client imports it, and stays light"},
+	{"./internal/leader", nil, "whatever is led, and by whom, is its user's matter"},
 	{"./ingest", []string{"./client", "./schemas", "./internal"}, "stages meet in schemas"},
 	{"./projector", []string{"./schemas", "./internal"}, "stages meet in schemas"},
 	{"./query", []string{"./schemas", "./internal"}, "stages meet in schemas"},
@@ -188,10 +190,11 @@ func TestClickHouseIsland(t *testing.T) {
 
 // TestLight holds that the event needs the standard library alone, and the
 // client little more than the client of NATS, and those of Prometheus, the
-// circuit breaker and the log on disk.
+// circuit breaker, the backoff and the log on disk.
 func TestLight(t *testing.T) {
 	light := []string{
-		"./client", "./schemas/event", "./schemas/known", "./schemas/stream", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid",
+		"./client", "./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry", "github.com/cenkalti/backoff",
+		"github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid",
 		"github.com/synadia-io/orbit.go", "github.com/klauspost/compress", "golang.org/x/crypto", "golang.org/x/sys",
 		"github.com/sony/gobreaker", "github.com/tidwall",
 		"github.com/prometheus", "github.com/beorn7/perks", "github.com/cespare/xxhash", "github.com/munnerz/goautoneg", "google.golang.org/protobuf",

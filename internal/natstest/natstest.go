@@ -42,7 +42,10 @@ func Start(t testing.TB, cfg stream.Config) *Server {
 // Start runs the server again, at its old address with its old streams.
 func (s *Server) Start() {
 	s.t.Helper()
-	srv, err := embedded.New(embedded.Config{Listen: s.addr[strings.LastIndex(s.addr, "@")+1:], StoreDir: s.dir, User: "millrace", Password: "test"}, slog.New(slog.DiscardHandler))
+	srv, err := embedded.New(embedded.Config{
+		Listen: s.addr[strings.LastIndex(s.addr, "@")+1:], StoreDir: s.dir,
+		User: "millrace", Password: "test",
+	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -74,7 +77,8 @@ func (s *Server) URL() string { return "nats://" + s.addr }
 // be stopped, and closes with the test.
 func (s *Server) Connect() *nats.Conn {
 	s.t.Helper()
-	nc, err := nats.Connect(s.URL(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))
+	nc, err := nats.Connect(s.URL(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))
 	if err != nil {
 		s.t.Fatal(err)
 	}

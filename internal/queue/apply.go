@@ -253,7 +253,8 @@ func (w *Work) room(ctx context.Context) (int, error) {
 	}
 	w.Batch.Queue("SELECT pg_advisory_xact_lock($1, $2)", lockClass, int32(w.queue))
 	var started int
-	w.Batch.Queue("SELECT coalesce(sum(n), 0)::bigint FROM ("+sqlSums+") AS t WHERE kind = $1", counter(w.queue, int32(item.Started))).
+	w.Batch.Queue("SELECT coalesce(sum(n), 0)::bigint FROM ("+sqlSums+") AS t WHERE kind = $1",
+		counter(w.queue, int32(item.Started))).
 		QueryRow(func(r pgx.Row) error { return r.Scan(&started) })
 	if err := w.Flush(ctx); err != nil {
 		return 0, err

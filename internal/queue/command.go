@@ -43,7 +43,7 @@ type Result struct {
 	Part       int32
 	Outcome    item.Outcome
 	Status     item.Status // the item's now
-	Generation int32       // the item's now: after Start the fence for what follows
+	Generation int32       // the item's now: after Start the fencing token of what follows
 	Attempts   int32
 	Allowed    int32  // attempts after which it is dead; 0: any number
 	Worker     string // who has started it last

@@ -60,7 +60,8 @@ func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transitio
 		var all []Transition
 		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
 			var tx string
-			err = r.Scan(&tx, &v.Place.ID, &v.Queue, &v.Item, &v.Move, &v.Status, &v.Attempt, &v.Worker, &v.Error, &v.At)
+			err = r.Scan(&tx, &v.Place.ID, &v.Queue, &v.Item, &v.Move, &v.Status, &v.Attempt, &v.Worker,
+				&v.Error, &v.At)
 			if err == nil {
 				v.Place.TX, err = strconv.ParseUint(tx, 10, 64)
 			}

@@ -72,7 +72,8 @@ func (s Statements) Prepare() *Statements {
 	// whatever its statistics say.
 	s.expire, s.due = within("expire"), within("due")
 	limits := func(name string) string { return strings.ReplaceAll(text(name), "{limits}", s.Limits) }
-	s.lockGroups, s.groupRoom, s.slotsOut, s.unpark = limits("lock_groups"), limits("group_room"), limits("slots_out"), limits("unpark")
+	s.lockGroups, s.groupRoom, s.slotsOut, s.unpark = limits("lock_groups"), limits("group_room"), limits("slots_out"),
+		limits("unpark")
 	s.keyStarted, s.keyDue = limits("key_started"), limits("key_due")
 	s.extend = strings.ReplaceAll(text("extend"), "{find}", s.Find)
 	return &s

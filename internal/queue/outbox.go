@@ -77,7 +77,8 @@ func (s *Store) Bodies(ctx context.Context, refs []Ref) ([][]byte, error) {
 // Columns are refs as Postgres unnests them.
 func Columns(refs []Ref) (items []int64, queues []int16, generations []int32) {
 	for _, r := range refs {
-		items, queues, generations = append(items, r.Item), append(queues, int16(r.Queue)), append(generations, r.Generation)
+		items, queues, generations = append(items, r.Item), append(queues, int16(r.Queue)),
+			append(generations, r.Generation)
 	}
 	return items, queues, generations
 }

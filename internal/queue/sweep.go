@@ -85,13 +85,15 @@ func (s *Store) heedClock(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	for _, table := range []struct{ name, until string }{{"claim", "lease_until"}, {"delayed", "due_at"}} {
-		tag, err := s.pool.Exec(ctx, strings.NewReplacer("{table}", table.name, "{until}", table.until).Replace(text("anew")), setBackBy)
+		tag, err := s.pool.Exec(ctx,
+			strings.NewReplacer("{table}", table.name, "{until}", table.until).Replace(text("anew")), setBackBy)
 		if err != nil {
 			s.clock = nil // in the next turn
 			return fmt.Errorf("begin leases and delays anew: %w", err)
 		}
 		if n := tag.RowsAffected(); n > 0 {
-			s.log.Warn("the clock of Postgres was set back: what began in the future begins anew", "table", table.name, "items", n)
+			s.log.Warn("the clock of Postgres was set back: what began in the future begins anew",
+				"table", table.name, "items", n)
 		}
 	}
 	return nil

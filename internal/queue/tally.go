@@ -30,7 +30,8 @@ const sqlSums = "SELECT kind, key, n FROM millrace.tally UNION ALL SELECT kind, 
 // Sums calls each with every counter, all of one moment, by key. What it costs
 // does not depend on the number of items.
 func (s *Store) Sums(ctx context.Context, each func(kind, key int32, n int64)) error {
-	rows, err := s.pool.Query(ctx, "SELECT kind, key, sum(n)::bigint FROM ("+sqlSums+") AS t GROUP BY kind, key ORDER BY key, kind")
+	rows, err := s.pool.Query(ctx,
+		"SELECT kind, key, sum(n)::bigint FROM ("+sqlSums+") AS t GROUP BY kind, key ORDER BY key, kind")
 	if err != nil {
 		return fmt.Errorf("sum counters: %w", err)
 	}

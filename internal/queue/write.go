@@ -58,7 +58,8 @@ func (w *Work) writeAny() {
 	workers, errs := make([]string, n), make([]string, n)
 	for i, c := range w.changes {
 		statuses[i] = c.state.Status.String()
-		generations[i], attempts[i], workers[i], errs[i] = c.state.Generation, c.state.Attempts, c.state.Worker, c.command.Error
+		generations[i], attempts[i], workers[i], errs[i] = c.state.Generation, c.state.Attempts, c.state.Worker,
+			c.command.Error
 		if c.state.Allowed != w.settings.maxAttempts {
 			allowed[i] = c.state.Allowed
 		}

@@ -45,7 +45,8 @@ func (s *Store) Cancel(ctx context.Context, file, by string) (cancelled int, err
 // lockFileRow locks the row of a file, so that no shards are added to it.
 func lockFileRow(ctx context.Context, t *queue.Tx, file string) error {
 	found := false
-	t.Batch.Queue("SELECT true FROM millrace.file WHERE filename = $1 FOR UPDATE", file).Query(func(rows pgx.Rows) error {
+	t.Batch.Queue("SELECT true FROM millrace.file WHERE filename = $1 FOR UPDATE",
+		file).Query(func(rows pgx.Rows) error {
 		found = rows.Next()
 		return rows.Err()
 	})
@@ -74,7 +75,8 @@ func (s *Store) SetPriority(ctx context.Context, file string, priority int16) er
 			ids[i], old[i] = r.ID, r.Priority
 		}
 		t.Batch.Queue("UPDATE millrace.file SET priority = $2 WHERE filename = $1", file, priority)
-		t.Batch.Queue("UPDATE millrace.pipeline_tracking SET priority = $2 WHERE id = ANY ($1::bigint[])", ids, priority)
+		t.Batch.Queue("UPDATE millrace.pipeline_tracking SET priority = $2 WHERE id = ANY ($1::bigint[])",
+			ids, priority)
 		for _, stage := range shard.Queues {
 			for _, table := range []string{"ready", "outbox"} {
 				t.Batch.Queue(`UPDATE millrace.`+table+` AS r SET priority = $4 FROM unnest($2::bigint[], $3::smallint[]) AS u (id, priority)
@@ -191,7 +193,9 @@ func (s *Store) purge(ctx context.Context, before time.Time, limit int) (dropped
 		if err := t.Flush(ctx); err != nil {
 			return err
 		}
-		t.Batch.Queue("SELECT 1 FROM millrace.pipeline_tracking WHERE filename = ANY ($1::text[]) ORDER BY id FOR UPDATE", files)
+		t.Batch.Queue(
+			"SELECT 1 FROM millrace.pipeline_tracking WHERE filename = ANY ($1::text[]) ORDER BY id FOR UPDATE", files,
+		)
 		t.Batch.Queue(text("purge"), before, files).QueryRow(func(r pgx.Row) error { return r.Scan(&dropped) })
 		return nil
 	})
@@ -215,6 +219,9 @@ type StageSettings struct {
 
 // SetStage changes switches and returns all of the stage's.
 func (s *Store) SetStage(ctx context.Context, stage shard.Stage, set SetStage) (StageSettings, error) {
-	v, err := s.queues.Set(ctx, queue.ID(stage), queue.Set{Paused: set.Paused, Concurrency: set.Concurrency, MaxAttempts: set.MaxAttempts})
+	v, err := s.queues.Set(ctx, queue.ID(stage), queue.Set{
+		Paused: set.Paused, Concurrency: set.Concurrency,
+		MaxAttempts: set.MaxAttempts,
+	})
 	return StageSettings{stage, v.Paused, v.Concurrency, v.MaxAttempts}, err
 }

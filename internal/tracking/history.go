@@ -46,7 +46,8 @@ type HistoryPage struct {
 func (s *Store) History(ctx context.Context, p HistoryPage) ([]Transition, error) {
 	sql := "SELECT " + transitionColumns + ` WHERE t.filename = $1 AND (h.tx, h.id) > ($2::text::xid8, $3)
 		AND ($4::integer IS NULL OR t.shard = $4) AND ($5::smallint IS NULL OR h.stage = $5) ORDER BY h.tx, h.id LIMIT $6`
-	all, err := s.transitions(ctx, sql, p.Filename, strconv.FormatUint(p.After.TX, 10), p.After.ID, p.Shard, (*int16)(p.Stage), p.Limit)
+	all, err := s.transitions(ctx, sql, p.Filename, strconv.FormatUint(p.After.TX, 10), p.After.ID, p.Shard,
+		(*int16)(p.Stage), p.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the history of %s: %w", p.Filename, err)
 	}
@@ -81,7 +82,8 @@ func (s *Store) transitions(ctx context.Context, sql string, args ...any) ([]Tra
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
 		var tx string
 		var stage int16
-		err = r.Scan(&tx, &v.Place.ID, &v.Filename, &v.Shard, &stage, &v.Move, &v.Status, &v.Attempt, &v.Worker, &v.Error, &v.At)
+		err = r.Scan(&tx, &v.Place.ID, &v.Filename, &v.Shard, &stage, &v.Move, &v.Status, &v.Attempt, &v.Worker,
+			&v.Error, &v.At)
 		if err == nil {
 			v.Place.TX, err = strconv.ParseUint(tx, 10, 64)
 		}

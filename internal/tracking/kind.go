@@ -52,7 +52,10 @@ func statementsOf(s shard.Stage) *queue.Statements {
 	}
 	fill := strings.NewReplacer("{stage}", s.Column(), "{prev}", prev.Column(), "{next}", next).Replace
 	if s == shard.EventIngest {
-		return queue.Statements{Lock: fill(text("lock_ingest")), Find: findIngest, Write: text("write_ingest"), StatusOnly: true}.Prepare()
+		return queue.Statements{
+			Lock: fill(text("lock_ingest")), Find: findIngest, Write: text("write_ingest"),
+			StatusOnly: true,
+		}.Prepare()
 	}
 	return queue.Statements{
 		Lock: fill(text("lock")), Find: fill(text("find")),
@@ -72,7 +75,8 @@ func (Kind) Bodies(ctx context.Context, pool *pgxpool.Pool, refs []queue.Ref) ([
 	var w stream.WorkItem
 	_, err = pgx.ForEachRow(rows, []any{&place, &w.Filename, &w.Shard, &w.Attempts, &w.CreatedAt}, func() (err error) {
 		r := refs[place-1]
-		w.ID, w.Stage, w.Generation, w.CreatedAt = r.Item, shard.Stage(r.Queue).String(), r.Generation, w.CreatedAt.UTC()
+		w.ID, w.Stage, w.Generation, w.CreatedAt = r.Item, shard.Stage(r.Queue).String(), r.Generation,
+			w.CreatedAt.UTC()
 		bodies[place-1], err = json.Marshal(w)
 		return err
 	})

@@ -163,7 +163,10 @@ func (m *model) take() {
 // move makes a move of some items at once and compares what became of each.
 func (m *model) move() {
 	stage := m.pickStage()
-	move := []shard.Move{shard.Start, shard.Complete, shard.Complete, shard.Fail, shard.Retry, shard.Release, shard.Again}[m.r.IntN(7)]
+	move := []shard.Move{
+		shard.Start, shard.Complete, shard.Complete, shard.Fail, shard.Retry,
+		shard.Release, shard.Again,
+	}[m.r.IntN(7)]
 	var delay time.Duration
 	if m.r.IntN(4) == 0 && move != shard.Complete {
 		delay = time.Hour
@@ -177,7 +180,10 @@ func (m *model) move() {
 		if !chosen[n] {
 			continue
 		}
-		commands = append(commands, tracking.Command{Filename: n.file, Shard: n.shard, Worker: workers[m.r.IntN(3)], Delay: delay, Lease: time.Hour})
+		commands = append(commands, tracking.Command{
+			Filename: n.file, Shard: n.shard, Worker: workers[m.r.IntN(3)],
+			Delay: delay, Lease: time.Hour,
+		})
 	}
 	results, err := m.ask(stage, move, commands)
 	if err != nil {
@@ -186,8 +192,10 @@ func (m *model) move() {
 	for i, c := range commands {
 		n := name{c.Filename, c.Shard}
 		want := m.apply(n, stage, move, c)
-		if got := results[i]; got.Outcome.String() != want || got.Status.String() != m.items[n][stage].status || int(got.Attempts) != m.items[n][stage].attempts {
-			m.t.Errorf("%s of %v at %s by %q: %+v, want %s and %+v", move, n, stage, c.Worker, got, want, m.items[n][stage])
+		if got := results[i]; got.Outcome.String() != want || got.Status.String() != m.items[n][stage].status ||
+			int(got.Attempts) != m.items[n][stage].attempts {
+			m.t.Errorf("%s of %v at %s by %q: %+v, want %s and %+v", move, n, stage, c.Worker, got, want,
+				m.items[n][stage])
 		}
 	}
 }

@@ -146,7 +146,8 @@ func (s *Store) Files(ctx context.Context, p FilesPage) ([]FileState, error) {
 		return nil, fmt.Errorf("list files: %w", err)
 	}
 	files, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (v FileState, err error) {
-		return v, r.Scan(&v.Filename, &v.CreatedAt, &v.UpdatedAt, &v.CancelledAt, &v.Priority, &v.Shards, &v.Started, &v.Done, &v.Failed)
+		return v, r.Scan(&v.Filename, &v.CreatedAt, &v.UpdatedAt, &v.CancelledAt, &v.Priority, &v.Shards, &v.Started,
+			&v.Done, &v.Failed)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list files: %w", err)
@@ -169,5 +170,6 @@ func (p FilesPage) filter() string {
 	case p.Stage != nil:
 		return "EXISTS " + items + "t." + p.Stage.Column() + "_status = '" + p.Status.String() + "')"
 	}
-	return "EXISTS " + items + "'" + p.Status.String() + "' IN (t.event_ingest_status, t.shard_splitter_status, t.shard_worker_status, t.mysql_sender_status))"
+	return "EXISTS " + items + "'" + p.Status.String() +
+		"' IN (t.event_ingest_status, t.shard_splitter_status, t.shard_worker_status, t.mysql_sender_status))"
 }

@@ -32,7 +32,8 @@ func (s *Store) Register(ctx context.Context, files []Registration) ([]int, erro
 	sql := text("register")
 	err := s.queues.Transact(ctx, fmt.Sprintf("register %d files", len(files)), func(t *queue.Tx) error {
 		for i, f := range files {
-			t.Batch.Queue("INSERT INTO millrace.file (filename, priority) VALUES ($1, $2) ON CONFLICT DO NOTHING", f.Filename, f.Priority)
+			t.Batch.Queue("INSERT INTO millrace.file (filename, priority) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+				f.Filename, f.Priority)
 			// The file's row says that nobody cancels or drops it meanwhile.
 			t.Batch.Queue("SELECT 1 FROM millrace.file WHERE filename = $1 FOR SHARE", f.Filename)
 			t.Batch.Queue(sql, f.Filename, f.Shards).QueryRow(func(r pgx.Row) error {
@@ -92,11 +93,14 @@ type Refused struct {
 }
 
 func (e *Refused) Error() string {
-	return fmt.Sprintf("%s of %s/%d at %s: %s, it is %s", e.Move, e.Result.Filename, e.Result.Shard, e.Stage, e.Result.Outcome, e.Result.Status)
+	return fmt.Sprintf("%s of %s/%d at %s: %s, it is %s", e.Move, e.Result.Filename, e.Result.Shard, e.Stage,
+		e.Result.Outcome, e.Result.Status)
 }
 
 // lockFile locks all items of a file, to be moved at a stage.
-func lockFile(ctx context.Context, t *queue.Tx, stage shard.Stage, move shard.Move, file string) (*queue.Work, []queue.Result, error) {
+func lockFile(
+	ctx context.Context, t *queue.Tx, stage shard.Stage, move shard.Move, file string,
+) (*queue.Work, []queue.Result, error) {
 	w, err := t.Work(queue.ID(stage), move)
 	if err != nil {
 		return nil, nil, err

@@ -30,12 +30,16 @@ func (s *store) Pool() *pgxpool.Pool { return s.Store.Pool() }
 func (s *store) Sweep(ctx context.Context) error { return s.Queues().Sweep(ctx) }
 
 // Take takes items as HTTP does, when the stream and Postgres are in step.
-func (s *store) Take(ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration) ([]tracking.Result, error) {
+func (s *store) Take(
+	ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration,
+) ([]tracking.Result, error) {
 	s.InStep()
 	return s.take(ctx, stage, worker, limit, lease)
 }
 
-func (s *store) take(ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration) ([]tracking.Result, error) {
+func (s *store) take(
+	ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration,
+) ([]tracking.Result, error) {
 	results, err := s.Hands.Take(ctx, stage.String(), worker, limit, lease)
 	return tracking.Results(results), err
 }

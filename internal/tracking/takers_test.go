@@ -34,7 +34,8 @@ func TestTakers(t *testing.T) {
 	var sweeper, work sync.WaitGroup
 	sweeper.Go(func() {
 		for ctx.Err() == nil {
-			if _, err := s.Pool().Exec(ctx, "UPDATE millrace.claim SET lease_until = now() WHERE item_id % 7 = $1", rand.IntN(7)); err != nil && ctx.Err() == nil {
+			if _, err := s.Pool().Exec(ctx, "UPDATE millrace.claim SET lease_until = now() WHERE item_id % 7 = $1",
+				rand.IntN(7)); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 			if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
@@ -194,7 +195,8 @@ func TestConcurrency(t *testing.T) {
 	if len(had) != limit {
 		t.Fatalf("%d are started, want %d", len(had), limit)
 	}
-	if r := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Shard: 49}); r.Outcome != shard.Full {
+	if r := apply(t, s, shard.Splitter, shard.Start,
+		tracking.Command{Filename: "a", Shard: 49}); r.Outcome != shard.Full {
 		t.Errorf("one more: %+v", r)
 	}
 	apply(t, s, shard.Splitter, shard.Complete, tracking.Command{ID: had[0].ID})
@@ -223,13 +225,15 @@ func TestPause(t *testing.T) {
 	if taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute); err != nil || len(taken) != 0 {
 		t.Errorf("took %v from a paused stage, %v", taken, err)
 	}
-	if r := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Shard: 1}); r.Outcome != shard.Paused {
+	if r := apply(t, s, shard.Splitter, shard.Start,
+		tracking.Command{Filename: "a", Shard: 1}); r.Outcome != shard.Paused {
 		t.Errorf("started %+v at a paused stage", r)
 	}
 	if r := apply(t, s, shard.Splitter, shard.Complete, tracking.Command{ID: started.ID}); r.Outcome != shard.Changed {
 		t.Errorf("what was started cannot be done: %+v", r)
 	}
-	if set, err := s.SetStage(t.Context(), shard.Splitter, tracking.SetStage{Paused: &off}); err != nil || set.Paused || set.MaxAttempts != 20 {
+	if set, err := s.SetStage(t.Context(), shard.Splitter, tracking.SetStage{Paused: &off}); err != nil || set.Paused ||
+		set.MaxAttempts != 20 {
 		t.Errorf("%+v, %v", set, err)
 	}
 	if taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute); err != nil || len(taken) != 2 {
@@ -247,12 +251,14 @@ func TestHasAlready(t *testing.T) {
 		if _, err := s.SetStage(t.Context(), shard.Splitter, set); err != nil {
 			t.Fatal(err)
 		}
-		if r := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Shard: int32(i), Has: true}); r.Outcome != shard.Changed {
+		if r := apply(t, s, shard.Splitter, shard.Start,
+			tracking.Command{Filename: "a", Shard: int32(i), Has: true}); r.Outcome != shard.Changed {
 			t.Errorf("with %+v: %+v", set, r)
 		}
 	}
 	apply(t, s, shard.Splitter, shard.Complete, tracking.Command{Filename: "a", Shard: 0})
-	if r := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Shard: 2}); r.Outcome != shard.Full {
+	if r := apply(t, s, shard.Splitter, shard.Start,
+		tracking.Command{Filename: "a", Shard: 2}); r.Outcome != shard.Full {
 		t.Errorf("beside the other one: %+v", r)
 	}
 	checkPlaces(t, s.Pool())
@@ -290,10 +296,17 @@ func TestPriority(t *testing.T) {
 		}
 		page.After = &items[len(items)-1].QueuePlace
 	}
-	if offset, err := s.Queue(t.Context(), tracking.QueuePage{Stage: shard.Splitter, Limit: 2, Offset: 3, UpdatedSince: time.Unix(0, 0)}); err != nil || len(offset) != 2 || offset[0].Shard != 1 || offset[1].Filename != "b" {
+	if offset, err := s.Queue(t.Context(), tracking.QueuePage{
+		Stage: shard.Splitter, Limit: 2, Offset: 3,
+		UpdatedSince: time.Unix(0, 0),
+	}); err != nil || len(offset) != 2 || offset[0].Shard != 1 ||
+		offset[1].Filename != "b" {
 		t.Errorf("with an offset: %v, %v", offset, err)
 	}
-	if none, err := s.Queue(t.Context(), tracking.QueuePage{Stage: shard.Splitter, Limit: 2, UpdatedSince: time.Now().Add(time.Hour)}); err != nil || len(none) != 0 {
+	if none, err := s.Queue(t.Context(), tracking.QueuePage{
+		Stage: shard.Splitter, Limit: 2,
+		UpdatedSince: time.Now().Add(time.Hour),
+	}); err != nil || len(none) != 0 {
 		t.Errorf("changed in the future: %v, %v", none, err)
 	}
 	for range 6 {
@@ -316,7 +329,8 @@ func TestExtend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Pool().Exec(t.Context(), "UPDATE millrace.claim SET lease_until = now() - interval '1 second'"); err != nil {
+	if _, err := s.Pool().Exec(t.Context(),
+		"UPDATE millrace.claim SET lease_until = now() - interval '1 second'"); err != nil {
 		t.Fatal(err)
 	}
 	kept, err := s.Extend(t.Context(), shard.Splitter, []tracking.Command{
@@ -368,7 +382,9 @@ func TestClockSetBack(t *testing.T) {
 	// The clock was two days ahead; it was right when the last item was taken.
 	exec(fmt.Sprintf("UPDATE millrace.claim SET lease_until = lease_until + interval '2 days', given_at = given_at + interval '2 days' WHERE item_id != %d", taken[2].ID))
 	exec("UPDATE millrace.delayed SET due_at = due_at + interval '2 days', given_at = given_at + interval '2 days'")
-	exec(fmt.Sprintf("UPDATE millrace.claim SET lease_until = lease_until + interval '1 hour' WHERE item_id = %d", taken[2].ID))
+	exec(fmt.Sprintf(
+		"UPDATE millrace.claim SET lease_until = lease_until + interval '1 hour' WHERE item_id = %d", taken[2].ID,
+	))
 	again := trackingtest.On(t, s.Pool()).Store.Queues() // as after a restart
 	for range 2 {
 		if err := again.Sweep(t.Context()); err != nil {
@@ -381,10 +397,16 @@ func TestClockSetBack(t *testing.T) {
 		}
 		var id int64
 		var last time.Duration
-		if _, err := pgx.ForEachRow(rows, []any{&id, &last}, func() error { left[id] = last.Round(time.Hour); return nil }); err != nil {
+		if _, err := pgx.ForEachRow(rows, []any{&id, &last}, func() error {
+			left[id] = last.Round(time.Hour)
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
-		if want := map[int64]time.Duration{taken[0].ID: time.Hour, taken[1].ID: time.Hour, taken[2].ID: 2 * time.Hour}; !maps.Equal(left, want) {
+		if want := map[int64]time.Duration{
+			taken[0].ID: time.Hour, taken[1].ID: time.Hour,
+			taken[2].ID: 2 * time.Hour,
+		}; !maps.Equal(left, want) {
 			t.Errorf("left are %v, want %v", left, want)
 		}
 	}
@@ -420,7 +442,8 @@ func TestSweepers(t *testing.T) {
 		}
 		all.Wait()
 		var ready int
-		if err := s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM millrace.ready").Scan(&ready); err != nil || ready != items {
+		if err := s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM millrace.ready").Scan(&ready); err != nil ||
+			ready != items {
 			t.Fatalf("%d are ready, not %d: %v", ready, items, err)
 		}
 	}
@@ -433,13 +456,15 @@ func TestTakeover(t *testing.T) {
 	fill(t, s, 1, "a")
 	had := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Worker: "lost"})
 	again := tracking.Command{ID: had.ID, Generation: had.Generation, Worker: "w", Takeover: true, Lease: time.Minute}
-	if r := apply(t, s, shard.Splitter, shard.Start, again); r.Outcome != shard.Changed || r.Generation != had.Generation+1 || r.Attempts != 2 || r.Worker != "w" {
+	if r := apply(t, s, shard.Splitter, shard.Start, again); r.Outcome != shard.Changed ||
+		r.Generation != had.Generation+1 || r.Attempts != 2 || r.Worker != "w" {
 		t.Errorf("%+v", r)
 	}
 	if r := apply(t, s, shard.Splitter, shard.Start, again); r.Outcome != shard.Fenced {
 		t.Errorf("twice: %+v", r)
 	}
-	if r := apply(t, s, shard.Splitter, shard.Complete, tracking.Command{ID: had.ID, Generation: had.Generation}); r.Outcome != shard.Fenced {
+	if r := apply(t, s, shard.Splitter, shard.Complete,
+		tracking.Command{ID: had.ID, Generation: had.Generation}); r.Outcome != shard.Fenced {
 		t.Errorf("the lost one is done: %+v", r)
 	}
 	checkPlaces(t, s.Pool())
@@ -461,7 +486,8 @@ func TestPurge(t *testing.T) {
 	if n, err := s.Cancel(t.Context(), "cancelled", ""); err != nil || n != 0 {
 		t.Error("cancelled again:", n, err)
 	}
-	if _, err := s.Register(t.Context(), []tracking.Registration{{Filename: "cancelled", Shards: []int32{7}}}); !errors.Is(err, tracking.ErrCancelled) {
+	if _, err := s.Register(t.Context(),
+		[]tracking.Registration{{Filename: "cancelled", Shards: []int32{7}}}); !errors.Is(err, tracking.ErrCancelled) {
 		t.Error("a shard of a cancelled file:", err)
 	}
 	if n, err := s.Purge(t.Context(), time.Now().Add(-time.Hour), 10); err != nil || n != 0 {
@@ -471,16 +497,21 @@ func TestPurge(t *testing.T) {
 		t.Error("purged", n, err)
 	}
 	files, err := s.Files(t.Context(), tracking.FilesPage{Limit: 10})
-	if err != nil || len(files) != 2 || files[0].Filename != "half" || files[0].Done != 1 || files[1].Filename != "new" {
+	if err != nil || len(files) != 2 || files[0].Filename != "half" || files[0].Done != 1 ||
+		files[1].Filename != "new" {
 		t.Errorf("left: %+v, %v", files, err)
 	}
 	sum, err := s.Summary(t.Context())
 	if err != nil || sum.Total != 4 || sum.ByStage[shard.Sender] != (tracking.Counts{3, 0, 1, 0}) ||
-		!slices.Equal(sum.ByShard, []tracking.ShardCounts{{Shard: 0, Total: 2, Done: 1}, {Shard: 1, Total: 2}}) || sum.Queues[0].Dead != 0 {
+		!slices.Equal(sum.ByShard, []tracking.ShardCounts{{Shard: 0, Total: 2, Done: 1}, {Shard: 1, Total: 2}}) ||
+		sum.Queues[0].Dead != 0 {
 		t.Errorf("%+v, %v", sum, err)
 	}
 	var left int
-	if err := s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM millrace.history WHERE item_id NOT IN (SELECT id FROM millrace.pipeline_tracking)").Scan(&left); err != nil || left != 0 {
+	if err := s.Pool().QueryRow(
+		t.Context(),
+		"SELECT count(*) FROM millrace.history WHERE item_id NOT IN (SELECT id FROM millrace.pipeline_tracking)",
+	).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d lines of history are left, %v", left, err)
 	}
 }
@@ -497,7 +528,8 @@ func TestPurgeLeavesWhatIsQueued(t *testing.T) {
 	apply(t, s, shard.Splitter, shard.Fail, tracking.Command{Filename: "ended"})
 	for _, file := range []string{"ready", "delayed", "started", "ended"} {
 		apply(t, s, shard.Sender, shard.Start, tracking.Command{Filename: file})
-		if r := apply(t, s, shard.Sender, shard.Complete, tracking.Command{Filename: file}); r.Outcome != shard.Changed {
+		if r := apply(t, s, shard.Sender, shard.Complete,
+			tracking.Command{Filename: file}); r.Outcome != shard.Changed {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -557,7 +589,11 @@ func TestFiles(t *testing.T) {
 func TestRetryFailed(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 2, "a1", "a2", "b")
-	for _, c := range []tracking.Command{{Filename: "a1", Error: "disk full"}, {Filename: "a2", Error: "bad line"}, {Filename: "b", Error: "disk full"}} {
+	for _, c := range []tracking.Command{
+		{Filename: "a1", Error: "disk full"},
+		{Filename: "a2", Error: "bad line"},
+		{Filename: "b", Error: "disk full"},
+	} {
 		apply(t, s, shard.Splitter, shard.Fail, c)
 	}
 	if _, err := s.Cancel(t.Context(), "b", ""); err != nil {

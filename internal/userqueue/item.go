@@ -39,7 +39,8 @@ func CheckSettings(v queue.Settings) (broken []item.Invalid) {
 		broken = append(broken, item.Invalid{Field: field, Code: code, Rule: rule})
 	}
 	if !names.MatchString(v.Name) {
-		add("name", "name", "must be 1 to 63 lower-case letters, digits, hyphens and underscores, and begin with a letter or digit")
+		add("name", "name",
+			"must be 1 to 63 lower-case letters, digits, hyphens and underscores, and begin with a letter or digit")
 	}
 	if v.MaxAttempts < 0 || v.MaxAttempts > 1_000_000 {
 		add("max_attempts", "range", "must be from 0 to 1000000")
@@ -56,7 +57,8 @@ func CheckSettings(v queue.Settings) (broken []item.Invalid) {
 		}
 	}
 	return append(broken, CheckLimits(queue.Set{
-		Concurrency: &v.Concurrency, PerGroup: &v.PerGroup, RatePerKey: &v.RatePerKey, RetentionS: &v.RetentionS, MaxItems: &v.MaxItems,
+		Concurrency: &v.Concurrency, PerGroup: &v.PerGroup, RatePerKey: &v.RatePerKey, RetentionS: &v.RetentionS,
+		MaxItems: &v.MaxItems,
 	})...)
 }
 
@@ -125,5 +127,8 @@ func CheckText(field, value string) *item.Invalid {
 	if len(value) <= MaxKey && utf8.ValidString(value) && !strings.ContainsFunc(value, unicode.IsControl) {
 		return nil
 	}
-	return &item.Invalid{Field: field, Code: "text", Rule: fmt.Sprintf("must be at most %d bytes of UTF-8 without control characters", MaxKey)}
+	return &item.Invalid{
+		Field: field, Code: "text",
+		Rule: fmt.Sprintf("must be at most %d bytes of UTF-8 without control characters", MaxKey),
+	}
 }

@@ -36,7 +36,8 @@ func (k *Kind) Statements(q queue.ID) *queue.Statements {
 	}
 	fill := strings.NewReplacer("{queue}", strconv.Itoa(int(q))).Replace
 	s, _ := k.statements.LoadOrStore(q, queue.Statements{
-		Lock: fill(text("lock")), Find: fill(text("find")), Write: text("write"), Start: text("write_start"), Done: text("write_done"),
+		Lock: fill(text("lock")), Find: fill(text("find")), Write: text("write"), Start: text("write_start"),
+		Done:   text("write_done"),
 		Limits: text("limits"),
 	}.Prepare())
 	return s.(*queue.Statements)
@@ -54,7 +55,8 @@ func (*Kind) Bodies(ctx context.Context, pool *pgxpool.Pool, refs []queue.Ref) (
 	var b stream.QueueItem
 	to := []any{&place, &b.Queue, &b.Attempts, &b.Key, &b.Group, &b.Priority, &b.Payload, &b.CreatedAt}
 	_, err = pgx.ForEachRow(rows, to, func() (err error) {
-		b.ID, b.Generation, b.Attempt, b.CreatedAt = refs[place-1].Item, refs[place-1].Generation, b.Attempts+1, b.CreatedAt.UTC()
+		b.ID, b.Generation, b.Attempt, b.CreatedAt = refs[place-1].Item, refs[place-1].Generation, b.Attempts+1,
+			b.CreatedAt.UTC()
 		bodies[place-1], err = json.Marshal(b)
 		return err
 	})
@@ -63,7 +65,9 @@ func (*Kind) Bodies(ctx context.Context, pool *pgxpool.Pool, refs []queue.Ref) (
 
 // Follow implements queue.Kind: an item that has ended gives its key free, and
 // may have a result.
-func (*Kind) Follow(b *pgx.Batch, q queue.ID, move item.Move, changes []queue.Change, _ func(kind, key int32, n int64)) {
+func (*Kind) Follow(
+	b *pgx.Batch, q queue.ID, move item.Move, changes []queue.Change, _ func(kind, key int32, n int64),
+) {
 	var ended, cancelled, retried, with []int64
 	var results []string
 	for _, c := range changes {

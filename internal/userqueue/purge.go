@@ -70,7 +70,8 @@ func (s *Store) purge(ctx context.Context, v queue.Settings) (dropped int, err e
 			return dropped, err
 		}
 	}
-	_, err = s.queues.Pool().Exec(ctx, "DELETE FROM millrace.key_start WHERE stage = $1 AND at < now() - $2 * interval '1 second'",
+	_, err = s.queues.Pool().Exec(ctx,
+		"DELETE FROM millrace.key_start WHERE stage = $1 AND at < now() - $2 * interval '1 second'",
 		v.ID, v.RatePerKey.PerS)
 	if err != nil {
 		return dropped, fmt.Errorf("forget when items of %s were started: %w", v.Name, err)

@@ -106,7 +106,8 @@ func TestPurge(t *testing.T) {
 		t.Errorf("left are %+v, %v", items, err)
 	}
 	states, err := s.States(t.Context())
-	if err != nil || states[0].Counts[item.Done] != 1 || states[0].Counts[item.Failed] != 3 || states[0].Cancelled != 3 || states[0].Dead != 3 {
+	if err != nil || states[0].Counts[item.Done] != 1 || states[0].Counts[item.Failed] != 3 ||
+		states[0].Cancelled != 3 || states[0].Dead != 3 {
 		t.Errorf("counted are %+v, %v", states, err)
 	}
 	var rows int
@@ -134,7 +135,9 @@ func TestBounds(t *testing.T) {
 	if _, err := s.Enqueue(t.Context(), "mail", make([]userqueue.Item, 1)); !errors.Is(err, userqueue.ErrFull) {
 		t.Error(err)
 	}
-	_, err := s.Queues().Pool().Exec(t.Context(), "INSERT INTO millrace.stage (stage, name) SELECT 1000 + n, 'q' || n FROM generate_series(2, $1) AS n", userqueue.MaxQueues)
+	_, err := s.Queues().Pool().Exec(t.Context(),
+		"INSERT INTO millrace.stage (stage, name) SELECT 1000 + n, 'q' || n FROM generate_series(2, $1) AS n",
+		userqueue.MaxQueues)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +195,8 @@ func TestCheckLimits(t *testing.T) {
 	if broken := userqueue.CheckSettings(v); len(broken) > 0 {
 		t.Error(broken)
 	}
-	v.Concurrency, v.PerGroup, v.RatePerKey, v.RetentionS, v.MaxItems = -1, 10_001, queue.Rate{Count: -1, PerS: 0.5}, -1, 0
+	v.Concurrency, v.PerGroup, v.RatePerKey, v.RetentionS, v.MaxItems = -1, 10_001, queue.Rate{Count: -1, PerS: 0.5},
+		-1, 0
 	var fields string
 	for _, b := range userqueue.CheckSettings(v) {
 		fields += b.Field + " " + b.Code + ","

@@ -48,7 +48,8 @@ func (s *Store) Create(ctx context.Context, want queue.Settings) (made bool, err
 	var rows int64
 	err = s.queues.Transact(ctx, "create queue "+want.Name, func(t *queue.Tx) error {
 		t.Batch.Queue("LOCK TABLE millrace.stage IN SHARE ROW EXCLUSIVE MODE") // to count queues
-		t.Batch.Queue(text("create"), want.Name, want.MaxAttempts, want.LeaseS, want.BackoffS, want.Concurrency, want.PerGroup,
+		t.Batch.Queue(text("create"), want.Name, want.MaxAttempts, want.LeaseS, want.BackoffS, want.Concurrency,
+			want.PerGroup,
 			want.RatePerKey.Count, want.RatePerKey.PerS, want.RetentionS, want.MaxItems, MaxQueues).
 			Exec(func(tag pgconn.CommandTag) error { rows = tag.RowsAffected(); return nil })
 		return nil
@@ -112,7 +113,8 @@ func (s *Store) Enqueue(ctx context.Context, name string, items []Item) ([]Added
 	}
 	added := make([]Added, len(items))
 	err = s.queues.Transact(ctx, fmt.Sprintf("add %d items to %s", len(items), name), func(t *queue.Tx) error {
-		t.Batch.Queue("SELECT place, item_id, existing FROM millrace.enqueue($1, $2)", name, data).Query(func(rows pgx.Rows) error {
+		t.Batch.Queue("SELECT place, item_id, existing FROM millrace.enqueue($1, $2)", name,
+			data).Query(func(rows pgx.Rows) error {
 			var place int64
 			var a Added
 			_, err := pgx.ForEachRow(rows, []any{&place, &a.ID, &a.Existing}, func() error {
@@ -202,7 +204,8 @@ func (s *Store) Items(ctx context.Context, p Page) ([]Stored, error) {
 }
 
 func scanStored(r pgx.CollectableRow) (v Stored, err error) {
-	return v, r.Scan(&v.ID, &v.Generation, &v.Attempts, &v.Priority, &v.Key, &v.Group, &v.Payload, &v.Result, &v.Worker, &v.Error,
+	return v, r.Scan(&v.ID, &v.Generation, &v.Attempts, &v.Priority, &v.Key, &v.Group, &v.Payload, &v.Result,
+		&v.Worker, &v.Error,
 		&v.CreatedAt, &v.UpdatedAt, &v.LeaseUntil, &v.RunAt, &v.State)
 }
 

@@ -121,7 +121,8 @@ func firstSince(ctx context.Context, s jetstream.Stream, upto uint64, since time
 	}
 	for lo < hi {
 		middle := lo + (hi-lo)/2
-		m, err := s.GetMsg(ctx, middle, jetstream.WithGetMsgSubject(stream.EventSubjects)) // or the next one that is there
+		// or the next one that is there
+		m, err := s.GetMsg(ctx, middle, jetstream.WithGetMsgSubject(stream.EventSubjects))
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 			hi = middle

@@ -48,8 +48,8 @@ func New(cfg Config, nc *nats.Conn, log *slog.Logger) *Assignment {
 	return &Assignment{cfg: cfg, nc: nc, log: log}
 }
 
-// Damage tells of positions in the bucket that cannot be read, nil when there
-// are none. It may be called at any time.
+// Damage returns an error that names the positions in the bucket that cannot be
+// read, or nil. It may be called at any time.
 func (a *Assignment) Damage() error { return a.damages.all() }
 
 // Run folds a fair share of the groups until ctx ends or a group fails for good.
@@ -69,7 +69,7 @@ type share struct {
 	// What is known of the layout, and of a change that is under way.
 	open  []slots.Group // those that may be folded at present
 	after int           // epochs that are known to have ended
-	asked time.Time     // since when a change is known to have been asked for
+	asked time.Time     // when this process first heard of the change under way
 
 	workers map[uint32]*worker // by the id of the group
 	giving  bool               // a worker has been told to give its group up
@@ -96,7 +96,7 @@ type worker struct {
 type watch struct {
 	revision uint64
 	since    time.Time     // when the revision was first seen
-	retryAt  time.Time     // before that this process does not take the group
+	retryAt  time.Time     // when this process may take the group
 	wait     time.Duration // after the next failure
 }
 
@@ -141,8 +141,8 @@ func (s *share) run(ctx context.Context) error {
 	return err
 }
 
-// leave lets the others share without this process at once; otherwise they do
-// after a lease.
+// leave tells the others that this process is gone, so that they share its groups at
+// once, and not after a lease.
 func (s *share) leave(ctx context.Context) {
 	if !s.told || !s.a.nc.IsConnected() {
 		return
@@ -154,8 +154,9 @@ func (s *share) leave(ctx context.Context) {
 	}
 }
 
-// round takes groups without an owner, or gives one up, as the others let it.
-// The next round tries again what has failed, unless that would not help.
+// round takes groups without an owner, or gives one up, so that all processes hold
+// about as many. The next round tries again what has failed. The error is one that
+// trying again would not mend.
 func (s *share) round(ctx context.Context) error {
 	err := s.within(ctx, 5*patience, s.look)
 	if err == nil {
@@ -208,10 +209,9 @@ func (s *share) balance(ctx context.Context) error {
 	return nil
 }
 
-// fit tells whether this process can fold what it has. If it can't, it does not
-// count among the others, who take what it leaves, until a lease has passed after
-// the last silence: by then it has heard of those again that could not fold
-// either.
+// fit tells whether this process can fold what it has. A process that cannot does
+// not count among the others, who take what it leaves, until a lease has passed since
+// its last silence. By then it has heard again of others that could not fold either.
 func (s *share) fit() bool {
 	for _, w := range s.workers {
 		if w.pulse.Silent(s.a.cfg.Lease) {
@@ -249,8 +249,8 @@ func (s *share) start(g slots.Group, lease *checkpoint.Log) {
 	}()
 }
 
-// reap takes note of a worker's end. It returns the error that starting again
-// would not mend.
+// reap takes note of a worker's end. It returns an error if starting again would not
+// mend it.
 func (s *share) reap(ctx context.Context, w *worker) error {
 	delete(s.workers, w.group.ID)
 	s.giving, s.beaten = false, time.Time{}
@@ -280,7 +280,8 @@ func (s *share) reap(ctx context.Context, w *worker) error {
 	watch.retryAt = time.Now().Add(watch.wait)
 	s.unfit = watch.retryAt
 	if s.a.nc.IsConnected() { // else the connection's owner is told
-		s.a.log.Error("projector failed, starting again from what is durable", "group", w.group.ID, "error", w.err, "retry_in", watch.wait)
+		s.a.log.Error("projector failed, starting again from what is durable", "group", w.group.ID, "error", w.err,
+			"retry_in", watch.wait)
 	}
 	return nil
 }

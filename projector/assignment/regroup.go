@@ -49,8 +49,8 @@ func (s *share) look(ctx context.Context) error {
 	return nil
 }
 
-// cut closes the groups that are to end, and adds those that have been asked
-// for behind them (invariants 2 and 5 of package slots).
+// cut closes the groups that are to end, and begins those that have been asked for
+// behind them (invariants 2 and 5 of package slots).
 func (s *share) cut(ctx context.Context, l slots.Layout) error {
 	if s.asked.IsZero() {
 		s.asked = time.Now()
@@ -64,14 +64,14 @@ func (s *share) cut(ctx context.Context, l slots.Layout) error {
 	return err
 }
 
-// mayClose leaves it to another owner to complete what it has begun, but not
-// for long: it may not know of changes.
+// mayClose tells whether this process may close a group. It gives another owner some
+// time to close the group itself: an owner of an earlier release does not do so.
 func (s *share) mayClose(g slots.Group, lease *checkpoint.Log) bool {
 	return !s.held(g, lease) || time.Since(s.asked) > s.a.cfg.Lease/2
 }
 
-// drop lets workers complete what they have begun, and end, whose groups are no
-// longer to be folded, or not without end.
+// drop ends the workers whose groups have gone from the layout, or have got an end,
+// after they have completed what they have begun.
 func (s *share) drop() {
 	for _, w := range s.workers {
 		if !slices.Contains(s.open, w.group) {

@@ -35,7 +35,8 @@ func (s *share) take(ctx context.Context, g slots.Group) error {
 	}
 	if damaged {
 		from, to := lease.Position()
-		s.a.log.Warn("the position of a slot group was written again as it was before", "group", g.ID, "from", from, "to", to)
+		s.a.log.Warn("the position of a slot group was written again as it was before", "group", g.ID,
+			"from", from, "to", to)
 		s.a.damages.note(s.a.log, g, nil)
 	}
 	s.beaten = time.Time{}

@@ -12,14 +12,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
 // ErrLost is the error of a projector that another one has replaced.
 var ErrLost = errors.New("another projector has taken over the slot group")
 
-// attempt bounds one request. One that has been answered over a connection
-// that was lost meanwhile is never answered.
+// attempt bounds one request: when a connection is lost, the answer never comes.
 const attempt = 2 * time.Second
 
 // Record is a group's position, and Known what the group has counted.
@@ -28,8 +28,8 @@ type (
 	Known  = funnel.Known
 )
 
-// Log is the sequence of decisions of one group. It is not safe for concurrent
-// use, but for Know.
+// Log is the sequence of decisions of one group. One goroutine at a time may use
+// it; Know may be called beside that.
 type Log struct {
 	kv       jetstream.KeyValue
 	key      string
@@ -58,9 +58,9 @@ func (l *Log) Record() Record { return l.record }
 // Position returns the bounds of the record.
 func (l *Log) Position() (from, to uint64) { return l.record.From, l.record.To }
 
-// Damage says what stood in the place of the position when it was opened, nil
-// where that was one. The position is then the last one before, and the next
-// write puts it back.
+// Damage says what stood in the place of the position when Open read it; nil: it was
+// a position. With damage, the position is the last one before, and the next write
+// puts it back.
 func (l *Log) Damage() error { return l.damage }
 
 // Revision changes whenever the position has been written by anyone.
@@ -81,8 +81,8 @@ func (l *Log) read(ctx context.Context) error {
 	return nil
 }
 
-// Know has what is written from now on say what the group has counted, as soon
-// as its position has reached that. It may be called beside other methods.
+// Know has the records that are written from now on say what the group has counted,
+// once its position has reached that. It may be called beside other methods.
 func (l *Log) Know(k Known) { l.known.Store(&k) }
 
 // Forget has the group's record say nothing of what it has counted, and gives
@@ -110,7 +110,8 @@ func (l *Log) Decide(ctx context.Context, from, to uint64, delta string) error {
 			}
 			return l.swap(ctx, Record{From: from, To: to, Delta: delta}) // by other stages, it is announced otherwise
 		}
-		return fmt.Errorf("checkpoint %s: batch (%d, %d] is decided, (%d, %d] can't be", l.key, l.record.From, l.record.To, from, to)
+		return fmt.Errorf("checkpoint %s: batch (%d, %d] is decided, (%d, %d] can't be", l.key, l.record.From,
+			l.record.To, from, to)
 	}
 	if from < l.record.From || to < from {
 		return fmt.Errorf("checkpoint %s: (%d, %d] lies before (%d, %d]", l.key, from, to, l.record.From, l.record.To)
@@ -163,26 +164,29 @@ func (l *Log) swap(ctx context.Context, next Record) error {
 	if err != nil {
 		return fmt.Errorf("write checkpoint %s: %w", l.key, err)
 	}
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		revision, err := l.write(ctx, value)
-		if err == nil {
+	err = backoff.Do(ctx, func() error {
+		revision, failure := l.write(ctx, value)
+		if failure == nil {
 			l.record, l.revision, l.damage = next, revision, nil
 			return nil
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("write checkpoint %s: %w", l.key, err)
-		}
 		written, err := l.resolve(ctx, string(value))
-		if written || errors.Is(err, ErrLost) {
-			return err
+		switch {
+		case written || errors.Is(err, ErrLost):
+			return retry.Stop(err)
+		case err == nil: // nothing has changed
+			return failure
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("write checkpoint %s: %w", l.key, ctx.Err())
-		case <-time.After(wait):
-		}
+		return err
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("write checkpoint %s: %w", l.key, err)
 	}
+	return nil
 }
+
+// backoff is how long to wait before a record is written again.
+var backoff = retry.Backoff{First: 10 * time.Millisecond, Most: time.Second}
 
 func (l *Log) write(ctx context.Context, value []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
@@ -200,13 +204,13 @@ func (l *Log) resolve(ctx context.Context, ours string) (written bool, err error
 	case errors.Is(err, jetstream.ErrKeyNotFound) && l.revision == 0:
 		return false, nil
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return false, fmt.Errorf("checkpoint %s was deleted: %w", l.key, ErrLost)
+		return false, fmt.Errorf("it was deleted: %w", ErrLost)
 	case err != nil:
 		return false, err
 	case entry.Revision() == l.revision:
 		return false, nil
 	case string(entry.Value()) != ours:
-		return false, fmt.Errorf("checkpoint %s: %w", l.key, ErrLost)
+		return false, ErrLost
 	}
 	l.revision = entry.Revision()
 	return true, json.Unmarshal(entry.Value(), &l.record)

@@ -216,7 +216,10 @@ func TestDamage(t *testing.T) {
 		must(a.Decide(ctx, 0, 10, "d"))
 		must(a.Decide(ctx, 10, 25, "e"))
 		damage()
-		for what, err := range map[string]error{"decide": a.Decide(ctx, 25, 30, ""), "renew": a.Renew(ctx), "done": a.Done(ctx, 25, 0)} {
+		for what, err := range map[string]error{
+			"decide": a.Decide(ctx, 25, 30, ""), "renew": a.Renew(ctx),
+			"done": a.Done(ctx, 25, 0),
+		} {
 			if !errors.Is(err, ErrLost) {
 				t.Errorf("%s: %s after it: %v", name, what, err)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -29,28 +30,24 @@ type Letter struct {
 	Reason  *event.Invalid
 }
 
-// Publish puts the letters into the DLQ stream and returns when all are
-// durable or ctx ends. A letter that is there already stays the only one: its
-// subject is its own and has to be new.
+// Publish puts the letters into the DLQ stream and returns when all are durable or
+// ctx ends. It stores a letter that is there already no second time: each letter has
+// a subject of its own, which the server takes once.
 func Publish(ctx context.Context, js jetstream.JetStream, letters []Letter, log *slog.Logger) error {
-	for wait := 50 * time.Millisecond; len(letters) > 0; wait = min(2*wait, 5*time.Second) {
-		left, err := publish(ctx, js, letters)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("publish dead letters: %w", err)
-		}
-		log.Warn("dead letters not stored, trying again", "letters", len(left), "error", err, "retry_in", wait)
-		letters = left
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("publish dead letters: %w", err)
-		case <-time.After(wait):
-		}
+	err := backoff.Do(ctx, func() (err error) {
+		letters, err = publish(ctx, js, letters)
+		return err
+	}, func(err error, wait time.Duration) {
+		log.Warn("dead letters not stored, trying again", "letters", len(letters), "error", err, "retry_in", wait)
+	})
+	if err != nil {
+		return fmt.Errorf("publish dead letters: %w", err)
 	}
 	return nil
 }
+
+// backoff is how long to wait before letters are published again.
+var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
 
 // publish tries each letter once and returns those whose outcome is not sure.
 func publish(ctx context.Context, js jetstream.JetStream, letters []Letter) (left []Letter, err error) {
@@ -65,15 +62,15 @@ func publish(ctx context.Context, js jetstream.JetStream, letters []Letter) (lef
 		sent = append(sent, f)
 	}
 	for i, f := range sent {
-		if e := settle(ctx, f); e != nil {
+		if e := await(ctx, f); e != nil {
 			left, err = append(left, letters[i]), e
 		}
 	}
 	return append(left, letters[len(sent):]...), err
 }
 
-// settle waits for the outcome of a letter.
-func settle(ctx context.Context, f jetstream.PubAckFuture) error {
+// await waits for the outcome of a letter.
+func await(ctx context.Context, f jetstream.PubAckFuture) error {
 	select {
 	case <-f.Ok():
 		return nil

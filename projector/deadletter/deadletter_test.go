@@ -66,7 +66,8 @@ func TestLargeLetters(t *testing.T) {
 func TestUnanswered(t *testing.T) {
 	const waiting, all = 10, 25
 	server := natstest.Start(t, stream.Config{})
-	js, err := jetstream.New(server.Connect(), jetstream.WithPublishAsyncMaxPending(waiting), jetstream.WithPublishAsyncTimeout(time.Second))
+	js, err := jetstream.New(server.Connect(), jetstream.WithPublishAsyncMaxPending(waiting),
+		jetstream.WithPublishAsyncTimeout(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,10 @@ func TestUnanswered(t *testing.T) {
 	}
 	var letters []Letter
 	for seq := range uint64(all) {
-		letters = append(letters, Letter{Stream: stream.Events, Subject: "events.a.00", Seq: seq + 1, Reason: &event.Invalid{Code: "a", Rule: "b"}})
+		letters = append(letters, Letter{
+			Stream: stream.Events, Subject: "events.a.00", Seq: seq + 1,
+			Reason: &event.Invalid{Code: "a", Rule: "b"},
+		})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

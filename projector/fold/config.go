@@ -30,9 +30,9 @@ type Config struct {
 	// Grace is how long what has begun may take to complete after the context of
 	// Run has ended; default 0.
 	Grace time.Duration
-	// Settle is how long a stream may seem to end before what was folded of it,
+	// LeaderLag is how long a stream may seem to end before what was folded of it,
 	// because a new leader of a cluster catches up; default 15 s.
-	Settle time.Duration
+	LeaderLag time.Duration
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -51,8 +51,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Lease == 0 {
 		c.Lease = 10 * time.Second
 	}
-	if c.Settle == 0 {
-		c.Settle = 15 * time.Second
+	if c.LeaderLag == 0 {
+		c.LeaderLag = 15 * time.Second
 	}
 	return c, nil
 }

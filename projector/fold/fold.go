@@ -115,7 +115,7 @@ func (f *Fold[B]) giveUp(ctx context.Context, err error) error {
 func (f *Fold[B]) recover(ctx context.Context) (*source.Source, error) {
 	r := &recovery[B]{
 		cfg: f.cfg, keeper: &f.keeper, sink: f.sink, machine: &f.machine, log: f.log,
-		history: history{js: f.deps.JS, stream: f.cfg.Stream, settle: f.cfg.Settle, log: f.log},
+		history: history{js: f.deps.JS, stream: f.cfg.Stream, leaderLag: f.cfg.LeaderLag, log: f.log},
 	}
 	if err := r.run(ctx); err != nil {
 		return nil, err

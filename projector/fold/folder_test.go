@@ -72,6 +72,7 @@ func TestBacklogFillsBatches(t *testing.T) {
 	}
 	close(chunks)
 	if len(sizes) < 4 || !slices.Equal(sizes[1:3], []int{batch, batch}) {
-		t.Errorf("a backlog of %d messages was cut into batches of %v, want the second and third of %d each", last, sizes, batch)
+		t.Errorf("a backlog of %d messages was cut into batches of %v, want the second and third of %d each",
+			last, sizes, batch)
 	}
 }

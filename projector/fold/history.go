@@ -13,10 +13,10 @@ import (
 
 // history asks the stream what it has.
 type history struct {
-	js     jetstream.JetStream
-	stream string
-	settle time.Duration // how long it may seem to end too early
-	log    *slog.Logger
+	js        jetstream.JetStream
+	stream    string
+	leaderLag time.Duration // how long it may seem to end too early
+	log       *slog.Logger
 }
 
 func (h *history) info(ctx context.Context) (*jetstream.StreamInfo, error) {
@@ -27,8 +27,8 @@ func (h *history) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return s.CachedInfo(), nil
 }
 
-// reach asks for the stream's state until it reaches a sequence. short says that
-// it does not.
+// reach asks for the stream's state until the stream reaches a sequence. short is
+// why it does not.
 func (h *history) reach(ctx context.Context, seq uint64) (state jetstream.StreamState, short, err error) {
 	for begin := time.Now(); ; {
 		info, err := h.info(ctx)
@@ -38,10 +38,11 @@ func (h *history) reach(ctx context.Context, seq uint64) (state jetstream.Stream
 		if state = info.State; state.LastSeq >= seq {
 			return state, nil, nil
 		}
-		if time.Since(begin) > h.settle {
+		if time.Since(begin) > h.leaderLag {
 			return state, lost(h.stream, seq, fmt.Errorf("the stream ends at sequence %d", state.LastSeq)), nil
 		}
-		h.log.Warn("the stream ends before what has been folded of it, asking again", "last", state.LastSeq, "folded", seq)
+		h.log.Warn("the stream ends before what has been folded of it, asking again", "last", state.LastSeq,
+			"folded", seq)
 		select {
 		case <-ctx.Done():
 			return state, nil, ctx.Err()
@@ -99,7 +100,9 @@ func (h *history) present(ctx context.Context, state jetstream.StreamState, seq 
 // Present returns the last sequence up to seq that a stream has a message of, 0
 // if it has none. It does not ask a consumer what is left: the consumer's server
 // may be behind the others.
-func Present(ctx context.Context, js jetstream.JetStream, stream string, state jetstream.StreamState, seq uint64) (uint64, error) {
+func Present(
+	ctx context.Context, js jetstream.JetStream, stream string, state jetstream.StreamState, seq uint64,
+) (uint64, error) {
 	if state.NumDeleted > 0 && seq >= state.FirstSeq {
 		s, err := js.Stream(ctx, stream)
 		if err != nil {

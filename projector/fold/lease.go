@@ -30,7 +30,7 @@ func (p *Pulse) Silent(limit time.Duration) bool {
 }
 
 // maxRenewals is for how many lease times an owner renews the lease in the middle
-// of one step. One that takes longer may be stuck.
+// of one step. An owner that takes longer may be stuck.
 const maxRenewals = 20
 
 // keeper keeps a lease.

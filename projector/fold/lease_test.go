@@ -32,7 +32,10 @@ func TestKeeper(t *testing.T) {
 	}
 	var failing atomic.Bool
 	lease := owned("a")
-	k := &keeper{lease: lease, time: 600 * time.Millisecond, pulse: NewPulse(), failing: failing.Load, began: time.Now()}
+	k := &keeper{
+		lease: lease, time: 600 * time.Millisecond, pulse: NewPulse(), failing: failing.Load,
+		began: time.Now(),
+	}
 	must(t, lease.Take(t.Context()))
 	must(t, lease.Decide(t.Context(), 0, 10, ""))
 

@@ -103,7 +103,8 @@ func (r *recovery[B]) compare(ctx context.Context) (Event, error) {
 	}
 	switch {
 	case r.to > r.from && r.whole <= r.from:
-		r.log.Error("the stream has dropped messages before they were folded", "from", r.from, "to", r.to, "first", state.FirstSeq)
+		r.log.Error("the stream has dropped messages before they were folded", "from", r.from, "to", r.to,
+			"first", state.FirstSeq)
 		return Dropped, nil
 	case r.stored.Upto > r.to:
 		return Ahead, nil
@@ -125,7 +126,8 @@ func (r *recovery[B]) contradiction(ctx context.Context, first uint64) (short, e
 		if err := r.keeper.sign(r.keeper.lease.Renew(ctx)); err != nil {
 			return nil, err
 		}
-		return lost(r.cfg.Stream, r.stored.Upto, fmt.Errorf("the checkpoint knows of batches up to sequence %d only", r.to)), nil
+		return lost(r.cfg.Stream, r.stored.Upto,
+			fmt.Errorf("the checkpoint knows of batches up to sequence %d only", r.to)), nil
 	}
 	if r.stored.Seq < max(first, 1) {
 		return nil, nil
@@ -168,5 +170,6 @@ func (r *recovery[B]) open(ctx context.Context) (Event, error) {
 // lost is the error of a stream that lacks its end.
 func lost(stream string, folded uint64, reason error) error {
 	return &Stop{fmt.Errorf("the views are folded up to sequence %d of %s, and NATS has lost what it had stored last, or its storage was replaced: %w; "+
-		"restore it, or have the stream go on at %d (docs/recovery.md, When NATS has lost its end)", folded, stream, reason, folded+1)}
+		"restore it, or have the stream go on at %d (docs/recovery.md, When NATS has lost its end)", folded, stream,
+		reason, folded+1)}
 }

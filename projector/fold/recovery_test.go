@@ -188,7 +188,8 @@ func newSite(t *testing.T) *site {
 	kv, err := js.KeyValue(t.Context(), stream.Checkpoints)
 	must(t, err)
 	return &site{t: t, nc: nc, js: js, kv: kv, table: newTable(t), cfg: Config{
-		Stream: stream.Events, Consumer: "test", BatchMessages: 7, MinInterval: time.Millisecond, Settle: time.Nanosecond,
+		Stream: stream.Events, Consumer: "test", BatchMessages: 7, MinInterval: time.Millisecond,
+		LeaderLag: time.Nanosecond,
 	}}
 }
 
@@ -350,7 +351,7 @@ var paths = []path{
 		prepare: func(s *site) {
 			s.publish(20)
 			s.decide(0, 11)
-			s.cfg.Settle, s.lag = time.Minute, lag{looks: 1, last: 5}
+			s.cfg.LeaderLag, s.lag = time.Minute, lag{looks: 1, last: 5}
 		},
 		want: "asking comparing opening completing folding", has: Cut{To: 20},
 	},
@@ -359,7 +360,7 @@ var paths = []path{
 		prepare: func(s *site) {
 			s.publish(20)
 			s.cfg.Rewind, s.own = true, &position{15, 15}
-			s.cfg.Settle, s.lag = time.Minute, lag{looks: 2, last: 5}
+			s.cfg.LeaderLag, s.lag = time.Minute, lag{looks: 2, last: 5}
 		},
 		want: "asking comparing opening folding", has: Cut{From: 15, To: 20},
 	},
@@ -533,7 +534,7 @@ func TestReplaced(t *testing.T) {
 // were folded while it is asked how far it is, is read from its start.
 func TestGrowsWhenMadeAnew(t *testing.T) {
 	s := newSite(t)
-	s.cfg.Rewind, s.own, s.cfg.Settle = true, &position{50, 50}, time.Minute
+	s.cfg.Rewind, s.own, s.cfg.LeaderLag = true, &position{50, 50}, time.Minute
 	s.publish(20)
 	s.log = said{"asking again", sync.OnceFunc(func() { s.publish(40) })}
 	must(t, s.session(nil, func() bool { return s.table.has(0, 60) }))

@@ -38,7 +38,8 @@ const (
 )
 
 var stateNames = [states]string{
-	"asking", "comparing", "skipping", "adopting", "rewinding", "opening", "completing", "folding", "ending", "ended", "refused",
+	"asking", "comparing", "skipping", "adopting", "rewinding", "opening", "completing", "folding", "ending",
+	"ended", "refused",
 }
 
 func (s State) String() string { return stateNames[s] }
@@ -79,7 +80,8 @@ const (
 )
 
 var eventNames = [events]string{
-	"answered", "agreed", "dropped", "ahead", "remade", "lost", "moved", "opened free", "opened decided", "completed", "reached", "sealed",
+	"answered", "agreed", "dropped", "ahead", "remade", "lost", "moved", "opened free", "opened decided",
+	"completed", "reached", "sealed",
 }
 
 func (e Event) String() string { return eventNames[e] }

@@ -67,7 +67,10 @@ func TestHistories(t *testing.T) {
 		now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 		limit := []int{4000, 1 << 20}[seed%2]
 		open := func() *View {
-			v, err := Open(t.Context(), Config{CacheBytes: limit, IdleAfter: 2 * time.Minute, Now: func() time.Time { return now }}, db)
+			v, err := Open(t.Context(), Config{
+				CacheBytes: limit, IdleAfter: 2 * time.Minute,
+				Now: func() time.Time { return now },
+			}, db)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +81,8 @@ func TestHistories(t *testing.T) {
 			groups := randomGroups(rng)
 			now = now.Add(time.Duration(rng.IntN(60)) * time.Second)
 			for rng.IntN(5) == 0 { // killed while writing
-				if err := v.Fold(t.Context(), groups, seq, seq-1, db.write(func() bool { return rng.IntN(2) == 0 })); err != nil {
+				if err := v.Fold(t.Context(), groups, seq, seq-1,
+					db.write(func() bool { return rng.IntN(2) == 0 })); err != nil {
 					t.Fatal(err)
 				}
 				v = open()
@@ -94,7 +98,8 @@ func TestHistories(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := db[key].events; got != n || set.Estimate() != uint64(len(want[key])) {
-				t.Fatalf("seed %d: row %+v has %d events of %d articles, want %d of %d", seed, key, got, set.Estimate(), n, len(want[key]))
+				t.Fatalf("seed %d: row %+v has %d events of %d articles, want %d of %d", seed, key, got, set.Estimate(),
+					n, len(want[key]))
 			}
 		}
 		if len(db) != len(counts) {
@@ -128,7 +133,10 @@ func randomGroups(rng *rand.Rand) (groups []Group) {
 			continue
 		}
 		seen[k] = true
-		g := Group{Quarter: uint32(k.quarter) * 900, Source: string(rune('a' + k.source)), Stage: string(rune('x' + k.stage))}
+		g := Group{
+			Quarter: uint32(k.quarter) * 900, Source: string(rune('a' + k.source)),
+			Stage: string(rune('x' + k.stage)),
+		}
 		for range 1 + rng.IntN(20) {
 			g.Articles = append(g.Articles, rng.Uint64N(500)*0x9E3779B97F4A7C15)
 		}

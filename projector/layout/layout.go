@@ -19,7 +19,10 @@ var ErrUnknown = errors.New("the layout of slot groups cannot be read: a newer m
 
 // ErrLost is the error of a layout that is gone, or that the server which
 // answered does not have yet.
-var ErrLost = fmt.Errorf("slot groups have been folded, and the key %s that says which there are is gone: restore the bucket from a backup", slots.Key)
+var ErrLost = fmt.Errorf(
+	"slot groups have been folded, and the key %s that says which there are is gone: restore the bucket from a backup",
+	slots.Key,
+)
 
 // state is a layout and its revision.
 type state struct {
@@ -55,9 +58,9 @@ func read(ctx context.Context, kv jetstream.KeyValue) (state, error) {
 	return state{l, entry.Revision()}, nil
 }
 
-// restore writes the last layout again that is kept, in the place of what is
-// none, whoever wrote that. Layouts are written by compare-and-swap: since it
-// came, nobody has changed one.
+// restore puts the last valid layout back in place of a value that is no layout,
+// whoever wrote that. Projectors write by compare-and-swap alone: since the value
+// came, none of them has changed the layout.
 func restore(ctx context.Context, kv jetstream.KeyValue) (state, error) {
 	revisions, err := kv.History(ctx, slots.Key)
 	if err != nil {
@@ -77,8 +80,8 @@ func restore(ctx context.Context, kv jetstream.KeyValue) (state, error) {
 	return state{}, fmt.Errorf("%w: %.100q", ErrUnknown, revisions[len(revisions)-1].Value())
 }
 
-// swap writes a layout if nobody has written since it was read. Where the
-// outcome is not known it returns an error, and the next one to read finds out.
+// swap writes a layout if nobody has written since it was read. It returns an error
+// if the outcome is not known; the next read shows it.
 func (s state) swap(ctx context.Context, kv jetstream.KeyValue, next slots.Layout) (swapped bool, err error) {
 	value, err := next.Encode()
 	if err == nil {
@@ -115,10 +118,10 @@ func Agree(ctx context.Context, kv jetstream.KeyValue, want uint32) (slots.Layou
 	}
 }
 
-// first decides for an installation without a layout. One that has folded
-// already, before there were layouts, has one group. Where there are several, or
-// one has ended, a layout was there and is lost: another one would fold again
-// what other groups have folded, or leave it out.
+// first decides the number of groups for an installation without a layout. An
+// installation that has folded before there were layouts has one group. If there are
+// several groups, or one has ended, the layout was lost: a new one would have
+// messages folded twice, or left out.
 func first(ctx context.Context, kv jetstream.KeyValue, want uint32) (uint32, error) {
 	records, err := Records(ctx, kv, []slots.Group{{ID: 0}, {ID: 1}})
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 // ErrNone is the error of changing a layout that has not been decided yet.
 var ErrNone = errors.New("nothing has been folded yet: set the number of slot groups with MILLRACE_SLOT_GROUPS")
 
-// Records returns what the bucket says of groups. Those of which nothing is
-// written are left out.
+// Records returns the records of groups, without groups that have none yet.
 func Records(ctx context.Context, kv jetstream.KeyValue, groups []slots.Group) (map[uint32]checkpoint.Record, error) {
 	records := map[uint32]checkpoint.Record{}
 	for _, g := range groups {
@@ -42,13 +41,14 @@ func Folded(ctx context.Context, kv jetstream.KeyValue, at func(checkpoint.Recor
 	if err != nil {
 		return 0, err
 	}
-	return l.Folded(positions(records, at)), nil
+	return l.Folded(progress(records, at)), nil
 }
 
-// Durable is up to where everything has every effect, of a record.
+// Durable is the sequence up to which a record says that every effect is durable.
 func Durable(r checkpoint.Record) uint64 { return r.From }
 
-func positions(records map[uint32]checkpoint.Record, at func(checkpoint.Record) uint64) slots.Position {
+// progress is how far the groups of some records are, as at says of each.
+func progress(records map[uint32]checkpoint.Record, at func(checkpoint.Record) uint64) slots.Progress {
 	return func(id uint32) (uint64, bool) {
 		r, known := records[id]
 		return at(r), known
@@ -61,7 +61,7 @@ func Left(ctx context.Context, kv jetstream.KeyValue, l slots.Layout) ([]slots.G
 	if err != nil {
 		return nil, err
 	}
-	return l.Left(positions(records, Durable)), nil
+	return l.Left(progress(records, Durable)), nil
 }
 
 // Regroup asks for a change to so many groups, which the projectors then carry
@@ -99,11 +99,13 @@ func Regroup(ctx context.Context, kv jetstream.KeyValue, groups uint32) (underWa
 	}
 }
 
-// Cut carries a change that has been asked for to where its groups begin. It
-// closes every group of the last epoch that may decides, then adds the epoch
-// behind all of them. It returns false while there are others, or when someone
-// else was faster: then it is to be called again.
-func Cut(ctx context.Context, kv jetstream.KeyValue, may func(slots.Group, *checkpoint.Log) bool) (cut bool, err error) {
+// Cut begins the groups of a change that has been asked for. It closes those groups
+// of the last epoch that may allows, and when all are closed, adds the epoch behind
+// them. It returns false while some are not closed, or when another projector was
+// faster: the caller then calls it again.
+func Cut(
+	ctx context.Context, kv jetstream.KeyValue, may func(slots.Group, *checkpoint.Log) bool,
+) (cut bool, err error) {
 	s, err := read(ctx, kv)
 	if err != nil || s.Next == 0 {
 		return false, err

@@ -28,8 +28,8 @@ func TestShareSettles(t *testing.T) {
 				free += held[0]
 				held = held[1:]
 			}
-			if moves := settle(rng, groups, held, &free); moves > 20*groups {
-				t.Fatalf("seed %d: %d groups among %v do not settle", seed, groups, held)
+			if moves := balance(rng, groups, held, &free); moves > 20*groups {
+				t.Fatalf("seed %d: %d groups among %v find no balance", seed, groups, held)
 			}
 			for _, h := range held {
 				if free > 0 || h < groups/len(held) || h > (groups+len(held)-1)/len(held) {
@@ -40,8 +40,8 @@ func TestShareSettles(t *testing.T) {
 	}
 }
 
-// settle lets all act in a random order until no one does.
-func settle(rng *rand.Rand, groups int, held []int, free *int) (moves int) {
+// balance lets all act in a random order until no one does.
+func balance(rng *rand.Rand, groups int, held []int, free *int) (moves int) {
 	for quiet := 0; quiet < 3 && moves <= 20*groups; quiet++ {
 		for _, i := range rng.Perm(len(held)) {
 			var others []Member

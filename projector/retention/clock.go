@@ -36,7 +36,8 @@ func (k *Keeper) today(ctx context.Context) (time.Time, error) {
 		}
 	}
 	if latest.Sub(earliest) > tolerance {
-		k.log.Warn("clocks disagree, going by the earliest", "own", own.UTC(), "nats", broker.UTC(), "clickhouse", database.UTC())
+		k.log.Warn("clocks disagree, going by the earliest", "own", own.UTC(), "nats", broker.UTC(),
+			"clickhouse", database.UTC())
 	}
 	return earliest, nil
 }

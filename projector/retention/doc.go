@@ -4,7 +4,7 @@
 // A retirement is a month and a range (after, upto] of stream sequences. The
 // tests cite these invariants by their numbers.
 //
-//  1. Settled rows. upto is a position up to which every projector's effects
+//  1. Durable rows. upto is a position up to which every projector's effects
 //     are durable. Rows of the range can't be added any more; what arrives
 //     later has a later sequence and is another retirement of the month.
 //  2. One plan. The range is decided by compare-and-swap on a NATS key of the

@@ -25,7 +25,7 @@ type Config struct {
 	// DailyMonths is how long the daily summaries are kept, in the same way.
 	// 0: for ever. The monthly ones always are.
 	DailyMonths int
-	Layout      schema.Layout
+	Topology    schema.Topology
 	// Every is how often it looks for months to retire; default 1 h. Rows are
 	// counted every minute.
 	Every time.Duration
@@ -48,7 +48,9 @@ type Keeper struct {
 
 // New checks the configuration and starts nothing. It closes neither of the
 // connections.
-func New(cfg Config, conn driver.Conn, js jetstream.JetStream, reg prometheus.Registerer, log *slog.Logger) (*Keeper, error) {
+func New(
+	cfg Config, conn driver.Conn, js jetstream.JetStream, reg prometheus.Registerer, log *slog.Logger,
+) (*Keeper, error) {
 	if cfg.Months < 0 || cfg.DailyMonths < 0 {
 		return nil, errors.New("retention: months must not be negative")
 	}
@@ -56,7 +58,8 @@ func New(cfg Config, conn driver.Conn, js jetstream.JetStream, reg prometheus.Re
 		return nil, errors.New("retention: views of 30 days need the events of at least 2 whole months")
 	}
 	if cfg.DailyMonths > 0 && cfg.DailyMonths < cfg.Months {
-		return nil, fmt.Errorf("retention: daily summaries are made after %d months and can't be dropped after %d", cfg.Months, cfg.DailyMonths)
+		return nil, fmt.Errorf("retention: daily summaries are made after %d months and can't be dropped after %d",
+			cfg.Months, cfg.DailyMonths)
 	}
 	if cfg.Every == 0 {
 		cfg.Every = time.Hour
@@ -69,7 +72,8 @@ func New(cfg Config, conn driver.Conn, js jetstream.JetStream, reg prometheus.Re
 		return nil, err
 	}
 	return &Keeper{
-		cfg: cfg, js: js, store: store{conn, cfg.Layout, sumAtOnce}, log: log.With("component", "retention"), metrics: m, grace: grace,
+		cfg: cfg, js: js, store: store{conn, cfg.Topology, sumAtOnce}, log: log.With("component", "retention"),
+		metrics: m, grace: grace,
 		stopAfter: func(string) error { return nil },
 	}, nil
 }
@@ -148,7 +152,7 @@ func (k *Keeper) Round(ctx context.Context) (err error) {
 
 // retireAll retires the months before a limit.
 func (k *Keeper) retireAll(ctx context.Context, limit month) error {
-	settled, err := k.settled(ctx)
+	durable, err := k.durable(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,7 +164,7 @@ func (k *Keeper) retireAll(ctx context.Context, limit month) error {
 		if p.month >= limit {
 			continue
 		}
-		if err := k.retire(ctx, p.month, settled); err != nil {
+		if err := k.retire(ctx, p.month, durable); err != nil {
 			return fmt.Errorf("retire %d: %w", p.month, err)
 		}
 	}

@@ -15,10 +15,17 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "pipeline_events_row_count", Help: "Rows of the events table, by partition (the month of occurred_at, yyyymm).",
+			Name: "pipeline_events_row_count",
+			Help: "Rows of the events table, by partition (the month of occurred_at, yyyymm).",
 		}, []string{"partition"}),
-		retired:  prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_retention_events_total", Help: "Events that this process has summed up and retired."}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_retention_failures_total", Help: "Rounds of retention that failed."}),
+		retired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "millrace_retention_events_total",
+			Help: "Events that this process has summed up and retired.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "millrace_retention_failures_total",
+			Help: "Rounds of retention that failed.",
+		}),
 	}
 	for _, c := range []prometheus.Collector{m.rows, m.retired, m.failures} {
 		if err := reg.Register(c); err != nil {

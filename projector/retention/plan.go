@@ -61,8 +61,8 @@ func (k *Keeper) writePlan(ctx context.Context, m month, p plan) (plan, error) {
 	return p, nil
 }
 
-// settled returns the sequence up to which every effect of every slot group is
+// durable returns the sequence up to which every effect of every slot group is
 // durable (invariant 1).
-func (k *Keeper) settled(ctx context.Context) (uint64, error) {
+func (k *Keeper) durable(ctx context.Context) (uint64, error) {
 	return layout.Folded(ctx, k.kv, layout.Durable)
 }

@@ -79,7 +79,7 @@ func (w *world) write(m month, n int) {
 			if(s %% 2 = 1, 'v' || toString(s %% 5), ''), if(s %% 7 = 0, 'articles:crime', ''), s %% 11 = 0, s %% 13 = 0, if(s %% 2 = 1, s %% 100, NULL)
 		FROM numbers(%d)`, w.seq, m.start().Format(time.DateTime), n)))
 	w.seq += uint64(n)
-	value, err := json.Marshal(checkpoint.Record{From: w.seq, To: w.seq + 1000}) // a batch under way is not settled
+	value, err := json.Marshal(checkpoint.Record{From: w.seq, To: w.seq + 1000}) // a batch under way is not durable
 	must(w.t, err)
 	kv, err := w.js.KeyValue(w.t.Context(), stream.Checkpoints)
 	must(w.t, err)
@@ -126,7 +126,10 @@ func TestTotalsSurviveRetirement(t *testing.T) {
 	w.write(202601, 2000)
 	var k *Keeper
 	want := w.totals()
-	for round, step := range []string{"plan", "daily", "monthly", "identities", "compare", "commit", "done", "remove", ""} {
+	for round, step := range []string{
+		"plan", "daily", "monthly", "identities", "verify", "commit",
+		"done", "remove", "",
+	} {
 		k = w.keeper(Config{Months: 6})
 		k.stopAfter = func(s string) error {
 			if s == step {
@@ -160,7 +163,9 @@ func TestTotalsSurviveRetirement(t *testing.T) {
 	if got := w.number(known); got != fmt.Sprintf("(%d,%d)", w.seq, w.seq) {
 		t.Errorf("known are the sequences and identities of %s events of %d", got, w.seq)
 	}
-	if direct := w.number("(SELECT sum(events) FROM monthly_totals WHERE dimension = '' AND period < '2025-08-01')"); direct != fmt.Sprint(w.seq-6000) {
+	if direct := w.number(
+		"(SELECT sum(events) FROM monthly_totals WHERE dimension = '' AND period < '2025-08-01')",
+	); direct != fmt.Sprint(w.seq-6000) {
 		t.Errorf("%s events are retired", direct)
 	}
 }
@@ -172,14 +177,15 @@ func TestLateZombie(t *testing.T) {
 	w.write(202505, 3000)
 	want := w.totals()
 	zombie, other := w.keeper(Config{Months: 6}), w.keeper(Config{Months: 6})
-	for _, step := range []string{"plan", "daily", "monthly", "identities", "compare", "commit"} {
+	for _, step := range []string{"plan", "daily", "monthly", "identities", "verify", "commit"} {
 		zombie.stopAfter = func(s string) error {
 			if s == step {
 				return other.Round(t.Context())
 			}
 			return nil
 		}
-		if err := zombie.Round(t.Context()); err != nil && !errors.Is(err, errUnequal) && !errors.Is(err, errOvertaken) {
+		if err := zombie.Round(t.Context()); err != nil && !errors.Is(err, errUnequal) &&
+			!errors.Is(err, errOvertaken) {
 			t.Fatalf("%s: %v", step, err)
 		}
 		if got := w.totals(); got != want {
@@ -190,12 +196,13 @@ func TestLateZombie(t *testing.T) {
 	}
 }
 
-// TestUnsettledStays holds invariant 1.
-func TestUnsettledStays(t *testing.T) {
+// TestUndurableStays holds invariant 1.
+func TestUndurableStays(t *testing.T) {
 	w := newWorld(t)
 	w.write(202505, 1000)
-	settled := w.seq
-	must(t, w.db.Exec(t.Context(), "INSERT INTO events (seq, occurred_at) VALUES (1001, '2025-05-03 00:00:00')")) // of the batch under way
+	durable := w.seq
+	// of the batch under way
+	must(t, w.db.Exec(t.Context(), "INSERT INTO events (seq, occurred_at) VALUES (1001, '2025-05-03 00:00:00')"))
 	k := w.keeper(Config{Months: 6})
 	k.store.atOnce = 0 // by day
 	must(t, k.Round(t.Context()))
@@ -205,7 +212,7 @@ func TestUnsettledStays(t *testing.T) {
 	if got := w.number("(SELECT sum(events) FROM events_daily WHERE dimension = '')"); got != "1000" {
 		t.Errorf("%s events are summed up", got)
 	}
-	if got := w.number("(SELECT max(upto) FROM retired)"); got != fmt.Sprint(settled) {
+	if got := w.number("(SELECT max(upto) FROM retired)"); got != fmt.Sprint(durable) {
 		t.Errorf("retired up to %s", got)
 	}
 }

@@ -20,9 +20,9 @@ var files embed.FS
 
 // store is what the keeper asks of the database.
 type store struct {
-	conn   driver.Conn
-	layout schema.Layout
-	atOnce uint64 // sumAtOnce
+	conn     driver.Conn
+	topology schema.Topology
+	atOnce   uint64 // sumAtOnce
 }
 
 type params map[string]any
@@ -37,7 +37,7 @@ func (s *store) text(name string, p params) (string, []any, error) {
 	for _, key := range slices.Sorted(maps.Keys(p)) {
 		args = append(args, clickhouse.Named(key, p[key]))
 	}
-	return strings.ReplaceAll(schema.WithIdentities(string(text)), "@parts", s.layout.System("parts")), args, nil
+	return strings.ReplaceAll(schema.WithIdentities(string(text)), "@parts", s.topology.System("parts")), args, nil
 }
 
 func (s *store) exec(ctx context.Context, name string, p params) error {
@@ -83,7 +83,7 @@ type partition struct {
 
 // partitions lists the months of a table that have rows.
 func (s *store) partitions(ctx context.Context, table string) (all []partition, err error) {
-	err = s.each(ctx, "partitions", params{"table": s.layout.Local(table)}, func(r driver.Rows) error {
+	err = s.each(ctx, "partitions", params{"table": s.topology.Local(table)}, func(r driver.Rows) error {
 		var m uint32
 		var p partition
 		err := r.Scan(&m, &p.rows)
@@ -164,8 +164,8 @@ func (s *store) retired(ctx context.Context, ago time.Duration) (map[month]uint6
 // remove takes the events of a month up to a sequence out of the table: whole
 // parts where it can, which costs nothing, and then what is left.
 func (s *store) remove(ctx context.Context, m month, upto uint64) error {
-	local, id := s.layout.Local("events"), fmt.Sprint(uint32(m))
-	if s.layout.Cluster == "" {
+	local, id := s.topology.Local("events"), fmt.Sprint(uint32(m))
+	if s.topology.Cluster == "" {
 		parts, err := s.wholeParts(ctx, m, upto)
 		if err != nil {
 			return err
@@ -179,7 +179,9 @@ func (s *store) remove(ctx context.Context, m month, upto uint64) error {
 	if err != nil || left == 0 {
 		return err
 	}
-	err = s.conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE IN PARTITION ID '%s' WHERE seq <= %d SETTINGS mutations_sync = 2", local, s.layout.OnCluster(), id, upto))
+	err = s.conn.Exec(ctx,
+		fmt.Sprintf("ALTER TABLE %s%s DELETE IN PARTITION ID '%s' WHERE seq <= %d SETTINGS mutations_sync = 2", local,
+			s.topology.OnCluster(), id, upto))
 	if err != nil {
 		return fmt.Errorf("remove events of %d up to %d: %w", m, upto, err)
 	}
@@ -203,7 +205,8 @@ func (s *store) wholeParts(ctx context.Context, m month, upto uint64) (names []s
 
 // dropDaily drops a month of the daily summaries.
 func (s *store) dropDaily(ctx context.Context, m month) error {
-	err := s.conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s%s DROP PARTITION ID '%d'", s.layout.Local("events_daily"), s.layout.OnCluster(), m))
+	err := s.conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s%s DROP PARTITION ID '%d'", s.topology.Local("events_daily"),
+		s.topology.OnCluster(), m))
 	if err != nil {
 		return fmt.Errorf("drop daily summaries of %d: %w", m, err)
 	}

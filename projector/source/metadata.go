@@ -48,8 +48,8 @@ func parseMetadata(reply string) (m metadata, err error) {
 	return m, nil
 }
 
-// cutUint reads the number before the next dot, or before the end. One that 64
-// bits do not hold is none.
+// cutUint reads the number before the next dot, or before the end. It refuses a
+// number that does not fit into 64 bits.
 func cutUint(text string) (n uint64, rest string, ok bool) {
 	for i := range len(text) {
 		c := text[i]

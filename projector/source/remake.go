@@ -9,46 +9,43 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
-// ErrShorter is the error of a stream that has lost messages that were read of
-// it. What is published next gets their sequences, so that no consumer that
-// starts behind them delivers it.
+// ErrShorter means that the stream has lost messages that were read. The messages
+// that are published next get their sequences, and a consumer that starts behind
+// those would not deliver them.
 var ErrShorter = errors.New("the stream has lost messages that were read of it")
 
-// settle is how long a stream may seem to end before what was read of it: a
+// leaderLag is how long a stream may seem to end before what was read of it: a
 // leader that has just been elected may have to catch up. Tests need less.
-var settle = 15 * time.Second
+var leaderLag = 15 * time.Second
+
+// backoff is how long to wait before a consumer is made again.
+var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}
 
 // check makes the consumer again when it is broken, for as long as it takes,
 // unless the stream is ErrShorter.
 func (s *Source) check(ctx context.Context) error {
-	begin := time.Now()
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		reason := s.reason()
-		if reason == nil {
-			return nil
-		}
-		err := s.remake(ctx)
-		if err == nil {
-			if !errors.Is(reason, errNew) {
-				s.log.Info("consumer made again", "stream", s.cfg.Stream, "consumer", s.cfg.Consumer, "reason", reason)
-			}
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if errors.Is(err, ErrShorter) && time.Since(begin) > settle {
-			return err
-		}
-		s.log.Warn("consumer can't be made", "stream", s.cfg.Stream, "consumer", s.cfg.Consumer, "reason", reason, "error", err, "retry_in", wait)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
-		}
+	reason := s.reason()
+	if reason == nil {
+		return nil
 	}
+	log, begin := s.log.With("stream", s.cfg.Stream, "consumer", s.cfg.Consumer, "reason", reason), time.Now()
+	err := backoff.Do(ctx, func() error {
+		err := s.remake(ctx)
+		if errors.Is(err, ErrShorter) && time.Since(begin) > leaderLag {
+			return retry.Stop(err)
+		}
+		return err
+	}, func(err error, wait time.Duration) {
+		log.Warn("consumer can't be made", "error", err, "retry_in", wait)
+	})
+	if err == nil && !errors.Is(reason, errNew) {
+		log.Info("consumer made again")
+	}
+	return err
 }
 
 // reason says why the consumer can't be trusted, or nil.
@@ -72,12 +69,12 @@ func (s *Source) remake(ctx context.Context) error {
 	s.mu.Lock()
 	last, at := s.last, s.lastAt
 	s.mu.Unlock()
-	if err := s.compare(ctx, last, at); err != nil {
+	if err := s.verify(ctx, last, at); err != nil {
 		return err
 	}
 
-	// A name of its own each time: whoever has been replaced and does not know
-	// it yet can't take this one away.
+	// The name is new each time: a projector that was replaced, and does not know
+	// it yet, cannot delete this consumer.
 	old, name := s.name, s.cfg.Consumer+"-"+nuid.Next()
 	_, err := s.js.CreateConsumer(ctx, s.cfg.Stream, jetstream.ConsumerConfig{
 		Name:           name,
@@ -105,10 +102,10 @@ func (s *Source) remake(ctx context.Context) error {
 	return s.subscribe()
 }
 
-// compare returns ErrShorter unless the stream still reaches the last message
-// received, and has that one there, or none any more. at is when the stream
-// received it, 0 when this source has received none.
-func (s *Source) compare(ctx context.Context, last uint64, at int64) error {
+// verify returns ErrShorter if the stream ends before the last message received, or
+// has another message at its sequence. That the stream has removed the message is
+// fine. at is when the stream received it; 0: this source has received none.
+func (s *Source) verify(ctx context.Context, last uint64, at int64) error {
 	str, err := s.js.Stream(ctx, s.cfg.Stream)
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", s.cfg.Stream, err)
@@ -151,8 +148,7 @@ func (s *Source) subscribe() error {
 	return nil
 }
 
-// watch notices that the connection is lost: the server has forgotten then what
-// was asked for.
+// watch notices that the connection is lost: the server forgets requests then.
 func (s *Source) watch(sub *nats.Subscription, closed <-chan struct{}) {
 	lost := s.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	defer s.nc.RemoveStatusListener(lost)

@@ -28,7 +28,7 @@ type Config struct {
 	ReadAheadBytes int
 }
 
-// Message is one of the stream. Its data is not to be written to.
+// Message is a message of the stream. Nobody may write to its data.
 type Message struct {
 	Subject string
 	Data    []byte
@@ -38,8 +38,8 @@ type Message struct {
 	Pending uint64
 }
 
-// Source reads a stream from a position on. It is not safe for concurrent use,
-// but for CaughtUp.
+// Source reads a stream from a position on. One goroutine at a time may use it;
+// CaughtUp may be called beside that.
 type Source struct {
 	cfg Config
 	nc  *nats.Conn
@@ -48,7 +48,7 @@ type Source struct {
 
 	mu         sync.Mutex
 	name       string // of the consumer
-	inbox      string // what is asked for comes there
+	inbox      string // messages are sent there
 	last       uint64 // stream sequence of the last message received
 	lastAt     int64  // when the stream received it, Unix nanoseconds; 0: not yet known
 	consumer   uint64 // consumer sequence of the last message received
@@ -73,8 +73,9 @@ func New(cfg Config, nc *nats.Conn, js jetstream.JetStream, position uint64, log
 	if cfg.ReadAheadBytes == 0 {
 		cfg.ReadAheadBytes = 32 << 20
 	}
-	// The server sends nothing of a request that its next message exceeds: it
-	// would block those behind it. What is asked for is half of the bound or more.
+	// The server sends nothing for a request that is smaller than the next message,
+	// which would block all messages behind it. A request has at least half of the
+	// bound, so it is never smaller.
 	cfg.ReadAheadBytes = max(cfg.ReadAheadBytes, 2*(int(nc.MaxPayload())+maxSubjects))
 	return &Source{cfg: cfg, nc: nc, js: js, log: log, last: position, broken: errNew, wake: make(chan struct{}, 1)}
 }
@@ -93,10 +94,10 @@ var (
 	errDisconnected = errors.New("connection lost")
 )
 
-// Next returns what has arrived, and waits if nothing has. The slice is valid
-// until the next call but one. It returns an error only when ctx ends, or when
-// the stream is ErrShorter: a lost connection or consumer is made again from the
-// last message on.
+// Next returns the messages that have arrived, and waits if there are none. The
+// slice is valid until the next call but one. Next returns an error only when ctx
+// ends or the stream is ErrShorter: when a connection or consumer is lost, it makes
+// the consumer again, from the last message on.
 func (s *Source) Next(ctx context.Context) ([]Message, error) {
 	tick := time.NewTicker(silence / 3)
 	defer tick.Stop()
@@ -137,7 +138,8 @@ func (s *Source) take() []Message {
 
 // ask sends a request when half of the read-ahead is free.
 func (s *Source) ask() {
-	if s.broken != nil || s.asked+len(s.ready) > s.cfg.ReadAhead/2 || s.askedBytes+s.readyBytes > s.cfg.ReadAheadBytes/2 {
+	if s.broken != nil || s.asked+len(s.ready) > s.cfg.ReadAhead/2 ||
+		s.askedBytes+s.readyBytes > s.cfg.ReadAheadBytes/2 {
 		return
 	}
 	n := s.cfg.ReadAhead - s.asked - len(s.ready)
@@ -157,8 +159,8 @@ func (s *Source) ask() {
 	s.askedBytes += size
 }
 
-// receive takes what a subscription gives. What comes after that was replaced is
-// dropped.
+// receive takes a message of the subscription. It drops messages of a subscription
+// that was replaced.
 func (s *Source) receive(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +176,7 @@ func (s *Source) receive(m *nats.Msg) {
 	s.signal()
 }
 
-// message takes one of the stream. The lock is held, as for status.
+// message takes a message of the stream. The caller holds the lock, as for status.
 func (s *Source) message(m *nats.Msg) {
 	meta, err := parseMetadata(m.Reply)
 	switch {
@@ -210,8 +212,8 @@ func (s *Source) status(header nats.Header) {
 	}
 }
 
-// pass notes how far the consumer has looked for messages. That it has sent
-// more than have come shows that the last one is missing.
+// pass notes how far the consumer has looked for messages. If the consumer has sent
+// more messages than have come, one is missing.
 func (s *Source) pass(header nats.Header) {
 	seq, errSeq := strconv.ParseUint(header.Get("Nats-Last-Stream"), 10, 64)
 	consumer, errConsumer := strconv.ParseUint(header.Get("Nats-Last-Consumer"), 10, 64)
@@ -249,10 +251,10 @@ func (s *Source) signal() {
 	}
 }
 
-// CaughtUp returns the last sequence received, and up to where nothing else was
-// to be received about a second ago, or 0 when that is not known. It is the
-// consumer's own word: it has looked so far in what its server has, which may
-// be less than the stream's leader has. CaughtUp may be called beside Next.
+// CaughtUp returns the last sequence received, and the sequence up to which the
+// consumer had no further message about a second ago, or 0 when that is not known.
+// The consumer looks in what its own server has, which may be less than the stream's
+// leader has. CaughtUp may be called beside Next.
 func (s *Source) CaughtUp() (last, upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,7 +56,8 @@ func TestOrderOverRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Stream: stream.Events, Consumer: "test", ReadAhead: 16, ReadAheadBytes: 2000}, nc, js, 10, slog.New(slog.DiscardHandler))
+	s := New(Config{Stream: stream.Events, Consumer: "test", ReadAhead: 16, ReadAheadBytes: 2000}, nc, js, 10,
+		slog.New(slog.DiscardHandler))
 	defer s.Close()
 	publish(t, js, 1, 60)
 	expect(t, s, 11, 60)
@@ -77,8 +78,8 @@ func TestOrderOverRestarts(t *testing.T) {
 // that loses its power, is an error, also when it has grown again meanwhile.
 // What is published behind its new end would else never be read.
 func TestShorter(t *testing.T) {
-	defer func(before time.Duration) { settle = before }(settle)
-	settle = 0
+	defer func(before time.Duration) { leaderLag = before }(leaderLag)
+	leaderLag = 0
 	for name, grown := range map[string]int{"shorter": 20, "grown again": 80} {
 		t.Run(name, func(t *testing.T) {
 			srv := natstest.Start(t, stream.Config{})
@@ -123,7 +124,8 @@ func TestLargeMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := New(Config{Stream: stream.Events, Consumer: "test", ReadAheadBytes: 1000}, nc, js, 0, slog.New(slog.DiscardHandler))
+	s := New(Config{Stream: stream.Events, Consumer: "test", ReadAheadBytes: 1000}, nc, js, 0,
+		slog.New(slog.DiscardHandler))
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -150,7 +152,10 @@ func TestCaughtUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Stream: stream.Events, Consumer: "test", Subjects: []string{stream.SlotSubjects(1), stream.SlotSubjects(3)}}
+	cfg := Config{
+		Stream: stream.Events, Consumer: "test",
+		Subjects: []string{stream.SlotSubjects(1), stream.SlotSubjects(3)},
+	}
 	s := New(cfg, nc, js, 0, slog.New(slog.DiscardHandler))
 	defer s.Close()
 	if last, upTo := s.CaughtUp(); last != 0 || upTo != 0 {
@@ -176,7 +181,8 @@ func caughtUp(t *testing.T, s *Source, wantLast, wantUpTo uint64) {
 		last, upTo := s.CaughtUp()
 		switch {
 		case last > wantLast || upTo > wantUpTo || time.Now().After(deadline):
-			t.Fatalf("%d has been received and nothing is left up to %d, want %d and %d", last, upTo, wantLast, wantUpTo)
+			t.Fatalf("%d has been received and nothing is left up to %d, want %d and %d", last, upTo,
+				wantLast, wantUpTo)
 		case last == wantLast && upTo == wantUpTo:
 			return
 		}
@@ -237,7 +243,10 @@ func TestParseMetadata(t *testing.T) {
 			t.Errorf("%s: %+v, %v", reply, got, err)
 		}
 	}
-	for _, reply := range []string{"", "_INBOX.x", "$JS.ACK.EVENTS", "$JS.ACK.EVENTS.c.1.x.7.1.3", "$JS.ACK.EVENTS.c.1.42.7.1."} {
+	for _, reply := range []string{
+		"", "_INBOX.x", "$JS.ACK.EVENTS", "$JS.ACK.EVENTS.c.1.x.7.1.3",
+		"$JS.ACK.EVENTS.c.1.42.7.1.",
+	} {
 		if got, err := parseMetadata(reply); err == nil {
 			t.Errorf("%q reads as %+v", reply, got)
 		}

@@ -33,31 +33,33 @@ var (
 	sqlNewest string
 )
 
-// repair asks which rows of a batch have landed and inserts the others
+// repair asks which rows of an insert have landed and inserts the others
 // (invariant 5). A server that is killed between noting a token and keeping
 // the rows would otherwise drop them for good.
-func (s *Store) repair(ctx context.Context, b Batch, rows *schema.EventBlock) error {
+func (s *Store) repair(ctx context.Context, in Insert, rows *schema.EventBlock) error {
 	for attempt, certain := 1, false; ; attempt++ {
-		missing, err := s.missing(ctx, b, rows)
+		missing, err := s.missing(ctx, in, rows)
 		if err != nil || missing == nil {
 			return err
 		}
 		if certain {
-			return fmt.Errorf("batch (%d, %d]: %d rows are not to be seen after an insert that was confirmed", b.From, b.To, missing.Rows())
+			return fmt.Errorf("insert (%d, %d]: %d rows are not to be seen after an insert that was confirmed", in.From,
+				in.To, missing.Rows())
 		}
-		s.log.Warn("rows of a confirmed insert are missing, inserting them again", "from", b.From, "to", b.To, "rows", missing.Rows())
-		token := fmt.Sprintf("%s/repair/%d/%d", b.token("events"), missing.Rows(), attempt)
-		if certain, err = s.insertMissing(ctx, b, missing, token, false); err != nil {
+		s.log.Warn("rows of a confirmed insert are missing, inserting them again", "from", in.From, "to", in.To,
+			"rows", missing.Rows())
+		token := fmt.Sprintf("%s/repair/%d/%d", in.token("events"), missing.Rows(), attempt)
+		if certain, err = s.insertMissing(ctx, in, missing, token, false); err != nil {
 			return err
 		}
 	}
 }
 
-// missing returns those rows of the batch that are not in the table, or nil.
-func (s *Store) missing(ctx context.Context, b Batch, rows *schema.EventBlock) (*schema.EventBlock, error) {
+// missing returns those rows of an insert that are not in the table, or nil.
+func (s *Store) missing(ctx context.Context, in Insert, rows *schema.EventBlock) (*schema.EventBlock, error) {
 	var landed []uint64
 	_, err := s.retry(ctx, "ask what has landed", func(ctx context.Context) (err error) {
-		landed, err = s.landed(ctx, b, rows)
+		landed, err = s.landed(ctx, in, rows)
 		return err
 	})
 	if err != nil {
@@ -73,10 +75,10 @@ func (s *Store) missing(ctx context.Context, b Batch, rows *schema.EventBlock) (
 	return left, nil
 }
 
-// landed returns, in order, the sequences of the batch that are in the table.
-func (s *Store) landed(ctx context.Context, b Batch, rows *schema.EventBlock) ([]uint64, error) {
+// landed returns, in order, the sequences of an insert that are in the table.
+func (s *Store) landed(ctx context.Context, in Insert, rows *schema.EventBlock) ([]uint64, error) {
 	first, last := rows.Bounds()
-	r, err := s.conn.Query(ctx, sqlLanded, first, last, b.From, b.To, b.Group.Of, b.Group.Number)
+	r, err := s.conn.Query(ctx, sqlLanded, first, last, in.From, in.To, in.Group.Of, in.Group.Number)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,8 @@ type Counted struct {
 func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, add func(Counted) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
 	defer cancel()
-	r, err := s.conn.Query(ctx, schema.WithIdentities(sqlIdentities), clickhouse.Named("from", from), clickhouse.Named("to", to),
+	r, err := s.conn.Query(ctx, schema.WithIdentities(sqlIdentities), clickhouse.Named("from", from),
+		clickhouse.Named("to", to),
 		clickhouse.Named("of", g.Of), clickhouse.Named("number", g.Number))
 	if err != nil {
 		return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)

@@ -30,8 +30,8 @@ func TestIdentities(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	opts := engine.Database(t)
 	s := open(t, opts)
-	batch := store.Batch{Group: slots.Group{Of: 1}, To: n}
-	block := events(t, store.Batch{}) // none
+	batch := store.Insert{Group: slots.Group{Of: 1}, To: n}
+	block := events(t, store.Insert{}) // none
 	want := map[uint64]map[sighting]bool{}
 	for seq := uint64(1); seq <= n; seq++ {
 		r := randomEvent(t, rng)
@@ -68,7 +68,10 @@ func TestIdentities(t *testing.T) {
 	db, err := clickhouse.Open(opts)
 	must(t, err)
 	defer db.Close()
-	must(t, db.Exec(t.Context(), "INSERT INTO retired_identities (month, seq, slot, identity) VALUES (202601, 9999, 7, unhex(repeat('ab', 16)))"))
+	must(t, db.Exec(
+		t.Context(),
+		"INSERT INTO retired_identities (month, seq, slot, identity) VALUES (202601, 9999, 7, unhex(repeat('ab', 16)))",
+	))
 	must(t, s.Identities(t.Context(), batch.Group, n, 10_000, func(c store.Counted) error {
 		if c.Identity[0] != 0xab || c.Fingerprint != 0 || c.Seq != 9999 || c.Alias {
 			t.Errorf("the retired event is %+v", c)
@@ -84,8 +87,10 @@ func randomEvent(t *testing.T, rng *rand.Rand) *event.Record {
 	}
 	nanos := []int64{0, 120_000_000, 123_456_789, 1, 999_999_999, 500}[rng.IntN(6)]
 	e := event.Event{
-		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(1000)), SourceName: "source", ServiceName: "s:" + word(),
-		Stage: []string{"crawled", "published"}[rng.IntN(2)], OccurredAt: time.Unix(1_700_000_000+rng.Int64N(10_000_000), nanos).UTC(),
+		ArticleURL: fmt.Sprint("https://example.com/", rng.IntN(1000)), SourceName: "source",
+		ServiceName: "s:" + word(),
+		Stage:       []string{"crawled", "published"}[rng.IntN(2)],
+		OccurredAt:  time.Unix(1_700_000_000+rng.Int64N(10_000_000), nanos).UTC(),
 		Metadata: map[string]any{
 			"channel": word(), "model_version": word(), "is_reclassification": rng.IntN(2) == 0, "backfilled": rng.IntN(2) == 0,
 		},

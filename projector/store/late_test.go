@@ -35,7 +35,7 @@ func TestLateInsert(t *testing.T) {
 			w := newWay(t, direct.Addr[0])
 			over := *direct
 			over.Addr = []string{w.addr()}
-			batch := store.Batch{Group: slots.Group{Of: 1}, To: 100, Recovered: true}
+			batch := store.Insert{Group: slots.Group{Of: 1}, To: 100, Recovered: true}
 			first, rows, ended := open(t, &over), events(t, batch), make(chan error, 1)
 			go func() { ended <- first.InsertEvents(t.Context(), batch, rows) }()
 			late := w.await(t)
@@ -74,7 +74,7 @@ func open(t *testing.T, opts *clickhouse.Options) *store.Store {
 const address = "https://example.com/late/"
 
 // events are a batch's rows, of two partitions.
-func events(t *testing.T, b store.Batch) *schema.EventBlock {
+func events(t *testing.T, b store.Insert) *schema.EventBlock {
 	t.Helper()
 	block := schema.NewEventBlock()
 	for seq := b.From + 1; seq <= b.To; seq++ {
@@ -93,7 +93,7 @@ func events(t *testing.T, b store.Batch) *schema.EventBlock {
 }
 
 // mustHaveOnce fails unless the table has each row of a batch, once.
-func mustHaveOnce(t *testing.T, opts *clickhouse.Options, b store.Batch) {
+func mustHaveOnce(t *testing.T, opts *clickhouse.Options, b store.Insert) {
 	t.Helper()
 	db, err := clickhouse.Open(opts)
 	must(t, err)
@@ -149,7 +149,10 @@ func (w *way) pass(client net.Conn) {
 		client.Close()
 		return
 	}
-	p := &passage{client: client, server: server, arrives: make(chan struct{}), answered: make(chan struct{}), last: make(chan byte, 1)}
+	p := &passage{
+		client: client, server: server, arrives: make(chan struct{}), answered: make(chan struct{}),
+		last: make(chan byte, 1),
+	}
 	go p.answer()
 	defer server.(*net.TCPConn).CloseWrite()
 	var kept []byte

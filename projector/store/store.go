@@ -15,6 +15,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/slots"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -60,30 +61,28 @@ func (s *Store) Close() error {
 // be called at any time.
 func (s *Store) Failing() bool { return s.failing.Load() > 0 }
 
-// retry repeats do until it succeeds or ctx ends, with growing waits, and
-// counts the failures. A server that refuses is asked again like one that is
-// away: what it is given is the same, and must not be lost.
+// retry repeats do until it succeeds or ctx ends, and counts the failures that were
+// followed by another attempt. It also repeats what the server refuses: the rows must
+// not be lost.
 func (s *Store) retry(ctx context.Context, what string, do func(context.Context) error) (failures int, err error) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := do(ctx)
-		if err == nil {
-			return failures, nil
-		}
-		if ctx.Err() != nil {
-			return failures, fmt.Errorf("%s: %w", what, err)
-		}
+	err = backoff.Do(ctx, func() error { return do(ctx) }, func(err error, wait time.Duration) {
 		if failures++; failures == 1 {
 			s.failing.Add(1)
-			defer s.failing.Add(-1)
 		}
-		s.log.Warn("clickhouse failed, trying again", "operation", what, "error", err, "failures", failures, "retry_in", wait)
-		select {
-		case <-ctx.Done():
-			return failures, fmt.Errorf("%s: %w", what, err)
-		case <-time.After(wait):
-		}
+		s.log.Warn("clickhouse failed, trying again", "operation", what, "error", err, "failures", failures,
+			"retry_in", wait)
+	})
+	if failures > 0 {
+		s.failing.Add(-1)
 	}
+	if err != nil {
+		return failures, fmt.Errorf("%s: %w", what, err)
+	}
+	return failures, nil
 }
+
+// backoff is how long to wait before ClickHouse is asked again.
+var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
 
 // writer inserts native blocks over a connection of its own, which it makes
 // anew after an error.
@@ -160,46 +159,47 @@ func (w *writer) close() error {
 	return err
 }
 
-// Batch names the rows of an insert: those of the stream sequences (From, To].
-type Batch struct {
+// Insert names the rows of an insert: those of the stream sequences (From, To].
+type Insert struct {
 	Group    slots.Group
 	From, To uint64
-	// Recovered says that an earlier insert of the batch may have been tried,
-	// by this process or by another one.
+	// Recovered says that this process or another one may have tried the insert
+	// before.
 	Recovered bool
 }
 
-func (b Batch) token(table string) string {
-	return fmt.Sprintf("%s/%d/%d-%d", table, b.Group.ID, b.From, b.To)
+func (in Insert) token(table string) string {
+	return fmt.Sprintf("%s/%d/%d-%d", table, in.Group.ID, in.From, in.To)
 }
 
-// InsertEvents writes a batch's rows of the events table exactly once. It
-// returns when they are durable or ctx ends.
-func (s *Store) InsertEvents(ctx context.Context, b Batch, rows *schema.EventBlock) error {
+// InsertEvents writes rows of the events table exactly once. It returns when they
+// are durable or ctx ends.
+func (s *Store) InsertEvents(ctx context.Context, in Insert, rows *schema.EventBlock) error {
 	if rows.Rows() == 0 {
 		return nil
 	}
-	certain, err := s.insertMissing(ctx, b, rows, b.token("events"), b.Recovered)
+	certain, err := s.insertMissing(ctx, in, rows, in.token("events"), in.Recovered)
 	if err != nil || certain {
 		return err
 	}
-	return s.repair(ctx, b, rows)
+	return s.repair(ctx, in, rows)
 }
 
-// insertMissing inserts rows under a token. If that may have been tried before,
-// it asks first what has landed (invariant 5): a server that loses its power
-// forgets the last tokens. The connection is made before the question, so that
-// an insert over it that succeeds has met the same run of the server. It
-// returns true if the rows are known to be there: a token may be known without
-// them.
-func (s *Store) insertMissing(ctx context.Context, b Batch, rows *schema.EventBlock, token string, tried bool) (certain bool, err error) {
+// insertMissing inserts rows under a token. If the insert may have been tried
+// before, it asks first which rows have landed (invariant 5): a server that loses
+// power forgets the last tokens. It connects before it asks, so that the server
+// cannot restart between the answer and an insert that succeeds. It returns true if
+// the rows are certain to be there: the server may know a token without the rows.
+func (s *Store) insertMissing(
+	ctx context.Context, in Insert, rows *schema.EventBlock, token string, tried bool,
+) (certain bool, err error) {
 	_, err = s.retry(ctx, "insert events "+token, func(ctx context.Context) error {
 		if err := s.events.dial(ctx); err != nil {
 			return err
 		}
 		certain = !tried
 		if tried {
-			missing, err := s.missing(ctx, b, rows)
+			missing, err := s.missing(ctx, in, rows)
 			if err != nil {
 				return err
 			}
@@ -217,11 +217,11 @@ func (s *Store) insertMissing(ctx context.Context, b Batch, rows *schema.EventBl
 
 // InsertFunnel writes whole states of funnel rows. Writing them again changes
 // nothing.
-func (s *Store) InsertFunnel(ctx context.Context, b Batch, rows *schema.FunnelBlock) error {
+func (s *Store) InsertFunnel(ctx context.Context, in Insert, rows *schema.FunnelBlock) error {
 	if rows.Rows() == 0 {
 		return nil
 	}
-	token := b.token("funnel")
+	token := in.token("funnel")
 	_, err := s.retry(ctx, "insert funnel "+token, func(ctx context.Context) error {
 		if err := s.funnel.dial(ctx); err != nil {
 			return err

@@ -24,7 +24,8 @@ func BenchmarkInvented(b *testing.B) {
 		b.Run(fmt.Sprintf("guarded=%t", guarded), func(b *testing.B) {
 			js := natstest.Start(b, stream.Config{}).JetStream()
 			if guarded {
-				g, err := New(Config{Stages: []string{"crawled"}}, js, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+				g, err := New(Config{Stages: []string{"crawled"}}, js, prometheus.NewRegistry(),
+					slog.New(slog.DiscardHandler))
 				must(b, err)
 				ctx, cancel := context.WithCancel(b.Context())
 				ended := make(chan error, 1)
@@ -37,7 +38,10 @@ func BenchmarkInvented(b *testing.B) {
 			for from := 0; from < b.N; from += size {
 				batch := make([]*nats.Msg, size)
 				for i := range batch {
-					batch[i] = &nats.Msg{Subject: fmt.Sprintf("events.invented-by-%d.publisher", from+i), Data: []byte("{}"), Header: nats.Header{}}
+					batch[i] = &nats.Msg{
+						Subject: fmt.Sprintf("events.invented-by-%d.publisher", from+i),
+						Data:    []byte("{}"), Header: nats.Header{},
+					}
 				}
 				ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
 				if _, err := jetstreamext.PublishMsgBatch(ctx, js, batch); err != nil {

@@ -58,7 +58,10 @@ func New(cfg Config, js jetstream.JetStream, reg prometheus.Registerer, log *slo
 	}
 	g := &Guard{
 		cfg: cfg, js: js, log: log.With("component", "subjects"),
-		subjects: prometheus.NewGauge(prometheus.GaugeOpts{Name: "millrace_events_subjects", Help: "Subjects of the stream of events."}),
+		subjects: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "millrace_events_subjects",
+			Help: "Subjects of the stream of events.",
+		}),
 		narrowed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "millrace_events_narrowed", Help: "1 while the stream of events refuses stages that are not configured, since there are too many subjects.",
 		}),

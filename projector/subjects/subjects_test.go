@@ -49,7 +49,8 @@ func (f fixture) takes(when string, want map[string]bool) {
 	f.Helper()
 	for subject, taken := range want {
 		err := f.publish(subject)
-		if taken && err != nil || !taken && !errors.Is(err, jetstream.ErrNoStreamResponse) && !errors.Is(err, nats.ErrNoResponders) {
+		if taken && err != nil || !taken && !errors.Is(err, jetstream.ErrNoStreamResponse) &&
+			!errors.Is(err, nats.ErrNoResponders) {
 			f.Errorf("%s: publishing to %s: %v, want it taken: %t", when, subject, err, taken)
 		}
 	}

@@ -28,7 +28,7 @@ const (
 	mixedFor    = 10 * time.Second
 )
 
-// ahead is what of a queue waits on the stream to be handed out.
+// ahead counts the messages of a queue that wait on the stream to be handed out.
 type ahead struct {
 	messages int   // at most
 	lowest   int16 // priority among them, or below
@@ -109,7 +109,9 @@ func (r *relay) takeBack(ctx context.Context, q queue.ID, below int16) error {
 
 // lower returns the messages that nobody has been handed and whose items have a
 // lower priority.
-func (r *relay) lower(ctx context.Context, name string, info *jetstream.ConsumerInfo, below int16) (map[uint64]ref, error) {
+func (r *relay) lower(
+	ctx context.Context, name string, info *jetstream.ConsumerInfo, below int16,
+) (map[uint64]ref, error) {
 	lower := map[uint64]ref{}
 	for from := info.Delivered.Stream + 1; ; {
 		seqs, err := r.messages(ctx, name, from, math.MaxUint64)
@@ -142,8 +144,8 @@ func (r *relay) lower(ctx context.Context, name string, info *jetstream.Consumer
 }
 
 // putBack removes messages and puts their entries back into the outbox. A server
-// of a cluster may have handed one out before it knew that the consumer rests:
-// then a plain daemon has it, for all that is known.
+// of a cluster may have handed one out before it heard that the consumer rests:
+// then putBack takes it that a plain daemon has the item.
 func (r *relay) putBack(ctx context.Context, q queue.ID, name string, messages map[uint64]ref) error {
 	for seq := range messages {
 		if err := handout.Remove(ctx, r.js, seq); err != nil {
@@ -158,7 +160,10 @@ func (r *relay) putBack(ctx context.Context, q queue.ID, name string, messages m
 	again := map[ref]struct{}{}
 	for seq, of := range messages {
 		if seq <= info.Delivered.Stream {
-			handed = append(handed, queue.Command{ID: of.Item, Generation: of.Generation, Worker: stream.PlainWorker, Has: true})
+			handed = append(handed, queue.Command{
+				ID: of.Item, Generation: of.Generation,
+				Worker: stream.PlainWorker, Has: true,
+			})
 		} else {
 			again[of] = struct{}{}
 		}

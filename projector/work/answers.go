@@ -51,7 +51,7 @@ func (t *session) readAnswers(ctx context.Context) error {
 	})
 }
 
-// purgeAnswers drops what has its effects.
+// purgeAnswers removes answers whose effects are durable.
 func (t *session) purgeAnswers(ctx context.Context, upTo uint64) error {
 	s, err := t.js.Stream(ctx, stream.WorkAcks)
 	if err == nil {

@@ -30,7 +30,7 @@ func (b *block) last() uint64 { return b.First + uint64(len(b.Refs)) - 1 }
 
 func (b *block) holds(seq uint64) bool { return seq >= b.First && seq <= b.last() }
 
-// blocks tells what messages are about. It keeps the newest blocks in memory.
+// blocks tells which item a message is about. It keeps the newest blocks in memory.
 type blocks struct {
 	pool *pgxpool.Pool
 	mu   sync.Mutex
@@ -45,7 +45,9 @@ func newBlocks(pool *pgxpool.Pool) *blocks { return &blocks{pool: pool} }
 func (b *blocks) keep(n *block) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i, found := slices.BinarySearchFunc(b.kept, n.First, func(k *block, first uint64) int { return cmp.Compare(k.First, first) })
+	i, found := slices.BinarySearchFunc(b.kept, n.First, func(k *block, first uint64) int {
+		return cmp.Compare(k.First, first)
+	})
 	if found {
 		return
 	}
@@ -81,7 +83,9 @@ func (b *blocks) look(seqs []uint64, found map[uint64]ref) (missing []uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, seq := range seqs {
-		i, exact := slices.BinarySearchFunc(b.kept, seq, func(k *block, seq uint64) int { return cmp.Compare(k.First, seq) })
+		i, exact := slices.BinarySearchFunc(b.kept, seq, func(k *block, seq uint64) int {
+			return cmp.Compare(k.First, seq)
+		})
 		if !exact {
 			i--
 		}

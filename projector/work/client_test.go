@@ -81,7 +81,9 @@ func TestClientErrors(t *testing.T) {
 		}
 		return nil
 	}
-	h.work(shard.Splitter, handler, client.WorkConfig{Backoff: func(int) time.Duration { return 10 * time.Millisecond }})
+	h.work(shard.Splitter, handler, client.WorkConfig{Backoff: func(int) time.Duration {
+		return 10 * time.Millisecond
+	}})
 	h.file("a", 4)
 	h.await(shard.Splitter, shard.Done, 3)
 	h.await(shard.Splitter, shard.Failed, 1)
@@ -99,7 +101,8 @@ func TestClientErrors(t *testing.T) {
 func TestFullStage(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, time.Minute)
-	if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET max_attempts = 2, concurrency = 1"); err != nil {
+	if _, err := h.store.Pool().Exec(t.Context(),
+		"UPDATE millrace.stage SET max_attempts = 2, concurrency = 1"); err != nil {
 		t.Fatal(err)
 	}
 	h.until("2 deliveries at most", func() (string, bool) {

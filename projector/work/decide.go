@@ -27,10 +27,10 @@ func (d *decision) refs() []ref {
 	return refs
 }
 
-// decide moves entries from the outbox to a block: those that the limits of their
-// queues let out. An entry without a body is dropped; its item has gone on
-// meanwhile. Nothing is changed, and nil returned, when an entry has been taken
-// out of the outbox meanwhile.
+// decide moves entries from the outbox to a block, as far as the limits of their
+// queues let it. It drops an entry without a body, whose item has gone on meanwhile.
+// It changes nothing and returns nil when somebody has taken an entry out of the
+// outbox meanwhile.
 func (r *relay) decide(ctx context.Context, entries []queue.Entry, bodies [][]byte) (d *decision, err error) {
 	taken := false
 	err = pgx.BeginFunc(ctx, r.store.Pool(), func(tx pgx.Tx) error {
@@ -69,7 +69,9 @@ func (r *relay) decide(ctx context.Context, entries []queue.Entry, bodies [][]by
 }
 
 // admit asks, queue by queue, which of the entries may go out.
-func (r *relay) admit(ctx context.Context, tx pgx.Tx, entries []queue.Entry, bodies [][]byte) ([]queue.Admission, error) {
+func (r *relay) admit(
+	ctx context.Context, tx pgx.Tx, entries []queue.Entry, bodies [][]byte,
+) ([]queue.Admission, error) {
 	admissions := make([]queue.Admission, len(entries))
 	live, places, stale := map[queue.ID][]queue.Entry{}, map[queue.ID][]int{}, map[queue.ID][]int64{}
 	var queues []queue.ID
@@ -118,7 +120,8 @@ func (r *relay) block(ctx context.Context, tx pgx.Tx, refs []ref) error {
 	}
 	b := &block{First: r.next, Refs: refs}
 	items, queues, generations := queue.Columns(refs)
-	_, err := tx.Exec(ctx, "INSERT INTO millrace.work_batch (first_seq, last_seq, items, stages, generations) VALUES ($1, $2, $3, $4, $5)",
+	_, err := tx.Exec(ctx,
+		"INSERT INTO millrace.work_batch (first_seq, last_seq, items, stages, generations) VALUES ($1, $2, $3, $4, $5)",
 		b.First, b.last(), items, queues, generations)
 	return err
 }

@@ -14,10 +14,9 @@
 //     each will get. A message is published with the condition that the
 //     stream's last sequence is the one before. So each message is stored once,
 //     whoever repeats it, and every sequence of the stream leads to its item.
-//  2. One publisher. The process that holds an advisory lock of Postgres
-//     publishes. A process that does not know that it has lost the lock fails on
-//     the condition of 1, or on the key of the decided block. Postgres takes the
-//     lock from a process that is silent for some seconds.
+//  2. One publisher. The leader publishes (package internal/leader). A process
+//     that does not know that it has lost the lead fails on the condition of 1, or
+//     on the key of the decided block.
 //  3. Sequences are not used again. A stream that has lost messages at its end
 //     is emptied and goes on far beyond every decided sequence.
 //  4. Generations. A message names one generation of an item, in which the item
@@ -31,32 +30,31 @@
 //     The leader reads them in order, and removes them when their effects are
 //     durable. A new leader reads again what is left: applying an answer twice
 //     changes nothing, and a stream that has lost its end may have other answers
-//     at sequences that were read. An
-//     acknowledgement makes the item started and done, a termination started
-//     and failed. A negative acknowledgement with a delay takes the item back
-//     and has it come again by a new message; one without leaves it with the
-//     server, which hands it out again at once, and so does one that is read
-//     when its delay is over: another daemon may have the item by then. What the
-//     client and HTTP may not start, at a stage that is paused or full, they
-//     give back with a mark: that is no answer about the item. When the server
-//     gives a message up, the item fails if a plain daemon has it by that one,
-//     and comes again by a new message if nobody has.
+//     at sequences that were read. An acknowledgement makes the item started and
+//     done, a termination started and failed. A negative acknowledgement with a
+//     delay takes the item back, and the item gets a new message. One without a
+//     delay leaves the item with the server, which hands it out again at once. So
+//     does one that is read when its delay is over: another daemon may have the
+//     item by then. The client and HTTP give back with a mark what they may not
+//     start, at a stage that is paused or full: that is no answer about the item.
+//     When the server gives a message up, the item fails if a plain daemon has it
+//     by that message, and gets a new message if nobody has it.
 //  7. Mending. The stream is compared with Postgres all the time. A ready item
 //     without a message gets one; a message without a ready item is removed;
 //     an item with a plain daemon whose message is gone is given back after
 //     the time that a silent daemon has, from when it was found or from the
-//     daemon's last word. What is seen only once may be under way and is left
-//     alone.
+//     daemon's last word. A difference that only one comparison has found may be
+//     a message under way, and is left alone.
 //     The server waits for a daemon by its clock; when that has been set back,
 //     all daemons have their time anew.
 //  8. Reports once. The position in the stream SHARDS moves in the transaction
-//     that applies a report, from where its reader has left it: one whose place
-//     another has taken meanwhile applies nothing. A report that breaks a rule
-//     is in the DLQ stream before the position passes it.
+//     that applies a report, from where its reader has left it: a reader that
+//     another one has replaced meanwhile applies nothing. A report that breaks a
+//     rule is in the DLQ stream before the position passes it.
 //
 // Limits: a plain daemon tells nobody that it has pulled; its items show as
-// started half a second later. Its acknowledgement is lost if the server
-// dies within some milliseconds of it, and the item is then worked again; so
-// is what a client that asks for more than one answer has been told. The
-// client does not depend on either.
+// started half a second later. If the server dies within some milliseconds of a
+// plain daemon's acknowledgement, that is lost, also one that the server has
+// confirmed, and the item is worked again. The Go client and HTTP do not depend on
+// either.
 package work

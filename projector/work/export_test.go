@@ -26,7 +26,10 @@ func (s *Service) ReadReports(ctx context.Context) (apply func(context.Context, 
 			if err != nil {
 				return err
 			}
-			r.Take(source.Message{Subject: m.Subject(), Data: m.Data(), Seq: meta.Sequence.Stream, Time: meta.Timestamp.UnixNano()})
+			r.Take(source.Message{
+				Subject: m.Subject(), Data: m.Data(), Seq: meta.Sequence.Stream,
+				Time: meta.Timestamp.UnixNano(),
+			})
 		}
 		batch, _, err := r.Seal(ctx, fold.Cut{})
 		return errors.Join(err, r.Write(ctx, batch))

@@ -164,7 +164,8 @@ func TestStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := beside.Apply(t.Context(), shard.Splitter, shard.Start, []tracking.Command{{Filename: "a", Shard: 1, Worker: "x"}}); err != nil {
+	if _, err := beside.Apply(t.Context(), shard.Splitter, shard.Start,
+		[]tracking.Command{{Filename: "a", Shard: 1, Worker: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.until("1 message", func() (string, bool) { return "", h.messages() == 1 })
@@ -217,7 +218,8 @@ func TestRestarts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, quick)
 	const items = 500
-	slow := func(_ context.Context, _ client.Item) error { time.Sleep(time.Millisecond); return nil } // so that there is something under way
+	// so that there is something under way
+	slow := func(_ context.Context, _ client.Item) error { time.Sleep(time.Millisecond); return nil }
 	for _, stage := range shard.Queues {
 		h.work(stage, slow, client.WorkConfig{Concurrency: 4})
 	}
@@ -264,7 +266,8 @@ func TestHTTP(t *testing.T) {
 	for _, m := range held {
 		it := h.item(m)
 		seen[it.Shard] = true
-		found, err := h.hands.Withdraw(t.Context(), it.Stage, queue.Ref{Item: it.ID, Queue: 1, Generation: it.Generation})
+		found, err := h.hands.Withdraw(t.Context(), it.Stage,
+			queue.Ref{Item: it.ID, Queue: 1, Generation: it.Generation})
 		if found != handout.Held || err != nil {
 			t.Errorf("item %d is with a daemon: %v, %v", it.ID, found, err)
 		}
@@ -285,14 +288,16 @@ func TestWithdraw(t *testing.T) {
 	h.file("a", 2)
 	h.until("2 messages", func() (string, bool) { return "", h.messages() == 2 })
 	var id int64
-	if err := h.store.Pool().QueryRow(t.Context(), "SELECT id FROM millrace.pipeline_tracking WHERE shard = 0").Scan(&id); err != nil {
+	if err := h.store.Pool().QueryRow(t.Context(),
+		"SELECT id FROM millrace.pipeline_tracking WHERE shard = 0").Scan(&id); err != nil {
 		t.Fatal(err)
 	}
 	free, err := h.hands.Withdraw(t.Context(), shard.Splitter.String(), queue.Ref{Item: id, Queue: 1, Generation: 1})
 	if free != handout.Free || err != nil {
 		t.Fatalf("withdrawn: %v, %v", free, err)
 	}
-	if _, err := h.store.Apply(t.Context(), shard.Splitter, shard.Start, []tracking.Command{{ID: id, Generation: 1, Worker: "http"}}); err != nil {
+	if _, err := h.store.Apply(t.Context(), shard.Splitter, shard.Start,
+		[]tracking.Command{{ID: id, Generation: 1, Worker: "http"}}); err != nil {
 		t.Fatal(err)
 	}
 	if it := h.item(h.pull(shard.Splitter, 1)[0]); it.Shard != 1 {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,53 +11,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/work"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// frost is a network that can freeze: nothing goes out, and nobody is told.
-type frost struct {
-	mu   sync.Mutex
-	thaw chan struct{} // nil: it is warm
-}
-
-func (f *frost) freeze() (thaw func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.thaw = make(chan struct{})
-	return sync.OnceFunc(func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		close(f.thaw)
-		f.thaw = nil
-	})
-}
-
-type frostedConn struct {
-	net.Conn
-	frost *frost
-}
-
-func (c frostedConn) Write(b []byte) (int, error) {
-	c.frost.mu.Lock()
-	thaw := c.frost.thaw
-	c.frost.mu.Unlock()
-	if thaw != nil {
-		<-thaw
-	}
-	return c.Conn.Write(b)
-}
-
-// frosted is a store on connections of its own, which can freeze.
-func (h *house) frosted() (*tracking.Store, *frost) {
+// networked is a store on connections of its own, over a network that can fail.
+func (h *house) networked() (*tracking.Store, *embeddedtest.Network) {
 	h.Helper()
-	cfg, f := h.store.Pool().Config(), &frost{}
-	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return frostedConn{conn, f}, err
-	}
+	cfg, network := h.store.Pool().Config(), new(embeddedtest.Network)
+	network.Configure(cfg)
 	pool, err := pgxpool.NewWithConfig(h.Context(), cfg)
 	if err != nil {
 		h.Fatal(err)
@@ -69,7 +32,7 @@ func (h *house) frosted() (*tracking.Store, *frost) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	return store, f
+	return store, network
 }
 
 // TestStalledLeader: a leader that stands still, and whose
@@ -78,10 +41,11 @@ func (h *house) frosted() (*tracking.Store, *frost) {
 func TestStalledLeader(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, quick)
-	store, f := h.frosted()
+	store, network := h.networked()
 	h.stop()
 	registry := prometheus.NewRegistry()
-	first, err := work.New(work.Config{Streams: stream.WorkConfig{AckWait: h.ackWait}}, h.deps(h.nats.Connect(), store, registry))
+	first, err := work.New(work.Config{Streams: stream.WorkConfig{AckWait: h.ackWait}},
+		h.deps(h.nats.Connect(), store, registry))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +53,7 @@ func TestStalledLeader(t *testing.T) {
 	h.until("its lead", func() (string, bool) { return "", leading(t, registry) })
 	h.file("a", 3)
 	h.until("3 messages", func() (string, bool) { return "", h.messages() == 3 })
-	thaw := f.freeze()
+	thaw := network.Freeze()
 	t.Cleanup(thaw)
 	h.serve()
 	h.file("b", 3)
@@ -142,7 +106,8 @@ func TestOvertakenReader(t *testing.T) {
 	move := func(moves ...shard.Move) {
 		t.Helper()
 		for _, m := range moves {
-			if r, err := h.store.Apply(t.Context(), shard.Splitter, m, []tracking.Command{{Filename: "a"}}); err != nil || r[0].Outcome != shard.Changed {
+			if r, err := h.store.Apply(t.Context(), shard.Splitter, m,
+				[]tracking.Command{{Filename: "a"}}); err != nil || r[0].Outcome != shard.Changed {
 				t.Fatalf("%s: %+v, %v", m, r, err)
 			}
 		}

@@ -115,7 +115,9 @@ func TestLimits(t *testing.T) {
 	if len(r.ended) != items {
 		t.Errorf("%d items ended of %d", len(r.ended), items)
 	}
-	if left := h.counts("SELECT 'slots', count(*) FROM millrace.slot UNION ALL SELECT 'parked', count(*) FROM millrace.parked"); left["slots"]+left["parked"] > 0 {
+	if left := h.counts(
+		"SELECT 'slots', count(*) FROM millrace.slot UNION ALL SELECT 'parked', count(*) FROM millrace.parked",
+	); left["slots"]+left["parked"] > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -217,7 +219,9 @@ func TestLimitsChange(t *testing.T) {
 	}
 	onStream := func(n int) {
 		t.Helper()
-		h.until(fmt.Sprint(n, " messages"), func() (string, bool) { return fmt.Sprint(h.messages()), h.messages() == n })
+		h.until(fmt.Sprint(n, " messages"), func() (string, bool) {
+			return fmt.Sprint(h.messages()), h.messages() == n
+		})
 	}
 	grouped(3)
 	msgs := h.pullOwn("mail", 3)
@@ -244,12 +248,16 @@ func TestLimitsChange(t *testing.T) {
 	})
 	set(0)
 	h.until("none parked", func() (string, bool) {
-		c := h.counts("SELECT 'parked', count(*) FROM millrace.parked UNION ALL SELECT 'slots', count(*) FROM millrace.slot")
+		c := h.counts(
+			"SELECT 'parked', count(*) FROM millrace.parked UNION ALL SELECT 'slots', count(*) FROM millrace.slot",
+		)
 		return fmt.Sprint(c), c["parked"] == 0 && c["slots"] == 0
 	})
 	onStream(3)
 	h.until("no message of what was cancelled", func() (string, bool) {
-		c := h.counts("SELECT 'waiting', count(*) FROM millrace.outbox UNION ALL SELECT 'ready', count(*) FROM millrace.ready")
+		c := h.counts(
+			"SELECT 'waiting', count(*) FROM millrace.outbox UNION ALL SELECT 'ready', count(*) FROM millrace.ready",
+		)
 		return fmt.Sprint(c), c["waiting"] == 0 && c["ready"] == h.messages() && c["ready"] == 3
 	})
 	for _, m := range h.pullOwn("mail", 3) {

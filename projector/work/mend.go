@@ -16,8 +16,8 @@ import (
 // differences are what the stream and Postgres do not agree on.
 type differences struct {
 	missing map[ref]struct{}    // ready, and no message says so
-	lost    map[ref]struct{}    // with a silent plain daemon, and its message is gone; by the fence
-	stale   map[uint64]struct{} // messages of items that are not to be had
+	lost    map[ref]struct{}    // with a silent plain daemon, and its message is gone; by the generation of the taking
+	stale   map[uint64]struct{} // messages of items that nobody may take
 
 	at   time.Time           // of the comparison, by the server's clock
 	last uint64              // message that the stream had then
@@ -29,13 +29,13 @@ func (d *differences) none() bool { return len(d.missing)+len(d.lost)+len(d.stal
 // dropEvery is how often blocks are deleted that no message needs.
 const dropEvery = time.Minute
 
-// mend compares the stream with Postgres, and does away with what it finds
-// twice.
+// mend compares the stream with Postgres again and again, and mends differences
+// that two comparisons in a row have found.
 func (t *session) mend(ctx context.Context) error {
 	var before differences
 	var dropped time.Time
 	var took time.Duration
-	wait := t.cfg.Compare
+	wait := t.cfg.MendEvery
 	for {
 		select {
 		case <-ctx.Done():
@@ -70,17 +70,17 @@ func (t *session) mend(ctx context.Context) error {
 	}
 }
 
-// pause is how long to wait before the next comparison, after two that have
-// taken so long. One alone may have been held up by a server that was away for
-// a while: it says nothing about the next.
+// pause is how long to wait before the next comparison, after two that took so
+// long. It goes by the shorter of the two: a server that was away for a while may
+// have held the other up.
 func (c Config) pause(took, last time.Duration) time.Duration {
-	return max(c.Compare, 9*min(took, last))
+	return max(c.MendEvery, 9*min(took, last))
 }
 
-// diff compares the stream with Postgres. It looks at the stream, waits until what daemons have answered up to
-// then stands in Postgres, and looks there. It looks at the stream while the
-// relay rests: whatever was decided by then is on it, and so a message that is
-// missing in two comparisons is not on its way.
+// diff compares the stream with Postgres. It reads the stream, waits until Postgres
+// has what daemons had answered by then, and reads Postgres. It reads the stream
+// while the relay rests, when all decided messages are on it: a message that two
+// comparisons miss is not on its way.
 func (t *session) diff(ctx context.Context) (d differences, err error) {
 	t.still.Lock()
 	live, err := t.live(ctx)
@@ -96,7 +96,10 @@ func (t *session) diff(ctx context.Context) (d differences, err error) {
 	if err != nil {
 		return d, err
 	}
-	d = differences{missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}, at: live.at, last: live.last, held: map[uint64]queue.ID{}}
+	d = differences{
+		missing: map[ref]struct{}{}, lost: map[ref]struct{}{}, stale: map[uint64]struct{}{}, at: live.at,
+		last: live.last, held: map[uint64]queue.ID{},
+	}
 	messages := make(map[ref]uint64, len(about))
 	for seq, r := range about {
 		messages[r] = seq
@@ -110,7 +113,7 @@ func (t *session) diff(ctx context.Context) (d differences, err error) {
 	return d, t.diffClaims(ctx, messages, &d)
 }
 
-// catchUp waits until all that daemons have answered is applied.
+// catchUp waits until all answers of daemons are applied.
 func (t *session) catchUp(ctx context.Context) error {
 	s, err := t.js.Stream(ctx, stream.WorkAcks)
 	if err != nil {
@@ -129,9 +132,9 @@ func (t *session) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// diffReady finds what is ready and neither on the stream nor in the outbox.
-// The statement sees both tables at one moment, and joins nothing: connections
-// of the store are set up for joins of few rows.
+// diffReady finds items that are ready, and neither on the stream nor in the
+// outbox. Its statement sees both tables at one moment. It joins nothing, since the
+// store's connections are set up for joins of few rows.
 func (t *session) diffReady(ctx context.Context, messages map[ref]uint64, d *differences) error {
 	rows, err := t.store.Pool().Query(ctx, sqlReady)
 	if err != nil {
@@ -159,8 +162,8 @@ func (t *session) diffReady(ctx context.Context, messages map[ref]uint64, d *dif
 	return nil
 }
 
-// diffClaims finds what plain daemons have whose messages are gone, and who
-// have been silent for as long as the server would have waited.
+// diffClaims finds items that plain daemons have and whose messages are gone, if
+// the daemons have been silent for as long as the server would have waited.
 func (t *session) diffClaims(ctx context.Context, messages map[ref]uint64, d *differences) error {
 	rows, err := t.store.Pool().Query(ctx, sqlPlainClaims)
 	if err != nil {
@@ -187,7 +190,10 @@ func (t *session) diffClaims(ctx context.Context, messages map[ref]uint64, d *di
 }
 
 func (d differences) and(other differences) differences {
-	return differences{missing: common(d.missing, other.missing), lost: common(d.lost, other.lost), stale: common(d.stale, other.stale)}
+	return differences{
+		missing: common(d.missing, other.missing), lost: common(d.lost, other.lost),
+		stale: common(d.stale, other.stale),
+	}
 }
 
 func common[K comparable](a, b map[K]struct{}) map[K]struct{} {
@@ -226,13 +232,15 @@ func (t *session) announce(ctx context.Context, missing map[ref]struct{}) error 
 	return err
 }
 
-// enterOutbox puts ready items into the outbox again, and returns how many. A
-// process that has lost the lead unawares does not: its successor may have done
-// so, and nobody else finds the second message before it is handed out.
+// enterOutbox puts ready items into the outbox again, and returns how many. It
+// enters none once the lock is not this term's any more: the successor may have
+// entered them already, and their second messages would be handed out before
+// anybody could find them.
 func (t *session) enterOutbox(ctx context.Context, refs map[ref]struct{}) (entered int64, err error) {
+	backend, lock := t.term.Lock()
 	for part := range chunks(refs) {
 		items, queues, generations := queue.Columns(part)
-		tag, err := t.store.Pool().Exec(ctx, sqlAnnounce, items, queues, generations, int32(t.backend), lockKey)
+		tag, err := t.store.Pool().Exec(ctx, sqlAnnounce, items, queues, generations, backend, lock)
 		if err != nil {
 			return entered, fmt.Errorf("announce what is ready: %w", err)
 		}
@@ -241,13 +249,14 @@ func (t *session) enterOutbox(ctx context.Context, refs map[ref]struct{}) (enter
 	return entered, nil
 }
 
-// giveBack makes items ready that silent daemons have, and the server has
-// forgotten.
+// giveBack makes items ready again that silent daemons have and whose messages the
+// server has lost.
 func (t *session) giveBack(ctx context.Context, lost map[ref]struct{}) error {
 	commands := map[queue.ID][]queue.Command{}
 	for r := range lost {
 		commands[r.Queue] = append(commands[r.Queue], queue.Command{
-			ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker, Error: "not answered, and its message is gone",
+			ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker,
+			Error: "not answered, and its message is gone",
 		})
 	}
 	for q, commands := range commands {

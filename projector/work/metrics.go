@@ -17,7 +17,10 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "millrace", Subsystem: "work", Name: name, Help: help}, []string{label})
+		return prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "millrace", Subsystem: "work",
+			Name: name, Help: help,
+		}, []string{label})
 	}
 	m := &metrics{
 		published: prometheus.NewCounter(prometheus.CounterOpts{
@@ -25,10 +28,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}),
 		answers: counter("answers_total", "Answers of plain daemons to messages of work queues, by kind.", "kind"),
 		moves:   counter("moves_total", "Moves that clients told, by verdict.", "verdict"),
-		mended:  counter("mended_total", "Differences between work queues and Postgres that were mended, by kind.", "kind"),
+		mended: counter("mended_total", "Differences between work queues and Postgres that were mended, by kind.",
+			"kind"),
 		reports: counter("reports_total", "Reports of shard daemons over NATS, by outcome.", "outcome"),
 		leading: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "millrace", Subsystem: "work", Name: "leading", Help: "Whether this process publishes to the work queues.",
+			Namespace: "millrace", Subsystem: "work", Name: "leading",
+			Help: "Whether this process publishes to the work queues.",
 		}),
 	}
 	var errs []error

@@ -16,8 +16,8 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// answerMoves answers what clients tell, until ctx ends. Requests that come
-// while others are written are written together.
+// answerMoves answers the moves that clients send, until ctx ends. Requests that
+// come while others are being written are written together.
 func (s *Service) answerMoves(ctx context.Context) error {
 	d := &desk{Service: s, lanes: map[lane]chan *part{}}
 	ctx, cancel := context.WithCancel(ctx)
@@ -41,7 +41,7 @@ var moveOf = [...]item.Move{
 	stream.MoveAgain: item.Again, stream.MoveRelease: item.Release, stream.MoveExtend: extend,
 }
 
-// extend is no move of the rules.
+// extend moves the end of a lease. It is not among the moves of package item.
 const extend item.Move = -1
 
 // desk takes requests apart by queue and kind, and answers each when all of
@@ -72,7 +72,7 @@ func (d *desk) lane(ctx context.Context, l lane) chan *part {
 	return in
 }
 
-// request is one that waits for its parts.
+// request is a request of a client, which waits for its parts.
 type request struct {
 	msg     *nats.Msg
 	answer  stream.WorkVerdicts
@@ -80,7 +80,7 @@ type request struct {
 	failed  atomic.Pointer[error]
 }
 
-// part is what of a request goes to one lane.
+// part is the part of a request that goes to one lane.
 type part struct {
 	*request
 	places   []int // of the commands within the request
@@ -114,8 +114,8 @@ func (d *desk) take(ctx context.Context, msg *nats.Msg) {
 	}
 }
 
-// admit reads a request and refuses what would fail in Postgres: with it would
-// fail what others have asked for and is written together with it.
+// admit reads a request and refuses what would fail in Postgres: requests of others
+// that are written together with it would fail too.
 func admit(data []byte) (stream.WorkMoveBatch, error) {
 	b, err := stream.ParseWorkMoves(data)
 	if err != nil {
@@ -143,7 +143,10 @@ func split(r *request, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
 	for i, m := range b.Moves {
 		p := parts[m.Kind]
 		if p == nil {
-			p = &part{request: r, places: make([]int, 0, len(b.Moves)), commands: make([]queue.Command, 0, len(b.Moves))}
+			p = &part{
+				request: r, places: make([]int, 0, len(b.Moves)),
+				commands: make([]queue.Command, 0, len(b.Moves)),
+			}
 			parts[m.Kind] = p
 		}
 		p.places = append(p.places, i)

@@ -7,11 +7,10 @@ import (
 
 // orphans are items that plain daemons have and whose messages are gone: the
 // server waits for these daemons no more, and this process does in its place.
-// It goes by its own clock, which nobody sets. The zero value is that of a new
-// leader.
+// It goes by the monotonic clock. The zero value is that of a new leader.
 type orphans struct {
 	mu    sync.Mutex
-	since map[ref]time.Time // by the fence: the last word, or when it was found
+	since map[ref]time.Time // by the generation of the taking: the last word, or when it was found
 }
 
 // hear notes a sign of life.

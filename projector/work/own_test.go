@@ -116,12 +116,14 @@ func TestOwnQueuePlain(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, quick)
 	s := h.own("mail")
-	if _, err := client.Enqueue(t.Context(), h.nc, "mail", client.NewItem{Payload: 1, Key: "a", Group: "g"}, client.NewItem{Payload: 2}); err != nil {
+	if _, err := client.Enqueue(t.Context(), h.nc, "mail", client.NewItem{Payload: 1, Key: "a", Group: "g"},
+		client.NewItem{Payload: 2}); err != nil {
 		t.Fatal(err)
 	}
 	msgs := h.pullOwn("mail", 2)
 	it, err := stream.ParseQueueItem(msgs[0].Data())
-	if err != nil || it.Key != "a" || it.Group != "g" || string(it.Payload) != "1" || it.Attempt != 1 || it.Queue != "mail" {
+	if err != nil || it.Key != "a" || it.Group != "g" || string(it.Payload) != "1" || it.Attempt != 1 ||
+		it.Queue != "mail" {
 		t.Errorf("%+v, %v", it, err)
 	}
 	if err := errors.Join(msgs[0].Ack(), msgs[1].TermWithReason("no")); err != nil {
@@ -230,7 +232,8 @@ func TestEnqueueTx(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		added, err := client.EnqueueTx(t.Context(), tx, "mail", client.NewItem{Payload: "x", Key: "a"}, client.NewItem{Payload: "y", Key: "a"})
+		added, err := client.EnqueueTx(t.Context(), tx, "mail", client.NewItem{Payload: "x", Key: "a"},
+			client.NewItem{Payload: "y", Key: "a"})
 		if err != nil || len(added) != 2 || added[0].Existing || !added[1].Existing || added[0].ID != added[1].ID {
 			t.Fatal(added, err)
 		}

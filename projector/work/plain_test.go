@@ -42,7 +42,8 @@ func TestAnswers(t *testing.T) {
 	const stage = shard.Splitter
 	msgs := h.pull(stage, 5)
 	for _, err := range []error{
-		msgs[0].Ack(), msgs[1].TermWithReason("no such column"), msgs[2].NakWithDelay(3 * time.Second), msgs[3].Nak(), msgs[4].InProgress(),
+		msgs[0].Ack(), msgs[1].TermWithReason("no such column"), msgs[2].NakWithDelay(3 * time.Second), msgs[3].Nak(),
+		msgs[4].InProgress(),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +66,10 @@ func TestAnswers(t *testing.T) {
 	h.await(stage, shard.Done, 4)
 	h.await(stage, shard.Failed, 1)
 	var reason string
-	if err := h.store.Pool().QueryRow(t.Context(), "SELECT shard_splitter_error FROM millrace.pipeline_tracking WHERE shard_splitter_status = 'failed'").Scan(&reason); err != nil || reason != "no such column" {
+	if err := h.store.Pool().QueryRow(
+		t.Context(),
+		"SELECT shard_splitter_error FROM millrace.pipeline_tracking WHERE shard_splitter_status = 'failed'",
+	).Scan(&reason); err != nil || reason != "no such column" {
 		t.Errorf("reason %q, %v", reason, err)
 	}
 }
@@ -81,10 +85,14 @@ func TestAnswersAtAPausedStage(t *testing.T) {
 			h.file("a", 4)
 			msgs := h.pull(shard.Splitter, 4)
 			h.stop() // before it has seen that they were handed out
-			if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET "+set+" WHERE stage = 1"); err != nil {
+			if _, err := h.store.Pool().Exec(t.Context(),
+				"UPDATE millrace.stage SET "+set+" WHERE stage = 1"); err != nil {
 				t.Fatal(err)
 			}
-			for _, err := range []error{msgs[0].Ack(), msgs[1].TermWithReason("broken"), msgs[2].Ack(), msgs[3].InProgress()} {
+			for _, err := range []error{
+				msgs[0].Ack(), msgs[1].TermWithReason("broken"), msgs[2].Ack(),
+				msgs[3].InProgress(),
+			} {
 				if err != nil {
 					t.Fatal(err)
 				}

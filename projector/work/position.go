@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// position is how far this session has read a stream, with every effect. What it
-// has stored is known to its reader alone.
+// position is the sequence up to which this session has applied a stream. Its
+// reader alone uses stored and whole.
 type position struct {
 	seq    atomic.Uint64
 	stored int64
@@ -46,7 +46,7 @@ func (p *position) look(ctx context.Context, pool *pgxpool.Pool, stream string, 
 // taken its place.
 var errOvertaken = errors.New("another process has read on")
 
-// check finds that another one has read on.
+// check returns errOvertaken if another process has moved the position.
 func (p *position) check(ctx context.Context, pool *pgxpool.Pool, stream string) error {
 	var now int64
 	if err := p.look(ctx, pool, stream, &now); err != nil {
@@ -58,9 +58,9 @@ func (p *position) check(ctx context.Context, pool *pgxpool.Pool, stream string)
 	return nil
 }
 
-// sqlPosition moves a position from where its reader has left it. Where another
-// one has moved it meanwhile, the null breaks the rule of its column, and with
-// it the transaction.
+// sqlPosition moves a position from where its reader has left it. If another
+// process has moved it meanwhile, the CASE yields null, which the column refuses:
+// the transaction fails.
 const sqlPosition = `INSERT INTO millrace.work_position AS p (stream, seq) VALUES ($1, $2)
 	ON CONFLICT (stream) DO UPDATE SET seq = CASE WHEN p.seq = $3 THEN excluded.seq END`
 

@@ -12,7 +12,9 @@ import (
 
 // read hands the messages of a stream behind a position to handle, in order and
 // in batches of what is there, until ctx ends or something fails.
-func (s *Service) read(ctx context.Context, name string, at *position, handle func(ctx context.Context, msgs []jetstream.Msg) error) error {
+func (s *Service) read(
+	ctx context.Context, name string, at *position, handle func(ctx context.Context, msgs []jetstream.Msg) error,
+) error {
 	st, err := s.js.Stream(ctx, name)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
@@ -27,7 +29,8 @@ func (s *Service) read(ctx context.Context, name string, at *position, handle fu
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
-	it, err := consumer.Messages(jetstream.PullMaxMessages(2*batchSize), jetstream.PullHeartbeat(2*time.Second), jetstream.PullExpiry(10*time.Second))
+	it, err := consumer.Messages(jetstream.PullMaxMessages(2*batchSize), jetstream.PullHeartbeat(2*time.Second),
+		jetstream.PullExpiry(10*time.Second))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
@@ -37,7 +40,9 @@ func (s *Service) read(ctx context.Context, name string, at *position, handle fu
 	return s.handOver(ctx, name, it, handle)
 }
 
-func (s *Service) handOver(ctx context.Context, name string, it jetstream.MessagesContext, handle func(context.Context, []jetstream.Msg) error) error {
+func (s *Service) handOver(
+	ctx context.Context, name string, it jetstream.MessagesContext, handle func(context.Context, []jetstream.Msg) error,
+) error {
 	incoming, failed := make(chan jetstream.Msg, 2*batchSize), make(chan error, 1)
 	go func() {
 		defer close(incoming)

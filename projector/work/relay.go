@@ -20,8 +20,8 @@ type relay struct {
 	ahead map[queue.ID]*ahead
 }
 
-// soonFull is how soon the relay looks again at queues of which as much is on
-// the stream as may be.
+// soonFull is how soon the relay looks again at a queue that has as many messages
+// on the stream as it may have.
 const soonFull = 10 * time.Millisecond
 
 func (r *relay) run(ctx context.Context) error {
@@ -86,8 +86,8 @@ func (r *relay) turn(ctx context.Context) (wait time.Duration, err error) {
 	return wait, nil
 }
 
-// gather reads what is to be published next: of each queue as much as may be on
-// the stream, the highest priority first.
+// gather reads the entries to publish next: as many of each queue as there is room
+// for on the stream, the highest priority first.
 func (r *relay) gather(ctx context.Context) (entries []queue.Entry, wait time.Duration, err error) {
 	waiting, err := r.store.Waiting(ctx)
 	if err != nil || len(waiting) == 0 {
@@ -124,14 +124,15 @@ func (r *relay) gather(ctx context.Context) (entries []queue.Entry, wait time.Du
 	return entries, wait, nil
 }
 
-// publish puts messages on the stream, from a sequence on, each only if it gets
-// the sequence that was decided.
+// publish puts messages on the stream, the first at the sequence first. The server
+// takes each message only at the sequence that was decided for it.
 func (r *relay) publish(ctx context.Context, first uint64, refs []ref, bodies [][]byte) error {
 	futures := make([]jetstream.PubAckFuture, len(refs))
 	for i, about := range refs {
 		msg := &nats.Msg{Subject: stream.WorkSubject(r.name(about.Queue)), Data: bodies[i]}
 		var err error
-		futures[i], err = r.js.PublishMsgAsync(msg, jetstream.WithExpectLastSequence(first+uint64(i)-1), jetstream.WithRetryAttempts(0))
+		futures[i], err = r.js.PublishMsgAsync(msg, jetstream.WithExpectLastSequence(first+uint64(i)-1),
+			jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return fmt.Errorf("publish to %s: %w", msg.Subject, err)
 		}
@@ -148,8 +149,8 @@ func (r *relay) publish(ctx context.Context, first uint64, refs []ref, bodies []
 	return nil
 }
 
-// jump is how far beyond every decided sequence a stream goes on that has lost
-// some: beyond what may have been decided in a lost database, too.
+// jump is how far beyond every decided sequence a stream goes on after it has lost
+// messages: beyond what a database that was lost may have decided, too.
 const jump = 1_000_000
 
 // sync finds out what has become of the last decided block, and finishes it.
@@ -178,8 +179,8 @@ func (r *relay) sync(ctx context.Context) error {
 	return r.skip(ctx, s, b)
 }
 
-// finish publishes the rest of a block, unless something has happened to an
-// item of it: then its message may be one that was stored, worked and lost.
+// finish publishes the rest of a block. It returns false if an item of it is not
+// ready any more: its message may have been stored, worked and lost.
 func (r *relay) finish(ctx context.Context, b *block, at uint64) (bool, error) {
 	rest := b.Refs[at+1-b.First:]
 	bodies, err := r.store.Bodies(ctx, rest)
@@ -194,11 +195,12 @@ func (r *relay) finish(ctx context.Context, b *block, at uint64) (bool, error) {
 	return true, nil
 }
 
-// skip empties the stream and has it go on beyond all that was decided. The
-// comparison puts on it what belongs there.
+// skip empties the stream and has it go on beyond all that was decided. Mending
+// then puts the ready items on it.
 func (r *relay) skip(ctx context.Context, s jetstream.Stream, b *block) error {
 	next := b.last() + jump
-	r.log.Warn("the work stream has lost messages, and is filled again", "last", s.CachedInfo().State.LastSeq, "decided", b.last(), "next", next)
+	r.log.Warn("the work stream has lost messages, and is filled again", "last", s.CachedInfo().State.LastSeq,
+		"decided", b.last(), "next", next)
 	if err := s.Purge(ctx, jetstream.WithPurgeSequence(next)); err != nil {
 		return fmt.Errorf("empty %s: %w", stream.Work, err)
 	}

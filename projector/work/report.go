@@ -19,7 +19,7 @@ type report struct {
 	invalid error // it breaks a rule by itself
 }
 
-// parseReport reads a message. A report that breaks a rule says so itself.
+// parseReport reads a message. If it breaks a rule, the report has that as invalid.
 func parseReport(m source.Message) report {
 	r := report{Message: m}
 	r.invalid = r.parse(m.Subject, m.Data)
@@ -40,7 +40,10 @@ func (r *report) parse(subject string, data []byte) error {
 	}
 	var known bool
 	if r.stage, r.move, known = stageMove(said.Stage, said.Move); !known {
-		return &shard.Invalid{Field: "subject", Code: "unknown", Rule: "must be shards.register, shards.event-ingest.done, or shards.<stage>.<start, done, fail or retry>"}
+		return &shard.Invalid{
+			Field: "subject", Code: "unknown",
+			Rule: "must be shards.register, shards.event-ingest.done, or shards.<stage>.<start, done, fail or retry>",
+		}
 	}
 	if r.move == shard.Register {
 		r.shards, err = shard.Shards(said.Shards)
@@ -93,7 +96,7 @@ func run(list []report) int {
 	return len(list)
 }
 
-// single tells whether it is about one item.
+// single tells whether a report is about one item.
 func (r *report) single() bool { return r.stage.HasQueue() && r.move != shard.Register }
 
 // refusal is the error of a run in which a report is refused; nothing of it

@@ -25,14 +25,14 @@ import (
 // items. The position moves in the transaction that applies a report, so a batch
 // needs no decided cut: a session begins where the last transaction has left it.
 type reports struct {
-	store   *queue.Store
-	shards  *tracking.Store
-	handout *handout.Handout
-	js      jetstream.JetStream
-	metrics *metrics
-	log     *slog.Logger
-	compare time.Duration // between two looks at an item that is under way
-	at      *position
+	store     *queue.Store
+	shards    *tracking.Store
+	handout   *handout.Handout
+	js        jetstream.JetStream
+	metrics   *metrics
+	log       *slog.Logger
+	lookEvery time.Duration // between two looks at an item that is under way
+	at        *position
 
 	open []report
 }
@@ -46,7 +46,10 @@ func (t *session) readReports(ctx context.Context) error {
 	f, err := fold.New(fold.Config{
 		Stream: stream.Shards, Consumer: "reports", Rewind: true, BatchMessages: batchSize,
 		MinInterval: reportInterval, MaxInterval: reportInterval,
-	}, fold.Deps{NATS: t.nc, JS: t.js, Lease: transactional{r.at, t.store.Pool()}, Log: t.log.With("stream", stream.Shards)}, r)
+	}, fold.Deps{
+		NATS: t.nc, JS: t.js, Lease: transactional{r.at, t.store.Pool()},
+		Log: t.log.With("stream", stream.Shards),
+	}, r)
 	if err != nil {
 		return err
 	}
@@ -59,12 +62,13 @@ const reportInterval = time.Millisecond
 
 func (t *session) newReports() *reports {
 	return &reports{
-		store: t.store, shards: t.shards, handout: t.handout, js: t.js, metrics: t.metrics, log: t.log, compare: t.cfg.Compare, at: &t.reports,
+		store: t.store, shards: t.shards, handout: t.handout, js: t.js, metrics: t.metrics, log: t.log,
+		lookEvery: t.cfg.MendEvery, at: &t.reports,
 	}
 }
 
-// transactional is the lease of a view whose position moves with its effects.
-// Who may fold is decided elsewhere, and whoever lost that is refused by the
+// transactional is the lease of a view whose position moves in the transactions of
+// its effects. The leader folds; a process that has lost the lead is refused by the
 // transaction.
 type transactional struct {
 	at   *position
@@ -75,8 +79,8 @@ func (l transactional) Position() (from, to uint64) { return uint64(l.at.stored)
 
 func (transactional) Decide(context.Context, uint64, uint64, string) error { return nil }
 
-// Done moves the position back to the start of a stream that was made anew. Else
-// it is there already.
+// Done moves the position back to the start of a stream that was made anew. In any
+// other case a transaction has moved it already.
 func (l transactional) Done(ctx context.Context, position, _ uint64) error {
 	if int64(position) == l.at.stored {
 		return nil
@@ -124,8 +128,8 @@ func (r *reports) Write(ctx context.Context, batch []report) error {
 // Announce has nobody to tell: the moves announce themselves.
 func (r *reports) Announce([]report, time.Duration) {}
 
-// apply applies a run of reports. One that is refused is put into the
-// DLQ stream, and those before it are applied without it.
+// apply applies a run of reports. A report that is refused goes into the DLQ
+// stream, after those before it are applied.
 func (r *reports) apply(ctx context.Context, list []report) error {
 	refused := &refusal{at: -1}
 	err := r.try(ctx, list)
@@ -168,23 +172,24 @@ func (r *reports) try(ctx context.Context, list []report) error {
 		}
 	}
 	last := list[len(list)-1].Seq
-	_, err := r.shards.ApplyAlso(ctx, first.stage, first.move, commands, func(results []tracking.Result, also *pgx.Batch) error {
-		for i, result := range results {
-			if !result.Outcome.OK() {
-				return &refusal{i, refusedBy(result, first)}
+	_, err := r.shards.ApplyAlso(ctx, first.stage, first.move, commands,
+		func(results []tracking.Result, also *pgx.Batch) error {
+			for i, result := range results {
+				if !result.Outcome.OK() {
+					return &refusal{i, refusedBy(result, first)}
+				}
 			}
-		}
-		also.Queue(sqlPosition, stream.Shards, int64(last), r.at.stored)
-		return nil
-	})
+			also.Queue(sqlPosition, stream.Shards, int64(last), r.at.stored)
+			return nil
+		})
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return err
 	}
 	return r.at.saved(err, stream.Shards, last)
 }
 
-// withdraw takes the item of a start out of the queue. One that a daemon has
-// is refused.
+// withdraw takes the item of a start out of the queue. It refuses an item that a
+// daemon has.
 func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command tracking.Command) error {
 	for end := time.Now().Add(requestWait); ; {
 		now, err := r.shards.Look(ctx, stage, []tracking.Command{command})
@@ -194,19 +199,27 @@ func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command track
 		if now[0].Outcome == shard.NotFound || now[0].Status != shard.New {
 			return nil // Apply says what of it
 		}
-		found, err := r.handout.Withdraw(ctx, stage.String(), ref{Item: now[0].ID, Queue: queue.ID(stage), Generation: now[0].Generation})
+		found, err := r.handout.Withdraw(ctx, stage.String(),
+			ref{Item: now[0].ID, Queue: queue.ID(stage), Generation: now[0].Generation})
 		if err != nil || found == handout.Free {
 			return err
 		}
 		if found == handout.Held || time.Now().After(end) {
-			return &refusal{0, &shard.Invalid{Field: "status", Code: "taken", Rule: "is started: a daemon has the item from the queue"}}
+			return &refusal{
+				0,
+				&shard.Invalid{
+					Field: "status", Code: "taken",
+					Rule: "is started: a daemon has the item from the queue",
+				},
+			}
 		}
-		// Out of the queue and not started: by this, before it was killed, or
-		// by somebody who is about to say so. Mending knows soon.
+		// The item is out of the queue and not started. Either an earlier leader
+		// took it out and was killed, and mending puts it back; or somebody is
+		// about to start it.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(r.compare):
+		case <-time.After(r.lookEvery):
 		}
 	}
 }
@@ -242,7 +255,8 @@ func (r *reports) bury(ctx context.Context, one report, why error) error {
 		reason = &event.Invalid{Field: rule.Field, Code: rule.Code, Rule: rule.Rule}
 	}
 	err := deadletter.Publish(ctx, r.js, []deadletter.Letter{{
-		Stream: stream.Shards, Subject: one.Subject, Seq: one.Seq, Time: time.Unix(0, one.Time), Data: one.Data, Reason: reason,
+		Stream: stream.Shards, Subject: one.Subject, Seq: one.Seq, Time: time.Unix(0, one.Time), Data: one.Data,
+		Reason: reason,
 	}}, r.log)
 	if err != nil {
 		return err

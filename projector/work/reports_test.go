@@ -89,7 +89,8 @@ func TestReportsOfAnOlderPostgres(t *testing.T) {
 	}
 	h.run(h.store.Queues().Run)
 	h.file("a", 2) // the backup has what the first two reports did
-	if _, err := h.store.Pool().Exec(t.Context(), "INSERT INTO millrace.work_position (stream, seq) VALUES ('SHARDS', 2)"); err != nil {
+	if _, err := h.store.Pool().Exec(t.Context(),
+		"INSERT INTO millrace.work_position (stream, seq) VALUES ('SHARDS', 2)"); err != nil {
 		t.Fatal(err)
 	}
 	h.serve()
@@ -154,7 +155,8 @@ func TestBadReports(t *testing.T) {
 		m := letters[i]
 		field, code := m.Header.Get(stream.HeaderField), m.Header.Get(stream.HeaderCode)
 		if string(m.Data) != b.body || field != b.field || b.code != "" && code != b.code {
-			t.Errorf("%s: letter %d is %s: %s %s: %s", b.body, i, m.Data, field, code, m.Header.Get(stream.HeaderReason))
+			t.Errorf("%s: letter %d is %s: %s %s: %s", b.body, i, m.Data, field, code,
+				m.Header.Get(stream.HeaderReason))
 		}
 	}
 	if err := held.Ack(); err != nil {

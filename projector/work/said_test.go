@@ -32,7 +32,10 @@ func TestAdmit(t *testing.T) {
 		{"w\x00", "shard-worker", false},
 		{"w\n", "shard-worker", false},
 	} {
-		data, err := json.Marshal(stream.WorkMoveBatch{Worker: c.worker, Stage: c.stage, Lease: minLease, Moves: []stream.WorkMove{{ID: 1, Generation: 1}}})
+		data, err := json.Marshal(stream.WorkMoveBatch{
+			Worker: c.worker, Stage: c.stage, Lease: minLease,
+			Moves: []stream.WorkMove{{ID: 1, Generation: 1}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

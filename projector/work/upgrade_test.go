@@ -132,16 +132,21 @@ func (h *house) state() map[string]int {
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	h, db := openReleased(t)
-	if err := stream.EnsureWork(t.Context(), h.js, []string{"shard-splitter", "shard-worker", "mysql-sender"}, stream.WorkConfig{}); err != nil {
+	if err := stream.EnsureWork(t.Context(), h.js, []string{"shard-splitter", "shard-worker", "mysql-sender"},
+		stream.WorkConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	ids := h.counts("SELECT shard::text, id FROM millrace.pipeline_tracking")
 	for _, n := range []int{1, 3} { // in the order of work_batch
-		body, err := json.Marshal(stream.WorkItem{ID: int64(ids[fmt.Sprint(n)]), Stage: "shard-splitter", Generation: 1, Filename: "a", Shard: n})
+		body, err := json.Marshal(stream.WorkItem{
+			ID: int64(ids[fmt.Sprint(n)]), Stage: "shard-splitter", Generation: 1,
+			Filename: "a", Shard: n,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.js.PublishMsg(t.Context(), &nats.Msg{Subject: stream.WorkSubject("shard-splitter"), Data: body}); err != nil {
+		if _, err := h.js.PublishMsg(t.Context(),
+			&nats.Msg{Subject: stream.WorkSubject("shard-splitter"), Data: body}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +162,8 @@ func TestUpgrade(t *testing.T) {
 	if want := map[string]int{"0 1 1 3": 1, "9 1 3 0": 1, "7 2 1 0": 1}; !maps.Equal(entries, want) {
 		t.Errorf("announced are %v, not %v", entries, want)
 	}
-	if plain := h.counts("SELECT item_id::text, 1 FROM millrace.claim WHERE plain"); !maps.Equal(plain, map[string]int{fmt.Sprint(ids["3"]): 1}) {
+	if plain := h.counts("SELECT item_id::text, 1 FROM millrace.claim WHERE plain"); !maps.Equal(plain,
+		map[string]int{fmt.Sprint(ids["3"]): 1}) {
 		t.Errorf("plain daemons have %v", plain)
 	}
 	h.goOn(ids)
@@ -169,16 +175,20 @@ func (h *house) goOn(ids map[string]int) {
 	h.run(h.store.Queues().Run)
 	h.serve()
 	h.run(func(ctx context.Context) error { return h.ackAll(ctx, "shard-splitter") })
-	results, err := h.store.Apply(h.Context(), shard.Splitter, shard.Complete, []tracking.Command{{ID: int64(ids["2"]), Generation: 2, Worker: "w"}})
+	results, err := h.store.Apply(h.Context(), shard.Splitter, shard.Complete,
+		[]tracking.Command{{ID: int64(ids["2"]), Generation: 2, Worker: "w"}})
 	if err != nil || results[0].Outcome != shard.Changed {
 		h.Fatal(results, err)
 	}
 	h.await(shard.Splitter, shard.Done, 7) // all but those that have failed, and the one that waits
-	if n, err := h.store.RetryFailed(h.Context(), tracking.FailedFilter{Stage: shard.Splitter, Dead: true, Limit: 10}, 0); n != 2 || err != nil {
+	if n, err := h.store.RetryFailed(h.Context(), tracking.FailedFilter{Stage: shard.Splitter, Dead: true, Limit: 10},
+		0); n != 2 || err != nil {
 		h.Fatal(n, err)
 	}
 	h.await(shard.Splitter, shard.Done, 9)
-	done := h.counts("SELECT item_id::text, count(*)::integer FROM millrace.history WHERE stage = 1 AND move = 'done' GROUP BY 1")
+	done := h.counts(
+		"SELECT item_id::text, count(*)::integer FROM millrace.history WHERE stage = 1 AND move = 'done' GROUP BY 1",
+	)
 	for n, id := range ids {
 		if got := done[fmt.Sprint(id)]; got != 1 && n != "8" {
 			h.Errorf("shard %s was done %d times", n, got)

@@ -16,11 +16,11 @@ import (
 
 // watchEvery is how often consumers are looked at. A message that was handed
 // out two looks ago and is neither answered nor started has gone to a plain
-// daemon: others tell at once.
+// daemon: the client and HTTP start their items at once.
 const watchEvery = 200 * time.Millisecond
 
-// watch has Postgres say what plain daemons have, and consumers do what the
-// switches of their queues say.
+// watch records in Postgres which items plain daemons have, and sets consumers as
+// the switches of their queues say.
 func (t *session) watch(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -40,7 +40,7 @@ func (t *session) watch(ctx context.Context) error {
 				return stopped(ctx, err)
 			}
 		}
-		tick.Reset(watchEvery) // a look that took long is not followed by another at once
+		tick.Reset(watchEvery) // after a look that took long, the next one waits all the same
 		select {
 		case <-ctx.Done():
 			return nil
@@ -49,7 +49,7 @@ func (t *session) watch(ctx context.Context) error {
 	}
 }
 
-// stopped turns an error that comes from the end of ctx into none.
+// stopped returns nil in place of an error if ctx has ended.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -57,8 +57,8 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// mark is how far a consumer had handed messages out: what has been seen to,
-// two looks ago, one look ago, and now.
+// mark has the sequences up to which a consumer had handed messages out two looks
+// ago, one look ago and now, and up to which their items are recorded as started.
 type mark struct{ started, before, last, now uint64 }
 
 func (t *session) look(ctx context.Context, of queue.Settings, m *mark) error {
@@ -97,8 +97,8 @@ func (t *session) consumer(ctx context.Context, name string) (*jetstream.Consume
 	return c.CachedInfo(), nil
 }
 
-// forgetRefused forgets which messages of a queue were refused, up to the last
-// that has been seen to: each is looked at once.
+// forgetRefused forgets which messages of a queue were refused, up to the last one
+// that watch has dealt with: it looks at each message once.
 func (t *session) forgetRefused(name string, upTo uint64) {
 	t.refused.Range(func(seq, of any) bool {
 		if of == name && seq.(uint64) <= upTo {
@@ -108,8 +108,8 @@ func (t *session) forgetRefused(name string, upTo uint64) {
 	})
 }
 
-// startHanded has Postgres say that plain daemons have what is still on the
-// stream between two sequences, and was not given back.
+// startHanded records in Postgres that plain daemons have the items of the messages
+// between two sequences that are still on the stream and were not given back.
 func (t *session) startHanded(ctx context.Context, of queue.Settings, from, to uint64) error {
 	for from <= to {
 		seqs, err := t.messages(ctx, of.Name, from, to)
@@ -124,7 +124,10 @@ func (t *session) startHanded(ctx context.Context, of queue.Settings, from, to u
 		var commands []queue.Command
 		for seq, r := range found {
 			if _, refused := t.refused.Load(seq); r.Queue == of.ID && !refused {
-				commands = append(commands, queue.Command{ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker})
+				commands = append(commands, queue.Command{
+					ID: r.Item, Generation: r.Generation,
+					Worker: stream.PlainWorker,
+				})
 			}
 		}
 		if _, err := t.store.Apply(ctx, of.ID, item.Start, commands); err != nil {
@@ -159,10 +162,10 @@ func (t *session) messages(ctx context.Context, name string, from, to uint64) ([
 	return seqs, nil
 }
 
-// farFuture is until when a queue is paused that nobody has resumed.
+// farFuture is how long a pause lasts unless somebody resumes the queue.
 const farFuture = 100 * 365 * 24 * time.Hour
 
-// switches brings consumers in line with the queues' switches.
+// switches sets consumers as the switches of their queues say.
 func (t *session) switches(ctx context.Context) error {
 	if err := t.refresh(ctx); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-io/millrace/internal/leader"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
@@ -22,15 +23,14 @@ import (
 
 // Config shapes a service. The zero value of a field stands for its default.
 type Config struct {
-	// Poll is how often the outbox is looked at for what other processes have
-	// put there; default 100 ms. What the store of this process puts there is
-	// looked for at once.
+	// Poll is how often the leader reads the outbox for entries of other
+	// processes; default 100 ms. It reads those of this process at once.
 	Poll time.Duration
 	// Streams shape the streams and consumers, which the service makes.
 	Streams stream.WorkConfig
-	// Compare is the least time between two comparisons of the stream with
+	// MendEvery is the least time between two comparisons of the stream with
 	// Postgres; default 300 ms. They take a tenth of the time at most.
-	Compare time.Duration
+	MendEvery time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -40,8 +40,8 @@ func (c Config) withDefaults() Config {
 	if c.Streams.AckWait == 0 {
 		c.Streams.AckWait = 30 * time.Second
 	}
-	if c.Compare == 0 {
-		c.Compare = 300 * time.Millisecond
+	if c.MendEvery == 0 {
+		c.MendEvery = 300 * time.Millisecond
 	}
 	return c
 }
@@ -65,16 +65,19 @@ type Service struct {
 	store   *queue.Store
 	handout *handout.Handout
 	shards  *tracking.Store
+	lead    *leader.Candidate
 	log     *slog.Logger
 	metrics *metrics
 }
 
 // New returns a service and starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.NATS == nil || deps.Store == nil || deps.Handout == nil || deps.Shards == nil || deps.Log == nil || deps.Registry == nil {
+	if deps.NATS == nil || deps.Store == nil || deps.Handout == nil || deps.Shards == nil || deps.Log == nil ||
+		deps.Registry == nil {
 		return nil, errors.New("work: NATS, the stores, a handout, a registry and a logger are needed")
 	}
-	js, err := jetstream.New(deps.NATS, jetstream.WithPublishAsyncMaxPending(2*batchSize), jetstream.WithPublishAsyncTimeout(requestWait))
+	js, err := jetstream.New(deps.NATS, jetstream.WithPublishAsyncMaxPending(2*batchSize),
+		jetstream.WithPublishAsyncTimeout(requestWait))
 	if err != nil {
 		return nil, err
 	}
@@ -82,21 +85,26 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := deps.Log.With("component", "work")
+	lead, err := leader.New(leader.Config{Name: "work queues", Key: lockKey}, deps.Store.Pool(), log)
+	if err != nil {
+		return nil, err
+	}
 	return &Service{
 		cfg: cfg.withDefaults(), nc: deps.NATS, js: js, store: deps.Store, handout: deps.Handout, shards: deps.Shards,
-		log: deps.Log.With("component", "work"), metrics: m,
+		lead: lead, log: log, metrics: m,
 	}, nil
 }
 
-// requestWait bounds one request to a server. One whose answer has gone with a
-// lost connection is never answered.
+// requestWait bounds one request to a server: when a connection is lost, the answer
+// never comes.
 const requestWait = 3 * time.Second
 
 // Run works until ctx ends. It outlives servers that are away.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.answerMoves(ctx) })
-	g.Go(func() error { return s.lead(ctx) })
+	g.Go(func() error { return s.lead.Run(ctx, s.leading) })
 	return g.Wait()
 }
 
@@ -104,7 +112,7 @@ func (s *Service) Run(ctx context.Context) error {
 type session struct {
 	*Service
 	blocks  *blocks
-	backend uint32 // of Postgres, whose connection has the lock
+	term    leader.Term
 	plain   *plain.Answers
 	answers position
 	reports position
@@ -116,11 +124,11 @@ type session struct {
 	broker brokerClock
 	// orphans are noted by comparisons, and by what reads answers.
 	orphans orphans
-	// refused are messages that were given back by who could not start their
-	// items: uint64 → the consumer's name. The watch forgets what it has passed.
+	// refused are messages that the client or HTTP gave back, since their items
+	// could not be started: uint64 → the consumer's name. watch forgets them.
 	refused sync.Map
 	// settings are those of all queues, as they were read last.
 	settings atomic.Pointer[[]queue.Settings]
-	// pausing is held by whoever pauses consumers and has them go on.
+	// pausing is held while consumers are paused or resumed.
 	pausing sync.Mutex
 }

@@ -68,7 +68,8 @@ func newHouse(t *testing.T, ackWait time.Duration) *house {
 
 // open makes the stores and a handout on a pool.
 func open(t *testing.T, nc *nats.Conn, pool *pgxpool.Pool) (*tracking.Store, *handout.Handout, error) {
-	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, pool, embeddedtest.Log(t))
+	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, pool,
+		embeddedtest.Log(t))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +83,10 @@ func open(t *testing.T, nc *nats.Conn, pool *pgxpool.Pool) (*tracking.Store, *ha
 
 // deps are what a service needs, on a connection and a store.
 func (h *house) deps(nc *nats.Conn, store *tracking.Store, registry *prometheus.Registry) work.Deps {
-	return work.Deps{NATS: nc, Store: store.Queues(), Handout: h.hands, Shards: store, Registry: registry, Log: embeddedtest.Log(h)}
+	return work.Deps{
+		NATS: nc, Store: store.Queues(), Handout: h.hands, Shards: store, Registry: registry,
+		Log: embeddedtest.Log(h),
+	}
 }
 
 // run runs a part until the test or the returned function ends it.
@@ -160,7 +164,8 @@ func (h *house) item(m jetstream.Msg) stream.WorkItem {
 // statuses counts the items of a stage by status.
 func (h *house) statuses(stage shard.Stage) map[string]int {
 	h.Helper()
-	return h.counts(fmt.Sprintf("SELECT %s_status::text, count(*) FROM millrace.pipeline_tracking GROUP BY 1", stage.Column()))
+	return h.counts(fmt.Sprintf("SELECT %s_status::text, count(*) FROM millrace.pipeline_tracking GROUP BY 1",
+		stage.Column()))
 }
 
 // await waits until as many items of a stage have a status.

@@ -208,7 +208,7 @@ func (p *positions) least(folded map[uint32]uint64) uint64 {
 }
 
 // in tells how far each group is in a state.
-func (p *positions) in(folded map[uint32]uint64) slots.Position {
+func (p *positions) in(folded map[uint32]uint64) slots.Progress {
 	return func(group uint32) (uint64, bool) {
 		seq, known := folded[group]
 		return p.reached(group, seq), known

@@ -146,13 +146,16 @@ func (b *EventBlock) Select(keep func(row int) bool) *EventBlock {
 
 func (b *EventBlock) copyRow(out *EventBlock, i int) {
 	r := event.Record{
-		ArticleURL: b.articleURL.RowBytes(i), SourceName: b.source.row(i), Stage: b.stage.row(i), ServiceName: b.service.row(i),
+		ArticleURL: b.articleURL.RowBytes(i), SourceName: b.source.row(i), Stage: b.stage.row(i),
+		ServiceName:    b.service.row(i),
 		IdempotencyKey: b.key.RowBytes(i), TraceID: b.traceID.RowBytes(i), CanonicalURL: b.canonicalURL.RowBytes(i),
 		Metadata: b.metadata.RowBytes(i), OccurredAt: b.occurredAt.Row(i), MetadataSchemaVersion: b.schemaVersion[i],
 		URLHash: [32]byte(b.articleHash.Row(i)), Domain: b.domain.row(i),
 		Meta: event.Metadata{
-			QualityScore: math.NaN(), Topics: b.topics.row(i), ModelVersion: b.modelVersion.row(i), ContentType: b.contentType.row(i),
-			Channel: b.channel.row(i), IsReclassification: b.reclassified[i], IsDuplicate: b.duplicate[i], Backfilled: b.backfilled[i],
+			QualityScore: math.NaN(), Topics: b.topics.row(i), ModelVersion: b.modelVersion.row(i),
+			ContentType: b.contentType.row(i),
+			Channel:     b.channel.row(i), IsReclassification: b.reclassified[i], IsDuplicate: b.duplicate[i],
+			Backfilled: b.backfilled[i],
 		},
 	}
 	if q := b.quality.Row(i); q.Set {

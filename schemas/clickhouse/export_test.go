@@ -2,14 +2,14 @@ package clickhouse
 
 import "io/fs"
 
-// Rendered returns the migrations as a layout runs them, for tests.
-func Rendered(l Layout) (fs.FS, error) {
+// Rendered returns the migrations as a topology needs them, for tests.
+func Rendered(t Topology) (fs.FS, error) {
 	dir, err := fs.Sub(files, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	return l.render(dir)
+	return t.render(dir)
 }
 
 // RenderFile rewrites one migration, for tests.
-func RenderFile(l Layout, text string) (string, error) { return l.renderFile(text) }
+func RenderFile(t Topology, text string) (string, error) { return t.renderFile(text) }

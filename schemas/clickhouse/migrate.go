@@ -21,13 +21,13 @@ var files embed.FS
 var ErrNewerSchema = errors.New("the schema is newer than this release")
 
 // Migrate brings the database of a single server up to date.
-func Migrate(ctx context.Context, db *sql.DB) error { return Layout{}.Migrate(ctx, db) }
+func Migrate(ctx context.Context, db *sql.DB) error { return Topology{}.Migrate(ctx, db) }
 
 // Migrate brings the database up to date. It is idempotent, and goes on where
 // one that was killed has stopped; projectors and query services may not run it
 // at the same time as each other.
-func (l Layout) Migrate(ctx context.Context, db *sql.DB) error {
-	p, err := l.provider(db)
+func (t Topology) Migrate(ctx context.Context, db *sql.DB) error {
+	p, err := t.provider(db)
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func (l Layout) Migrate(ctx context.Context, db *sql.DB) error {
 
 // Check returns ErrNewerSchema for a schema that this release does not know,
 // and an error for one that lacks migrations.
-func (l Layout) Check(ctx context.Context, db *sql.DB) error {
-	p, err := l.provider(db)
+func (t Topology) Check(ctx context.Context, db *sql.DB) error {
+	p, err := t.provider(db)
 	if err != nil {
 		return err
 	}
@@ -60,15 +60,15 @@ func (l Layout) Check(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-func (l Layout) provider(db *sql.DB) (*goose.Provider, error) {
+func (t Topology) provider(db *sql.DB) (*goose.Provider, error) {
 	dir, err := fs.Sub(files, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("open migrations: %w", err)
 	}
-	if dir, err = l.render(dir); err != nil {
+	if dir, err = t.render(dir); err != nil {
 		return nil, err
 	}
-	store, err := database.NewStoreFromQuerier(goose.DefaultTablename, versions{l})
+	store, err := database.NewStoreFromQuerier(goose.DefaultTablename, versions{t})
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
@@ -86,7 +86,8 @@ func refuseNewer(ctx context.Context, p *goose.Provider) error {
 		return fmt.Errorf("read clickhouse schema version: %w", err)
 	}
 	if current > target {
-		return fmt.Errorf("clickhouse schema version %d, this release knows up to %d: %w: install the newer release", current, target, ErrNewerSchema)
+		return fmt.Errorf("clickhouse schema version %d, this release knows up to %d: %w: install the newer release",
+			current, target, ErrNewerSchema)
 	}
 	return nil
 }

@@ -17,10 +17,10 @@ var shards = map[string]string{
 	"events": "cityHash64(article_hash)",
 }
 
-// render rewrites the migrations for a layout. On a single server they are run
+// render rewrites the migrations for a topology. On a single server they are run
 // as they are written.
-func (l Layout) render(migrations fs.FS) (fs.FS, error) {
-	if l.Cluster == "" {
+func (t Topology) render(migrations fs.FS) (fs.FS, error) {
+	if t.Cluster == "" {
 		return migrations, nil
 	}
 	names, err := fs.Glob(migrations, "*.sql")
@@ -33,7 +33,7 @@ func (l Layout) render(migrations fs.FS) (fs.FS, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read migration %s: %w", name, err)
 		}
-		rendered, err := l.renderFile(string(text))
+		rendered, err := t.renderFile(string(text))
 		if err != nil {
 			return nil, fmt.Errorf("migration %s: %w", name, err)
 		}
@@ -44,10 +44,11 @@ func (l Layout) render(migrations fs.FS) (fs.FS, error) {
 
 // renderFile rewrites each statement of a migration. Statements end with a
 // semicolon at the end of a line.
-func (l Layout) renderFile(text string) (string, error) {
+func (t Topology) renderFile(text string) (string, error) {
 	var out, statement strings.Builder
 	for line := range strings.Lines(text) {
-		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "--") || (trimmed == "" && statement.Len() == 0) {
+		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "--") ||
+			(trimmed == "" && statement.Len() == 0) {
 			out.WriteString(line)
 			continue
 		}
@@ -55,7 +56,7 @@ func (l Layout) renderFile(text string) (string, error) {
 		if !strings.HasSuffix(strings.TrimSpace(line), ";") {
 			continue
 		}
-		for i, s := range l.statements(strings.TrimSuffix(strings.TrimSpace(statement.String()), ";")) {
+		for i, s := range t.statements(strings.TrimSuffix(strings.TrimSpace(statement.String()), ";")) {
 			if s == "" {
 				return "", fmt.Errorf("%w: %.60q", errStatement, statement.String())
 			}
@@ -75,7 +76,9 @@ func (l Layout) renderFile(text string) (string, error) {
 var errStatement = errors.New("a statement can't be rewritten for a cluster")
 
 var (
-	createTable = regexp.MustCompile(`(?s)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)\s*(\(.*\n\))\s*ENGINE = (\w+)(?:\((.*?)\))?(\s.*)?$`)
+	createTable = regexp.MustCompile(
+		`(?s)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)\s*(\(.*\n\))\s*ENGINE = (\w+)(?:\((.*?)\))?(\s.*)?$`,
+	)
 	createView  = regexp.MustCompile(`(?s)^CREATE (OR REPLACE )?VIEW (?:IF NOT EXISTS )?(\w+)(\s.*)$`)
 	drop        = regexp.MustCompile(`^DROP (TABLE|VIEW) (?:IF EXISTS )?(\w+)$`)
 	alter       = regexp.MustCompile(`(?s)^ALTER TABLE (\w+)(\s.*)$`)
@@ -85,10 +88,10 @@ var (
 
 // statements returns what takes the place of a statement on a cluster. An
 // empty one says that it is not known how.
-func (l Layout) statements(s string) []string {
-	on := l.OnCluster()
+func (t Topology) statements(s string) []string {
+	on := t.OnCluster()
 	if m := createTable.FindStringSubmatch(s); m != nil {
-		return l.tables(m[1], m[2], m[3], m[4], m[5])
+		return t.tables(m[1], m[2], m[3], m[4], m[5])
 	}
 	if m := createView.FindStringSubmatch(s); m != nil {
 		if m[1] != "" {
@@ -99,12 +102,12 @@ func (l Layout) statements(s string) []string {
 	if m := drop.FindStringSubmatch(s); m != nil {
 		all := []string{fmt.Sprintf("DROP %s IF EXISTS %s%s", m[1], m[2], on)}
 		if m[1] == "TABLE" {
-			all = append(all, fmt.Sprintf("DROP TABLE IF EXISTS %s%s SYNC", l.Local(m[2]), on))
+			all = append(all, fmt.Sprintf("DROP TABLE IF EXISTS %s%s SYNC", t.Local(m[2]), on))
 		}
 		return all
 	}
 	if m := alter.FindStringSubmatch(s); m != nil {
-		all := []string{fmt.Sprintf("ALTER TABLE %s%s%s", l.Local(m[1]), on, m[2])}
+		all := []string{fmt.Sprintf("ALTER TABLE %s%s%s", t.Local(m[1]), on, m[2])}
 		if columnsOnly.MatchString(m[2]) {
 			all = append(all, fmt.Sprintf("ALTER TABLE %s%s%s", m[1], on, m[2]))
 		}
@@ -118,7 +121,7 @@ func (l Layout) statements(s string) []string {
 
 // tables creates a replicated table on each server, and a distributed one over
 // them under the name.
-func (l Layout) tables(name, columns, engine, args, rest string) []string {
+func (t Topology) tables(name, columns, engine, args, rest string) []string {
 	key, known := shards[name]
 	if !known {
 		order := sortingKey.FindStringSubmatch(rest)
@@ -131,10 +134,11 @@ func (l Layout) tables(name, columns, engine, args, rest string) []string {
 		args = "(" + args + ")"
 	}
 	rest = strings.ReplaceAll(rest, "non_replicated_deduplication_window", "replicated_deduplication_window")
-	local := l.Local(name)
+	local := t.Local(name)
 	return []string{
-		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s\n%s\nENGINE = Replicated%s%s%s", local, l.OnCluster(), columns, engine, args, rest),
+		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s\n%s\nENGINE = Replicated%s%s%s", local, t.OnCluster(), columns,
+			engine, args, rest),
 		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s AS %s\nENGINE = Distributed(%s, currentDatabase(), %s, %s)",
-			name, l.OnCluster(), local, quoteText(l.Cluster), quoteText(local), key),
+			name, t.OnCluster(), local, quoteText(t.Cluster), quoteText(local), key),
 	}
 }

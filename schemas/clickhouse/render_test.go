@@ -21,7 +21,7 @@ var (
 
 func TestMain(m *testing.M) { flag.Parse(); os.Exit(engine.Main(m)) }
 
-var cluster = schema.Layout{Cluster: "main"}
+var cluster = schema.Topology{Cluster: "main"}
 
 // TestRenderedForCluster holds what runs on a cluster against golden files,
 // and has the engine parse every statement of them. No cluster is here to run
@@ -127,13 +127,14 @@ func TestRender(t *testing.T) {
 func TestCheck(t *testing.T) {
 	db := driver.OpenDB(engine.Database(t))
 	defer db.Close()
-	if err := (schema.Layout{}).Check(t.Context(), db); err != nil {
+	if err := (schema.Topology{}).Check(t.Context(), db); err != nil {
 		t.Error(err)
 	}
-	if _, err := db.ExecContext(t.Context(), "ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS mutations_sync = 2"); err != nil {
+	if _, err := db.ExecContext(t.Context(),
+		"ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS mutations_sync = 2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := (schema.Layout{}).Check(t.Context(), db); err == nil {
+	if err := (schema.Topology{}).Check(t.Context(), db); err == nil {
 		t.Error("a database without the last migration is taken")
 	}
 }
@@ -154,10 +155,10 @@ func TestMigratedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := (schema.Layout{}).Migrate(t.Context(), db); err != nil {
+		if err := (schema.Topology{}).Migrate(t.Context(), db); err != nil {
 			t.Errorf("after %s: %v", lost, err)
 		}
-		if err := (schema.Layout{}).Check(t.Context(), db); err != nil {
+		if err := (schema.Topology{}).Check(t.Context(), db); err != nil {
 			t.Errorf("after %s: %v", lost, err)
 		}
 		if _, err := db.ExecContext(t.Context(), "SELECT * FROM monthly_totals"); err != nil {

@@ -9,7 +9,7 @@ import (
 // versions keeps the table of applied migrations, synced to disk as the tables
 // are that they made, and on every server of a cluster, so that it does not
 // matter which one is asked.
-type versions struct{ layout Layout }
+type versions struct{ topology Topology }
 
 var _ dialect.Querier = versions{}
 
@@ -18,12 +18,12 @@ const all = "('/clickhouse/tables/{database}/{table}/all', '{shard}-{replica}')"
 
 func (v versions) CreateTable(table string) string {
 	engine := "MergeTree"
-	if v.layout.Cluster != "" {
+	if v.topology.Cluster != "" {
 		engine = "ReplicatedMergeTree" + all
 	}
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version_id Int64, is_applied UInt8, date Date DEFAULT now(), tstamp DateTime DEFAULT now()) "+
 		"ENGINE = %s ORDER BY version_id SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1",
-		table, v.layout.OnCluster(), engine)
+		table, v.topology.OnCluster(), engine)
 }
 
 func (versions) InsertVersion(table string) string {
@@ -31,7 +31,8 @@ func (versions) InsertVersion(table string) string {
 }
 
 func (v versions) DeleteVersion(table string) string {
-	return fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE version_id = $1 SETTINGS mutations_sync = 2", table, v.layout.OnCluster())
+	return fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE version_id = $1 SETTINGS mutations_sync = 2", table,
+		v.topology.OnCluster())
 }
 
 func (versions) GetMigrationByVersion(table string) string {

@@ -31,7 +31,8 @@ func FuzzMarkBackfilled(f *testing.F) {
 			t.Fatalf("%q: %v", text, invalid)
 		}
 		if !after.Meta.Backfilled || after.Identity() != before.Identity() || after.OccurredAt != before.OccurredAt ||
-			!bytes.Equal(after.SourceName, before.SourceName) || !bytes.Equal(after.TraceID, before.TraceID) || after.URLHash != before.URLHash ||
+			!bytes.Equal(after.SourceName, before.SourceName) || !bytes.Equal(after.TraceID, before.TraceID) ||
+			after.URLHash != before.URLHash ||
 			after.Meta.IsDuplicate != before.Meta.IsDuplicate || !bytes.Equal(after.Meta.Channel, before.Meta.Channel) {
 			t.Fatalf("%q becomes %q", text, marked)
 		}

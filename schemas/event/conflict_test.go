@@ -50,7 +50,10 @@ func TestChannelsAndVersions(t *testing.T) {
 
 func TestFingerprint(t *testing.T) {
 	var r Record
-	e := Event{ArticleURL: "https://a.b/", SourceName: "s", Stage: "published", ServiceName: "p", OccurredAt: mustTime(t, "2026-02-10T14:30:00Z")}
+	e := Event{
+		ArticleURL: "https://a.b/", SourceName: "s", Stage: "published", ServiceName: "p",
+		OccurredAt: mustTime(t, "2026-02-10T14:30:00Z"),
+	}
 	decoded(t, &r, e)
 	first := r.Fingerprint()
 	for _, change := range []func(*Event){
@@ -81,10 +84,12 @@ func TestGiveOwnKey(t *testing.T) {
 	text := decoded(t, &r, e)
 	old := r.Identity()
 	own, invalid := GiveOwnKey(text, &r)
-	if invalid != nil || r.Identity() == old || bytes.Contains(own, []byte(`"taken"`)) || r.Fingerprint().Conflicts(fingerprintOf(t, text)) {
+	if invalid != nil || r.Identity() == old || bytes.Contains(own, []byte(`"taken"`)) ||
+		r.Fingerprint().Conflicts(fingerprintOf(t, text)) {
 		t.Fatalf("%s: %v", own, invalid)
 	}
-	if string(r.ArticleURL) != e.ArticleURL || string(r.Metadata) != `{"n":1}` || r.OccurredAt != e.OccurredAt.UnixNano() {
+	if string(r.ArticleURL) != e.ArticleURL || string(r.Metadata) != `{"n":1}` ||
+		r.OccurredAt != e.OccurredAt.UnixNano() {
 		t.Errorf("changed to %s", own)
 	}
 	decoded(t, &again, e)

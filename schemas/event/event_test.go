@@ -67,7 +67,10 @@ func TestVectors(t *testing.T) {
 				t.Fatalf("refused: %v", err)
 			}
 			id := r.Identity()
-			got := [...]string{hex.EncodeToString(r.URLHash[:]), string(r.Domain), r.MessageID(), hex.EncodeToString(id[:])}
+			got := [...]string{
+				hex.EncodeToString(r.URLHash[:]), string(r.Domain), r.MessageID(),
+				hex.EncodeToString(id[:]),
+			}
 			want := [...]string{v.URLHash, v.Domain, v.MessageID, v.Identity}
 			if got != want {
 				t.Errorf("got  %q\nwant %q", got, want)
@@ -108,7 +111,8 @@ func TestScoreBeyondBounds(t *testing.T) {
 		if err := Decode([]byte(text), &r); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
-		if got := r.Meta.QualityScore; got != want && !(math.IsNaN(got) && math.IsNaN(want)) || string(r.Meta.Channel) != "c" {
+		if got := r.Meta.QualityScore; got != want && !(math.IsNaN(got) && math.IsNaN(want)) ||
+			string(r.Meta.Channel) != "c" {
 			t.Errorf("%s: %+v, want a score of %g", text, r.Meta, want)
 		}
 	}
@@ -243,7 +247,10 @@ func FuzzDecode(f *testing.F) {
 // FuzzStages: every stage that is configured is one part of a subject, which no
 // wildcard and no other stage matches.
 func FuzzStages(f *testing.F) {
-	for _, list := range []string{DefaultStages, "a, b,a", "*", ">", "a.b", "a\nb", "", ",", "é", strings.Repeat("x,", 100)} {
+	for _, list := range []string{
+		DefaultStages, "a, b,a", "*", ">", "a.b", "a\nb", "", ",", "é",
+		strings.Repeat("x,", 100),
+	} {
 		f.Add(list)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
@@ -255,13 +262,15 @@ func FuzzStages(f *testing.F) {
 			t.Fatalf("%q has %d stages", list, len(s.Names()))
 		}
 		for i, name := range s.Names() {
-			if at, ok := s.Index([]byte(name)); !ok || at != i || name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool {
-				return r > 'z' || r != '_' && r != '-' && (r < '0' || r > '9') && r < 'a'
-			}) {
+			if at, ok := s.Index([]byte(name)); !ok || at != i || name == "" || len(name) > 64 ||
+				strings.ContainsFunc(name, func(r rune) bool {
+					return r > 'z' || r != '_' && r != '-' && (r < '0' || r > '9') && r < 'a'
+				}) {
 				t.Fatalf("%q: stage %d is %q, found at %d", list, i, name, at)
 			}
 		}
-		if again, err := ParseStages(strings.Join(s.Names(), ",")); err != nil || !slices.Equal(again.Names(), s.Names()) {
+		if again, err := ParseStages(strings.Join(s.Names(), ",")); err != nil ||
+			!slices.Equal(again.Names(), s.Names()) {
 			t.Fatalf("%q: %v, and then %v, %v", list, s.Names(), again.Names(), err)
 		}
 	})

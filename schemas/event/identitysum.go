@@ -48,7 +48,8 @@ func (f *IdentitySum) UnmarshalBinary(b []byte) error {
 	if len(b) != IdentitySumBytes {
 		return fmt.Errorf("a sum has %d bytes, not %d", IdentitySumBytes, len(b))
 	}
-	f.Count, f.Hi, f.Lo = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+	f.Count, f.Hi, f.Lo = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]),
+		binary.LittleEndian.Uint64(b[16:])
 	return nil
 }
 
@@ -61,7 +62,8 @@ func (f IdentitySum) MarshalText() ([]byte, error) { return []byte(f.String()), 
 // UnmarshalText reads what MarshalText has written.
 func (f *IdentitySum) UnmarshalText(text []byte) error {
 	var read IdentitySum
-	if _, err := fmt.Sscanf(string(text), "%d-%16x%16x", &read.Count, &read.Hi, &read.Lo); err != nil || read.String() != string(text) {
+	if _, err := fmt.Sscanf(string(text), "%d-%16x%16x", &read.Count, &read.Hi, &read.Lo); err != nil ||
+		read.String() != string(text) {
 		return fmt.Errorf("%.60q is no sum", text)
 	}
 	*f = read

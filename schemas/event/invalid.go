@@ -18,12 +18,24 @@ func (e *Invalid) Error() string {
 }
 
 var (
-	errTimeForm  = &Invalid{"occurred_at", "time_format", `must be an RFC 3339 time in UTC, such as "2026-02-10T14:30:00Z", with at most nine digits of fraction`}
+	errTimeForm = &Invalid{
+		"occurred_at",
+		"time_format",
+		`must be an RFC 3339 time in UTC, such as "2026-02-10T14:30:00Z", with at most nine digits of fraction`,
+	}
 	errTimeZone  = &Invalid{"occurred_at", "time_not_utc", `must be in UTC: it has to end in "Z" or "+00:00"`}
 	errTimeRange = &Invalid{"occurred_at", "time_range", "must lie between the years 1970 and 2261"}
-	errFuture    = &Invalid{"occurred_at", "time_future", fmt.Sprintf("must not be in the future (%s of clock skew are allowed)", ClockSkew)}
-	errTooOld    = &Invalid{"occurred_at", "time_too_old", "must not be more than 24 hours in the past, unless metadata.backfilled is true"}
-	errBackfill  = &Invalid{"metadata.backfilled", "backfill_forbidden", "needs a caller with the scope events:backfill"}
+	errFuture    = &Invalid{
+		"occurred_at", "time_future", fmt.Sprintf("must not be in the future (%s of clock skew are allowed)",
+			ClockSkew),
+	}
+	errTooOld = &Invalid{
+		"occurred_at", "time_too_old", "must not be more than 24 hours in the past, unless metadata.backfilled is true",
+	}
+	errBackfill = &Invalid{
+		"metadata.backfilled",
+		"backfill_forbidden", "needs a caller with the scope events:backfill",
+	}
 
 	errUTF8     = &Invalid{"", "utf8", "the event must be valid UTF-8"}
 	errJSON     = &Invalid{"", "json", "the event must be one JSON object"}
@@ -51,5 +63,8 @@ func control(field string) *Invalid {
 }
 
 func badURL(field string) *Invalid {
-	return &Invalid{field, "url", "must be an absolute http or https URL with a host, without spaces or control characters"}
+	return &Invalid{
+		field,
+		"url", "must be an absolute http or https URL with a host, without spaces or control characters",
+	}
 }

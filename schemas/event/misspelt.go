@@ -8,7 +8,8 @@ import (
 
 // viewFields are the metadata fields that views use, as Metadata has them.
 var viewFields = [...]string{
-	"quality_score", "topics", "model_version", "content_type", "channel", "is_reclassification", "is_duplicate", "backfilled",
+	"quality_score", "topics", "model_version", "content_type", "channel", "is_reclassification", "is_duplicate",
+	"backfilled",
 }
 
 // longName is from how many letters on a name that differs in one of them is a
@@ -34,7 +35,8 @@ func (r *Record) Misspelt() (found []*Invalid) {
 	for _, s := range d.spellings {
 		if !d.present[s.meant] {
 			found = append(found, &Invalid{
-				"metadata." + s.name, "metadata_misspelt", "is used by no view: write " + viewFields[s.meant] + ", or choose a name that is less alike",
+				"metadata." + s.name, "metadata_misspelt", "is used by no view: write " + viewFields[s.meant] +
+					", or choose a name that is less alike",
 			})
 		}
 	}

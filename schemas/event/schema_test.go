@@ -76,7 +76,8 @@ func TestSchemaPatterns(t *testing.T) {
 		}
 		for name, property := range schema["properties"].(map[string]any) {
 			pattern, _ := property.(map[string]any)["pattern"].(string)
-			if text, ok := fields[name].(string); ok && pattern != "" && !regexp.MustCompile(pattern).MatchString(text) {
+			if text, ok := fields[name].(string); ok && pattern != "" &&
+				!regexp.MustCompile(pattern).MatchString(text) {
 				t.Errorf("%s: %s %q does not match %s", v.Name, name, text, pattern)
 			}
 		}

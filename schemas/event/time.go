@@ -7,7 +7,8 @@ import "time"
 // text breaks one.
 func parseTime(s []byte) (int64, *Invalid) {
 	const layout = len("2006-01-02T15:04:05")
-	if len(s) < layout+1 || s[4] != '-' || s[7] != '-' || (s[10] != 'T' && s[10] != 't') || s[13] != ':' || s[16] != ':' {
+	if len(s) < layout+1 || s[4] != '-' || s[7] != '-' || (s[10] != 'T' && s[10] != 't') || s[13] != ':' ||
+		s[16] != ':' {
 		return 0, errTimeForm
 	}
 	year, ok1 := digits(s[0:4])

@@ -149,7 +149,8 @@ func (d *Delta) UnmarshalBinary(data []byte) error {
 		Stages: r.names(), Sources: r.names(),
 	}
 	n := r.uvarint()
-	if r.bad || n != uint64(len(r.data))/entrySize || len(r.data)%entrySize != 0 || d.Part >= d.Parts || d.From >= d.To {
+	if r.bad || n != uint64(len(r.data))/entrySize || len(r.data)%entrySize != 0 || d.Part >= d.Parts ||
+		d.From >= d.To {
 		return fmt.Errorf("decode delta: %d bytes: %w", len(data), ErrMalformed)
 	}
 	d.Entries = make([]Entry, n)

@@ -91,7 +91,8 @@ func TestMergeEqualsUnion(t *testing.T) {
 
 func TestDeltaRoundTrip(t *testing.T) {
 	d := Delta{
-		Group: 3, From: 10, To: 1 << 40, Part: 1, Parts: 2, Stages: []string{"crawled", "indexed"}, Sources: []string{"a.b c", "ü"},
+		Group: 3, From: 10, To: 1 << 40, Part: 1, Parts: 2, Stages: []string{"crawled", "indexed"},
+		Sources: []string{"a.b c", "ü"},
 		Entries: []Entry{{900, 0, 1, 1 << 63}, {1800, 1, 0, 2}},
 	}
 	var back Delta

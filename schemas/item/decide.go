@@ -55,11 +55,11 @@ func Decide(it State, ask Ask) (State, Outcome) {
 	case Start:
 		return start(it, ask)
 	case Complete:
-		return settle(it, Done, it.Status == Started)
+		return finish(it, Done, it.Status == Started)
 	case Fail:
-		return settle(it, Failed, it.Status == New || it.Status == Started)
+		return finish(it, Failed, it.Status == New || it.Status == Started)
 	case Cancel:
-		return settle(it, Failed, it.Status == New || it.Status == Started)
+		return finish(it, Failed, it.Status == New || it.Status == Started)
 	case Retry:
 		return giveBack(it, ask.Move, it.Status == Failed)
 	case Release, Again, Expire:
@@ -134,8 +134,8 @@ func taken(it State, worker string) State {
 	return it
 }
 
-// settle moves to a status that a worker leaves an item in.
-func settle(it State, to Status, allowed bool) (State, Outcome) {
+// finish moves an item to the status in which its worker leaves it.
+func finish(it State, to Status, allowed bool) (State, Outcome) {
 	if it.Status == to {
 		return it, Repeated
 	}

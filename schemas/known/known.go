@@ -147,7 +147,10 @@ func ParseAnswer(data []byte, items int) (a Answer, err error) {
 	}
 	a.Found = make([]Found, 0, (len(data)-answerHead)/foundSize)
 	for data = data[answerHead:]; len(data) > 0; data = data[foundSize:] {
-		f := Found{Item: binary.LittleEndian.Uint16(data), Conflict: data[2] == 1, Seq: binary.LittleEndian.Uint64(data[3:])}
+		f := Found{
+			Item: binary.LittleEndian.Uint16(data), Conflict: data[2] == 1,
+			Seq: binary.LittleEndian.Uint64(data[3:]),
+		}
 		if int(f.Item) >= items || data[2] > 1 {
 			return Answer{}, ErrForm
 		}

@@ -74,7 +74,8 @@ func refuseNewer(ctx context.Context, p *goose.Provider) error {
 		return fmt.Errorf("read postgres schema version: %w", err)
 	}
 	if current > target {
-		return fmt.Errorf("postgres schema version %d, this release knows up to %d: %w: install the newer release", current, target, ErrNewerSchema)
+		return fmt.Errorf("postgres schema version %d, this release knows up to %d: %w: install the newer release",
+			current, target, ErrNewerSchema)
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func TestTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	var applied int
-	err = db.QueryRowContext(t.Context(), "SELECT count(*) FROM millrace.schema_version WHERE version_id > 0 AND is_applied").Scan(&applied)
+	err = db.QueryRowContext(t.Context(),
+		"SELECT count(*) FROM millrace.schema_version WHERE version_id > 0 AND is_applied").Scan(&applied)
 	if err != nil || applied != len(names) {
 		t.Errorf("%d migrations are applied of %d, %v", applied, len(names), err)
 	}
@@ -68,8 +69,9 @@ func TestDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left int
-	err = db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "+
-		"WHERE n.nspname = 'millrace' AND c.relkind = 'r' AND c.relname <> 'schema_version'").Scan(&left)
+	err = db.QueryRowContext(t.Context(),
+		"SELECT count(*) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "+
+			"WHERE n.nspname = 'millrace' AND c.relkind = 'r' AND c.relname <> 'schema_version'").Scan(&left)
 	if err != nil || left != 0 {
 		t.Errorf("%d tables are left, %v", left, err)
 	}
@@ -102,7 +104,8 @@ func TestFilenames(t *testing.T) {
 	}
 	for _, table := range []string{"file", "pipeline_tracking"} {
 		var names string
-		err := db.QueryRowContext(t.Context(), "SELECT string_agg(filename, ' ' ORDER BY filename) FROM millrace."+table).Scan(&names)
+		err := db.QueryRowContext(t.Context(),
+			"SELECT string_agg(filename, ' ' ORDER BY filename) FROM millrace."+table).Scan(&names)
 		if want := ".event-ingest.txt a b b.event-ingest.txt"; err != nil || names != want {
 			t.Errorf("%s has %q, %v; want %q", table, names, err, want)
 		}
@@ -115,11 +118,13 @@ func TestNewer(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.ExecContext(t.Context(), "INSERT INTO millrace.schema_version (version_id, is_applied) VALUES (99999, true)"); err != nil {
+	if _, err := db.ExecContext(t.Context(),
+		"INSERT INTO millrace.schema_version (version_id, is_applied) VALUES (99999, true)"); err != nil {
 		t.Fatal(err)
 	}
 	err := postgres.Migrate(t.Context(), db)
-	if !errors.Is(err, postgres.ErrNewerSchema) || !strings.Contains(err.Error(), "version 99999") || strings.Contains(err.Error(), "\n") {
+	if !errors.Is(err, postgres.ErrNewerSchema) || !strings.Contains(err.Error(), "version 99999") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Error(err)
 	}
 }

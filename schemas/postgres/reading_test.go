@@ -41,7 +41,8 @@ func TestGrantsFollowComments(t *testing.T) {
 	if granted, err := postgres.GrantReading(t.Context(), db); !granted || err != nil {
 		t.Fatal(granted, err)
 	}
-	if got := column(t, db, "SELECT has_table_privilege('millrace_reader', 'millrace.file', 'SELECT')::text"); got[0] != "false" {
+	if got := column(t, db,
+		"SELECT has_table_privilege('millrace_reader', 'millrace.file', 'SELECT')::text"); got[0] != "false" {
 		t.Error("a table without a comment can be read")
 	}
 }

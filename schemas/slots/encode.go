@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// record is a layout as it is written. One that has never been changed is a
-// number alone, as programs know it that know of no changes. They refuse 0, and
-// show the rest.
+// record is a layout as it is written. A layout that has never been changed is
+// written as a number alone, which is all that earlier releases can read. They
+// refuse 0, and show the rest.
 type record struct {
 	SlotGroups uint32  `json:"slot_groups"`
 	Note       string  `json:"note,omitempty"`

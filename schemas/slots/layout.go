@@ -21,8 +21,8 @@ type Epoch struct {
 	After  uint64 `json:"after"`  // it begins behind this sequence
 }
 
-// Layout says which groups there are. The zero value is one that has not been
-// decided yet. A layout is not changed: what changes it returns another one.
+// Layout says which groups there are. The zero value is a layout that has not been
+// decided yet. Methods that change a layout return another one.
 type Layout struct {
 	Epochs []Epoch
 	// Next is how many groups have been asked for, while it is not yet known
@@ -89,11 +89,12 @@ func (l Layout) Cut(after uint64) (Layout, error) {
 	return cut, cut.check()
 }
 
-// Position tells up to where a group is folded, and whether that is known.
-type Position func(id uint32) (seq uint64, known bool)
+// Progress returns the sequence up to which a group is folded, and whether that is
+// known.
+type Progress func(id uint32) (seq uint64, known bool)
 
 // Left returns those groups of the epoch before the last that have not ended.
-func (l Layout) Left(at Position) (left []Group) {
+func (l Layout) Left(at Progress) (left []Group) {
 	for _, g := range l.Previous() {
 		if l.Reached(g, at) < g.Upto {
 			left = append(left, g)
@@ -103,7 +104,7 @@ func (l Layout) Left(at Position) (left []Group) {
 }
 
 // Folded returns the sequence up to which all groups are folded.
-func (l Layout) Folded(at Position) uint64 {
+func (l Layout) Folded(at Progress) uint64 {
 	groups := l.Left(at)
 	if len(groups) == 0 {
 		groups = l.Current()
@@ -117,10 +118,9 @@ func (l Layout) Folded(at Position) uint64 {
 	return least
 }
 
-// Positions returns up to where the slots are folded: place i has the sequence
-// for slots that leave the remainder i when they are divided by the number of
-// places.
-func (l Layout) Positions(at Position) []uint64 {
+// Positions returns the sequences up to which the slots are folded: place i is for
+// the slots that leave the remainder i when they are divided by the number of places.
+func (l Layout) Positions(at Progress) []uint64 {
 	groups := l.Current()
 	if len(l.Left(at)) > 0 {
 		groups = l.Previous()
@@ -132,9 +132,9 @@ func (l Layout) Positions(at Position) []uint64 {
 	return positions
 }
 
-// Reached is how far a group is, within its bounds: nothing of it lies before
-// its epoch, nor behind.
-func (Layout) Reached(g Group, at Position) uint64 {
+// Reached is the sequence up to which a group is folded, within the bounds of its
+// epoch.
+func (Layout) Reached(g Group, at Progress) uint64 {
 	seq, known := at(g.ID)
 	if !known || seq < g.After {
 		return g.After

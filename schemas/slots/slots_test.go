@@ -41,7 +41,10 @@ func has(l Layout, g Group, seq uint64) bool {
 // TestOneOwner holds invariant 1: whatever is published on the stream is read
 // and owned by exactly one group, through any changes.
 func TestOneOwner(t *testing.T) {
-	subjects := []string{"events.crawled.zz", "events.crawled.0", "events.crawled.000", "events.crawled.FF", "events..00", "events.x.é"}
+	subjects := []string{
+		"events.crawled.zz", "events.crawled.0", "events.crawled.000", "events.crawled.FF",
+		"events..00", "events.x.é",
+	}
 	for slot := range stream.Slots {
 		subjects = append(subjects, fmt.Sprintf("events.crawled.%02x", slot))
 	}
@@ -103,9 +106,12 @@ func TestPositions(t *testing.T) {
 		for slot := range stream.Slots {
 			upto := positions[slot%len(positions)]
 			for seq := uint64(1); seq < current.After+7; seq++ {
-				owner := slices.IndexFunc(all, func(g Group) bool { return has(l, g, seq) && uint32(slot)%g.Of == g.Number })
+				owner := slices.IndexFunc(all, func(g Group) bool {
+					return has(l, g, seq) && uint32(slot)%g.Of == g.Number
+				})
 				if folded := seq <= at[owner]; folded != (seq <= upto) {
-					t.Fatalf("seed %d: slot %d is said to be folded up to %d, which is %v of %d", seed, slot, upto, folded, seq)
+					t.Fatalf("seed %d: slot %d is said to be folded up to %d, which is %v of %d", seed, slot,
+						upto, folded, seq)
 				}
 			}
 		}
@@ -187,7 +193,9 @@ func TestWrittenForms(t *testing.T) {
 // FuzzParse: whatever is read as a layout is whole, and written the same again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"slot_groups":4}`))
-	f.Add([]byte(`{"slot_groups":0,"epochs":[{"first":0,"groups":1,"after":0},{"first":1,"groups":4,"after":9}],"next":2}`))
+	f.Add([]byte(
+		`{"slot_groups":0,"epochs":[{"first":0,"groups":1,"after":0},{"first":1,"groups":4,"after":9}],"next":2}`,
+	))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l, err := Parse(data)
 		if err != nil {

@@ -15,7 +15,12 @@ import (
 func TestPipeline(t *testing.T) {
 	s := natstest.Start(t, stream.Config{})
 	js := s.JetStream()
-	for _, step := range []struct{ publish, want string }{{"", ""}, {"crawled,routed", "crawled,routed"}, {"", "crawled,routed"}, {"a,b,c", "a,b,c"}} {
+	for _, step := range []struct{ publish, want string }{
+		{"", ""},
+		{"crawled,routed", "crawled,routed"},
+		{"", "crawled,routed"},
+		{"a,b,c", "a,b,c"},
+	} {
 		cfg := stream.Config{}
 		if step.publish != "" {
 			var err error

@@ -48,7 +48,8 @@ func Roles() []Role {
 		EventSubjects, ShardSubjects, SourceSubjects, BatchSubjects, Known, "$JS.API.STREAM.INFO." + Events,
 	}
 	worker := []string{
-		"$JS.API.CONSUMER.INFO." + Work + ".*", "$JS.API.CONSUMER.MSG.NEXT." + Work + ".*", WorkAckSubjects, WorkMoves, WorkEnqueue,
+		"$JS.API.CONSUMER.INFO." + Work + ".*", "$JS.API.CONSUMER.MSG.NEXT." + Work + ".*", WorkAckSubjects, WorkMoves,
+		WorkEnqueue,
 	}
 	with := func(subjects ...[]string) []string {
 		return slices.Concat(append([][]string{{accountInfo}}, subjects...)...)
@@ -57,7 +58,10 @@ func Roles() []Role {
 		{Name: RoleProducer, Requests: with(producer)},
 		{Name: RoleWorker, Requests: with(worker)},
 		{Name: RoleReader, Requests: with(reads(Events, Shards, Work)), Follows: []string{FunnelDeltas}},
-		{Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Work), producer), Follows: []string{FunnelDeltas}},
+		{
+			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Work), producer),
+			Follows: []string{FunnelDeltas},
+		},
 		{Name: RoleLocal, Requests: with(producer, worker)},
 	}
 }
@@ -72,7 +76,8 @@ const accountInfo = "$JS.API.INFO"
 // messages go.
 func reads(streams ...string) (subjects []string) {
 	for _, s := range streams {
-		subjects = append(subjects, "$JS.API.STREAM.INFO."+s, "$JS.API.STREAM.MSG.GET."+s, "$JS.API.DIRECT.GET."+s, "$JS.API.DIRECT.GET."+s+".>")
+		subjects = append(subjects, "$JS.API.STREAM.INFO."+s, "$JS.API.STREAM.MSG.GET."+s, "$JS.API.DIRECT.GET."+s,
+			"$JS.API.DIRECT.GET."+s+".>")
 	}
 	return subjects
 }
@@ -90,7 +95,8 @@ func manages(streams ...string) []string {
 
 // streamed tells whether a request may have more than one answer.
 func streamed(subject string) bool {
-	return subject == Known || strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT.") || strings.HasPrefix(subject, "$JS.API.CONSUMER.*.*.") ||
+	return subject == Known || strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT.") ||
+		strings.HasPrefix(subject, "$JS.API.CONSUMER.*.*.") ||
 		strings.HasPrefix(subject, "$JS.API.DIRECT.GET.")
 }
 

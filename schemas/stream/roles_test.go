@@ -12,7 +12,8 @@ var update = flag.Bool("update", false, "write the accounts into deploy/nats.con
 // TestDeployedRoles: the accounts of deploy/nats.conf are those of the table.
 // go test ./schemas/stream -run TestDeployedRoles -update writes them.
 func TestDeployedRoles(t *testing.T) {
-	const file, mark = "../../deploy/nats.conf", "# What follows is generated: go test ./schemas/stream -run TestDeployedRoles -update\n"
+	const file, mark = "../../deploy/nats.conf",
+		"# What follows is generated: go test ./schemas/stream -run TestDeployedRoles -update\n"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

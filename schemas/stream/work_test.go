@@ -28,11 +28,15 @@ func TestWorkAnswers(t *testing.T) {
 			t.Errorf("%q: %+v, %v; not %+v", text, got, err, want)
 		}
 	}
-	dead, err := ParseWorkAnswer("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK.shard-worker", []byte(`{"stream_seq":17,"deliveries":3}`))
+	dead, err := ParseWorkAnswer("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK.shard-worker",
+		[]byte(`{"stream_seq":17,"deliveries":3}`))
 	if want := with(func(a *WorkAnswer) { a.Kind = AnswerDead }); err != nil || dead != want {
 		t.Errorf("%+v, %v; not %+v", dead, err, want)
 	}
-	for _, bad := range []string{"$JS.ACK.WORK.c.1.2.3.4", "$JS.ACK.OTHER.c.1.2.3.4.5", "$JS.ACK.WORK.c.x.2.3.4.5", "work.c"} {
+	for _, bad := range []string{
+		"$JS.ACK.WORK.c.1.2.3.4", "$JS.ACK.OTHER.c.1.2.3.4.5",
+		"$JS.ACK.WORK.c.x.2.3.4.5", "work.c",
+	} {
 		if a, err := ParseWorkAnswer(bad, []byte("+ACK")); err == nil {
 			t.Errorf("%s: %+v", bad, a)
 		}
@@ -72,7 +76,9 @@ func FuzzParseWorkAnswer(f *testing.F) {
 }
 
 func FuzzParseWorkItem(f *testing.F) {
-	f.Add([]byte(`{"id":1,"filename":"a","shard":0,"stage":"s","generation":1,"attempts":0,"created_at":"2026-01-01T00:00:00Z"}`))
+	f.Add([]byte(
+		`{"id":1,"filename":"a","shard":0,"stage":"s","generation":1,"attempts":0,"created_at":"2026-01-01T00:00:00Z"}`,
+	))
 	f.Fuzz(func(t *testing.T, data []byte) { roundTrip(t, data, ParseWorkItem) })
 }
 

@@ -65,16 +65,34 @@ func (b *bench) floors(ctx context.Context, f run) error {
 	plain, lean := floor["plain"], floor["lean"]
 	const s = "backlog"
 	b.add(
-		line{s, "folded into table, keys, rollups", "events/s", more, f.rate(), "plain loop into a table", plain.rate()},
+		line{
+			s, "folded into table, keys, rollups", "events/s", more, f.rate(),
+			"plain loop into a table", plain.rate(),
+		},
 		line{s, "", "events/s", more, f.rate(), "lean reader, no promises", lean.rate()},
-		line{s, "processor, millrace (NATS inside)", "µs/event", less, f.cost(f.consumer), "plain: consumer + NATS", plain.cost(plain.consumer + plain.nats)},
-		line{s, "", "µs/event", less, f.cost(f.consumer), "lean: consumer + NATS", lean.cost(lean.consumer + lean.nats)},
-		line{s, "processor, ClickHouse", "µs/event", less, f.cost(f.clickhouse), "plain: ClickHouse", plain.cost(plain.clickhouse)},
+		line{
+			s, "processor, millrace (NATS inside)", "µs/event", less, f.cost(f.consumer), "plain: consumer + NATS",
+			plain.cost(plain.consumer + plain.nats),
+		},
+		line{
+			s, "", "µs/event", less, f.cost(f.consumer), "lean: consumer + NATS",
+			lean.cost(lean.consumer + lean.nats),
+		},
+		line{
+			s, "processor, ClickHouse", "µs/event", less, f.cost(f.clickhouse), "plain: ClickHouse",
+			plain.cost(plain.clickhouse),
+		},
 		line{s, "", "µs/event", less, f.cost(f.clickhouse), "lean: ClickHouse", lean.cost(lean.clickhouse)},
 		line{s, "peak memory, whole tree (RSS)", "MB", less, megabytes(f.peak.RSS), "limit", 1500},
 		line{s, "peak memory, shared pages once (PSS)", "MB", less, megabytes(f.peak.PSS), "", 0},
-		line{s, "peak memory, millrace", "MB", less, megabytes(f.peak.Root), "plain: consumer + NATS", megabytes(plain.peak.Root)},
-		line{s, "peak memory, ClickHouse", "MB", less, megabytes(f.peak.ClickHouse), "plain: ClickHouse", megabytes(plain.peak.ClickHouse)},
+		line{
+			s, "peak memory, millrace", "MB", less, megabytes(f.peak.Root), "plain: consumer + NATS",
+			megabytes(plain.peak.Root),
+		},
+		line{
+			s, "peak memory, ClickHouse", "MB", less, megabytes(f.peak.ClickHouse), "plain: ClickHouse",
+			megabytes(plain.peak.ClickHouse),
+		},
 	)
 	return nil
 }

@@ -67,20 +67,23 @@ func forward(ctx context.Context, js jetstream.JetStream) (*websocket.Conn, func
 	if err != nil {
 		return nil, nil, err
 	}
-	srv := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var upgrader websocket.Upgrader
-		ws, err := upgrader.Upgrade(w, r, nil)
-		if err != nil {
-			return // it has answered
-		}
-		reading, err := c.Consume(func(m jetstream.Msg) { _ = ws.WriteMessage(websocket.TextMessage, m.Data()) })
-		if err != nil {
-			ws.Close()
-			return
-		}
-		defer reading.Stop()
-		_, _, _ = ws.ReadMessage() // until the other end closes
-	})}
+	srv := &http.Server{
+		ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var upgrader websocket.Upgrader
+			ws, err := upgrader.Upgrade(w, r, nil)
+			if err != nil {
+				return // it has answered
+			}
+			reading, err := c.Consume(func(m jetstream.Msg) { _ = ws.WriteMessage(websocket.TextMessage, m.Data()) })
+			if err != nil {
+				ws.Close()
+				return
+			}
+			defer reading.Stop()
+			_, _, _ = ws.ReadMessage() // until the other end closes
+		}),
+	}
 	go func() { _ = srv.Serve(l) }() // ends with Close
 	ws, _, err := websocket.DefaultDialer.DialContext(ctx, "ws://"+l.Addr().String(), nil)
 	if err != nil {

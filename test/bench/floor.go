@@ -28,7 +28,10 @@ var floorTables = map[string]string{
 const chPassword = "bench"
 
 func chOptions(addr string) *clickhouse.Options {
-	return &clickhouse.Options{Addr: []string{addr}, Auth: clickhouse.Auth{Database: "millrace", Username: "default", Password: chPassword}}
+	return &clickhouse.Options{Addr: []string{addr}, Auth: clickhouse.Auth{
+		Database: "millrace", Username: "default",
+		Password: chPassword,
+	}}
 }
 
 // floor drains the backlog through a consumer that does not deduplicate, roll
@@ -49,7 +52,8 @@ func (b *bench) floor(ctx context.Context, name string) (r run, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, ch.stop()) }()
-	return b.drain(ctx, name, partConfig{NATS: addr, ClickHouse: chAddr, Events: b.cfg.events}, server.Process.Pid, ch.pid())
+	return b.drain(ctx, name, partConfig{NATS: addr, ClickHouse: chAddr, Events: b.cfg.events},
+		server.Process.Pid, ch.pid())
 }
 
 // clickhouse starts the engine alone, with a floor's table.
@@ -59,7 +63,8 @@ func (b *bench) clickhouse(ctx context.Context, data, name string) (*program, st
 		return nil, "", err
 	}
 	p, err := launch(b.cfg.bin, []string{
-		"--log-format=json", "clickhouse", "--data=" + data, "--clickhouse-listen=" + addrs[0], "--clickhouse-http=" + addrs[1],
+		"--log-format=json", "clickhouse", "--data=" + data, "--clickhouse-listen=" + addrs[0],
+		"--clickhouse-http=" + addrs[1],
 	}, nil)
 	if err != nil {
 		return nil, "", err

@@ -64,7 +64,10 @@ func (h *history) follow(rng *rand.Rand, article uint32, at int64, n int) {
 		}
 		h.moments = append(h.moments, moment{at: at, article: article, stage: stage})
 		if stageNames[stage] == "classified" && rng.IntN(50) == 0 && len(h.moments) < n {
-			h.moments = append(h.moments, moment{at: at + 1 + rng.Int64N(60_000), article: article, stage: stage, again: true})
+			h.moments = append(h.moments, moment{
+				at: at + 1 + rng.Int64N(60_000), article: article,
+				stage: stage, again: true,
+			})
 		}
 		at += 500 + rng.Int64N(300_000)
 	}
@@ -120,7 +123,8 @@ func (h *history) source(article uint32) int {
 }
 
 func (h *history) url(article uint32) string {
-	return fmt.Sprintf("https://www.source-%03d.example/2026/news/%016x", h.source(article), mix(h.serial<<32|uint64(article)))
+	return fmt.Sprintf("https://www.source-%03d.example/2026/news/%016x", h.source(article),
+		mix(h.serial<<32|uint64(article)))
 }
 
 func (h *history) urlHash(article uint32) string {

@@ -37,7 +37,9 @@ func (b *bench) post(ctx context.Context) error {
 	}{
 		{"single", singleClients, func(ctx context.Context) error { return m.send(ctx, c, "/events", b.posts.text()) }},
 		{"publish", singleClients, func(ctx context.Context) error { return b.publishOne(ctx, m.js) }},
-		{"batch", batchClients, func(ctx context.Context) error { return m.send(ctx, c, "/events/batch", b.posts.batch()) }},
+		{"batch", batchClients, func(ctx context.Context) error {
+			return m.send(ctx, c, "/events/batch", b.posts.batch())
+		}},
 		{"atomic", batchClients, func(ctx context.Context) error { return b.publishBatch(ctx, m.js) }},
 	} {
 		l, err := press(ctx, kind.clients, b.window(), 0, kind.do)
@@ -45,17 +47,23 @@ func (b *bench) post(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", kind.name, err)
 		}
 		loads[kind.name] = l
-		if err := b.settle(ctx, m); err != nil {
+		if err := b.awaitFolded(ctx, m); err != nil {
 			return err
 		}
 	}
 	single, publish, batch, atomic := loads["single"], loads["publish"], loads["batch"], loads["atomic"]
 	const s = "http"
 	b.add(
-		line{s, "single events, 16 clients", "events/s", more, single.rate(), "NATS publish, 16 clients", publish.rate()},
+		line{
+			s, "single events, 16 clients", "events/s", more, single.rate(), "NATS publish, 16 clients",
+			publish.rate(),
+		},
 		line{s, "single events: median", "ms", less, single.at(.5), "NATS publish", publish.at(.5)},
 		line{s, "single events: 99th percentile", "ms", less, single.at(.99), "NATS publish", publish.at(.99)},
-		line{s, "batches of 500, 4 clients", "events/s", more, batchSize * batch.rate(), "NATS atomic batches, 4 clients", batchSize * atomic.rate()},
+		line{
+			s, "batches of 500, 4 clients", "events/s", more, batchSize * batch.rate(),
+			"NATS atomic batches, 4 clients", batchSize * atomic.rate(),
+		},
 		line{s, "batches of 500: requests", "requests/s", more, batch.rate(), "NATS atomic batches", atomic.rate()},
 		line{s, "batches of 500: median", "ms", less, batch.at(.5), "NATS atomic batches", atomic.at(.5)},
 		line{s, "batches of 500: 99th percentile", "ms", less, batch.at(.99), "NATS atomic batches", atomic.at(.99)},

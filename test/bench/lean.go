@@ -26,7 +26,10 @@ func readLean(ctx context.Context, cfg partConfig) error {
 		return err
 	}
 	defer nc.Close()
-	db, err := ch.Dial(ctx, ch.Options{Address: cfg.ClickHouse, Database: "millrace", User: "default", Password: chPassword, ReadTimeout: time.Minute})
+	db, err := ch.Dial(ctx, ch.Options{
+		Address: cfg.ClickHouse, Database: "millrace", User: "default",
+		Password: chPassword, ReadTimeout: time.Minute,
+	})
 	if err != nil {
 		return fmt.Errorf("open clickhouse: %w", err)
 	}
@@ -86,7 +89,10 @@ func pull(ctx context.Context, nc *nats.Conn, js jetstream.JetStream) (<-chan *n
 	return messages, nil
 }
 
-func leanDecode(ctx context.Context, messages <-chan *nats.Msg, n int, free <-chan *schema.EventBlock, full chan<- *schema.EventBlock) error {
+func leanDecode(
+	ctx context.Context, messages <-chan *nats.Msg, n int, free <-chan *schema.EventBlock,
+	full chan<- *schema.EventBlock,
+) error {
 	var record event.Record
 	var none event.Identity
 	now := time.Now().UnixNano()
@@ -122,7 +128,9 @@ func leanDecode(ctx context.Context, messages <-chan *nats.Msg, n int, free <-ch
 	return nil
 }
 
-func leanInsert(ctx context.Context, db *ch.Client, full <-chan *schema.EventBlock, free chan<- *schema.EventBlock) error {
+func leanInsert(
+	ctx context.Context, db *ch.Client, full <-chan *schema.EventBlock, free chan<- *schema.EventBlock,
+) error {
 	for block := range full {
 		input := block.Input()
 		if err := db.Do(ctx, ch.Query{Body: input.Into("lean"), Input: input}); err != nil {

@@ -33,8 +33,9 @@ func thisMachine() machine {
 	memory, _ := strconv.ParseFloat(strings.TrimSuffix(entry("/proc/meminfo", "MemTotal"), " kB"), 64)
 	return machine{
 		CPU: entry("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(), Memory: memory * 1024 / 1e9,
-		Kernel: firstWord("/proc/sys/kernel/osrelease", 1), Load: firstWord("/proc/loadavg", 3), Go: runtime.Version(), Commit: commit(),
-		Date: time.Now().UTC().Format(time.DateOnly),
+		Kernel: firstWord("/proc/sys/kernel/osrelease", 1), Load: firstWord("/proc/loadavg", 3), Go: runtime.Version(),
+		Commit: commit(),
+		Date:   time.Now().UTC().Format(time.DateOnly),
 	}
 }
 

@@ -60,7 +60,8 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.IntVar(&cfg.runs, "runs", 1, "how often to measure everything; the report has the medians")
 	flags.BoolVar(&cfg.json, "json", false, "print JSON in place of a table")
 	flags.StringVar(&cfg.page, "markdown", "", "page to write the table into as Markdown, between its two marks")
-	flags.StringVar(&cfg.profile, "profile", "", "file for a processor profile of the program while it folds the backlog")
+	flags.StringVar(&cfg.profile, "profile", "",
+		"file for a processor profile of the program while it folds the backlog")
 	only := flags.String("only", strings.Join(sectionNames, ","), "sections to measure")
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
@@ -162,7 +163,8 @@ func (b *bench) run(ctx context.Context) (err error) {
 		}
 	}()
 	sections := map[string]func(context.Context) error{
-		"backlog": b.backlog, "query": b.query, "live": b.live, "http": b.post, "publish": b.publish, "shards": b.shards, "work": b.work,
+		"backlog": b.backlog, "query": b.query, "live": b.live, "http": b.post, "publish": b.publish,
+		"shards": b.shards, "work": b.work,
 	}
 	for _, name := range sectionNames {
 		if !slices.Contains(b.cfg.only, name) {

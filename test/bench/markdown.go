@@ -21,7 +21,8 @@ func splitPage(file string) (before, after string, err error) {
 	before, rest, begins := strings.Cut(string(text), pageBegin)
 	_, after, ends := strings.Cut(rest, pageEnd)
 	if !begins || !ends {
-		return "", "", fmt.Errorf("%s has no lines %q and %q, between which to write the table", file, pageBegin, pageEnd)
+		return "", "", fmt.Errorf("%s has no lines %q and %q, between which to write the table", file,
+			pageBegin, pageEnd)
 	}
 	return before, after, nil
 }
@@ -39,7 +40,8 @@ func (r report) intoPage(file string) error {
 func (r report) markdown() string {
 	var b strings.Builder
 	m := r.Machine
-	fmt.Fprintf(&b, "%s, %d cores, %.0f GB, Linux %s, %s, %s, commit `%s`.\n", m.CPU, m.Cores, m.Memory, m.Kernel, m.Go, m.Date, m.Commit)
+	fmt.Fprintf(&b, "%s, %d cores, %.0f GB, Linux %s, %s, %s, commit `%s`.\n", m.CPU, m.Cores, m.Memory, m.Kernel, m.Go,
+		m.Date, m.Commit)
 	fmt.Fprintf(&b, "%s events, medians of %d runs (lowest to highest).\n", thousands(fmt.Sprint(r.Events)), r.Runs)
 	section, name := "", ""
 	for _, l := range r.Lines {

@@ -24,7 +24,10 @@ func TestMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := report{
-		Machine: machine{CPU: "Some CPU", Cores: 2, Memory: 25, Kernel: "6.1", Go: "go1.26", Commit: "abc1234", Date: "2026-11-22"}, Events: 1_000_000, Runs: 3,
+		Machine: machine{
+			CPU: "Some CPU", Cores: 2, Memory: 25, Kernel: "6.1", Go: "go1.26", Commit: "abc1234",
+			Date: "2026-11-22",
+		}, Events: 1_000_000, Runs: 3,
 		Lines: summarize([][]line{
 			{{"backlog", "folded", "events/s", more, 90_000, "plain loop", 100_000}, {"backlog", "", "events/s", more, 90_000, "lean", 200_000}, {"work", "idle", "MB", less, 5, "", 0}},
 			{{"backlog", "folded", "events/s", more, 80_000, "plain loop", 100_000}, {"backlog", "", "events/s", more, 80_000, "lean", 200_000}, {"work", "idle", "MB", less, 7, "", 0}},

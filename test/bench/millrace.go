@@ -33,7 +33,10 @@ func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &millrace{data: data, postgres: addrs[4], http: addrs[0], nats: addrs[1], clickhouse: addrs[2], profile: addrs[5]}
+	m := &millrace{
+		data: data, postgres: addrs[4], http: addrs[0], nats: addrs[1], clickhouse: addrs[2],
+		profile: addrs[5],
+	}
 	args := []string{
 		"--log-format=json", "up", "--no-demo", "--ingest-rate=0", "--data=" + data,
 		"--http-addr=" + m.http, "--nats-listen=" + m.nats, "--clickhouse-listen=" + m.clickhouse,
@@ -42,7 +45,8 @@ func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
 	if b.cfg.profile != "" {
 		args = append(args, "--pprof-addr="+m.profile)
 	}
-	if m.program, err = launch(b.cfg.bin, args, []string{"MILLRACE_NATS_USER=" + natsUser, "MILLRACE_NATS_PASSWORD=" + natsPassword}); err != nil {
+	if m.program, err = launch(b.cfg.bin, args,
+		[]string{"MILLRACE_NATS_USER=" + natsUser, "MILLRACE_NATS_PASSWORD=" + natsPassword}); err != nil {
 		return nil, err
 	}
 	if err := m.connect(ctx); err != nil {

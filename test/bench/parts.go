@@ -55,7 +55,10 @@ func runPart(name string) error {
 
 func serveNATS(ctx context.Context, cfg partConfig) error {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	srv, err := embeddednats.New(embeddednats.Config{Listen: cfg.NATS, StoreDir: cfg.Dir, SyncInterval: cfg.Sync, User: natsUser, Password: natsPassword}, log)
+	srv, err := embeddednats.New(embeddednats.Config{
+		Listen: cfg.NATS, StoreDir: cfg.Dir, SyncInterval: cfg.Sync,
+		User: natsUser, Password: natsPassword,
+	}, log)
 	if err != nil {
 		return err
 	}

@@ -76,8 +76,8 @@ func (b *bench) ready(ctx context.Context) (*millrace, error) {
 	return m, m.check(ctx, uint64(b.cfg.events), b.history.truth())
 }
 
-// settle waits until all that was published is folded, and compares.
-func (b *bench) settle(ctx context.Context, m *millrace) error {
+// awaitFolded waits until all that was published is folded, and compares.
+func (b *bench) awaitFolded(ctx context.Context, m *millrace) error {
 	s, err := m.js.Stream(ctx, stream.Events)
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)
@@ -100,7 +100,9 @@ func (l load) at(q float64) float64 { return quantile(milliseconds(l.latency), q
 
 // press lets a number of clients do something, each again and again, until the
 // time is over or, with a limit, each has done it that often.
-func press(ctx context.Context, clients int, long time.Duration, limit int, do func(context.Context) error) (load, error) {
+func press(
+	ctx context.Context, clients int, long time.Duration, limit int, do func(context.Context) error,
+) (load, error) {
 	var mu sync.Mutex
 	var l load
 	var failed error

@@ -24,7 +24,8 @@ type question struct {
 const today = "toStartOfDay(now('UTC'))"
 
 func funnelSQL(unique, from string) string {
-	return "SELECT stage, count(), " + unique + "(article_hash) FROM events WHERE occurred_at >= " + from + " GROUP BY stage"
+	return "SELECT stage, count(), " + unique + "(article_hash) FROM events WHERE occurred_at >= " + from +
+		" GROUP BY stage"
 }
 
 func questions() []question {
@@ -57,7 +58,9 @@ func (b *bench) query(ctx context.Context) error {
 	defer db.Close()
 	for _, q := range questions() {
 		ask := func(ctx context.Context) error { return m.get(ctx, q.path, q.query, nil) }
-		if err := b.compare(ctx, q.name, ask, q.peer, func(ctx context.Context) error { return rows(ctx, db, q.sql) }); err != nil {
+		if err := b.compare(ctx, q.name, ask, q.peer, func(ctx context.Context) error {
+			return rows(ctx, db, q.sql)
+		}); err != nil {
 			return err
 		}
 	}
@@ -68,7 +71,9 @@ func (b *bench) query(ctx context.Context) error {
 }
 
 // compare asks often, the one way and then the other.
-func (b *bench) compare(ctx context.Context, name string, ask func(context.Context) error, peer string, askPeer func(context.Context) error) error {
+func (b *bench) compare(
+	ctx context.Context, name string, ask func(context.Context) error, peer string, askPeer func(context.Context) error,
+) error {
 	const times = 200
 	own, err := press(ctx, 1, b.window(), times, ask)
 	if err != nil {

@@ -65,7 +65,8 @@ func summarize(runs [][]line) []summary {
 		}
 		all[i] = summary{
 			Section: l.Section, Name: l.Name, Unit: l.Unit, Better: l.Better, Value: quantile(values, .5),
-			Low: slices.Min(values), High: slices.Max(values), Peer: l.Peer, Against: quantile(against, .5), Ratio: quantile(ratios, .5),
+			Low: slices.Min(values), High: slices.Max(values), Peer: l.Peer, Against: quantile(against, .5),
+			Ratio: quantile(ratios, .5),
 		}
 	}
 	return all
@@ -109,7 +110,11 @@ func (r report) json(w io.Writer) error {
 
 func (r report) table(w io.Writer) error {
 	fmt.Fprint(w, r.Machine)
-	fmt.Fprintf(w, "%d events, medians of %d runs (lowest to highest); the machine drifts by a quarter, ratios of one run less\n", r.Events, r.Runs)
+	fmt.Fprintf(
+		w,
+		"%d events, medians of %d runs (lowest to highest); the machine drifts by a quarter, ratios of one run less\n",
+		r.Events, r.Runs,
+	)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	section, name := "", ""
 	for _, l := range r.Lines {

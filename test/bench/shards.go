@@ -62,7 +62,8 @@ func connectPostgres(ctx context.Context, data, addr string) (*pgx.Conn, error) 
 	if err != nil {
 		return nil, fmt.Errorf("connect to postgres: %w", err)
 	}
-	return pgx.Connect(ctx, "postgres://millrace:"+strings.TrimSpace(string(password))+"@"+addr+"/millrace?sslmode=disable")
+	return pgx.Connect(ctx,
+		"postgres://millrace:"+strings.TrimSpace(string(password))+"@"+addr+"/millrace?sslmode=disable")
 }
 
 // finishItems writes files of four shards each that are done at every stage,
@@ -107,7 +108,8 @@ func (m *millrace) command(ctx context.Context, path string, body, into any) err
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.http+"/api/v1/pipeline"+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.http+"/api/v1/pipeline"+path,
+		bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
 	}
@@ -133,7 +135,8 @@ type took struct {
 func (m *millrace) takeAndFinish(ctx context.Context, stage string, limit int) (time.Duration, int, error) {
 	var t took
 	begin := time.Now()
-	err := m.command(ctx, "/queues/"+stage+"/take", map[string]any{"worker": "bench", "limit": limit, "lease_s": 60}, &t)
+	err := m.command(ctx, "/queues/"+stage+"/take",
+		map[string]any{"worker": "bench", "limit": limit, "lease_s": 60}, &t)
 	taking := time.Since(begin)
 	if err != nil || len(t.Items) == 0 {
 		return taking, 0, err
@@ -169,7 +172,10 @@ func (b *bench) takes(ctx context.Context, m *millrace, db *pgx.Conn) error {
 	slices.Sort(floor.latency)
 	b.add(
 		line{"shards", "take of 10 by HTTP: median", "ms", less, l.at(.5), "SQL, INSERT of a row", floor.at(.5)},
-		line{"shards", "take of 10 by HTTP: 99th percentile", "ms", less, l.at(.99), "SQL, INSERT of a row", floor.at(.99)},
+		line{
+			"shards", "take of 10 by HTTP: 99th percentile", "ms", less, l.at(.99), "SQL, INSERT of a row",
+			floor.at(.99),
+		},
 		line{"shards", "", "ms", less, l.at(.99), "the promise", 20},
 	)
 	return nil
@@ -189,7 +195,9 @@ func (b *bench) summaries(ctx context.Context, m *millrace, db *pgx.Conn) error 
 		Total   int64                       `json:"total"`
 		ByStage map[string]map[string]int64 `json:"by_stage"`
 	}
-	own, err := press(ctx, 1, b.window(), 500, func(ctx context.Context) error { return m.get(ctx, "/pipeline/metrics/summary", nil, &sum) })
+	own, err := press(ctx, 1, b.window(), 500, func(ctx context.Context) error {
+		return m.get(ctx, "/pipeline/metrics/summary", nil, &sum)
+	})
 	if err != nil {
 		return err
 	}
@@ -198,14 +206,17 @@ func (b *bench) summaries(ctx context.Context, m *millrace, db *pgx.Conn) error 
 	for i := range counts {
 		to[i] = &counts[i]
 	}
-	peer, err := press(ctx, 1, b.window(), 20, func(ctx context.Context) error { return db.QueryRow(ctx, summarySQL).Scan(to...) })
+	peer, err := press(ctx, 1, b.window(), 20, func(ctx context.Context) error {
+		return db.QueryRow(ctx, summarySQL).Scan(to...)
+	})
 	if err != nil {
 		return err
 	}
 	for i, stage := range []string{"shard_splitter", "shard_worker", "mysql_sender"} {
 		for j, status := range []string{"new", "started", "done", "failed"} {
 			if got, want := sum.ByStage[stage][status], counts[1+4*i+j]; got != want || sum.Total != counts[0] {
-				return fmt.Errorf("the summary has %d that are %s at %s, of %d; a recount %d of %d", got, status, stage, sum.Total, want, counts[0])
+				return fmt.Errorf("the summary has %d that are %s at %s, of %d; a recount %d of %d", got, status, stage,
+					sum.Total, want, counts[0])
 			}
 		}
 	}
@@ -230,7 +241,10 @@ func (b *bench) pollers(ctx context.Context, m *millrace) error {
 	if err != nil && !errors.Is(err, errEmpty) {
 		return err
 	}
-	b.add(line{"shards", "take 100 and done/bulk by HTTP, 4 pollers", "items/s", more, float64(items.Load()) / l.took.Seconds(), "", 0})
+	b.add(line{
+		"shards", "take 100 and done/bulk by HTTP, 4 pollers", "items/s", more,
+		float64(items.Load()) / l.took.Seconds(), "", 0,
+	})
 	return nil
 }
 

@@ -132,7 +132,10 @@ func (m *millrace) postgresPool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the password of Postgres: %w", err)
 	}
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("millrace", string(bytes.TrimSpace(password))), Host: m.postgres, Path: "/millrace"}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("millrace", string(bytes.TrimSpace(password))),
+		Host: m.postgres, Path: "/millrace",
+	}
 	u.RawQuery = "pool_max_conns=16"
 	pool, err := pgxpool.New(ctx, u.String())
 	if err != nil {
@@ -164,7 +167,8 @@ func (m *millrace) pipeline(ctx context.Context, path string, body any) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.http+"/api/v1/pipeline"+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.http+"/api/v1/pipeline"+path,
+		bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -235,9 +239,13 @@ func (m *millrace) allDone(ctx context.Context, stage string, n int) error {
 		return err
 	}
 	defer pool.Close()
-	column := map[string]string{"shard-splitter": "shard_splitter", "shard-worker": "shard_worker", "mysql-sender": "mysql_sender"}[stage]
+	column := map[string]string{
+		"shard-splitter": "shard_splitter", "shard-worker": "shard_worker",
+		"mysql-sender": "mysql_sender",
+	}[stage]
 	var done, moves int
-	err = pool.QueryRow(context.WithoutCancel(ctx), "SELECT count(*) FROM millrace.pipeline_tracking WHERE "+column+"_status = 'done'").Scan(&done)
+	err = pool.QueryRow(context.WithoutCancel(ctx),
+		"SELECT count(*) FROM millrace.pipeline_tracking WHERE "+column+"_status = 'done'").Scan(&done)
 	if err == nil {
 		err = pool.QueryRow(context.WithoutCancel(ctx), `SELECT count(*) FROM millrace.history WHERE move IN ('start', 'done')
 			AND stage = (SELECT stage FROM millrace.stage WHERE name = $1)`, stage).Scan(&moves)

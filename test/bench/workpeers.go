@@ -85,7 +85,8 @@ func riverSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (sp
 	}
 	v := watch.stop(n)
 	var done int
-	if err := pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state = 'completed'").Scan(&done); err != nil || done != n {
+	if err := pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state = 'completed'").Scan(&done); err != nil ||
+		done != n {
 		return speed{}, errors.Join(fmt.Errorf("%d of %d jobs are completed", done, n), err)
 	}
 	_, err = pool.Exec(ctx, "TRUNCATE river_job")
@@ -119,7 +120,8 @@ func pollSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (spe
 			return speed{}, err
 		}
 		for _, id := range ids {
-			if _, err := pool.Exec(ctx, "UPDATE bench_poll SET status = 'done', updated_at = now() WHERE id = $1", id); err != nil {
+			if _, err := pool.Exec(ctx, "UPDATE bench_poll SET status = 'done', updated_at = now() WHERE id = $1",
+				id); err != nil {
 				return speed{}, err
 			}
 		}

@@ -56,7 +56,10 @@ func TestComposeRoles(t *testing.T) {
 		if s.HealthCheck == nil || !slices.Contains(s.HealthCheck.Test, "health") {
 			t.Errorf("%s is not asked for its health", role)
 		}
-		for _, name := range []string{"MILLRACE_NATS_URL", "MILLRACE_CLICKHOUSE_DSN", "MILLRACE_POSTGRES_DSN", "AUTH_JWT_SECRET"} {
+		for _, name := range []string{
+			"MILLRACE_NATS_URL", "MILLRACE_CLICKHOUSE_DSN", "MILLRACE_POSTGRES_DSN",
+			"AUTH_JWT_SECRET",
+		} {
 			if v := s.Environment[name]; v == nil || *v == "" {
 				t.Errorf("%s lacks %s", role, name)
 			}
@@ -71,10 +74,13 @@ func TestComposeServers(t *testing.T) {
 	migrate := service(t, project, "migrate")
 	for _, name := range []string{"nats-1", "nats-2", "nats-3", "clickhouse", "postgres", "prometheus", "grafana"} {
 		s := service(t, project, name)
-		if s.HealthCheck == nil || !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Type == types.VolumeTypeVolume }) {
+		if s.HealthCheck == nil || !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool {
+			return v.Type == types.VolumeTypeVolume
+		}) {
 			t.Errorf("%s has no health check or no volume", name)
 		}
-		if d, ok := migrate.DependsOn[name]; name != "prometheus" && name != "grafana" && (!ok || d.Condition != types.ServiceConditionHealthy) {
+		if d, ok := migrate.DependsOn[name]; name != "prometheus" && name != "grafana" &&
+			(!ok || d.Condition != types.ServiceConditionHealthy) {
 			t.Errorf("the migrations do not wait for %s", name)
 		}
 	}
@@ -114,7 +120,8 @@ func TestNATSConfig(t *testing.T) {
 	urls := *service(t, loadCompose(t), "ingest").Environment["MILLRACE_NATS_URL"]
 	for _, name := range []string{"nats-1", "nats-2", "nats-3"} {
 		opts := natsOptions(t, name)
-		if opts.ServerName != name || !opts.SyncAlways || opts.MaxPayload != 8<<20 || opts.StoreDir != "/data" || len(opts.Routes) != 3 {
+		if opts.ServerName != name || !opts.SyncAlways || opts.MaxPayload != 8<<20 || opts.StoreDir != "/data" ||
+			len(opts.Routes) != 3 {
 			t.Errorf("%s: %+v", name, opts)
 		}
 		known := slices.ContainsFunc(opts.Routes, func(r *url.URL) bool {

@@ -47,7 +47,8 @@ func build(t *testing.T) manifests {
 		return fs.WriteFile(filepath.Join("/base", strings.TrimPrefix(path, root)), text)
 	})
 	if err == nil {
-		err = fs.WriteFile("/own/kustomization.yaml", []byte("resources: [../base]\ncomponents: [../base/ingress]\nnamespace: millrace\n"))
+		err = fs.WriteFile("/own/kustomization.yaml",
+			[]byte("resources: [../base]\ncomponents: [../base/ingress]\nnamespace: millrace\n"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -103,8 +104,12 @@ func TestKubernetes(t *testing.T) {
 			if !slices.Contains(c.Args, "--role="+role) {
 				t.Errorf("it runs %q", c.Args)
 			}
-			for name, p := range map[string]*corev1.Probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
-				if p == nil || p.HTTPGet == nil || p.HTTPGet.Port.StrVal != c.Ports[0].Name || !slices.Contains([]string{"/health", "/ready"}, p.HTTPGet.Path) {
+			for name, p := range map[string]*corev1.Probe{
+				"startup": c.StartupProbe, "liveness": c.LivenessProbe,
+				"readiness": c.ReadinessProbe,
+			} {
+				if p == nil || p.HTTPGet == nil || p.HTTPGet.Port.StrVal != c.Ports[0].Name ||
+					!slices.Contains([]string{"/health", "/ready"}, p.HTTPGet.Path) {
 					t.Errorf("%s probe: %+v", name, p)
 				}
 			}
@@ -118,12 +123,16 @@ func TestKubernetes(t *testing.T) {
 			if limit := goLimit(t, c); limit <= 0 || limit >= memory {
 				t.Errorf("the collector is told of %d bytes of %d", limit, memory)
 			}
-			if s := c.SecurityContext; s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !*pod.Spec.SecurityContext.RunAsNonRoot {
+			if s := c.SecurityContext; s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation ||
+				!*s.ReadOnlyRootFilesystem || !*pod.Spec.SecurityContext.RunAsNonRoot {
 				t.Error("it may do more than it has to")
 			}
 			budget := one[*policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget/"+role)
 			service := one[*corev1.Service](t, all, "Service/"+role)
-			for what, selector := range map[string]map[string]string{"budget": budget.Spec.Selector.MatchLabels, "service": service.Spec.Selector} {
+			for what, selector := range map[string]map[string]string{
+				"budget":  budget.Spec.Selector.MatchLabels,
+				"service": service.Spec.Selector,
+			} {
 				for key, value := range selector {
 					if pod.Labels[key] != value {
 						t.Errorf("the %s does not select the pods: %v, %v", what, selector, pod.Labels)

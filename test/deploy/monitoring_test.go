@@ -141,7 +141,8 @@ func TestDashboard(t *testing.T) {
 				t.Errorf("%q has a query without text or legend", p.Title)
 			}
 			expr := strings.ReplaceAll(target.Expr, "$__rate_interval", "1m")
-			records = append(records, map[string]string{"record": fmt.Sprintf("panel:%d:%d", p.ID, len(records)), "expr": expr})
+			records = append(records,
+				map[string]string{"record": fmt.Sprintf("panel:%d:%d", p.ID, len(records)), "expr": expr})
 		}
 	}
 	file := filepath.Join(t.TempDir(), "panels.yml")

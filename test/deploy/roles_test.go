@@ -26,7 +26,8 @@ type site struct {
 
 func (s site) connect(t *testing.T, role string) *nats.Conn {
 	t.Helper()
-	options := []nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})} // refusals are looked for by what they prevent
+	// refusals are looked for by what they prevent
+	options := []nats.Option{nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
 	if login := s.logins[role]; login != nil {
 		options = append(options, login)
 	}
@@ -54,7 +55,8 @@ func (s *site) prepare(t *testing.T) {
 
 func embeddedSite(t *testing.T) site {
 	t.Helper()
-	srv, err := embedded.New(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+	srv, err := embedded.New(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,10 @@ func embeddedSite(t *testing.T) site {
 		t.Fatal(err)
 	}
 	s := site{url: srv.ClientURL(), logins: map[string]nats.Option{}}
-	for _, role := range []string{stream.RoleMillrace, stream.RoleProducer, stream.RoleWorker, stream.RoleReader, stream.RoleOperator} {
+	for _, role := range []string{
+		stream.RoleMillrace, stream.RoleProducer, stream.RoleWorker, stream.RoleReader,
+		stream.RoleOperator,
+	} {
 		if s.logins[role], err = srv.Login(role); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +92,8 @@ func clusterSite(t *testing.T) site {
 		s.logins[u.Username] = nats.UserInfo(u.Username, u.Password)
 	}
 	opts.Cluster, opts.Routes, opts.HTTPPort = server.ClusterOpts{}, nil, 0
-	opts.Host, opts.Port, opts.StoreDir, opts.NoSigs, opts.NoLog = "127.0.0.1", server.RANDOM_PORT, t.TempDir(), true, true
+	opts.Host, opts.Port, opts.StoreDir, opts.NoSigs, opts.NoLog = "127.0.0.1", server.RANDOM_PORT,
+		t.TempDir(), true, true
 	srv, err := server.NewServer(opts)
 	if err != nil {
 		t.Fatal(err)

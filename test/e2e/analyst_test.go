@@ -15,7 +15,10 @@ import (
 // says and over which protocol: not by a function's name as an argument, not by
 // expressions in a structure or in SHOW, and not by a time zone.
 func testAnalysts(t *testing.T, s *server) {
-	conn, err := clickhouse.Open(&clickhouse.Options{Addr: []string{s.ports.ClickHouse}, Auth: clickhouse.Auth{Database: "millrace", Username: "analyst"}})
+	conn, err := clickhouse.Open(&clickhouse.Options{
+		Addr: []string{s.ports.ClickHouse},
+		Auth: clickhouse.Auth{Database: "millrace", Username: "analyst"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,11 +49,13 @@ func testAnalysts(t *testing.T, s *server) {
 // an answer that tells no secret.
 func refuses(t *testing.T, s *server, conn driver.Conn, sql string) {
 	t.Helper()
-	if status, _, answer := s.sql("analyst", sql); status < http.StatusBadRequest || strings.Contains(answer, attackSecret) || strings.Contains(answer, "root:") {
+	if status, _, answer := s.sql("analyst", sql); status < http.StatusBadRequest ||
+		strings.Contains(answer, attackSecret) || strings.Contains(answer, "root:") {
 		t.Errorf("HTTP: %s: status %d: %.200s", sql, status, answer)
 	}
 	var e *clickhouse.Exception
-	if err := conn.Exec(t.Context(), sql); !errors.As(err, &e) || strings.Contains(e.Message, attackSecret) || strings.Contains(e.Message, "root:") {
+	if err := conn.Exec(t.Context(), sql); !errors.As(err, &e) || strings.Contains(e.Message, attackSecret) ||
+		strings.Contains(e.Message, "root:") {
 		t.Errorf("native: %s: %v", sql, err)
 	}
 }

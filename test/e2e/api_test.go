@@ -123,7 +123,8 @@ func report(t testing.TB, text string) emitted {
 // sql runs a query over ClickHouse's HTTP interface.
 func (s *server) sql(user, query string) (status int, header http.Header, answer string) {
 	s.t.Helper()
-	resp, err := http.Post(fmt.Sprintf("http://%s/?user=%s", s.ports.ClickHouseHTTP, url.QueryEscape(user)), "text/plain", strings.NewReader(query))
+	resp, err := http.Post(fmt.Sprintf("http://%s/?user=%s", s.ports.ClickHouseHTTP, url.QueryEscape(user)),
+		"text/plain", strings.NewReader(query))
 	status, header, body := s.read(resp, err)
 	return status, header, strings.TrimSpace(string(body))
 }

@@ -44,9 +44,11 @@ func TestAttacks(t *testing.T) {
 			})
 		}
 	})
-	t.Run("endless statements", func(t *testing.T) { testEndless(t, s) })     // by themselves: ClickHouse is away for a moment
-	t.Run("greedy analysts", func(t *testing.T) { testGreedyAnalysts(t, s) }) // by themselves: others would be measured, too
-	t.Run("idle sockets", func(t *testing.T) { testIdleSockets(t, s) })       // by itself: it leaves no room for others
+	// by themselves: ClickHouse is away for a moment
+	t.Run("endless statements", func(t *testing.T) { testEndless(t, s) })
+	// by themselves: others would be measured, too
+	t.Run("greedy analysts", func(t *testing.T) { testGreedyAnalysts(t, s) })
+	t.Run("idle sockets", func(t *testing.T) { testIdleSockets(t, s) }) // by itself: it leaves no room for others
 	published := good()
 	poll(t, waitLimit, "all that the publisher sent to be counted", func() bool {
 		status, body := s.with(t, token(t, "read"), http.MethodGet, "/funnel?period=24h&source=regular", "")
@@ -58,7 +60,8 @@ func TestAttacks(t *testing.T) {
 // token is signed with the server's secret and holds for an hour.
 func token(t *testing.T, scope string) string {
 	t.Helper()
-	return sign(t, attackSecret, jwt.SigningMethodHS256, jwt.MapClaims{"sub": "t", "scope": scope, "exp": time.Now().Add(time.Hour).Unix()})
+	return sign(t, attackSecret, jwt.SigningMethodHS256,
+		jwt.MapClaims{"sub": "t", "scope": scope, "exp": time.Now().Add(time.Hour).Unix()})
 }
 
 func sign(t *testing.T, secret string, method jwt.SigningMethod, claims jwt.MapClaims) string {
@@ -111,7 +114,9 @@ func (s *server) regular() (stop func() int) {
 			case <-time.After(20 * time.Millisecond):
 			}
 			begin := time.Now()
-			event := valid(map[string]any{"source_name": "regular", "article_url": fmt.Sprint("https://example.com/regular/", n)})
+			event := valid(
+				map[string]any{"source_name": "regular", "article_url": fmt.Sprint("https://example.com/regular/", n)},
+			)
 			if status, body := s.with(t, writer, http.MethodPost, "/events", event); status != http.StatusCreated {
 				t.Errorf("a publisher got status %d: %.200s", status, body)
 				return
@@ -202,13 +207,17 @@ func testTokens(t *testing.T, s *server) {
 				t.Errorf("%s %s with token %q: status %d, want 401", at[0], target, name, status)
 			}
 		}
-		unscoped := sign(t, attackSecret, jwt.SigningMethodHS256, jwt.MapClaims{"sub": "t", "exp": hour, "aud": "another service", "scope": "administrator ADMIN read,work"})
+		unscoped := sign(t, attackSecret, jwt.SigningMethodHS256,
+			jwt.MapClaims{"sub": "t", "exp": hour, "aud": "another service", "scope": "administrator ADMIN read,work"})
 		if status, _ := s.with(t, unscoped, at[0], target, "{}"); status != http.StatusForbidden {
 			t.Errorf("%s %s with scopes of another service: status %d, want 403", at[0], target, status)
 		}
 		needed := op.Security[0]["bearer"]
-		others := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return slices.Contains(needed, scope) })
-		if status, body := s.with(t, token(t, strings.Join(others, " ")), at[0], target, "{}"); status != http.StatusForbidden {
+		others := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
+			return slices.Contains(needed, scope)
+		})
+		if status, body := s.with(t, token(t, strings.Join(others, " ")),
+			at[0], target, "{}"); status != http.StatusForbidden {
 			t.Errorf("%s %s without %v: status %d, want 403: %.200s", at[0], target, needed, status, body)
 		}
 	}
@@ -228,7 +237,8 @@ func testTokens(t *testing.T, s *server) {
 			}
 		}
 	}
-	if _, resp, err := s.live(t, "?access_token="+token(t, "work events:write"), nil); err == nil || resp == nil || resp.StatusCode != http.StatusForbidden {
+	if _, resp, err := s.live(t, "?access_token="+token(t, "work events:write"), nil); err == nil || resp == nil ||
+		resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a WebSocket without the scope: %+v, %v, want status 403", resp, err)
 	}
 }
@@ -269,12 +279,16 @@ func testOrigin(t *testing.T, s *server) {
 	}
 	for at := range s.operations(t) {
 		for _, method := range []string{at[0], http.MethodOptions} {
-			req, err := http.NewRequestWithContext(t.Context(), method, s.url(api+pathOf(at[1], "x")), strings.NewReader("{}"))
+			req, err := http.NewRequestWithContext(t.Context(), method, s.url(api+pathOf(at[1], "x")),
+				strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			// What a browser sends for a page of another site without asking first.
-			req.Header = http.Header{"Origin": {"https://evil.example"}, "Content-Type": {"text/plain"}, "Access-Control-Request-Method": {at[0]}}
+			req.Header = http.Header{
+				"Origin": {"https://evil.example"}, "Content-Type": {"text/plain"},
+				"Access-Control-Request-Method": {at[0]},
+			}
 			if method == http.MethodGet {
 				req.Header.Set("Authorization", "Bearer "+token(t, "read"))
 				req.Header.Set("Last-Event-ID", "nonsense") // so that a feed ends
@@ -286,7 +300,8 @@ func testOrigin(t *testing.T, s *server) {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
-			if len(resp.Header.Values("Access-Control-Allow-Origin")) > 0 || method == http.MethodPost && resp.StatusCode != http.StatusUnsupportedMediaType {
+			if len(resp.Header.Values("Access-Control-Allow-Origin")) > 0 ||
+				method == http.MethodPost && resp.StatusCode != http.StatusUnsupportedMediaType {
 				t.Errorf("%s %s for a page of another site: %s, %v", method, at[1], resp.Status, resp.Header)
 			}
 		}
@@ -349,7 +364,12 @@ func testSources(t *testing.T, s *server) {
 	writer, reader := token(t, "events:write"), token(t, "read")
 	var names []string
 	for _, name := range nasty() {
-		event := valid(map[string]any{"source_name": "nasty " + name, "article_url": fmt.Sprint("https://example.com/nasty/", len(names))})
+		event := valid(
+			map[string]any{
+				"source_name": "nasty " + name,
+				"article_url": fmt.Sprint("https://example.com/nasty/", len(names)),
+			},
+		)
 		switch status, body := s.with(t, writer, http.MethodPost, "/events", event); status {
 		case http.StatusCreated:
 			if utf8.ValidString(name) { // else JSON has replaced it
@@ -389,7 +409,8 @@ func testSlowHeaders(t *testing.T, s *server) {
 func testSlowBodies(t *testing.T, s *server) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	drip(ctx, s, 100, "POST "+api+"/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token(t, "events:write")+
+	drip(ctx, s, 100, "POST "+api+"/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token(t,
+		"events:write")+
 		"\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
 }
 

@@ -69,7 +69,9 @@ func TestClickHouseAway(t *testing.T) {
 	})
 	s.signalClickHouse(syscall.SIGCONT)
 	s.signalClickHouse(syscall.SIGKILL)
-	poll(t, waitLimit, "another ClickHouse", func() bool { return strings.Contains(s.log.String(), "is started again") })
+	poll(t, waitLimit, "another ClickHouse", func() bool {
+		return strings.Contains(s.log.String(), "is started again")
+	})
 	poll(t, waitLimit, "everything to be up", func() bool {
 		_, r := s.ready()
 		for _, check := range r.Checks {
@@ -97,7 +99,9 @@ func TestHurried(t *testing.T) {
 		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		poll(t, waitLimit, "the signal to be noticed", func() bool { return strings.Contains(s.log.String(), "stopping") })
+		poll(t, waitLimit, "the signal to be noticed", func() bool {
+			return strings.Contains(s.log.String(), "stopping")
+		})
 	}
 	if status := s.wait(t, waitLimit); status != 1 || !strings.Contains(s.log.String(), "stopped in a hurry") {
 		t.Errorf("exit status %d:\n%s", status, tail(s.log.String(), 20))

@@ -34,7 +34,10 @@ func (s *server) postgresDSN() string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("millrace", strings.TrimSpace(string(password))), Host: s.ports.Postgres, Path: "/millrace"}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("millrace", strings.TrimSpace(string(password))),
+		Host: s.ports.Postgres, Path: "/millrace",
+	}
 	return u.String()
 }
 
@@ -58,7 +61,8 @@ func newPast(t *testing.T, rows int) *past {
 	executions, classifications, publications := rows/100, rows*8/10, rows*19/100
 	historytest.Fill(t, pool, "2026-09-01T00:00:00Z", executions, classifications, publications)
 	crawled := 0
-	if err := pool.QueryRow(t.Context(), "SELECT coalesce(sum(items_crawled), 0) FROM job_executions").Scan(&crawled); err != nil {
+	if err := pool.QueryRow(t.Context(),
+		"SELECT coalesce(sum(items_crawled), 0) FROM job_executions").Scan(&crawled); err != nil {
 		t.Fatal(err)
 	}
 	return &past{
@@ -67,7 +71,10 @@ func newPast(t *testing.T, rows int) *past {
 			"MILLRACE_NATS_URL=" + s.natsURL(), "MILLRACE_DATA=" + s.data, "MILLRACE_CLICKHOUSE_DSN=clickhouse://analyst@" + s.ports.ClickHouse + "/millrace",
 			"MILLRACE_CRAWLER_DSN=" + s.postgresDSN(), "MILLRACE_CLASSIFIER_DSN=" + s.postgresDSN(), "MILLRACE_PUBLISHER_DSN=" + s.postgresDSN(),
 		},
-		want: map[string]int{"crawled": crawled, "indexed": crawled - executions, "classified": classifications, "routed": publications, "published": publications},
+		want: map[string]int{
+			"crawled": crawled, "indexed": crawled - executions, "classified": classifications,
+			"routed": publications, "published": publications,
+		},
 	}
 }
 
@@ -136,7 +143,8 @@ func TestReplay(t *testing.T) {
 		{"--tz=Nowhere", 2, ""},
 	} {
 		p.caughtUp()
-		run := launch(t, p.env, nil, append([]string{"reconcile", "classifier", "--date=2026-09-01"}, strings.Fields(c.args)...)...)
+		run := launch(t, p.env, nil, append([]string{"reconcile", "classifier", "--date=2026-09-01"},
+			strings.Fields(c.args)...)...)
 		if status := run.wait(t, waitLimit); status != c.status || !strings.Contains(run.out.String(), c.want) {
 			t.Errorf("reconcile %s: status %d\n%s%s", c.args, status, run.out, run.log)
 		}
@@ -157,7 +165,8 @@ func (p *past) backfill(args ...string) {
 func (p *past) mustAgree() {
 	p.t.Helper()
 	p.caughtUp()
-	for _, got := range get[funnel](p.server, "/funnel", between(at("2026-09-01T00:00:00Z"), at("2026-11-01T00:00:00Z"))+"&uniques=exact").Stages {
+	for _, got := range get[funnel](p.server, "/funnel",
+		between(at("2026-09-01T00:00:00Z"), at("2026-11-01T00:00:00Z"))+"&uniques=exact").Stages {
 		if got.Events != p.want[got.Name] || got.Uniques != p.want[got.Name] {
 			p.t.Errorf("%+v, want %d events of as many articles", got, p.want[got.Name])
 		}

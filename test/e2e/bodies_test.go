@@ -17,7 +17,8 @@ import (
 // testBodies: what is too large is refused, and what has no end is cut off.
 func testBodies(t *testing.T, s *server) {
 	writer := token(t, "events:write")
-	if status, _ := s.with(t, writer, http.MethodPost, "/events", strings.Repeat(" ", 20<<20)); status != http.StatusRequestEntityTooLarge {
+	if status, _ := s.with(t, writer, http.MethodPost, "/events",
+		strings.Repeat(" ", 20<<20)); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("20 MB: status %d, want 413", status)
 	}
 	endless := &http.Request{
@@ -36,7 +37,10 @@ func testBodies(t *testing.T, s *server) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header = http.Header{"Authorization": {"Bearer " + writer}, "Content-Type": {c.kind}, "Content-Encoding": {c.encoding}}
+		req.Header = http.Header{
+			"Authorization": {"Bearer " + writer}, "Content-Type": {c.kind},
+			"Content-Encoding": {c.encoding},
+		}
 		resp, err := http.DefaultClient.Do(req)
 		status, _, answer := s.read(resp, err)
 		mustRefuse(t, status, answer, c.field, c.code)
@@ -44,7 +48,10 @@ func testBodies(t *testing.T, s *server) {
 			t.Errorf("%s: status %d, want %d: %.300s", name, status, c.want, answer)
 		}
 	}
-	large := &http.Request{Method: http.MethodGet, URL: mustParse(t, s.url("/health")), Header: http.Header{"X-Large": {strings.Repeat("x", 1<<20)}}}
+	large := &http.Request{
+		Method: http.MethodGet, URL: mustParse(t, s.url("/health")),
+		Header: http.Header{"X-Large": {strings.Repeat("x", 1<<20)}},
+	}
 	if resp, err := http.DefaultClient.Do(large.WithContext(t.Context())); err == nil {
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -116,7 +123,8 @@ func testPipelined(t *testing.T, s *server) {
 	go func() {
 		var all strings.Builder
 		for i := range n {
-			fmt.Fprintf(&all, "GET %s/funnel?period=%d HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", api, i, reader)
+			fmt.Fprintf(&all, "GET %s/funnel?period=%d HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+				api, i, reader)
 		}
 		_, _ = io.WriteString(conn, all.String())
 	}()

@@ -58,7 +58,9 @@ func (s *service) health() string {
 // await waits until the service's /health holds a text.
 func (s *service) await(t *testing.T, text string) {
 	t.Helper()
-	poll(t, waitLimit, "/health of the service to hold "+text, func() bool { return strings.Contains(s.health(), text) })
+	poll(t, waitLimit, "/health of the service to hold "+text, func() bool {
+		return strings.Contains(s.health(), text)
+	})
 }
 
 // TestClient holds the client's promise: Millrace is stopped and started under

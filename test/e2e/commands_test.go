@@ -60,7 +60,10 @@ func (s *server) bodies(t *testing.T) map[[2]string][]string {
 // and whatever the path says.
 func testCommands(t *testing.T, s *server) {
 	admin := token(t, "admin")
-	values := []string{`-1`, `1e309`, `99999999999999999999`, `{}`, `[]`, `null`, `true`, `[null]`, `[{}]`, `[-1,"x"]`, `""`}
+	values := []string{
+		`-1`, `1e309`, `99999999999999999999`, `{}`, `[]`, `null`, `true`, `[null]`, `[{}]`,
+		`[-1,"x"]`, `""`,
+	}
 	for _, value := range nasty() {
 		text, err := json.Marshal(value)
 		if err != nil {
@@ -90,7 +93,9 @@ func testStatements(t *testing.T, s *server) {
 		{"Origin": {"https://evil.example"}, "Content-Type": {"text/plain"}}, {"Sec-Fetch-Site": {"cross-site"}}, {"Host": {"evil.example"}},
 	} {
 		for _, method := range []string{http.MethodPost, http.MethodGet} {
-			req, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.ports.ClickHouseHTTP+"/?user=default&query=CREATE+TABLE+theirs+(a+UInt8)+ENGINE=Memory", nil)
+			req, err := http.NewRequestWithContext(t.Context(), method,
+				"http://"+s.ports.ClickHouseHTTP+"/?user=default&query=CREATE+TABLE+theirs+(a+UInt8)+ENGINE=Memory",
+				nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,8 @@ func TestConfinement(t *testing.T) {
 	s := up(t, "AUTH_JWT_SECRET="+secret)
 	resp, err := http.Get(s.url("/health"))
 	status, _, health := s.read(resp, err)
-	if !strings.Contains(string(health), `"clickhouse":"landlock `) || !strings.Contains(string(health), `"postgres":"landlock `) || strings.Contains(string(health), "missing") {
+	if !strings.Contains(string(health), `"clickhouse":"landlock `) ||
+		!strings.Contains(string(health), `"postgres":"landlock `) || strings.Contains(string(health), "missing") {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("status %d: %s", status, health)
 		}
@@ -63,7 +64,8 @@ func confinedClickHouse(t *testing.T, s *server) {
 	}
 	// A folder that can't be listed is one without files.
 	for _, folder := range []string{"/etc", outside, s.data} {
-		if _, answer := s.asDefault("SELECT _path FROM file('" + folder + "/*', 'One')"); answer != "" && !strings.Contains(answer, "Exception") {
+		if _, answer := s.asDefault("SELECT _path FROM file('" + folder + "/*', 'One')"); answer != "" &&
+			!strings.Contains(answer, "Exception") {
 			t.Errorf("%s is listed: %.200s", folder, answer)
 		}
 	}
@@ -71,7 +73,8 @@ func confinedClickHouse(t *testing.T, s *server) {
 		"of_file": "FILE(PATH '/etc/passwd' FORMAT 'LineAsString')", "of_http": "HTTP(URL 'http://" + s.ports.HTTP + "/health' FORMAT 'LineAsString')",
 		"of_program": "EXECUTABLE(COMMAND 'id' FORMAT 'LineAsString')",
 	} {
-		_, _ = s.asDefault("CREATE DICTIONARY " + name + " (line String, n UInt8 DEFAULT 0) PRIMARY KEY line SOURCE(" + source + ") LAYOUT(COMPLEX_KEY_HASHED()) LIFETIME(0)")
+		_, _ = s.asDefault("CREATE DICTIONARY " + name + " (line String, n UInt8 DEFAULT 0) PRIMARY KEY line SOURCE(" +
+			source + ") LAYOUT(COMPLEX_KEY_HASHED()) LIFETIME(0)")
 		if status, answer := s.asDefault("SELECT * FROM " + name); status == http.StatusOK {
 			t.Errorf("a dictionary %s: %.200s", name, answer)
 		}
@@ -99,7 +102,8 @@ func confinedClickHouse(t *testing.T, s *server) {
 func (s *server) asDefault(sql string) (status int, answer string) {
 	s.t.Helper()
 	password := url.QueryEscape(s.secret("clickhouse-password"))
-	resp, err := http.Post("http://"+s.ports.ClickHouseHTTP+"/?user=default&password="+password, "text/plain", strings.NewReader(sql))
+	resp, err := http.Post("http://"+s.ports.ClickHouseHTTP+"/?user=default&password="+password, "text/plain",
+		strings.NewReader(sql))
 	status, _, body := s.read(resp, err)
 	return status, strings.TrimSpace(string(body))
 }
@@ -172,7 +176,10 @@ func privateFolders(t *testing.T, s *server) {
 // and only reads.
 func databaseLogins(t *testing.T, s *server) {
 	for _, query := range []string{"", "?user=default", "?user=analyst"} {
-		for sql, want := range map[string]int{"SELECT count() FROM events": http.StatusOK, "CREATE TABLE theirs (a UInt8) ENGINE = Memory": 0} {
+		for sql, want := range map[string]int{
+			"SELECT count() FROM events":                    http.StatusOK,
+			"CREATE TABLE theirs (a UInt8) ENGINE = Memory": 0,
+		} {
 			resp, err := http.Post("http://"+s.ports.ClickHouseHTTP+"/"+query, "text/plain", strings.NewReader(sql))
 			status, _, answer := s.read(resp, err)
 			if (status == http.StatusOK) != (want == http.StatusOK) {
@@ -194,7 +201,10 @@ func databaseLogins(t *testing.T, s *server) {
 	if status, answer := s.asDefault("SELECT 1"); status != http.StatusOK {
 		t.Errorf("the login default with its password: %s", answer)
 	}
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("analyst", s.secret("postgres/analyst-password")), Host: s.ports.Postgres, Path: "/millrace"}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("analyst", s.secret("postgres/analyst-password")),
+		Host: s.ports.Postgres, Path: "/millrace",
+	}
 	analyst, err := pgx.Connect(t.Context(), u.String())
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +213,8 @@ func databaseLogins(t *testing.T, s *server) {
 	if _, err := analyst.Exec(t.Context(), "SELECT count(*) FROM pipeline_tracking"); err != nil {
 		t.Error(err)
 	}
-	if _, err := analyst.Exec(t.Context(), "SET default_transaction_read_only = off; DELETE FROM pipeline_tracking"); err == nil {
+	if _, err := analyst.Exec(t.Context(),
+		"SET default_transaction_read_only = off; DELETE FROM pipeline_tracking"); err == nil {
 		t.Error("the analyst of Postgres may write")
 	}
 }

@@ -113,7 +113,10 @@ func (c *corpus) repeat(e sent, stage int) {
 		c.add(e)
 	}
 	if stage == 2 && c.chance(3) {
-		e.Metadata = map[string]any{"is_reclassification": true, "model_version": fmt.Sprint("v2.", c.random.IntN(3)), "quality_score": 61.5}
+		e.Metadata = map[string]any{
+			"is_reclassification": true, "model_version": fmt.Sprint("v2.", c.random.IntN(3)),
+			"quality_score": 61.5,
+		}
 		c.add(e)
 	}
 	if e.Canonical == "" && c.chance(12) {

@@ -53,7 +53,9 @@ func TestKilled(t *testing.T) {
 		s.killParent()
 		if random.IntN(2) == 0 {
 			s.begin()
-			poll(t, startLimit, "the server to begin", func() bool { return strings.Contains(s.log.String(), "embedded NATS serves") })
+			poll(t, startLimit, "the server to begin", func() bool {
+				return strings.Contains(s.log.String(), "embedded NATS serves")
+			})
 			s.killParent() // in the middle of its start
 		}
 		s.restart()
@@ -114,7 +116,9 @@ func TestStoppedWhileStarting(t *testing.T) {
 	t.Parallel()
 	s := prepare(t)
 	s.begin()
-	poll(t, startLimit, "the server to begin", func() bool { return strings.Contains(s.log.String(), "embedded NATS serves") })
+	poll(t, startLimit, "the server to begin", func() bool {
+		return strings.Contains(s.log.String(), "embedded NATS serves")
+	})
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,9 @@ func TestDemonstration(t *testing.T) {
 	}
 	s.stop()
 	after := contents(t, s.data)
-	maps.DeleteFunc(after, func(name string, _ [32]byte) bool { return name == "demo" || strings.HasPrefix(name, "demo/") })
+	maps.DeleteFunc(after, func(name string, _ [32]byte) bool {
+		return name == "demo" || strings.HasPrefix(name, "demo/")
+	})
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if sum, is := after[name]; !is || sum != before[name] {
 			t.Errorf("the demonstration has changed %s", name)
@@ -47,12 +49,15 @@ func TestDemonstration(t *testing.T) {
 		t.Errorf("the demonstration has left %s", name)
 	}
 
-	mustFail(t, s.ports.env(), []string{"up", "--no-demo", "--data", filepath.Join(s.data, "demo")}, "demonstration", "set MILLRACE_DATA")
-	mustFail(t, append(s.ports.env(), "MILLRACE_NATS_URL=nats://127.0.0.1:1"), []string{"up", "--data", s.data}, "MILLRACE_NATS_URL", "--no-demo")
+	mustFail(t, s.ports.env(), []string{"up", "--no-demo", "--data", filepath.Join(s.data, "demo")},
+		"demonstration", "set MILLRACE_DATA")
+	mustFail(t, append(s.ports.env(), "MILLRACE_NATS_URL=nats://127.0.0.1:1"), []string{"up", "--data", s.data},
+		"MILLRACE_NATS_URL", "--no-demo")
 
 	s.restart()
 	s.caughtUp()
-	if stages := get[funnel](s, "/funnel", "period=24h").Stages; stages[0].Events+stages[1].Events+stages[2].Events != 1 {
+	if stages := get[funnel](s,
+		"/funnel", "period=24h").Stages; stages[0].Events+stages[1].Events+stages[2].Events != 1 {
 		t.Errorf("beside the one event that was published there are others: %+v", stages)
 	}
 }

@@ -20,7 +20,8 @@ import (
 func testEndless(t *testing.T, s *server) {
 	nested := "SELECT " + strings.Repeat("(", 40) + "1" + strings.Repeat(" BETWEEN 1 AND 2)", 40)
 	for range 3 {
-		if status, _, answer := s.within(t, 10*time.Second, "", nested); status != http.StatusInternalServerError || !strings.Contains(answer, "TOO_DEEP_RECURSION") {
+		if status, _, answer := s.within(t, 10*time.Second, "", nested); status != http.StatusInternalServerError ||
+			!strings.Contains(answer, "TOO_DEEP_RECURSION") {
 			t.Errorf("a nested statement: status %d: %.200s", status, answer)
 		}
 	}
@@ -35,7 +36,8 @@ func testEndless(t *testing.T, s *server) {
 		t.Errorf("a statement that the engine does not end: status %d: %.200s", status, answer)
 	}
 	poll(t, waitLimit, "the engine to be replaced", func() bool {
-		resp, err := http.Get("http://" + s.ports.ClickHouseHTTP + "/?user=analyst&query=" + url.QueryEscape("SELECT count() >= "+before+" FROM events"))
+		resp, err := http.Get("http://" + s.ports.ClickHouseHTTP + "/?user=analyst&query=" +
+			url.QueryEscape("SELECT count() >= "+before+" FROM events"))
 		if err != nil {
 			return false
 		}
@@ -46,17 +48,21 @@ func testEndless(t *testing.T, s *server) {
 		t.Errorf("the statement again: status %d: %.200s", status, answer)
 	}
 	resp, err := http.Get(s.url("/metrics"))
-	if _, _, body := s.read(resp, err); !strings.Contains(string(body), `millrace_engine_restarts_total{engine="clickhouse",reason="stuck"} 1`) {
+	if _, _, body := s.read(resp, err); !strings.Contains(string(body),
+		`millrace_engine_restarts_total{engine="clickhouse",reason="stuck"} 1`) {
 		t.Error("/metrics does not count the replacement")
 	}
 }
 
 // within has an analyst's statement answered in time.
-func (s *server) within(t *testing.T, limit time.Duration, params, sql string) (status int, header http.Header, answer string) {
+func (s *server) within(
+	t *testing.T, limit time.Duration, params, sql string,
+) (status int, header http.Header, answer string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.ports.ClickHouseHTTP+"/?user=analyst"+params, strings.NewReader(sql))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"http://"+s.ports.ClickHouseHTTP+"/?user=analyst"+params, strings.NewReader(sql))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +83,18 @@ func (s *server) abandon(t *testing.T, statements int) {
 		all.Go(func() {
 			for range statements / 10 {
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-				conn, err := ch.Dial(t.Context(), ch.Options{Address: s.ports.ClickHouse, Database: "millrace", User: "analyst"})
+				conn, err := ch.Dial(t.Context(), ch.Options{
+					Address: s.ports.ClickHouse, Database: "millrace",
+					User: "analyst",
+				})
 				if err != nil {
 					t.Error(err)
 				} else {
 					var sum proto.ColUInt64
-					_ = conn.Do(ctx, ch.Query{Body: "SELECT sum(sipHash64(number)) AS s FROM numbers(10000000000000)", Result: proto.Results{{Name: "s", Data: &sum}}})
+					_ = conn.Do(ctx, ch.Query{
+						Body:   "SELECT sum(sipHash64(number)) AS s FROM numbers(10000000000000)",
+						Result: proto.Results{{Name: "s", Data: &sum}},
+					})
 					_ = conn.Close()
 				}
 				cancel()

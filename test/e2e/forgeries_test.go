@@ -37,7 +37,8 @@ func testForgeries(t *testing.T, s *server) {
 		}
 	}
 	forged := make(chan *nats.Msg, 64)
-	for _, subject := range []string{"dlq.EVENTS.1000001", "dlq.EVENTS.1000002", "$KV." + stream.Checkpoints + ".funnel.7", "$KV." + stream.Checkpoints + ".layout"} {
+	for _, subject := range []string{"dlq.EVENTS.1000001", "dlq.EVENTS.1000002", "$KV." + stream.Checkpoints +
+		".funnel.7", "$KV." + stream.Checkpoints + ".layout"} {
 		if _, err := ours.ChanSubscribe(subject, forged); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,10 @@ func testForgeries(t *testing.T, s *server) {
 		}
 	}
 	// JetStream answers where it is told to: not outside of the stranger's account.
-	for _, reply := range []string{"dlq.EVENTS.1000002", "$KV.millrace_checkpoints.funnel.7", "$KV.millrace_checkpoints.layout", stream.FunnelDeltas} {
+	for _, reply := range []string{
+		"dlq.EVENTS.1000002", "$KV.millrace_checkpoints.funnel.7",
+		"$KV.millrace_checkpoints.layout", stream.FunnelDeltas,
+	} {
 		if err := stranger.PublishRequest("events.crawled.00", reply, odd); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +108,8 @@ func testForgeries(t *testing.T, s *server) {
 	}
 	for len(heard) > 0 { // answers to others who have no login are there, too
 		m := <-heard
-		if !strings.HasPrefix(m.Subject, "_INBOX.") || m.Subject == "_INBOX.answer" || bytes.Contains(m.Data, []byte("KV_millrace")) {
+		if !strings.HasPrefix(m.Subject, "_INBOX.") || m.Subject == "_INBOX.answer" ||
+			bytes.Contains(m.Data, []byte("KV_millrace")) {
 			t.Errorf("a stranger reads %s: %.200q", m.Subject, m.Data)
 		}
 	}

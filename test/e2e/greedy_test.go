@@ -28,9 +28,11 @@ func testGreedyAnalysts(t *testing.T, s *server) {
 	for i := range analysts {
 		all.Go(func() {
 			for round := range rounds {
-				sql := fmt.Sprintf("SELECT length(groupArray(cityHash64(number + %d))) FROM numbers(1000000000)", i+round)
+				sql := fmt.Sprintf("SELECT length(groupArray(cityHash64(number + %d))) FROM numbers(1000000000)",
+					i+round)
 				status, _, answer := s.sql("analyst", sql)
-				if status == http.StatusOK || !strings.Contains(answer, "MEMORY_LIMIT_EXCEEDED") || !strings.Contains(answer, "MILLRACE_CLICKHOUSE_MAX_MEMORY") {
+				if status == http.StatusOK || !strings.Contains(answer, "MEMORY_LIMIT_EXCEEDED") ||
+					!strings.Contains(answer, "MILLRACE_CLICKHOUSE_MAX_MEMORY") {
 					t.Errorf("status %d: %.300s", status, answer)
 				}
 			}

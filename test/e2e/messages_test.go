@@ -65,24 +65,32 @@ func testMessages(t *testing.T, s *server) {
 		publish(true, message(subject, odd))
 	}
 	for _, data := range [][]byte{
-		nil, []byte("\x00"), bytes.Repeat([]byte("["), 1<<20), bytes.Repeat([]byte("x"), most), bytes.Repeat([]byte(" "), most-100),
+		nil, []byte("\x00"), bytes.Repeat([]byte("["), 1<<20), bytes.Repeat([]byte("x"), most),
+		bytes.Repeat([]byte(" "), most-100),
 		append(bytes.Clone(odd), bytes.Repeat([]byte(" "), most-len(odd))...), // its letter's begin is an event
 	} {
 		publish(true, message("events.crawled.00", data))
 		publish(true, message("shards.shard-worker.done", data))
 	}
 	publish(true, message("events.crawled.00", nil, "Nats-Msg-Id", strings.Repeat("i", 60_000)))
-	publish(true, message("events.crawled.01", nil, "Nats-Msg-Id", "\x00\xff", "Status", "503", "Description", "No Messages", "Millrace-Code", "forged", "Millrace-Cut", "7"))
-	publish(true, message("events.crawled.02", nil, "Nats-Last-Consumer", "0", "Nats-Consumer-Stalled", "x", "Nats-Pending-Messages", "-1"))
-	publish(false, message("events.crawled.00", nil, "Nats-Msg-Id", strings.Repeat("i", 1<<20))) // the server allows headers of 64 KiB
+	publish(true, message("events.crawled.01", nil, "Nats-Msg-Id", "\x00\xff", "Status", "503", "Description",
+		"No Messages", "Millrace-Code", "forged", "Millrace-Cut", "7"))
+	publish(true, message("events.crawled.02", nil, "Nats-Last-Consumer", "0", "Nats-Consumer-Stalled",
+		"x", "Nats-Pending-Messages", "-1"))
+	// the server allows headers of 64 KiB
+	publish(false, message("events.crawled.00", nil, "Nats-Msg-Id", strings.Repeat("i", 1<<20)))
 	publish(false, message("events.crawled.00", make([]byte, most+1)))
 	publish(false, message("events.crawled", odd))
 	publish(false, message("events.a.b.c", odd))
 	// One that wants its acknowledgement in odd places gets it there, or nowhere.
-	for _, reply := range []string{"events.crawled.03", "dlq.EVENTS.1", "millrace.funnel.deltas", "a..b", "$JS.API.STREAM.PURGE.EVENTS"} {
+	for _, reply := range []string{
+		"events.crawled.03", "dlq.EVENTS.1", "millrace.funnel.deltas", "a..b",
+		"$JS.API.STREAM.PURGE.EVENTS",
+	} {
 		_ = nc.PublishMsg(&nats.Msg{Subject: "events.crawled.04", Reply: reply, Data: odd})
 	}
-	for _, subject := range []string{"millrace.funnel.deltas", "millrace.members", "work.shard-worker"} { // what the parts of Millrace tell each other
+	for _, subject := range []string{"millrace.funnel.deltas", "millrace.members", "work.shard-worker"} {
+		// what the parts of Millrace tell each other
 		_ = nc.Publish(subject, []byte("nonsense"))
 		_ = nc.Publish(subject, bytes.Repeat([]byte{0xff}, 1<<20))
 	}
@@ -96,7 +104,8 @@ func testMessages(t *testing.T, s *server) {
 			return written
 		})
 	}
-	if status, body := s.with(t, token(t, "admin"), http.MethodGet, "/dlq?limit=1000", ""); status != http.StatusOK || !json.Valid(body) {
+	if status, body := s.with(t, token(t, "admin"), http.MethodGet, "/dlq?limit=1000", ""); status != http.StatusOK ||
+		!json.Valid(body) {
 		t.Errorf("the list of letters: status %d: %.300s", status, body)
 	}
 }
@@ -105,7 +114,11 @@ func testMessages(t *testing.T, s *server) {
 // is counted.
 func (s *server) countsBehind(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
-	text := []byte(valid(map[string]any{"source_name": "behind", "article_url": fmt.Sprint("https://example.com/behind/", time.Now().UnixNano())}))
+	text := []byte(
+		valid(map[string]any{
+			"source_name": "behind", "article_url": fmt.Sprint("https://example.com/behind/", time.Now().UnixNano()),
+		}),
+	)
 	var r event.Record
 	if err := event.Decode(text, &r); err != nil {
 		t.Fatal(err)

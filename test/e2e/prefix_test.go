@@ -101,7 +101,8 @@ func TestBehindPrefix(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","id":"a","view":"funnel"}`)); err != nil {
+	if err := conn.WriteMessage(websocket.TextMessage,
+		[]byte(`{"op":"subscribe","id":"a","view":"funnel"}`)); err != nil {
 		t.Fatal(err)
 	}
 	awaitCount(t, conn, 1)

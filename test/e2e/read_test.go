@@ -43,17 +43,21 @@ func TestReadBack(t *testing.T) {
 	}
 	s.caughtUp()
 
-	if got := s.stagesByPage("article_url=" + url.QueryEscape(article)); !slices.Equal(got, []string{"classified", "indexed", "crawled"}) {
+	if got := s.stagesByPage("article_url=" + url.QueryEscape(article)); !slices.Equal(got,
+		[]string{"classified", "indexed", "crawled"}) {
 		t.Errorf("GET /events: %v, want the newest first", got)
 	}
 	j := get[journey](s, "/articles/"+hash+"/journey", "")
-	if len(j.Stages) != 5 || j.Stages[2].Events != 1 || j.Stages[2].Latency == nil || *j.Stages[2].Latency != 60 || j.Stages[3].Events != 0 {
+	if len(j.Stages) != 5 || j.Stages[2].Events != 1 || j.Stages[2].Latency == nil || *j.Stages[2].Latency != 60 ||
+		j.Stages[3].Events != 0 {
 		t.Errorf("journey: %+v", j)
 	}
-	if status, _, _ := s.fetch("/articles/" + hex.EncodeToString(make([]byte, 32)) + "/journey"); status != http.StatusNotFound {
+	if status, _, _ := s.fetch("/articles/" +
+		hex.EncodeToString(make([]byte, 32)) + "/journey"); status != http.StatusNotFound {
 		t.Errorf("journey of an unknown article: status %d, want 404", status)
 	}
-	if got := s.ask("SELECT quality_score, topics FROM events WHERE url_hash = '" + hash + "' AND stage = 'indexed'"); got != "78\t['новости']" {
+	if got := s.ask("SELECT quality_score, topics FROM events WHERE url_hash = '" + hash +
+		"' AND stage = 'indexed'"); got != "78\t['новости']" {
 		t.Errorf("in SQL: %s", got)
 	}
 }
@@ -84,7 +88,9 @@ func TestAnalyst(t *testing.T) {
 	s := up(t)
 	s.post("/events", "application/json", valid(nil))
 	s.caughtUp()
-	if got := s.ask("SELECT stage, source_name FROM events FORMAT JSONEachRow"); got != `{"stage":"crawled","source_name":"example_com"}` {
+	if got := s.ask(
+		"SELECT stage, source_name FROM events FORMAT JSONEachRow",
+	); got != `{"stage":"crawled","source_name":"example_com"}` {
 		t.Errorf("read: %s", got)
 	}
 	for _, write := range []string{
@@ -97,7 +103,8 @@ func TestAnalyst(t *testing.T) {
 			t.Errorf("%s: status %d, code %q: %s", write, status, header.Get("X-ClickHouse-Exception-Code"), answer)
 		}
 	}
-	if status, _, _ := s.sql("stranger", "SELECT 1"); status != http.StatusForbidden && status != http.StatusUnauthorized {
+	if status, _, _ := s.sql("stranger", "SELECT 1"); status != http.StatusForbidden &&
+		status != http.StatusUnauthorized {
 		t.Errorf("an unknown login: status %d", status)
 	}
 	if got := s.ask("SELECT count() FROM events"); got != "1" {
@@ -115,7 +122,10 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.WriteJSON(map[string]string{"op": "subscribe", "id": "a", "view": "funnel", "period": "24h", "tz": "Asia/Kathmandu"}); err != nil {
+	if err := conn.WriteJSON(map[string]string{
+		"op": "subscribe", "id": "a", "view": "funnel", "period": "24h",
+		"tz": "Asia/Kathmandu",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	awaitCount(t, conn, 0)

@@ -54,13 +54,16 @@ func mustMatch(t testing.TB, s *server, c *corpus) {
 	}
 	mustCount(t, s, window, c.recount(all))
 	for _, source := range sources[:4] {
-		mustCount(t, s, window+"&source="+url.QueryEscape(source), c.recount(func(e sent) bool { return e.Source == source }))
+		mustCount(t, s, window+"&source="+url.QueryEscape(source), c.recount(func(e sent) bool {
+			return e.Source == source
+		}))
 	}
 	mustEstimate(t, s, window, c.recount(all))
 	if rows, want := s.ask("SELECT count() FROM events"), fmt.Sprint(c.identities()); rows != want {
 		t.Errorf("the table has %s events, want %s", rows, want)
 	}
-	if rows, want := s.ask("SELECT stage, count(), uniqExact(url_hash) FROM events GROUP BY stage ORDER BY stage"), asTable(c.recount(all)); rows != want {
+	if rows, want := s.ask("SELECT stage, count(), uniqExact(url_hash) FROM events GROUP BY stage ORDER BY stage"),
+		asTable(c.recount(all)); rows != want {
 		t.Errorf("the table has\n%s\nwant\n%s", rows, want)
 	}
 }
@@ -82,7 +85,8 @@ func mustEstimate(t testing.TB, s *server, params string, want []stageCount) {
 	t.Helper()
 	f := get[funnel](s, "/funnel", params+"&uniques=sketch")
 	if f.UniqueMethod != "sketch" || f.UniqueError <= 0 || f.UniqueError > 0.03 {
-		t.Errorf("%s: distinct articles are %s with an error of %v, want sketch with one of about 0.025", params, f.UniqueMethod, f.UniqueError)
+		t.Errorf("%s: distinct articles are %s with an error of %v, want sketch with one of about 0.025", params,
+			f.UniqueMethod, f.UniqueError)
 	}
 	for i, stage := range f.Stages {
 		off := math.Abs(float64(stage.Uniques - want[i].Uniques))

@@ -47,7 +47,8 @@ func mustRefuse(t testing.TB, status int, body []byte, field, code string) {
 		return
 	}
 	if e := p.Errors[0]; e.Field != field || (code != "" && e.Code != code) || e.Rule == "" {
-		t.Errorf("the problem names field %q, code %q and rule %q, want %q, %q and a rule", e.Field, e.Code, e.Rule, field, code)
+		t.Errorf("the problem names field %q, code %q and rule %q, want %q, %q and a rule", e.Field, e.Code,
+			e.Rule, field, code)
 	}
 }
 

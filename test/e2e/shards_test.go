@@ -128,7 +128,8 @@ func killPostgres(t *testing.T, s *server) {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	pid, err := strconv.Atoi(first)
-	if err != nil || !slices.ContainsFunc(descendants(s.cmd.Process.Pid), func(p running) bool { return p.pid == pid }) {
+	if err != nil || !slices.ContainsFunc(descendants(s.cmd.Process.Pid),
+		func(p running) bool { return p.pid == pid }) {
 		t.Fatalf("%q is no process of the server: %v", first, err)
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

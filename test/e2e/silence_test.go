@@ -38,17 +38,23 @@ func testSilence(t *testing.T, s *server) {
 	// Garbage with the message id of an event.
 	for n := range 3 {
 		id := "e2e:crawled:" + hash(n)[:8] + ":" + at + "/" + hash(n)
-		if _, err := js.Publish(t.Context(), subject(n, "crawled"), []byte("garbage"), jetstream.WithMsgID(id)); err != nil {
+		if _, err := js.Publish(t.Context(), subject(n, "crawled"), []byte("garbage"),
+			jetstream.WithMsgID(id)); err != nil {
 			t.Fatal(err)
 		}
-		if body, status := send(map[string]any{"article_url": url(n), "occurred_at": at}); status != http.StatusCreated {
+		if body, status := send(
+			map[string]any{"article_url": url(n), "occurred_at": at},
+		); status != http.StatusCreated {
 			t.Errorf("%s is answered %d after garbage with its id", body, status)
 		}
 	}
 	// Two channels at one time.
 	for _, channel := range []string{"a", "b"} {
 		for _, want := range []int{http.StatusCreated, http.StatusOK} {
-			body, status := send(map[string]any{"article_url": url(3), "stage": "published", "occurred_at": at, "metadata": map[string]any{"channel": channel}})
+			body, status := send(map[string]any{
+				"article_url": url(3), "stage": "published", "occurred_at": at,
+				"metadata": map[string]any{"channel": channel},
+			})
 			if status != want {
 				t.Errorf("%s is answered %d, not %d", body, status, want)
 			}
@@ -86,7 +92,8 @@ func testSilence(t *testing.T, s *server) {
 	poll(t, waitLimit, "two dead letters", func() bool { return conflicts() == 2 })
 	poll(t, waitLimit, "six events", func() bool { return counted() == "6" })
 	for range 2 {
-		if status, body := s.with(t, token(t, "admin"), http.MethodPost, "/dlq/replay", `{"filter":{"code":"key_conflict"}}`); status != http.StatusOK {
+		if status, body := s.with(t, token(t, "admin"), http.MethodPost, "/dlq/replay",
+			`{"filter":{"code":"key_conflict"}}`); status != http.StatusOK {
 			t.Errorf("replay: %d %s", status, body)
 		}
 	}

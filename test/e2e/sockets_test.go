@@ -50,7 +50,9 @@ func allowFiles(t *testing.T, n uint64) {
 func testIdleSockets(t *testing.T, s *server) {
 	files := uint64(liveLimit+spareFiles) * 4 / 3 // the server keeps a quarter for other things
 	allowFiles(t, files)
-	poll(t, waitLimit, "earlier WebSockets to be gone", func() bool { return s.metric(t, "millrace_live_connections") == 0 })
+	poll(t, waitLimit, "earlier WebSockets to be gone", func() bool {
+		return s.metric(t, "millrace_live_connections") == 0
+	})
 	before := s.usage(t)
 	if before.limit < float64(files) {
 		t.Skipf("10,000 WebSockets need a server that may open %d files; it may open %.0f", files, before.limit)
@@ -60,10 +62,12 @@ func testIdleSockets(t *testing.T, s *server) {
 		return (s.usage(t).memory-before.memory)/liveLimit < idleBytes
 	})
 	during := s.usage(t)
-	t.Logf("%d WebSockets: %.1f KB, %.2f goroutines and %.2f files each", liveLimit, (during.memory-before.memory)/liveLimit/1000,
+	t.Logf("%d WebSockets: %.1f KB, %.2f goroutines and %.2f files each", liveLimit,
+		(during.memory-before.memory)/liveLimit/1000,
 		(during.goroutines-before.goroutines)/liveLimit, (during.files-before.files)/liveLimit)
 	_, resp, err := s.live(t, "?access_token="+token(t, "read"), nil)
-	if err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+	if err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable ||
+		resp.Header.Get("Retry-After") == "" {
 		t.Errorf("one WebSocket too many: %+v, %v, want status 503 and Retry-After", resp, err)
 	} else if body, _ := io.ReadAll(resp.Body); !strings.Contains(string(body), "too many connections") {
 		t.Errorf("one WebSocket too many is told: %s", body)
@@ -74,7 +78,8 @@ func testIdleSockets(t *testing.T, s *server) {
 	var after usage
 	poll(t, waitLimit, "what idle WebSockets took to be released", func() bool {
 		after = s.usage(t)
-		return s.metric(t, "millrace_live_connections") == 0 && after.files < before.files+100 && after.goroutines < before.goroutines+200
+		return s.metric(t, "millrace_live_connections") == 0 && after.files < before.files+100 &&
+			after.goroutines < before.goroutines+200
 	})
 	if conn, _, err := s.live(t, "?access_token="+token(t, "read"), nil); err != nil {
 		t.Errorf("after they have gone: %v", err)
@@ -88,7 +93,8 @@ func testIdleSockets(t *testing.T, s *server) {
 func (s *server) dialIdle(t *testing.T, n int) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
-	request := "GET " + api + "/live HTTP/1.1\r\nHost: " + s.ports.HTTP + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+	request := "GET " + api + "/live HTTP/1.1\r\nHost: " + s.ports.HTTP +
+		"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nAuthorization: Bearer " + token(t, "read") + "\r\n\r\n"
 	subscribe := clientFrame(1, true, `{"op":"subscribe","id":"a","view":"funnel","source":"nobody"}`)
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
@@ -216,7 +222,10 @@ func testDeafSubscribers(t *testing.T, s *server) {
 	}
 	for _, conn := range deaf {
 		for i := range 200 { // beyond the limit of a connection
-			m := map[string]string{"op": "subscribe", "id": fmt.Sprint(i), "view": "funnel", "period": []string{"today", "24h", "7d", "30d"}[i%4]}
+			m := map[string]string{
+				"op": "subscribe", "id": fmt.Sprint(i), "view": "funnel",
+				"period": []string{"today", "24h", "7d", "30d"}[i%4],
+			}
 			_ = conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
 			if conn.WriteJSON(m) != nil {
 				break // it is not read from any more, or closed
@@ -228,7 +237,10 @@ func testDeafSubscribers(t *testing.T, s *server) {
 		t.Fatal(err)
 	}
 	defer good.Close()
-	if err := good.WriteJSON(map[string]string{"op": "subscribe", "id": "good", "view": "funnel", "period": "24h"}); err != nil {
+	if err := good.WriteJSON(map[string]string{
+		"op": "subscribe", "id": "good", "view": "funnel",
+		"period": "24h",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for seq := 1; len(deaf) > 0; seq++ {
@@ -238,7 +250,8 @@ func testDeafSubscribers(t *testing.T, s *server) {
 			t.Fatalf("beside deaf subscribers, one gets snapshot %d, %v, want %d", m.Seq, err, seq)
 		}
 		// Who has been dropped cannot be written to.
-		if last := deaf[len(deaf)-1]; last.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Millisecond)) != nil {
+		if last := deaf[len(deaf)-1]; last.WriteControl(websocket.PingMessage, nil,
+			time.Now().Add(time.Millisecond)) != nil {
 			deaf = deaf[:len(deaf)-1]
 		}
 		if seq > 10_000 {
@@ -249,13 +262,16 @@ func testDeafSubscribers(t *testing.T, s *server) {
 
 // shortOfHearing leaves a connection little room for what is not read.
 func shortOfHearing(_, _ string, c syscall.RawConn) error {
-	return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+	return c.Control(func(fd uintptr) {
+		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
+	})
 }
 
 // testExpiry: a WebSocket and a feed end with the token that opened them.
 func testExpiry(t *testing.T, s *server) {
 	end := time.Now().Add(15 * time.Second) // both are open by then
-	short := sign(t, attackSecret, jwt.SigningMethodHS256, jwt.MapClaims{"sub": "t", "scope": "read", "exp": end.Unix()})
+	short := sign(t, attackSecret, jwt.SigningMethodHS256,
+		jwt.MapClaims{"sub": "t", "scope": "read", "exp": end.Unix()})
 	conn, _, err := s.live(t, "?access_token="+short, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +300,8 @@ func testExpiry(t *testing.T, s *server) {
 		_, _, err = conn.ReadMessage()
 	}
 	var closed *websocket.CloseError
-	if !errors.As(err, &closed) || closed.Code != websocket.ClosePolicyViolation || !strings.Contains(closed.Text, "expired") {
+	if !errors.As(err, &closed) || closed.Code != websocket.ClosePolicyViolation ||
+		!strings.Contains(closed.Text, "expired") {
 		t.Errorf("when its token expires, a WebSocket ends with %v", err)
 	}
 	select {
@@ -301,7 +318,8 @@ func testExpiry(t *testing.T, s *server) {
 // WebSocket with a reason, and compression, which could hide a bomb, is not
 // agreed to.
 func testFrames(t *testing.T, s *server) {
-	hello := "GET " + api + "/live HTTP/1.1\r\nHost: " + s.ports.HTTP + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+	hello := "GET " + api + "/live HTTP/1.1\r\nHost: " + s.ports.HTTP +
+		"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\nAuthorization: Bearer " + token(t, "read") + "\r\n\r\n"
 	const part = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 	endless := append(clientFrame(1, false, part), bytes.Repeat(clientFrame(0, false, part), 200)...)
@@ -333,7 +351,8 @@ func testFrames(t *testing.T, s *server) {
 			}
 			in := bufio.NewReader(conn)
 			resp, err := http.ReadResponse(in, nil)
-			if err != nil || resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Sec-Websocket-Extensions") != "" {
+			if err != nil || resp.StatusCode != http.StatusSwitchingProtocols ||
+				resp.Header.Get("Sec-Websocket-Extensions") != "" {
 				t.Fatalf("%+v, %v", resp, err)
 			}
 			go func() { _, _ = conn.Write(c.sent) }() // it may be cut off
@@ -369,7 +388,8 @@ func testFrames(t *testing.T, s *server) {
 				t.Fatalf("%s: %v", text, err)
 			}
 			var answer struct{ Error *problem }
-			if err := conn.ReadJSON(&answer); err != nil || answer.Error != nil && answer.Error.Status >= 500 && answer.Error.Status != http.StatusServiceUnavailable {
+			if err := conn.ReadJSON(&answer); err != nil || answer.Error != nil && answer.Error.Status >= 500 &&
+				answer.Error.Status != http.StatusServiceUnavailable {
 				t.Fatalf("%s: %+v, %v", text, answer, err)
 			}
 		}

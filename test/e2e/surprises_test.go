@@ -30,11 +30,15 @@ func testUnknownParameters(t *testing.T, s *server) {
 			target = "/../.." + target
 		}
 		unknown := []string{"no_such_parameter"}
-		if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool { return p.Name == "access_token" }) {
+		if !slices.ContainsFunc(op.Parameters, func(p struct{ Name, In string }) bool {
+			return p.Name == "access_token"
+		}) {
 			unknown = append(unknown, "access_token")
 		}
 		for _, name := range unknown {
-			req, err := http.NewRequestWithContext(t.Context(), at[0], "http://"+s.ports.HTTP+strings.TrimPrefix(api+target, api+"/../..")+"?"+name+"=1", strings.NewReader("{}"))
+			req, err := http.NewRequestWithContext(t.Context(), at[0],
+				"http://"+s.ports.HTTP+strings.TrimPrefix(api+target, api+"/../..")+"?"+name+"=1",
+				strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +73,8 @@ func testClosedMetrics(t *testing.T, s *server) {
 			req.Header.Set("Authorization", "Bearer "+token(t, scope))
 		}
 		resp, err := http.DefaultClient.Do(req)
-		if status, _, body := s.read(resp, err); status != want || (want == 200) != strings.Contains(string(body), "go_goroutines") {
+		if status, _, body := s.read(resp, err); status != want ||
+			(want == 200) != strings.Contains(string(body), "go_goroutines") {
 			t.Errorf("with the scope %q: status %d, want %d: %.100s", scope, status, want, body)
 		}
 	}
@@ -88,11 +93,13 @@ func testFaultsOfEvents(t *testing.T, s *server) {
 	}
 	status, body = s.with(t, writer, http.MethodPost, "/events/batch", `{"events":[`+bad+`,`+valid(nil)+`]}`)
 	var batch struct{ Rejected []problem }
-	if err := json.Unmarshal(body, &batch); err != nil || status != http.StatusCreated || len(batch.Rejected) != 1 || fieldsOf(batch.Rejected[0]) != want {
+	if err := json.Unmarshal(body, &batch); err != nil || status != http.StatusCreated || len(batch.Rejected) != 1 ||
+		fieldsOf(batch.Rejected[0]) != want {
 		t.Errorf("a batch: status %d: %s", status, body)
 	}
 	free := valid(map[string]any{"metadata": map[string]any{"anything": 1, "content_length": 2, "topic": "x"}})
-	if status, body := s.with(t, writer, http.MethodPost, "/events", free); status != http.StatusCreated && status != http.StatusOK {
+	if status, body := s.with(t, writer, http.MethodPost, "/events", free); status != http.StatusCreated &&
+		status != http.StatusOK {
 		t.Errorf("free metadata: status %d: %s", status, body)
 	}
 }

@@ -16,7 +16,8 @@ func TestTwoTakers(t *testing.T) {
 	s := up(t)
 	for f := range files {
 		name := fmt.Sprintf("2025010100000%d", f)
-		command[struct{}](s, "/files/register", fmt.Sprintf(`{"filename":"%s.event-ingest.txt","shards":[0,1,2,3,3]}`, name))
+		command[struct{}](s, "/files/register",
+			fmt.Sprintf(`{"filename":"%s.event-ingest.txt","shards":[0,1,2,3,3]}`, name))
 		command[struct{}](s, "/stages/event-ingest/done", fmt.Sprintf(`{"filename":%q}`, name))
 	}
 	for _, stage := range []string{"shard-splitter", "shard-worker", "mysql-sender"} {
@@ -35,7 +36,8 @@ func TestTwoTakers(t *testing.T) {
 			given += n
 		}
 		if len(w.given) != files*shards || given != files*shards+again {
-			t.Errorf("%s: %v are given, want each of %d once, and %d again after a retry", stage, w.given, files*shards, again)
+			t.Errorf("%s: %v are given, want each of %d once, and %d again after a retry", stage, w.given,
+				files*shards, again)
 		}
 	}
 	sum := get[struct {

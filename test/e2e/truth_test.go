@@ -29,11 +29,15 @@ func TestBackfill(t *testing.T) {
 	from := c.from.Add(c.span / 3)
 	for _, span := range []time.Duration{time.Hour, 26 * time.Hour, 19 * 24 * time.Hour} {
 		to := from.Add(span)
-		mustCount(t, s, between(from, to), c.recount(func(e sent) bool { return !e.At.Before(from) && e.At.Before(to) }))
+		mustCount(t, s, between(from, to), c.recount(func(e sent) bool {
+			return !e.At.Before(from) && e.At.Before(to)
+		}))
 	}
 	day := from.Truncate(24 * time.Hour)
 	month := day.AddDate(0, 1, 0)
-	mustEstimate(t, s, between(day, month), c.recount(func(e sent) bool { return !e.At.Before(day) && e.At.Before(month) }))
+	mustEstimate(t, s, between(day, month), c.recount(func(e sent) bool {
+		return !e.At.Before(day) && e.At.Before(month)
+	}))
 }
 
 // TestSentAgain holds the promise that sending everything again changes nothing,
@@ -62,7 +66,8 @@ func TestSentAgain(t *testing.T) {
 func TestOtherPipeline(t *testing.T) {
 	t.Parallel()
 	s := up(t, "MILLRACE_STAGES=submitted,checked,approved,requested,paid")
-	c := newCorpus(4, 300, []string{"submitted", "checked", "approved", "requested", "paid"}, time.Now().Add(-20*time.Hour), 19*time.Hour, false)
+	c := newCorpus(4, 300, []string{"submitted", "checked", "approved", "requested", "paid"},
+		time.Now().Add(-20*time.Hour), 19*time.Hour, false)
 	s.emit(c.lines())
 	mustMatch(t, s, c)
 	status, _, body := s.post("/events", "application/json", valid(map[string]any{"stage": "crawled"}))

@@ -18,7 +18,9 @@ func TestMissing(t *testing.T) {
 		`{"status":"ready","checks":[]}`: "it is ready by 0 checks",
 		`no JSON`:                        "invalid character",
 	} {
-		role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
+		role := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }),
+		)
 		got := missing(strings.TrimPrefix(role.URL, "http://"))
 		if role.Close(); got != want && (want == "" || !strings.HasPrefix(got, want)) {
 			t.Errorf("%s: %q, want %q", body, got, want)

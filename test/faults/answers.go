@@ -94,8 +94,9 @@ func (e *told) event() httpEvent {
 		metadata = source(e.Metadata)
 	}
 	return httpEvent{
-		Seq: e.seq, URL: e.URL, Canonical: e.Canonical, Hash: e.hash, Domain: e.domain, Source: e.Source, Stage: e.Stage,
-		At: stamp(e.at), Received: stamp(e.received), Service: e.Service, Key: e.key(), Trace: e.Trace,
+		Seq: e.seq, URL: e.URL, Canonical: e.Canonical, Hash: e.hash, Domain: e.domain, Source: e.Source,
+		Stage: e.Stage,
+		At:    stamp(e.at), Received: stamp(e.received), Service: e.Service, Key: e.key(), Trace: e.Trace,
 		Version: e.Version, Metadata: metadata,
 	}
 }

@@ -46,7 +46,8 @@ func (t truth) stuck(stage int, by int64) (all []httpArticle) {
 	places := map[string]int64{}
 	for hash, events := range t.byArticle() {
 		at := reach(events)[hash]
-		if at[stage] == 0 || at[stage] > by || slices.ContainsFunc(at[stage+1:], func(later int64) bool { return later > 0 }) {
+		if at[stage] == 0 || at[stage] > by ||
+			slices.ContainsFunc(at[stage+1:], func(later int64) bool { return later > 0 }) {
 			continue
 		}
 		a := newArticle(events, stage)

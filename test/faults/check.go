@@ -85,8 +85,9 @@ func checkTotals(ctx context.Context, c *cluster, l *ledger, lv *live) (*verdict
 			v.wrong("events: %d of stage %s, and only %d acknowledged", distinct[stage], stage, len(ids))
 		}
 		for _, width := range funnel.Widths {
-			sum, err := db.query(ctx, fmt.Sprintf("SELECT sum(events) FROM funnel FINAL WHERE width = %d AND source = '%s' AND stage = '%s'",
-				width, funnel.AllSources, stage))
+			sum, err := db.query(ctx,
+				fmt.Sprintf("SELECT sum(events) FROM funnel FINAL WHERE width = %d AND source = '%s' AND stage = '%s'",
+					width, funnel.AllSources, stage))
 			if err != nil {
 				return v, err
 			}

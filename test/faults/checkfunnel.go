@@ -129,7 +129,8 @@ func (s *sum) differs(want *tally) string {
 	right := hyperloglog.NewNoSparse()
 	insert(right, want.articles)
 	if !bytes.Equal(registers(s.registers), registers(right)) {
-		return fmt.Sprintf("a sketch of about %d articles, want one of %d, about %d, or of others", s.registers.Estimate(), len(want.articles), right.Estimate())
+		return fmt.Sprintf("a sketch of about %d articles, want one of %d, about %d, or of others",
+			s.registers.Estimate(), len(want.articles), right.Estimate())
 	}
 	return ""
 }

@@ -79,7 +79,10 @@ func addUpSets(t *testing.T, sets [][]byte, events int) *sum {
 		if i == 0 {
 			n = events
 		}
-		if err := addRow(sums, []string{"900", "1800", "", "crawled", fmt.Sprint(n), hex.EncodeToString(data)}); err != nil {
+		if err := addRow(sums, []string{
+			"900", "1800", "", "crawled", fmt.Sprint(n),
+			hex.EncodeToString(data),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -60,7 +60,10 @@ func (v *verdict) compareHTTP(ctx context.Context, query string, t truth) error 
 			return err
 		}
 	}
-	for _, step := range []func(context.Context, string, truth) error{v.comparePages, v.compareJourneys, v.compareArticles, v.compareSources} {
+	for _, step := range []func(context.Context, string, truth) error{
+		v.comparePages, v.compareJourneys,
+		v.compareArticles, v.compareSources,
+	} {
 		if err := step(ctx, query, t); err != nil {
 			return err
 		}
@@ -213,9 +216,11 @@ func (v *verdict) compareJourneys(ctx context.Context, query string, t truth) er
 func (v *verdict) compareArticles(ctx context.Context, query string, t truth) error {
 	oldest := time.Unix(t.oldest, 0).UTC()
 	for params, want := range map[string][]httpArticle{
-		"stuck_after=classified&older_than=24h&within=400d":                      t.stuck(classified, dayAgo()),
-		"sort=slowest&from_stage=crawled&to_stage=classified&period=24h":         t.slowest(crawled, classified, dayAgo()),
-		"sort=slowest&from=" + oldest.Format(time.RFC3339) + "&to=" + afterAll(): t.slowest(crawled, published, oldest.UnixNano()),
+		"stuck_after=classified&older_than=24h&within=400d": t.stuck(classified, dayAgo()),
+		"sort=slowest&from_stage=crawled&to_stage=classified&period=24h": t.slowest(crawled,
+			classified, dayAgo()),
+		"sort=slowest&from=" + oldest.Format(time.RFC3339) + "&to=" + afterAll(): t.slowest(crawled, published,
+			oldest.UnixNano()),
 	} {
 		var got []httpArticle
 		for cursor, begun := "", false; cursor != "" || !begun; begun = true {

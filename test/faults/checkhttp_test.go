@@ -81,7 +81,8 @@ func TestBegins(t *testing.T) {
 			}
 		}
 	}
-	if got := startOfDay(time.Date(2026, 2, 10, 18, 20, 0, 0, time.UTC)); !got.Equal(time.Date(2026, 2, 10, 18, 15, 0, 0, time.UTC)) {
+	if got := startOfDay(time.Date(2026, 2, 10, 18, 20, 0, 0, time.UTC)); !got.Equal(time.Date(2026, 2, 10, 18, 15,
+		0, 0, time.UTC)) {
 		t.Errorf("the day begins at %s", got.UTC())
 	}
 }

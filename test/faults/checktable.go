@@ -63,7 +63,10 @@ func (v *verdict) compareEvent(r []string, byID map[string]*told, seen map[strin
 func (v *verdict) fateOf(t truth, seen map[string]int, acked map[string]time.Time) {
 	for id, f := range t.facts {
 		if at, ok := acked[id]; ok {
-			v.fates = append(v.fates, fate{at: at, counted: seen[id], lost: max(0, 1-seen[id]), doubled: max(0, seen[id]-1)})
+			v.fates = append(v.fates, fate{
+				at: at, counted: seen[id], lost: max(0, 1-seen[id]),
+				doubled: max(0, seen[id]-1),
+			})
 		}
 		if seen[id] == 0 {
 			if v.lost++; v.lost <= 3 {
@@ -81,11 +84,16 @@ func (v *verdict) compareViews(ctx context.Context, db database, t truth) error 
 		sql  string
 		want map[string]string
 	}{
-		{"articles", 1, "SELECT url_hash, url, domain, source_name, toUnixTimestamp64Nano(first_seen_at) FROM articles", t.articles()},
+		{
+			"articles", 1,
+			"SELECT url_hash, url, domain, source_name, toUnixTimestamp64Nano(first_seen_at) FROM articles",
+			t.articles(),
+		},
 		{"journeys", 2, "SELECT url_hash, stage, toUnixTimestamp64Nano(first_at), events FROM journeys", t.journeys()},
 		{
 			"SQL over events", 2,
-			"SELECT stage, source_name, count(), uniqExact(url_hash) FROM events GROUP BY stage, source_name", t.bySource(),
+			"SELECT stage, source_name, count(), uniqExact(url_hash) FROM events GROUP BY stage, source_name",
+			t.bySource(),
 		},
 		{"unretired", 3, unretiredRows, t.unretired()},
 	} {

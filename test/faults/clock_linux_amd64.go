@@ -41,7 +41,8 @@ func (c *clock) startMoved(cmd *exec.Cmd) error {
 			err = c.set()
 		}
 	}
-	if err = errors.Join(err, syscall.PtraceDetach(pid)); err == nil || gone(err) { // killed meanwhile, as the caller will see
+	if err = errors.Join(err, syscall.PtraceDetach(pid)); err == nil || gone(err) {
+		// killed meanwhile, as the caller will see
 		return nil
 	}
 	_ = cmd.Process.Kill()

@@ -56,7 +56,8 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	}
 	servers := take(5)
 	c := &cluster{
-		dir: dir, bin: bin, kept: map[string]rotting{}, tables: []string{"events", "funnel"}, natsAddrs: servers[:1], chHTTP: servers[2], ingestAddr: servers[3], queryAddr: servers[4],
+		dir: dir, bin: bin, kept: map[string]rotting{}, tables: []string{"events", "funnel"}, natsAddrs: servers[:1],
+		chHTTP: servers[2], ingestAddr: servers[3], queryAddr: servers[4],
 		postgresAddr: take(1)[0], otherIngestAddr: take(1)[0], postgresPassword: strconv.FormatUint(rand.Uint64(), 36),
 	}
 	if cfg.nodes > 1 {
@@ -82,10 +83,12 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 			"serve", "--role="+role, "--ingest-rate=0", "--data="+filepath.Join(dir, name))
 	}
 	part := func(name, addr string) *process {
-		return newProcess(dir, name, self, "", []string{envPart + "=" + name, envListen + "=" + addr, envStore + "=" + filepath.Join(dir, name)})
+		return newProcess(dir, name, self, "", []string{envPart + "=" + name, envListen + "=" + addr, envStore + "=" +
+			filepath.Join(dir, name)})
 	}
 	c.nats, c.postgres = part("nats", servers[0]), part("postgres", c.postgresAddr)
-	c.clickhouse = newProcess(dir, "clickhouse", bin, "", []string{"MILLRACE_CLICKHOUSE_PASSWORD=" + chPassword}, "clickhouse", "--data="+filepath.Join(dir, "clickhouse"),
+	c.clickhouse = newProcess(dir, "clickhouse", bin, "", []string{"MILLRACE_CLICKHOUSE_PASSWORD=" + chPassword},
+		"clickhouse", "--data="+filepath.Join(dir, "clickhouse"),
 		"--clickhouse-listen="+servers[1], "--clickhouse-http="+c.chHTTP)
 	c.ingest = serve("ingest", "ingest", c.ingestAddr)
 	c.otherIngest = serve("ingest-b", "ingest", c.otherIngestAddr)

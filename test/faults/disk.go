@@ -11,7 +11,9 @@ import (
 )
 
 // errNoDisks says why faults of disks are left out.
-var errNoDisks = errors.New("disks of their own can't be mounted here (it takes root on Linux, loop devices and mkfs.ext4)")
+var errNoDisks = errors.New(
+	"disks of their own can't be mounted here (it takes root on Linux, loop devices and mkfs.ext4)",
+)
 
 // disk is a small file system for one folder, that can be full, and lose its
 // power.

@@ -73,7 +73,10 @@ func (t truth) versions(source string) []*version {
 		}
 		v := all[e.meta.model]
 		if v == nil {
-			v = &version{tally: *newTally(), name: e.meta.model, first: first[e.meta.model], topics: map[string]*tally{}}
+			v = &version{
+				tally: *newTally(), name: e.meta.model, first: first[e.meta.model],
+				topics: map[string]*tally{},
+			}
 			all[v.name] = v
 		}
 		v.add(e)

@@ -124,7 +124,9 @@ func TestRepeatable(t *testing.T) {
 	p, q := newPlan(5, allKinds()), newPlan(5, allKinds())
 	for range 300 {
 		x, y := a.next(), b.next()
-		same := slices.EqualFunc(x.items, y.items, func(i, j item) bool { return i.body == j.body && i.msgID == j.msgID })
+		same := slices.EqualFunc(x.items, y.items, func(i, j item) bool {
+			return i.body == j.body && i.msgID == j.msgID
+		})
 		if x.http != y.http || !same || p.next() != q.next() {
 			t.Fatal("one seed, two runs")
 		}
@@ -135,7 +137,10 @@ func TestRepeatable(t *testing.T) {
 func TestNotices(t *testing.T) {
 	h := newHistory(1, 100, time.Now())
 	l := newLedger()
-	j := &journal{first: map[string]uint64{}, invalid: map[uint64]string{7: "{"}, bodies: map[string]bool{}, letters: map[uint64]int{8: 1}}
+	j := &journal{
+		first: map[string]uint64{}, invalid: map[uint64]string{7: "{"}, bodies: map[string]bool{},
+		letters: map[uint64]int{8: 1},
+	}
 	it := encode(h.fresh())
 	l.sending([]item{it})
 	l.acknowledged([]item{it})

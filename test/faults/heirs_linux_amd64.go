@@ -14,7 +14,8 @@ import (
 func follow(pid int, ahead time.Duration) error {
 	heirs, err := descendants(pid)
 	for _, heir := range append(heirs, pid) { // which may have executed another program
-		if e := bequeath(heir, ahead); e != nil && !gone(e) && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, io.EOF) && !errors.Is(e, errNoVDSO) {
+		if e := bequeath(heir, ahead); e != nil && !gone(e) && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, io.EOF) &&
+			!errors.Is(e, errNoVDSO) {
 			err = errors.Join(err, e)
 		}
 	}

@@ -183,7 +183,8 @@ func (h *history) fresh() event.Event {
 	n := h.article()
 	e := event.Event{
 		ArticleURL: fmt.Sprintf("https://%c.example.com/%d", 'a'+rune(n%7), n),
-		SourceName: sourceNames()[h.random.IntN(len(sourceNames()))], OccurredAt: h.moment(), Metadata: map[string]any{},
+		SourceName: sourceNames()[h.random.IntN(len(sourceNames()))], OccurredAt: h.moment(),
+		Metadata: map[string]any{},
 	}
 	if n%11 == 0 {
 		e.ArticleURL = fmt.Sprintf("HTTP://WWW.Example.com:8080/%d?a=<b>&c", n)
@@ -229,7 +230,8 @@ func (h *history) describe(stage string, metadata map[string]any) {
 	case "classified":
 		metadata["content_type"] = some("article", "listing", nil)
 		metadata["model_version"] = some("v0", "v1", "v2", "v2.1-béta", "")
-		metadata["topics"] = some([]any{}, []any{"crime"}, []any{"crime", "o'hara \"daily\""}, []any{"политика", "crime", "политика"}, nil)
+		metadata["topics"] = some([]any{}, []any{"crime"}, []any{"crime", "o'hara \"daily\""},
+			[]any{"политика", "crime", "политика"}, nil)
 		metadata["quality_score"] = some(nil, float64(h.random.IntN(201))/2, float64(h.random.IntN(100)))
 	case "published":
 		metadata["channel"] = some("articles:crime", "articles:日本", "", nil)
@@ -267,7 +269,8 @@ func (h *history) decorate(e *event.Event) {
 		e.IdempotencyKey = "shared by articles, " + e.Stage
 		// The key says that all of these are one event of the article, so they
 		// have to say the same.
-		e.SourceName, e.CanonicalURL, e.ArticleURL = "shared", "", fmt.Sprint("https://shared.example.com/", h.random.IntN(1000))
+		e.SourceName, e.CanonicalURL, e.ArticleURL = "shared", "",
+			fmt.Sprint("https://shared.example.com/", h.random.IntN(1000))
 		e.OccurredAt, e.Metadata, e.MetadataSchemaVersion = h.begin.Add(-time.Hour), nil, 0
 	}
 }
@@ -282,7 +285,8 @@ func (h *history) invalid() item {
 	case 0:
 		it.body = it.body[:len(it.body)-1]
 	case 1:
-		it.body = fmt.Sprintf(`{"article_url":"https://example.com/","stage":"crawled","trace_id":"invalid-%d"}`, h.serial)
+		it.body = fmt.Sprintf(`{"article_url":"https://example.com/","stage":"crawled","trace_id":"invalid-%d"}`,
+			h.serial)
 	case 2:
 		e.OccurredAt = h.begin.Add(-30*time.Hour - time.Duration(h.random.IntN(1e9))*time.Microsecond)
 		e.Metadata = nil

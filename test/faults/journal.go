@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -30,20 +31,22 @@ type journal struct {
 // read reads all events from their copy, and the dead letters. Where these have
 // just moved to another server, or are about to, it begins anew.
 func (l *ledger) read(ctx context.Context, js jetstream.JetStream, events *tape) (j *journal, err error) {
-	for {
-		if j, err = l.readOnce(ctx, js, events); err == nil {
-			return j, nil
-		}
-		select {
-		case <-time.After(500 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, err
-		}
-	}
+	err = backoff.Do(ctx, func() (err error) {
+		j, err = l.readOnce(ctx, js, events)
+		return err
+	}, nil)
+	return j, err
 }
 
+// backoff is how long to wait before a server that may be down is asked again.
+var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 500 * time.Millisecond}
+
 func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream, events *tape) (*journal, error) {
-	j := &journal{first: map[string]uint64{}, said: map[string]sighting{}, holder: map[string]*fact{}, seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{}, letters: map[uint64]int{}, at: map[uint64]time.Time{}}
+	j := &journal{
+		first: map[string]uint64{}, said: map[string]sighting{}, holder: map[string]*fact{},
+		seen: map[string]bool{}, facts: map[uint64]*fact{}, invalid: map[uint64]string{}, bodies: map[string]bool{},
+		letters: map[uint64]int{}, at: map[uint64]time.Time{},
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events.each(func(seq uint64, at time.Time, body string) {

@@ -28,7 +28,10 @@ type journeyStage struct {
 // newJourney tells of the events of one article, by when they happened.
 func newJourney(events []*told) journey {
 	first := events[0]
-	j := journey{Hash: first.hash, URL: first.fact.article, Domain: first.domain, Source: first.Source, Traces: []string{}}
+	j := journey{
+		Hash: first.hash, URL: first.fact.article, Domain: first.domain, Source: first.Source,
+		Traces: []string{},
+	}
 	for _, e := range events {
 		j.Events = append(j.Events, e.event())
 		if e.Trace != "" && !slices.Contains(j.Traces, e.Trace) {

@@ -44,7 +44,8 @@ func (s *saboteur) moveClocks(f fault) (end func() error, err error) {
 		if err := s.step(p, ahead); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(s.out, "%s the clock of %s is set to %s\n", time.Now().Format(time.TimeOnly), p.name, signed(p.clock.ahead))
+		fmt.Fprintf(s.out, "%s the clock of %s is set to %s\n", time.Now().Format(time.TimeOnly), p.name,
+			signed(p.clock.ahead))
 	}
 	stay := random.IntN(2) == 0
 	return func() error {

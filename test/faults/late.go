@@ -141,7 +141,9 @@ func (l *late) insert(limit time.Duration) (kept *keptInsert) {
 func (w *wire) keepRows() (l *late, end func() error, err error) {
 	const name = "late"
 	toxics.Register(name, new(late))
-	added, err := w.proxy.Toxics.AddToxicJson(strings.NewReader(`{"name": "late", "type": "late", "stream": "upstream"}`))
+	added, err := w.proxy.Toxics.AddToxicJson(
+		strings.NewReader(`{"name": "late", "type": "late", "stream": "upstream"}`),
+	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("keep rows on their way to %s: %w", w.proxy.Upstream, err)
 	}

@@ -123,7 +123,8 @@ func takeInserts(in *native.Reader, out *native.Writer, arrived chan<- uint64) e
 		if _, err := readBlock(in); err != nil {
 			return err
 		}
-		if err := out.Block(native.Rows, native.Block{Columns: []native.Column{{Name: "n", Type: "UInt64"}}}, native.Plain); err != nil {
+		if err := out.Block(native.Rows, native.Block{Columns: []native.Column{{Name: "n", Type: "UInt64"}}},
+			native.Plain); err != nil {
 			return err
 		}
 		if err := out.Flush(); err != nil {
@@ -180,6 +181,9 @@ func (i inserter) insert(ctx context.Context, token string, rows int) error {
 	input := proto.Input{{Name: "n", Data: &n}}
 	return i.Do(ctx, ch.Query{
 		Body: input.Into("events"), Input: input,
-		Settings: []ch.Setting{{Key: "insert_deduplication_token", Value: token}, {Key: "insert_deduplicate", Value: "1"}},
+		Settings: []ch.Setting{
+			{Key: "insert_deduplication_token", Value: token},
+			{Key: "insert_deduplicate", Value: "1"},
+		},
 	})
 }

@@ -59,7 +59,10 @@ func (l *live) once(ctx context.Context) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	for i, source := range l.sources {
-		m := map[string]string{"op": "subscribe", "id": fmt.Sprint(i), "view": "funnel", "period": "24h", "source": source}
+		m := map[string]string{
+			"op": "subscribe", "id": fmt.Sprint(i), "view": "funnel", "period": "24h",
+			"source": source,
+		}
 		if err := conn.WriteJSON(m); err != nil {
 			return err
 		}
@@ -126,8 +129,8 @@ func (l *live) keep(source string, s snapshot) {
 	l.past[source].add(s)
 }
 
-// settles waits until the state is what is wanted, and returns what it is.
-func (l *live) settles(ctx context.Context, source string, want []count) (got []count, ok bool) {
+// reaches waits until the state is what is wanted, and returns what it is.
+func (l *live) reaches(ctx context.Context, source string, want []count) (got []count, ok bool) {
 	for {
 		l.mu.Lock()
 		got = l.state[source]

@@ -76,13 +76,16 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.IntVar(&cfg.rate, "rate", 400, "events a second, on average")
 	flags.IntVar(&cfg.groups, "groups", 0, "slot groups; 0: 1 for odd seeds, 4 for even ones")
 	flags.IntVar(&cfg.nodes, "nodes", 1, "NATS servers: 1, or 3 that hold each stream in three copies")
-	flags.BoolVar(&cfg.overlap, "overlap", false, "let faults overlap at once, and not only when each kind has acted alone")
+	flags.BoolVar(&cfg.overlap, "overlap", false,
+		"let faults overlap at once, and not only when each kind has acted alone")
 	flags.BoolVar(&cfg.keep, "keep", false, "leave the folder with all data and logs, as a failure does")
 	flags.BoolVar(&cfg.soak, "soak", false, "inject no faults, and look for what grows: memory, open files, goroutines")
 	flags.BoolVar(&cfg.catalogue, "catalogue", false, "print all kinds of faults as Markdown, and break nothing")
 	flags.DurationVar(&cfg.ackWait, "ack-wait", peerAckWait, "how long a peer may keep a message")
 	peerName := flags.String("peer", "", fmt.Sprint("break what is used in place of Millrace's projectors: ", peers))
-	names := flags.String("faults", "all", "kinds to inject, separated by commas; none for a run without, all for "+kindNames())
+	names := flags.String(
+		"faults", "all", "kinds to inject, separated by commas; none for a run without, all for "+kindNames(),
+	)
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
 	}
@@ -207,7 +210,8 @@ func (c config) binary(ctx context.Context, dir string) (string, error) {
 		return path, nil
 	}
 	path := filepath.Join(dir, "millrace")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/millrace-io/millrace/cmd/millrace").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path,
+		"github.com/millrace-io/millrace/cmd/millrace").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the program: %w\n%s", err, strings.TrimSpace(string(out)))
 	}

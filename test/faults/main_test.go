@@ -50,7 +50,8 @@ func TestFit(t *testing.T) {
 	}
 	cfg, err := parse([]string{"-groups=1"}, io.Discard)
 	must(t, errors.Join(err, cfg.leaveOutUnfit()))
-	if slices.Contains(cfg.kinds, killNode) || slices.Contains(cfg.kinds, rebalance) || !slices.Contains(cfg.kinds, killNATS) {
+	if slices.Contains(cfg.kinds, killNode) || slices.Contains(cfg.kinds, rebalance) ||
+		!slices.Contains(cfg.kinds, killNATS) {
 		t.Errorf("of all kinds: %v", cfg.kinds)
 	}
 }

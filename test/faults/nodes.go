@@ -43,7 +43,8 @@ func newNodes(dir, self string, n int, take func(n int) []string) (c *nodes, add
 		}
 		name := fmt.Sprint("node-", i)
 		c.processes = append(c.processes, newProcess(dir, name, self, "", []string{
-			envPart + "=node", envName + "=" + name, envListen + "=" + addrs[i], envStore + "=" + filepath.Join(dir, name),
+			envPart + "=node", envName + "=" + name, envListen + "=" + addrs[i], envStore + "=" +
+				filepath.Join(dir, name),
 			envRoutes + "=" + strings.Join(routes, ","),
 		}))
 	}
@@ -101,7 +102,11 @@ func newNode(listen, store string) (*node, error) {
 		ServerName: os.Getenv(envName), Host: host, Port: port,
 		JetStream: true, StoreDir: store, JetStreamMaxMemory: 256 << 20, JetStreamMaxStore: 1 << 40, SyncAlways: true,
 		MaxPayload: 8 << 20, NoSigs: true, Routes: others,
-		Cluster: server.ClusterOpts{Name: "faults", Host: peerHost, Port: peerPort, Advertise: routes[1], NoAdvertise: true}, // clients stay on their wires
+		// clients stay on their wires
+		Cluster: server.ClusterOpts{
+			Name: "faults", Host: peerHost, Port: peerPort, Advertise: routes[1],
+			NoAdvertise: true,
+		},
 	}
 	logins := map[string][]string{}
 	for role := range passwords() {

@@ -44,7 +44,10 @@ func newPart(log *slog.Logger) (interface{ Run(context.Context) error }, error) 
 	switch part := os.Getenv(envPart); part {
 	case "nats":
 		// Without a SyncInterval each message is synced before it is acknowledged.
-		return nats.New(nats.Config{Listen: listen, StoreDir: store, User: stream.RoleMillrace, Password: password, Passwords: passwords()}, log)
+		return nats.New(nats.Config{
+			Listen: listen, StoreDir: store, User: stream.RoleMillrace, Password: password,
+			Passwords: passwords(),
+		}, log)
 	case "peer":
 		return newPeer()
 	case "node":

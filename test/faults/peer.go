@@ -99,14 +99,16 @@ func (c config) window() time.Duration {
 func (c *cluster) usePeer(dir, self string, cfg config) {
 	c.peer, c.tables = cfg.peer, []string{"peer_events", "peer_stages"}
 	env := []string{
-		envListen + "=" + c.shared.natsURL(stream.RoleMillrace), envClickHouse + "=" + c.shared.clickhouse[0].listen, envAckWait + "=" + cfg.ackWait.String(),
+		envListen + "=" + c.shared.natsURL(stream.RoleMillrace), envClickHouse + "=" + c.shared.clickhouse[0].listen,
+		envAckWait + "=" + cfg.ackWait.String(),
 	}
 	c.ingest.env = append(c.ingest.env, "MILLRACE_POSTGRES_DSN=") // of shards a peer knows nothing
 	c.projectors = nil
 	for _, name := range []string{"peer-a", "peer-b"} {
 		p := newProcess(dir, name, self, `"msg":"consuming"`, append([]string{envPart + "=peer"}, env...))
 		if cfg.peer == bentoPeer {
-			p = newProcess(dir, name, filepath.Join(dir, "bento"), "Input type nats_jetstream is now active", slices.Clone(env),
+			p = newProcess(dir, name, filepath.Join(dir, "bento"), "Input type nats_jetstream is now active",
+				slices.Clone(env),
 				"-c", filepath.Join(dir, bentoPipeline))
 		}
 		p.env = append(p.env, envDoom+"="+doomFile(p))
@@ -123,7 +125,8 @@ func (c config) buildPeer(ctx context.Context, dir string) error {
 	if c.peer != bentoPeer {
 		return nil
 	}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/millrace-io/millrace").Output()
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/millrace-io/millrace").Output()
 	if err != nil {
 		return fmt.Errorf("build the peer: %w", err)
 	}

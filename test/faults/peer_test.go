@@ -15,7 +15,8 @@ func TestPeers(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	v := killPeer(t, plainPeer)
-	if p := v.peer; v.doubled == 0 || v.doubled != p.doubled() || p.rows != v.acked+p.doubled() || p.off != p.doubled() {
+	if p := v.peer; v.doubled == 0 || v.doubled != p.doubled() || p.rows != v.acked+p.doubled() ||
+		p.off != p.doubled() {
 		t.Errorf("%d acknowledged, doubled %d: %+v", v.acked, v.doubled, *p)
 	}
 	// What replaces rows is right where it is read with FINAL, and a rollup of
@@ -30,7 +31,8 @@ func TestPeers(t *testing.T) {
 // acknowledgement.
 func killPeer(t *testing.T, p peer) *verdict {
 	t.Helper()
-	cfg, err := parse(strings.Fields(p.flag()+" -faults kill-unacked -seed 225 -for 2s -rate 200 -ack-wait 1s"), t.Output())
+	cfg, err := parse(strings.Fields(p.flag()+" -faults kill-unacked -seed 225 -for 2s -rate 200 -ack-wait 1s"),
+		t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,8 @@ func killPeer(t *testing.T, p peer) *verdict {
 
 // TestPeerNotices: each way to be wrong is told from the others.
 func TestPeerNotices(t *testing.T) {
-	a, b, c := &fact{id: "a", stage: "crawled", source: "x"}, &fact{id: "b", stage: "crawled", source: "x"}, &fact{id: "c", stage: "routed", source: "y"}
+	a, b, c := &fact{id: "a", stage: "crawled", source: "x"}, &fact{id: "b", stage: "crawled", source: "x"},
+		&fact{id: "c", stage: "routed", source: "y"}
 	facts := map[string]*fact{"a": a, "b": b, "c": c}
 	bySeq := map[uint64]*fact{1: a, 2: b, 3: a, 4: c}
 	x, y := group{"crawled", "x"}, group{"routed", "y"}
@@ -71,7 +74,8 @@ func TestPeerNotices(t *testing.T) {
 		v.comparePeer(test.rows, test.rollup, facts, bySeq)
 		v.countPeer(test.rows, facts, acked, bySeq)
 		p := v.peer
-		if v.lost != test.lost || v.doubled != test.doubled || p.redelivered != test.redelivered || p.resent != test.resent || p.off != test.off || len(v.fates) != 2 {
+		if v.lost != test.lost || v.doubled != test.doubled || p.redelivered != test.redelivered ||
+			p.resent != test.resent || p.off != test.off || len(v.fates) != 2 {
 			t.Errorf("%s: lost %d, doubled %d, %+v", name, v.lost, v.doubled, *p)
 		}
 	}
@@ -83,7 +87,8 @@ func TestPeerFlags(t *testing.T) {
 			t.Errorf("%s is accepted", bad)
 		}
 	}
-	if noPeer.suits(killUnacked) || !plainPeer.suits(killUnacked) || plainPeer.suits(rotKeys) || !noPeer.suits(rotKeys) {
+	if noPeer.suits(killUnacked) || !plainPeer.suits(killUnacked) || plainPeer.suits(rotKeys) ||
+		!noPeer.suits(rotKeys) {
 		t.Error("kinds go to the wrong trials")
 	}
 }

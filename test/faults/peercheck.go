@@ -62,7 +62,8 @@ type peerRow struct {
 
 // peerRows are the rows by their place in the stream.
 func peerRows(ctx context.Context, db database, final string) (map[uint64]peerRow, error) {
-	rows, err := db.query(ctx, "SELECT seq, any(stage), any(source_name), count() FROM peer_events "+final+" GROUP BY seq")
+	rows, err := db.query(ctx,
+		"SELECT seq, any(stage), any(source_name), count() FROM peer_events "+final+" GROUP BY seq")
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,9 @@ func peerRollup(ctx context.Context, db database) (map[group]int, error) {
 
 // comparePeer holds the rows, and the rollup of them, to one an identity. What
 // breaks a rule and is there all the same, once, is not held against the peer.
-func (v *verdict) comparePeer(rows map[uint64]peerRow, rollup map[group]int, facts map[string]*fact, bySeq map[uint64]*fact) {
+func (v *verdict) comparePeer(
+	rows map[uint64]peerRow, rollup map[group]int, facts map[string]*fact, bySeq map[uint64]*fact,
+) {
 	p, there, right := v.peer, map[string]int{}, map[group]int{}
 	for seq, r := range rows {
 		p.rows += r.times
@@ -121,7 +124,9 @@ func (v *verdict) comparePeer(rows map[uint64]peerRow, rollup map[group]int, fac
 }
 
 // countPeer counts what a reader sees of each event.
-func (v *verdict) countPeer(rows map[uint64]peerRow, facts map[string]*fact, acked map[string]time.Time, bySeq map[uint64]*fact) {
+func (v *verdict) countPeer(
+	rows map[uint64]peerRow, facts map[string]*fact, acked map[string]time.Time, bySeq map[uint64]*fact,
+) {
 	seen := map[string]int{}
 	for seq, r := range rows {
 		v.counted += r.times

@@ -36,7 +36,8 @@ func newPeer() (*peerPart, error) {
 func (p *peerPart) Run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	nc, err := nats.Connect(os.Getenv(envListen), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true))
+	nc, err := nats.Connect(os.Getenv(envListen), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
+		nats.RetryOnFailedConnect(true))
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
@@ -50,14 +51,18 @@ func (p *peerPart) Run(ctx context.Context) error {
 		return err
 	}
 	conn, err := clickhouse.Open(&clickhouse.Options{
-		Addr: []string{os.Getenv(envClickHouse)}, Auth: clickhouse.Auth{Database: "millrace", Username: "default", Password: chPassword},
+		Addr: []string{os.Getenv(envClickHouse)}, Auth: clickhouse.Auth{
+			Database: "millrace", Username: "default",
+			Password: chPassword,
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("open clickhouse: %w", err)
 	}
 	defer conn.Close()
 	plain.New(plain.Config{
-		Durable: peerConsumer, Table: "peer_events", BatchRows: peerBatchRows, BatchWait: peerBatchWait, AckWait: p.ackWait, Stages: stages,
+		Durable: peerConsumer, Table: "peer_events", BatchRows: peerBatchRows, BatchWait: peerBatchWait,
+		AckWait: p.ackWait, Stages: stages,
 		Inserted: p.dieIfDoomed,
 	}, js, conn, slog.New(slog.NewJSONHandler(os.Stderr, nil))).Run(ctx)
 	return nc.FlushTimeout(time.Second) // acknowledgements

@@ -91,7 +91,8 @@ func suits(k kind, c config) bool {
 // needsDisk tells which kinds need disks of their own.
 func needsDisk(k kind) bool {
 	switch k {
-	case fullClickHouse, fullNATS, fullKeys, unplugAll, unplugNATS, unplugClickHouse, unplugLeader, unplugNode, fullPostgres, unplugPostgres:
+	case fullClickHouse, fullNATS, fullKeys, unplugAll, unplugNATS, unplugClickHouse, unplugLeader, unplugNode,
+		fullPostgres, unplugPostgres:
 		return true
 	default:
 		return false
@@ -180,7 +181,8 @@ func (p *plan) next() fault {
 	}
 	f.seed = p.random.Uint64()
 	switch f.kind {
-	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS, cutPostgres,
+	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS,
+		cutPostgres,
 		cutLeaderNATS, cutLeaderClickHouse, killRelay, regroup:
 	default:
 		f.joined = false // what is stopped obeys no SIGTERM, and what is full or slow ends no other fault in time

@@ -82,7 +82,8 @@ func (c *cluster) fullPostgres() (end func() error, err error) {
 // when none says so.
 func (c *cluster) relay() *process {
 	for _, p := range []*process{c.otherIngest, c.ingest} {
-		if body, err := fetchWithin(time.Second, "http://"+p.http()+"/metrics"); err == nil && strings.Contains(body, "\nmillrace_work_leading 1\n") {
+		if body, err := fetchWithin(time.Second, "http://"+p.http()+"/metrics"); err == nil &&
+			strings.Contains(body, "\nmillrace_work_leading 1\n") {
 			return p
 		}
 	}
@@ -102,7 +103,10 @@ func fetchWithin(limit time.Duration, target string) (string, error) {
 
 // postgresURL is that of the database at an address.
 func (c *cluster) postgresURL(addr string) string {
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("millrace", c.postgresPassword), Host: addr, Path: "/millrace", RawQuery: "sslmode=disable&connect_timeout=2"}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("millrace", c.postgresPassword), Host: addr,
+		Path: "/millrace", RawQuery: "sslmode=disable&connect_timeout=2",
+	}
 	return u.String()
 }
 

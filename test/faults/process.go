@@ -125,9 +125,11 @@ func (p *process) note(ended error, begin int64) {
 	defer p.mu.Unlock()
 	switch atWork := bytes.Contains(text, []byte(p.up)); {
 	case crashed, !p.told && atWork && p.excuses == 0:
-		p.mishaps = append(p.mishaps, fmt.Sprintf("%s ended by itself (%v):\n%s", p.name, ended, tail(string(text), 12)))
+		p.mishaps = append(p.mishaps, fmt.Sprintf("%s ended by itself (%v):\n%s", p.name, ended,
+			tail(string(text), 12)))
 	case p.asked && atWork && ended != nil:
-		p.mishaps = append(p.mishaps, fmt.Sprintf("%s ended with %v after SIGTERM:\n%s", p.name, ended, tail(string(text), 12)))
+		p.mishaps = append(p.mishaps, fmt.Sprintf("%s ended with %v after SIGTERM:\n%s", p.name, ended,
+			tail(string(text), 12)))
 	}
 	p.cmd = nil
 	p.announce()
@@ -239,7 +241,8 @@ func (p *process) misfortunes() []string {
 func cleanEnv() []string {
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "MILLRACE_") && !strings.HasPrefix(v, "AUTH_") || strings.HasPrefix(v, "MILLRACE_ENGINES=") {
+		if !strings.HasPrefix(v, "MILLRACE_") && !strings.HasPrefix(v, "AUTH_") ||
+			strings.HasPrefix(v, "MILLRACE_ENGINES=") {
 			env = append(env, v)
 		}
 	}

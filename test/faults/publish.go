@@ -88,17 +88,13 @@ func (p *publishers) deliver(ctx context.Context, d delivery) error {
 	} else {
 		p.ledger.sending(d.items)
 	}
-	for {
-		left, err := send(ctx, d.items)
-		if d.items = left; len(left) == 0 {
+	err := backoff.Do(ctx, func() (err error) {
+		if d.items, err = send(ctx, d.items); len(d.items) == 0 {
 			return nil
 		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("%d messages are not acknowledged: %w", len(left), err)
-		}
-	}
+		return fmt.Errorf("%d messages are not acknowledged: %w", len(d.items), err)
+	}, nil)
+	return err
 }
 
 // overNATS publishes items in their turns. What is to come last waits until all

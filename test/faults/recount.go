@@ -122,7 +122,9 @@ func (t truth) bySize() (all httpSources) {
 	for name, n := range counts {
 		all.Sources = append(all.Sources, httpSource{name, n})
 	}
-	slices.SortFunc(all.Sources, func(a, b httpSource) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all.Sources, func(a, b httpSource) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
 	return all
 }
 

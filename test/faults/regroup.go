@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
@@ -52,19 +51,19 @@ func (s *saboteur) killRegroup(f fault) (end func() error, err error) {
 func (s *saboteur) ask(random *rand.Rand, flags ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), recoveryLimit)
 	defer cancel()
-	for {
+	return backoff.Do(ctx, func() error {
 		number := numbers[random.IntN(len(numbers))]
-		args := append([]string{"regroup", fmt.Sprint("--slot-groups=", number), "--nats-url=" + s.cluster.natsURL()}, flags...)
+		args := append([]string{"regroup", fmt.Sprint("--slot-groups=", number), "--nats-url=" + s.cluster.natsURL()},
+			flags...)
 		cmd := exec.CommandContext(ctx, s.cluster.bin, args...)
 		cmd.Env = cleanEnv()
 		out, err := cmd.CombinedOutput()
-		switch {
-		case err == nil && !strings.Contains(string(out), "already"):
-			return nil
-		case ctx.Err() != nil:
-			return errors.Join(fmt.Errorf("%s: %s", strings.Join(args, " "), tail(string(out), 3)), err)
-		case err != nil:
-			time.Sleep(200 * time.Millisecond) // another change is under way, or NATS is down
+		if err == nil && strings.Contains(string(out), "already") {
+			err = fmt.Errorf("there are %d already", number)
 		}
-	}
+		if err != nil { // another change is under way, or NATS is down
+			return fmt.Errorf("%s: %s: %w", strings.Join(args, " "), tail(string(out), 3), err)
+		}
+		return nil
+	}, nil)
 }

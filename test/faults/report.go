@@ -26,17 +26,22 @@ func (r *report) failed() bool {
 	if r != nil && r.verdict != nil && r.verdict.peer != nil { // it is measured, and not held to anything
 		return len(r.verdict.mismatches) > 0
 	}
-	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 || r.verdict.doubled > 0 ||
+	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 ||
+		r.verdict.doubled > 0 ||
 		r.work != nil && len(r.work.mismatches) > 0
 }
 
 func (r *report) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "fault\ttimes\theld, median\trecovery, median\tat most\tacknowledged\tcounted\tlost\tdoubled\tDLQ\t")
+	fmt.Fprintln(
+		w, "fault\ttimes\theld, median\trecovery, median\tat most\tacknowledged\tcounted\tlost\tdoubled\tDLQ\t",
+	)
 	for _, k := range everyKind() {
 		if all := r.injected[k]; len(all) > 0 {
-			held, recovery := seconds(all, func(i injection) time.Duration { return i.held }), seconds(all, injection.recovery)
-			fmt.Fprintf(w, "%s\t%d\t%.1f s\t%.1f s\t%.1f s\t%s\n", k, len(all), held[len(held)/2], recovery[len(recovery)/2], recovery[len(recovery)-1],
+			held, recovery := seconds(all, func(i injection) time.Duration { return i.held }),
+				seconds(all, injection.recovery)
+			fmt.Fprintf(w, "%s\t%d\t%.1f s\t%.1f s\t%.1f s\t%s\n", k, len(all), held[len(held)/2],
+				recovery[len(recovery)/2], recovery[len(recovery)-1],
 				r.during(func(at time.Time) bool {
 					return slices.ContainsFunc(all, func(i injection) bool { return i.covers(at) })
 				}))
@@ -52,8 +57,10 @@ func (r *report) print(out io.Writer) {
 			r.list(out, "what else happened", slices.Concat(v.mismatches, r.failures))
 			return
 		}
-		fmt.Fprintf(out, "folded %.1f s after the last one; the WebSocket connected %d times\n", r.folding.Seconds(), r.connects)
-		fmt.Fprintf(out, "events acknowledged %d, counted %d, lost %d, doubled %d, dead letters %d\n", v.acked, v.counted, v.lost, v.doubled, v.letters)
+		fmt.Fprintf(out, "folded %.1f s after the last one; the WebSocket connected %d times\n",
+			r.folding.Seconds(), r.connects)
+		fmt.Fprintf(out, "events acknowledged %d, counted %d, lost %d, doubled %d, dead letters %d\n", v.acked,
+			v.counted, v.lost, v.doubled, v.letters)
 		r.list(out, "views differ from the recount", v.mismatches)
 	}
 	if r.work != nil {
@@ -77,7 +84,8 @@ func (r *report) during(when func(time.Time) bool) string {
 				continue
 			}
 			events += min(1, f.counted+f.lost)
-			sum.counted, sum.lost, sum.doubled, sum.letters = sum.counted+f.counted, sum.lost+f.lost, sum.doubled+f.doubled, sum.letters+f.letters
+			sum.counted, sum.lost, sum.doubled, sum.letters = sum.counted+f.counted, sum.lost+f.lost,
+				sum.doubled+f.doubled, sum.letters+f.letters
 		}
 	}
 	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t", events, sum.counted, sum.lost, sum.doubled, sum.letters)

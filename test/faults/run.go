@@ -104,7 +104,10 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards = newShards(cfg.seed, c, t.js)
 	}
-	t.sab = &saboteur{cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, out: out, injected: map[kind][]injection{}}
+	t.sab = &saboteur{
+		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, out: out,
+		injected: map[kind][]injection{},
+	}
 	return t, nil
 }
 
@@ -228,7 +231,7 @@ func (t *trial) conclude(ctx context.Context, r *report) (err error) {
 func (t *trial) judgeStream(ctx context.Context) (wrong []string) {
 	comparing, cancel := context.WithTimeout(ctx, recoveryLimit)
 	defer cancel()
-	wrong = t.tape.compare(comparing)
+	wrong = t.tape.verify(comparing)
 	if t.cfg.peer == noPeer {
 		removing, cancel := context.WithTimeout(ctx, recoveryLimit)
 		defer cancel()

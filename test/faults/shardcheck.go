@@ -39,13 +39,11 @@ func (v *workVerdict) String() string {
 // read runs a query and calls row for each of its rows. Until ctx ends it waits
 // for a Postgres that is away, or that starts after a loss of power.
 func (s *shards) read(ctx context.Context, sql string, into []any, row func() error) error {
-	conn, err := pgx.Connect(ctx, s.dsn)
-	for err != nil && ctx.Err() == nil {
-		wait(ctx, 200*time.Millisecond)
-		if next, failed := pgx.Connect(ctx, s.dsn); ctx.Err() == nil {
-			conn, err = next, failed
-		}
-	}
+	var conn *pgx.Conn
+	err := backoff.Do(ctx, func() (err error) {
+		conn, err = pgx.Connect(ctx, s.dsn)
+		return err
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -112,7 +110,8 @@ func (s *shards) left(ctx context.Context) error {
 	}
 	messages := st.CachedInfo().State.Msgs
 	if done < want || ready+outbox+claims+delayed+int(messages) > 0 {
-		return fmt.Errorf("%d of %d items are done; ready %d, outbox %d, with daemons %d, delayed %d, messages %d", done, want, ready, outbox, claims, delayed, messages)
+		return fmt.Errorf("%d of %d items are done; ready %d, outbox %d, with daemons %d, delayed %d, messages %d",
+			done, want, ready, outbox, claims, delayed, messages)
 	}
 	return nil
 }
@@ -149,7 +148,10 @@ type workRecord struct {
 // record reads rows and history, and holds the history to the rules: one has an
 // item at a time, and it is done once.
 func (s *shards) record(ctx context.Context, v *workVerdict) (*workRecord, error) {
-	r := &workRecord{items: map[string]map[int][4]string{}, done: map[piece]int{}, said: map[end]int{}, now: map[piece]string{}}
+	r := &workRecord{
+		items: map[string]map[int][4]string{}, done: map[piece]int{}, said: map[end]int{},
+		now: map[piece]string{},
+	}
 	var name string
 	var number int
 	var st [4]string
@@ -267,7 +269,8 @@ func (v *workVerdict) compareEnds(n *shardNotes, r *workRecord) {
 		case "done":
 			acked[e.piece] = true
 			if e.worker != "" && r.said[e] != 1 {
-				v.wrong("%v: %s was told that it is done by it, and the record has that %d times", e.piece, e.worker, r.said[e])
+				v.wrong("%v: %s was told that it is done by it, and the record has that %d times", e.piece,
+					e.worker, r.said[e])
 			}
 		case "fail":
 			if r.said[e] == 0 {
@@ -297,7 +300,8 @@ func (v *workVerdict) compareEnds(n *shardNotes, r *workRecord) {
 	}
 	for e, times := range n.calls {
 		if times > r.said[e] {
-			v.wrong("%v: the handler of %s was called %d times, and by the record it had it %d times", e.piece, e.worker, times, r.said[e])
+			v.wrong("%v: the handler of %s was called %d times, and by the record it had it %d times", e.piece,
+				e.worker, times, r.said[e])
 		}
 	}
 }
@@ -327,7 +331,8 @@ func (s *shards) compareSummary(ctx context.Context, v *workVerdict, r *workReco
 		}
 	}
 	if got.Total != want.Total || !slices.Equal(got.ByShard, want.ByShard) {
-		v.wrong("the summary has %d items, by shard %+v; want %d, %+v", got.Total, got.ByShard, want.Total, want.ByShard)
+		v.wrong("the summary has %d items, by shard %+v; want %d, %+v", got.Total, got.ByShard,
+			want.Total, want.ByShard)
 	}
 	for stage, q := range got.Queues {
 		if q.Depth != 0 || q.Delayed != 0 {
@@ -371,7 +376,8 @@ func (s *shards) compareReports(ctx context.Context, v *workVerdict) error {
 		}
 		var said struct{ Filename string }
 		if err := json.Unmarshal(m.Data(), &said); err != nil || !strings.HasPrefix(said.Filename, "unknown-") {
-			v.wrong("a report that broke no rule is a dead letter, %s: %s", m.Headers().Get(stream.HeaderReason), m.Data())
+			v.wrong("a report that broke no rule is a dead letter, %s: %s",
+				m.Headers().Get(stream.HeaderReason), m.Data())
 		}
 		letters[said.Filename]++
 	})

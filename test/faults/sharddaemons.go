@@ -45,7 +45,10 @@ func (s *shards) life(ctx context.Context, seed uint64, length time.Duration, pe
 	if !peaceful {
 		defer context.AfterFunc(ctx, nc.Close)()
 	}
-	l := &life{shards: s, random: rand.New(rand.NewPCG(seed, 1)), refused: map[piece]int{}, since: time.Now(), workers: map[string]string{}}
+	l := &life{
+		shards: s, random: rand.New(rand.NewPCG(seed, 1)), refused: map[piece]int{}, since: time.Now(),
+		workers: map[string]string{},
+	}
 	for _, stage := range shardStages {
 		l.workers[stage] = fmt.Sprint("client-", s.serial.Add(1))
 	}
@@ -66,7 +69,7 @@ func (s *shards) life(ctx context.Context, seed uint64, length time.Duration, pe
 		}
 		return nil
 	}
-	l.settle()
+	l.noteAcks()
 	return nil
 }
 
@@ -115,8 +118,8 @@ func (l *life) handle(ctx context.Context, it client.Item) error {
 	return nil
 }
 
-// settle notes what is acknowledged.
-func (l *life) settle() {
+// noteAcks notes what is acknowledged.
+func (l *life) noteAcks() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.done {

@@ -47,7 +47,10 @@ type held struct {
 }
 
 func newShardNotes(leases *clock) *shardNotes {
-	return &shardNotes{leases: leases, files: map[string]*fileNote{}, calls: map[end]int{}, held: map[piece]held{}, letters: map[string]bool{}}
+	return &shardNotes{
+		leases: leases, files: map[string]*fileNote{}, calls: map[end]int{}, held: map[piece]held{},
+		letters: map[string]bool{},
+	}
 }
 
 func (n *shardNotes) begun(f file) {
@@ -114,7 +117,8 @@ func (n *shardNotes) hold(p piece, worker string, asked, until time.Time) {
 		return
 	}
 	if h, ok := n.held[p]; ok && now.Before(h.until) && n.lasts(h.since) {
-		n.failures = append(n.failures, fmt.Sprintf("%v is with %s, and with %s for %s yet", p, worker, h.worker, h.until.Sub(now)))
+		n.failures = append(n.failures, fmt.Sprintf("%v is with %s, and with %s for %s yet", p, worker, h.worker,
+			h.until.Sub(now)))
 	}
 	n.held[p] = held{worker, asked, until}
 }

@@ -47,7 +47,8 @@ func (s *shards) post(ctx context.Context, path string, body, into any) (status 
 		return 0, err
 	}
 	addr := s.ingest[int(s.serial.Add(1))%len(s.ingest)]
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/api/v1/pipeline"+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/api/v1/pipeline"+path,
+		bytes.NewReader(text))
 	if err != nil {
 		return 0, err
 	}
@@ -72,16 +73,13 @@ func (s *shards) report(ctx context.Context, js jetstream.JetStream, stage, move
 		return false
 	}
 	id := stage + move + r.Filename
-	for ctx.Err() == nil {
-		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
-		_, err := js.Publish(attempt, stream.ShardSubject(stage, move), data, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
-		cancel()
-		if err == nil {
-			return true
-		}
-		wait(ctx, 200*time.Millisecond)
-	}
-	return false
+	return backoff.Do(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		_, err := js.Publish(ctx, stream.ShardSubject(stage, move), data, jetstream.WithMsgID(id),
+			jetstream.WithRetryAttempts(0))
+		return err
+	}, nil) == nil
 }
 
 // takenItem is one that a poller has, or that stands in a queue.
@@ -121,7 +119,8 @@ func (s *shards) poller(ctx context.Context, i int) error {
 func (s *shards) take(ctx context.Context, stage, worker string, limit int) []takenItem {
 	var taken struct{ Items []takenItem }
 	asked := time.Now()
-	status, err := s.post(ctx, "/queues/"+stage+"/take", map[string]any{"worker": worker, "limit": limit, "lease_s": shardLease.Seconds()}, &taken)
+	status, err := s.post(ctx, "/queues/"+stage+"/take",
+		map[string]any{"worker": worker, "limit": limit, "lease_s": shardLease.Seconds()}, &taken)
 	if err != nil || status != http.StatusOK {
 		return nil // what was taken by it nobody has: the lease ends
 	}
@@ -216,6 +215,7 @@ func (s *shards) tell(ctx context.Context, stage, move, worker string, options m
 	case r.status != http.StatusConflict:
 		s.notes.fail("%s of %v: status %d", move, p, r.status)
 	case r.sure && time.Since(asked) < shardLease && s.notes.lasts(asked):
-		s.notes.fail("%s of %v by %s: refused %s after it was asked for, within a lease of %s", move, p, worker, time.Since(asked), shardLease)
+		s.notes.fail("%s of %v by %s: refused %s after it was asked for, within a lease of %s", move, p, worker,
+			time.Since(asked), shardLease)
 	}
 }

@@ -44,8 +44,10 @@ type shards struct {
 
 func newShards(seed uint64, c *cluster, js jetstream.JetStream) *shards {
 	return &shards{
-		seed: seed, notes: newShardNotes(c.postgres.clock), ingest: []string{c.ingestAddr, c.otherIngestAddr}, query: c.queryAddr,
-		dsn: c.postgresURL(c.postgresAddr), natsURL: c.publishURL(), workURL: c.shared.natsURL(stream.RoleWorker), js: js, web: &http.Client{Timeout: 8 * time.Second},
+		seed: seed, notes: newShardNotes(c.postgres.clock), ingest: []string{c.ingestAddr, c.otherIngestAddr},
+		query: c.queryAddr,
+		dsn:   c.postgresURL(c.postgresAddr), natsURL: c.publishURL(), workURL: c.shared.natsURL(stream.RoleWorker),
+		js: js, web: &http.Client{Timeout: 8 * time.Second},
 	}
 }
 
@@ -187,7 +189,8 @@ func (s *shards) register(ctx context.Context, js jetstream.JetStream, f file) {
 }
 
 func (s *shards) registerHTTP(ctx context.Context, _ jetstream.JetStream, f file) bool {
-	return s.insist(ctx, "/files/register", map[string]any{"filename": f.name, "shards": f.shards}, nil).status == http.StatusOK
+	return s.insist(ctx, "/files/register", map[string]any{"filename": f.name, "shards": f.shards},
+		nil).status == http.StatusOK
 }
 
 func (s *shards) completeHTTP(ctx context.Context, _ jetstream.JetStream, f file) bool {
@@ -205,7 +208,10 @@ func (s *shards) completeJS(ctx context.Context, js jetstream.JetStream, f file)
 // strange sends a report that breaks a rule: it has to become one dead letter.
 func (s *shards) strange(ctx context.Context, js jetstream.JetStream, name string) {
 	number := int64(0)
-	s.notes.strange(s.report(ctx, js, shardStages[0], "done", stream.ShardReport{Filename: "unknown-" + name, Shard: &number}), "unknown-"+name)
+	s.notes.strange(
+		s.report(ctx, js, shardStages[0], "done", stream.ShardReport{Filename: "unknown-" + name, Shard: &number}),
+		"unknown-"+name,
+	)
 }
 
 // operate has what has failed tried again, as somebody would who has mended the

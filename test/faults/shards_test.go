@@ -37,7 +37,13 @@ func TestShardsNoticed(t *testing.T) {
 	if len(n.failures) != 1 {
 		t.Errorf("two have it: %q", n.failures)
 	}
-	for _, bad := range [][3]string{{"", "done", "done"}, {"done", "start", "started"}, {"new", "release", "new"}, {"done", "retry", "new"}, {"done", "done", "done"}} {
+	for _, bad := range [][3]string{
+		{"", "done", "done"},
+		{"done", "start", "started"},
+		{"new", "release", "new"},
+		{"done", "retry", "new"},
+		{"done", "done", "done"},
+	} {
 		if allowed(bad[0], bad[1], bad[2]) {
 			t.Errorf("%v is allowed", bad)
 		}
@@ -67,7 +73,12 @@ func TestHandlersNoticed(t *testing.T) {
 			t.Errorf("%s: %q", name, n.failures)
 		}
 	}
-	for _, tc := range []struct{ calls, open, starts, want int }{{2, 0, 0, 1}, {2, 0, 1, 1}, {2, 0, 2, 0}, {2, 1, 1, 0}} {
+	for _, tc := range []struct{ calls, open, starts, want int }{
+		{2, 0, 0, 1},
+		{2, 0, 1, 1},
+		{2, 0, 2, 0},
+		{2, 1, 1, 0},
+	} {
 		n, v := newShardNotes(nil), &workVerdict{}
 		for range tc.calls {
 			n.began(p, "h", before, now)

@@ -17,14 +17,16 @@ type snapshot struct {
 }
 
 func (s snapshot) String() string {
-	return fmt.Sprintf("%v (%s to %s, folded up to %d)", s.stages, s.from.Format(time.StampMilli), s.to.Format(time.StampMilli), s.folded)
+	return fmt.Sprintf("%v (%s to %s, folded up to %d)", s.stages, s.from.Format(time.StampMilli),
+		s.to.Format(time.StampMilli), s.folded)
 }
 
 // below names a stage of which there is less than before; empty: there is none.
 // Estimates of articles may fall when they take the place of exact numbers.
 func (s snapshot) below(before snapshot) string {
 	for i, was := range before.stages {
-		if i >= len(s.stages) || s.stages[i].Events < was.Events || s.exact && before.exact && s.stages[i].Articles < was.Articles {
+		if i >= len(s.stages) || s.stages[i].Events < was.Events ||
+			s.exact && before.exact && s.stages[i].Articles < was.Articles {
 			return was.Name
 		}
 	}
@@ -64,7 +66,7 @@ func (v *verdict) compareLive(ctx context.Context, l *live, t truth, alone bool)
 	for _, source := range l.sources {
 		events := t.in(scope{source: source, from: dayAgo()})
 		want := stages(events)
-		if got, ok := l.settles(ctx, source, want); !ok {
+		if got, ok := l.reaches(ctx, source, want); !ok {
 			v.wrong("WebSocket, source %q: %v, want %v", source, got, want)
 		}
 		l.mu.Lock()
@@ -89,7 +91,9 @@ func (v *verdict) reportLive(l *live) {
 // no less of any stage, and no more if it is alone. Of each source the first
 // that differ are told.
 func (v *verdict) compareSnapshots(source string, kept []snapshot, events []*told, alone bool) {
-	byFolded := slices.SortedFunc(slices.Values(kept), func(a, b snapshot) int { return cmp.Compare(a.folded, b.folded) })
+	byFolded := slices.SortedFunc(slices.Values(kept), func(a, b snapshot) int {
+		return cmp.Compare(a.folded, b.folded)
+	})
 	bySeq := slices.SortedFunc(slices.Values(events), func(a, b *told) int { return cmp.Compare(a.seq, b.seq) })
 	counted, told := byStage(nil), 0
 	for _, s := range byFolded {

@@ -10,8 +10,9 @@ import (
 // say has a WebSocket say a snapshot of the stages crawled and indexed.
 func say(l *live, ago time.Duration, method string, folded int, numbers ...int) {
 	from := time.Now().Add(-ago).Format(time.RFC3339Nano)
-	l.take(fmt.Appendf(nil, `{"id":"0","funnel":{"source":"","from":%q,"unique_method":%q,"stream":{"folded_seq":%d},"stages":[`+
-		`{"name":"crawled","count":%d,"unique_articles":%d},{"name":"indexed","count":%d,"unique_articles":%d}]}}`,
+	l.take(fmt.Appendf(nil,
+		`{"id":"0","funnel":{"source":"","from":%q,"unique_method":%q,"stream":{"folded_seq":%d},"stages":[`+
+			`{"name":"crawled","count":%d,"unique_articles":%d},{"name":"indexed","count":%d,"unique_articles":%d}]}}`,
 		from, method, folded, numbers[0], numbers[1], numbers[2], numbers[3]))
 }
 

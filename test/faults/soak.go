@@ -110,7 +110,8 @@ func (s *soak) run(ctx context.Context, length time.Duration) {
 // visit opens a WebSocket, waits for what it shows, asks over HTTP, and leaves.
 func (s *soak) visit(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
-		if conn, resp, err := websocket.DefaultDialer.DialContext(ctx, "ws://"+s.cluster.queryAddr+"/api/v1/live", nil); err == nil {
+		if conn, resp, err := websocket.DefaultDialer.DialContext(ctx, "ws://"+s.cluster.queryAddr+"/api/v1/live",
+			nil); err == nil {
 			resp.Body.Close()
 			_ = conn.WriteJSON(map[string]string{"op": "subscribe", "id": "a", "view": "funnel", "period": "24h"})
 			_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))

@@ -59,8 +59,9 @@ func idle() *cluster {
 	down := part("projector-c", "MILLRACE_HTTP_ADDR=127.0.0.1:1")
 	down.holds = 1
 	return &cluster{
-		clickhouse: part("clickhouse"), ingest: part("ingest", "MILLRACE_HTTP_ADDR=127.0.0.1:1"), projectors: []*process{down},
-		postgres: part("postgres"), otherIngest: part("ingest-b"), query: part("query"), nats: part("nats"),
+		clickhouse: part("clickhouse"), ingest: part("ingest", "MILLRACE_HTTP_ADDR=127.0.0.1:1"),
+		projectors: []*process{down},
+		postgres:   part("postgres"), otherIngest: part("ingest-b"), query: part("query"), nats: part("nats"),
 	}
 }
 

@@ -26,7 +26,10 @@ func tales(t *testing.T, lines string) truth {
 			t.Fatal(text, err)
 		}
 		at := noon.Add(time.Duration(minutes * float64(time.Minute)))
-		it := encode(event.Event{ArticleURL: "https://a.org/" + article, Stage: stage, SourceName: source, ServiceName: "s", OccurredAt: at})
+		it := encode(event.Event{
+			ArticleURL: "https://a.org/" + article, Stage: stage, SourceName: source,
+			ServiceName: "s", OccurredAt: at,
+		})
 		body := strings.TrimSuffix(it.body, "}") + `,"metadata":` + metadata + "}"
 		j.last++
 		facts[it.fact.id], j.first[it.fact.id], j.said[it.fact.id] = it.fact, j.last, sighting{body, at}
@@ -79,7 +82,8 @@ func TestStats(t *testing.T) {
 	if c := firsts.Classification; c.Total != 2 || c.Again != 0 || *c.Mean != 70.5 || firsts.Publishing.Published != 2 {
 		t.Errorf("without reclassifications: %+v", firsts)
 	}
-	if none := newStats(nil); none.Classification.Mean != nil || none.Throughput.Median != nil || none.Publishing.Routed != 0 {
+	if none := newStats(nil); none.Classification.Mean != nil || none.Throughput.Median != nil ||
+		none.Publishing.Routed != 0 {
 		t.Errorf("of nothing: %+v", none)
 	}
 }
@@ -89,18 +93,36 @@ func TestDrift(t *testing.T) {
 	d := tales(t, strings.TrimSpace(someTales)).drift("", noon.Add(50*time.Hour))
 	want := map[string]any{
 		"model_versions": []any{
-			map[string]any{"version": "v2", "articles_classified": 2, "avg_quality_score": 90, "topic_distribution": map[string]any{"c": 0.5}, "version_age_days": 2},
-			map[string]any{"version": "v1", "articles_classified": 2, "avg_quality_score": 60.25, "topic_distribution": map[string]any{"a": 1, "b": 0.5}, "version_age_days": 2},
+			map[string]any{
+				"version": "v2", "articles_classified": 2, "avg_quality_score": 90,
+				"topic_distribution": map[string]any{"c": 0.5}, "version_age_days": 2,
+			},
+			map[string]any{
+				"version": "v1", "articles_classified": 2, "avg_quality_score": 60.25,
+				"topic_distribution": map[string]any{"a": 1, "b": 0.5}, "version_age_days": 2,
+			},
 		},
 		"drift_indicators": map[string]any{"quality_score_delta": 29.75, "topic_distribution_shift": 1},
 		"comparison": map[string]any{
 			"reference": map[string]any{"version": "v1", "classifications": 2, "articles": 2, "avg_quality_score": 60.25, "sample": 1},
 			"current":   map[string]any{"version": "v2", "classifications": 2, "articles": 2, "avg_quality_score": 90, "sample": 1},
 			"tests": []any{
-				map[string]any{"name": "population_stability_index", "of": "topics", "reference_size": 3, "current_size": 1},
-				map[string]any{"name": "jensen_shannon_distance", "of": "topics", "reference_size": 3, "current_size": 1},
-				map[string]any{"name": "kolmogorov_smirnov", "of": "quality_score", "reference_size": 2, "current_size": 1},
-				map[string]any{"name": "wasserstein_distance", "of": "quality_score", "reference_size": 2, "current_size": 1},
+				map[string]any{
+					"name": "population_stability_index", "of": "topics", "reference_size": 3,
+					"current_size": 1,
+				},
+				map[string]any{
+					"name": "jensen_shannon_distance", "of": "topics", "reference_size": 3,
+					"current_size": 1,
+				},
+				map[string]any{
+					"name": "kolmogorov_smirnov", "of": "quality_score", "reference_size": 2,
+					"current_size": 1,
+				},
+				map[string]any{
+					"name": "wasserstein_distance", "of": "quality_score", "reference_size": 2,
+					"current_size": 1,
+				},
 			},
 		},
 	}
@@ -114,8 +136,10 @@ func TestJourney(t *testing.T) {
 	w := tales(t, strings.TrimSpace(someTales))
 	two := encode(event.Event{ArticleURL: "https://a.org/two"}).fact.hash
 	j := newJourney(w.byArticle()[hex.EncodeToString(two[:])])
-	if j.URL != "https://a.org/two" || j.Source != "y" || len(j.Events) != 4 || *j.Elapsed != 14*60 || *j.Stages[4].Latency != 10*60 ||
-		j.Stages[1].FirstAt != nil || *j.Stages[2].FirstAt != "2026-02-28T12:06:00Z" || j.Stages[2].Events != 2 || j.Stages[0].Latency != nil {
+	if j.URL != "https://a.org/two" || j.Source != "y" || len(j.Events) != 4 || *j.Elapsed != 14*60 ||
+		*j.Stages[4].Latency != 10*60 ||
+		j.Stages[1].FirstAt != nil || *j.Stages[2].FirstAt != "2026-02-28T12:06:00Z" || j.Stages[2].Events != 2 ||
+		j.Stages[0].Latency != nil {
 		t.Errorf("%+v", j)
 	}
 	if far := w.furthest(); len(far) != 1 || len(far[0]) != 4 {
@@ -177,7 +201,8 @@ func TestTotals(t *testing.T) {
 			t.Errorf("%s: %s, want %s", key, got, want)
 		}
 	}
-	if len(months) != len(days) || months["2026-02-01|classified|y||"].events != 3 || months["2026-03-01|classified|y||"].events != 1 {
+	if len(months) != len(days) || months["2026-02-01|classified|y||"].events != 3 ||
+		months["2026-03-01|classified|y||"].events != 1 {
 		t.Errorf("months: %v", months)
 	}
 	row := append(days["2026-02-28|classified|y||"].texts(), "2")

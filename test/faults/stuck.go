@@ -22,7 +22,8 @@ func (c *cluster) stick() (end func() error, err error) {
 	excused := c.clickhouse.excuse()
 	end = func() error { excused(); return nil }
 	before := c.clickhouse.pid()
-	resp, err := (&http.Client{Timeout: stuckLimit}).Post("http://"+c.chHTTP+"/?user=analyst&max_execution_time=1", "", strings.NewReader(endlessStatement))
+	resp, err := (&http.Client{Timeout: stuckLimit}).Post("http://"+c.chHTTP+"/?user=analyst&max_execution_time=1", "",
+		strings.NewReader(endlessStatement))
 	if err == nil {
 		err = resp.Body.Close()
 	}

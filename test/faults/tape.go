@@ -99,7 +99,8 @@ func read(ctx context.Context, nc *nats.Conn, from uint64, take func(uint64, tap
 		return 0, err
 	}
 	defer sub.Unsubscribe()
-	if err := nc.PublishRequest("$JS.API.DIRECT.GET."+stream.Events, sub.Subject, fmt.Appendf(nil, `{"seq":%d,"batch":%d}`, from, tapeBatch)); err != nil {
+	if err := nc.PublishRequest("$JS.API.DIRECT.GET."+stream.Events, sub.Subject,
+		fmt.Appendf(nil, `{"seq":%d,"batch":%d}`, from, tapeBatch)); err != nil {
 		return 0, err
 	}
 	for {
@@ -145,7 +146,11 @@ func (t *tape) take(seq uint64, m taped) bool {
 		if t.refused++; t.refused < tapeTries {
 			return false
 		}
-		t.lost = append(t.lost, fmt.Sprintf("messages %d to %d left the stream before they could be read: what became of them can't be told", next, seq-1))
+		t.lost = append(t.lost,
+			fmt.Sprintf(
+				"messages %d to %d left the stream before they could be read: what became of them can't be told",
+				next, seq-1,
+			))
 		t.messages = append(t.messages, make([]taped, seq-next)...)
 	}
 	t.refused = 0
@@ -193,9 +198,9 @@ func (t *tape) state(ctx context.Context) (last, first uint64, err error) {
 	return s.CachedInfo().State.LastSeq, s.CachedInfo().State.FirstSeq, nil
 }
 
-// compare waits until everything is copied, and says what is wrong with the
+// verify waits until everything is copied, and says what is wrong with the
 // stream: what was read from it must not have changed, nor be beyond its end.
-func (t *tape) compare(ctx context.Context) (wrong []string) {
+func (t *tape) verify(ctx context.Context) (wrong []string) {
 	if err := t.level(ctx); err != nil {
 		return []string{err.Error()}
 	}

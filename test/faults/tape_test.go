@@ -85,7 +85,7 @@ func TestTape(t *testing.T) {
 	r.server.Stop()
 	r.server.Start()
 	r.publish(5)
-	if wrong := r.compare(t.Context()); len(wrong) > 0 {
+	if wrong := r.verify(t.Context()); len(wrong) > 0 {
 		t.Error(wrong)
 	}
 	got := r.bodies()
@@ -107,7 +107,7 @@ func TestTapeNotices(t *testing.T) {
 	r.publish(5)
 	r.remove(9)
 	defer r.start()()
-	wrong := r.compare(t.Context())
+	wrong := r.verify(t.Context())
 	if len(wrong) != 1 || !strings.Contains(wrong[0], "messages 6 to 8 left") {
 		t.Errorf("three are gone unread: %q", wrong)
 	}
@@ -117,8 +117,9 @@ func TestTapeNotices(t *testing.T) {
 	must(t, r.js.DeleteStream(t.Context(), stream.Events))
 	must(t, stream.Ensure(t.Context(), r.js, stream.Config{}))
 	r.publish(3)
-	wrong = r.compare(t.Context())
-	if len(wrong) != 3 || !strings.Contains(wrong[0], "ends at 3, and had messages up to 10") || !strings.Contains(wrong[1], "3 messages") {
+	wrong = r.verify(t.Context())
+	if len(wrong) != 3 || !strings.Contains(wrong[0], "ends at 3, and had messages up to 10") ||
+		!strings.Contains(wrong[1], "3 messages") {
 		t.Errorf("three others are there in place of ten: %q", wrong)
 	}
 	over, end := context.WithCancel(t.Context())

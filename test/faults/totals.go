@@ -18,7 +18,10 @@ type dimension struct{ name, value string }
 func (e *told) dimensions() []dimension {
 	all := []dimension{{}}
 	for _, d := range []dimension{
-		{"service", e.Service}, {"model_version", e.meta.model}, {"content_type", e.meta.content}, {"channel", e.meta.channel},
+		{"service", e.Service},
+		{"model_version", e.meta.model},
+		{"content_type", e.meta.content},
+		{"channel", e.meta.channel},
 	} {
 		if d.value != "" {
 			all = append(all, d)

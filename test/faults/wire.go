@@ -95,7 +95,10 @@ func (w *wire) spoil(toxic string, attributes map[string]int, directions ...stri
 	for _, direction := range directions {
 		w.serial++
 		name := fmt.Sprintf("%s-%d", toxic, w.serial)
-		body, err := json.Marshal(map[string]any{"name": name, "type": toxic, "stream": direction, "attributes": attributes})
+		body, err := json.Marshal(map[string]any{
+			"name": name, "type": toxic, "stream": direction,
+			"attributes": attributes,
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -102,7 +102,9 @@ func TestWiresOfTheirOwn(t *testing.T) {
 			}
 		}
 		for _, p := range c.projectors {
-			told := p.env[slices.IndexFunc(p.env, func(v string) bool { return strings.HasSuffix(v, p.links.natsURL(stream.RoleMillrace)) }):]
+			told := p.env[slices.IndexFunc(p.env, func(v string) bool {
+				return strings.HasSuffix(v, p.links.natsURL(stream.RoleMillrace))
+			}):]
 			if !slices.Equal(told, p.links.env()) { // the last ones count
 				t.Errorf("%s is told %v", p.name, p.env)
 			}

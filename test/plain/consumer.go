@@ -59,7 +59,8 @@ func (c *Consumer) Run(ctx context.Context) {
 
 func (c *Consumer) consume(ctx context.Context) error {
 	messages, err := c.js.CreateOrUpdateConsumer(ctx, stream.Events, jetstream.ConsumerConfig{
-		Durable: c.cfg.Durable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.cfg.AckWait, MaxAckPending: 4 * c.cfg.BatchRows,
+		Durable: c.cfg.Durable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.cfg.AckWait,
+		MaxAckPending: 4 * c.cfg.BatchRows,
 	})
 	if err != nil {
 		return fmt.Errorf("create consumer: %w", err)

@@ -53,7 +53,8 @@ func Append(batch driver.Batch, m jetstream.Msg, more ...any) error {
 	}
 	row := []any{
 		at.Sequence.Stream, e.OccurredAt, at.Timestamp, e.Stage, e.SourceName, e.ServiceName, e.ArticleURL,
-		e.CanonicalURL, e.TraceID, e.IdempotencyKey, string(e.Metadata), e.SchemaVersion, meta.QualityScore, meta.Topics,
+		e.CanonicalURL, e.TraceID, e.IdempotencyKey, string(e.Metadata), e.SchemaVersion, meta.QualityScore,
+		meta.Topics,
 		meta.ModelVersion, meta.ContentType, meta.Channel,
 	}
 	return batch.Append(append(row, more...)...)

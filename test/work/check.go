@@ -37,23 +37,25 @@ const (
 )
 
 // check compares the record, the summary and the notes with what was asked.
-func (c *crew) check(ctx context.Context, took time.Duration, out io.Writer) error {
-	spans, acks, err := c.read()
+func (f *fleet) check(ctx context.Context, took time.Duration, out io.Writer) error {
+	spans, acks, err := f.read()
 	if err != nil {
 		return err
 	}
-	again, by, errs := judge(spans, acks, c.outages)
-	if len(spans) != c.jobs.pieces() {
-		errs = append(errs, fmt.Errorf("%d pieces were worked, not %d", len(spans), c.jobs.pieces()))
+	again, by, errs := judge(spans, acks, f.outages)
+	if len(spans) != f.jobs.pieces() {
+		errs = append(errs, fmt.Errorf("%d pieces were worked, not %d", len(spans), f.jobs.pieces()))
 	}
 	struck := unfinished(spans)
 	if struck == 0 {
 		errs = append(errs, errors.New("no daemon was killed with a piece in hand"))
 	}
-	errs = append(errs, c.jobs.check(ctx))
-	fmt.Fprintf(out, "%d pieces in %s: %d by Go, %d by Node, %d over HTTP; %d daemons killed, %d pieces in their hands; "+
-		"%d times Millrace or its Postgres; %d pieces worked again since something died between their end and the record of it\n",
-		c.jobs.pieces(), took.Round(time.Millisecond), by["go"], by["node"], by["http"], c.kills, struck, c.parts, again)
+	errs = append(errs, f.jobs.check(ctx))
+	fmt.Fprintf(out,
+		"%d pieces in %s: %d by Go, %d by Node, %d over HTTP; %d daemons killed, %d pieces in their hands; "+
+			"%d times Millrace or its Postgres; %d pieces worked again since something died between their end and the record of it\n",
+		f.jobs.pieces(), took.Round(time.Millisecond), by["go"], by["node"], by["http"], f.kills, struck,
+		f.parts, again)
 	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 0 {
 		fmt.Fprintln(out, "lost 0, doubled 0")
 	}
@@ -79,14 +81,17 @@ func (s span) plain() bool { return strings.HasPrefix(s.daemon, "node") }
 // judge finds pieces that two daemons had at a time without an excuse, or none to
 // its end, or whose end was acknowledged to two. It counts those that were worked
 // again, and who has worked how many.
-func judge(spans map[piece][]span, acks map[piece][]int, outages []outage) (again int, by map[string]int, errs []error) {
+func judge(
+	spans map[piece][]span, acks map[piece][]int, outages []outage,
+) (again int, by map[string]int, errs []error) {
 	by = map[string]int{}
 	for p, list := range spans {
 		slices.SortFunc(list, func(a, b span) int { return a.begin.Compare(b.begin) })
 		whole := 0
 		for i, s := range list {
 			if i > 0 && s.begin.Before(list[i-1].end) && !excuse(list[i-1], s, outages) {
-				errs = append(errs, fmt.Errorf("%v was with %s until %s and with %s from %s", p, list[i-1].daemon, list[i-1].end, s.daemon, s.begin))
+				errs = append(errs, fmt.Errorf("%v was with %s until %s and with %s from %s", p, list[i-1].daemon,
+					list[i-1].end, s.daemon, s.begin))
 			}
 			if s.fate == ended {
 				whole++
@@ -120,9 +125,9 @@ func unfinished(spans map[piece][]span) (n int) {
 
 // read reads the notes of all lives: who had which piece, and whose ends over
 // HTTP were acknowledged, by generation.
-func (c *crew) read() (spans map[piece][]span, acks map[piece][]int, err error) {
+func (f *fleet) read() (spans map[piece][]span, acks map[piece][]int, err error) {
 	spans, acks = map[piece][]span{}, map[piece][]int{}
-	for _, d := range c.daemons {
+	for _, d := range f.daemons {
 		for _, l := range d.lives {
 			if err := l.read(spans, acks); err != nil {
 				return nil, nil, fmt.Errorf("notes of %s: %w", l.daemon, err)
@@ -148,7 +153,8 @@ func (l life) read(spans map[piece][]span, acks map[piece][]int) error {
 		var what string
 		var p piece
 		var generation int
-		if _, err := fmt.Sscanf(lines.Text(), "%d %s %s %s %d %d", &at, &what, &p.stage, &p.filename, &p.shard, &generation); err != nil {
+		if _, err := fmt.Sscanf(lines.Text(), "%d %s %s %s %d %d", &at, &what, &p.stage, &p.filename,
+			&p.shard, &generation); err != nil {
 			return fmt.Errorf("%q: %w", lines.Text(), err)
 		}
 		switch what {

@@ -49,7 +49,8 @@ func openNotes() (*notes, error) {
 func (n *notes) write(what byte, p piece, generation int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, err := fmt.Fprintf(n.file, "%d %c %s %s %d %d\n", time.Now().UnixNano(), what, p.stage, p.filename, p.shard, generation)
+	_, err := fmt.Fprintf(n.file, "%d %c %s %s %d %d\n", time.Now().UnixNano(), what, p.stage, p.filename,
+		p.shard, generation)
 	if err != nil {
 		panic(err)
 	}
@@ -104,7 +105,10 @@ func workWithClient(ctx context.Context, queue string, lease time.Duration, n *n
 			return n.work(piece{stage: queue, filename: item.Key}, item.Attempt)
 		}
 		return n.work(piece{queue, item.Filename, item.Shard}, item.Attempt)
-	}, client.WorkConfig{Worker: os.Getenv(envName) + "-" + queue + "-" + strconv.Itoa(os.Getpid()), Concurrency: 10, Lease: lease})
+	}, client.WorkConfig{
+		Worker:      os.Getenv(envName) + "-" + queue + "-" + strconv.Itoa(os.Getpid()),
+		Concurrency: 10, Lease: lease,
+	})
 }
 
 // taken is an item as take over HTTP has it: a shard, or one of a queue of one's

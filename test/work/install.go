@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 // installation is the program, on ports and in a folder of its own.
@@ -36,10 +38,14 @@ func install(ctx context.Context, cfg config, dir string) (*installation, error)
 	if err != nil {
 		return nil, err
 	}
-	in := &installation{http: addrs[0], nats: addrs[1], postgres: addrs[2], data: filepath.Join(dir, "data"), log: filepath.Join(dir, "millrace.log")}
+	in := &installation{
+		http: addrs[0], nats: addrs[1], postgres: addrs[2], data: filepath.Join(dir, "data"),
+		log: filepath.Join(dir, "millrace.log"),
+	}
 	in.args = []string{
 		cfg.bin, "--log-format=json", "up", "--no-demo", "--data=" + in.data, "--http-addr=" + in.http,
-		"--nats-listen=" + in.nats, "--postgres-listen=" + in.postgres, "--clickhouse-listen=" + addrs[3], "--clickhouse-http=" + addrs[4],
+		"--nats-listen=" + in.nats, "--postgres-listen=" + in.postgres, "--clickhouse-listen=" + addrs[3],
+		"--clickhouse-http=" + addrs[4],
 		"--work-ack-wait=" + cfg.lease.String(),
 	}
 	return in, in.start(ctx)
@@ -131,13 +137,13 @@ func refused(err error) bool {
 
 // insist asks until there is an answer.
 func (in *installation) insist(ctx context.Context, method, path string, body, answer any) error {
-	for {
+	return retry.Backoff{First: 20 * time.Millisecond, Most: 200 * time.Millisecond}.Do(ctx, func() error {
 		err := in.ask(ctx, method, path, body, answer)
-		if err == nil || refused(err) || ctx.Err() != nil {
-			return err
+		if refused(err) {
+			return retry.Stop(err)
 		}
-		sleep(ctx, 100*time.Millisecond)
-	}
+		return err
+	}, nil)
 }
 
 func (in *installation) ask(ctx context.Context, method, path string, body, answer any) error {
@@ -178,7 +184,10 @@ func (in *installation) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the password of Postgres: %w", err)
 	}
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("millrace", string(bytes.TrimSpace(password))), Host: in.postgres, Path: "/millrace"}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("millrace", string(bytes.TrimSpace(password))),
+		Host: in.postgres, Path: "/millrace",
+	}
 	return pgxpool.New(ctx, u.String())
 }
 

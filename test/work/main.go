@@ -67,7 +67,9 @@ func parse(args []string, errOut io.Writer) (config, error) {
 		return cfg, err
 	}
 	if cfg.files < 1 || cfg.shards < 1 || cfg.items < 0 || cfg.kill <= 0 || cfg.lease < time.Second {
-		err := errors.New("work: -files, -shards and -kill have to be positive, -items not negative, -lease at least 1s")
+		err := errors.New(
+			"work: -files, -shards and -kill have to be positive, -items not negative, -lease at least 1s",
+		)
 		fmt.Fprintln(errOut, err)
 		return cfg, err
 	}
@@ -105,7 +107,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 		jobs = newOwn(cfg, in)
 	}
 	fmt.Fprintf(out, "%d pieces of work in %v, seed %d\n", jobs.pieces(), jobs.queues(), cfg.seed)
-	c := newCrew(cfg, in, jobs, dir)
+	c := newFleet(cfg, in, jobs, dir)
 	begin := time.Now()
 	working, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -48,11 +48,15 @@ func (o *own) pieces() int { return o.n }
 // add makes the queue, and adds the items in turn over HTTP, over NATS, and in
 // transactions of Postgres.
 func (o *own) add(ctx context.Context) error {
-	queue := map[string]any{"name": ownQueue, "max_attempts": 0, "lease_s": o.lease.Seconds(), "backoff_s": []float64{1}}
+	queue := map[string]any{
+		"name": ownQueue, "max_attempts": 0, "lease_s": o.lease.Seconds(),
+		"backoff_s": []float64{1},
+	}
 	if err := o.in.insist(ctx, http.MethodPost, "/queues", queue, nil); err != nil {
 		return err
 	}
-	nc, err := nats.Connect("nats://"+o.in.nats, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1))
+	nc, err := nats.Connect("nats://"+o.in.nats, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true),
+		nats.ReconnectBufSize(-1))
 	if err != nil {
 		return err
 	}
@@ -102,7 +106,8 @@ func (o *own) insist(ctx context.Context, add way, keys []string) error {
 		case 0:
 			sleep(ctx, 100*time.Millisecond)
 		default:
-			return fmt.Errorf("of the items from %s on, %d are there, and %d were added together", keys[0], len(ids), len(keys))
+			return fmt.Errorf("of the items from %s on, %d are there, and %d were added together", keys[0],
+				len(ids), len(keys))
 		}
 	}
 }

@@ -36,11 +36,13 @@ func (s *shards) add(ctx context.Context) error {
 	for i := range s.files {
 		g.Go(func() error {
 			name := fmt.Sprintf("2025%010d", i)
-			err := s.in.insist(ctx, http.MethodPost, "/pipeline/files/register", map[string]any{"filename": name, "shards": list}, nil)
+			err := s.in.insist(ctx, http.MethodPost, "/pipeline/files/register",
+				map[string]any{"filename": name, "shards": list}, nil)
 			if err != nil {
 				return err
 			}
-			return s.in.insist(ctx, http.MethodPost, "/pipeline/stages/event-ingest/done", map[string]any{"filename": name}, nil)
+			return s.in.insist(ctx, http.MethodPost, "/pipeline/stages/event-ingest/done",
+				map[string]any{"filename": name}, nil)
 		})
 	}
 	return g.Wait()
@@ -104,7 +106,8 @@ func (s *shards) checkSummary(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("the summary counts %d items, not %d", sum.Total, s.items()))
 	}
 	for _, stage := range stages {
-		if sum.count(stage, "done") != s.items() || sum.count(stage, "new")+sum.count(stage, "started")+sum.count(stage, "failed") != 0 {
+		if sum.count(stage, "done") != s.items() ||
+			sum.count(stage, "new")+sum.count(stage, "started")+sum.count(stage, "failed") != 0 {
 			errs = append(errs, fmt.Errorf("the summary has at %s: %v", stage, sum.ByStage))
 		}
 	}

@@ -32,7 +32,8 @@ func TestWork(t *testing.T) {
 	}
 	for name, args := range map[string][]string{"shards": {"-files", "30"}, "own": {"-items", "600"}} {
 		t.Run(name, func(t *testing.T) {
-			cfg, err := parse(append(args, "-kill", "500ms", "-lease", "15s", "-limit", "10m", "-node", "../node", "-seed", "1"), t.Output())
+			cfg, err := parse(append(args, "-kill", "500ms", "-lease", "15s", "-limit", "10m", "-node",
+				"../node", "-seed", "1"), t.Output())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +48,10 @@ func TestWork(t *testing.T) {
 // TestStrike: a daemon is killed when it has a piece in hand, and goes on when
 // it has none.
 func TestStrike(t *testing.T) {
-	for notes, want := range map[string]bool{"": false, "10 B s f 0 0\n20 E s f 0 0\n": false, "10 B s f 0 0\n20 E s f 0 0\n30 B s f 1 0\n": true} {
+	for notes, want := range map[string]bool{
+		"": false, "10 B s f 0 0\n20 E s f 0 0\n": false,
+		"10 B s f 0 0\n20 E s f 0 0\n30 B s f 1 0\n": true,
+	} {
 		d := &daemon{cmd: exec.Command("sleep", "1000"), journal: filepath.Join(t.TempDir(), "notes")}
 		if err := os.WriteFile(d.journal, []byte(notes), 0o600); err != nil {
 			t.Fatal(err)
@@ -84,7 +88,8 @@ func TestExcuse(t *testing.T) {
 		{"before the outage", "node2", "http4", 90, false},
 		{"long after it", "node2", "http4", 130, false},
 	} {
-		a, b := span{daemon: tt.first, begin: at(tt.begin), end: at(tt.begin + 5)}, span{daemon: tt.second, begin: at(tt.begin + 1)}
+		a, b := span{daemon: tt.first, begin: at(tt.begin), end: at(tt.begin + 5)},
+			span{daemon: tt.second, begin: at(tt.begin + 1)}
 		if got := excuse(a, b, outages); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
@@ -95,8 +100,8 @@ func TestExcuse(t *testing.T) {
 // nobody has worked, and one whose end was acknowledged twice.
 func TestOverlap(t *testing.T) {
 	dir := t.TempDir()
-	lives := func(texts ...string) *crew {
-		c := &crew{}
+	lives := func(texts ...string) *fleet {
+		c := &fleet{}
 		for i, text := range texts {
 			l := life{daemon: "go", journal: filepath.Join(dir, string(rune('a'+i))), end: time.Unix(0, 90)}
 			if err := os.WriteFile(l.journal, []byte(text), 0o600); err != nil {
@@ -106,7 +111,8 @@ func TestOverlap(t *testing.T) {
 		}
 		return c
 	}
-	const apart, beside, open, failed = "10 B s f 0 0\n20 E s f 0 0\n", "15 B s f 0 0\n25 E s f 0 0\n", "10 B s f 0 0\n", "10 B s f 0 0\n20 F s f 0 0\n"
+	const apart, beside, open, failed = "10 B s f 0 0\n20 E s f 0 0\n", "15 B s f 0 0\n25 E s f 0 0\n",
+		"10 B s f 0 0\n", "10 B s f 0 0\n20 F s f 0 0\n"
 	for _, tt := range []struct {
 		name  string
 		notes []string

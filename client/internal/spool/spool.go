@@ -109,7 +109,8 @@ func (s *Spool) Append(records [][]byte) error {
 	var batch wal.Batch
 	size, at := int64(0), s.end
 	for _, r := range records {
-		batch.Write(at, binary.LittleEndian.AppendUint32(append(make([]byte, 0, len(r)+4), r...), crc32.Checksum(r, table)))
+		batch.Write(at, binary.LittleEndian.AppendUint32(append(make([]byte, 0, len(r)+4), r...),
+			crc32.Checksum(r, table)))
 		size += int64(len(r)) + frame
 		at++
 	}

@@ -58,7 +58,8 @@ func openAt(t testing.TB, dir string) *Spool {
 func openCounting(t testing.TB, dir string, lost *int) *Spool {
 	t.Helper()
 	s, err := Open(Config{
-		Dir: dir, MaxBytes: 64 << 20, SyncEvery: time.Millisecond, Lost: func(n int) { *lost += n }, Log: slog.New(slog.DiscardHandler),
+		Dir: dir, MaxBytes: 64 << 20, SyncEvery: time.Millisecond, Lost: func(n int) { *lost += n },
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,10 @@ func Fill(t testing.TB, pool *pgxpool.Pool, from string, executions, classificat
 		{`INSERT INTO publish_history (article_url, channel_name, published_at)
 			SELECT 'https://example.com/article-' || n, 'articles:topic ' || n % 7, at`, publications},
 	} {
-		Exec(t, pool, fmt.Sprintf(`%s FROM generate_series(1, %d) n, LATERAL (SELECT '%s'::timestamptz + n * interval '1 s' AS at) a`, f.query, f.n, from))
+		Exec(t, pool,
+			fmt.Sprintf(
+				`%s FROM generate_series(1, %d) n, LATERAL (SELECT '%s'::timestamptz + n * interval '1 s' AS at) a`,
+				f.query, f.n, from,
+			))
 	}
 }

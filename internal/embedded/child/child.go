@@ -175,7 +175,8 @@ func (c *Child) await(ctx context.Context, p *process) error {
 			if p.ended() {
 				return p.exitError()
 			}
-			return fmt.Errorf("%s does not serve after %v: %w%s", c.config.Name, c.config.ProbeTimeout, reason, quoteTail(p.tail.lines()))
+			return fmt.Errorf("%s does not serve after %v: %w%s", c.config.Name, c.config.ProbeTimeout, reason,
+				quoteTail(p.tail.lines()))
 		}
 	}
 }

@@ -313,7 +313,8 @@ func TestMissingProgram(t *testing.T) {
 }
 
 func TestExec(t *testing.T) {
-	out, err := Exec(t.Context(), Config{Name: "echo", Path: "/bin/sh", Args: []string{"-c", "echo hello; echo aside >&2"}})
+	out, err := Exec(t.Context(),
+		Config{Name: "echo", Path: "/bin/sh", Args: []string{"-c", "echo hello; echo aside >&2"}})
 	if out != "hello\n" || err != nil {
 		t.Errorf("Exec = %q, %v", out, err)
 	}

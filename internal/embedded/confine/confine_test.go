@@ -91,7 +91,8 @@ func TestCommand(t *testing.T) {
 	free.Close()
 	dir := t.TempDir()
 	tried := things{
-		Inside: filepath.Join(dir, "inside"), Outside: filepath.Join(dir, "outside"), Secret: filepath.Join(dir, "secret"),
+		Inside: filepath.Join(dir, "inside"), Outside: filepath.Join(dir, "outside"),
+		Secret:  filepath.Join(dir, "secret"),
 		Address: l.Addr().String(), Socket: filepath.Join(dir, "socket"), Port: port, Parent: os.Getpid(),
 	}
 	unix, err := net.Listen("unix", tried.Socket)
@@ -99,7 +100,10 @@ func TestCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close()
-	for _, err := range []error{os.Mkdir(tried.Inside, 0o700), os.Mkdir(tried.Outside, 0o700), os.WriteFile(tried.Secret, []byte("x"), 0o600)} {
+	for _, err := range []error{
+		os.Mkdir(tried.Inside, 0o700), os.Mkdir(tried.Outside, 0o700),
+		os.WriteFile(tried.Secret, []byte("x"), 0o600),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}

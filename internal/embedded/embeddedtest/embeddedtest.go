@@ -105,7 +105,8 @@ func (c *ClickHouse) options(database string) *driver.Options {
 // NATS starts a server that lives as long as the test and returns its URL.
 func NATS(t testing.TB) *embeddednats.Server {
 	t.Helper()
-	s, err := embeddednats.New(embeddednats.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+	s, err := embeddednats.New(embeddednats.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

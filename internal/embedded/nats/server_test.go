@@ -166,7 +166,8 @@ func TestLargestBatch(t *testing.T) {
 	if !errors.As(err, &api) || api.ErrorCode != jetstreamext.JSErrCodeBatchPublishExceedsLimit {
 		t.Fatalf("1,001 messages = %v, want error 10199", err)
 	}
-	if ack, err := jetstreamext.PublishMsgBatch(t.Context(), js, messages(ids[:1000]...)); err != nil || ack.Sequence != 1000 {
+	if ack, err := jetstreamext.PublishMsgBatch(t.Context(), js, messages(ids[:1000]...)); err != nil ||
+		ack.Sequence != 1000 {
 		t.Errorf("1,000 messages = %+v, %v", ack, err)
 	}
 }
@@ -203,7 +204,8 @@ func TestNoPlaintextPasswords(t *testing.T) {
 				_, address, _ := strings.Cut(s.ClientURL(), "@")
 				connect(t, "nats://"+address, nats.UserInfo(stream.RoleProducer, "p@ss word"))
 				for _, wrong := range []string{"", "p@ss", long[:72]} {
-					if _, err := nats.Connect("nats://"+address, nats.UserInfo(stream.RoleProducer, wrong)); !errors.Is(err, nats.ErrAuthorization) {
+					if _, err := nats.Connect("nats://"+address,
+						nats.UserInfo(stream.RoleProducer, wrong)); !errors.Is(err, nats.ErrAuthorization) {
 						t.Errorf("password %q: %v", wrong, err)
 					}
 				}
@@ -234,7 +236,10 @@ func TestKeys(t *testing.T) {
 	var before []byte
 	for range 2 {
 		s, stop := run(t, Config{Listen: "127.0.0.1:0", StoreDir: dir})
-		for _, role := range []string{stream.RoleMillrace, stream.RoleProducer, stream.RoleWorker, stream.RoleReader, stream.RoleOperator} {
+		for _, role := range []string{
+			stream.RoleMillrace, stream.RoleProducer, stream.RoleWorker, stream.RoleReader,
+			stream.RoleOperator,
+		} {
 			info, err := os.Stat(KeyFile(dir, role))
 			if err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("key of %s: %v, %v", role, info, err)
@@ -254,7 +259,10 @@ func TestKeys(t *testing.T) {
 // servers have without roles goes on with them.
 func TestStreamsFromBeforeRoles(t *testing.T) {
 	dir := t.TempDir()
-	old, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true})
+	old, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir: dir, NoSigs: true, NoLog: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ func (s *Server) guard(ctx context.Context) error {
 			return nil
 		case <-s.log.broken:
 		}
-		s.log.log.Error("the streams can't be written: messages are refused until there is room", "folder", s.config.StoreDir)
+		s.log.log.Error("the streams can't be written: messages are refused until there is room",
+			"folder", s.config.StoreDir)
 		if err := s.mend(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -97,7 +98,8 @@ func (s *Server) startAgain() error {
 		<-s.log.broken // of the one that has ended
 	}
 	err := s.srv.EnableJetStream(&server.JetStreamConfig{
-		StoreDir: filepath.Clean(s.opts.StoreDir), MaxMemory: s.opts.JetStreamMaxMemory, MaxStore: s.opts.JetStreamMaxStore,
+		StoreDir: filepath.Clean(s.opts.StoreDir), MaxMemory: s.opts.JetStreamMaxMemory,
+		MaxStore:   s.opts.JetStreamMaxStore,
 		SyncAlways: s.opts.SyncAlways, SyncInterval: s.opts.SyncInterval, CompressOK: true, Strict: true,
 	})
 	if err != nil {

@@ -30,7 +30,8 @@ func parseLine(line string) (slog.Level, string) {
 	case "WARNING":
 		return slog.LevelWarn, message
 	case "FATAL":
-		if strings.HasPrefix(message, "the database system is ") || strings.HasPrefix(message, "terminating connection ") {
+		if strings.HasPrefix(message, "the database system is ") ||
+			strings.HasPrefix(message, "terminating connection ") {
 			return slog.LevelDebug, message // while it starts, stops or recovers
 		}
 		return slog.LevelWarn, message

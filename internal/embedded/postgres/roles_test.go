@@ -48,7 +48,8 @@ func TestNoSuperuserLogsIn(t *testing.T) {
 		t.Errorf("with rights beyond their own: %s", got)
 	}
 	for _, password := range []string{"", "postgres", readFile(t, s.config.passwordFile())} {
-		if _, err := pgx.Connect(t.Context(), loginAs(t, s, superuser, password)); err == nil || !strings.Contains(err.Error(), "pg_hba.conf rejects") {
+		if _, err := pgx.Connect(t.Context(), loginAs(t, s, superuser, password)); err == nil ||
+			!strings.Contains(err.Error(), "pg_hba.conf rejects") {
 			t.Errorf("the owner of the cluster: %v", err)
 		}
 	}
@@ -106,7 +107,10 @@ func TestOwnerOfTheClusterIsRenamed(t *testing.T) {
 	}
 	if _, err := child.Exec(t.Context(), child.Config{
 		Name: "initdb", Path: s.config.program("initdb"), Env: environment(), Dir: dir, Attr: s.identity.attr,
-		Args: []string{"-D", s.config.data(), "--username=millrace", "--pwfile=" + s.config.passwordFile(), "--auth=scram-sha-256", "--no-sync"},
+		Args: []string{
+			"-D", s.config.data(), "--username=millrace", "--pwfile=" + s.config.passwordFile(),
+			"--auth=scram-sha-256", "--no-sync",
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +125,8 @@ func TestOwnerOfTheClusterIsRenamed(t *testing.T) {
 		if !strings.Contains(s.DSN(), "millrace:kept@") {
 			t.Error("the password is another one")
 		}
-		if got := query[string](t, s.DSN(), "SELECT string_agg(rolname, ',') FROM pg_roles WHERE rolsuper"); got != "postgres" {
+		if got := query[string](t, s.DSN(),
+			"SELECT string_agg(rolname, ',') FROM pg_roles WHERE rolsuper"); got != "postgres" {
 			t.Errorf("superusers: %s", got)
 		}
 		conn, err := pgx.Connect(t.Context(), s.DSN())

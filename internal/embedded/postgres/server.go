@@ -82,7 +82,7 @@ func (s *Server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.reclaim(ctx); err != nil {
 		return err
 	}
 	if err := s.prepareRoles(ctx, password); err != nil {
@@ -175,7 +175,8 @@ func (s *Server) takePort() error {
 }
 
 func (s *Server) portTaken() error {
-	return fmt.Errorf("%s is taken by another program: set %s to another address, or %s to use a server of your own", s.address(), EnvListen, envDSN)
+	return fmt.Errorf("%s is taken by another program: set %s to another address, or %s to use a server of your own",
+		s.address(), EnvListen, envDSN)
 }
 
 // explain makes one clear line of how the child failed.

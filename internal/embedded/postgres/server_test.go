@@ -134,7 +134,8 @@ func TestDataOutlivesTheServer(t *testing.T) {
 		}
 	}
 	// Its fifth line is the folder of its Unix socket.
-	if pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid")); err != nil || strings.Split(string(pid), "\n")[4] != "" {
+	if pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid")); err != nil ||
+		strings.Split(string(pid), "\n")[4] != "" {
 		t.Errorf("it has a Unix socket: %q, %v", pid, err)
 	}
 	query[int](t, s.DSN(), "WITH made AS (SELECT 1) SELECT count(*) FROM made")
@@ -286,7 +287,8 @@ func twice(t *testing.T, dir string) {
 	stop := run(t, s)
 	second := newServer(t, Config{Dir: dir})
 	second.patience = time.Millisecond
-	wantFailure(t, second, fmt.Sprintf("another Postgres, process %d, runs on %s", postmasterPID(t, dir), filepath.Join(dir, "data")))
+	wantFailure(t, second, fmt.Sprintf("another Postgres, process %d, runs on %s", postmasterPID(t, dir),
+		filepath.Join(dir, "data")))
 	query[int](t, s.DSN(), "SELECT 1") // and leaves the first alone
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -314,7 +316,8 @@ func TestTakenPort(t *testing.T) {
 	}
 	defer taken.Close()
 	s := newServer(t, Config{Dir: t.TempDir(), Listen: taken.Addr().String()})
-	if err := s.takePort(); err == nil || !strings.Contains(err.Error(), "is taken by another program: set MILLRACE_POSTGRES_LISTEN") {
+	if err := s.takePort(); err == nil ||
+		!strings.Contains(err.Error(), "is taken by another program: set MILLRACE_POSTGRES_LISTEN") {
 		t.Errorf("takePort = %v", err)
 	}
 }
@@ -328,7 +331,8 @@ func TestBadConfigIsOneLine(t *testing.T) {
 		{Config{Dir: "x", Engine: "y", Listen: "here"}, "MILLRACE_POSTGRES_LISTEN=here is not host:port"},
 		{Config{Dir: "x", Engine: "y", Listen: "127.0.0.1:pg"}, "no valid port"},
 	} {
-		if _, err := New(c.config, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(c.config, slog.New(slog.DiscardHandler)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("New = %v, want %q", err, c.want)
 		}
 	}

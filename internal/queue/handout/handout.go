@@ -38,18 +38,20 @@ func New(nc *nats.Conn, store *queue.Store, streams stream.WorkConfig) (*Handout
 	return &Handout{nc: nc, js: js, store: store, streams: streams, consumers: map[string]jetstream.Consumer{}}, nil
 }
 
-// requestWait bounds one request to a server. A request whose answer was lost
-// with the connection is never answered.
+// requestWait bounds one request to a server: when a connection is lost, the answer
+// never comes.
 const requestWait = 3 * time.Second
 
-// relayWait is how long to wait for what Postgres has as ready and the stream
-// has not got yet.
+// relayWait is how long to wait for items that are ready in Postgres and not yet on
+// the stream.
 const relayWait = 300 * time.Millisecond
 
 // Take starts up to limit items of a queue for a worker, the highest priority
 // first and the oldest of it, and returns them. Nobody else gets them until they
 // are given back or the lease ends.
-func (h *Handout) Take(ctx context.Context, name, worker string, limit int, lease time.Duration) ([]queue.Result, error) {
+func (h *Handout) Take(
+	ctx context.Context, name, worker string, limit int, lease time.Duration,
+) ([]queue.Result, error) {
 	what := fmt.Sprintf("take %d items of %s", limit, name)
 	q, err := h.store.Lookup(ctx, name)
 	if err != nil {
@@ -76,7 +78,7 @@ func (h *Handout) Take(ctx context.Context, name, worker string, limit int, leas
 		if r.Outcome == item.Changed {
 			taken = append(taken, r)
 		}
-		h.settle(msgs[i], r.Outcome)
+		h.answer(msgs[i], r.Outcome)
 	}
 	return taken, nil
 }
@@ -90,9 +92,11 @@ func (h *Handout) pull(ctx context.Context, q queue.ID, name string, limit int) 
 	msgs, err := take(c.FetchNoWait(limit))
 	if err == nil && len(msgs) == 0 {
 		var some bool
-		err = h.store.Pool().QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM millrace.ready WHERE stage = $1)", q).Scan(&some)
+		err = h.store.Pool().QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM millrace.ready WHERE stage = $1)",
+			q).Scan(&some)
 		if err == nil && some {
-			if msgs, err = take(c.Fetch(1, jetstream.FetchMaxWait(relayWait))); err == nil && len(msgs) == 1 && limit > 1 {
+			if msgs, err = take(c.Fetch(1, jetstream.FetchMaxWait(relayWait))); err == nil &&
+				len(msgs) == 1 && limit > 1 {
 				var more []jetstream.Msg
 				more, err = take(c.FetchNoWait(limit - 1))
 				msgs = append(msgs, more...)
@@ -121,7 +125,7 @@ func take(batch jetstream.MessageBatch, err error) ([]jetstream.Msg, error) {
 	return msgs, nil
 }
 
-// parse reads messages. It removes those that are no items.
+// parse reads messages. It removes a message that names no item.
 func parse(all []jetstream.Msg) (commands []queue.Command, msgs []jetstream.Msg) {
 	for _, m := range all {
 		it, err := stream.ParseWorkItem(m.Data())
@@ -141,9 +145,9 @@ func (h *Handout) giveBack(msgs []jetstream.Msg, delay time.Duration) {
 	}
 }
 
-// settle removes the message of an item that was started or is not ready any
+// answer removes the message of an item that was started or is not ready any
 // more, and gives back that of an item that may not be started now.
-func (h *Handout) settle(m jetstream.Msg, outcome item.Outcome) {
+func (h *Handout) answer(m jetstream.Msg, outcome item.Outcome) {
 	if outcome == item.Paused || outcome == item.Full {
 		h.giveBack([]jetstream.Msg{m}, relayWait)
 		return

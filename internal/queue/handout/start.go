@@ -10,9 +10,9 @@ import (
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
-// maxNamed bounds how many items are withdrawn before they are started: each
-// costs some milliseconds. An item that was withdrawn and is not started soon
-// counts as one that has lost its message, and gets a new one.
+// maxNamed bounds how many items are withdrawn before they are started: each costs
+// some milliseconds, and mending gives an item that was withdrawn and is not started
+// soon a new message.
 const maxNamed = 50
 
 // Start starts items that the caller names, once their messages are off the
@@ -34,7 +34,9 @@ func (h *Handout) Start(ctx context.Context, name string, commands []queue.Comma
 	return results, nil
 }
 
-func (h *Handout) start(ctx context.Context, q queue.ID, name string, commands []queue.Command) ([]queue.Result, error) {
+func (h *Handout) start(
+	ctx context.Context, q queue.ID, name string, commands []queue.Command,
+) ([]queue.Result, error) {
 	now, err := h.store.Look(ctx, q, commands)
 	if err != nil {
 		return nil, err
@@ -63,8 +65,8 @@ func (h *Handout) start(ctx context.Context, q queue.ID, name string, commands [
 	return results, err
 }
 
-// letGo has the queue let go of an item, if it is there in the generation that
-// the command means. It waits for an item whose message is about to be published.
+// letGo takes an item out of the queue, if it is there in the generation that the
+// command means. It waits for an item whose message is about to be published.
 func (h *Handout) letGo(
 	ctx context.Context, q queue.ID, name string, r queue.Result, c queue.Command,
 ) (queue.Result, Whereabouts, error) {

@@ -59,8 +59,8 @@ func (h *Handout) withdraw(ctx context.Context, name string, r queue.Ref) (Where
 	if seq == nil {
 		return h.delayed(ctx, r)
 	}
-	// What the consumer has passed while the message was there, a daemon has.
-	// One that it passes between the two looks may have gone either way.
+	// If the consumer has passed the message while it was there, a daemon has it.
+	// If it passes the message between the two looks, either may be the case.
 	if at >= uint64(*seq) {
 		return Held, nil
 	}
@@ -89,8 +89,8 @@ func (h *Handout) delayed(ctx context.Context, r queue.Ref) (Whereabouts, error)
 	return Free, nil
 }
 
-// passed returns up to where all messages of a queue are gone, and how far they
-// have been handed out.
+// passed returns the sequences up to which all messages of a queue are gone, and up to
+// which they have been handed out.
 func (h *Handout) passed(ctx context.Context, name string) (floor, at uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()

@@ -80,7 +80,10 @@ type Operation struct {
 func Get[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
 	handle(a, huma.Operation{
 		OperationID: op.ID, Method: http.MethodGet, Path: op.Path, Summary: op.Summary, Description: op.Text,
-		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusServiceUnavailable},
+		Errors: []int{
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+			http.StatusServiceUnavailable,
+		},
 	}, op, do)
 }
 
@@ -89,7 +92,8 @@ func Post[In, Out any, P Request[In]](a API, op Operation, do func(context.Conte
 	handle(a, huma.Operation{
 		OperationID: op.ID, Method: http.MethodPost, Path: op.Path, Summary: op.Summary, Description: op.Text,
 		Errors: []int{
-			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+			http.StatusConflict,
 			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
 		},
 		Middlewares: huma.Middlewares{httpapi.OnlyJSON}, MaxBodyBytes: max(op.MaxBody, maxBody),
@@ -99,17 +103,18 @@ func Post[In, Out any, P Request[In]](a API, op Operation, do func(context.Conte
 func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context.Context, *In) (Out, error)) {
 	op.Path = cmp.Or(a.Base, Base) + op.Path
 	op.Tags = []string{cmp.Or(a.Tag, "Shards")}
-	huma.Register(a.Server.API(), a.Auth.Protect(op, of.Scope), func(ctx context.Context, in *In) (*Output[Out], error) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		out, err := do(ctx, in)
-		if err != nil {
-			return nil, Problem(a.Log, err)
-		}
-		status := http.StatusOK
-		if c, ok := any(out).(Created); ok && c.Made() {
-			status = http.StatusCreated
-		}
-		return &Output[Out]{status, out}, nil
-	})
+	huma.Register(a.Server.API(), a.Auth.Protect(op, of.Scope),
+		func(ctx context.Context, in *In) (*Output[Out], error) {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			out, err := do(ctx, in)
+			if err != nil {
+				return nil, Problem(a.Log, err)
+			}
+			status := http.StatusOK
+			if c, ok := any(out).(Created); ok && c.Made() {
+				status = http.StatusCreated
+			}
+			return &Output[Out]{status, out}, nil
+		})
 }

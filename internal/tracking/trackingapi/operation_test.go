@@ -30,7 +30,8 @@ func TestPostSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Post(API{Server: srv, Auth: auth.New(auth.Config{}), Log: log}, Operation{ID: "count", Path: "/count", Scope: auth.Work},
+	Post(API{Server: srv, Auth: auth.New(auth.Config{}), Log: log},
+		Operation{ID: "count", Path: "/count", Scope: auth.Work},
 		func(_ context.Context, in *Body[[]item]) (int, error) { return len(in.Body), nil })
 	for n, want := range map[int]int{5000: http.StatusOK, 10_000: http.StatusRequestEntityTooLarge} {
 		items := make([]item, n)
@@ -41,7 +42,8 @@ func TestPostSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1"+Base+"/count", strings.NewReader(string(body)))
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1"+Base+"/count",
+			strings.NewReader(string(body)))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		srv.Handler().ServeHTTP(w, r)

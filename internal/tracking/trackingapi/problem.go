@@ -46,9 +46,13 @@ func NewConflict(r tracking.Result, stage shard.Stage, move shard.Move) *Conflic
 	case move == shard.Start && r.Status == shard.Started:
 		rule = "must be new, and is started; who started it may do so again, named by worker or the header Idempotency-Key"
 	}
-	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("%s/%d cannot be moved by %s at %s", r.Filename, r.Shard, move, stage),
+	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("%s/%d cannot be moved by %s at %s", r.Filename,
+		r.Shard, move, stage),
 		httpapi.FieldError{Field: "status", Code: r.Outcome.String(), Rule: rule})
-	return &Conflict{Problem: *p, Filename: r.Filename, Shard: r.Shard, Stage: stage.String(), CurrentStatus: r.Status.String()}
+	return &Conflict{
+		Problem: *p, Filename: r.Filename, Shard: r.Shard, Stage: stage.String(),
+		CurrentStatus: r.Status.String(),
+	}
 }
 
 // Problem turns an error into what the caller is told.
@@ -68,18 +72,23 @@ func Problem(log *slog.Logger, err error) error {
 	case errors.Is(err, tracking.ErrNoFile):
 		return NotFound("filename", "must be a file that was registered")
 	case errors.Is(err, tracking.ErrCancelled):
-		return httpapi.NewProblem(http.StatusConflict, "the file was cancelled", httpapi.FieldError{Field: "filename", Code: "cancelled", Rule: "must not be cancelled"})
+		return httpapi.NewProblem(http.StatusConflict, "the file was cancelled",
+			httpapi.FieldError{Field: "filename", Code: "cancelled", Rule: "must not be cancelled"})
 	case ours(err):
 		return httpapi.Internal(err)
 	}
 	log.Warn("shard tracking: Postgres or NATS is away or too slow", "error", err)
-	return httpapi.NewProblem(http.StatusServiceUnavailable, "Postgres or NATS is away or too slow; send the same request again: what it has done already is not done twice").
+	return httpapi.NewProblem(
+		http.StatusServiceUnavailable,
+		"Postgres or NATS is away or too slow; send the same request again: what it has done already is not done twice",
+	).
 		WithHeader("Retry-After", "1")
 }
 
 // NotFound is the problem of what is not there.
 func NotFound(field, rule string) *httpapi.Problem {
-	return httpapi.NewProblem(http.StatusNotFound, "there is no such item", httpapi.FieldError{Field: field, Code: "not_found", Rule: rule})
+	return httpapi.NewProblem(http.StatusNotFound, "there is no such item",
+		httpapi.FieldError{Field: field, Code: "not_found", Rule: rule})
 }
 
 // Faults lists the rules that a request breaks, as its Resolve returns them, from

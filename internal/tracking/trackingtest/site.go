@@ -50,7 +50,8 @@ func NewStore(t testing.TB, engine *embeddedtest.Postgres) *tracking.Store {
 
 func on(t testing.TB, pool *pgxpool.Pool) *tracking.Store {
 	t.Helper()
-	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, pool, embeddedtest.Log(t))
+	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, pool,
+		embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +71,9 @@ func Start(t testing.TB, engine *embeddedtest.Postgres) *Site {
 	if s.Hands, err = handout.New(nc, s.Store.Queues(), stream.WorkConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	service, err := work.New(work.Config{Poll: 10 * time.Millisecond, Compare: 20 * time.Millisecond}, work.Deps{
-		NATS: nc, Store: s.Store.Queues(), Handout: s.Hands, Shards: s.Store, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(t),
+	service, err := work.New(work.Config{Poll: 10 * time.Millisecond, MendEvery: 20 * time.Millisecond}, work.Deps{
+		NATS: nc, Store: s.Store.Queues(), Handout: s.Hands, Shards: s.Store, Registry: prometheus.NewRegistry(),
+		Log: embeddedtest.Log(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +115,8 @@ func (s *Site) InStep() {
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		var ready, waiting uint64
 		err := s.Store.Pool().QueryRow(s.T.Context(),
-			"SELECT (SELECT count(*) FROM millrace.ready), (SELECT count(*) FROM millrace.outbox)").Scan(&ready, &waiting)
+			"SELECT (SELECT count(*) FROM millrace.ready), (SELECT count(*) FROM millrace.outbox)").Scan(&ready,
+			&waiting)
 		if err != nil {
 			s.T.Fatal(err)
 		}
@@ -126,7 +129,8 @@ func (s *Site) InStep() {
 			return
 		}
 		if time.Now().After(end) {
-			s.T.Fatalf("%d items are ready, %d wait to be announced, %d messages are on the stream", ready, waiting, messages)
+			s.T.Fatalf("%d items are ready, %d wait to be announced, %d messages are on the stream", ready,
+				waiting, messages)
 		}
 	}
 }

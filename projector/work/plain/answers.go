@@ -1,7 +1,8 @@
-// Package plain turns what daemons acknowledge that pull from NATS and know nothing
-// else of Millrace into moves: an acknowledgement is done, a termination failed, a
-// negative acknowledgement with a delay again. From there on it is the one way that
-// HTTP and the Go client go: a move by item and generation.
+// Package plain turns the answers of plain daemons into moves of items. Plain
+// daemons pull from NATS with any client, and know nothing else of Millrace: what
+// they acknowledge is done, what they terminate has failed, and a negative
+// acknowledgement with a delay has an item come again. The moves name item and
+// generation, as those of HTTP and the Go client do.
 package plain
 
 import (
@@ -29,12 +30,13 @@ type Answers struct {
 	Log   *slog.Logger
 	// Find returns what messages of the work stream are about.
 	Find func(ctx context.Context, seqs []uint64) (map[uint64]queue.Ref, error)
-	// Refused is told of messages that were given back by who could not start
-	// their items.
+	// Refused is called for messages that the client or HTTP gave back, since
+	// their items could not be started.
 	Refused func(seq uint64, consumer string)
-	// Heard is told whose daemon is at work, by the generation of the taking.
+	// Heard is called for items whose daemon is at work, with the generation that
+	// they have since they were started.
 	Heard func(queue.Ref)
-	// Count is told the kind of each answer about an item.
+	// Count is called with the kind of each answer about an item.
 	Count func(kind string)
 }
 
@@ -43,7 +45,7 @@ type answer struct {
 	stream.WorkAnswer
 	queue.Ref
 	said  time.Time // by the server's clock
-	fence int32     // the generation of the taking, once it is started
+	taken int32     // the generation of the item since it was started
 }
 
 // Apply applies answers in their order and returns how many were about an item.
@@ -117,8 +119,8 @@ func parts(list []answer) (all [][]answer) {
 	return append(all, list[begin:])
 }
 
-// applyAt applies answers about items of a queue, one at most for each. All
-// that a daemon gave say first that a plain daemon has the item.
+// applyAt applies answers about items of a queue, at most one for each item. Every
+// answer of a daemon first records that a plain daemon has the item.
 func (t *Answers) applyAt(ctx context.Context, q queue.ID, answers []*answer) error {
 	if len(answers) == 0 {
 		return nil
@@ -172,9 +174,9 @@ func (t *Answers) applyAt(ctx context.Context, q queue.ID, answers []*answer) er
 	return nil
 }
 
-// start has Postgres say that plain daemons have the items, and returns the
-// answers of which that is so. What they were handed before a queue was paused,
-// or full, they have all the same: an answer is not thrown away.
+// start records in Postgres that plain daemons have the items, and returns the
+// answers about items that they do have. It starts items also at a queue that is
+// paused or full: the daemons were handed them before.
 func (t *Answers) start(ctx context.Context, q queue.ID, answers []*answer) ([]*answer, error) {
 	commands := make([]queue.Command, len(answers))
 	for i, a := range answers {
@@ -187,7 +189,7 @@ func (t *Answers) start(ctx context.Context, q queue.ID, answers []*answer) ([]*
 	var held []*answer
 	for i, r := range results {
 		if r.Outcome.OK() && r.Worker == stream.PlainWorker && r.Status == item.Started {
-			answers[i].fence = r.Generation
+			answers[i].taken = r.Generation
 			held = append(held, answers[i])
 		}
 	}
@@ -198,17 +200,16 @@ func (t *Answers) start(ctx context.Context, q queue.ID, answers []*answer) ([]*
 func (t *Answers) hear(answers []*answer) {
 	for _, a := range answers {
 		if a.Kind == stream.AnswerProgress {
-			t.Heard(queue.Ref{Item: a.Item, Queue: a.Queue, Generation: a.fence})
+			t.Heard(queue.Ref{Item: a.Item, Queue: a.Queue, Generation: a.taken})
 		}
 	}
 }
 
-// silent returns of messages that the server has given up delivering those whose
-// items are with a plain daemon. The others are removed: it has given up because
-// they were refused, as those of a full queue are, or nobody was there to see who
-// had them. What is still ready comes again by a new message, by mending. That
-// one is of the same generation: what is said of a message that is gone does not
-// count.
+// silent takes messages that the server has given up delivering, and returns those
+// whose items plain daemons have. It removes the others: they were refused, as at a
+// full queue, or no leader was there to see who had them. Mending gives items that
+// are still ready a new message. That has the same generation, so answers to the
+// removed message do not count.
 func (t *Answers) silent(ctx context.Context, q queue.ID, dead []*answer) ([]*answer, error) {
 	if len(dead) == 0 {
 		return nil, nil
@@ -231,7 +232,7 @@ func (t *Answers) silent(ctx context.Context, q queue.ID, dead []*answer) ([]*an
 			}
 		}
 		if has {
-			a.fence = r.Generation
+			a.taken = r.Generation
 			held = append(held, a)
 		} else if err := handout.Remove(ctx, t.JS, a.Seq); err != nil {
 			return nil, err
@@ -240,13 +241,13 @@ func (t *Answers) silent(ctx context.Context, q queue.ID, dead []*answer) ([]*an
 	return held, nil
 }
 
-// soon is how much of the delay of a negative acknowledgement may be left for
-// the item to stay with the server, which hands it out again by itself.
+// soon is how much of the delay of a negative acknowledgement may be left so that
+// the server keeps the item: it hands it out again by itself.
 const soon = time.Second
 
-// shorten takes off the delays of negative acknowledgements what has passed of
-// them. It goes by the server's clock, as the server does: when the delay is
-// over, another daemon may have the item, and its answer counts.
+// shorten subtracts from the delays of negative acknowledgements the time that has
+// passed since, by the server's clock. When a delay is over by that clock, another
+// daemon may have the item, and its answer counts.
 func (t *Answers) shorten(ctx context.Context, answers []*answer) error {
 	var now time.Time
 	for _, a := range answers {
@@ -266,7 +267,10 @@ func (t *Answers) shorten(ctx context.Context, answers []*answer) error {
 }
 
 func (a *answer) outcome() (item.Move, queue.Command, bool) {
-	c := queue.Command{ID: a.Item, Generation: a.fence, Worker: stream.PlainWorker, Error: item.CutError(a.Reason), Delay: a.Delay}
+	c := queue.Command{
+		ID: a.Item, Generation: a.taken, Worker: stream.PlainWorker, Error: item.CutError(a.Reason),
+		Delay: a.Delay,
+	}
 	switch a.Kind {
 	case stream.AnswerAck:
 		return item.Complete, c, true
@@ -287,8 +291,7 @@ func (a *answer) outcome() (item.Move, queue.Command, bool) {
 	return 0, c, false
 }
 
-// removeDead removes messages that the server keeps though it delivers them no
-// more.
+// removeDead removes messages that the server does not deliver any more, but keeps.
 func (t *Answers) removeDead(ctx context.Context, answers []*answer) error {
 	for _, a := range answers {
 		if a.Kind != stream.AnswerDead {

@@ -52,7 +52,10 @@ func count(text string) (int, error) {
 }
 
 func valid(a sample.Article) bool {
-	text, err := json.Marshal(event.Event{ArticleURL: a.URL, SourceName: a.Source, Stage: "crawled", ServiceName: "demo", OccurredAt: time.Unix(0, 0)})
+	text, err := json.Marshal(event.Event{
+		ArticleURL: a.URL, SourceName: a.Source, Stage: "crawled",
+		ServiceName: "demo", OccurredAt: time.Unix(0, 0),
+	})
 	if err != nil {
 		return false
 	}

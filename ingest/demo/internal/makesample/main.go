@@ -60,7 +60,8 @@ func run(from, to, out, articlesFile, sightingsFile string) error {
 	if file.Len() > maxSize {
 		return fmt.Errorf("the sample has %d bytes, more than %d: choose a shorter span", file.Len(), maxSize)
 	}
-	fmt.Printf("%s: %d bytes, %d sightings of %d articles\n", out, file.Len(), len(c.sample.Sightings), len(c.sample.Articles))
+	fmt.Printf("%s: %d bytes, %d sightings of %d articles\n", out, file.Len(), len(c.sample.Sightings),
+		len(c.sample.Articles))
 	return os.WriteFile(out, file.Bytes(), 0o644)
 }
 
@@ -83,7 +84,10 @@ func (c *cutter) add(row map[string]string) error {
 	if !ok || at.Before(c.from) || !at.Before(c.to) {
 		return nil
 	}
-	kind, ok := map[string]sample.Kind{"first": sample.First, "feed_first": sample.FeedFirst, "reappear": sample.Reappear}[row["kind"]]
+	kind, ok := map[string]sample.Kind{
+		"first": sample.First, "feed_first": sample.FeedFirst,
+		"reappear": sample.Reappear,
+	}[row["kind"]]
 	if !ok {
 		return fmt.Errorf("unknown kind %q", row["kind"])
 	}

@@ -141,7 +141,10 @@ func (s *Sample) Write(w io.Writer) error {
 	rows := csv.NewWriter(zipped)
 	written := 0
 	for _, sighting := range s.Sightings {
-		row := []string{strconv.Itoa(int(sighting.After / time.Second)), string(rune(sighting.Kind)), strconv.Itoa(sighting.Article)}
+		row := []string{
+			strconv.Itoa(int(sighting.After / time.Second)), string(rune(sighting.Kind)),
+			strconv.Itoa(sighting.Article),
+		}
 		if sighting.Article == written {
 			row = append(row, columns(s.Articles[written])...)
 			written++
@@ -162,5 +165,8 @@ func columns(a Article) []string {
 	if a.Image {
 		image = "1"
 	}
-	return []string{a.URL, a.Source, strconv.Itoa(a.Rank), strconv.Itoa(a.Length), image, strings.Join(a.Categories, "|")}
+	return []string{
+		a.URL, a.Source, strconv.Itoa(a.Rank), strconv.Itoa(a.Length), image,
+		strings.Join(a.Categories, "|"),
+	}
 }

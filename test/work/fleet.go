@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// crew are the daemons. Each is started again when it has been killed.
-type crew struct {
+// fleet are the daemons. Each is started again when it has been killed.
+type fleet struct {
 	cfg     config
 	in      *installation
 	jobs    jobs
@@ -28,7 +28,7 @@ type crew struct {
 	calm         time.Time // when the last of these was over; the next comes after a lease
 }
 
-// daemon is one place in the crew.
+// daemon is one place in the fleet.
 type daemon struct {
 	name string
 	role string // go, node or http
@@ -45,12 +45,12 @@ type life struct {
 	end             time.Time
 }
 
-func newCrew(cfg config, in *installation, j jobs, dir string) *crew {
-	c := &crew{cfg: cfg, in: in, jobs: j, dir: dir}
+func newFleet(cfg config, in *installation, j jobs, dir string) *fleet {
+	f := &fleet{cfg: cfg, in: in, jobs: j, dir: dir}
 	for i, role := range []string{"go", "go", "node", "node", "http", "http"} {
-		c.daemons = append(c.daemons, &daemon{name: role + strconv.Itoa(i), role: role})
+		f.daemons = append(f.daemons, &daemon{name: role + strconv.Itoa(i), role: role})
 	}
-	return c
+	return f
 }
 
 // strikes is how many kills wait for a daemon that has a piece in hand. Others
@@ -60,22 +60,22 @@ const strikes = 3
 // run keeps the daemons running, and kills something now and then, until working
 // ends; then it asks them to end. What it has killed is there again when it
 // returns, unless ctx ends.
-func (c *crew) run(ctx, working context.Context) error {
+func (f *fleet) run(ctx, working context.Context) error {
 	working, end := context.WithCancel(working)
 	defer end()
-	errs := make([]error, len(c.daemons))
+	errs := make([]error, len(f.daemons))
 	var all sync.WaitGroup
-	for i, d := range c.daemons {
+	for i, d := range f.daemons {
 		all.Go(func() {
 			defer end() // with an error, before its time
-			errs[i] = c.keep(working, d)
+			errs[i] = f.keep(working, d)
 		})
 	}
-	random := rand.New(rand.NewPCG(c.cfg.seed, 1))
+	random := rand.New(rand.NewPCG(f.cfg.seed, 1))
 	var err error
 	for working.Err() == nil && err == nil {
-		err = c.killOne(ctx, working, random)
-		sleep(working, time.Duration(random.ExpFloat64()*float64(c.cfg.kill)))
+		err = f.killOne(ctx, working, random)
+		sleep(working, time.Duration(random.ExpFloat64()*float64(f.cfg.kill)))
 	}
 	end()
 	all.Wait()
@@ -84,41 +84,41 @@ func (c *crew) run(ctx, working context.Context) error {
 
 // killOne kills one process: the first times a daemon with a piece in hand, then
 // any daemon, or Millrace, or its Postgres.
-func (c *crew) killOne(ctx, working context.Context, random *rand.Rand) error {
-	targets := len(c.daemons)
-	if c.cfg.parts && time.Since(c.calm) > c.cfg.lease {
+func (f *fleet) killOne(ctx, working context.Context, random *rand.Rand) error {
+	targets := len(f.daemons)
+	if f.cfg.parts && time.Since(f.calm) > f.cfg.lease {
 		targets += 2
 	}
 	target := random.IntN(targets)
 	switch {
-	case c.kills < strikes:
-		if c.strike(working, random) {
-			c.kills++
+	case f.kills < strikes:
+		if f.strike(working, random) {
+			f.kills++
 		}
-	case target < len(c.daemons):
-		if c.daemons[target].signal(syscall.SIGKILL) {
-			c.kills++
+	case target < len(f.daemons):
+		if f.daemons[target].signal(syscall.SIGKILL) {
+			f.kills++
 		}
-	case target == len(c.daemons):
-		c.parts++
-		defer func() { c.calm = time.Now() }()
+	case target == len(f.daemons):
+		f.parts++
+		defer func() { f.calm = time.Now() }()
 		begin := time.Now()
-		err := c.in.kill(ctx)
-		c.outages = append(c.outages, outage{begin, time.Now().Add(c.cfg.lease)})
+		err := f.in.kill(ctx)
+		f.outages = append(f.outages, outage{begin, time.Now().Add(f.cfg.lease)})
 		return err
 	default:
-		c.parts++
-		defer func() { c.calm = time.Now() }()
-		return c.in.killPostgres(ctx)
+		f.parts++
+		defer func() { f.calm = time.Now() }()
+		return f.in.killPostgres(ctx)
 	}
 	return nil
 }
 
 // strike kills a daemon that has a piece in hand, as soon as there is one.
-func (c *crew) strike(ctx context.Context, random *rand.Rand) bool {
+func (f *fleet) strike(ctx context.Context, random *rand.Rand) bool {
 	for ; ctx.Err() == nil; sleep(ctx, time.Millisecond) {
-		for _, i := range random.Perm(len(c.daemons)) {
-			if c.daemons[i].strike() {
+		for _, i := range random.Perm(len(f.daemons)) {
+			if f.daemons[i].strike() {
 				return true
 			}
 		}
@@ -141,14 +141,14 @@ func (d *daemon) strike() bool {
 }
 
 // keep runs one daemon after the other.
-func (c *crew) keep(ctx context.Context, d *daemon) error {
+func (f *fleet) keep(ctx context.Context, d *daemon) error {
 	for ctx.Err() == nil {
-		l := life{daemon: d.name, journal: filepath.Join(c.dir, d.name+"-"+strconv.Itoa(len(d.lives))+".notes")}
-		cmd, err := c.command(d, l)
+		l := life{daemon: d.name, journal: filepath.Join(f.dir, d.name+"-"+strconv.Itoa(len(d.lives))+".notes")}
+		cmd, err := f.command(d, l)
 		if err != nil {
 			return err
 		}
-		log, err := os.OpenFile(filepath.Join(c.dir, d.name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		log, err := os.OpenFile(filepath.Join(f.dir, d.name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 		if err != nil {
 			return err
 		}
@@ -183,17 +183,18 @@ func (d *daemon) signal(s syscall.Signal) bool {
 	return d.cmd != nil && d.cmd.Process.Signal(s) == nil
 }
 
-func (c *crew) command(d *daemon, l life) (*exec.Cmd, error) {
+func (f *fleet) command(d *daemon, l life) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(self)
 	if d.role == "node" {
-		cmd = exec.Command("node", filepath.Join(c.cfg.node, "daemon.mjs"))
+		cmd = exec.Command("node", filepath.Join(f.cfg.node, "daemon.mjs"))
 	}
-	cmd.Env = append(os.Environ(), envName+"="+d.name, envJournal+"="+l.journal, envLease+"="+strconv.FormatFloat(c.cfg.lease.Seconds(), 'f', -1, 64),
-		envNATS+"="+c.in.nats, envHTTP+"="+c.in.http, envQueues+"="+strings.Join(c.jobs.queues(), ","))
+	cmd.Env = append(os.Environ(), envName+"="+d.name, envJournal+"="+l.journal,
+		envLease+"="+strconv.FormatFloat(f.cfg.lease.Seconds(), 'f', -1, 64),
+		envNATS+"="+f.in.nats, envHTTP+"="+f.in.http, envQueues+"="+strings.Join(f.jobs.queues(), ","))
 	if d.role != "node" {
 		cmd.Env = append(cmd.Env, envRole+"="+d.role)
 	}

@@ -2,8 +2,8 @@ package clickhouse
 
 import "fmt"
 
-// Layout says where tables are. The zero value is a single server.
-type Layout struct {
+// Topology says where tables are. The zero value is a single server.
+type Topology struct {
 	// Cluster is the name of a ClickHouse cluster whose servers hold the
 	// tables together. A table is then a Distributed one over Replicated
 	// tables, one on each server, that are called Local.
@@ -11,8 +11,8 @@ type Layout struct {
 }
 
 // Local returns the name of the table that holds a server's own rows.
-func (l Layout) Local(table string) string {
-	if l.Cluster == "" {
+func (t Topology) Local(table string) string {
+	if t.Cluster == "" {
 		return table
 	}
 	return table + "_local"
@@ -20,17 +20,17 @@ func (l Layout) Local(table string) string {
 
 // OnCluster is the clause of a statement that is for every server, with a
 // space before it.
-func (l Layout) OnCluster() string {
-	if l.Cluster == "" {
+func (t Topology) OnCluster() string {
+	if t.Cluster == "" {
 		return ""
 	}
-	return fmt.Sprintf(" ON CLUSTER %s", quoteName(l.Cluster))
+	return fmt.Sprintf(" ON CLUSTER %s", quoteName(t.Cluster))
 }
 
 // System returns a system table of all shards together.
-func (l Layout) System(table string) string {
-	if l.Cluster == "" {
+func (t Topology) System(table string) string {
+	if t.Cluster == "" {
 		return "system." + table
 	}
-	return fmt.Sprintf("cluster(%s, system.%s)", quoteText(l.Cluster), table)
+	return fmt.Sprintf("cluster(%s, system.%s)", quoteText(t.Cluster), table)
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// settle deals with the postmaster.pid that an earlier server may have left. One
+// reclaim deals with the postmaster.pid that an earlier server may have left. One
 // whose parent was just killed is given time to end. A file whose process is
 // gone would do no harm, were its number not in use again, which is the rule in
 // containers: Postgres would then refuse to start.
-func (s *Server) settle(ctx context.Context) error {
+func (s *Server) reclaim(ctx context.Context) error {
 	path := filepath.Join(s.config.data(), "postmaster.pid")
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
