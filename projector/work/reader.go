@@ -44,10 +44,14 @@ func (s *Service) handOver(
 	ctx context.Context, name string, it jetstream.MessagesContext, handle func(context.Context, []jetstream.Msg) error,
 ) error {
 	incoming, failed := make(chan jetstream.Msg, 2*batchSize), make(chan error, 1)
+	// A Next that is just making its consumer again, as it does when this process has
+	// stood still, does not see Stop in time and goes on with the new one; it sees
+	// the context.
+	reading, end := context.WithCancel(ctx)
 	go func() {
 		defer close(incoming)
 		for {
-			msg, err := it.Next()
+			msg, err := it.Next(jetstream.NextContext(reading))
 			if err != nil {
 				failed <- err
 				return
@@ -56,6 +60,7 @@ func (s *Service) handOver(
 		}
 	}()
 	defer func() {
+		end()
 		it.Stop()
 		for range incoming { // until the reader has ended
 		}
