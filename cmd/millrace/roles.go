@@ -22,9 +22,9 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector"
-	"github.com/millrace-io/millrace/query"
 	"github.com/millrace-io/millrace/query/dashboard"
 	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -126,7 +126,7 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 			return err
 		}
 	}
-	var out *query.Service
+	var out *pipeline.Service
 	if r.Query {
 		n.warn(n.http.Limits.atRisk())
 		if out, err = n.query(s, js, tracks); err != nil {
@@ -175,7 +175,7 @@ func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
 	})
 }
 
-func (n *node) query(s *stack, js jetstream.JetStream, tracks *tracking.Store) (*query.Service, error) {
+func (n *node) query(s *stack, js jetstream.JetStream, tracks *tracking.Store) (*pipeline.Service, error) {
 	views, err := n.liveViews(tracks)
 	if err != nil {
 		return nil, err
@@ -188,12 +188,12 @@ func (n *node) query(s *stack, js jetstream.JetStream, tracks *tracking.Store) (
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
-	q, err := query.New(query.Config{
+	q, err := pipeline.New(pipeline.Config{
 		Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps, Views: views,
 		Live: live.Config{
 			Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections, Compress: n.http.Limits.Compress,
 		},
-	}, query.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
+	}, pipeline.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -202,7 +202,7 @@ func (n *node) query(s *stack, js jetstream.JetStream, tracks *tracking.Store) (
 }
 
 // runHTTP starts the server last, so that it is the first to end.
-func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Service, ingests bool) error {
+func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Service, ingests bool) error {
 	guard, err := n.http.metricsGuard()
 	if err != nil {
 		return err

@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/pipeline/store"
+)
+
+// maxJourneyEvents bounds the events of a journey; GET /events has them all.
+const maxJourneyEvents = 1000
+
+// JourneyStage is a stage that an article has reached, or not.
+type JourneyStage struct {
+	Name    string     `json:"name" example:"classified"`
+	FirstAt *time.Time `json:"first_at" doc:"When the article first reached the stage; null if it has not" example:"2026-02-10T14:30:00Z"`
+	Events  uint64     `json:"events" example:"1"`
+	Latency *float64   `json:"latency_seconds" doc:"Seconds since the stage before it that the article reached, 0 where clocks disagree; null for the first" example:"12.5"`
+}
+
+// Journey is the answer of GET /articles/{url_hash}/journey.
+type Journey struct {
+	URLHash      string         `json:"url_hash"`
+	ArticleURL   string         `json:"article_url" doc:"The URL that url_hash is of" example:"https://example.com/article-123"`
+	Domain       string         `json:"domain" example:"example.com"`
+	SourceName   string         `json:"source_name" doc:"That of the first event" example:"example_com"`
+	CanonicalURL string         `json:"canonical_url,omitempty" doc:"As events named it"`
+	TraceIDs     []string       `json:"trace_ids" doc:"Of the events, in their order"`
+	Elapsed      *float64       `json:"elapsed_seconds" doc:"From the first of the stages that the article reached to the last, 0 where clocks disagree; null with only one" example:"792"`
+	Stages       []JourneyStage `json:"stages" doc:"All stages of the pipeline, in its order"`
+	Events       []StoredEvent  `json:"events" doc:"Oldest first; the newest 1000 where there are more, or the newest with 8 MiB of metadata"`
+}
+
+func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
+	hash, p := parseHash(hash)
+	if p != nil {
+		return Journey{}, p
+	}
+	leave, err := enter(ctx, s.reading)
+	if err != nil {
+		return Journey{}, err
+	}
+	defer leave()
+	rows, reached, err := s.store.Journey(ctx, hash, maxJourneyEvents)
+	if err != nil {
+		return Journey{}, err
+	}
+	if len(rows) == 0 {
+		return Journey{}, httpapi.NewProblem(http.StatusNotFound, "no event of an article with this hash is known",
+			httpapi.FieldError{Field: "url_hash", Code: "article_unknown", Rule: "must be that of an article with events"})
+	}
+	slices.Reverse(rows)
+	return newJourney(hash, rows, s.cfg.Stages.Names(), reached), nil
+}
+
+// newJourney tells of an article's events, oldest first.
+func newJourney(hash string, rows []store.Event, stages []string, reached map[string]store.Reached) Journey {
+	first := rows[0]
+	j := Journey{URLHash: hash, ArticleURL: first.URL, Domain: first.Domain, SourceName: first.Source, TraceIDs: []string{}, Stages: journeyStages(stages, reached)}
+	j.Elapsed = elapsed(j.Stages)
+	for _, row := range rows {
+		j.Events = append(j.Events, newEvent(row))
+		if row.TraceID != "" && !slices.Contains(j.TraceIDs, row.TraceID) {
+			j.TraceIDs = append(j.TraceIDs, row.TraceID)
+		}
+		if j.CanonicalURL == "" {
+			j.CanonicalURL = row.CanonicalURL
+		}
+	}
+	if j.CanonicalURL != "" {
+		j.ArticleURL = j.CanonicalURL
+	}
+	return j
+}
+
+// elapsed is the time from the first stage that was reached to the last, nil
+// when there is only one.
+func elapsed(stages []JourneyStage) *float64 {
+	var first, last *time.Time
+	for _, stage := range stages {
+		switch {
+		case stage.FirstAt == nil:
+		case first == nil:
+			first = stage.FirstAt
+		default:
+			last = stage.FirstAt
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	seconds := max(0, last.Sub(*first).Seconds())
+	return &seconds
+}
+
+// journeyStages sets the latencies between the stages that were reached.
+func journeyStages(names []string, reached map[string]store.Reached) []JourneyStage {
+	out := make([]JourneyStage, 0, len(names))
+	var before *time.Time
+	for _, name := range names {
+		stage := JourneyStage{Name: name}
+		if r, ok := reached[name]; ok {
+			stage.FirstAt, stage.Events = &r.FirstAt, r.Events
+			if before != nil {
+				latency := max(0, r.FirstAt.Sub(*before).Seconds())
+				stage.Latency = &latency
+			}
+			before = &r.FirstAt
+		}
+		out = append(out, stage)
+	}
+	return out
+}
