@@ -140,14 +140,14 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestSocketAndEvents: the position of a WebSocket's message is good for an event
+// TestSocketAndEvents: the snapshot of a WebSocket's message is good for an event
 // stream, and the other way round.
 func TestSocketAndEvents(t *testing.T) {
 	f := start(t, Config{})
 	ws := f.dial()
 	send(t, ws, `{"op":"subscribe","id":"a","epoch":""}`)
 	m := receive(t, ws)
-	s := f.stream("", position{m.Epoch, m.Seq}.eventID())
+	s := f.stream("", snapshotID{m.Epoch, m.Seq}.eventID())
 	s.nothingNew()
 	p := parseEventID(s.id)
 	if _, got := f.again(p.epoch, p.seq); !got.Unchanged {

@@ -9,7 +9,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// again subscribes on a connection of its own with the position of a message.
+// again subscribes on a connection of its own with the snapshot of a message.
 func (f *fixture) again(epoch string, seq uint64) (*websocket.Conn, message) {
 	f.t.Helper()
 	ws := f.dial()
@@ -66,9 +66,9 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// TestStrangePositions: whatever else a reader names, it gets a whole snapshot:
+// TestStrangeSnapshotIDs: whatever else a reader names, it gets a whole snapshot:
 // of another process or view, beyond the newest, or nonsense.
-func TestStrangePositions(t *testing.T) {
+func TestStrangeSnapshotIDs(t *testing.T) {
 	f := start(t, Config{})
 	ws := f.dial()
 	send(t, ws, `{"op":"subscribe","id":"a"}`)
@@ -83,7 +83,7 @@ func TestStrangePositions(t *testing.T) {
 	if restarted.Epoch == now.Epoch || elsewhere.Epoch == now.Epoch {
 		t.Fatalf("epochs %s, %s after a restart, %s of another view", now.Epoch, restarted.Epoch, elsewhere.Epoch)
 	}
-	for name, p := range map[string]position{
+	for name, p := range map[string]snapshotID{
 		"another process": {restarted.Epoch, restarted.Seq}, "another view": {elsewhere.Epoch, elsewhere.Seq},
 		"too far ahead": {now.Epoch, now.Seq + 1}, "far too far": {now.Epoch, 1<<64 - 1}, "before": {now.Epoch, 0},
 		"a count too far": {now.Epoch + "+18446744073709551615", 2}, "a count": {now.Epoch + "+1", 1}, "no count": {now.Epoch + "+x", 1},
@@ -185,9 +185,9 @@ func (f *fixture) become(figure func() int, n int) {
 	}
 }
 
-// FuzzPosition: what is read of a position never lies beyond the newest
+// FuzzSnapshotID: what is read of an id never lies beyond the newest
 // snapshot, and is written the same again.
-func FuzzPosition(f *testing.F) {
+func FuzzSnapshotID(f *testing.F) {
 	f.Add("x.1+16:3", uint64(20))
 	f.Add("x.1:3", uint64(2))
 	f.Add("y:1", uint64(2))
@@ -197,7 +197,7 @@ func FuzzPosition(f *testing.F) {
 		if !ok {
 			return
 		}
-		again := *parseEventID(positionOf("x.1", seq, base).eventID())
+		again := *parseEventID(snapshotIDOf("x.1", seq, base).eventID())
 		if back, b, ok := again.in("x.1", newest); seq > newest || base > seq || !ok || back != seq || b != base {
 			t.Fatalf("%q of %d: %d behind %d, then %d behind %d", text, newest, seq, base, back, b)
 		}

@@ -16,7 +16,8 @@ import (
 // TestFunnelWhileManySourcesLoad: a source that finds no room in memory is
 // counted in the database, for a feed without a place of the requests.
 func TestFunnelWhileManySourcesLoad(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	layout, err := slots.New(1)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/millrace-io/millrace/query/pipeline/drift"
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
 )
 
 // ModelVersion is what a model version has classified.
@@ -61,15 +62,19 @@ type Drift struct {
 	Sample      uint32           `json:"sample" doc:"model_versions are of one article in so many; 1, unless there are very many" example:"1"`
 	GeneratedAt time.Time        `json:"generated_at" example:"2026-02-10T15:42:00.003Z"`
 	Stream      StreamPosition   `json:"stream"`
-	Notes       Notes            `json:"notes,omitempty" doc:"As in the funnel"`
+	Notes       reads.Notes      `json:"notes,omitempty" doc:"As in the funnel"`
 
 	cut store.Cut // what is counted
 }
 
-func newVersions(versions []store.Version, firstSeen map[string]time.Time, sample uint32, now time.Time) []ModelVersion {
+func newVersions(
+	versions []store.Version, firstSeen map[string]time.Time, sample uint32, now time.Time,
+) []ModelVersion {
 	out := make([]ModelVersion, 0, len(versions))
 	for _, v := range versions {
-		m := ModelVersion{Version: v.Name, Articles: v.Articles * uint64(sample), AvgQuality: v.Mean, Topics: map[string]float64{}}
+		m := ModelVersion{
+			Version: v.Name, Articles: v.Articles * uint64(sample), AvgQuality: v.Mean, Topics: map[string]float64{},
+		}
 		for topic, n := range v.Topics {
 			m.Topics[topic] = float64(n) / float64(v.Articles)
 		}

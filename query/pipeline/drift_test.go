@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/drift"
+	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -42,11 +43,12 @@ func repeated(counts map[string]int) (out []string) {
 
 // TestSpecificationOfDrift has the figures of the specification's example.
 func TestSpecificationOfDrift(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	r.write(classified("v2.0", noon.Add(-30*24*time.Hour), repeated(map[string]int{"crime": 28, "news": 55, "mining": 17}), func(i int) float64 { return float64(67 + i%3 - i/99) })...)
 	r.write(classified("v2.1", noon.Add(-5*24*time.Hour), repeated(map[string]int{"crime": 32, "news": 51, "mining": 17}), func(int) float64 { return 74 })...)
 	var got map[string]any
-	r.must("/stats/drift", nil, &got)
+	r.Must("/stats/drift", nil, &got)
 	version := func(name string, quality, age float64, crime, news float64) any {
 		return map[string]any{
 			"version": name, "articles_classified": 100.0, "avg_quality_score": quality, "version_age_days": age,
@@ -103,20 +105,21 @@ func (r *rig) drawn(version, source string, from, to time.Time) (drift.Topics, d
 
 // TestDrift compares samples of every kind with a recount.
 func TestDrift(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	r.write(mixed(rand.New(rand.NewPCG(1, 2)), 900)...)
 	begin, end := noon.Add(-365*24*time.Hour), noon.Add(time.Hour)
 	day := func(n int) time.Time { return noon.Add(time.Duration(n) * 24 * time.Hour) }
 	stamp := func(at time.Time) string { return at.Format(time.RFC3339Nano) }
 	var newest Drift
-	r.must("/stats/drift", nil, &newest)
+	r.Must("/stats/drift", nil, &newest)
 	current, reference := newest.Versions[0].Version, newest.Versions[1].Version
 	type bounds struct {
 		version  string
 		from, to time.Time
 	}
-	windows := values("reference_from", stamp(day(-20)), "reference_to", stamp(day(-10)), "current_from", stamp(day(-10)), "current_to", stamp(end))
-	named := values("reference", "v1", "current", "v1", "source", "source-1")
+	windows := viewtest.Values("reference_from", stamp(day(-20)), "reference_to", stamp(day(-10)), "current_from", stamp(day(-10)), "current_to", stamp(end))
+	named := viewtest.Values("reference", "v1", "current", "v1", "source", "source-1")
 	for name, value := range windows {
 		named[name] = value
 	}
@@ -125,16 +128,16 @@ func TestDrift(t *testing.T) {
 		reference, current bounds
 	}{
 		"by default":       {nil, bounds{reference, begin, end}, bounds{current, begin, end}},
-		"other way around": {values("reference", current, "current", reference), bounds{current, begin, end}, bounds{reference, begin, end}},
-		"only reference":   {values("reference", current), bounds{current, begin, end}, bounds{reference, begin, end}},
-		"in a window":      {values("from", stamp(day(-7)), "to", stamp(day(-2)), "reference", "v0", "current", "v1"), bounds{"v0", day(-7), day(-2)}, bounds{"v1", day(-7), day(-2)}},
-		"of a source":      {values("source", "source-1", "reference", "v0", "current", "v1"), bounds{"v0", begin, end}, bounds{"v1", begin, end}},
+		"other way around": {viewtest.Values("reference", current, "current", reference), bounds{current, begin, end}, bounds{reference, begin, end}},
+		"only reference":   {viewtest.Values("reference", current), bounds{current, begin, end}, bounds{reference, begin, end}},
+		"in a window":      {viewtest.Values("from", stamp(day(-7)), "to", stamp(day(-2)), "reference", "v0", "current", "v1"), bounds{"v0", day(-7), day(-2)}, bounds{"v1", day(-7), day(-2)}},
+		"of a source":      {viewtest.Values("source", "source-1", "reference", "v0", "current", "v1"), bounds{"v0", begin, end}, bounds{"v1", begin, end}},
 		"windows":          {windows, bounds{"", day(-20), day(-10)}, bounds{"", day(-10), end}},
 		"version, windows": {named, bounds{"v1", day(-20), day(-10)}, bounds{"v1", day(-10), end}},
-		"unheard of":       {values("reference", "v0", "current", "v9"), bounds{"v0", begin, end}, bounds{"v9", begin, end}},
+		"unheard of":       {viewtest.Values("reference", "v0", "current", "v9"), bounds{"v0", begin, end}, bounds{"v9", begin, end}},
 	} {
 		var got Drift
-		r.must("/stats/drift", tc.query, &got)
+		r.Must("/stats/drift", tc.query, &got)
 		if got.Comparison == nil {
 			t.Errorf("%s: nothing is compared", name)
 			continue
@@ -164,7 +167,8 @@ func TestDrift(t *testing.T) {
 // TestScoresBeyondBounds: scores that no mean and no test can be taken of, as
 // earlier releases stored them, count as absent and break no answer.
 func TestScoresBeyondBounds(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	r.write(classified("v1", noon.Add(-time.Hour), repeated(map[string]int{"crime": 2500}), func(i int) float64 { return float64(i) })...)
 	r.write(classified("v2", noon.Add(-time.Minute), repeated(map[string]int{"crime": 40}), func(int) float64 { return 50 })...)
 	spoil := "ALTER TABLE events UPDATE quality_score = if(seq = 3, -1.7e308, 1.7e308) WHERE seq <= 3 SETTINGS mutations_sync = 1"
@@ -172,7 +176,7 @@ func TestScoresBeyondBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stats Stats
-	r.must("/stats", nil, &stats)
+	r.Must("/stats", nil, &stats)
 	scores := slices.Repeat([]float64{50}, 40)
 	for i := 3; i < 2500; i++ {
 		scores = append(scores, float64(i))
@@ -182,7 +186,7 @@ func TestScoresBeyondBounds(t *testing.T) {
 		t.Errorf("%s, want a mean of %g and a median of %g", rounded(t, c), *mean, *median)
 	}
 	var got Drift
-	r.must("/stats/drift", nil, &got)
+	r.Must("/stats/drift", nil, &got)
 	if v := got.Versions[1]; v.Version != "v1" || *v.AvgQuality != 1251 || *got.Indicators.QualityDelta != 50-1251 {
 		t.Errorf("%s, %s", rounded(t, v), rounded(t, got.Indicators))
 	}
@@ -224,10 +228,11 @@ func TestScopeOfDrift(t *testing.T) {
 
 // TestWindowOfDrift: both samples are told to be of the window.
 func TestWindowOfDrift(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	r.write(mixed(rand.New(rand.NewPCG(1, 2)), 90)...)
 	var got Drift
-	r.must("/stats/drift", values("period", "30d"), &got)
+	r.Must("/stats/drift", viewtest.Values("period", "30d"), &got)
 	for _, side := range []DriftSample{got.Comparison.Reference, got.Comparison.Current} {
 		if !side.From.Equal(noon.AddDate(0, 0, -30)) || !side.To.Equal(noon) {
 			t.Errorf("%s to %s", side.From, side.To)
@@ -236,14 +241,15 @@ func TestWindowOfDrift(t *testing.T) {
 }
 
 func TestDriftOfNothing(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	var got Drift
-	r.must("/stats/drift", nil, &got)
+	r.Must("/stats/drift", nil, &got)
 	if len(got.Versions) != 0 || got.Comparison != nil || got.Indicators != (DriftIndicators{}) {
 		t.Errorf("%+v", got)
 	}
 	r.write(classified("v1", noon.Add(-time.Hour), repeated(map[string]int{"crime": 3}), func(int) float64 { return 50 })...)
-	r.must("/stats/drift", nil, &got)
+	r.Must("/stats/drift", nil, &got)
 	if len(got.Versions) != 1 || got.Comparison != nil {
 		t.Errorf("%+v", got)
 	}
@@ -260,7 +266,7 @@ func TestDriftOfNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status := r.get("/stats/drift", query, &p); status != http.StatusBadRequest || len(p.Errors) == 0 || p.Errors[0].Field != tc.field {
+		if status := r.Get("/stats/drift", query, &p); status != http.StatusBadRequest || len(p.Errors) == 0 || p.Errors[0].Field != tc.field {
 			t.Errorf("%s: %d %+v", tc.query, status, p)
 		}
 	}

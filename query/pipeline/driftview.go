@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/drift"
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/resultcache"
 	"github.com/millrace-io/millrace/query/window"
 )
@@ -54,13 +55,13 @@ type contender struct {
 
 // Resolve implements huma.Resolver.
 func (r *DriftRequest) Resolve(ctx huma.Context) []error {
-	return resolve(ctx, r.Params, func(s *Service) faults { _, f := r.contrast(s); return f })
+	return reads.Resolve(ctx, r.Params, func(s *Service) reads.Faults { _, f := r.contrast(s); return f })
 }
 
-func (r *DriftRequest) contrast(s *Service) (q contrast, f faults) {
-	q.spec = f.window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
+func (r *DriftRequest) contrast(s *Service) (q contrast, f reads.Faults) {
+	q.spec = f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
 	for _, name := range [...][2]string{{"source", r.Source}, {"reference", r.Reference}, {"current", r.Current}} {
-		f.add(checkName(name[0], name[1]))
+		f.Add(reads.CheckName(name[0], name[1]))
 	}
 	q.source, q.all = r.Source, r.Period == "" && r.From == ""
 	q.reference.version, q.current.version = r.Reference, r.Current
@@ -76,22 +77,22 @@ func (c contender) key() string {
 	return fmt.Sprintf("%q %d %d", c.version, c.from.UnixNano(), c.to.UnixNano())
 }
 
-func (c *contender) parse(faults *faults, name, from, to string) {
+func (c *contender) parse(faults *reads.Faults, name, from, to string) {
 	before := len(*faults)
 	for _, f := range [...]struct {
 		field, text string
 		time        *time.Time
 	}{{name + "_from", from, &c.from}, {name + "_to", to, &c.to}} {
 		if f.text == "" {
-			faults.add(breaks(f.field, "missing", "is required where windows are compared"))
+			faults.Add(reads.Broken(f.field, "missing", "is required where windows are compared"))
 			continue
 		}
 		var p *httpapi.Problem
-		*f.time, p = parseTime(f.field, f.text)
-		faults.add(p)
+		*f.time, p = reads.ParseTime(f.field, f.text)
+		faults.Add(p)
 	}
 	if len(*faults) == before && !c.from.Before(c.to) {
-		faults.add(breaks(name+"_to", "span_order", "must be later than "+name+"_from"))
+		faults.Add(reads.Broken(name+"_to", "span_order", "must be later than "+name+"_from"))
 	}
 }
 
@@ -101,7 +102,7 @@ func (q contrast) key() string {
 
 func (s *Service) getDrift(ctx context.Context, r DriftRequest) (Drift, error) {
 	q, faults := r.contrast(s)
-	if err := faults.err(); err != nil {
+	if err := faults.Err(); err != nil {
 		return Drift{}, err
 	}
 	fresh := func(a resultcache.Answer[Drift]) bool {
@@ -118,7 +119,7 @@ func (s *Service) getDrift(ctx context.Context, r DriftRequest) (Drift, error) {
 func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
 	defer cancel()
-	leave, err := enter(ctx, s.analysing)
+	leave, err := s.analysing.Enter(ctx)
 	if err != nil {
 		return Drift{}, err
 	}
@@ -133,7 +134,10 @@ func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
 	if err != nil {
 		return Drift{}, err
 	}
-	out := Drift{Sample: oneIn(n, s.cfg.ExactEvents), GeneratedAt: now, Stream: s.position.of(ctx, folded.Seq(), time.Second), cut: folded}
+	out := Drift{
+		Sample: oneIn(n, s.cfg.ExactEvents), GeneratedAt: now,
+		Stream: s.streamEnd.position(ctx, folded.Seq(), time.Second), cut: folded,
+	}
 	versions, err := s.store.Versions(ctx, scope, s.roles, out.Sample, maxVersions)
 	if err != nil {
 		return Drift{}, err
@@ -142,7 +146,9 @@ func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
 	if err != nil {
 		return Drift{}, err
 	}
-	slices.SortStableFunc(versions, func(a, b store.Version) int { return firstSeen[b.Name].Compare(firstSeen[a.Name]) })
+	slices.SortStableFunc(versions, func(a, b store.Version) int {
+		return firstSeen[b.Name].Compare(firstSeen[a.Name])
+	})
 	out.Versions = newVersions(versions, firstSeen, out.Sample, now)
 	if !q.choose(versions) {
 		return out, nil
@@ -163,7 +169,7 @@ func (s *Service) drift(ctx context.Context, q contrast) (Drift, error) {
 // nil for everything that is kept.
 func (q contrast) scope(now time.Time, folded store.Cut) (scope store.Scope, to *time.Time) {
 	w := q.spec.At(now)
-	scope = scopeOf(q.question, w.From, w.To, w.Live, folded)
+	scope = scopeOf(q.question, w, folded)
 	if q.all {
 		scope.From = time.Unix(0, 0)
 		return scope, nil
@@ -206,7 +212,8 @@ func (s *Service) draw(ctx context.Context, scope store.Scope, of contender, to 
 	case to != nil:
 		out.shown.From, out.shown.To = &scope.From, to
 	}
-	if out.shown.Classifications, out.shown.AvgQuality, err = s.store.SampleSize(ctx, scope, s.roles, of.version); err != nil {
+	out.shown.Classifications, out.shown.AvgQuality, err = s.store.SampleSize(ctx, scope, s.roles, of.version)
+	if err != nil {
 		return out, err
 	}
 	out.shown.Sample = oneIn(out.shown.Classifications, maxDrawn)

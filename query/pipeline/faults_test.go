@@ -12,12 +12,22 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
-// TestAllFaults: everything that is wrong with a request is told at once.
-func TestAllFaults(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+// TestRequests: what is served is described, and what is wrong with a request is
+// told.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	t.Run("description", func(t *testing.T) { testDescription(t, r) })
+	t.Run("one fault", func(t *testing.T) { testBadRequests(t, r) })
+	t.Run("all faults", func(t *testing.T) { testAllFaults(t, r) })
+}
+
+// testAllFaults: everything that is wrong with a request is told at once.
+func testAllFaults(t *testing.T, r *rig) {
 	for target, want := range map[string]string{
 		"/funnel?perod=7d&tz=Mars&uniques=some&source=%00":                         "perod source tz uniques",
 		"/funnel?from=yesterday&to=2026-01-01":                                     "from to",
@@ -37,7 +47,7 @@ func TestAllFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		var p httpapi.Problem
-		status := r.get(path, query, &p)
+		status := r.For(t).Get(path, query, &p)
 		var fields []string
 		for _, e := range p.Errors {
 			fields = append(fields, e.Field)
@@ -51,7 +61,7 @@ func TestAllFaults(t *testing.T) {
 		}
 	}
 	var p httpapi.Problem
-	r.get("/events", values("stage", "crawl"), &p)
+	r.For(t).Get("/events", viewtest.Values("stage", "crawl"), &p)
 	if len(p.Errors) != 1 || !strings.HasSuffix(p.Errors[0].Rule, "the nearest is crawled") {
 		t.Errorf("a misspelt stage: %+v", p)
 	}
@@ -61,16 +71,23 @@ func TestAllFaults(t *testing.T) {
 // names the nearest that has; one that has sent something at another time is
 // known.
 func TestUnknownSource(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	at := r.now().Add(-3 * time.Hour)
 	r.write(
-		event.Event{ArticleURL: "https://example.com/1", SourceName: "example_com", Stage: "crawled", OccurredAt: at, ServiceName: "test"},
-		event.Event{ArticleURL: "https://example.com/2", SourceName: "news_site", Stage: "crawled", OccurredAt: at, ServiceName: "test"},
+		event.Event{
+			ArticleURL: "https://example.com/1", SourceName: "example_com", Stage: "crawled",
+			OccurredAt: at, ServiceName: "test",
+		},
+		event.Event{
+			ArticleURL: "https://example.com/2", SourceName: "news_site", Stage: "crawled",
+			OccurredAt: at, ServiceName: "test",
+		},
 	)
 	later := r.now().Add(-time.Hour).Format(time.RFC3339)
 	for _, path := range []string{"/funnel", "/stats", "/events", "/stats/drift", "/articles"} {
 		ask := func(source string) (notes []httpapi.FieldError) {
-			query := values("source", source)
+			query := viewtest.Values("source", source)
 			switch path {
 			case "/articles":
 				query.Set("stuck_after", "indexed")
@@ -78,11 +95,12 @@ func TestUnknownSource(t *testing.T) {
 				query.Set("from", later)
 			}
 			var answer struct{ Notes []httpapi.FieldError }
-			r.must(path, query, &answer)
+			r.Must(path, query, &answer)
 			return answer.Notes
 		}
 		notes := ask("Exampel_com")
-		if len(notes) != 1 || notes[0].Field != "source" || notes[0].Code != "source_unknown" || !strings.HasSuffix(notes[0].Rule, "is example_com") {
+		if len(notes) != 1 || notes[0].Field != "source" || notes[0].Code != "source_unknown" ||
+			!strings.HasSuffix(notes[0].Rule, "is example_com") {
 			t.Errorf("%s of a misspelt source: %+v", path, notes)
 		}
 		for _, source := range []string{"", "news_site"} {
@@ -96,13 +114,14 @@ func TestUnknownSource(t *testing.T) {
 // TestStatsLimit: lists by name have the largest first, and as many as are asked
 // for; what there is in all is told.
 func TestStatsLimit(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	var events []event.Event
 	for source, n := range []int{1, 4, 2, 3} {
 		for i := range n {
 			events = append(events, event.Event{
-				ArticleURL: fmt.Sprintf("https://example.com/%d", i), SourceName: fmt.Sprint("source-", source), Stage: "crawled",
-				OccurredAt: r.now().Add(-time.Hour), ServiceName: fmt.Sprint("test-", source),
+				ArticleURL: fmt.Sprintf("https://example.com/%d", i), SourceName: fmt.Sprint("source-", source),
+				Stage: "crawled", OccurredAt: r.now().Add(-time.Hour), ServiceName: fmt.Sprint("test-", source),
 			})
 		}
 	}
@@ -113,7 +132,7 @@ func TestStatsLimit(t *testing.T) {
 		"?limit=2": {`{"source-1":4,"source-3":3}`, `"cut":["by_source"]`},
 		"?limit=1": {`{"source-1":4}`, `"cut":["by_source"]`},
 	} {
-		resp, err := http.Get(r.http.URL + "/api/v1/stats" + query)
+		resp, err := http.Get(r.URL + "/api/v1/stats" + query)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,13 +146,15 @@ func TestStatsLimit(t *testing.T) {
 			t.Errorf("%s: %s", query, body)
 		}
 		var got Stats
-		if err := json.Unmarshal(body, &got); err != nil || got.Totals.BySource != (Total{Names: 4, Events: 10}) || got.Crawl.Total != 10 {
+		err = json.Unmarshal(body, &got)
+		if err != nil || got.Totals.BySource != (Total{Names: 4, Events: 10}) || got.Crawl.Total != 10 {
 			t.Errorf("%s: %v: %s", query, err, body)
 		}
 	}
 	var sources Sources
-	r.must("/sources", values("limit", "3"), &sources)
-	if len(sources.Sources) != 3 || sources.Total != 4 || sources.Sources[0].Name != "source-1" {
+	r.Must("/sources", viewtest.Values("limit", "3"), &sources)
+	largest := []Source{{"source-1", 4}, {"source-3", 3}, {"source-2", 2}}
+	if !slices.Equal(sources.Sources, largest) || sources.Total != 4 {
 		t.Errorf("sources: %+v", sources)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -33,7 +34,7 @@ type Funnel struct {
 	GeneratedAt      time.Time      `json:"generated_at" example:"2026-02-10T15:42:00.003Z"`
 	Stream           StreamPosition `json:"stream"`
 	SkipReclassified bool           `json:"exclude_reclassifications,omitempty" doc:"Reclassifications are left out"`
-	Notes            Notes          `json:"notes,omitempty" doc:"What may not be as the caller has meant it: a source that nobody has sent, and the nearest that somebody has"`
+	Notes            reads.Notes    `json:"notes,omitempty" doc:"What may not be as the caller has meant it: a source that nobody has sent, and the nearest that somebody has"`
 
 	cut store.Cut // what is counted
 }
@@ -65,7 +66,9 @@ const (
 
 // funnel answers a question. positionAge is how old its distance to the stream
 // may be.
-func (s *Service) funnel(ctx context.Context, q question, uniques mirror.Uniques, positionAge time.Duration) (Funnel, error) {
+func (s *Service) funnel(
+	ctx context.Context, q question, uniques mirror.Uniques, positionAge time.Duration,
+) (Funnel, error) {
 	w := q.spec.At(s.cfg.Now())
 	f, err := s.count(ctx, q, w, uniques)
 	if err != nil {
@@ -76,7 +79,7 @@ func (s *Service) funnel(ctx context.Context, q question, uniques mirror.Uniques
 	if f.To.IsZero() {
 		f.To = w.To
 	}
-	f.Stream = s.position.of(ctx, folded, positionAge)
+	f.Stream = s.streamEnd.position(ctx, folded, positionAge)
 	f.GeneratedAt = s.cfg.Now().UTC()
 	return f, nil
 }
@@ -113,8 +116,10 @@ func (s *Service) count(ctx context.Context, q question, w window.Window, unique
 
 // countTable counts a window in the database, as soon as one of the places is
 // free.
-func (s *Service) countTable(ctx context.Context, places chan struct{}, q question, w window.Window, uniques mirror.Uniques) (Funnel, error) {
-	leave, err := enter(ctx, places)
+func (s *Service) countTable(
+	ctx context.Context, places reads.Places, q question, w window.Window, uniques mirror.Uniques,
+) (Funnel, error) {
+	leave, err := places.Enter(ctx)
 	if err != nil {
 		return Funnel{}, err
 	}
@@ -124,14 +129,15 @@ func (s *Service) countTable(ctx context.Context, places chan struct{}, q questi
 		return Funnel{}, err
 	}
 	if w.From.Before(before) && q.skipReclassified {
-		return Funnel{}, breaks("exclude_reclassifications", "events_retired", "cannot be answered for times before "+before.Format(time.DateOnly)+", of which no single events are kept")
+		return Funnel{}, reads.Broken("exclude_reclassifications", "events_retired",
+			"cannot be answered for times before "+before.Format(time.DateOnly)+", of which no single events are kept")
 	}
 	w, uniques = widen(w, uniques, before)
 	folded, err := s.folded(ctx)
 	if err != nil {
 		return Funnel{}, err
 	}
-	c := scopeOf(q, w.From, w.To, w.Live, folded)
+	c := scopeOf(q, w, folded)
 	exact := uniques == mirror.Exact
 	if uniques == mirror.Auto {
 		n, err := s.store.CountUpTo(ctx, c, s.cfg.ExactEvents+1)
@@ -154,7 +160,8 @@ func (s *Service) countTable(ctx context.Context, places chan struct{}, q questi
 	f := newFunnel(w.From, exact)
 	f.To = w.To
 	for _, name := range s.cfg.Stages.Names() {
-		f.Stages = append(f.Stages, FunnelStage{name, stages[name].Events, min(stages[name].Articles, stages[name].Events)})
+		stage := stages[name]
+		f.Stages = append(f.Stages, FunnelStage{name, stage.Events, min(stage.Articles, stage.Events)})
 	}
 	f.Stream.FoldedSeq, f.cut = folded.Seq(), folded
 	return f, nil
@@ -183,11 +190,10 @@ func (s *Service) cut(ctx context.Context, groups []uint64, folded uint64) (stor
 }
 
 // scopeOf is what the events table holds of a question's window.
-func scopeOf(q question, from, to time.Time, live bool, cut store.Cut) store.Scope {
-	if live {
-		to = to.Add(window.Ahead)
+func scopeOf(q question, w window.Window, cut store.Cut) store.Scope {
+	return store.Scope{
+		Source: q.source, From: w.From, To: w.End(), Cut: cut, SkipReclassified: q.skipReclassified,
 	}
-	return store.Scope{Source: q.source, From: from, To: to, Cut: cut, SkipReclassified: q.skipReclassified}
 }
 
 func newFunnel(from time.Time, exact bool) Funnel {

@@ -21,7 +21,7 @@ import (
 func sameFunnel(t testing.TB, r *rig, query url.Values) Funnel {
 	t.Helper()
 	var f Funnel
-	r.must("/funnel", query, &f)
+	r.Must("/funnel", query, &f)
 	to := f.To
 	if f.Period != "custom" {
 		to = to.Add(window.Ahead)
@@ -37,22 +37,13 @@ func sameFunnel(t testing.TB, r *rig, query url.Values) Funnel {
 		t.Errorf("%v: error %g", query, f.UniqueError)
 	}
 	for i, s := range f.Stages {
-		off := math.Abs(float64(s.UniqueArticles) - float64(want[i].UniqueArticles))
-		if s.Name != want[i].Name || s.Count != want[i].Count || off > f.UniqueError*float64(want[i].UniqueArticles)+1 {
+		unique := float64(want[i].UniqueArticles)
+		off := math.Abs(float64(s.UniqueArticles) - unique)
+		if s.Name != want[i].Name || s.Count != want[i].Count || off > f.UniqueError*unique+1 {
 			t.Fatalf("%v: %+v, want %+v", query, f, want)
 		}
 	}
 	return f
-}
-
-func values(pairs ...string) url.Values {
-	v := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			v.Set(pairs[i], pairs[i+1])
-		}
-	}
-	return v
 }
 
 func sameFunnels(t *testing.T, r *rig) {
@@ -60,21 +51,25 @@ func sameFunnels(t *testing.T, r *rig) {
 	for _, uniques := range []string{"", "exact", "sketch"} {
 		for _, source := range []string{"", "source-1", "nobody"} {
 			for _, tz := range []string{"", "Asia/Kathmandu", "America/St_Johns", "Australia/Lord_Howe"} {
-				sameFunnel(t, r, values("uniques", uniques, "source", source, "tz", tz))
+				sameFunnel(t, r, viewtest.Values("uniques", uniques, "source", source, "tz", tz))
 			}
 			for _, period := range []string{"24h", "7d", "30d"} {
-				f := sameFunnel(t, r, values("uniques", uniques, "source", source, "period", period))
+				f := sameFunnel(t, r, viewtest.Values("uniques", uniques, "source", source, "period", period))
 				if uniques != "" && f.UniqueMethod != uniques {
 					t.Errorf("asked for %s, got %s", uniques, f.UniqueMethod)
 				}
 			}
 			from := r.now().Add(-77 * time.Hour)
-			for _, to := range []time.Time{from.Add(1), from.Add(7 * time.Minute), from.Add(50*time.Hour + 3*time.Second), r.now().Add(time.Minute)} {
-				sameFunnel(t, r, values("uniques", uniques, "source", source, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano)))
-			}
-			open := sameFunnel(t, r, values("uniques", uniques, "source", source, "from", from.Format(time.RFC3339Nano)))
+			custom := viewtest.Values("uniques", uniques, "source", source, "from", from.Format(time.RFC3339Nano))
+			open := sameFunnel(t, r, custom)
 			if now := r.now().Truncate(time.Millisecond); open.Period != window.Custom || !open.To.Equal(now) {
 				t.Errorf("a window without an end ends at %s, want %s", open.To, now)
+			}
+			for _, to := range []time.Time{
+				from.Add(1), from.Add(7 * time.Minute), from.Add(50*time.Hour + 3*time.Second), r.now().Add(time.Minute),
+			} {
+				custom.Set("to", to.Format(time.RFC3339Nano))
+				sameFunnel(t, r, custom)
 			}
 		}
 	}
@@ -84,25 +79,26 @@ func sameFunnels(t *testing.T, r *rig) {
 // deltas, with late events and after a lost delta, for a mirror that holds all
 // articles and for one that holds next to none.
 func TestFunnel(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]Config{"exact": {}, "sketch": {ExactEvents: 20}} {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
-			r := newRig(t, cfg, "", func(r *rig) {
-				r.writer.Write(draw(rng, noon, 700)...)
-				r.writer.Write(draw(rng, noon, 500)...)
+			r := newRig(t, options{Config: cfg, before: func(r *rig) {
+				r.writer.Write(viewtest.Draw(rng, noon, 700)...)
+				r.writer.Write(viewtest.Draw(rng, noon, 500)...)
 				viewtest.Checkpoint(t.Context(), t, r.js, 1200)
-			})
+			}})
 			if got := r.svc.mirror.Folded(); got != 1200 {
 				t.Errorf("folded up to %d after the load", got)
 			}
 			sameFunnels(t, r)
-			r.write(draw(rng, noon, 100)...)
-			r.write(draw(rng, noon.Add(72*time.Hour), 30)...) // the broker's clock was fast
+			r.write(viewtest.Draw(rng, noon, 100)...)
+			r.write(viewtest.Draw(rng, noon.Add(72*time.Hour), 30)...) // the broker's clock was fast
 			r.clock.Add(int64(3*time.Minute + time.Millisecond))
 			sameFunnels(t, r)
 
-			r.writer.Write(draw(rng, r.now(), 50)...) // its delta is lost
-			r.write(draw(rng, r.now(), 20)...)
+			r.writer.Write(viewtest.Draw(rng, r.now(), 50)...) // its delta is lost
+			r.write(viewtest.Draw(rng, r.now(), 20)...)
 			r.until(func() bool { return r.svc.mirror.Stats().Loads == 2 })
 			r.clock.Add(int64(20 * time.Minute))
 			sameFunnels(t, r)
@@ -114,21 +110,22 @@ func TestFunnel(t *testing.T) {
 // part does not say that it is counted, nor shows less than another one may
 // have shown before.
 func TestBatchUnderWayAtStart(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 2))
 	told := make(chan struct{})
-	r := newRig(t, Config{}, "", func(r *rig) {
-		viewtest.Checkpoint(t.Context(), t, r.js, r.writer.Write(draw(rng, noon, 300)...).To)
-		d, complete := r.writer.Begin(draw(rng, noon, 200)...)
+	r := newRig(t, options{before: func(r *rig) {
+		viewtest.Checkpoint(t.Context(), t, r.js, r.writer.Write(viewtest.Draw(rng, noon, 300)...).To)
+		d, complete := r.writer.Begin(viewtest.Draw(rng, noon, 200)...)
 		go func() {
 			defer close(told)
 			var f Funnel
-			if status := r.get("/funnel", values("period", "24h"), &f); status != http.StatusServiceUnavailable {
+			if status := r.Get("/funnel", viewtest.Values("period", "24h"), &f); status != http.StatusServiceUnavailable {
 				t.Errorf("status %d: %v, said to be counted up to %d", status, f.Stages, f.Stream.FoldedSeq)
 			}
 			complete()
 			viewtest.Announce(t, r.nc, d)
 		}()
-	})
+	}})
 	<-told
 	sameFunnels(t, r)
 }
@@ -136,9 +133,10 @@ func TestBatchUnderWayAtStart(t *testing.T) {
 // TestLostLastDelta: the checkpoint shows that a delta did not arrive, though
 // none comes after it.
 func TestLostLastDelta(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
-	r.write(draw(rand.New(rand.NewPCG(3, 4)), noon, 10)...)
-	d := r.writer.Write(draw(rand.New(rand.NewPCG(5, 6)), noon, 10)...)
+	t.Parallel()
+	r := newRig(t, options{})
+	r.write(viewtest.Draw(rand.New(rand.NewPCG(3, 4)), noon, 10)...)
+	d := r.writer.Write(viewtest.Draw(rand.New(rand.NewPCG(5, 6)), noon, 10)...)
 	viewtest.Checkpoint(t.Context(), t, r.js, d.To)
 	go func() {
 		for r.svc.mirror.Folded() < d.To && t.Context().Err() == nil {
@@ -147,33 +145,34 @@ func TestLostLastDelta(t *testing.T) {
 		}
 	}()
 	r.until(func() bool { return r.svc.mirror.Folded() >= d.To })
-	sameFunnel(t, r, values("period", "7d"))
+	sameFunnel(t, r, viewtest.Values("period", "7d"))
 }
 
 func TestFunnelSaysHowFarBehind(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	for range 3 {
 		if _, err := r.js.Publish(t.Context(), stream.EventSubject("crawled", [32]byte{}), []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var f Funnel
-	r.must("/funnel", nil, &f)
+	r.Must("/funnel", nil, &f)
 	if f.Stream != (StreamPosition{3, 0, 3}) {
 		t.Errorf("stream %+v", f.Stream)
 	}
-	r.write(draw(rand.New(rand.NewPCG(1, 1)), noon, 2)...)
-	r.must("/funnel", nil, &f)
+	r.write(viewtest.Draw(rand.New(rand.NewPCG(1, 1)), noon, 2)...)
+	r.Must("/funnel", nil, &f)
 	if f.Stream != (StreamPosition{3, 2, 1}) {
 		t.Errorf("stream %+v", f.Stream)
 	}
-	if !f.GeneratedAt.Equal(noon) || !f.To.Equal(noon) || f.Period != "today" || f.Timezone != "UTC" || !f.From.Equal(noon.Truncate(24*time.Hour)) {
+	if !f.GeneratedAt.Equal(noon) || !f.To.Equal(noon) || !f.From.Equal(noon.Truncate(24*time.Hour)) ||
+		f.Period != "today" || f.Timezone != "UTC" {
 		t.Errorf("%+v", f)
 	}
 }
 
-func TestBadRequests(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+func testBadRequests(t *testing.T, r *rig) {
 	long := string(make([]byte, 3000))
 	for _, tc := range []struct{ path, query, field string }{
 		{"/funnel", "period=1h", "period"},
@@ -186,7 +185,7 @@ func TestBadRequests(t *testing.T) {
 		{"/funnel", "uniques=roughly", "uniques"},
 		{"/funnel", "source=a%00b", "source"},
 		{"/funnel", "source=%ff", "source"},
-		{"/funnel", values("source", long).Encode(), "source"},
+		{"/funnel", viewtest.Values("source", long).Encode(), "source"},
 		{"/sources", "limit=0", "limit"},
 		{"/sources", "limit=1001", "limit"},
 		{"/sources", "tz=Local", "tz"},
@@ -198,7 +197,7 @@ func TestBadRequests(t *testing.T) {
 		{"/events", "from=now", "from"},
 		{"/events", "from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z", "to"},
 		{"/events", "service=%01", "service"},
-		{"/events", values("article_url", long).Encode(), "article_url"},
+		{"/events", viewtest.Values("article_url", long).Encode(), "article_url"},
 		{"/articles/xyz/journey", "", "url_hash"},
 	} {
 		var p httpapi.Problem
@@ -206,7 +205,8 @@ func TestBadRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status := r.get(tc.path, query, &p); status != http.StatusBadRequest || len(p.Errors) != 1 || p.Errors[0].Field != tc.field || p.Errors[0].Rule == "" {
+		status := r.For(t).Get(tc.path, query, &p)
+		if status != http.StatusBadRequest || len(p.Errors) != 1 || p.Errors[0].Field != tc.field || p.Errors[0].Rule == "" {
 			t.Errorf("%s?%.80s: %d %+v", tc.path, tc.query, status, p)
 		}
 	}
@@ -215,7 +215,8 @@ func TestBadRequests(t *testing.T) {
 // TestDatabaseAway: what the mirror holds is still answered, the rest is a
 // problem that says so.
 func TestDatabaseAway(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	r.write(event.Event{ArticleURL: "https://example.com/", SourceName: "a", Stage: "crawled", OccurredAt: noon, ServiceName: "test"})
 	if err := r.svc.deps.ClickHouse.Close(); err != nil {
 		t.Fatal(err)
@@ -223,12 +224,12 @@ func TestDatabaseAway(t *testing.T) {
 	sameFunnel(t, r, nil)
 	for _, path := range []string{"/events", "/sources"} {
 		var p httpapi.Problem
-		if status := r.get(path, nil, &p); status != http.StatusServiceUnavailable || p.Status != status {
+		if status := r.Get(path, nil, &p); status != http.StatusServiceUnavailable || p.Status != status {
 			t.Errorf("%s: %d %+v", path, status, p)
 		}
 	}
 	var p httpapi.Problem
-	if status := r.get("/funnel", values("source", "not held"), &p); status != http.StatusServiceUnavailable {
+	if status := r.Get("/funnel", viewtest.Values("source", "not held"), &p); status != http.StatusServiceUnavailable {
 		t.Errorf("a source that is not held: %d %+v", status, p)
 	}
 	if err := r.svc.Checks()[0].Probe(t.Context()); err == nil {

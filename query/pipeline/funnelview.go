@@ -8,9 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/window"
 )
 
@@ -23,18 +26,21 @@ func (s *Service) funnelView() live.View {
 			{Name: "period", Doc: "Default today", Enum: []string{window.Today, "24h", "7d", "30d"}},
 			{Name: "source", Doc: "Only this source; empty: all"},
 			{Name: "tz", Doc: "The time zone in which days begin; default UTC", Example: "Europe/Berlin"},
-			{Name: "exclude_reclassifications", Doc: "Leave out events whose metadata says is_reclassification", Flag: true},
+			{
+				Name: "exclude_reclassifications", Flag: true,
+				Doc: "Leave out events whose metadata says is_reclassification",
+			},
 		},
 	}
 }
 
 func (s *Service) openFunnel(v live.Values) (key string, src live.Source, p *httpapi.Problem) {
-	var broken faults
+	var broken reads.Faults
 	q := question{source: v["source"], skipReclassified: v.Flag("exclude_reclassifications"), feed: true}
-	q.spec = broken.window(window.Request{Period: v["period"], TZ: v["tz"]})
-	broken.add(checkName("source", q.source))
+	q.spec = broken.Window(window.Request{Period: v["period"], TZ: v["tz"]})
+	broken.Add(reads.CheckName("source", q.source))
 	if len(broken) > 0 {
-		return "", nil, broken.problem()
+		return "", nil, broken.Problem()
 	}
 	return q.key(), &funnelSource{Service: s, question: q}, nil
 }
@@ -45,7 +51,7 @@ type funnelSource struct {
 	*Service
 	question question
 
-	notes   Notes
+	notes   reads.Notes
 	notedAt time.Time // when the notes were looked up; zero: they were not
 }
 
@@ -54,7 +60,7 @@ func (f *funnelSource) Changed() <-chan struct{} { return f.mirror.Changed() }
 
 // Snapshot implements live.Source.
 func (f *funnelSource) Snapshot(ctx context.Context) (live.Snapshot, error) {
-	defer f.timed("live")()
+	defer prometheus.NewTimer(f.durations.WithLabelValues("live")).ObserveDuration()
 	state, err := f.funnel(ctx, f.question, mirror.Auto, time.Second)
 	if err != nil {
 		return live.Snapshot{}, f.problem(err)
@@ -69,7 +75,7 @@ func (f *funnelSource) Snapshot(ctx context.Context) (live.Snapshot, error) {
 
 // note returns the notes that GET /funnel has. It looks them up now and then:
 // while a feed is watched it is computed often.
-func (f *funnelSource) note(ctx context.Context, state Funnel) Notes {
+func (f *funnelSource) note(ctx context.Context, state Funnel) reads.Notes {
 	if f.question.source == "" || !state.empty() {
 		f.notes, f.notedAt = nil, time.Time{}
 		return nil

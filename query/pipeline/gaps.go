@@ -118,7 +118,8 @@ func (s *Service) gapCheck() httpapi.Check {
 			var gaps []string
 			for _, r := range all {
 				if r.share < r.Least {
-					gaps = append(gaps, fmt.Sprintf("%s is at %.0f %% of %s over the last hour, under %.0f %%", r.To, 100*r.share, r.From, 100*r.Least))
+					gaps = append(gaps, fmt.Sprintf("%s is at %.0f %% of %s over the last hour, under %.0f %%",
+						r.To, 100*r.share, r.From, 100*r.Least))
 				}
 			}
 			return httpapi.Note{Warning: strings.Join(gaps, "; ")}
@@ -135,8 +136,10 @@ type gapMetrics struct {
 func newGapMetrics(s *Service) *gapMetrics {
 	labels := []string{"from", "to"}
 	return &gapMetrics{
-		s:         s,
-		share:     prometheus.NewDesc("pipeline_gap_ratio", "Distinct articles of one stage over those of another, over a rolling hour; absent while the other has none.", labels, nil),
+		s: s,
+		share: prometheus.NewDesc("pipeline_gap_ratio",
+			"Distinct articles of one stage over those of another, over a rolling hour; absent while the other has none.",
+			labels, nil),
 		threshold: prometheus.NewDesc("pipeline_gap_threshold", "The ratio under which there is a gap.", labels, nil),
 	}
 }

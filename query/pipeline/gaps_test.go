@@ -25,8 +25,9 @@ func reaching(stage string, n int, at time.Time) []event.Event {
 }
 
 func TestGaps(t *testing.T) {
+	t.Parallel()
 	rules := []Gap{{"indexed", "classified", 0.8}, {"routed", "published", 1}, {"cooked", "eaten", 0.5}}
-	r := newRig(t, Config{Gaps: rules}, "", nil)
+	r := newRig(t, options{Config: Config{Gaps: rules}})
 	r.write(reaching("indexed", 20, noon.Add(-10*time.Minute))...)
 	r.write(reaching("classified", 30, noon.Add(-61*time.Minute))...) // before the hour
 	r.write(reaching("classified", 15, noon.Add(-9*time.Minute))...)
@@ -71,7 +72,8 @@ func (r *rig) note(name string) httpapi.Note {
 }
 
 func TestReadySaysHowFarBehind(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	for range 3 {
 		if _, err := r.js.Publish(t.Context(), stream.EventSubject("crawled", [32]byte{}), []byte("{}")); err != nil {
 			t.Fatal(err)

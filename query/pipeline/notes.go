@@ -5,19 +5,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/resultcache"
 )
-
-// Notes say what about a request may not be as its caller has meant it. They are
-// no errors: a source that has sent nothing yet may be watched.
-type Notes []httpapi.FieldError
 
 // knownFor is for how long it serves that a source is not known.
 const knownFor = 10 * time.Second
 
 // notes is what there is to say of a source of which nothing was found.
-func (s *Service) notes(ctx context.Context, source string) Notes {
+func (s *Service) notes(ctx context.Context, source string) reads.Notes {
 	if source == "" {
 		return nil
 	}
@@ -25,7 +21,7 @@ func (s *Service) notes(ctx context.Context, source string) Notes {
 	near, err := s.nearest.Get(ctx, source, fresh, func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
 		defer cancel()
-		leave, err := enter(ctx, s.analysing)
+		leave, err := s.analysing.Enter(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -43,5 +39,5 @@ func (s *Service) notes(ctx context.Context, source string) Notes {
 	if near != "" {
 		rule += fmt.Sprintf("; the nearest that has is %s", near)
 	}
-	return Notes{{Field: "source", Code: "source_unknown", Rule: rule}}
+	return reads.Notes{{Field: "source", Code: "source_unknown", Rule: rule}}
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -12,10 +13,11 @@ import (
 // where that is retired, and about so where the days of its month are dropped;
 // what a retirement that was not committed has summed up does not count.
 func TestVersionsOfRetiredEvents(t *testing.T) {
+	t.Parallel()
 	day := 24 * time.Hour
 	july := time.Date(2025, 7, 5, 9, 0, 0, 0, time.UTC)
 	one := func(int) float64 { return 50 }
-	r := newRig(t, Config{}, "", nil)
+	r := newRig(t, options{})
 	r.write(classified("v1", july, []string{"crime"}, one)...)
 	r.write(classified("v2", july.Add(10*day), []string{"crime"}, one)...)
 	r.write(classified("v0", july.Add(-10*day), []string{"crime"}, one)...)
@@ -38,7 +40,7 @@ func TestVersionsOfRetiredEvents(t *testing.T) {
 		}
 	}
 	var got Drift
-	r.must("/stats/drift", nil, &got)
+	r.Must("/stats/drift", nil, &got)
 	var order []string
 	for _, v := range got.Versions {
 		first := map[string]time.Time{
@@ -58,16 +60,16 @@ func TestVersionsOfRetiredEvents(t *testing.T) {
 func sameSources(t *testing.T, r *rig, from, to time.Time) {
 	t.Helper()
 	query := func(source string) url.Values {
-		return values("source", source, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano))
+		return viewtest.Values("source", source, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano))
 	}
 	var got Sources
-	r.must("/sources", query(""), &got)
+	r.Must("/sources", query(""), &got)
 	if len(got.Sources) != 3 {
 		t.Errorf("%s to %s: %+v", from, to, got)
 	}
 	for _, source := range got.Sources {
 		var f Funnel
-		r.must("/funnel", query(source.Name), &f)
+		r.Must("/funnel", query(source.Name), &f)
 		var events uint64
 		for _, stage := range f.Stages {
 			events += stage.Count
@@ -81,15 +83,16 @@ func sameSources(t *testing.T, r *rig, from, to time.Time) {
 // TestFunnelOfRetiredEvents holds that windows whose single events are gone
 // are answered from the rows of the funnel, and say for what span.
 func TestFunnelOfRetiredEvents(t *testing.T) {
+	t.Parallel()
 	july := time.Date(2025, 7, 31, 23, 50, 0, 0, time.UTC)
-	r := newRig(t, Config{}, "", func(r *rig) {
-		r.writer.Write(draw(rand.New(rand.NewPCG(7, 8)), july, 800)...)
+	r := newRig(t, options{before: func(r *rig) {
+		r.writer.Write(viewtest.Draw(rand.New(rand.NewPCG(7, 8)), july, 800)...)
 		for _, q := range []string{"INSERT INTO retired (month, upto, events, at) VALUES (202507, 800, 1, now())", "ALTER TABLE events DROP PARTITION ID '202507'"} {
 			if err := r.svc.deps.ClickHouse.Exec(t.Context(), q); err != nil {
 				t.Fatal(err)
 			}
 		}
-	})
+	}})
 	for _, span := range [][2]time.Duration{
 		{-240 * time.Hour, time.Minute},
 		{-50*time.Hour - 7*time.Minute, -3*time.Hour + time.Second},
@@ -97,7 +100,7 @@ func TestFunnelOfRetiredEvents(t *testing.T) {
 	} {
 		from, to := july.Add(span[0]), july.Add(span[1])
 		for _, uniques := range []string{"", "exact"} {
-			f := sameFunnel(t, r, values("uniques", uniques, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano)))
+			f := sameFunnel(t, r, viewtest.Values("uniques", uniques, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano)))
 			sameSources(t, r, from, to)
 			if f.UniqueMethod != "sketch" || f.From.After(from) || f.To.Before(to) || f.Stages[0].Count == 0 {
 				t.Errorf("%s to %s: %+v", from, to, f)

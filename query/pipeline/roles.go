@@ -19,7 +19,9 @@ func rolesOf(stages event.Stages) store.Roles {
 		}
 		return ""
 	}
-	r := store.Roles{Crawl: named("crawled"), Classify: named("classified"), Route: named("routed"), Publish: named("published")}
+	r := store.Roles{
+		Crawl: named("crawled"), Classify: named("classified"), Route: named("routed"), Publish: named("published"),
+	}
 	vacant := func(name string) bool {
 		return !slices.Contains([]string{r.Crawl, r.Classify, r.Route, r.Publish}, name)
 	}

@@ -12,12 +12,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/pipeline/events"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/resultcache"
-	"github.com/millrace-io/millrace/query/views"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -31,8 +33,8 @@ type Config struct {
 	// is also how many articles the mirror holds.
 	ExactEvents int
 	// MaxSources is how many single sources the mirror keeps current, and how
-	// many windows beyond ExactEvents; default as many as there may be feeds, or
-	// those evict one another's.
+	// many windows beyond ExactEvents; default live.DefaultFeeds. With fewer than
+	// there may be feeds, these evict one another's.
 	MaxSources int
 	// KeepSlow is for how long at most statistics that took more than half a
 	// second serve again although events have been folded since; default 10 s,
@@ -41,10 +43,7 @@ type Config struct {
 	// Gaps are the rules that are watched. Those of stages that the pipeline
 	// does not have are left out; of those of the same stages the last counts.
 	Gaps []Gap
-	Live live.Config
-	// Views are live views beside those of the service itself.
-	Views []live.View
-	Now   func() time.Time // default time.Now
+	Now  func() time.Time // default time.Now
 }
 
 // maxAnswers bounds the answers of a kind that are kept.
@@ -59,19 +58,19 @@ type Deps struct {
 	Registry   prometheus.Registerer
 }
 
-// Service answers queries. Register its routes, and run it beside the server.
+// Service answers queries. Register its routes, serve its live views, and run it
+// beside the server.
 type Service struct {
 	cfg       Config
 	deps      Deps
 	store     *store.Store
 	mirror    *mirror.Mirror
-	hub       *live.Hub
-	counting  chan struct{} // bounds how many requests count in the database,
-	feeding   chan struct{} // how many feeds do,
-	reading   chan struct{} // how many requests read single events,
-	analysing chan struct{} // and how many analyse what events carry
+	events    *events.Handler
+	counting  reads.Places // bound how many requests count in the database,
+	feeding   reads.Places // how many feeds do,
+	analysing reads.Places // and how many requests analyse what events carry
 	roles     store.Roles
-	position  *position
+	streamEnd *streamEnd
 	retired   retired
 	durations *prometheus.HistogramVec
 
@@ -83,8 +82,11 @@ type Service struct {
 
 // New checks the configuration and starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if len(cfg.Stages.Names()) == 0 || deps.ClickHouse == nil || deps.NATS == nil || deps.JetStream == nil || deps.Log == nil || deps.Registry == nil {
-		return nil, errors.New("query service: stages, ClickHouse, NATS, JetStream, a logger and a metrics registry are needed")
+	switch {
+	case len(cfg.Stages.Names()) == 0:
+		return nil, errors.New("pipeline queries: stages are needed")
+	case deps.ClickHouse == nil || deps.NATS == nil || deps.JetStream == nil || deps.Log == nil || deps.Registry == nil:
+		return nil, errors.New("pipeline queries: ClickHouse, NATS, JetStream, a logger and a metrics registry are needed")
 	}
 	if cfg.QueryTimeout == 0 {
 		cfg.QueryTimeout = 10 * time.Second
@@ -92,11 +94,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if cfg.ExactEvents == 0 {
 		cfg.ExactEvents = 2_000_000
 	}
-	if cfg.Live.Feeds == 0 {
-		cfg.Live.Feeds = live.DefaultFeeds
-	}
 	if cfg.MaxSources == 0 {
-		cfg.MaxSources = cfg.Live.Feeds
+		cfg.MaxSources = live.DefaultFeeds
 	}
 	if cfg.KeepSlow == 0 {
 		cfg.KeepSlow = 10 * time.Second
@@ -107,39 +106,42 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	cfg.Gaps = knownGaps(cfg.Gaps, cfg.Stages.Names())
 	age := max(keepUnchanged, cfg.KeepSlow)
 	s := &Service{
-		cfg: cfg, deps: deps, counting: make(chan struct{}, countsAtOnce), feeding: make(chan struct{}, feedsAtOnce),
-		reading: make(chan struct{}, readsAtOnce), analysing: make(chan struct{}, analysesAtOnce),
-		roles: rolesOf(cfg.Stages), statistics: resultcache.New[analysis](maxAnswers, age, cfg.Now), drifts: resultcache.New[Drift](maxAnswers, age, cfg.Now),
-		gaps: resultcache.New[[]ratio](1, gapEvery, cfg.Now), nearest: resultcache.New[string](maxAnswers, knownFor, cfg.Now),
+		cfg: cfg, deps: deps, roles: rolesOf(cfg.Stages),
+		counting: make(reads.Places, countsAtOnce), feeding: make(reads.Places, feedsAtOnce),
+		analysing:  make(reads.Places, analysesAtOnce),
+		statistics: resultcache.New[analysis](maxAnswers, age, cfg.Now),
+		drifts:     resultcache.New[Drift](maxAnswers, age, cfg.Now),
+		gaps:       resultcache.New[[]ratio](1, gapEvery, cfg.Now),
+		nearest:    resultcache.New[string](maxAnswers, knownFor, cfg.Now),
 	}
 	if err := s.assemble(); err != nil {
-		return nil, fmt.Errorf("query service: %w", err)
+		return nil, fmt.Errorf("pipeline queries: %w", err)
 	}
 	return s, nil
 }
 
 func (s *Service) assemble() (err error) {
-	if s.store, err = store.New(s.deps.ClickHouse, store.Config{Timeout: s.cfg.QueryTimeout}); err != nil {
+	if s.store, err = store.New(s.deps.ClickHouse, s.cfg.QueryTimeout); err != nil {
 		return err
 	}
 	// Loading everything may take longer than a request waits.
-	loads, err := store.New(s.deps.ClickHouse, store.Config{Timeout: time.Minute})
+	loads, err := store.New(s.deps.ClickHouse, time.Minute)
 	if err != nil {
 		return err
 	}
 	s.mirror, err = mirror.New(mirror.Config{
 		Stages: s.cfg.Stages.Names(), Now: s.cfg.Now, LoadTimeout: time.Minute,
-		Limits: mirror.Limits{Articles: s.cfg.ExactEvents, Sources: s.cfg.MaxSources, Sketches: s.cfg.MaxSources},
+		Limits: mirror.Limits{
+			Articles: s.cfg.ExactEvents, Sources: s.cfg.MaxSources, Sketches: s.cfg.MaxSources,
+		},
 	}, loads, s.deps.Log)
 	if err != nil {
 		return err
 	}
-	s.position = &position{nc: s.deps.NATS, js: s.deps.JetStream, folded: s.mirror.Folded}
-	own := []live.View{s.funnelView(), views.LagOf(s.deps.JetStream, s.mirror)}
-	s.hub, err = live.New(s.cfg.Live, append(own, s.cfg.Views...), s.deps.Registry, s.deps.Log)
-	if err != nil {
-		return err
-	}
+	s.streamEnd = &streamEnd{nc: s.deps.NATS, js: s.deps.JetStream, folded: s.mirror.Folded}
+	s.events = events.New(events.Config{
+		Stages: s.cfg.Stages, Now: s.cfg.Now, Store: s.store, Folded: s.folded, Notes: s.notes, Analysing: s.analysing,
+	})
 	return s.registerMetrics()
 }
 
@@ -150,16 +152,22 @@ func (s *Service) registerMetrics() error {
 		Buckets: []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"endpoint"})
 	gauge := func(name, help string, value func(mirror.Stats) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(s.mirror.Stats()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			return value(s.mirror.Stats())
+		})
 	}
 	for _, c := range []prometheus.Collector{
 		s.durations,
 		newGapMetrics(s),
-		gauge("millrace_mirror_articles", "Articles by stage that the mirror holds exactly.", func(v mirror.Stats) float64 { return float64(v.Articles) }),
-		gauge("millrace_mirror_sources", "Single sources that the mirror keeps current.", func(v mirror.Stats) float64 { return float64(v.Sources) }),
-		gauge("millrace_mirror_folded_seq", "Stream sequence up to which the mirror has counted.", func(v mirror.Stats) float64 { return float64(v.Folded) }),
+		gauge("millrace_mirror_articles", "Articles by stage that the mirror holds exactly.",
+			func(v mirror.Stats) float64 { return float64(v.Articles) }),
+		gauge("millrace_mirror_sources", "Single sources that the mirror keeps current.",
+			func(v mirror.Stats) float64 { return float64(v.Sources) }),
+		gauge("millrace_mirror_folded_seq", "Stream sequence up to which the mirror has counted.",
+			func(v mirror.Stats) float64 { return float64(v.Folded) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "millrace_mirror_loads_total", Help: "How often the mirror was loaded as a whole; more than once means that messages were missed.",
+			Name: "millrace_mirror_loads_total",
+			Help: "How often the mirror was loaded as a whole; more than once means that messages were missed.",
 		}, func() float64 { return float64(s.mirror.Stats().Loads) }),
 	} {
 		if err := s.deps.Registry.Register(c); err != nil {
@@ -169,12 +177,30 @@ func (s *Service) registerMetrics() error {
 	return nil
 }
 
-// Run keeps the mirror current until ctx ends, then waits for WebSockets and
-// their feeds. The server must have ended by then, or be ending.
+// Register adds the routes to a server, for callers with the scope read.
+func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
+	api := reads.API{
+		Server: srv, Auth: a, Tag: "Views", Limit: s.cfg.QueryTimeout, Took: s.durations, Problem: s.problem,
+	}
+	reads.Get(api, s, "funnel", "/funnel",
+		"The funnel of a window: events and distinct articles by stage", s.getFunnel)
+	reads.Get(api, s, "stats", "/stats",
+		"What a window's events carry, and how long articles take", s.getStats)
+	reads.Get(api, s, "drift", "/stats/drift",
+		"Model versions, and whether their classifications drift", s.getDrift)
+	reads.Get(api, s, "sources", "/sources", "Sources by number of events", s.sources)
+	s.events.Register(api)
+}
+
+// Views are the live views of the pipeline.
+func (s *Service) Views() []live.View {
+	return []live.View{s.funnelView(), lagView(s.deps.JetStream, s.mirror)}
+}
+
+// Run keeps the mirror current until ctx ends. Live views are to be served for as
+// long at most.
 func (s *Service) Run(ctx context.Context) error {
-	err := s.mirror.Run(ctx, s.deps.NATS, s.deps.JetStream)
-	s.hub.Wait()
-	return err
+	return s.mirror.Run(ctx, s.deps.NATS, s.deps.JetStream)
 }
 
 // Checks are what /ready asks after.
@@ -184,7 +210,7 @@ func (s *Service) Checks() []httpapi.Check {
 		{Name: "nats", Probe: s.natsConnected},
 		{Name: "funnel", Probe: func(context.Context) error { return s.mirror.Err() }},
 		{Name: "checkpoints", Probe: func(context.Context) error { return s.mirror.Damage() }},
-		{Name: "projector", Probe: s.position.check, Note: s.position.note},
+		{Name: "projector", Probe: s.streamEnd.check, Note: s.streamEnd.note},
 		s.gapCheck(),
 	}
 }
@@ -194,10 +220,4 @@ func (s *Service) natsConnected(context.Context) error {
 		return fmt.Errorf("the connection is %s", s.deps.NATS.Status())
 	}
 	return nil
-}
-
-// timed measures what an endpoint takes.
-func (s *Service) timed(endpoint string) func() {
-	timer := prometheus.NewTimer(s.durations.WithLabelValues(endpoint))
-	return func() { timer.ObserveDuration() }
 }

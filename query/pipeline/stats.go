@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
 )
 
 // CrawlStats are about the crawl stage.
@@ -78,7 +79,7 @@ type Stats struct {
 	DetailsFrom      time.Time      `json:"details_from" doc:"As from, unless events of the window's begin have been retired: by_…, quality and throughput are of events from here on" example:"2026-02-10T00:00:00Z"`
 	Cut              []string       `json:"cut,omitempty" doc:"Which of by_source, by_model_version, by_topic and by_channel have only their largest names, as many as limit and 100,000 at most; absent: none"`
 	Totals           Totals         `json:"totals" doc:"What by_source, by_model_version, by_topic and by_channel have in all, names that are cut included"`
-	Notes            Notes          `json:"notes,omitempty" doc:"As in the funnel"`
+	Notes            reads.Notes    `json:"notes,omitempty" doc:"As in the funnel"`
 	Roles            StageRoles     `json:"roles" doc:"The stages that this is about"`
 	UniqueMethod     string         `json:"unique_method" enum:"exact,sketch" doc:"As in the funnel"`
 	UniqueError      float64        `json:"unique_error" doc:"As in the funnel" example:"0"`
@@ -100,9 +101,11 @@ func newStats(f Funnel, r store.Roles) Stats {
 		UniqueMethod: f.UniqueMethod, UniqueError: f.UniqueError, SkipReclassified: f.SkipReclassified,
 		GeneratedAt: f.GeneratedAt, Stream: f.Stream, Roles: StageRoles(r),
 	}
-	out.Crawl.Total, out.Crawl.Unique, out.Crawl.Duplicates = crawl.Count, crawl.UniqueArticles, crawl.Count-crawl.UniqueArticles
+	out.Crawl.Total, out.Crawl.Unique = crawl.Count, crawl.UniqueArticles
+	out.Crawl.Duplicates = crawl.Count - crawl.UniqueArticles
 	c := &out.Classification
-	c.Total, c.Unique, c.Reclassifications = classify.Count, classify.UniqueArticles, classify.Count-classify.UniqueArticles
+	c.Total, c.Unique = classify.Count, classify.UniqueArticles
+	c.Reclassifications = classify.Count - classify.UniqueArticles
 	out.Publishing.Routed, out.Publishing.Published = route.Count, publish.Count
 	if route.Count > publish.Count {
 		out.Publishing.Failed = route.Count - publish.Count

@@ -23,62 +23,6 @@ import (
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
-// courses makes the events of n articles that go through the pipeline within
-// hours of now, in random order: with repeats, reclassifications, stages that
-// are skipped, and clocks that disagree.
-func courses(rng *rand.Rand, now time.Time, n int) []event.Event {
-	var out []event.Event
-	topics := []string{"crime", "news", "mining", "it's \"odd\""}
-	for i := range n {
-		at, source := now.Add(-time.Duration(rng.Int64N(int64(50*time.Hour)))), fmt.Sprintf("source-%d", rng.IntN(3))
-		add := func(stage string, metadata map[string]any) {
-			out = append(out, event.Event{
-				ArticleURL: fmt.Sprintf("https://example.com/course-%d", i), SourceName: source, Stage: stage,
-				OccurredAt: at, ServiceName: "test", Metadata: metadata,
-			})
-			at = at.Add(time.Duration(rng.Int64N(int64(20*time.Minute))) - time.Minute)
-			if at.After(now) {
-				at = now // as far as one can see
-			}
-		}
-		classify := func(again bool) {
-			m := map[string]any{"model_version": fmt.Sprintf("v2.%d", rng.IntN(2)), "topics": topics[rng.IntN(3) : 3+rng.IntN(2)]}
-			if rng.IntN(5) > 0 {
-				m["quality_score"] = float64(rng.IntN(1010)) / 10
-			}
-			if again {
-				m["is_reclassification"] = true
-			}
-			add("classified", m)
-		}
-		for range rng.IntN(3) {
-			add("crawled", nil)
-		}
-		if rng.IntN(4) > 0 {
-			add("indexed", nil)
-		}
-		if rng.IntN(6) == 0 {
-			continue
-		}
-		classify(false)
-		if rng.IntN(3) == 0 {
-			classify(true)
-		}
-		if rng.IntN(3) > 0 {
-			channel := map[string]any{"channel": "articles:" + topics[rng.IntN(3)]}
-			add("routed", channel)
-			if rng.IntN(4) > 0 {
-				add("published", channel)
-			}
-		}
-		if rng.IntN(4) == 0 {
-			classify(true)
-		}
-	}
-	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	return out
-}
-
 // taken are the events of a window up to a sequence.
 func (r *rig) taken(v Stats, source string) (out []viewtest.Event) {
 	to := v.To
@@ -238,7 +182,7 @@ func round(v any) any {
 func sameStats(t testing.TB, r *rig, query url.Values) Stats {
 	t.Helper()
 	var got Stats
-	r.must("/stats", query, &got)
+	r.Must("/stats", query, &got)
 	want := recountStats(got, r.taken(got, query.Get("source")))
 	if g, w := rounded(t, got), rounded(t, want); g != w {
 		t.Fatalf("%v:\n%s\nwant\n%s", query, g, w)
@@ -248,25 +192,26 @@ func sameStats(t testing.TB, r *rig, query url.Values) Stats {
 
 // TestStats compares statistics with a recount, for windows of every kind.
 func TestStats(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	rng := rand.New(rand.NewPCG(1, 2))
-	r.write(courses(rng, noon, 300)...)
-	r.write(courses(rng, noon.Add(-3*time.Hour), 100)...)
-	r.write(courses(rng, noon.Add(72*time.Hour), 30)...) // the broker's clock was fast
+	r.write(viewtest.Courses(rng, noon, 300)...)
+	r.write(viewtest.Courses(rng, noon.Add(-3*time.Hour), 100)...)
+	r.write(viewtest.Courses(rng, noon.Add(72*time.Hour), 30)...) // the broker's clock was fast
 	from := noon.Add(-31 * time.Hour)
 	for _, window := range []url.Values{
 		{},
-		values("period", "24h"), values("period", "30d"), values("tz", "Asia/Kathmandu"),
-		values("from", from.Format(time.RFC3339Nano), "to", from.Add(20*time.Hour+7*time.Second).Format(time.RFC3339Nano)),
-		values("from", noon.Add(time.Hour).Format(time.RFC3339), "to", noon.Add(2*time.Hour).Format(time.RFC3339)),
+		viewtest.Values("period", "24h"), viewtest.Values("period", "30d"), viewtest.Values("tz", "Asia/Kathmandu"),
+		viewtest.Values("from", from.Format(time.RFC3339Nano), "to", from.Add(20*time.Hour+7*time.Second).Format(time.RFC3339Nano)),
+		viewtest.Values("from", noon.Add(time.Hour).Format(time.RFC3339), "to", noon.Add(2*time.Hour).Format(time.RFC3339)),
 	} {
 		for _, source := range []string{"", "source-1", "nobody"} {
 			for _, skip := range []string{"", "true"} {
-				query := values("source", source, "exclude_reclassifications", skip)
+				query := viewtest.Values("source", source, "exclude_reclassifications", skip)
 				maps.Copy(query, window)
 				got := sameStats(t, r, query)
 				var f Funnel
-				r.must("/funnel", query, &f)
+				r.Must("/funnel", query, &f)
 				if want := newStats(f, r.svc.roles); !sameCounts(got, want) || got.From != f.From || got.To != f.To || got.SkipReclassified != (skip != "") || f.SkipReclassified != (skip != "") {
 					t.Fatalf("%v: %+v, but the funnel is %+v", query, got, f)
 				}
@@ -285,11 +230,12 @@ func sameCounts(a, b Stats) bool {
 // TestStatsFollowTheFunnel: while events come in, statistics and a funnel of
 // one sequence have the same numbers, even where the tables are ahead.
 func TestStatsFollowTheFunnel(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]Config{"exact": {}, "sketch": {ExactEvents: 50}} {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
-			r := newRig(t, cfg, "", nil)
-			events := courses(rng, noon, 120)
+			r := newRig(t, options{Config: cfg})
+			events := viewtest.Courses(rng, noon, 120)
 			pairs := 0
 			for len(events) > 0 {
 				n := min(len(events), 100)
@@ -306,15 +252,15 @@ func TestStatsFollowTheFunnel(t *testing.T) {
 					var f Funnel
 					var v Stats
 					for f.UniqueMethod == "" || f.UniqueMethod != v.UniqueMethod { // the mirror may give articles up in between
-						r.must("/funnel", values("period", "30d"), &f)
-						r.must("/stats", values("period", "30d"), &v)
+						r.Must("/funnel", viewtest.Values("period", "30d"), &f)
+						r.Must("/stats", viewtest.Values("period", "30d"), &v)
 					}
 					if f.Stream.FoldedSeq != v.Stream.FoldedSeq || !sameCounts(v, newStats(f, r.svc.roles)) {
 						t.Fatalf("announced %t: funnel %+v, statistics %+v", announced, f, v)
 					}
 					pairs++
 					if name == "exact" {
-						sameStats(t, r, values("period", "30d", "exclude_reclassifications", "true"))
+						sameStats(t, r, viewtest.Values("period", "30d", "exclude_reclassifications", "true"))
 						continue
 					}
 					if total := v.Crawl.Total + v.Classification.Total; total > 50 && v.Sample < 2 {
@@ -332,20 +278,22 @@ func TestStatsFollowTheFunnel(t *testing.T) {
 // TestStatsRecount: a mirror that does not agree with the table at its
 // sequence does not keep statistics from being of one moment.
 func TestStatsRecount(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	rng := rand.New(rand.NewPCG(5, 6))
-	r.write(courses(rng, noon, 30)...)
-	d := r.writer.Write(courses(rng, noon.Add(-time.Second), 20)...)
+	r.write(viewtest.Courses(rng, noon, 30)...)
+	d := r.writer.Write(viewtest.Courses(rng, noon.Add(-time.Second), 20)...)
 	d.Entries = d.Entries[:len(d.Entries)/2] // half of it never arrives
 	viewtest.Announce(t, r.nc, d)
 	r.until(func() bool { return r.svc.mirror.Folded() >= d.To })
-	sameStats(t, r, values("period", "7d"))
+	sameStats(t, r, viewtest.Values("period", "7d"))
 }
 
 // TestSpecificationOfStats: the answer has the fields of the specification's
 // example, and its arithmetic.
 func TestSpecificationOfStats(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	at := noon.Add(-2 * time.Hour)
 	var events []event.Event
 	one := func(url, stage string, after time.Duration, metadata map[string]any) {
@@ -368,7 +316,7 @@ func TestSpecificationOfStats(t *testing.T) {
 	r.write(events...)
 
 	var got map[string]any
-	r.must("/stats", nil, &got)
+	r.Must("/stats", nil, &got)
 	want := map[string]any{
 		"period": "today", "from": "2026-03-17T00:00:00Z", "to": "2026-03-17T12:07:13.25Z", "generated_at": "2026-03-17T12:07:13.25Z",
 		"crawl": map[string]any{"total_crawled": 4.0, "unique_urls": 3.0, "duplicates": 1.0, "by_source": map[string]any{"example_com": 4.0}},
@@ -431,20 +379,21 @@ func TestRoles(t *testing.T) {
 // TestStatsOfRetired: where single events are gone, the totals are those of
 // the funnel, and the answer says from when on it has more.
 func TestStatsOfRetired(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
-	r.write(courses(rand.New(rand.NewPCG(7, 8)), noon, 40)...)
-	r.write(courses(rand.New(rand.NewPCG(9, 10)), noon.AddDate(0, -2, 0), 40)...)
+	t.Parallel()
+	r := newRig(t, options{})
+	r.write(viewtest.Courses(rand.New(rand.NewPCG(7, 8)), noon, 40)...)
+	r.write(viewtest.Courses(rand.New(rand.NewPCG(9, 10)), noon.AddDate(0, -2, 0), 40)...)
 	conn := r.svc.deps.ClickHouse
 	for _, statement := range []string{"INSERT INTO retired VALUES (202601, 1000000, 1, now())", "ALTER TABLE events DROP PARTITION 202601"} {
 		if err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
-	query := values("from", noon.AddDate(0, -3, 0).Format(time.RFC3339), "to", noon.Add(time.Hour).Format(time.RFC3339))
+	query := viewtest.Values("from", noon.AddDate(0, -3, 0).Format(time.RFC3339), "to", noon.Add(time.Hour).Format(time.RFC3339))
 	var f Funnel
 	var got Stats
-	r.must("/funnel", query, &f)
-	r.must("/stats", query, &got)
+	r.Must("/funnel", query, &f)
+	r.Must("/stats", query, &got)
 	if !sameCounts(got, newStats(f, r.svc.roles)) || got.UniqueMethod != "sketch" || !got.DetailsFrom.Equal(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v, the funnel is %+v", got, f)
 	}
@@ -453,7 +402,7 @@ func TestStatsOfRetired(t *testing.T) {
 	}
 	query.Set("exclude_reclassifications", "true")
 	var p httpapi.Problem
-	if status := r.get("/stats", query, &p); status != http.StatusBadRequest || p.Errors[0].Code != "events_retired" {
+	if status := r.Get("/stats", query, &p); status != http.StatusBadRequest || p.Errors[0].Code != "events_retired" {
 		t.Errorf("%d %+v", status, p)
 	}
 }
@@ -490,12 +439,13 @@ func news(t *testing.T) (out []event.Event) {
 // TestStatsOfNews compares statistics of a real crawl history with a recount,
 // as a whole and in parts.
 func TestStatsOfNews(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := newRig(t, options{})
 	events := news(t)
 	r.write(events...)
 	first, last := events[0].OccurredAt, events[len(events)-1].OccurredAt
 	between := func(a, b time.Time) url.Values {
-		return values("from", a.Format(time.RFC3339Nano), "to", b.Format(time.RFC3339Nano))
+		return viewtest.Values("from", a.Format(time.RFC3339Nano), "to", b.Format(time.RFC3339Nano))
 	}
 	whole := sameStats(t, r, between(first, last.Add(1)))
 	if whole.Crawl.Total != 260 || whole.Crawl.Duplicates == 0 || whole.Publishing.Failed == 0 || len(whole.Classification.ByVersion) != 2 {

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/resultcache"
 	"github.com/millrace-io/millrace/query/window"
 )
@@ -45,23 +46,25 @@ type StatsRequest struct {
 
 // Resolve implements huma.Resolver.
 func (r *StatsRequest) Resolve(ctx huma.Context) []error {
-	return resolve(ctx, r.Params, func(s *Service) faults { _, f := r.question(s); return f })
+	return reads.Resolve(ctx, r.Params, func(s *Service) reads.Faults { _, f := r.question(s); return f })
 }
 
-func (r *StatsRequest) question(s *Service) (q question, f faults) {
+func (r *StatsRequest) question(s *Service) (q question, f reads.Faults) {
 	q = question{source: r.Source, skipReclassified: r.SkipReclassified}
-	q.spec = f.window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
-	f.add(checkName("source", r.Source))
+	q.spec = f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
+	f.Add(reads.CheckName("source", r.Source))
 	return q, f
 }
 
 func (s *Service) getStats(ctx context.Context, r StatsRequest) (Stats, error) {
 	q, faults := r.question(s)
-	if err := faults.err(); err != nil {
+	if err := faults.Err(); err != nil {
 		return Stats{}, err
 	}
 	fresh := func(a resultcache.Answer[analysis]) bool { return s.showsFunnel(ctx, q, a) }
-	a, err := s.statistics.Get(ctx, q.key(), fresh, func(ctx context.Context) (analysis, error) { return s.analyse(ctx, q) })
+	a, err := s.statistics.Get(ctx, q.key(), fresh, func(ctx context.Context) (analysis, error) {
+		return s.analyse(ctx, q)
+	})
 	if err != nil {
 		return Stats{}, err
 	}
@@ -118,7 +121,7 @@ func (s *Service) analyse(ctx context.Context, q question) (analysis, error) {
 	if err != nil {
 		return analysis{}, err
 	}
-	leave, err := enter(ctx, s.analysing)
+	leave, err := s.analysing.Enter(ctx)
 	if err != nil {
 		return analysis{}, err
 	}
@@ -154,7 +157,7 @@ func (s *Service) settled(ctx context.Context, q question) (Funnel, store.Scope,
 		if err != nil {
 			return f, store.Scope{}, err
 		}
-		scope := scopeOf(q, f.From, f.To, q.spec.Live(), f.cut)
+		scope := scopeOf(q, window.Window{From: f.From, To: f.To, Live: q.spec.Live()}, f.cut)
 		before, err := s.retiredBefore(ctx)
 		if err != nil {
 			return f, scope, err
@@ -191,7 +194,8 @@ func agree(f Funnel, counts map[string]uint64) bool {
 
 // recount puts into a funnel what the table has.
 func (s *Service) recount(ctx context.Context, f *Funnel, scope store.Scope, counts map[string]uint64) error {
-	s.deps.Log.Debug("the funnel is not of the sequence that it names; counting in the table", "folded_seq", f.Stream.FoldedSeq, "from", scope.From)
+	s.deps.Log.Debug("the funnel is not of the sequence that it names; counting in the table",
+		"folded_seq", f.Stream.FoldedSeq, "from", scope.From)
 	var exact map[string]store.Stage
 	if f.UniqueMethod == string(mirror.Exact) {
 		var err error
@@ -222,14 +226,4 @@ func (s *Service) sample(f Funnel) uint32 {
 
 func oneIn(n uint64, limit int) uint32 {
 	return uint32(min(max(1, math.Ceil(float64(n)/float64(limit))), math.MaxUint32))
-}
-
-// enter takes one of a number of places, and returns how to leave it.
-func enter(ctx context.Context, places chan struct{}) (leave func(), err error) {
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

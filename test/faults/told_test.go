@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/query/pipeline"
+	"github.com/millrace-io/millrace/query/pipeline/events"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -133,10 +134,10 @@ func TestFields(t *testing.T) {
 		"funnel":   {map[string]any{"from": f.From, "stages": f.Stages, "unique_method": f.Method, "stream": map[string]int{"folded_seq": 1}}, new(pipeline.Funnel)},
 		"stats":    {httpStats{From: f.From, DetailsFrom: f.From, Method: "exact", Sample: 1, Cut: []string{"by_topic"}, stats: newStats(w.told)}, new(pipeline.Stats)},
 		"drift":    {httpDrift{GeneratedAt: time.Now(), Sample: 1, drift: w.drift("", time.Now())}, new(pipeline.Drift)},
-		"events":   {httpEvents{[]httpEvent{w.told[0].event()}, "next"}, new(pipeline.EventsPage)},
+		"events":   {httpEvents{[]httpEvent{w.told[0].event()}, "next"}, new(events.EventsPage)},
 		"sources":  {w.bySize(), new(pipeline.Sources)},
-		"articles": {httpArticles{w.slowest(crawled, published, 0)[:1], "next"}, new(pipeline.ArticlesPage)},
-		"journey":  {newJourney(w.furthest()[0]), new(pipeline.Journey)},
+		"articles": {httpArticles{w.slowest(crawled, published, 0)[:1], "next"}, new(events.ArticlesPage)},
+		"journey":  {newJourney(w.furthest()[0]), new(events.Journey)},
 	} {
 		text, err := json.Marshal(test.read)
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/query/selects"
 )
 
 // Article is an article on its way.
@@ -23,21 +25,21 @@ func (a Article) ID() uint64 {
 	return id
 }
 
-// ArticlePosition is an article's place in the order of pages: a time or a
+// ArticleCursor is an article's place in the order of pages: a time or a
 // duration in nanoseconds, and the first 64 bits of the hash.
-type ArticlePosition struct {
+type ArticleCursor struct {
 	At int64
 	ID uint64
 }
 
 // Stuck returns a page of the articles that first reached a stage within
 // [From, To] of the scope and no stage after it, the longest stuck first.
-func (s *Store) Stuck(ctx context.Context, c Scope, stage string, later []string, after ArticlePosition, limit int) ([]Article, error) {
-	p := c.params(params{
+func (s *Store) Stuck(ctx context.Context, c Scope, stage string, later []string, after ArticleCursor, limit int) ([]Article, error) {
+	p := c.params(selects.Params{
 		"stage": stage, "stages": append([]string{stage}, later...), "after": after.At, "after_id": after.ID, "limit": limit,
 	})
 	var out []Article
-	err := s.each(ctx, "stuck.sql", p, func(rows driver.Rows) error {
+	err := s.set.Each(ctx, "stuck.sql", p, func(rows driver.Rows) error {
 		var a Article
 		if err := rows.Scan(&a.Hash, &a.URL, &a.Source, &a.Trace, &a.ReachedAt, &a.LastAt, &a.Events); err != nil {
 			return err
@@ -50,10 +52,10 @@ func (s *Store) Stuck(ctx context.Context, c Scope, stage string, later []string
 
 // Slowest returns a page of the articles of a scope by the time that they took
 // from a stage to another, the slowest first.
-func (s *Store) Slowest(ctx context.Context, c Scope, stage, until string, after ArticlePosition, limit int) ([]Article, error) {
-	p := c.params(params{"stage": stage, "until": until, "after": after.At, "after_id": after.ID, "limit": limit})
+func (s *Store) Slowest(ctx context.Context, c Scope, stage, until string, after ArticleCursor, limit int) ([]Article, error) {
+	p := c.params(selects.Params{"stage": stage, "until": until, "after": after.At, "after_id": after.ID, "limit": limit})
 	var out []Article
-	err := s.each(ctx, "slowest.sql", p, func(rows driver.Rows) error {
+	err := s.set.Each(ctx, "slowest.sql", p, func(rows driver.Rows) error {
 		var a Article
 		var took int64
 		if err := rows.Scan(&a.Hash, &a.URL, &a.Source, &a.Trace, &a.ReachedAt, &a.LastAt, &took); err != nil {

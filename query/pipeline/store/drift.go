@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/query/selects"
 )
 
 // Version is what a model version has classified.
@@ -22,9 +24,9 @@ const maxTopics = 1000
 // newest first, each with its maxTopics largest topics; for one article of
 // sample.
 func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, limit int) ([]Version, error) {
-	p := c.params(params{"classify": r.Classify, "sample": sample, "limit": limit})
+	p := c.params(selects.Params{"classify": r.Classify, "sample": sample, "limit": limit})
 	var out []Version
-	err := s.each(ctx, "versions.sql", p, func(rows driver.Rows) error {
+	err := s.set.Each(ctx, "versions.sql", p, func(rows driver.Rows) error {
 		v := Version{Topics: map[string]uint64{}}
 		err := rows.Scan(&v.Name, &v.Articles, &v.Mean)
 		out = append(out, v)
@@ -38,7 +40,7 @@ func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, l
 		places[v.Name] = i
 	}
 	p["limit"] = maxTopics
-	err = s.each(ctx, "version_topics.sql", p, func(rows driver.Rows) error {
+	err = s.set.Each(ctx, "version_topics.sql", p, func(rows driver.Rows) error {
 		var version, topic string
 		var n uint64
 		if err := rows.Scan(&version, &topic, &n); err != nil {
@@ -59,7 +61,7 @@ func (s *Store) FirstSeen(ctx context.Context, r Roles, cut Cut) (map[string]tim
 	out := map[string]time.Time{}
 	p := cut.params()
 	p["classify"] = r.Classify
-	err := s.each(ctx, "version_ages.sql", p, func(rows driver.Rows) error {
+	err := s.set.Each(ctx, "version_ages.sql", p, func(rows driver.Rows) error {
 		var version string
 		var at time.Time
 		if err := rows.Scan(&version, &at); err != nil {
@@ -74,8 +76,8 @@ func (s *Store) FirstSeen(ctx context.Context, r Roles, cut Cut) (map[string]tim
 // SampleSize returns how many classifications of a model version a scope has,
 // and the mean of their quality scores. An empty version is any.
 func (s *Store) SampleSize(ctx context.Context, c Scope, r Roles, version string) (n uint64, mean *float64, err error) {
-	p := c.params(params{"classify": r.Classify, "version": version})
-	err = s.each(ctx, "sample_size.sql", p, func(rows driver.Rows) error { return rows.Scan(&n, &mean) })
+	p := c.params(selects.Params{"classify": r.Classify, "version": version})
+	err = s.set.Each(ctx, "sample_size.sql", p, func(rows driver.Rows) error { return rows.Scan(&n, &mean) })
 	return n, mean, err
 }
 
@@ -83,8 +85,8 @@ func (s *Store) SampleSize(ctx context.Context, c Scope, r Roles, version string
 // has classified, and how many of them by topic, the limit largest.
 func (s *Store) SampleTopics(ctx context.Context, c Scope, r Roles, version string, sample uint32, limit int) (articles uint64, topics map[string]uint64, err error) {
 	topics = map[string]uint64{}
-	p := c.params(params{"classify": r.Classify, "version": version, "sample": sample, "limit": limit + 1})
-	err = s.each(ctx, "sample_topics.sql", p, func(rows driver.Rows) error {
+	p := c.params(selects.Params{"classify": r.Classify, "version": version, "sample": sample, "limit": limit + 1})
+	err = s.set.Each(ctx, "sample_topics.sql", p, func(rows driver.Rows) error {
 		var topic string
 		var n uint64
 		if err := rows.Scan(&topic, &n); err != nil {
@@ -102,8 +104,8 @@ func (s *Store) SampleTopics(ctx context.Context, c Scope, r Roles, version stri
 // classifications of a version, for one article of sample.
 func (s *Store) SampleScores(ctx context.Context, c Scope, r Roles, version string, sample uint32) (map[float64]uint64, error) {
 	out := map[float64]uint64{}
-	p := c.params(params{"classify": r.Classify, "version": version, "sample": sample})
-	err := s.each(ctx, "sample_scores.sql", p, func(rows driver.Rows) error {
+	p := c.params(selects.Params{"classify": r.Classify, "version": version, "sample": sample})
+	err := s.set.Each(ctx, "sample_scores.sql", p, func(rows driver.Rows) error {
 		var score float64
 		var n uint64
 		if err := rows.Scan(&score, &n); err != nil {

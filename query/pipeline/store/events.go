@@ -11,26 +11,27 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/millrace-io/millrace/query/selects"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
-// Position is an event's place in the order of pages.
-type Position struct {
+// EventCursor is an event's place in the order of pages.
+type EventCursor struct {
 	At  int64 // occurred_at, nanoseconds since 1970
 	Seq uint64
 }
 
 // Newest lies before all events, since pages begin with the newest.
-var newest = Position{math.MaxInt64, math.MaxUint64}
+var newest = EventCursor{math.MaxInt64, math.MaxUint64}
 
 // EventFilter says which events a page holds. The zero value of a field does
 // not filter.
 type EventFilter struct {
 	URL, Hash              string // article_url, and url_hash in lower-case hex
 	Stage, Source, Service string
-	Trace                  string    // trace_id
-	From, To               time.Time // [From, To)
-	After                  Position  // the last event of the page before
+	Trace                  string      // trace_id
+	From, To               time.Time   // [From, To)
+	After                  EventCursor // the last event of the page before
 	Limit                  int
 }
 
@@ -54,7 +55,7 @@ const pageBytes = 8 << 20
 // metadata fills 8 MiB.
 func (s *Store) Events(ctx context.Context, f EventFilter) (page []Event, more bool, err error) {
 	var found uint64 // one more than fits tells that there are more
-	err = s.each(ctx, "events.sql", f.params(), func(rows driver.Rows) error {
+	err = s.set.Each(ctx, "events.sql", f.params(), func(rows driver.Rows) error {
 		e, err := scanEvent(rows, &found)
 		if err == nil {
 			page = append(page, e)
@@ -65,9 +66,9 @@ func (s *Store) Events(ctx context.Context, f EventFilter) (page []Event, more b
 	return page, found > uint64(len(page)), err
 }
 
-func (f EventFilter) params() params {
+func (f EventFilter) params() selects.Params {
 	after, from, to := f.After, int64(0), int64(math.MaxInt64)
-	if after == (Position{}) {
+	if after == (EventCursor{}) {
 		after = newest
 	}
 	if !f.From.IsZero() {
@@ -76,7 +77,7 @@ func (f EventFilter) params() params {
 	if !f.To.IsZero() {
 		to = f.To.UnixNano()
 	}
-	return params{
+	return selects.Params{
 		"from": from, "to": to, "cursor_at": after.At, "cursor_seq": after.Seq, "hash": f.Hash, "url": f.URL,
 		"stage": f.Stage, "source": f.Source, "service": f.Service, "trace": f.Trace, "limit": f.Limit + 1, "bytes": pageBytes,
 	}
@@ -118,7 +119,7 @@ type Reached struct {
 func (s *Store) Journey(ctx context.Context, hash string, limit int) ([]Event, map[string]Reached, error) {
 	var events []Event
 	stages := map[string]Reached{}
-	err := s.each(ctx, "journey.sql", params{"hash": hash, "limit": limit + event.MaxStages, "bytes": pageBytes}, func(rows driver.Rows) error {
+	err := s.set.Each(ctx, "journey.sql", selects.Params{"hash": hash, "limit": limit + event.MaxStages, "bytes": pageBytes}, func(rows driver.Rows) error {
 		var r Reached
 		e, err := scanEvent(rows, &r.FirstAt, &r.Events)
 		if err != nil {

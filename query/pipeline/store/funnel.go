@@ -9,12 +9,13 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
+	"github.com/millrace-io/millrace/query/selects"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
 // QuarterCounts implements mirror.Store.
 func (s *Store) QuarterCounts(ctx context.Context, source string, from time.Time, yield func(mirror.Count) error) error {
-	return s.each(ctx, "quarter_counts.sql", params{"source": source, "from": from.Unix()}, func(rows driver.Rows) error {
+	return s.set.Each(ctx, "quarter_counts.sql", selects.Params{"source": source, "from": from.Unix()}, func(rows driver.Rows) error {
 		var c mirror.Count
 		if err := rows.Scan(&c.Stage, &c.Bucket, &c.Group, &c.Events, &c.Seq); err != nil {
 			return err
@@ -26,8 +27,8 @@ func (s *Store) QuarterCounts(ctx context.Context, source string, from time.Time
 // LastSeen implements mirror.Store.
 func (s *Store) LastSeen(ctx context.Context, source string, from time.Time, cut []uint64, yield func(stage string, bucket uint32, articles []uint64) error) error {
 	p := Cut(cut).params()
-	maps.Copy(p, params{"source": source, "from": from.UnixNano()})
-	return s.each(ctx, "last_seen.sql", p, func(rows driver.Rows) error {
+	maps.Copy(p, selects.Params{"source": source, "from": from.UnixNano()})
+	return s.set.Each(ctx, "last_seen.sql", p, func(rows driver.Rows) error {
 		var stage string
 		var bucket uint32
 		var articles []uint64
@@ -41,8 +42,8 @@ func (s *Store) LastSeen(ctx context.Context, source string, from time.Time, cut
 // Sets implements mirror.Store.
 func (s *Store) Sets(ctx context.Context, source string, spans []funnel.Span, yield func(stage string, events uint64, set *funnel.Set) error) error {
 	for _, span := range spans {
-		p := params{"source": source, "width": uint32(span.Width), "from": span.From, "to": span.To}
-		err := s.each(ctx, "sets.sql", p, func(rows driver.Rows) error {
+		p := selects.Params{"source": source, "width": uint32(span.Width), "from": span.From, "to": span.To}
+		err := s.set.Each(ctx, "sets.sql", p, func(rows driver.Rows) error {
 			var stage string
 			var events uint64
 			var encoded []byte
@@ -68,8 +69,8 @@ func (s *Store) SingleEvents(ctx context.Context, from, to time.Time, cut []uint
 }
 
 func (s *Store) singleEvents(ctx context.Context, c Scope, limit int, yield func(mirror.Event) error) error {
-	p := c.params(params{"limit": limit})
-	return s.each(ctx, "single_events.sql", p, func(rows driver.Rows) error {
+	p := c.params(selects.Params{"limit": limit})
+	return s.set.Each(ctx, "single_events.sql", p, func(rows driver.Rows) error {
 		var e mirror.Event
 		if err := rows.Scan(&e.At, &e.Stage, &e.Source, &e.Article); err != nil {
 			return err
@@ -83,8 +84,8 @@ type Stage struct{ Events, Articles uint64 }
 
 // CountUpTo counts the events of a scope, but not beyond a limit.
 func (s *Store) CountUpTo(ctx context.Context, c Scope, limit int) (n uint64, err error) {
-	p := c.params(params{"limit": limit})
-	err = s.each(ctx, "count_up_to.sql", p, func(rows driver.Rows) error { return rows.Scan(&n) })
+	p := c.params(selects.Params{"limit": limit})
+	err = s.set.Each(ctx, "count_up_to.sql", p, func(rows driver.Rows) error { return rows.Scan(&n) })
 	return n, err
 }
 
@@ -152,13 +153,13 @@ func edges(from, to, lo, hi time.Time) [][2]time.Time {
 }
 
 // spanParams bind spans, of which there is one at least.
-func spanParams(spans []funnel.Span) params {
+func spanParams(spans []funnel.Span) selects.Params {
 	var widths []uint32
 	var starts, ends []int64
 	for _, span := range spans {
 		widths, starts, ends = append(widths, uint32(span.Width)), append(starts, span.From), append(ends, span.To)
 	}
-	return params{"widths": widths, "starts": starts, "ends": ends, "first": starts[0], "last": ends[len(ends)-1]}
+	return selects.Params{"widths": widths, "starts": starts, "ends": ends, "first": starts[0], "last": ends[len(ends)-1]}
 }
 
 // Source is a source and its number of events.
@@ -172,14 +173,14 @@ type Source struct {
 // quarters; from, and to if it lies there, has to be one.
 func (s *Store) Sources(ctx context.Context, from, to, retired time.Time, limit int) (_ []Source, total uint64, _ error) {
 	out := []Source{}
-	p := params{"from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
+	p := selects.Params{"from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
 	spans := []funnel.Span{{}} // nothing
 	if from.Before(retired) {
 		p["from"] = retired.UnixNano()
 		spans = funnel.Cover(from, time.Unix(min(to.Unix(), retired.Unix()), 0))
 	}
 	maps.Copy(p, spanParams(spans))
-	err := s.each(ctx, "sources.sql", p, func(rows driver.Rows) error {
+	err := s.set.Each(ctx, "sources.sql", p, func(rows driver.Rows) error {
 		var v Source
 		if err := rows.Scan(&v.Name, &v.Events, &total); err != nil {
 			return err
@@ -193,6 +194,6 @@ func (s *Store) Sources(ctx context.Context, from, to, retired time.Time, limit 
 // NearestSource returns the known source whose name is nearest to one, which is
 // that one itself if it is known; empty when none is.
 func (s *Store) NearestSource(ctx context.Context, name string) (near string, err error) {
-	err = s.each(ctx, "nearest_source.sql", params{"source": name}, func(rows driver.Rows) error { return rows.Scan(&near) })
+	err = s.set.Each(ctx, "nearest_source.sql", selects.Params{"source": name}, func(rows driver.Rows) error { return rows.Scan(&near) })
 	return near, err
 }

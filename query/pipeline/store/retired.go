@@ -10,7 +10,7 @@ import (
 // RetiredBefore returns the time before which the events table no longer holds
 // every event, zero when it holds all.
 func (s *Store) RetiredBefore(ctx context.Context) (before time.Time, err error) {
-	err = s.each(ctx, "retired.sql", nil, func(rows driver.Rows) error {
+	err = s.set.Each(ctx, "retired.sql", nil, func(rows driver.Rows) error {
 		var month uint32
 		if err := rows.Scan(&month); err != nil || month == 0 {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/millrace-io/millrace/query/selects"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -25,11 +26,11 @@ func (c Cut) Seq() uint64 {
 
 // params bind the cut. An article's slot is the first byte of its hash; group
 // g of n has the slots that leave the remainder g when they are divided by n.
-func (c Cut) params() params {
+func (c Cut) params() selects.Params {
 	if len(c) == 0 {
 		c = Cut{0}
 	}
-	return params{"seq": slices.Max(c), "groups": len(c), "upto": []uint64(c)}
+	return selects.Params{"seq": slices.Max(c), "groups": len(c), "upto": []uint64(c)}
 }
 
 // Scope says which events are counted.
@@ -42,9 +43,9 @@ type Scope struct {
 }
 
 // params are those of the scope, and more.
-func (c Scope) params(more params) params {
+func (c Scope) params(more selects.Params) selects.Params {
 	p := c.Cut.params()
-	maps.Copy(p, params{
+	maps.Copy(p, selects.Params{
 		"source": c.Source, "from": c.From.UnixNano(), "to": c.To.UnixNano(), "skip_reclassified": c.SkipReclassified, "max_score": event.MaxScore,
 	})
 	maps.Copy(p, more)
@@ -64,7 +65,7 @@ func (s *Store) Estimate(ctx context.Context, c Scope) (map[string]Stage, error)
 
 func (s *Store) stages(ctx context.Context, query string, c Scope) (map[string]Stage, error) {
 	stages := map[string]Stage{}
-	err := s.each(ctx, query, c.params(nil), func(rows driver.Rows) error {
+	err := s.set.Each(ctx, query, c.params(nil), func(rows driver.Rows) error {
 		var name string
 		var stage Stage
 		if err := rows.Scan(&name, &stage.Events, &stage.Articles); err != nil {
@@ -79,7 +80,7 @@ func (s *Store) stages(ctx context.Context, query string, c Scope) (map[string]S
 // Counts counts the events of a scope by stage.
 func (s *Store) Counts(ctx context.Context, c Scope) (map[string]uint64, error) {
 	counts := map[string]uint64{}
-	err := s.each(ctx, "counts.sql", c.params(nil), func(rows driver.Rows) error {
+	err := s.set.Each(ctx, "counts.sql", c.params(nil), func(rows driver.Rows) error {
 		var name string
 		var n uint64
 		if err := rows.Scan(&name, &n); err != nil {
@@ -95,7 +96,7 @@ func (s *Store) Counts(ctx context.Context, c Scope) (map[string]uint64, error) 
 // table.
 func (s *Store) Landed(ctx context.Context) (map[uint32]uint64, error) {
 	landed := map[uint32]uint64{}
-	err := s.each(ctx, "landed.sql", nil, func(rows driver.Rows) error {
+	err := s.set.Each(ctx, "landed.sql", nil, func(rows driver.Rows) error {
 		var group uint32
 		var seq uint64
 		if err := rows.Scan(&group, &seq); err != nil {

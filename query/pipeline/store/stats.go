@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/query/selects"
 )
 
 // Roles are the stages that statistics are about. One that the pipeline does
@@ -25,8 +27,8 @@ type Total struct{ Names, Events uint64 }
 func (s *Store) Breakdowns(ctx context.Context, c Scope, r Roles, limit int) (Breakdowns, error) {
 	b := Breakdowns{Totals: map[string]Total{}, Sources: map[string]uint64{}, Versions: map[string]uint64{}, Topics: map[string]uint64{}, Channels: map[string]uint64{}}
 	kinds := map[string]map[string]uint64{"source": b.Sources, "version": b.Versions, "topic": b.Topics, "channel": b.Channels}
-	p := c.params(params{"crawl": r.Crawl, "classify": r.Classify, "publish": r.Publish, "limit": limit})
-	err := s.each(ctx, "breakdowns.sql", p, func(rows driver.Rows) error {
+	p := c.params(selects.Params{"crawl": r.Crawl, "classify": r.Classify, "publish": r.Publish, "limit": limit})
+	err := s.set.Each(ctx, "breakdowns.sql", p, func(rows driver.Rows) error {
 		var kind, name string
 		var n uint64
 		var total Total
@@ -45,8 +47,8 @@ type Middle struct{ Mean, Median *float64 }
 // Quality returns where the quality scores of a scope lie, the median by one
 // article of sample.
 func (s *Store) Quality(ctx context.Context, c Scope, r Roles, sample uint32) (m Middle, err error) {
-	p := c.params(params{"classify": r.Classify, "sample": sample})
-	err = s.each(ctx, "quality.sql", p, func(rows driver.Rows) error { return rows.Scan(&m.Mean, &m.Median) })
+	p := c.params(selects.Params{"classify": r.Classify, "sample": sample})
+	err = s.set.Each(ctx, "quality.sql", p, func(rows driver.Rows) error { return rows.Scan(&m.Mean, &m.Median) })
 	return m, err
 }
 
@@ -78,12 +80,12 @@ func (s *Store) Latencies(ctx context.Context, c Scope, stages []string, r Roles
 		}
 		return 0
 	}
-	p := c.params(params{
+	p := c.params(selects.Params{
 		"stages": stages, "sample": sample,
 		"crawl": place(r.Crawl), "classify": place(r.Classify), "publish": place(r.Publish),
 	})
 	var legs []Leg
-	err := s.each(ctx, "latencies.sql", p, func(rows driver.Rows) error {
+	err := s.set.Each(ctx, "latencies.sql", p, func(rows driver.Rows) error {
 		var l Leg
 		var kind uint8
 		if err := rows.Scan(&kind, &l.From, &l.To, &l.Articles, &l.Mean, &l.Median); err != nil {

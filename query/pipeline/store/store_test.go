@@ -10,23 +10,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/selects"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
-var server *viewtest.Server
+var engine embeddedtest.ClickHouse
 
-func TestMain(m *testing.M) {
-	os.Exit(viewtest.Main(m, func(s *viewtest.Server) { server = s }))
-}
+func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
-func open(t *testing.T, cfg store.Config) (*store.Store, *viewtest.Writer) {
+func open(t *testing.T, timeout time.Duration) (*store.Store, *viewtest.Writer) {
 	t.Helper()
-	opts := server.Options(t)
-	s, err := store.New(viewtest.Open(t, opts), cfg)
+	opts := engine.Database(t)
+	s, err := store.New(viewtest.Open(t, opts), timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func events(n int) []event.Event {
 }
 
 func TestFunnelRows(t *testing.T) {
-	s, w := open(t, store.Config{})
+	s, w := open(t, 0)
 	w.Write(events(100)...)
 	w.Write(events(400)[100:]...)
 	for _, source := range []string{funnel.AllSources, "alpha", hostile, "nobody"} {
@@ -122,7 +122,7 @@ func recount(w *viewtest.Writer, source string, from, to time.Time) map[string]s
 // TestWindows: both ways of counting agree with a recount for windows that
 // begin and end anywhere, down to the nanosecond.
 func TestWindows(t *testing.T) {
-	s, w := open(t, store.Config{})
+	s, w := open(t, 0)
 	w.Write(events(300)...)
 	at := w.All[40].OccurredAt
 	for _, span := range [][2]time.Time{
@@ -150,7 +150,7 @@ func TestWindows(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	s, w := open(t, store.Config{})
+	s, w := open(t, 0)
 	w.Write(events(90)...)
 	to := epoch.Add(24 * time.Hour)
 	if n, err := s.CountUpTo(t.Context(), scope("", epoch, to), 50); n != 50 || err != nil {
@@ -175,25 +175,25 @@ func TestBounds(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	s, w := open(t, store.Config{Timeout: time.Nanosecond})
+	s, w := open(t, time.Nanosecond)
 	w.Write(events(3)...)
-	if _, err := s.Exact(t.Context(), scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Exact(t.Context(), scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, selects.ErrUnavailable) {
 		t.Errorf("a query that takes too long: %v", err)
 	}
-	s, _ = open(t, store.Config{})
+	s, _ = open(t, 0)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Exact(gone, scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Exact(gone, scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, context.Canceled) || errors.Is(err, selects.ErrUnavailable) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
-	if _, _, err := s.Events(t.Context(), store.EventFilter{Hash: "no hash'", Limit: 1}); errors.Is(err, store.ErrUnavailable) {
+	if _, _, err := s.Events(t.Context(), store.EventFilter{Hash: "no hash'", Limit: 1}); errors.Is(err, selects.ErrUnavailable) {
 		t.Errorf("a query that is wrong: %v", err)
 	}
 }
 
 // TestCut: each slot group's events are counted up to its own sequence.
 func TestCut(t *testing.T) {
-	s, w := open(t, store.Config{})
+	s, w := open(t, 0)
 	w.Write(events(300)...)
 	for _, cut := range []store.Cut{{0}, {120}, {math.MaxUint64}, {250, 40}, {7, 300, 0, 150, 299}} {
 		want := map[string]uint64{}
@@ -214,7 +214,7 @@ func TestCut(t *testing.T) {
 // TestBreakdownsAreCut: where there are more names than asked for, the largest
 // are told, and how many there are.
 func TestBreakdownsAreCut(t *testing.T) {
-	s, w := open(t, store.Config{})
+	s, w := open(t, 0)
 	w.Write(events(90)...)
 	c, roles := scope("", epoch, epoch.Add(24*time.Hour)), store.Roles{Crawl: "crawled"}
 	for limit, want := range map[int]struct {

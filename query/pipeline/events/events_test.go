@@ -1,4 +1,4 @@
-package pipeline
+package events
 
 import (
 	"crypto/sha256"
@@ -24,7 +24,7 @@ import (
 // newestFirst are the sequences of the events that a filter keeps, in the
 // order of pages.
 func (r *rig) newestFirst(keep func(event.Event) bool) []uint64 {
-	all := slices.Clone(r.writer.All)
+	all := slices.Clone(r.All)
 	slices.SortFunc(all, func(a, b viewtest.Event) int {
 		if c := b.OccurredAt.Compare(a.OccurredAt); c != 0 {
 			return c
@@ -42,10 +42,10 @@ func (r *rig) newestFirst(keep func(event.Event) bool) []uint64 {
 
 // pages follows the cursors from the first page to the last.
 func (r *rig) pages(query url.Values) (seqs []uint64) {
-	r.t.Helper()
+	r.T.Helper()
 	for {
 		var page EventsPage
-		r.must("/events", query, &page)
+		r.Must("/events", query, &page)
 		for _, e := range page.Events {
 			seqs = append(seqs, e.Seq)
 		}
@@ -58,15 +58,16 @@ func (r *rig) pages(query url.Values) (seqs []uint64) {
 
 // TestEventPages pages through events of which many happened at one time.
 func TestEventPages(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	events := draw(rng, noon, 150)
+	events := viewtest.Draw(rng, noon, 150)
 	for i := range events {
 		events[i].OccurredAt = noon.Add(-time.Duration(rng.IntN(7)) * time.Minute)
 	}
 	const hostile = `it's "a" \' source'); DROP TABLE events; -- @from ?`
 	events[17].SourceName, events[18].ServiceName = hostile, hostile
-	r := newRig(t, Config{}, "", nil)
-	r.write(events...)
+	r := serve(t)
+	r.Write(events...)
 	link := events[3].ArticleURL
 	hash := sha256.Sum256([]byte(link))
 	at := noon.Add(-3 * time.Minute)
@@ -74,34 +75,30 @@ func TestEventPages(t *testing.T) {
 		query url.Values
 		keep  func(event.Event) bool
 	}{
-		{values("limit", "1"), func(event.Event) bool { return true }},
-		{values("limit", "7"), func(event.Event) bool { return true }},
-		{values("limit", "150"), func(event.Event) bool { return true }},
-		{values(), func(event.Event) bool { return true }},
-		{values("limit", "3", "stage", "indexed"), func(e event.Event) bool { return e.Stage == "indexed" }},
-		{values("limit", "3", "source", "source-1"), func(e event.Event) bool { return e.SourceName == "source-1" }},
-		{values("source", hostile), func(e event.Event) bool { return e.SourceName == hostile }},
-		{values("service", hostile), func(e event.Event) bool { return e.ServiceName == hostile }},
-		{values("limit", "1", "article_url", link), func(e event.Event) bool { return e.ArticleURL == link }},
-		{values("limit", "1", "url_hash", fmt.Sprintf("%X", hash)), func(e event.Event) bool { return e.ArticleURL == link }},
-		{values("limit", "4", "from", at.Format(time.RFC3339Nano)), func(e event.Event) bool { return !e.OccurredAt.Before(at) }},
-		{values("limit", "4", "to", at.Format(time.RFC3339Nano)), func(e event.Event) bool { return e.OccurredAt.Before(at) }},
+		{viewtest.Values("limit", "1"), func(event.Event) bool { return true }},
+		{viewtest.Values("limit", "7"), func(event.Event) bool { return true }},
+		{viewtest.Values("limit", "150"), func(event.Event) bool { return true }},
+		{viewtest.Values(), func(event.Event) bool { return true }},
+		{viewtest.Values("limit", "3", "stage", "indexed"), func(e event.Event) bool { return e.Stage == "indexed" }},
+		{viewtest.Values("limit", "3", "source", "source-1"), func(e event.Event) bool { return e.SourceName == "source-1" }},
+		{viewtest.Values("source", hostile), func(e event.Event) bool { return e.SourceName == hostile }},
+		{viewtest.Values("service", hostile), func(e event.Event) bool { return e.ServiceName == hostile }},
+		{viewtest.Values("limit", "1", "article_url", link), func(e event.Event) bool { return e.ArticleURL == link }},
+		{viewtest.Values("limit", "1", "url_hash", fmt.Sprintf("%X", hash)), func(e event.Event) bool { return e.ArticleURL == link }},
+		{viewtest.Values("limit", "4", "from", at.Format(time.RFC3339Nano)), func(e event.Event) bool { return !e.OccurredAt.Before(at) }},
+		{viewtest.Values("limit", "4", "to", at.Format(time.RFC3339Nano)), func(e event.Event) bool { return e.OccurredAt.Before(at) }},
 	} {
 		if got, want := r.pages(tc.query), r.newestFirst(tc.keep); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: %v, want %v", tc.query, got, want)
 		}
-	}
-	var sources Sources
-	r.must("/sources", values("period", "24h", "limit", "2"), &sources)
-	if len(sources.Sources) != 2 || sources.Sources[0].Count < sources.Sources[1].Count {
-		t.Errorf("sources: %+v", sources)
 	}
 }
 
 // TestFullPages: events with much metadata come in pages of a bounded size, each
 // once, and a journey has the newest of them, with stages of all.
 func TestFullPages(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := serve(t)
 	const n, full = 400, 8 << 20
 	var events []event.Event
 	for i := range n {
@@ -111,7 +108,7 @@ func TestFullPages(t *testing.T) {
 		})
 	}
 	for part := range slices.Chunk(events, 50) {
-		r.write(part...)
+		r.Write(part...)
 	}
 	fits := func(events []StoredEvent) bool {
 		size := 0
@@ -121,10 +118,10 @@ func TestFullPages(t *testing.T) {
 		last := len(events[0].Metadata)
 		return size >= full && size-last < full
 	}
-	query, next := values("limit", "1000"), uint64(n)
+	query, next := viewtest.Values("limit", "1000"), uint64(n)
 	for {
 		var page EventsPage
-		r.must("/events", query, &page)
+		r.Must("/events", query, &page)
 		for _, e := range page.Events {
 			if e.Seq != next {
 				t.Fatalf("event %d, want %d", e.Seq, next)
@@ -144,7 +141,7 @@ func TestFullPages(t *testing.T) {
 	}
 	sum := sha256.Sum256([]byte("https://example.com/long"))
 	var j Journey
-	r.must("/articles/"+hex.EncodeToString(sum[:])+"/journey", nil, &j)
+	r.Must("/articles/"+hex.EncodeToString(sum[:])+"/journey", nil, &j)
 	if !fits(j.Events) || j.Events[len(j.Events)-1].Seq != n || j.Stages[0].Events != 1 || j.Stages[1].Events != n-1 {
 		t.Errorf("a journey of %d events, %+v", len(j.Events), j.Stages)
 	}
@@ -156,7 +153,8 @@ func TestFullPages(t *testing.T) {
 }
 
 func TestEventFields(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := serve(t)
 	at := time.Date(2026, 3, 17, 11, 0, 0, 120_000_000, time.UTC)
 	full := event.Event{
 		ArticleURL: "https://www.Example.com/a?b=1", CanonicalURL: "https://example.com/a", SourceName: "a b", Stage: "classified",
@@ -164,9 +162,9 @@ func TestEventFields(t *testing.T) {
 		Metadata: map[string]any{"quality_score": 78.5, "topics": []any{"crime"}, "model_version": "v2.1", "is_reclassification": true, "more": map[string]any{"ü": nil}},
 	}
 	bare := event.Event{ArticleURL: "https://example.com/a", SourceName: "a", Stage: "crawled", OccurredAt: at.Add(-time.Hour), ServiceName: "crawler", IdempotencyKey: "mine"}
-	r.write(full, bare)
+	r.Write(full, bare)
 	var page EventsPage
-	r.must("/events", nil, &page)
+	r.Must("/events", nil, &page)
 	if len(page.Events) != 2 {
 		t.Fatalf("%+v", page)
 	}
@@ -192,18 +190,19 @@ func TestEventFields(t *testing.T) {
 }
 
 func TestJourney(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := serve(t)
 	one := func(stage string, after time.Duration) event.Event {
 		return event.Event{ArticleURL: "https://example.com/j", SourceName: "s", Stage: stage, OccurredAt: noon.Add(after - time.Hour), ServiceName: "test"}
 	}
-	r.write(
+	r.Write(
 		one("published", 90*time.Second), one("crawled", 0), one("classified", 75500*time.Millisecond),
 		one("indexed", -2*time.Second), one("classified", 80*time.Second), one("crawled", time.Minute),
 		event.Event{ArticleURL: "https://example.com/other", SourceName: "s", Stage: "routed", OccurredAt: noon, ServiceName: "test"},
 	)
 	sum := sha256.Sum256([]byte("https://example.com/j"))
 	var j Journey
-	r.must("/articles/"+hex.EncodeToString(sum[:])+"/journey", nil, &j)
+	r.Must("/articles/"+hex.EncodeToString(sum[:])+"/journey", nil, &j)
 	if j.ArticleURL != "https://example.com/j" || j.Domain != "example.com" || j.SourceName != "s" {
 		t.Errorf("%+v", j)
 	}
@@ -225,14 +224,14 @@ func TestJourney(t *testing.T) {
 		}
 	}
 	var p httpapi.Problem
-	if status := r.get("/articles/"+fmt.Sprintf("%064x", 7)+"/journey", nil, &p); status != http.StatusNotFound || p.Status != status {
+	if status := r.Get("/articles/"+fmt.Sprintf("%064x", 7)+"/journey", nil, &p); status != http.StatusNotFound || p.Status != status {
 		t.Errorf("an article that is not known: %d %+v", status, p)
 	}
 }
 
 func FuzzCursor(f *testing.F) {
-	f.Add(encodeCursor(store.Position{At: noon.UnixNano(), Seq: 7}))
-	f.Add(encodeCursor(store.Position{At: math.MaxInt64, Seq: math.MaxUint64}))
+	f.Add(encodeCursor(store.EventCursor{At: noon.UnixNano(), Seq: 7}))
+	f.Add(encodeCursor(store.EventCursor{At: math.MaxInt64, Seq: math.MaxUint64}))
 	f.Add("AQAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
 	f.Add("' OR 1=1")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -244,7 +243,7 @@ func FuzzCursor(f *testing.F) {
 }
 
 func TestCursor(t *testing.T) {
-	want := store.Position{At: noon.UnixNano(), Seq: 91220}
+	want := store.EventCursor{At: noon.UnixNano(), Seq: 91220}
 	text := encodeCursor(want)
 	if got, ok := decodeCursor(text); !ok || got != want {
 		t.Errorf("%+v, %v", got, ok)

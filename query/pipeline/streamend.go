@@ -24,8 +24,8 @@ type StreamPosition struct {
 	Behind    uint64 `json:"behind" doc:"Messages that are not yet counted" example:"0"`
 }
 
-// position knows where the event stream ends.
-type position struct {
+// streamEnd knows where the event stream ends.
+type streamEnd struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	folded func() uint64
@@ -40,57 +40,57 @@ type position struct {
 	movedAt time.Time
 }
 
-// of compares a view with the stream. The end of the stream is known to be at
+// position compares a view with the stream. The end of the stream is known to be at
 // most maxAge old, unless it cannot be asked for.
-func (p *position) of(ctx context.Context, folded uint64, maxAge time.Duration) StreamPosition {
-	last, _ := p.end(ctx, maxAge) // the view is worth more than its distance
+func (e *streamEnd) position(ctx context.Context, folded uint64, maxAge time.Duration) StreamPosition {
+	last, _ := e.end(ctx, maxAge) // the view is worth more than its distance
 	last = max(last, folded)
 	return StreamPosition{LastSeq: last, FoldedSeq: folded, Behind: last - folded}
 }
 
-func (p *position) end(ctx context.Context, maxAge time.Duration) (uint64, error) {
-	p.mu.Lock()
-	last, asked, err := p.last, p.asked, p.err
-	p.mu.Unlock()
+func (e *streamEnd) end(ctx context.Context, maxAge time.Duration) (uint64, error) {
+	e.mu.Lock()
+	last, asked, err := e.last, e.asked, e.err
+	e.mu.Unlock()
 	if time.Since(asked) < maxAge {
 		return last, err
 	}
-	if !p.nc.IsConnected() { // a request would wait for the connection
+	if !e.nc.IsConnected() { // a request would wait for the connection
 		return last, fmt.Errorf("ask for the state of stream %s: %w", stream.Events, nats.ErrDisconnected)
 	}
 	attempt, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	now := time.Now()
-	s, err := p.js.Stream(attempt, stream.Events)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	s, err := e.js.Stream(attempt, stream.Events)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if err != nil {
 		err = fmt.Errorf("ask for the state of stream %s: %w", stream.Events, err)
 		if ctx.Err() == nil { // or it is this asker who has gone
-			p.asked, p.err = time.Now(), err
+			e.asked, e.err = time.Now(), err
 		}
 		return last, err
 	}
-	if now.After(p.asked) {
-		p.last, p.asked, p.err = s.CachedInfo().State.LastSeq, now, nil
+	if now.After(e.asked) {
+		e.last, e.asked, e.err = s.CachedInfo().State.LastSeq, now, nil
 	}
-	return p.last, nil
+	return e.last, nil
 }
 
 // note says how far behind the view is, and for how long what comes next has
 // waited.
-func (p *position) note(ctx context.Context) httpapi.Note {
-	last, err := p.end(ctx, time.Second)
+func (e *streamEnd) note(ctx context.Context) httpapi.Note {
+	last, err := e.end(ctx, time.Second)
 	if err != nil {
 		return httpapi.Note{} // not known, which is not 0
 	}
-	folded := p.folded()
+	folded := e.folded()
 	behind := max(last, folded) - folded
 	n := httpapi.Note{Behind: &behind}
 	if behind == 0 {
 		return n
 	}
-	s, err := p.js.Stream(ctx, stream.Events)
+	s, err := e.js.Stream(ctx, stream.Events)
 	if err != nil {
 		return n
 	}
@@ -103,24 +103,25 @@ func (p *position) note(ctx context.Context) httpapi.Note {
 
 // check fails when the view is behind and does not move: then no projector is
 // at work. One that catches up is no failure.
-func (p *position) check(ctx context.Context) error {
-	last, err := p.end(ctx, 0)
+func (e *streamEnd) check(ctx context.Context) error {
+	last, err := e.end(ctx, 0)
 	if err != nil {
 		return err
 	}
-	folded := p.folded()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	folded := e.folded()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if folded >= last {
-		p.movedAt = time.Time{} // what comes next has waited for no time yet
+		e.movedAt = time.Time{} // what comes next has waited for no time yet
 		return nil
 	}
-	if folded != p.moved || p.movedAt.IsZero() {
-		p.moved, p.movedAt = folded, time.Now()
+	if folded != e.moved || e.movedAt.IsZero() {
+		e.moved, e.movedAt = folded, time.Now()
 		return nil
 	}
-	if since := time.Since(p.movedAt); since > stuckAfter {
-		return fmt.Errorf("the funnel is behind by %d messages and has not moved for %s: no projector is at work", last-folded, since.Round(time.Second))
+	if since := time.Since(e.movedAt); since > stuckAfter {
+		return fmt.Errorf("the funnel is behind by %d messages and has not moved for %s: no projector is at work",
+			last-folded, since.Round(time.Second))
 	}
 	return nil
 }

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// position names a snapshot. Its epoch is that of a feed; or, of a subscription
+// snapshotID names a snapshot. Its epoch is that of a feed; or, of a subscription
 // that counts by itself, the feed's with how far its count is behind: snapshot
 // 3 of epoch "x+16" is the feed's snapshot 19 of epoch "x".
-type position struct {
+type snapshotID struct {
 	epoch string
 	seq   uint64
 }
 
-// positionOf returns the position of a feed's snapshot in a count that is behind
+// snapshotIDOf returns the id of a feed's snapshot in a count that is behind
 // by base.
-func positionOf(epoch string, seq, base uint64) position {
+func snapshotIDOf(epoch string, seq, base uint64) snapshotID {
 	if base > 0 {
 		epoch += "+" + strconv.FormatUint(base, 10)
 	}
-	return position{epoch, seq - base}
+	return snapshotID{epoch, seq - base}
 }
 
-// in returns the snapshot that a position names among those of a feed, which has
+// in returns the snapshot that an id names among those of a feed, which has
 // come to snapshot newest, and by how much its count is behind. It returns false
-// for a position of another epoch, and for one beyond the newest.
-func (p position) in(epoch string, newest uint64) (seq, base uint64, ok bool) {
+// for an id of another epoch, and for one beyond the newest.
+func (p snapshotID) in(epoch string, newest uint64) (seq, base uint64, ok bool) {
 	rest, ours := strings.CutPrefix(p.epoch, epoch)
 	if !ours {
 		return 0, 0, false
@@ -44,16 +44,16 @@ func (p position) in(epoch string, newest uint64) (seq, base uint64, ok bool) {
 	return base + p.seq, base, true
 }
 
-// eventID is the position as the id of a server-sent event.
-func (p position) eventID() string { return p.epoch + ":" + strconv.FormatUint(p.seq, 10) }
+// eventID is the text of it, as the id of a server-sent event.
+func (p snapshotID) eventID() string { return p.epoch + ":" + strconv.FormatUint(p.seq, 10) }
 
 // parseEventID reads the id of the last event that a reader has had. A text that
 // is none names no snapshot. Event streams never count by themselves.
-func parseEventID(text string) *position {
-	var p position
+func parseEventID(text string) *snapshotID {
+	var p snapshotID
 	epoch, number, _ := strings.Cut(text, ":")
 	if seq, err := strconv.ParseUint(number, 10, 64); err == nil {
-		p = position{epoch, seq}
+		p = snapshotID{epoch, seq}
 	}
 	return &p
 }

@@ -1,4 +1,4 @@
-package pipeline
+package events
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/nearest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -47,10 +47,6 @@ func newEvent(e store.Event) StoredEvent {
 	return out
 }
 
-// readsAtOnce bounds how many requests read events as they were taken, a page of
-// which has up to 8 MiB of metadata.
-const readsAtOnce = 4
-
 // EventsRequest are the parameters of GET /events.
 type EventsRequest struct {
 	httpapi.Params
@@ -70,96 +66,85 @@ type EventsRequest struct {
 type EventsPage struct {
 	Events     []StoredEvent `json:"events" doc:"Newest first, by occurred_at"`
 	NextCursor string        `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
-	Notes      Notes         `json:"notes,omitempty" doc:"As in the funnel"`
+	Notes      reads.Notes   `json:"notes,omitempty" doc:"As in the funnel"`
 }
 
 // Resolve implements huma.Resolver.
 func (r *EventsRequest) Resolve(ctx huma.Context) []error {
-	return resolve(ctx, r.Params, func(s *Service) faults { _, f := s.eventFilter(*r); return f })
+	return reads.Resolve(ctx, r.Params, func(h *Handler) reads.Faults { _, f := h.eventFilter(*r); return f })
 }
 
-func (s *Service) events(ctx context.Context, r EventsRequest) (EventsPage, error) {
-	f, faults := s.eventFilter(r)
-	if err := faults.err(); err != nil {
+func (h *Handler) events(ctx context.Context, r EventsRequest) (EventsPage, error) {
+	f, faults := h.eventFilter(r)
+	if err := faults.Err(); err != nil {
 		return EventsPage{}, err
 	}
-	leave, err := enter(ctx, s.reading)
+	leave, err := h.reading.Enter(ctx)
 	if err != nil {
 		return EventsPage{}, err
 	}
 	defer leave()
-	rows, more, err := s.store.Events(ctx, f)
+	rows, more, err := h.Store.Events(ctx, f)
 	if err != nil {
 		return EventsPage{}, err
 	}
 	page := EventsPage{Events: make([]StoredEvent, 0, len(rows))}
 	if more {
 		last := rows[len(rows)-1]
-		page.NextCursor = encodeCursor(store.Position{At: last.OccurredAt.UnixNano(), Seq: last.Seq})
+		page.NextCursor = encodeCursor(store.EventCursor{At: last.OccurredAt.UnixNano(), Seq: last.Seq})
 	}
 	for _, row := range rows {
 		page.Events = append(page.Events, newEvent(row))
 	}
 	if len(rows) == 0 {
-		page.Notes = s.notes(ctx, r.Source)
+		page.Notes = h.Notes(ctx, r.Source)
 	}
 	return page, nil
 }
 
-func (s *Service) eventFilter(r EventsRequest) (f store.EventFilter, all faults) {
+func (h *Handler) eventFilter(r EventsRequest) (f store.EventFilter, all reads.Faults) {
 	f = store.EventFilter{URL: r.ArticleURL, Stage: r.Stage, Source: r.Source, Service: r.Service, Trace: r.TraceID, Limit: r.Limit}
 	if len(f.URL) > event.MaxURL {
-		all.add(breaks("article_url", "length", "must be at most 2048 bytes"))
+		all.Add(reads.Broken("article_url", "length", "must be at most 2048 bytes"))
 	}
 	for _, name := range [...][2]string{{"source", r.Source}, {"service", r.Service}, {"trace_id", r.TraceID}} {
-		all.add(checkName(name[0], name[1]))
+		all.Add(reads.CheckName(name[0], name[1]))
 	}
-	if _, known := s.cfg.Stages.Index([]byte(r.Stage)); r.Stage != "" && !known {
-		all.add(s.unknownStage("stage", r.Stage))
+	if _, known := h.Stages.Index([]byte(r.Stage)); r.Stage != "" && !known {
+		all.Add(h.unknownStage("stage", r.Stage))
 	}
 	var p *httpapi.Problem
 	if r.URLHash != "" {
 		f.Hash, p = parseHash(r.URLHash)
-		all.add(p)
+		all.Add(p)
 	}
 	if r.Cursor != "" {
 		var ok bool
 		if f.After, ok = decodeCursor(r.Cursor); !ok {
-			all.add(breaks("cursor", "cursor", "must be the next_cursor of a page"))
+			all.Add(reads.Broken("cursor", "cursor", "must be the next_cursor of a page"))
 		}
 	}
-	f.From, p = parseTime("from", r.From)
-	all.add(p)
-	f.To, p = parseTime("to", r.To)
-	all.add(p)
+	f.From, p = reads.ParseTime("from", r.From)
+	all.Add(p)
+	f.To, p = reads.ParseTime("to", r.To)
+	all.Add(p)
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		all.add(breaks("to", "span_order", "must be later than from"))
+		all.Add(reads.Broken("to", "span_order", "must be later than from"))
 	}
 	return f, all
 }
 
 // unknownStage is the problem of a stage that the pipeline does not have.
-func (s *Service) unknownStage(field, name string) *httpapi.Problem {
-	stages := s.cfg.Stages.Names()
+func (h *Handler) unknownStage(field, name string) *httpapi.Problem {
+	stages := h.Stages.Names()
 	near, _ := nearest.Name(name, stages)
-	return breaks(field, "stage_unknown", "must be one of "+strings.Join(stages, ", ")+"; the nearest is "+near)
-}
-
-func parseTime(field, text string) (time.Time, *httpapi.Problem) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := window.ParseTime(text)
-	if err != nil {
-		return t, breaks(field, "time_format", err.Error())
-	}
-	return t, nil
+	return reads.Broken(field, "stage_unknown", "must be one of "+strings.Join(stages, ", ")+"; the nearest is "+near)
 }
 
 // parseHash reads a url_hash, whatever its case.
 func parseHash(text string) (string, *httpapi.Problem) {
 	if b, err := hex.DecodeString(text); err != nil || len(b) != 32 {
-		return "", breaks("url_hash", "url_hash", "must be 64 hexadecimal digits: the SHA-256 of the article's URL")
+		return "", reads.Broken("url_hash", "url_hash", "must be 64 hexadecimal digits: the SHA-256 of the article's URL")
 	}
 	return strings.ToLower(text), nil
 }

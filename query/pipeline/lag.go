@@ -1,4 +1,4 @@
-package views
+package pipeline
 
 import (
 	"context"
@@ -29,23 +29,23 @@ type LiveLag struct {
 	Groups  []GroupLag `json:"groups"`
 }
 
-// Positions tells how far the slot groups are.
-type Positions interface {
+// groupPositions tells how far the slot groups are.
+type groupPositions interface {
 	GroupPositions() []mirror.GroupPosition
 }
 
-// LagOf returns the view of how far behind the slot groups are. What is behind a
+// lagView returns the view of how far behind the slot groups are. What is behind a
 // group it has the broker count, with a consumer that lives for the count.
-func LagOf(js jetstream.JetStream, positions Positions) live.View {
+func lagView(js jetstream.JetStream, positions groupPositions) live.View {
 	l := lagging{js, positions}
-	return view(live.View{
+	return live.Polled(live.View{
 		Name: "lag", Summary: "how far behind the event stream each slot group is", Every: time.Second,
 	}, func(ctx context.Context) (LiveLag, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		lag, err := l.measure(ctx)
 		if err != nil {
-			err = unavailable("how far behind the groups are is not known while NATS is away or slow", err)
+			err = live.Unavailable("how far behind the groups are is not known while NATS is away or slow", err)
 		}
 		return lag, err
 	})
@@ -53,7 +53,7 @@ func LagOf(js jetstream.JetStream, positions Positions) live.View {
 
 type lagging struct {
 	js        jetstream.JetStream
-	positions Positions
+	positions groupPositions
 }
 
 func (l lagging) measure(ctx context.Context) (LiveLag, error) {

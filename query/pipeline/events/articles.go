@@ -1,4 +1,4 @@
-package pipeline
+package events
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/window"
 )
 
@@ -54,29 +55,29 @@ type Article struct {
 
 // ArticlesPage is the answer of GET /articles.
 type ArticlesPage struct {
-	Articles   []Article `json:"articles"`
-	NextCursor string    `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
-	Notes      Notes     `json:"notes,omitempty" doc:"As in the funnel"`
+	Articles   []Article   `json:"articles"`
+	NextCursor string      `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one"`
+	Notes      reads.Notes `json:"notes,omitempty" doc:"As in the funnel"`
 }
 
 // Resolve implements huma.Resolver.
 func (r *ArticlesRequest) Resolve(ctx huma.Context) []error {
-	return resolve(ctx, r.Params, func(s *Service) faults { _, f := s.pageOf(*r); return f })
+	return reads.Resolve(ctx, r.Params, func(h *Handler) reads.Faults { _, f := h.pageOf(*r); return f })
 }
 
-func (s *Service) articles(ctx context.Context, r ArticlesRequest) (ArticlesPage, error) {
-	find, faults := s.pageOf(r)
-	if err := faults.err(); err != nil {
+func (h *Handler) articles(ctx context.Context, r ArticlesRequest) (ArticlesPage, error) {
+	find, faults := h.pageOf(r)
+	if err := faults.Err(); err != nil {
 		return ArticlesPage{}, err
 	}
-	leave, err := enter(ctx, s.analysing)
+	leave, err := h.Analysing.Enter(ctx)
 	if err != nil {
 		return ArticlesPage{}, err
 	}
 	page, err := find(ctx)
 	leave()
 	if err == nil && len(page.Articles) == 0 {
-		page.Notes = s.notes(ctx, r.Source)
+		page.Notes = h.Notes(ctx, r.Source)
 	}
 	return page, err
 }
@@ -85,48 +86,48 @@ func (s *Service) articles(ctx context.Context, r ArticlesRequest) (ArticlesPage
 type finding func(context.Context) (ArticlesPage, error)
 
 // pageOf checks a request and returns how to answer it.
-func (s *Service) pageOf(r ArticlesRequest) (find finding, f faults) {
-	f.add(checkName("source", r.Source))
+func (h *Handler) pageOf(r ArticlesRequest) (find finding, f reads.Faults) {
+	f.Add(reads.CheckName("source", r.Source))
 	switch {
 	case r.StuckAfter != "" && r.Sort != "":
-		f.add(breaks("sort", "stuck_or_slowest", "must be absent where stuck_after is given"))
+		f.Add(reads.Broken("sort", "stuck_or_slowest", "must be absent where stuck_after is given"))
 	case r.StuckAfter != "":
-		find = s.stuck(r, &f)
+		find = h.stuck(r, &f)
 	case r.Sort == Slowest:
-		find = s.slowest(r, &f)
+		find = h.slowest(r, &f)
 	case r.Sort != "":
-		f.add(breaks("sort", "sort_unknown", "must be slowest"))
+		f.Add(reads.Broken("sort", "sort_unknown", "must be slowest"))
 	default:
-		f.add(breaks("stuck_after", "missing", "is required unless sort=slowest is given"))
+		f.Add(reads.Broken("stuck_after", "missing", "is required unless sort=slowest is given"))
 	}
 	return find, f
 }
 
 // stuck checks a request for stuck articles and returns how to answer it.
-func (s *Service) stuck(r ArticlesRequest, f *faults) finding {
-	names := s.cfg.Stages.Names()
-	at, p := s.place("stuck_after", r.StuckAfter)
-	f.add(p)
+func (h *Handler) stuck(r ArticlesRequest, f *reads.Faults) finding {
+	names := h.Stages.Names()
+	at, p := h.place("stuck_after", r.StuckAfter)
+	f.Add(p)
 	if at == len(names)-1 {
-		f.add(breaks("stuck_after", "stage_last", "must not be the last stage, after which nothing is waited for"))
+		f.Add(reads.Broken("stuck_after", "stage_last", "must not be the last stage, after which nothing is waited for"))
 	}
 	older, tooOld := parseAge("older_than", r.OlderThan)
-	f.add(tooOld)
+	f.Add(tooOld)
 	within, tooLong := parseAge("within", r.Within)
-	f.add(tooLong)
+	f.Add(tooLong)
 	if tooOld == nil && tooLong == nil && within <= older {
-		f.add(breaks("within", "span_order", "must be longer than older_than"))
+		f.Add(reads.Broken("within", "span_order", "must be longer than older_than"))
 	}
-	after, p := articleCursor(r.Cursor, stuckCursor, store.ArticlePosition{At: math.MinInt64})
-	f.add(p)
+	after, p := articleCursor(r.Cursor, stuckCursor, store.ArticleCursor{At: math.MinInt64})
+	f.Add(p)
 	return func(ctx context.Context) (ArticlesPage, error) {
-		folded, err := s.folded(ctx)
+		folded, err := h.Folded(ctx)
 		if err != nil {
 			return ArticlesPage{}, err
 		}
-		now := s.cfg.Now().UTC()
+		now := h.Now().UTC()
 		scope := store.Scope{Source: r.Source, From: now.Add(-within), To: now.Add(-older), Cut: folded}
-		rows, err := s.store.Stuck(ctx, scope, r.StuckAfter, names[at+1:], after, r.Limit+1)
+		rows, err := h.Store.Stuck(ctx, scope, r.StuckAfter, names[at+1:], after, r.Limit+1)
 		return newArticles(rows, r.Limit, stuckCursor, func(a store.Article, out *Article) int64 {
 			out.Stage, out.LastAt, out.Events, out.Seconds = r.StuckAfter, &a.LastAt, a.Events, now.Sub(a.ReachedAt).Seconds()
 			return a.ReachedAt.UnixNano()
@@ -135,32 +136,32 @@ func (s *Service) stuck(r ArticlesRequest, f *faults) finding {
 }
 
 // slowest checks a request for slow articles and returns how to answer it.
-func (s *Service) slowest(r ArticlesRequest, f *faults) finding {
-	names := s.cfg.Stages.Names()
+func (h *Handler) slowest(r ArticlesRequest, f *reads.Faults) finding {
+	names := h.Stages.Names()
 	if r.FromStage == "" {
 		r.FromStage = names[0]
 	}
 	if r.ToStage == "" {
 		r.ToStage = names[len(names)-1]
 	}
-	from, noFrom := s.place("from_stage", r.FromStage)
-	f.add(noFrom)
-	to, noTo := s.place("to_stage", r.ToStage)
-	f.add(noTo)
+	from, noFrom := h.place("from_stage", r.FromStage)
+	f.Add(noFrom)
+	to, noTo := h.place("to_stage", r.ToStage)
+	f.Add(noTo)
 	if noFrom == nil && noTo == nil && from >= to {
-		f.add(breaks("to_stage", "stage_order", "must come after from_stage"))
+		f.Add(reads.Broken("to_stage", "stage_order", "must come after from_stage"))
 	}
-	spec := f.window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
-	after, p := articleCursor(r.Cursor, slowestCursor, store.ArticlePosition{At: math.MaxInt64})
-	f.add(p)
+	spec := f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: h.Now()})
+	after, p := articleCursor(r.Cursor, slowestCursor, store.ArticleCursor{At: math.MaxInt64})
+	f.Add(p)
 	return func(ctx context.Context) (ArticlesPage, error) {
-		folded, err := s.folded(ctx)
+		folded, err := h.Folded(ctx)
 		if err != nil {
 			return ArticlesPage{}, err
 		}
-		w := spec.At(s.cfg.Now())
-		scope := scopeOf(question{source: r.Source}, w.From, w.To, w.Live, folded)
-		rows, err := s.store.Slowest(ctx, scope, r.FromStage, r.ToStage, after, r.Limit+1)
+		w := spec.At(h.Now())
+		scope := store.Scope{Source: r.Source, From: w.From, To: w.End(), Cut: folded}
+		rows, err := h.Store.Slowest(ctx, scope, r.FromStage, r.ToStage, after, r.Limit+1)
 		return newArticles(rows, r.Limit, slowestCursor, func(a store.Article, out *Article) int64 {
 			out.Stage, out.Until, out.UntilAt, out.Seconds = r.FromStage, r.ToStage, &a.LastAt, a.Took.Seconds()
 			return int64(a.Took)
@@ -178,7 +179,7 @@ func newArticles(rows []store.Article, limit int, kind byte, fill func(store.Art
 		at := fill(row, &out)
 		page.Articles = append(page.Articles, out)
 		if i == limit-1 && len(rows) > limit {
-			page.NextCursor = encodeArticleCursor(kind, store.ArticlePosition{At: at, ID: row.ID()})
+			page.NextCursor = encodeArticleCursor(kind, store.ArticleCursor{At: at, ID: row.ID()})
 			break
 		}
 	}
@@ -186,10 +187,10 @@ func newArticles(rows []store.Article, limit int, kind byte, fill func(store.Art
 }
 
 // place returns where in the pipeline a stage is.
-func (s *Service) place(field, name string) (int, *httpapi.Problem) {
-	at, known := s.cfg.Stages.Index([]byte(name))
+func (h *Handler) place(field, name string) (int, *httpapi.Problem) {
+	at, known := h.Stages.Index([]byte(name))
 	if !known {
-		return 0, s.unknownStage(field, name)
+		return 0, h.unknownStage(field, name)
 	}
 	return at, nil
 }
@@ -208,7 +209,7 @@ func parseAge(field, text string) (time.Duration, *httpapi.Problem) {
 		age = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil || age <= 0 || age > maxAge {
-		return 0, breaks(field, "duration", "must be a duration such as 90s, 30m, 1h or 2d, of at most ten years")
+		return 0, reads.Broken(field, "duration", "must be a duration such as 90s, 30m, 1h or 2d, of at most ten years")
 	}
 	return age, nil
 }

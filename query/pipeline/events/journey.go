@@ -1,4 +1,4 @@
-package pipeline
+package events
 
 import (
 	"context"
@@ -6,12 +6,30 @@ import (
 	"slices"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
 )
 
 // maxJourneyEvents bounds the events of a journey; GET /events has them all.
 const maxJourneyEvents = 1000
+
+// JourneyRequest are the parameters of GET /articles/{url_hash}/journey.
+type JourneyRequest struct {
+	httpapi.Params
+	URLHash string `path:"url_hash" doc:"SHA-256 of the article's URL, hexadecimal"`
+}
+
+// Resolve implements huma.Resolver.
+func (r *JourneyRequest) Resolve(ctx huma.Context) []error {
+	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
+		_, p := parseHash(r.URLHash)
+		f.Add(p)
+		return f
+	})
+}
 
 // JourneyStage is a stage that an article has reached, or not.
 type JourneyStage struct {
@@ -34,17 +52,17 @@ type Journey struct {
 	Events       []StoredEvent  `json:"events" doc:"Oldest first; the newest 1000 where there are more, or the newest with 8 MiB of metadata"`
 }
 
-func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
-	hash, p := parseHash(hash)
+func (h *Handler) journey(ctx context.Context, r JourneyRequest) (Journey, error) {
+	hash, p := parseHash(r.URLHash)
 	if p != nil {
 		return Journey{}, p
 	}
-	leave, err := enter(ctx, s.reading)
+	leave, err := h.reading.Enter(ctx)
 	if err != nil {
 		return Journey{}, err
 	}
 	defer leave()
-	rows, reached, err := s.store.Journey(ctx, hash, maxJourneyEvents)
+	rows, reached, err := h.Store.Journey(ctx, hash, maxJourneyEvents)
 	if err != nil {
 		return Journey{}, err
 	}
@@ -53,7 +71,7 @@ func (s *Service) journey(ctx context.Context, hash string) (Journey, error) {
 			httpapi.FieldError{Field: "url_hash", Code: "article_unknown", Rule: "must be that of an article with events"})
 	}
 	slices.Reverse(rows)
-	return newJourney(hash, rows, s.cfg.Stages.Names(), reached), nil
+	return newJourney(hash, rows, h.Stages.Names(), reached), nil
 }
 
 // newJourney tells of an article's events, oldest first.

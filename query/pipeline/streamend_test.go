@@ -17,31 +17,31 @@ import (
 func TestNoProjectorIsAtWork(t *testing.T) {
 	srv := natstest.Start(t, stream.Config{})
 	var folded uint64
-	p := &position{nc: srv.Connect(), js: srv.JetStream(), folded: func() uint64 { return folded }}
+	e := &streamEnd{nc: srv.Connect(), js: srv.JetStream(), folded: func() uint64 { return folded }}
 	publish := func() {
-		if _, err := p.js.Publish(t.Context(), stream.EventSubject("crawled", [32]byte{}), []byte("{}")); err != nil {
+		if _, err := e.js.Publish(t.Context(), stream.EventSubject("crawled", [32]byte{}), []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pass := func() { p.movedAt = p.movedAt.Add(-2 * stuckAfter) } // time, since it was last asked
+	pass := func() { e.movedAt = e.movedAt.Add(-2 * stuckAfter) } // time, since it was last asked
 	for range 2 {
-		if err := p.check(t.Context()); err != nil {
+		if err := e.check(t.Context()); err != nil {
 			t.Fatalf("nothing is left to fold: %v", err)
 		}
-		if !p.movedAt.IsZero() {
+		if !e.movedAt.IsZero() {
 			pass()
 		}
 		publish()
-		if err := p.check(t.Context()); err != nil {
+		if err := e.check(t.Context()); err != nil {
 			t.Fatalf("a message has just come: %v", err)
 		}
 		pass()
-		if err := p.check(t.Context()); err == nil {
+		if err := e.check(t.Context()); err == nil {
 			t.Fatal("nothing has moved for a minute, and no error")
 		}
 		publish()
 		folded++
-		if err := p.check(t.Context()); err != nil {
+		if err := e.check(t.Context()); err != nil {
 			t.Fatalf("the view catches up: %v", err)
 		}
 		folded++
@@ -64,26 +64,26 @@ func (d *deafStream) Stream(context.Context, string) (jetstream.Stream, error) {
 func TestStreamDoesNotAnswer(t *testing.T) {
 	srv := natstest.Start(t, stream.Config{})
 	deaf := &deafStream{}
-	p := &position{nc: srv.Connect(), js: deaf, folded: func() uint64 { return 3 }}
+	e := &streamEnd{nc: srv.Connect(), js: deaf, folded: func() uint64 { return 3 }}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	p.of(gone, 3, time.Hour) // says nothing of the stream
+	e.position(gone, 3, time.Hour) // says nothing of the stream
 	for range 3 {
-		if got := p.of(t.Context(), 3, time.Hour); got != (StreamPosition{3, 3, 0}) {
+		if got := e.position(t.Context(), 3, time.Hour); got != (StreamPosition{3, 3, 0}) {
 			t.Errorf("%+v", got)
 		}
 	}
 	if deaf.asked != 2 {
 		t.Errorf("asked %d times", deaf.asked)
 	}
-	if _, err := p.end(t.Context(), time.Hour); err == nil {
+	if _, err := e.end(t.Context(), time.Hour); err == nil {
 		t.Error("the end of the stream is known")
 	}
-	p.js = srv.JetStream()
-	if err := p.check(t.Context()); err != nil {
+	e.js = srv.JetStream()
+	if err := e.check(t.Context()); err != nil {
 		t.Errorf("when it answers again: %v", err)
 	}
-	if _, err := p.end(t.Context(), time.Hour); err != nil {
+	if _, err := e.end(t.Context(), time.Hour); err != nil {
 		t.Errorf("and after that: %v", err)
 	}
 }

@@ -1,14 +1,14 @@
-package views
+package pipeline
 
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/live/livetest"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -18,23 +18,6 @@ import (
 type at []mirror.GroupPosition
 
 func (p *at) GroupPositions() []mirror.GroupPosition { return *p }
-
-// state computes a view without parameters.
-func state[T any](t *testing.T, v live.View) (state T, s live.Snapshot) {
-	t.Helper()
-	_, source, p := v.Open(nil)
-	if p != nil {
-		t.Fatal(p)
-	}
-	s, err := source.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(s.Body, &state); err != nil {
-		t.Fatal(err)
-	}
-	return state, s
-}
 
 // TestLag: what is behind each group is what a recount of the stream says, with
 // one group, with several, and while they are changed.
@@ -57,8 +40,8 @@ func TestLag(t *testing.T) {
 		return n
 	}
 	var positions at
-	v := LagOf(js, &positions)
-	if got, _ := state[LiveLag](t, v); got.LastSeq != 200 || len(got.Groups) != 0 {
+	v := lagView(js, &positions)
+	if got, _ := livetest.State[LiveLag](t, v); got.LastSeq != 200 || len(got.Groups) != 0 {
 		t.Errorf("while no groups are known: %+v", got)
 	}
 	for _, groups := range []uint32{1, 2, 3, 256} {
@@ -98,7 +81,7 @@ func TestLag(t *testing.T) {
 
 func checkLag(t *testing.T, v live.View, positions at, recount func(slots.Group, uint64) uint64) {
 	t.Helper()
-	got, _ := state[LiveLag](t, v)
+	got, _ := livetest.State[LiveLag](t, v)
 	if len(got.Groups) != len(positions) {
 		t.Fatalf("%d groups, want %d", len(got.Groups), len(positions))
 	}
@@ -115,7 +98,7 @@ func TestLagIsNotKnown(t *testing.T) {
 	srv := natstest.Start(t, stream.Config{})
 	js := srv.JetStream()
 	srv.Stop()
-	_, source, _ := LagOf(js, &at{}).Open(nil)
+	_, source, _ := lagView(js, &at{}).Open(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if s, err := source.Snapshot(ctx); err == nil {

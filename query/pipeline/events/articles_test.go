@@ -1,4 +1,4 @@
-package pipeline
+package events
 
 import (
 	"crypto/sha256"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/schemas/event"
 )
@@ -25,10 +26,10 @@ func hashOf(link string) string {
 
 // articlePages follows the cursors from the first page to the last.
 func (r *rig) articlePages(query url.Values) (out []Article) {
-	r.t.Helper()
+	r.T.Helper()
 	for {
 		var page ArticlesPage
-		r.must("/articles", query, &page)
+		r.Must("/articles", query, &page)
 		out = append(out, page.Articles...)
 		if page.NextCursor == "" {
 			return out
@@ -47,7 +48,7 @@ type way struct {
 
 func (r *rig) ways() map[string]*way {
 	ways := map[string]*way{}
-	for _, e := range r.writer.All {
+	for _, e := range r.All {
 		w := ways[e.ArticleURL]
 		if w == nil {
 			w = &way{url: e.ArticleURL, source: e.SourceName, first: map[string]time.Time{}}
@@ -65,17 +66,17 @@ func (r *rig) ways() map[string]*way {
 }
 
 func (r *rig) stuckArticles(stage, source string, older, within time.Duration) (out []Article) {
-	stages := r.svc.cfg.Stages.Names()
+	stages := r.Stages.Names()
 	later := stages[slices.Index(stages, stage)+1:]
 	for _, w := range r.ways() {
 		at, reached := w.first[stage]
 		gone := slices.ContainsFunc(later, func(s string) bool { return !w.first[s].IsZero() })
-		if !reached || gone || (source != "" && w.source != source) || at.After(r.now().Add(-older)) || at.Before(r.now().Add(-within)) {
+		if !reached || gone || (source != "" && w.source != source) || at.After(noon.Add(-older)) || at.Before(noon.Add(-within)) {
 			continue
 		}
 		out = append(out, Article{
 			URLHash: hashOf(w.url), ArticleURL: w.url, SourceName: w.source, Stage: stage, ReachedAt: at, LastAt: &w.last,
-			Events: w.events, Seconds: r.now().Sub(at).Seconds(),
+			Events: w.events, Seconds: noon.Sub(at).Seconds(),
 		})
 	}
 	slices.SortFunc(out, func(a, b Article) int {
@@ -90,8 +91,9 @@ func (r *rig) stuckArticles(stage, source string, older, within time.Duration) (
 // TestStuck compares stuck articles with a recount, page by page. One that has
 // long been through, and is only seen again, is not stuck.
 func TestStuck(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
-	events := courses(rand.New(rand.NewPCG(1, 2)), noon, 120)
+	t.Parallel()
+	r := serve(t)
+	events := viewtest.Courses(rand.New(rand.NewPCG(1, 2)), noon, 120)
 	for _, stage := range []string{"crawled", "indexed", "classified", "routed", "published"} {
 		events = append(events, event.Event{ArticleURL: "https://example.com/old", SourceName: "source-1", Stage: stage, OccurredAt: noon.Add(-20 * 24 * time.Hour), ServiceName: "test"})
 	}
@@ -99,16 +101,16 @@ func TestStuck(t *testing.T) {
 	for i := range 4 { // at one time
 		events = append(events, event.Event{ArticleURL: fmt.Sprint("https://example.com/same-", i), SourceName: "source-1", Stage: "classified", OccurredAt: noon.Add(-5 * time.Hour), ServiceName: "test"})
 	}
-	r.write(events...)
+	r.Write(events...)
 	for _, tc := range []struct {
 		query         url.Values
 		older, within time.Duration
 	}{
-		{values("stuck_after", "classified", "older_than", "1h", "limit", "7"), time.Hour, 7 * 24 * time.Hour},
-		{values("stuck_after", "classified"), time.Hour, 7 * 24 * time.Hour},
-		{values("stuck_after", "classified", "source", "source-1", "limit", "1"), time.Hour, 7 * 24 * time.Hour},
-		{values("stuck_after", "crawled", "older_than", "90m", "within", "1d", "limit", "2"), 90 * time.Minute, 24 * time.Hour},
-		{values("stuck_after", "routed", "older_than", "1s", "within", "10h", "limit", "3"), time.Second, 10 * time.Hour},
+		{viewtest.Values("stuck_after", "classified", "older_than", "1h", "limit", "7"), time.Hour, 7 * 24 * time.Hour},
+		{viewtest.Values("stuck_after", "classified"), time.Hour, 7 * 24 * time.Hour},
+		{viewtest.Values("stuck_after", "classified", "source", "source-1", "limit", "1"), time.Hour, 7 * 24 * time.Hour},
+		{viewtest.Values("stuck_after", "crawled", "older_than", "90m", "within", "1d", "limit", "2"), 90 * time.Minute, 24 * time.Hour},
+		{viewtest.Values("stuck_after", "routed", "older_than", "1s", "within", "10h", "limit", "3"), time.Second, 10 * time.Hour},
 	} {
 		got, want := r.articlePages(tc.query), r.stuckArticles(tc.query.Get("stuck_after"), tc.query.Get("source"), tc.older, tc.within)
 		if len(want) == 0 || !reflect.DeepEqual(got, want) {
@@ -119,10 +121,11 @@ func TestStuck(t *testing.T) {
 
 // TestSlowest compares slow articles with a recount, page by page.
 func TestSlowest(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
-	r.write(courses(rand.New(rand.NewPCG(3, 4)), noon, 120)...)
+	t.Parallel()
+	r := serve(t)
+	r.Write(viewtest.Courses(rand.New(rand.NewPCG(3, 4)), noon, 120)...)
 	for _, tc := range []struct{ from, to, source string }{{"", "", ""}, {"classified", "routed", ""}, {"indexed", "published", "source-1"}} {
-		got := r.articlePages(values("sort", "slowest", "period", "7d", "from_stage", tc.from, "to_stage", tc.to, "source", tc.source, "limit", "9"))
+		got := r.articlePages(viewtest.Values("sort", "slowest", "period", "7d", "from_stage", tc.from, "to_stage", tc.to, "source", tc.source, "limit", "9"))
 		from, to := tc.from, tc.to
 		if from == "" {
 			from, to = "crawled", "published"
@@ -152,8 +155,9 @@ func TestSlowest(t *testing.T) {
 }
 
 func TestBadArticles(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
-	stuck := encodeArticleCursor(stuckCursor, store.ArticlePosition{At: 1, ID: 7})
+	t.Parallel()
+	r := serve(t)
+	stuck := encodeArticleCursor(stuckCursor, store.ArticleCursor{At: 1, ID: 7})
 	for _, tc := range []struct{ query, field string }{
 		{"", "stuck_after"},
 		{"stuck_after=published", "stuck_after"},
@@ -179,7 +183,7 @@ func TestBadArticles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status := r.get("/articles", query, &p); status != http.StatusBadRequest || len(p.Errors) != 1 || p.Errors[0].Field != tc.field || p.Errors[0].Rule == "" {
+		if status := r.Get("/articles", query, &p); status != http.StatusBadRequest || len(p.Errors) != 1 || p.Errors[0].Field != tc.field || p.Errors[0].Rule == "" {
 			t.Errorf("%s: %d %+v", tc.query, status, p)
 		}
 	}
@@ -189,7 +193,8 @@ func TestBadArticles(t *testing.T) {
 // searched for, and is part of the journeys of its articles, as the canonical URL
 // is.
 func TestTrace(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := serve(t)
 	const canonical = "https://example.com/t"
 	one := func(link, stage, trace string, after time.Duration) event.Event {
 		e := event.Event{ArticleURL: link, SourceName: "s", Stage: stage, OccurredAt: noon.Add(after - time.Hour), ServiceName: "test", TraceID: trace}
@@ -200,15 +205,15 @@ func TestTrace(t *testing.T) {
 	}
 	inMetadata := one(canonical+"?utm=1", "indexed", "", time.Second)
 	inMetadata.Metadata = map[string]any{"trace_id": "trace-1"}
-	r.write(
+	r.Write(
 		one(canonical, "crawled", "", 0), inMetadata,
 		one(canonical, "classified", "trace-2", 3*time.Second), one(canonical, "classified", "trace-1", 4*time.Second),
 	)
-	if got, want := r.pages(values("trace_id", "trace-1")), []uint64{4, 2}; !reflect.DeepEqual(got, want) {
+	if got, want := r.pages(viewtest.Values("trace_id", "trace-1")), []uint64{4, 2}; !reflect.DeepEqual(got, want) {
 		t.Errorf("events of the trace: %v, want %v", got, want)
 	}
 	var j Journey
-	r.must("/articles/"+hashOf(canonical)+"/journey", nil, &j)
+	r.Must("/articles/"+hashOf(canonical)+"/journey", nil, &j)
 	if j.CanonicalURL != canonical || j.ArticleURL != canonical || !reflect.DeepEqual(j.TraceIDs, []string{"trace-1", "trace-2"}) || len(j.Events) != 4 || *j.Elapsed != 3 {
 		t.Errorf("%+v", j)
 	}
@@ -217,7 +222,8 @@ func TestTrace(t *testing.T) {
 // TestLongJourney: an article with very many events shows the newest, and all
 // of its stages.
 func TestLongJourney(t *testing.T) {
-	r := newRig(t, Config{}, "", nil)
+	t.Parallel()
+	r := serve(t)
 	var events []event.Event
 	one := func(stage string, after time.Duration) {
 		events = append(events, event.Event{ArticleURL: "https://example.com/j", SourceName: "s", Stage: stage, OccurredAt: noon.Add(after - time.Hour), ServiceName: "test"})
@@ -226,9 +232,9 @@ func TestLongJourney(t *testing.T) {
 	for i := range maxJourneyEvents + 200 {
 		one("classified", time.Duration(i+1)*time.Second)
 	}
-	r.write(events...)
+	r.Write(events...)
 	var j Journey
-	r.must("/articles/"+hashOf("https://example.com/j")+"/journey", nil, &j)
+	r.Must("/articles/"+hashOf("https://example.com/j")+"/journey", nil, &j)
 	if len(j.Events) != maxJourneyEvents || j.Events[0].Seq != 202 || j.Events[maxJourneyEvents-1].Seq != 1201 {
 		t.Errorf("%d events, %d to %d", len(j.Events), j.Events[0].Seq, j.Events[len(j.Events)-1].Seq)
 	}
@@ -238,8 +244,8 @@ func TestLongJourney(t *testing.T) {
 }
 
 func FuzzArticleCursor(f *testing.F) {
-	f.Add(encodeArticleCursor(stuckCursor, store.ArticlePosition{At: noon.UnixNano(), ID: 1 << 63}))
-	f.Add(encodeArticleCursor(slowestCursor, store.ArticlePosition{At: 7}))
+	f.Add(encodeArticleCursor(stuckCursor, store.ArticleCursor{At: noon.UnixNano(), ID: 1 << 63}))
+	f.Add(encodeArticleCursor(slowestCursor, store.ArticleCursor{At: 7}))
 	f.Add("' OR 1=1")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, kind := range []byte{stuckCursor, slowestCursor} {
