@@ -164,7 +164,7 @@ func send(t *testing.T, ws *websocket.Conn, text string) {
 
 func receive(t *testing.T, ws *websocket.Conn) message {
 	t.Helper()
-	_ = ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = ws.SetReadDeadline(time.Now().Add(time.Minute))
 	_, data, err := ws.ReadMessage()
 	if err != nil {
 		t.Fatal(err)

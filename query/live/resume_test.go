@@ -25,8 +25,14 @@ func TestReconnect(t *testing.T) {
 		for _, watched := range []bool{true, false} {
 			t.Run(fmt.Sprint(strings.Contains(opening, "epoch"), watched), func(t *testing.T) {
 				f := start(t, Config{})
+				computed := func() {} // waits until the feed has what the view shows
 				if watched {
-					send(t, f.dial(), `{"op":"subscribe","id":"other"}`)
+					other := f.dial()
+					send(t, other, `{"op":"subscribe","id":"other"}`)
+					computed = func() {
+						for receive(t, other).Funnel.N != f.view.n {
+						}
+					}
 				}
 				ws := f.dial()
 				send(t, ws, opening)
@@ -42,13 +48,15 @@ func TestReconnect(t *testing.T) {
 					f.connectedAre(map[bool]int{true: 1, false: 0}[watched])
 					if change != nil {
 						f.view.set(change)
+						computed() // until then nothing is new for readers
 					}
 					var got message
 					ws, got = f.again(last.Epoch, last.Seq)
 					switch unchanged := got.Unchanged && got.Funnel == nil && got.Seq == last.Seq; {
 					case change == nil && (!unchanged || got.Epoch != last.Epoch):
 						t.Fatalf("nothing is new after %+v, and one gets %+v", last, got)
-					case change != nil && (got.Unchanged || got.Funnel == nil || got.Funnel.N != f.view.n || got.Seq != last.Seq+1 || got.Epoch != last.Epoch):
+					case change != nil && (got.Unchanged || got.Funnel == nil || got.Funnel.N != f.view.n ||
+						got.Seq != last.Seq+1 || got.Epoch != last.Epoch):
 						t.Fatalf("%d is new after %+v, and one gets %+v", f.view.n, last, got)
 					}
 					last = got
@@ -58,7 +66,8 @@ func TestReconnect(t *testing.T) {
 				reconnect(nil)
 				// What is new later goes on from there.
 				f.view.set(func() { f.view.n = 7 })
-				if got := receive(t, ws); got.Funnel == nil || got.Funnel.N != 7 || got.Seq != last.Seq+1 || got.Epoch != last.Epoch {
+				got := receive(t, ws)
+				if got.Funnel == nil || got.Funnel.N != 7 || got.Seq != last.Seq+1 || got.Epoch != last.Epoch {
 					t.Fatalf("after %+v comes %+v", last, got)
 				}
 			})

@@ -99,9 +99,11 @@ func TestFunnelOfRetiredEvents(t *testing.T) {
 		{-30 * time.Minute, 100 * time.Hour},
 	} {
 		from, to := july.Add(span[0]), july.Add(span[1])
+		sameSources(t, r, from, to)
 		for _, uniques := range []string{"", "exact"} {
-			f := sameFunnel(t, r, viewtest.Values("uniques", uniques, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano)))
-			sameSources(t, r, from, to)
+			f := sameFunnel(t, r, viewtest.Values(
+				"uniques", uniques, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano),
+			))
 			if f.UniqueMethod != "sketch" || f.From.After(from) || f.To.Before(to) || f.Stages[0].Count == 0 {
 				t.Errorf("%s to %s: %+v", from, to, f)
 			}

@@ -199,22 +199,24 @@ func TestStats(t *testing.T) {
 	r.write(viewtest.Courses(rng, noon.Add(-3*time.Hour), 100)...)
 	r.write(viewtest.Courses(rng, noon.Add(72*time.Hour), 30)...) // the broker's clock was fast
 	from := noon.Add(-31 * time.Hour)
-	for _, window := range []url.Values{
+	for i, window := range []url.Values{
 		{},
 		viewtest.Values("period", "24h"), viewtest.Values("period", "30d"), viewtest.Values("tz", "Asia/Kathmandu"),
 		viewtest.Values("from", from.Format(time.RFC3339Nano), "to", from.Add(20*time.Hour+7*time.Second).Format(time.RFC3339Nano)),
 		viewtest.Values("from", noon.Add(time.Hour).Format(time.RFC3339), "to", noon.Add(2*time.Hour).Format(time.RFC3339)),
 	} {
-		for _, source := range []string{"", "source-1", "nobody"} {
-			for _, skip := range []string{"", "true"} {
-				query := viewtest.Values("source", source, "exclude_reclassifications", skip)
-				maps.Copy(query, window)
-				got := sameStats(t, r, query)
-				var f Funnel
-				r.Must("/funnel", query, &f)
-				if want := newStats(f, r.svc.roles); !sameCounts(got, want) || got.From != f.From || got.To != f.To || got.SkipReclassified != (skip != "") || f.SkipReclassified != (skip != "") {
-					t.Fatalf("%v: %+v, but the funnel is %+v", query, got, f)
-				}
+		for j, source := range []string{"", "source-1", "nobody"} {
+			skip := (i+j)%2 > 0 // each window with and without, each source with and without
+			query := viewtest.Values("source", source)
+			if maps.Copy(query, window); skip {
+				query.Set("exclude_reclassifications", "true")
+			}
+			got := sameStats(t, r, query)
+			var f Funnel
+			r.Must("/funnel", query, &f)
+			if !sameCounts(got, newStats(f, r.svc.roles)) || got.From != f.From || got.To != f.To ||
+				got.SkipReclassified != skip || f.SkipReclassified != skip {
+				t.Fatalf("%v: %+v, but the funnel is %+v", query, got, f)
 			}
 		}
 	}
@@ -238,7 +240,7 @@ func TestStatsFollowTheFunnel(t *testing.T) {
 			events := viewtest.Courses(rng, noon, 120)
 			pairs := 0
 			for len(events) > 0 {
-				n := min(len(events), 100)
+				n := min(len(events), 120)
 				d := r.writer.Write(events[:n]...) // durable, but not announced yet
 				events = events[n:]
 				for _, announced := range []bool{false, true} {
@@ -260,7 +262,9 @@ func TestStatsFollowTheFunnel(t *testing.T) {
 					}
 					pairs++
 					if name == "exact" {
-						sameStats(t, r, viewtest.Values("period", "30d", "exclude_reclassifications", "true"))
+						if !announced { // the table is ahead of the funnel
+							sameStats(t, r, viewtest.Values("period", "30d", "exclude_reclassifications", "true"))
+						}
 						continue
 					}
 					if total := v.Crawl.Total + v.Classification.Total; total > 50 && v.Sample < 2 {

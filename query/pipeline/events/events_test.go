@@ -60,7 +60,7 @@ func (r *rig) pages(query url.Values) (seqs []uint64) {
 func TestEventPages(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	events := viewtest.Draw(rng, noon, 150)
+	events := viewtest.Draw(rng, noon, 50)
 	for i := range events {
 		events[i].OccurredAt = noon.Add(-time.Duration(rng.IntN(7)) * time.Minute)
 	}
@@ -77,7 +77,7 @@ func TestEventPages(t *testing.T) {
 	}{
 		{viewtest.Values("limit", "1"), func(event.Event) bool { return true }},
 		{viewtest.Values("limit", "7"), func(event.Event) bool { return true }},
-		{viewtest.Values("limit", "150"), func(event.Event) bool { return true }},
+		{viewtest.Values("limit", "50"), func(event.Event) bool { return true }},
 		{viewtest.Values(), func(event.Event) bool { return true }},
 		{viewtest.Values("limit", "3", "stage", "indexed"), func(e event.Event) bool { return e.Stage == "indexed" }},
 		{viewtest.Values("limit", "3", "source", "source-1"), func(e event.Event) bool { return e.SourceName == "source-1" }},
@@ -99,7 +99,7 @@ func TestEventPages(t *testing.T) {
 func TestFullPages(t *testing.T) {
 	t.Parallel()
 	r := serve(t)
-	const n, full = 400, 8 << 20
+	const n, full = 290, 8 << 20
 	var events []event.Event
 	for i := range n {
 		events = append(events, event.Event{
