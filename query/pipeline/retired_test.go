@@ -1,12 +1,13 @@
 package pipeline
 
 import (
-	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"math/rand/v2"
 	"net/url"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 )
 
 // TestVersionsOfRetiredEvents: a version is as old as its earliest event, also
