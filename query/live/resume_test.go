@@ -95,10 +95,13 @@ func TestStrangeSnapshotIDs(t *testing.T) {
 	for name, p := range map[string]snapshotID{
 		"another process": {restarted.Epoch, restarted.Seq}, "another view": {elsewhere.Epoch, elsewhere.Seq},
 		"too far ahead": {now.Epoch, now.Seq + 1}, "far too far": {now.Epoch, 1<<64 - 1}, "before": {now.Epoch, 0},
-		"a count too far": {now.Epoch + "+18446744073709551615", 2}, "a count": {now.Epoch + "+1", 1}, "no count": {now.Epoch + "+x", 1},
-		"longer": {now.Epoch + "1", now.Seq}, "shorter": {now.Epoch[:len(now.Epoch)-1], now.Seq}, "none": {"", 0}, "none but a number": {"", now.Seq},
+		"a count too far": {now.Epoch + "+18446744073709551615", 2}, "a count": {now.Epoch + "+1", 1},
+		"no count": {now.Epoch + "+x", 1},
+		"longer":   {now.Epoch + "1", now.Seq}, "shorter": {now.Epoch[:len(now.Epoch)-1], now.Seq}, "none": {"", 0},
+		"none but a number": {"", now.Seq},
 	} {
-		if _, got := f.again(p.epoch, p.seq); got.Unchanged || got.Funnel == nil || got.Seq != now.Seq || got.Epoch != now.Epoch {
+		if _, got := f.again(p.epoch, p.seq); got.Unchanged || got.Funnel == nil || got.Seq != now.Seq ||
+			got.Epoch != now.Epoch {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

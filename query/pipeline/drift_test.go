@@ -24,9 +24,12 @@ func classified(version string, at time.Time, topics []string, score func(i int)
 	out := make([]event.Event, len(topics))
 	for i, topic := range topics {
 		out[i] = event.Event{
-			ArticleURL: fmt.Sprintf("https://example.com/%s/%d", version, i), SourceName: "s", Stage: "classified", ServiceName: "test",
-			OccurredAt: at.Add(time.Duration(i) * time.Second),
-			Metadata:   map[string]any{"model_version": version, "topics": []string{topic}, "quality_score": score(i)},
+			ArticleURL: fmt.Sprintf("https://example.com/%s/%d", version, i), SourceName: "s", Stage: "classified",
+			ServiceName: "test",
+			OccurredAt:  at.Add(time.Duration(i) * time.Second),
+			Metadata: map[string]any{
+				"model_version": version, "topics": []string{topic}, "quality_score": score(i),
+			},
 		}
 	}
 	return out
@@ -45,8 +48,14 @@ func repeated(counts map[string]int) (out []string) {
 func TestSpecificationOfDrift(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
-	r.write(classified("v2.0", noon.Add(-30*24*time.Hour), repeated(map[string]int{"crime": 28, "news": 55, "mining": 17}), func(i int) float64 { return float64(67 + i%3 - i/99) })...)
-	r.write(classified("v2.1", noon.Add(-5*24*time.Hour), repeated(map[string]int{"crime": 32, "news": 51, "mining": 17}), func(int) float64 { return 74 })...)
+	r.write(classified(
+		"v2.0", noon.Add(-30*24*time.Hour), repeated(map[string]int{"crime": 28, "news": 55, "mining": 17}),
+		func(i int) float64 { return float64(67 + i%3 - i/99) },
+	)...)
+	r.write(classified(
+		"v2.1", noon.Add(-5*24*time.Hour), repeated(map[string]int{"crime": 32, "news": 51, "mining": 17}),
+		func(int) float64 { return 74 },
+	)...)
 	var got map[string]any
 	r.Must("/stats/drift", nil, &got)
 	version := func(name string, quality, age float64, crime, news float64) any {
@@ -60,7 +69,8 @@ func TestSpecificationOfDrift(t *testing.T) {
 	if !reflect.DeepEqual(got["model_versions"], versions) {
 		t.Errorf("%s\nwant\n%s", rounded(t, got["model_versions"]), rounded(t, versions))
 	}
-	if want := map[string]any{"quality_score_delta": 6.02, "topic_distribution_shift": 0.04}; !reflect.DeepEqual(got["drift_indicators"], want) {
+	want := map[string]any{"quality_score_delta": 6.02, "topic_distribution_shift": 0.04}
+	if !reflect.DeepEqual(got["drift_indicators"], want) {
 		t.Errorf("%v, want %v", got["drift_indicators"], want)
 	}
 }
@@ -71,12 +81,16 @@ func mixed(rng *rand.Rand, n int) []event.Event {
 	var out []event.Event
 	for i := range n {
 		v := rng.IntN(2)
-		m := map[string]any{"model_version": fmt.Sprintf("v%d", v), "topics": []string{"a", "b", "c", "d"}[rng.IntN(2+v):][:1+rng.IntN(2)%2]}
+		m := map[string]any{
+			"model_version": fmt.Sprintf("v%d", v),
+			"topics":        []string{"a", "b", "c", "d"}[rng.IntN(2+v):][:1+rng.IntN(2)%2],
+		}
 		if rng.IntN(6) > 0 {
 			m["quality_score"] = math.Round(rng.NormFloat64()*10) + float64(60+5*v)
 		}
 		out = append(out, event.Event{
-			ArticleURL: fmt.Sprintf("https://example.com/%d", i*9/10), SourceName: fmt.Sprintf("source-%d", rng.IntN(2)), Stage: "classified", ServiceName: "test",
+			ArticleURL: fmt.Sprintf("https://example.com/%d", i*9/10),
+			SourceName: fmt.Sprintf("source-%d", rng.IntN(2)), Stage: "classified", ServiceName: "test",
 			OccurredAt: noon.Add(-time.Duration(rng.Int64N(int64(20 * 24 * time.Hour)))), Metadata: m,
 		})
 	}
@@ -87,7 +101,8 @@ func mixed(rng *rand.Rand, n int) []event.Event {
 func (r *rig) drawn(version, source string, from, to time.Time) (drift.Topics, drift.Scores) {
 	topics, scores, seen := drift.Topics{}, map[float64]uint64{}, map[string]bool{}
 	for _, e := range r.writer.All {
-		if (version != "" && e.Metadata["model_version"] != version) || (source != "" && e.SourceName != source) || e.OccurredAt.Before(from) || !e.OccurredAt.Before(to) {
+		if (version != "" && e.Metadata["model_version"] != version) || (source != "" && e.SourceName != source) ||
+			e.OccurredAt.Before(from) || !e.OccurredAt.Before(to) {
 			continue
 		}
 		for _, topic := range e.Metadata["topics"].([]string) {
@@ -118,7 +133,10 @@ func TestDrift(t *testing.T) {
 		version  string
 		from, to time.Time
 	}
-	windows := viewtest.Values("reference_from", stamp(day(-20)), "reference_to", stamp(day(-10)), "current_from", stamp(day(-10)), "current_to", stamp(end))
+	windows := viewtest.Values(
+		"reference_from", stamp(day(-20)), "reference_to", stamp(day(-10)), "current_from", stamp(day(-10)),
+		"current_to", stamp(end),
+	)
 	named := viewtest.Values("reference", "v1", "current", "v1", "source", "source-1")
 	for name, value := range windows {
 		named[name] = value
@@ -127,14 +145,30 @@ func TestDrift(t *testing.T) {
 		query              url.Values
 		reference, current bounds
 	}{
-		"by default":       {nil, bounds{reference, begin, end}, bounds{current, begin, end}},
-		"other way around": {viewtest.Values("reference", current, "current", reference), bounds{current, begin, end}, bounds{reference, begin, end}},
-		"only reference":   {viewtest.Values("reference", current), bounds{current, begin, end}, bounds{reference, begin, end}},
-		"in a window":      {viewtest.Values("from", stamp(day(-7)), "to", stamp(day(-2)), "reference", "v0", "current", "v1"), bounds{"v0", day(-7), day(-2)}, bounds{"v1", day(-7), day(-2)}},
-		"of a source":      {viewtest.Values("source", "source-1", "reference", "v0", "current", "v1"), bounds{"v0", begin, end}, bounds{"v1", begin, end}},
+		"by default": {nil, bounds{reference, begin, end}, bounds{current, begin, end}},
+		"other way around": {
+			viewtest.Values("reference", current, "current", reference),
+			bounds{current, begin, end},
+			bounds{reference, begin, end},
+		},
+		"only reference": {
+			viewtest.Values("reference", current), bounds{current, begin, end}, bounds{reference, begin, end},
+		},
+		"in a window": {
+			viewtest.Values("from", stamp(day(-7)), "to", stamp(day(-2)), "reference", "v0", "current", "v1"),
+			bounds{"v0", day(-7), day(-2)},
+			bounds{"v1", day(-7), day(-2)},
+		},
+		"of a source": {
+			viewtest.Values("source", "source-1", "reference", "v0", "current", "v1"),
+			bounds{"v0", begin, end},
+			bounds{"v1", begin, end},
+		},
 		"windows":          {windows, bounds{"", day(-20), day(-10)}, bounds{"", day(-10), end}},
 		"version, windows": {named, bounds{"v1", day(-20), day(-10)}, bounds{"v1", day(-10), end}},
-		"unheard of":       {viewtest.Values("reference", "v0", "current", "v9"), bounds{"v0", begin, end}, bounds{"v9", begin, end}},
+		"unheard of": {
+			viewtest.Values("reference", "v0", "current", "v9"), bounds{"v0", begin, end}, bounds{"v9", begin, end},
+		},
 	} {
 		var got Drift
 		r.Must("/stats/drift", tc.query, &got)
@@ -158,7 +192,8 @@ func TestDrift(t *testing.T) {
 		if delta := got.Indicators.QualityDelta; cs.Size() > 0 && math.Abs(*delta-(cs.Mean()-rs.Mean())) > 1e-9 {
 			t.Errorf("%s: the scores are %g apart, want %g", name, *delta, cs.Mean()-rs.Mean())
 		}
-		if v := got.Comparison.Reference; v.Version != tc.reference.version || (v.From == nil) != (tc.reference.from == begin) {
+		if v := got.Comparison.Reference; v.Version != tc.reference.version ||
+			(v.From == nil) != (tc.reference.from == begin) {
 			t.Errorf("%s: reference %+v", name, v)
 		}
 	}
@@ -169,9 +204,15 @@ func TestDrift(t *testing.T) {
 func TestScoresBeyondBounds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
-	r.write(classified("v1", noon.Add(-time.Hour), repeated(map[string]int{"crime": 2500}), func(i int) float64 { return float64(i) })...)
-	r.write(classified("v2", noon.Add(-time.Minute), repeated(map[string]int{"crime": 40}), func(int) float64 { return 50 })...)
-	spoil := "ALTER TABLE events UPDATE quality_score = if(seq = 3, -1.7e308, 1.7e308) WHERE seq <= 3 SETTINGS mutations_sync = 1"
+	r.write(classified(
+		"v1", noon.Add(-time.Hour), repeated(map[string]int{"crime": 2500}),
+		func(i int) float64 { return float64(i) },
+	)...)
+	r.write(classified(
+		"v2", noon.Add(-time.Minute), repeated(map[string]int{"crime": 40}), func(int) float64 { return 50 },
+	)...)
+	spoil := "ALTER TABLE events UPDATE quality_score = if(seq = 3, -1.7e308, 1.7e308) WHERE seq <= 3 " +
+		"SETTINGS mutations_sync = 1"
 	if err := r.svc.deps.ClickHouse.Exec(t.Context(), spoil); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +223,8 @@ func TestScoresBeyondBounds(t *testing.T) {
 		scores = append(scores, float64(i))
 	}
 	mean, median := middle(scores)
-	if c := stats.Classification; c.Total != 2540 || math.Abs(*c.AvgQuality-*mean) > 1e-9 || *c.MedianQuality != *median {
+	if c := stats.Classification; c.Total != 2540 || math.Abs(*c.AvgQuality-*mean) > 1e-9 ||
+		*c.MedianQuality != *median {
 		t.Errorf("%s, want a mean of %g and a median of %g", rounded(t, c), *mean, *median)
 	}
 	var got Drift
@@ -204,7 +246,8 @@ func TestNumbersOfJSON(t *testing.T) {
 	if got.QualityDelta != nil {
 		t.Errorf("a delta of %g", *got.QualityDelta)
 	}
-	if v := newTest("topics", drift.Result{Value: math.Inf(-1), Threshold: math.NaN(), PValue: 0.5}); v.Value != nil || v.Threshold != nil || *v.PValue != 0.5 {
+	if v := newTest("topics", drift.Result{Value: math.Inf(-1), Threshold: math.NaN(), PValue: 0.5}); v.Value != nil ||
+		v.Threshold != nil || *v.PValue != 0.5 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -217,7 +260,8 @@ func TestScopeOfDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := contrast{question: question{spec: spec}}
-	if scope, to := q.scope(noon, store.Cut{7}); to == nil || !to.Equal(noon) || !scope.To.After(noon) || !scope.From.Equal(noon.AddDate(0, 0, -7)) {
+	if scope, to := q.scope(noon, store.Cut{7}); to == nil || !to.Equal(noon) || !scope.To.After(noon) ||
+		!scope.From.Equal(noon.AddDate(0, 0, -7)) {
 		t.Errorf("%+v, told to end at %v", scope, to)
 	}
 	q.all = true
@@ -248,7 +292,9 @@ func TestDriftOfNothing(t *testing.T) {
 	if len(got.Versions) != 0 || got.Comparison != nil || got.Indicators != (DriftIndicators{}) {
 		t.Errorf("%+v", got)
 	}
-	r.write(classified("v1", noon.Add(-time.Hour), repeated(map[string]int{"crime": 3}), func(int) float64 { return 50 })...)
+	r.write(classified(
+		"v1", noon.Add(-time.Hour), repeated(map[string]int{"crime": 3}), func(int) float64 { return 50 },
+	)...)
 	r.Must("/stats/drift", nil, &got)
 	if len(got.Versions) != 1 || got.Comparison != nil {
 		t.Errorf("%+v", got)
@@ -256,7 +302,10 @@ func TestDriftOfNothing(t *testing.T) {
 	for _, tc := range []struct{ query, field string }{
 		{"reference_from=2026-01-01T00:00:00Z", "reference_to"},
 		{"reference_from=2026-01-01T00:00:00Z&reference_to=2026-01-02T00:00:00Z", "current_from"},
-		{"reference_from=2026-01-03T00:00:00Z&reference_to=2026-01-02T00:00:00Z&current_from=2026-01-01T00:00:00Z&current_to=2026-01-02T00:00:00Z", "reference_to"},
+		{
+			"reference_from=2026-01-03T00:00:00Z&reference_to=2026-01-02T00:00:00Z&" +
+				"current_from=2026-01-01T00:00:00Z&current_to=2026-01-02T00:00:00Z", "reference_to",
+		},
 		{"reference_from=soon&reference_to=2026-01-02T00:00:00Z", "reference_from"},
 		{"period=1y", "period"},
 		{"reference=%01", "reference"},
@@ -266,7 +315,8 @@ func TestDriftOfNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status := r.Get("/stats/drift", query, &p); status != http.StatusBadRequest || len(p.Errors) == 0 || p.Errors[0].Field != tc.field {
+		if status := r.Get("/stats/drift", query, &p); status != http.StatusBadRequest || len(p.Errors) == 0 ||
+			p.Errors[0].Field != tc.field {
 			t.Errorf("%s: %d %+v", tc.query, status, p)
 		}
 	}

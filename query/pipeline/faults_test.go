@@ -29,17 +29,19 @@ func TestRequests(t *testing.T) {
 // testAllFaults: everything that is wrong with a request is told at once.
 func testAllFaults(t *testing.T, r *rig) {
 	for target, want := range map[string]string{
-		"/funnel?perod=7d&tz=Mars&uniques=some&source=%00":                         "perod source tz uniques",
-		"/funnel?from=yesterday&to=2026-01-01":                                     "from to",
-		"/funnel?to=2026-01-01T00:00:00Z":                                          "from",
-		"/stats?period=1h&limit=0&limits=5":                                        "limit limits period",
-		"/stats?access_token=secret":                                               "access_token",
-		"/sources?tz=Mars&limit=1001&source=a":                                     "limit source tz",
-		"/events?stage=crawl&url_hash=1&from=x&to=y&limit=x&cursor=?&trace_id=%01": "cursor from limit stage to trace_id url_hash",
-		"/articles?stuck_after=cooked&older_than=soon&within=never&tz=Mars":        "older_than stuck_after within",
-		"/articles?sort=slowest&from_stage=a&to_stage=b&tz=Mars&x=1":               "from_stage to_stage tz x",
-		"/stats/drift?reference_from=x&current=%01&tz=Mars":                        "current current_from current_to reference_from reference_to tz",
-		"/articles/abc/journey?x=1":                                                "url_hash x",
+		"/funnel?perod=7d&tz=Mars&uniques=some&source=%00": "perod source tz uniques",
+		"/funnel?from=yesterday&to=2026-01-01":             "from to",
+		"/funnel?to=2026-01-01T00:00:00Z":                  "from",
+		"/stats?period=1h&limit=0&limits=5":                "limit limits period",
+		"/stats?access_token=secret":                       "access_token",
+		"/sources?tz=Mars&limit=1001&source=a":             "limit source tz",
+		"/events?stage=crawl&url_hash=1&from=x&to=y&limit=x&cursor=?&trace_id=%01": "" +
+			"cursor from limit stage to trace_id url_hash",
+		"/articles?stuck_after=cooked&older_than=soon&within=never&tz=Mars": "older_than stuck_after within",
+		"/articles?sort=slowest&from_stage=a&to_stage=b&tz=Mars&x=1":        "from_stage to_stage tz x",
+		"/stats/drift?reference_from=x&current=%01&tz=Mars": "" +
+			"current current_from current_to reference_from reference_to tz",
+		"/articles/abc/journey?x=1": "url_hash x",
 	} {
 		path, text, _ := strings.Cut(target, "?")
 		query, err := url.ParseQuery(text)

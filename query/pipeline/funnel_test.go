@@ -124,7 +124,8 @@ func TestBatchUnderWayAtStart(t *testing.T) {
 		go func() {
 			defer close(told)
 			var f Funnel
-			if status := r.Get("/funnel", viewtest.Values("period", "24h"), &f); status != http.StatusServiceUnavailable {
+			status := r.Get("/funnel", viewtest.Values("period", "24h"), &f)
+			if status != http.StatusServiceUnavailable {
 				t.Errorf("status %d: %v, said to be counted up to %d", status, f.Stages, f.Stream.FoldedSeq)
 			}
 			complete()
@@ -211,7 +212,8 @@ func testBadRequests(t *testing.T, r *rig) {
 			t.Fatal(err)
 		}
 		status := r.For(t).Get(tc.path, query, &p)
-		if status != http.StatusBadRequest || len(p.Errors) != 1 || p.Errors[0].Field != tc.field || p.Errors[0].Rule == "" {
+		if status != http.StatusBadRequest || len(p.Errors) != 1 || p.Errors[0].Field != tc.field ||
+			p.Errors[0].Rule == "" {
 			t.Errorf("%s?%.80s: %d %+v", tc.path, tc.query, status, p)
 		}
 	}
@@ -222,7 +224,12 @@ func testBadRequests(t *testing.T, r *rig) {
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
-	r.write(event.Event{ArticleURL: "https://example.com/", SourceName: "a", Stage: "crawled", OccurredAt: noon, ServiceName: "test"})
+	r.write(
+		event.Event{
+			ArticleURL: "https://example.com/", SourceName: "a", Stage: "crawled", OccurredAt: noon,
+			ServiceName: "test",
+		},
+	)
 	if err := r.svc.deps.ClickHouse.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,8 @@ func newGapMetrics(s *Service) *gapMetrics {
 	return &gapMetrics{
 		s: s,
 		share: prometheus.NewDesc("pipeline_gap_ratio",
-			"Distinct articles of one stage over those of another, over a rolling hour; absent while the other has none.",
+			"Distinct articles of one stage over those of another, over a rolling hour; "+
+				"absent while the other has none.",
 			labels, nil),
 		threshold: prometheus.NewDesc("pipeline_gap_threshold", "The ratio under which there is a gap.", labels, nil),
 	}

@@ -19,7 +19,10 @@ import (
 func reaching(stage string, n int, at time.Time) []event.Event {
 	out := make([]event.Event, n)
 	for i := range out {
-		out[i] = event.Event{ArticleURL: fmt.Sprintf("https://example.com/%d", i), SourceName: "s", Stage: stage, OccurredAt: at, ServiceName: "test"}
+		out[i] = event.Event{
+			ArticleURL: fmt.Sprintf("https://example.com/%d", i), SourceName: "s", Stage: stage, OccurredAt: at,
+			ServiceName: "test",
+		}
 	}
 	return out
 }
@@ -32,7 +35,8 @@ func TestGaps(t *testing.T) {
 	r.write(reaching("classified", 30, noon.Add(-61*time.Minute))...) // before the hour
 	r.write(reaching("classified", 15, noon.Add(-9*time.Minute))...)
 	r.write(reaching("classified", 15, noon.Add(-8*time.Minute))...) // the same articles again
-	want := `# HELP pipeline_gap_ratio Distinct articles of one stage over those of another, over a rolling hour; absent while the other has none.
+	want := `# HELP pipeline_gap_ratio Distinct articles of one stage over those of another, over a rolling hour; ` +
+		`absent while the other has none.
 # TYPE pipeline_gap_ratio gauge
 pipeline_gap_ratio{from="indexed",to="classified"} 0.75
 # HELP pipeline_gap_threshold The ratio under which there is a gap.

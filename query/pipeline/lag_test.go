@@ -87,7 +87,8 @@ func checkLag(t *testing.T, v live.View, positions at, recount func(slots.Group,
 	}
 	for i, p := range positions {
 		want := recount(p.Group, p.Folded)
-		if g := got.Groups[i]; g.Group != p.ID || g.FoldedSeq != p.Folded || g.EventsBehind != want || (g.SecondsBehind > 60) || (want == 0 && g.SecondsBehind > 0) {
+		if g := got.Groups[i]; g.Group != p.ID || g.FoldedSeq != p.Folded || g.EventsBehind != want ||
+			(g.SecondsBehind > 60) || (want == 0 && g.SecondsBehind > 0) {
 			t.Errorf("%+v of %d groups: %+v, want %d behind", p, len(positions), g, want)
 		}
 	}

@@ -122,12 +122,16 @@ func testAccess(t *testing.T, r *rig) {
 		header http.Header
 		status int
 	}{
-		"none":                 {"", nil, http.StatusUnauthorized},
-		"header":               {"", http.Header{"Authorization": {"Bearer " + read}}, http.StatusSwitchingProtocols},
-		"query":                {"?access_token=" + read, nil, http.StatusSwitchingProtocols},
-		"subprotocol":          {"", http.Header{"Sec-Websocket-Protocol": {"bearer, " + read}}, http.StatusSwitchingProtocols},
-		"another scope":        {"?access_token=" + write, nil, http.StatusForbidden},
-		"another origin":       {"?access_token=" + read, http.Header{"Origin": {"https://evil.example"}}, http.StatusForbidden},
+		"none":   {"", nil, http.StatusUnauthorized},
+		"header": {"", http.Header{"Authorization": {"Bearer " + read}}, http.StatusSwitchingProtocols},
+		"query":  {"?access_token=" + read, nil, http.StatusSwitchingProtocols},
+		"subprotocol": {
+			"", http.Header{"Sec-Websocket-Protocol": {"bearer, " + read}}, http.StatusSwitchingProtocols,
+		},
+		"another scope": {"?access_token=" + write, nil, http.StatusForbidden},
+		"another origin": {
+			"?access_token=" + read, http.Header{"Origin": {"https://evil.example"}}, http.StatusForbidden,
+		},
 		"spoilt":               {"?access_token=" + read + "x", nil, http.StatusUnauthorized},
 		"spoilt subprotocol":   {"", http.Header{"Sec-Websocket-Protocol": {"bearer, x"}}, http.StatusUnauthorized},
 		"token as subprotocol": {"", http.Header{"Sec-Websocket-Protocol": {read}}, http.StatusUnauthorized},
@@ -155,25 +159,33 @@ func testAccess(t *testing.T, r *rig) {
 // testEventStreamAccess: a token in the query is taken by /live/sse as by /live,
 // and by nothing else.
 func testEventStreamAccess(t *testing.T, r *rig) {
-	read, write, admin := mint(t, time.Hour, auth.Read), mint(t, time.Hour, auth.EventsWrite), mint(t, time.Hour, auth.Admin)
+	read, write, admin := mint(t, time.Hour, auth.Read), mint(t, time.Hour, auth.EventsWrite), mint(
+		t, time.Hour, auth.Admin,
+	)
 	for name, tc := range map[string]struct {
 		path   string
 		header http.Header
 		status int
 	}{
-		"none":               {"/live/sse", nil, http.StatusUnauthorized},
-		"header":             {"/live/sse", http.Header{"Authorization": {"Bearer " + read}}, http.StatusOK},
-		"query":              {"/live/sse?access_token=" + read, nil, http.StatusOK},
-		"another scope":      {"/live/sse?access_token=" + write, nil, http.StatusForbidden},
-		"another origin":     {"/live/sse?access_token=" + read, http.Header{"Origin": {"https://evil.example"}}, http.StatusForbidden},
-		"spoilt":             {"/live/sse?access_token=" + read + "x", nil, http.StatusUnauthorized},
-		"subprotocol":        {"/live/sse", http.Header{"Sec-Websocket-Protocol": {"bearer, " + read}}, http.StatusUnauthorized},
-		"lag":                {"/live/sse?view=lag&access_token=" + read, nil, http.StatusOK},
-		"view of admins":     {"/live/sse?view=secrets&access_token=" + read, nil, http.StatusForbidden},
-		"an admin":           {"/live/sse?view=secrets&access_token=" + admin, nil, http.StatusOK},
-		"no upgrade":         {"/live?access_token=" + read, nil, http.StatusUnauthorized},
-		"elsewhere":          {"/funnel?access_token=" + read, nil, http.StatusUnauthorized},
-		"elsewhere, refused": {"/funnel?access_token=" + read, http.Header{"Authorization": {"Bearer " + read}}, http.StatusBadRequest},
+		"none":          {"/live/sse", nil, http.StatusUnauthorized},
+		"header":        {"/live/sse", http.Header{"Authorization": {"Bearer " + read}}, http.StatusOK},
+		"query":         {"/live/sse?access_token=" + read, nil, http.StatusOK},
+		"another scope": {"/live/sse?access_token=" + write, nil, http.StatusForbidden},
+		"another origin": {
+			"/live/sse?access_token=" + read, http.Header{"Origin": {"https://evil.example"}}, http.StatusForbidden,
+		},
+		"spoilt": {"/live/sse?access_token=" + read + "x", nil, http.StatusUnauthorized},
+		"subprotocol": {
+			"/live/sse", http.Header{"Sec-Websocket-Protocol": {"bearer, " + read}}, http.StatusUnauthorized,
+		},
+		"lag":            {"/live/sse?view=lag&access_token=" + read, nil, http.StatusOK},
+		"view of admins": {"/live/sse?view=secrets&access_token=" + read, nil, http.StatusForbidden},
+		"an admin":       {"/live/sse?view=secrets&access_token=" + admin, nil, http.StatusOK},
+		"no upgrade":     {"/live?access_token=" + read, nil, http.StatusUnauthorized},
+		"elsewhere":      {"/funnel?access_token=" + read, nil, http.StatusUnauthorized},
+		"elsewhere, refused": {
+			"/funnel?access_token=" + read, http.Header{"Authorization": {"Bearer " + read}}, http.StatusBadRequest,
+		},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+"/api/v1"+tc.path, nil)
@@ -302,12 +314,16 @@ func testDescription(t *testing.T, r *rig) {
 	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/funnel", "/events", "/sources", "/articles/{url_hash}/journey", "/live", "/live/sse"} {
+	for _, path := range []string{
+		"/funnel", "/events", "/sources", "/articles/{url_hash}/journey", "/live", "/live/sse",
+	} {
 		if doc.Paths[path]["get"] == nil {
 			t.Errorf("%s is not described", path)
 		}
 	}
-	for _, name := range []string{"Funnel", "EventsPage", "Journey", "Sources", "Request", "LiveSnapshot", "LiveError", "LiveLag"} {
+	for _, name := range []string{
+		"Funnel", "EventsPage", "Journey", "Sources", "Request", "LiveSnapshot", "LiveError", "LiveLag",
+	} {
 		if doc.Components.Schemas[name] == nil {
 			t.Errorf("%s is not described", name)
 		}
@@ -329,7 +345,8 @@ func BenchmarkPush(b *testing.B) {
 	}
 	defer ws.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
-	if err := ws.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","id":"a","period":"24h"}`)); err != nil {
+	request := []byte(`{"op":"subscribe","id":"a","period":"24h"}`)
+	if err := ws.WriteMessage(websocket.TextMessage, request); err != nil {
 		b.Fatal(err)
 	}
 	snapshot(b, ws)
@@ -358,7 +375,8 @@ func TestReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ws.Close()
-	if err := ws.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","id":"a","period":"30d"}`)); err != nil {
+	request := []byte(`{"op":"subscribe","id":"a","period":"30d"}`)
+	if err := ws.WriteMessage(websocket.TextMessage, request); err != nil {
 		t.Fatal(err)
 	}
 	before := snapshot(t, ws).Funnel.Stages
@@ -398,7 +416,8 @@ func testTokenExpires(t *testing.T, r *rig) {
 	_ = ws.SetReadDeadline(time.Now().Add(time.Minute))
 	_, _, err = ws.ReadMessage()
 	var closed *websocket.CloseError
-	if !errors.As(err, &closed) || closed.Code != websocket.ClosePolicyViolation || closed.Text != "the token has expired" {
+	if !errors.As(err, &closed) || closed.Code != websocket.ClosePolicyViolation ||
+		closed.Text != "the token has expired" {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -429,7 +448,8 @@ func TestLiveWithoutReclassifications(t *testing.T) {
 	var all, without Funnel
 	r.Must("/funnel", viewtest.Values("period", "30d"), &all)
 	r.Must("/funnel", viewtest.Values("period", "30d", "exclude_reclassifications", "true"), &without)
-	if !got.SkipReclassified || !reflect.DeepEqual(got.Stages, without.Stages) || all.Stages[2].Count <= got.Stages[2].Count {
+	if !got.SkipReclassified || !reflect.DeepEqual(got.Stages, without.Stages) ||
+		all.Stages[2].Count <= got.Stages[2].Count {
 		t.Errorf("%+v, want %+v; with all of them %+v", got, without, all)
 	}
 	subscribe(`{"op":"subscribe","id":"b","exclude_reclassifications":"yes"}`)

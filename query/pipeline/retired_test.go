@@ -27,10 +27,14 @@ func TestVersionsOfRetiredEvents(t *testing.T) {
 	r.write(classified("v0", noon.Add(-7*day), []string{"crime"}, one)...)
 	const columns = " (period, stage, source_name, dimension, value, upto, events) "
 	for _, q := range []string{
-		"INSERT INTO events_daily" + columns + "SELECT toDate(occurred_at), stage, source_name, 'model_version', model_version, 3, 1 FROM events WHERE seq <= 3",
-		"INSERT INTO events_monthly" + columns + "SELECT toStartOfMonth(period), stage, source_name, dimension, value, upto, events FROM events_daily",
+		"INSERT INTO events_daily" + columns +
+			"SELECT toDate(occurred_at), stage, source_name, 'model_version', model_version, 3, 1 " +
+			"FROM events WHERE seq <= 3",
+		"INSERT INTO events_monthly" + columns +
+			"SELECT toStartOfMonth(period), stage, source_name, dimension, value, upto, events FROM events_daily",
 		"INSERT INTO events_daily" + columns + "VALUES ('2025-07-01', 'classified', 's', 'model_version', 'v2', 7, 1)",
-		"INSERT INTO events_monthly" + columns + "VALUES ('2025-05-01', 'classified', 's', 'model_version', 'v0', 7, 1)",
+		"INSERT INTO events_monthly" + columns +
+			"VALUES ('2025-05-01', 'classified', 's', 'model_version', 'v0', 7, 1)",
 		"INSERT INTO retired (month, upto, events, at) VALUES (202506, 3, 1, now()), (202507, 3, 2, now())",
 		"ALTER TABLE events DROP PARTITION ID '202506'",
 		"ALTER TABLE events DROP PARTITION ID '202507'",
@@ -61,7 +65,9 @@ func TestVersionsOfRetiredEvents(t *testing.T) {
 func sameSources(t *testing.T, r *rig, from, to time.Time) {
 	t.Helper()
 	query := func(source string) url.Values {
-		return viewtest.Values("source", source, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano))
+		return viewtest.Values(
+			"source", source, "from", from.Format(time.RFC3339Nano), "to", to.Format(time.RFC3339Nano),
+		)
 	}
 	var got Sources
 	r.Must("/sources", query(""), &got)
@@ -88,7 +94,10 @@ func TestFunnelOfRetiredEvents(t *testing.T) {
 	july := time.Date(2025, 7, 31, 23, 50, 0, 0, time.UTC)
 	r := newRig(t, options{before: func(r *rig) {
 		r.writer.Write(viewtest.Draw(rand.New(rand.NewPCG(7, 8)), july, 800)...)
-		for _, q := range []string{"INSERT INTO retired (month, upto, events, at) VALUES (202507, 800, 1, now())", "ALTER TABLE events DROP PARTITION ID '202507'"} {
+		for _, q := range []string{
+			"INSERT INTO retired (month, upto, events, at) VALUES (202507, 800, 1, now())",
+			"ALTER TABLE events DROP PARTITION ID '202507'",
+		} {
 			if err := r.svc.deps.ClickHouse.Exec(t.Context(), q); err != nil {
 				t.Fatal(err)
 			}

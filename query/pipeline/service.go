@@ -85,8 +85,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	switch {
 	case len(cfg.Stages.Names()) == 0:
 		return nil, errors.New("pipeline queries: stages are needed")
-	case deps.ClickHouse == nil || deps.NATS == nil || deps.JetStream == nil || deps.Log == nil || deps.Registry == nil:
-		return nil, errors.New("pipeline queries: ClickHouse, NATS, JetStream, a logger and a metrics registry are needed")
+	case deps.ClickHouse == nil || deps.NATS == nil || deps.JetStream == nil || deps.Log == nil ||
+		deps.Registry == nil:
+		return nil, errors.New(
+			"pipeline queries: ClickHouse, NATS, JetStream, a logger and a metrics registry are needed",
+		)
 	}
 	if cfg.QueryTimeout == 0 {
 		cfg.QueryTimeout = 10 * time.Second

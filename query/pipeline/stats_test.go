@@ -31,7 +31,8 @@ func (r *rig) taken(v Stats, source string) (out []viewtest.Event) {
 	}
 	for _, e := range r.writer.All {
 		reclassified := e.Metadata["is_reclassification"] == true
-		if e.Seq <= v.Stream.FoldedSeq && (source == "" || e.SourceName == source) && !e.OccurredAt.Before(v.From) && e.OccurredAt.Before(to) &&
+		if e.Seq <= v.Stream.FoldedSeq && (source == "" || e.SourceName == source) &&
+			!e.OccurredAt.Before(v.From) && e.OccurredAt.Before(to) &&
 			(!v.SkipReclassified || !reclassified) {
 			out = append(out, e)
 		}
@@ -44,7 +45,8 @@ func recountStats(v Stats, events []viewtest.Event) Stats {
 	v.Crawl = CrawlStats{BySource: map[string]uint64{}}
 	v.Classification = ClassificationStats{ByVersion: map[string]uint64{}, ByTopic: map[string]uint64{}}
 	v.Publishing = PublishingStats{ByChannel: map[string]uint64{}}
-	count, unique, firsts, scores := map[string]uint64{}, map[string]map[string]bool{}, map[string]map[string]time.Time{}, []float64{}
+	count, unique := map[string]uint64{}, map[string]map[string]bool{}
+	firsts, scores := map[string]map[string]time.Time{}, []float64{}
 	for _, e := range events {
 		count[e.Stage]++
 		if unique[e.Stage] == nil {
@@ -81,7 +83,10 @@ func recountStats(v Stats, events []viewtest.Event) Stats {
 		}
 		return out
 	}
-	v.Totals = Totals{total(v.Crawl.BySource), total(v.Classification.ByVersion), total(v.Classification.ByTopic), total(v.Publishing.ByChannel)}
+	v.Totals = Totals{
+		total(v.Crawl.BySource), total(v.Classification.ByVersion), total(v.Classification.ByTopic),
+		total(v.Publishing.ByChannel),
+	}
 	u := func(stage string) uint64 { return uint64(len(unique[stage])) }
 	v.Crawl.Total, v.Crawl.Unique, v.Crawl.Duplicates = count["crawled"], u("crawled"), count["crawled"]-u("crawled")
 	c := &v.Classification
@@ -122,7 +127,9 @@ func recountThroughput(firsts map[string]map[string]time.Time) Throughput {
 	t.AvgCrawlToClassify, t.MedianCrawlToClassify = middle(classify)
 	t.AvgClassifyToPublish, t.MedianClassifyToPublish = middle(publish)
 	t.AvgEndToEnd, t.MedianEndToEnd = middle(whole)
-	for _, leg := range slices.SortedFunc(maps.Keys(legs), func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }) {
+	for _, leg := range slices.SortedFunc(
+		maps.Keys(legs), func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) },
+	) {
 		avg, median := middle(legs[leg])
 		t.Stages = append(t.Stages, StageDelay{stages[leg[0]], stages[leg[1]], uint64(len(legs[leg])), *median, *avg})
 	}
@@ -202,8 +209,12 @@ func TestStats(t *testing.T) {
 	for i, window := range []url.Values{
 		{},
 		viewtest.Values("period", "24h"), viewtest.Values("period", "30d"), viewtest.Values("tz", "Asia/Kathmandu"),
-		viewtest.Values("from", from.Format(time.RFC3339Nano), "to", from.Add(20*time.Hour+7*time.Second).Format(time.RFC3339Nano)),
-		viewtest.Values("from", noon.Add(time.Hour).Format(time.RFC3339), "to", noon.Add(2*time.Hour).Format(time.RFC3339)),
+		viewtest.Values(
+			"from", from.Format(time.RFC3339Nano), "to", from.Add(20*time.Hour+7*time.Second).Format(time.RFC3339Nano),
+		),
+		viewtest.Values(
+			"from", noon.Add(time.Hour).Format(time.RFC3339), "to", noon.Add(2*time.Hour).Format(time.RFC3339),
+		),
 	} {
 		for j, source := range []string{"", "source-1", "nobody"} {
 			skip := (i+j)%2 > 0 // each window with and without, each source with and without
@@ -253,7 +264,8 @@ func TestStatsFollowTheFunnel(t *testing.T) {
 					}
 					var f Funnel
 					var v Stats
-					for f.UniqueMethod == "" || f.UniqueMethod != v.UniqueMethod { // the mirror may give articles up in between
+					// The mirror may give articles up in between.
+					for f.UniqueMethod == "" || f.UniqueMethod != v.UniqueMethod {
 						r.Must("/funnel", viewtest.Values("period", "30d"), &f)
 						r.Must("/stats", viewtest.Values("period", "30d"), &v)
 					}
@@ -302,7 +314,8 @@ func TestSpecificationOfStats(t *testing.T) {
 	var events []event.Event
 	one := func(url, stage string, after time.Duration, metadata map[string]any) {
 		events = append(events, event.Event{
-			ArticleURL: "https://example.com/" + url, SourceName: "example_com", Stage: stage, OccurredAt: at.Add(after), ServiceName: "test", Metadata: metadata,
+			ArticleURL: "https://example.com/" + url, SourceName: "example_com", Stage: stage,
+			OccurredAt: at.Add(after), ServiceName: "test", Metadata: metadata,
 		})
 	}
 	minutes := func(m float64) time.Duration { return time.Duration(m * float64(time.Minute)) }
@@ -311,30 +324,48 @@ func TestSpecificationOfStats(t *testing.T) {
 		url := fmt.Sprint("article-", i)
 		channel := map[string]any{"channel": []string{"articles:news", "articles:crime:violent", "articles:news"}[i]}
 		one(url, "crawled", 0, nil)
-		one(url, "classified", minutes(delay), map[string]any{"quality_score": []int{78, 75, 63}[i], "topics": []string{"crime", "news"}[:1+i%2], "model_version": "v2.1"})
+		one(
+			url, "classified", minutes(delay),
+			map[string]any{
+				"quality_score": []int{78, 75, 63}[i], "topics": []string{"crime", "news"}[:1+i%2],
+				"model_version": "v2.1",
+			},
+		)
 		one(url, "routed", minutes(delay), channel)
 		one(url, "published", minutes(delay+publish), channel)
 	}
 	one("article-0", "crawled", minutes(30), nil)
-	one("article-1", "classified", minutes(60), map[string]any{"quality_score": 72, "topics": []string{"mining"}, "model_version": "v2.0", "is_reclassification": true})
+	one(
+		"article-1", "classified", minutes(60),
+		map[string]any{
+			"quality_score": 72, "topics": []string{"mining"}, "model_version": "v2.0", "is_reclassification": true,
+		},
+	)
 	r.write(events...)
 
 	var got map[string]any
 	r.Must("/stats", nil, &got)
 	want := map[string]any{
-		"period": "today", "from": "2026-03-17T00:00:00Z", "to": "2026-03-17T12:07:13.25Z", "generated_at": "2026-03-17T12:07:13.25Z",
-		"crawl": map[string]any{"total_crawled": 4.0, "unique_urls": 3.0, "duplicates": 1.0, "by_source": map[string]any{"example_com": 4.0}},
+		"period": "today", "from": "2026-03-17T00:00:00Z", "to": "2026-03-17T12:07:13.25Z",
+		"generated_at": "2026-03-17T12:07:13.25Z",
+		"crawl": map[string]any{
+			"total_crawled": 4.0, "unique_urls": 3.0, "duplicates": 1.0,
+			"by_source": map[string]any{"example_com": 4.0},
+		},
 		"classification": map[string]any{
-			"total_classified": 4.0, "unique_articles": 3.0, "reclassifications": 1.0, "avg_quality_score": 72.0, "median_quality_score": 73.5,
-			"by_model_version": map[string]any{"v2.1": 3.0, "v2.0": 1.0}, "by_topic": map[string]any{"crime": 3.0, "news": 1.0, "mining": 1.0},
+			"total_classified": 4.0, "unique_articles": 3.0, "reclassifications": 1.0, "avg_quality_score": 72.0,
+			"median_quality_score": 73.5,
+			"by_model_version":     map[string]any{"v2.1": 3.0, "v2.0": 1.0},
+			"by_topic":             map[string]any{"crime": 3.0, "news": 1.0, "mining": 1.0},
 		},
 		"publishing": map[string]any{
 			"total_routed": 3.0, "total_published": 3.0, "failed_publishes": 0.0,
 			"by_channel": map[string]any{"articles:crime:violent": 1.0, "articles:news": 2.0},
 		},
 		"throughput": map[string]any{
-			"median_crawl_to_classify_mins": 11.2, "avg_crawl_to_classify_mins": 12.4, "median_classify_to_publish_mins": 0.6,
-			"avg_classify_to_publish_mins": 0.8, "median_end_to_end_mins": 11.6, "avg_end_to_end_mins": 13.2,
+			"median_crawl_to_classify_mins": 11.2, "avg_crawl_to_classify_mins": 12.4,
+			"median_classify_to_publish_mins": 0.6,
+			"avg_classify_to_publish_mins":    0.8, "median_end_to_end_mins": 11.6, "avg_end_to_end_mins": 13.2,
 		},
 	}
 	if !contains(round(got), want) {
@@ -362,7 +393,9 @@ func contains(got, want any) bool {
 
 func TestRoles(t *testing.T) {
 	for list, want := range map[string]store.Roles{
-		event.DefaultStages:                       {Crawl: "crawled", Classify: "classified", Route: "routed", Publish: "published"},
+		event.DefaultStages: {
+			Crawl: "crawled", Classify: "classified", Route: "routed", Publish: "published",
+		},
 		"submitted,checked,approved,paid":         {Crawl: "submitted", Publish: "paid"},
 		"fetched,classified,published":            {Crawl: "fetched", Classify: "classified", Publish: "published"},
 		"crawled,classified":                      {Crawl: "crawled", Classify: "classified"},
@@ -388,20 +421,26 @@ func TestStatsOfRetired(t *testing.T) {
 	r.write(viewtest.Courses(rand.New(rand.NewPCG(7, 8)), noon, 40)...)
 	r.write(viewtest.Courses(rand.New(rand.NewPCG(9, 10)), noon.AddDate(0, -2, 0), 40)...)
 	conn := r.svc.deps.ClickHouse
-	for _, statement := range []string{"INSERT INTO retired VALUES (202601, 1000000, 1, now())", "ALTER TABLE events DROP PARTITION 202601"} {
+	for _, statement := range []string{
+		"INSERT INTO retired VALUES (202601, 1000000, 1, now())", "ALTER TABLE events DROP PARTITION 202601",
+	} {
 		if err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
-	query := viewtest.Values("from", noon.AddDate(0, -3, 0).Format(time.RFC3339), "to", noon.Add(time.Hour).Format(time.RFC3339))
+	query := viewtest.Values(
+		"from", noon.AddDate(0, -3, 0).Format(time.RFC3339), "to", noon.Add(time.Hour).Format(time.RFC3339),
+	)
 	var f Funnel
 	var got Stats
 	r.Must("/funnel", query, &f)
 	r.Must("/stats", query, &got)
-	if !sameCounts(got, newStats(f, r.svc.roles)) || got.UniqueMethod != "sketch" || !got.DetailsFrom.Equal(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)) {
+	if !sameCounts(got, newStats(f, r.svc.roles)) || got.UniqueMethod != "sketch" ||
+		!got.DetailsFrom.Equal(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v, the funnel is %+v", got, f)
 	}
-	if late := r.recount("", got.DetailsFrom, noon.Add(time.Hour))[0].Count; got.Crawl.BySource["source-0"] == 0 || got.Crawl.Total <= late {
+	if late := r.recount("", got.DetailsFrom, noon.Add(time.Hour))[0].Count; got.Crawl.BySource["source-0"] == 0 ||
+		got.Crawl.Total <= late {
 		t.Errorf("%+v, %d of it late", got.Crawl, late)
 	}
 	query.Set("exclude_reclassifications", "true")
@@ -452,7 +491,8 @@ func TestStatsOfNews(t *testing.T) {
 		return viewtest.Values("from", a.Format(time.RFC3339Nano), "to", b.Format(time.RFC3339Nano))
 	}
 	whole := sameStats(t, r, between(first, last.Add(1)))
-	if whole.Crawl.Total != 260 || whole.Crawl.Duplicates == 0 || whole.Publishing.Failed == 0 || len(whole.Classification.ByVersion) != 2 {
+	if whole.Crawl.Total != 260 || whole.Crawl.Duplicates == 0 || whole.Publishing.Failed == 0 ||
+		len(whole.Classification.ByVersion) != 2 {
 		t.Errorf("%+v", whole)
 	}
 	middle := first.Add(last.Sub(first) / 2)

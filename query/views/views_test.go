@@ -43,7 +43,8 @@ func (l *letters) Newest(_ context.Context, most int) ([]LiveLetter, error) {
 func TestDeadLetters(t *testing.T) {
 	l := &letters{}
 	v := DeadLettersOf(l)
-	if got, s := livetest.State[LiveLetters](t, v); got.Count != 0 || !strings.Contains(string(s.Body), `"newest":[]`) {
+	if got, s := livetest.State[LiveLetters](t, v); got.Count != 0 ||
+		!strings.Contains(string(s.Body), `"newest":[]`) {
 		t.Errorf("%s", s.Body)
 	}
 	if v.Scope != auth.Admin {
@@ -51,7 +52,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 	l.count, l.last = 25, 30
 	for range 3 {
-		if got, _ := livetest.State[LiveLetters](t, v); got.Count != 25 || len(got.Newest) != newestLetters || got.Newest[0].ID != 30 || got.Newest[0].Reason == "" {
+		if got, _ := livetest.State[LiveLetters](t, v); got.Count != 25 || len(got.Newest) != newestLetters ||
+			got.Newest[0].ID != 30 || got.Newest[0].Reason == "" {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -83,7 +85,8 @@ func TestQueues(t *testing.T) {
 	s := &states{queues: []queue.State{
 		{Settings: queue.Settings{ID: 2, Name: "shard-worker"}, Depth: 3, Oldest: since},
 		{
-			Settings: queue.Settings{ID: queue.FirstOwn, Name: "mail", Paused: true}, Oldest: since, Delayed: 4, Dead: 1,
+			Settings: queue.Settings{ID: queue.FirstOwn, Name: "mail", Paused: true}, Oldest: since, Delayed: 4,
+			Dead:   1,
 			Counts: queue.Counts{item.New: 4, item.Started: 5, item.Done: 6, item.Failed: 7},
 		},
 	}}
@@ -114,7 +117,8 @@ func refused(t *testing.T, v live.View, cause error) {
 	_, source, _ := v.Open(nil)
 	_, err := source.Snapshot(t.Context())
 	var p *httpapi.Problem
-	if !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || strings.Contains(p.Detail, cause.Error()) || !errors.Is(err, cause) {
+	if !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || strings.Contains(p.Detail, cause.Error()) ||
+		!errors.Is(err, cause) {
 		t.Errorf("%v", err)
 	}
 }

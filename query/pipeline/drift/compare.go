@@ -77,7 +77,9 @@ func CompareScores(reference, current Scores) []Result {
 	reference, current = onGrid(reference, current)
 	ks.Value = stat.KolmogorovSmirnov(reference.values, reference.counts, current.values, current.counts)
 	// The function normalizes the weights that it is handed.
-	w.Value = stat.WassersteinDistance(reference.values, current.values, slices.Clone(reference.counts), slices.Clone(current.counts))
+	w.Value = stat.WassersteinDistance(
+		reference.values, current.values, slices.Clone(reference.counts), slices.Clone(current.counts),
+	)
 	ks, w = ks.judge(r, c), w.judge(r, c)
 	ks.PValue = pValue(ks.Value, float64(r), float64(c))
 	return []Result{ks, w}

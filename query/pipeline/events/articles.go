@@ -109,7 +109,9 @@ func (h *Handler) stuck(r ArticlesRequest, f *reads.Faults) finding {
 	at, p := h.place("stuck_after", r.StuckAfter)
 	f.Add(p)
 	if at == len(names)-1 {
-		f.Add(reads.Broken("stuck_after", "stage_last", "must not be the last stage, after which nothing is waited for"))
+		f.Add(
+			reads.Broken("stuck_after", "stage_last", "must not be the last stage, after which nothing is waited for"),
+		)
 	}
 	older, tooOld := parseAge("older_than", r.OlderThan)
 	f.Add(tooOld)
@@ -129,7 +131,8 @@ func (h *Handler) stuck(r ArticlesRequest, f *reads.Faults) finding {
 		scope := store.Scope{Source: r.Source, From: now.Add(-within), To: now.Add(-older), Cut: folded}
 		rows, err := h.Store.Stuck(ctx, scope, r.StuckAfter, names[at+1:], after, r.Limit+1)
 		return newArticles(rows, r.Limit, stuckCursor, func(a store.Article, out *Article) int64 {
-			out.Stage, out.LastAt, out.Events, out.Seconds = r.StuckAfter, &a.LastAt, a.Events, now.Sub(a.ReachedAt).Seconds()
+			out.Stage, out.LastAt, out.Events = r.StuckAfter, &a.LastAt, a.Events
+			out.Seconds = now.Sub(a.ReachedAt).Seconds()
 			return a.ReachedAt.UnixNano()
 		}), err
 	}
@@ -175,7 +178,10 @@ func (h *Handler) slowest(r ArticlesRequest, f *reads.Faults) finding {
 func newArticles(rows []store.Article, limit int, kind byte, fill func(store.Article, *Article) int64) ArticlesPage {
 	page := ArticlesPage{Articles: make([]Article, 0, len(rows))}
 	for i, row := range rows {
-		out := Article{URLHash: row.Hash, ArticleURL: row.URL, SourceName: row.Source, TraceID: row.Trace, ReachedAt: row.ReachedAt}
+		out := Article{
+			URLHash: row.Hash, ArticleURL: row.URL, SourceName: row.Source, TraceID: row.Trace,
+			ReachedAt: row.ReachedAt,
+		}
 		at := fill(row, &out)
 		page.Articles = append(page.Articles, out)
 		if i == limit-1 && len(rows) > limit {
@@ -209,7 +215,9 @@ func parseAge(field, text string) (time.Duration, *httpapi.Problem) {
 		age = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil || age <= 0 || age > maxAge {
-		return 0, reads.Broken(field, "duration", "must be a duration such as 90s, 30m, 1h or 2d, of at most ten years")
+		return 0, reads.Broken(
+			field, "duration", "must be a duration such as 90s, 30m, 1h or 2d, of at most ten years",
+		)
 	}
 	return age, nil
 }

@@ -71,11 +71,13 @@ func (r *rig) stuckArticles(stage, source string, older, within time.Duration) (
 	for _, w := range r.ways() {
 		at, reached := w.first[stage]
 		gone := slices.ContainsFunc(later, func(s string) bool { return !w.first[s].IsZero() })
-		if !reached || gone || (source != "" && w.source != source) || at.After(noon.Add(-older)) || at.Before(noon.Add(-within)) {
+		if !reached || gone || (source != "" && w.source != source) || at.After(noon.Add(-older)) ||
+			at.Before(noon.Add(-within)) {
 			continue
 		}
 		out = append(out, Article{
-			URLHash: hashOf(w.url), ArticleURL: w.url, SourceName: w.source, Stage: stage, ReachedAt: at, LastAt: &w.last,
+			URLHash: hashOf(w.url), ArticleURL: w.url, SourceName: w.source, Stage: stage, ReachedAt: at,
+			LastAt: &w.last,
 			Events: w.events, Seconds: noon.Sub(at).Seconds(),
 		})
 	}
@@ -95,24 +97,47 @@ func TestStuck(t *testing.T) {
 	r := serve(t)
 	events := viewtest.Courses(rand.New(rand.NewPCG(1, 2)), noon, 120)
 	for _, stage := range []string{"crawled", "indexed", "classified", "routed", "published"} {
-		events = append(events, event.Event{ArticleURL: "https://example.com/old", SourceName: "source-1", Stage: stage, OccurredAt: noon.Add(-20 * 24 * time.Hour), ServiceName: "test"})
+		events = append(events, event.Event{
+			ArticleURL: "https://example.com/old", SourceName: "source-1", Stage: stage,
+			OccurredAt: noon.Add(-20 * 24 * time.Hour), ServiceName: "test",
+		})
 	}
-	events = append(events, event.Event{ArticleURL: "https://example.com/old", SourceName: "source-1", Stage: "crawled", OccurredAt: noon.Add(-3 * time.Hour), ServiceName: "test"})
+	events = append(events, event.Event{
+		ArticleURL: "https://example.com/old", SourceName: "source-1", Stage: "crawled",
+		OccurredAt: noon.Add(-3 * time.Hour), ServiceName: "test",
+	})
 	for i := range 4 { // at one time
-		events = append(events, event.Event{ArticleURL: fmt.Sprint("https://example.com/same-", i), SourceName: "source-1", Stage: "classified", OccurredAt: noon.Add(-5 * time.Hour), ServiceName: "test"})
+		events = append(events, event.Event{
+			ArticleURL: fmt.Sprint("https://example.com/same-", i), SourceName: "source-1", Stage: "classified",
+			OccurredAt: noon.Add(-5 * time.Hour), ServiceName: "test",
+		})
 	}
 	r.Write(events...)
 	for _, tc := range []struct {
 		query         url.Values
 		older, within time.Duration
 	}{
-		{viewtest.Values("stuck_after", "classified", "older_than", "1h", "limit", "7"), time.Hour, 7 * 24 * time.Hour},
+		{
+			viewtest.Values("stuck_after", "classified", "older_than", "1h", "limit", "7"), time.Hour,
+			7 * 24 * time.Hour,
+		},
 		{viewtest.Values("stuck_after", "classified"), time.Hour, 7 * 24 * time.Hour},
-		{viewtest.Values("stuck_after", "classified", "source", "source-1", "limit", "1"), time.Hour, 7 * 24 * time.Hour},
-		{viewtest.Values("stuck_after", "crawled", "older_than", "90m", "within", "1d", "limit", "2"), 90 * time.Minute, 24 * time.Hour},
-		{viewtest.Values("stuck_after", "routed", "older_than", "1s", "within", "10h", "limit", "3"), time.Second, 10 * time.Hour},
+		{
+			viewtest.Values("stuck_after", "classified", "source", "source-1", "limit", "1"), time.Hour,
+			7 * 24 * time.Hour,
+		},
+		{
+			viewtest.Values("stuck_after", "crawled", "older_than", "90m", "within", "1d", "limit", "2"),
+			90 * time.Minute, 24 * time.Hour,
+		},
+		{
+			viewtest.Values("stuck_after", "routed", "older_than", "1s", "within", "10h", "limit", "3"), time.Second,
+			10 * time.Hour,
+		},
 	} {
-		got, want := r.articlePages(tc.query), r.stuckArticles(tc.query.Get("stuck_after"), tc.query.Get("source"), tc.older, tc.within)
+		got, want := r.articlePages(tc.query), r.stuckArticles(
+			tc.query.Get("stuck_after"), tc.query.Get("source"), tc.older, tc.within,
+		)
 		if len(want) == 0 || !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: %+v, want %+v", tc.query, got, want)
 		}
@@ -124,8 +149,15 @@ func TestSlowest(t *testing.T) {
 	t.Parallel()
 	r := serve(t)
 	r.Write(viewtest.Courses(rand.New(rand.NewPCG(3, 4)), noon, 120)...)
-	for _, tc := range []struct{ from, to, source string }{{"", "", ""}, {"classified", "routed", ""}, {"indexed", "published", "source-1"}} {
-		got := r.articlePages(viewtest.Values("sort", "slowest", "period", "7d", "from_stage", tc.from, "to_stage", tc.to, "source", tc.source, "limit", "9"))
+	for _, tc := range []struct{ from, to, source string }{
+		{"", "", ""}, {"classified", "routed", ""}, {"indexed", "published", "source-1"},
+	} {
+		got := r.articlePages(
+			viewtest.Values(
+				"sort", "slowest", "period", "7d", "from_stage", tc.from, "to_stage", tc.to, "source", tc.source,
+				"limit", "9",
+			),
+		)
 		from, to := tc.from, tc.to
 		if from == "" {
 			from, to = "crawled", "published"
@@ -138,7 +170,8 @@ func TestSlowest(t *testing.T) {
 				continue
 			}
 			want = append(want, Article{
-				URLHash: hashOf(w.url), ArticleURL: w.url, SourceName: w.source, Stage: from, ReachedAt: begun, Until: to, UntilAt: &ended,
+				URLHash: hashOf(w.url), ArticleURL: w.url, SourceName: w.source, Stage: from, ReachedAt: begun,
+				Until: to, UntilAt: &ended,
 				Seconds: max(0, ended.Sub(begun)).Seconds(),
 			})
 		}
@@ -183,7 +216,8 @@ func TestBadArticles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status := r.Get("/articles", query, &p); status != http.StatusBadRequest || len(p.Errors) != 1 || p.Errors[0].Field != tc.field || p.Errors[0].Rule == "" {
+		if status := r.Get("/articles", query, &p); status != http.StatusBadRequest || len(p.Errors) != 1 ||
+			p.Errors[0].Field != tc.field || p.Errors[0].Rule == "" {
 			t.Errorf("%s: %d %+v", tc.query, status, p)
 		}
 	}
@@ -197,7 +231,10 @@ func TestTrace(t *testing.T) {
 	r := serve(t)
 	const canonical = "https://example.com/t"
 	one := func(link, stage, trace string, after time.Duration) event.Event {
-		e := event.Event{ArticleURL: link, SourceName: "s", Stage: stage, OccurredAt: noon.Add(after - time.Hour), ServiceName: "test", TraceID: trace}
+		e := event.Event{
+			ArticleURL: link, SourceName: "s", Stage: stage, OccurredAt: noon.Add(after - time.Hour),
+			ServiceName: "test", TraceID: trace,
+		}
 		if link != canonical {
 			e.CanonicalURL = canonical
 		}
@@ -214,7 +251,8 @@ func TestTrace(t *testing.T) {
 	}
 	var j Journey
 	r.Must("/articles/"+hashOf(canonical)+"/journey", nil, &j)
-	if j.CanonicalURL != canonical || j.ArticleURL != canonical || !reflect.DeepEqual(j.TraceIDs, []string{"trace-1", "trace-2"}) || len(j.Events) != 4 || *j.Elapsed != 3 {
+	if j.CanonicalURL != canonical || j.ArticleURL != canonical ||
+		!reflect.DeepEqual(j.TraceIDs, []string{"trace-1", "trace-2"}) || len(j.Events) != 4 || *j.Elapsed != 3 {
 		t.Errorf("%+v", j)
 	}
 }
@@ -226,7 +264,10 @@ func TestLongJourney(t *testing.T) {
 	r := serve(t)
 	var events []event.Event
 	one := func(stage string, after time.Duration) {
-		events = append(events, event.Event{ArticleURL: "https://example.com/j", SourceName: "s", Stage: stage, OccurredAt: noon.Add(after - time.Hour), ServiceName: "test"})
+		events = append(events, event.Event{
+			ArticleURL: "https://example.com/j", SourceName: "s", Stage: stage,
+			OccurredAt: noon.Add(after - time.Hour), ServiceName: "test",
+		})
 	}
 	one("crawled", 0)
 	for i := range maxJourneyEvents + 200 {
@@ -238,7 +279,8 @@ func TestLongJourney(t *testing.T) {
 	if len(j.Events) != maxJourneyEvents || j.Events[0].Seq != 202 || j.Events[maxJourneyEvents-1].Seq != 1201 {
 		t.Errorf("%d events, %d to %d", len(j.Events), j.Events[0].Seq, j.Events[len(j.Events)-1].Seq)
 	}
-	if c := j.Stages[0]; c.FirstAt == nil || c.Events != 1 || j.Stages[2].Events != maxJourneyEvents+200 || *j.Stages[2].Latency != 1 {
+	if c := j.Stages[0]; c.FirstAt == nil || c.Events != 1 || j.Stages[2].Events != maxJourneyEvents+200 ||
+		*j.Stages[2].Latency != 1 {
 		t.Errorf("%+v", j.Stages)
 	}
 }

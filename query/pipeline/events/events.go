@@ -36,9 +36,11 @@ type StoredEvent struct {
 
 func newEvent(e store.Event) StoredEvent {
 	out := StoredEvent{
-		Seq: e.Seq, ArticleURL: e.URL, CanonicalURL: e.CanonicalURL, URLHash: e.Hash, Domain: e.Domain, SourceName: e.Source,
-		Stage: e.Stage, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, ServiceName: e.Service, IdempotencyKey: e.Key,
-		TraceID: e.TraceID, MetadataSchemaVersion: e.SchemaVersion, Metadata: json.RawMessage("null"),
+		Seq: e.Seq, ArticleURL: e.URL, CanonicalURL: e.CanonicalURL, URLHash: e.Hash, Domain: e.Domain,
+		SourceName: e.Source,
+		Stage:      e.Stage, OccurredAt: e.OccurredAt, ReceivedAt: e.ReceivedAt, ServiceName: e.Service,
+		IdempotencyKey: e.Key,
+		TraceID:        e.TraceID, MetadataSchemaVersion: e.SchemaVersion, Metadata: json.RawMessage("null"),
 	}
 	// One row that somebody else wrote must not make a page unreadable.
 	if json.Valid([]byte(e.Metadata)) {
@@ -103,7 +105,9 @@ func (h *Handler) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 }
 
 func (h *Handler) eventFilter(r EventsRequest) (f store.EventFilter, all reads.Faults) {
-	f = store.EventFilter{URL: r.ArticleURL, Stage: r.Stage, Source: r.Source, Service: r.Service, Trace: r.TraceID, Limit: r.Limit}
+	f = store.EventFilter{
+		URL: r.ArticleURL, Stage: r.Stage, Source: r.Source, Service: r.Service, Trace: r.TraceID, Limit: r.Limit,
+	}
 	if len(f.URL) > event.MaxURL {
 		all.Add(reads.Broken("article_url", "length", "must be at most 2048 bytes"))
 	}
@@ -144,7 +148,9 @@ func (h *Handler) unknownStage(field, name string) *httpapi.Problem {
 // parseHash reads a url_hash, whatever its case.
 func parseHash(text string) (string, *httpapi.Problem) {
 	if b, err := hex.DecodeString(text); err != nil || len(b) != 32 {
-		return "", reads.Broken("url_hash", "url_hash", "must be 64 hexadecimal digits: the SHA-256 of the article's URL")
+		return "", reads.Broken(
+			"url_hash", "url_hash", "must be 64 hexadecimal digits: the SHA-256 of the article's URL",
+		)
 	}
 	return strings.ToLower(text), nil
 }

@@ -80,13 +80,25 @@ func TestEventPages(t *testing.T) {
 		{viewtest.Values("limit", "50"), func(event.Event) bool { return true }},
 		{viewtest.Values(), func(event.Event) bool { return true }},
 		{viewtest.Values("limit", "3", "stage", "indexed"), func(e event.Event) bool { return e.Stage == "indexed" }},
-		{viewtest.Values("limit", "3", "source", "source-1"), func(e event.Event) bool { return e.SourceName == "source-1" }},
+		{
+			viewtest.Values("limit", "3", "source", "source-1"),
+			func(e event.Event) bool { return e.SourceName == "source-1" },
+		},
 		{viewtest.Values("source", hostile), func(e event.Event) bool { return e.SourceName == hostile }},
 		{viewtest.Values("service", hostile), func(e event.Event) bool { return e.ServiceName == hostile }},
 		{viewtest.Values("limit", "1", "article_url", link), func(e event.Event) bool { return e.ArticleURL == link }},
-		{viewtest.Values("limit", "1", "url_hash", fmt.Sprintf("%X", hash)), func(e event.Event) bool { return e.ArticleURL == link }},
-		{viewtest.Values("limit", "4", "from", at.Format(time.RFC3339Nano)), func(e event.Event) bool { return !e.OccurredAt.Before(at) }},
-		{viewtest.Values("limit", "4", "to", at.Format(time.RFC3339Nano)), func(e event.Event) bool { return e.OccurredAt.Before(at) }},
+		{
+			viewtest.Values("limit", "1", "url_hash", fmt.Sprintf("%X", hash)),
+			func(e event.Event) bool { return e.ArticleURL == link },
+		},
+		{
+			viewtest.Values("limit", "4", "from", at.Format(time.RFC3339Nano)),
+			func(e event.Event) bool { return !e.OccurredAt.Before(at) },
+		},
+		{
+			viewtest.Values("limit", "4", "to", at.Format(time.RFC3339Nano)),
+			func(e event.Event) bool { return e.OccurredAt.Before(at) },
+		},
 	} {
 		if got, want := r.pages(tc.query), r.newestFirst(tc.keep); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: %v, want %v", tc.query, got, want)
@@ -103,8 +115,10 @@ func TestFullPages(t *testing.T) {
 	var events []event.Event
 	for i := range n {
 		events = append(events, event.Event{
-			ArticleURL: "https://example.com/long", SourceName: "s", Stage: []string{"crawled", "indexed"}[min(1, i)], ServiceName: "test",
-			OccurredAt: noon.Add(time.Duration(i-n) * time.Second), Metadata: map[string]any{"text": strings.Repeat("x", 60<<10), "i": i},
+			ArticleURL: "https://example.com/long", SourceName: "s", Stage: []string{"crawled", "indexed"}[min(1, i)],
+			ServiceName: "test",
+			OccurredAt:  noon.Add(time.Duration(i-n) * time.Second),
+			Metadata:    map[string]any{"text": strings.Repeat("x", 60<<10), "i": i},
 		})
 	}
 	for part := range slices.Chunk(events, 50) {
@@ -157,11 +171,18 @@ func TestEventFields(t *testing.T) {
 	r := serve(t)
 	at := time.Date(2026, 3, 17, 11, 0, 0, 120_000_000, time.UTC)
 	full := event.Event{
-		ArticleURL: "https://www.Example.com/a?b=1", CanonicalURL: "https://example.com/a", SourceName: "a b", Stage: "classified",
+		ArticleURL: "https://www.Example.com/a?b=1", CanonicalURL: "https://example.com/a", SourceName: "a b",
+		Stage:      "classified",
 		OccurredAt: at, ServiceName: "classifier", TraceID: "trace", MetadataSchemaVersion: 3,
-		Metadata: map[string]any{"quality_score": 78.5, "topics": []any{"crime"}, "model_version": "v2.1", "is_reclassification": true, "more": map[string]any{"ü": nil}},
+		Metadata: map[string]any{
+			"quality_score": 78.5, "topics": []any{"crime"}, "model_version": "v2.1", "is_reclassification": true,
+			"more": map[string]any{"ü": nil},
+		},
 	}
-	bare := event.Event{ArticleURL: "https://example.com/a", SourceName: "a", Stage: "crawled", OccurredAt: at.Add(-time.Hour), ServiceName: "crawler", IdempotencyKey: "mine"}
+	bare := event.Event{
+		ArticleURL: "https://example.com/a", SourceName: "a", Stage: "crawled", OccurredAt: at.Add(-time.Hour),
+		ServiceName: "crawler", IdempotencyKey: "mine",
+	}
 	r.Write(full, bare)
 	var page EventsPage
 	r.Must("/events", nil, &page)
@@ -171,20 +192,25 @@ func TestEventFields(t *testing.T) {
 	sum := sha256.Sum256([]byte("https://example.com/a"))
 	hash := hex.EncodeToString(sum[:])
 	var metadata map[string]any
-	if err := json.Unmarshal(page.Events[0].Metadata, &metadata); err != nil || !reflect.DeepEqual(metadata, full.Metadata) {
+	if err := json.Unmarshal(page.Events[0].Metadata, &metadata); err != nil ||
+		!reflect.DeepEqual(metadata, full.Metadata) {
 		t.Errorf("metadata %s, %v", page.Events[0].Metadata, err)
 	}
 	got := page.Events[0]
 	got.Metadata = nil
 	want := StoredEvent{
-		Seq: 1, ArticleURL: full.ArticleURL, CanonicalURL: full.CanonicalURL, URLHash: hash, Domain: "example.com", SourceName: "a b",
-		Stage: "classified", OccurredAt: at, ReceivedAt: at.Add(1500), ServiceName: "classifier", TraceID: "trace", MetadataSchemaVersion: 3,
-		IdempotencyKey: "classifier:classified:" + hash[:8] + ":v2.1:2026-03-17T11:00:00.12Z",
+		Seq: 1, ArticleURL: full.ArticleURL, CanonicalURL: full.CanonicalURL, URLHash: hash, Domain: "example.com",
+		SourceName: "a b",
+		Stage:      "classified", OccurredAt: at, ReceivedAt: at.Add(1500),
+		ServiceName: "classifier", TraceID: "trace",
+		MetadataSchemaVersion: 3,
+		IdempotencyKey:        "classifier:classified:" + hash[:8] + ":v2.1:2026-03-17T11:00:00.12Z",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if e := page.Events[1]; e.IdempotencyKey != "mine" || string(e.Metadata) != "null" || e.MetadataSchemaVersion != 1 {
+	if e := page.Events[1]; e.IdempotencyKey != "mine" || string(e.Metadata) != "null" ||
+		e.MetadataSchemaVersion != 1 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -193,12 +219,18 @@ func TestJourney(t *testing.T) {
 	t.Parallel()
 	r := serve(t)
 	one := func(stage string, after time.Duration) event.Event {
-		return event.Event{ArticleURL: "https://example.com/j", SourceName: "s", Stage: stage, OccurredAt: noon.Add(after - time.Hour), ServiceName: "test"}
+		return event.Event{
+			ArticleURL: "https://example.com/j", SourceName: "s", Stage: stage,
+			OccurredAt: noon.Add(after - time.Hour), ServiceName: "test",
+		}
 	}
 	r.Write(
 		one("published", 90*time.Second), one("crawled", 0), one("classified", 75500*time.Millisecond),
 		one("indexed", -2*time.Second), one("classified", 80*time.Second), one("crawled", time.Minute),
-		event.Event{ArticleURL: "https://example.com/other", SourceName: "s", Stage: "routed", OccurredAt: noon, ServiceName: "test"},
+		event.Event{
+			ArticleURL: "https://example.com/other", SourceName: "s", Stage: "routed", OccurredAt: noon,
+			ServiceName: "test",
+		},
 	)
 	sum := sha256.Sum256([]byte("https://example.com/j"))
 	var j Journey
@@ -219,12 +251,14 @@ func TestJourney(t *testing.T) {
 		latency *float64
 	}{{2, nil}, {1, seconds(0)}, {2, seconds(77.5)}, {0, nil}, {1, seconds(14.5)}} {
 		got := j.Stages[i]
-		if got.Events != want.events || (got.FirstAt == nil) != (want.events == 0) || !reflect.DeepEqual(got.Latency, want.latency) {
+		if got.Events != want.events || (got.FirstAt == nil) != (want.events == 0) ||
+			!reflect.DeepEqual(got.Latency, want.latency) {
 			t.Errorf("stage %s: %+v", got.Name, got)
 		}
 	}
 	var p httpapi.Problem
-	if status := r.Get("/articles/"+fmt.Sprintf("%064x", 7)+"/journey", nil, &p); status != http.StatusNotFound || p.Status != status {
+	if status := r.Get("/articles/"+fmt.Sprintf("%064x", 7)+"/journey", nil, &p); status != http.StatusNotFound ||
+		p.Status != status {
 		t.Errorf("an article that is not known: %d %+v", status, p)
 	}
 }

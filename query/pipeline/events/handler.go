@@ -41,6 +41,8 @@ func New(cfg Config) *Handler { return &Handler{cfg, make(reads.Places, readsAtO
 // Register adds the operations.
 func (h *Handler) Register(api reads.API) {
 	reads.Get(api, h, "events", "/events", "Events, newest first", h.events)
-	reads.Get(api, h, "articles", "/articles", "Articles that are stuck after a stage, or slow between two", h.articles)
+	reads.Get(
+		api, h, "articles", "/articles", "Articles that are stuck after a stage, or slow between two", h.articles,
+	)
 	reads.Get(api, h, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", h.journey)
 }

@@ -68,7 +68,9 @@ func (h *Handler) journey(ctx context.Context, r JourneyRequest) (Journey, error
 	}
 	if len(rows) == 0 {
 		return Journey{}, httpapi.NewProblem(http.StatusNotFound, "no event of an article with this hash is known",
-			httpapi.FieldError{Field: "url_hash", Code: "article_unknown", Rule: "must be that of an article with events"})
+			httpapi.FieldError{
+				Field: "url_hash", Code: "article_unknown", Rule: "must be that of an article with events",
+			})
 	}
 	slices.Reverse(rows)
 	return newJourney(hash, rows, h.Stages.Names(), reached), nil
@@ -77,7 +79,10 @@ func (h *Handler) journey(ctx context.Context, r JourneyRequest) (Journey, error
 // newJourney tells of an article's events, oldest first.
 func newJourney(hash string, rows []store.Event, stages []string, reached map[string]store.Reached) Journey {
 	first := rows[0]
-	j := Journey{URLHash: hash, ArticleURL: first.URL, Domain: first.Domain, SourceName: first.Source, TraceIDs: []string{}, Stages: journeyStages(stages, reached)}
+	j := Journey{
+		URLHash: hash, ArticleURL: first.URL, Domain: first.Domain, SourceName: first.Source, TraceIDs: []string{},
+		Stages: journeyStages(stages, reached),
+	}
 	j.Elapsed = elapsed(j.Stages)
 	for _, row := range rows {
 		j.Events = append(j.Events, newEvent(row))

@@ -189,7 +189,9 @@ func (v *view) events(s *state) Answer {
 		a.Stages[i].Events = v.series.counts[i].since(v.first)
 	}
 	if v.partial != nil {
-		v.partial.of(v.source, v.partial.from(v.from.UnixNano()), func(e *singleEvent, _ bool) { a.Stages[e.stage].Events++ })
+		v.partial.of(
+			v.source, v.partial.from(v.from.UnixNano()), func(e *singleEvent, _ bool) { a.Stages[e.stage].Events++ },
+		)
 	}
 	return a
 }
@@ -221,7 +223,8 @@ func (m *Mirror) estimate(s *state, v *view) (Answer, error) {
 	if v.partial != nil {
 		of.partialFrom = v.partial.from(v.from.UnixNano())
 	}
-	if c := k.cache; c.articles != nil && c.version == of.version && c.partial == of.partial && c.partialFrom == of.partialFrom {
+	if c := k.cache; c.articles != nil && c.version == of.version && c.partial == of.partial &&
+		c.partialFrom == of.partialFrom {
 		of = c
 		m.mu.Unlock()
 	} else {

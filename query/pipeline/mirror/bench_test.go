@@ -36,7 +36,9 @@ func (l large) QuarterCounts(_ context.Context, _ string, from time.Time, yield 
 	return nil
 }
 
-func (l large) LastSeen(_ context.Context, _ string, from time.Time, _ []uint64, yield func(string, uint32, []uint64) error) error {
+func (l large) LastSeen(
+	_ context.Context, _ string, from time.Time, _ []uint64, yield func(string, uint32, []uint64) error,
+) error {
 	for i := 0; i < l.n && l.at(i) >= from.Unix(); i++ {
 		if err := yield(pipeline[i%3], uint32(funnel.Quarter.Floor(l.at(i))), []uint64{mix(uint64(i))}); err != nil {
 			return err
@@ -45,7 +47,9 @@ func (l large) LastSeen(_ context.Context, _ string, from time.Time, _ []uint64,
 	return nil
 }
 
-func (l large) Sets(_ context.Context, _ string, _ []funnel.Span, yield func(string, uint64, *funnel.Set) error) error {
+func (l large) Sets(
+	_ context.Context, _ string, _ []funnel.Span, yield func(string, uint64, *funnel.Set) error,
+) error {
 	var sets [3]funnel.Set
 	for i := range l.n {
 		sets[i%3].Insert(mix(uint64(i)))
@@ -72,7 +76,10 @@ func (l large) SingleEvents(_ context.Context, from, to time.Time, _ []uint64, _
 func loaded(b *testing.B, n int) (*Mirror, large) {
 	b.Helper()
 	store := large{time.Date(2026, 10, 4, 11, 7, 13, 0, time.UTC), n}
-	m, err := New(Config{Stages: pipeline, Now: func() time.Time { return store.now }}, store, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	m, err := New(
+		Config{Stages: pipeline, Now: func() time.Time { return store.now }}, store,
+		slog.New(slog.NewTextHandler(io.Discard, nil)),
+	)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -129,7 +136,12 @@ func BenchmarkApply(b *testing.B) {
 		b.StopTimer()
 		d := &funnel.Delta{From: seq, To: seq + size, Parts: 1, Stages: pipeline, Sources: []string{"s"}}
 		for i := range uint64(size) {
-			d.Entries = append(d.Entries, funnel.Entry{Quarter: uint32(funnel.Quarter.Floor(store.at(0))), Stage: uint16(i % 3), Article: mix(seq + i)})
+			d.Entries = append(
+				d.Entries,
+				funnel.Entry{
+					Quarter: uint32(funnel.Quarter.Floor(store.at(0))), Stage: uint16(i % 3), Article: mix(seq + i),
+				},
+			)
 		}
 		seq += size
 		b.StartTimer()

@@ -55,7 +55,13 @@ func TestSourcesDoNotEvictOneAnother(t *testing.T) {
 			for source, n := range articles {
 				for i := range n {
 					at := c.time().Add(-time.Duration(i) * 20 * time.Minute)
-					events = append(events, Event{At: at.UnixNano(), Stage: pipeline[0], Source: fmt.Sprint("source-", source), Article: mix(uint64(i))})
+					events = append(
+						events,
+						Event{
+							At: at.UnixNano(), Stage: pipeline[0], Source: fmt.Sprint("source-", source),
+							Article: mix(uint64(i)),
+						},
+					)
 				}
 			}
 			m.Apply(w.commit(events))
@@ -79,7 +85,9 @@ type stuck struct {
 	scans atomic.Int64 // of single sources
 }
 
-func (s *stuck) LastSeen(ctx context.Context, source string, from time.Time, cut []uint64, yield func(string, uint32, []uint64) error) error {
+func (s *stuck) LastSeen(
+	ctx context.Context, source string, from time.Time, cut []uint64, yield func(string, uint32, []uint64) error,
+) error {
 	if source == "" {
 		return s.world.LastSeen(ctx, source, from, cut, yield)
 	}
@@ -148,11 +156,13 @@ func TestEmptySourceIsNotScanned(t *testing.T) {
 	store := &stuck{world: w}
 	m.store = store
 	a, err := m.Funnel(t.Context(), "nobody", windowOf("30d", "UTC", c.time()), Auto)
-	if want := make([]Stage, len(pipeline)); err != nil || !reflect.DeepEqual(a.Stages, want) || store.scans.Load() > 0 {
+	if want := make([]Stage, len(pipeline)); err != nil || !reflect.DeepEqual(a.Stages, want) ||
+		store.scans.Load() > 0 {
 		t.Errorf("%v after %d scans, %v", a.Stages, store.scans.Load(), err)
 	}
 	m.Apply(w.commit([]Event{{At: c.time().UnixNano(), Stage: pipeline[0], Source: "nobody", Article: 7}}))
-	if a, err = m.Funnel(t.Context(), "nobody", windowOf("30d", "UTC", c.time()), Auto); err != nil || a.Stages[0] != (Stage{1, 1}) {
+	if a, err = m.Funnel(t.Context(), "nobody", windowOf("30d", "UTC", c.time()), Auto); err != nil ||
+		a.Stages[0] != (Stage{1, 1}) {
 		t.Errorf("its first event: %v, %v", a.Stages, err)
 	}
 }

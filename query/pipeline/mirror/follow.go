@@ -65,7 +65,9 @@ func (m *Mirror) subscribed(ctx context.Context, nc *nats.Conn) bool {
 		if err == nil {
 			return true
 		}
-		m.log.Debug("NATS has not confirmed the subscription; trying again", "subject", stream.FunnelDeltas, "error", err)
+		m.log.Debug(
+			"NATS has not confirmed the subscription; trying again", "subject", stream.FunnelDeltas, "error", err,
+		)
 	}
 	return false
 }
@@ -184,7 +186,10 @@ func (m *Mirror) hear(entry jetstream.KeyValueEntry) {
 	}
 	l, err := slots.Parse(entry.Value())
 	if err != nil {
-		m.log.Error("the slot groups cannot be read: a newer millrace has changed them, and this one tells wrong positions", "error", err)
+		m.log.Error(
+			"the slot groups cannot be read: a newer millrace has changed them, and this one tells wrong positions",
+			"error", err,
+		)
 		return
 	}
 	m.Arrange(l)
@@ -219,7 +224,9 @@ func (m *Mirror) noteDamage(group uint32, damage error) {
 		delete(m.damage, group)
 		return
 	}
-	m.log.Error("the checkpoint of a slot group was overwritten; its projector puts it back", "group", group, "error", damage)
+	m.log.Error(
+		"the checkpoint of a slot group was overwritten; its projector puts it back", "group", group, "error", damage,
+	)
 	m.damage[group] = damage
 }
 

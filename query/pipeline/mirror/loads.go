@@ -215,7 +215,8 @@ func (m *Mirror) loadSketch(s *state, t *series, k *sketch) {
 	sets := make([]funnel.Set, len(s.stages))
 	// The window is open; the end only has to lie after everything.
 	end := m.cfg.Now().Add(window.Ahead + 24*time.Hour).Truncate(24 * time.Hour)
-	err := m.store.Sets(ctx, t.source, funnel.Cover(start(k.first), end), func(name string, _ uint64, set *funnel.Set) error {
+	spans := funnel.Cover(start(k.first), end)
+	err := m.store.Sets(ctx, t.source, spans, func(name string, _ uint64, set *funnel.Set) error {
 		if stage, known := s.stages[name]; known {
 			return sets[stage].Merge(set)
 		}
@@ -227,7 +228,9 @@ func (m *Mirror) loadSketch(s *state, t *series, k *sketch) {
 		err = k.merge(sets)
 	}
 	if err != nil {
-		err = fmt.Errorf("load the sketch of source %q from %s: %w", t.source, start(k.first).Format(time.RFC3339), err)
+		err = fmt.Errorf(
+			"load the sketch of source %q from %s: %w", t.source, start(k.first).Format(time.RFC3339), err,
+		)
 		delete(t.sketches, k.first)
 	}
 	k.used = s.tick() // by those who have waited

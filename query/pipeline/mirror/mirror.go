@@ -61,9 +61,15 @@ type Store interface {
 	QuarterCounts(ctx context.Context, source string, from time.Time, yield func(Count) error) error
 	// LastSeen reads in which quarter articles were last seen at a stage, of the
 	// events within a cut: a sequence for each slot group, or one for all.
-	LastSeen(ctx context.Context, source string, from time.Time, cut []uint64, yield func(stage string, bucket uint32, articles []uint64) error) error
+	LastSeen(
+		ctx context.Context, source string, from time.Time, cut []uint64,
+		yield func(stage string, bucket uint32, articles []uint64) error,
+	) error
 	// Sets reads the rows of buckets.
-	Sets(ctx context.Context, source string, spans []funnel.Span, yield func(stage string, events uint64, set *funnel.Set) error) error
+	Sets(
+		ctx context.Context, source string, spans []funnel.Span,
+		yield func(stage string, events uint64, set *funnel.Set) error,
+	) error
 	// SingleEvents reads at most limit events of all sources in [from, to) and
 	// within a cut.
 	SingleEvents(ctx context.Context, from, to time.Time, cut []uint64, limit int, yield func(Event) error) error

@@ -16,7 +16,9 @@ import (
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
-var zones = []string{"UTC", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Pacific/Chatham", "America/Sao_Paulo"}
+var zones = []string{
+	"UTC", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Pacific/Chatham", "America/Sao_Paulo",
+}
 
 // clock is the time of a test, which it moves itself.
 type clock struct{ now atomic.Int64 }
@@ -29,7 +31,9 @@ func newWorld(t *testing.T, limits Limits) (*world, *Mirror, *clock) {
 	c := &clock{}
 	c.now.Store(time.Date(2026, 10, 4, 11, 7, 13, 250_000_000, time.UTC).UnixNano())
 	w := &world{rows: map[rowKey]*row{}}
-	m, err := New(Config{Stages: pipeline, Limits: limits, Now: c.time}, w, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	m, err := New(
+		Config{Stages: pipeline, Limits: limits, Now: c.time}, w, slog.New(slog.NewTextHandler(io.Discard, nil)),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +52,10 @@ func check(t *testing.T, w *world, m *Mirror, now time.Time, uniques Uniques) {
 					t.Fatalf("%s %s %q: %v", period, zone, source, err)
 				}
 				if want := w.recount(source, a.From); !reflect.DeepEqual(a.Stages, want) {
-					t.Fatalf("%s %s %q from %s (exact %v): %v, want %v", period, zone, source, a.From, a.Exact, a.Stages, want)
+					t.Fatalf(
+						"%s %s %q from %s (exact %v): %v, want %v", period, zone, source, a.From, a.Exact, a.Stages,
+						want,
+					)
 				}
 				if period != "today" {
 					break // the zone plays no part
@@ -246,7 +253,13 @@ func TestLateEvents(t *testing.T) {
 		for range 3 {
 			var late []Event
 			for i := range 9 {
-				late = append(late, Event{At: from.UnixNano() + int64(i), Stage: pipeline[0], Source: "source-1", Article: mix(uint64(i))})
+				late = append(
+					late,
+					Event{
+						At: from.UnixNano() + int64(i), Stage: pipeline[0], Source: "source-1",
+						Article: mix(uint64(i)),
+					},
+				)
 			}
 			m.Apply(w.commit(late))
 			w.during = func() { loads++ }

@@ -17,7 +17,9 @@ type interrupted struct {
 	after func()
 }
 
-func (s *interrupted) SingleEvents(ctx context.Context, from, to time.Time, cut []uint64, limit int, yield func(Event) error) error {
+func (s *interrupted) SingleEvents(
+	ctx context.Context, from, to time.Time, cut []uint64, limit int, yield func(Event) error,
+) error {
 	err := s.world.SingleEvents(ctx, from, to, cut, limit, yield)
 	s.after()
 	return err
@@ -45,7 +47,16 @@ func TestLateWhileLoading(t *testing.T) {
 			n := 0
 			m.store = &interrupted{w, func() {
 				if n++; n <= late {
-					m.Apply(w.commit([]Event{{At: period.From.UnixNano() + int64(n), Stage: pipeline[0], Source: "source-1", Article: mix(uint64(1000 + n))}}))
+					m.Apply(
+						w.commit(
+							[]Event{
+								{
+									At: period.From.UnixNano() + int64(n), Stage: pipeline[0], Source: "source-1",
+									Article: mix(uint64(1000 + n)),
+								},
+							},
+						),
+					)
 				}
 			}}
 			a, err := m.Funnel(t.Context(), "", period, Auto)
@@ -81,7 +92,9 @@ func TestEvictedWhileLoading(t *testing.T) {
 	ask("source-1", "today")
 	m.store = &interrupted{w, func() {
 		ask("source-2", "today")
-		m.Apply(w.commit([]Event{{At: c.time().UnixNano(), Stage: pipeline[0], Source: "source-1", Article: mix(1000)}}))
+		m.Apply(
+			w.commit([]Event{{At: c.time().UnixNano(), Stage: pipeline[0], Source: "source-1", Article: mix(1000)}}),
+		)
 	}}
 	sameMoment(t, w, "source-1", ask("source-1", "24h"))
 }
@@ -105,7 +118,16 @@ func TestLateBeforeLoading(t *testing.T) {
 		if _, err := m.Funnel(gone, "", period, Auto); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		m.Apply(w.commit([]Event{{At: period.From.UnixNano() + int64(i), Stage: pipeline[0], Source: "source-1", Article: mix(uint64(i))}}))
+		m.Apply(
+			w.commit(
+				[]Event{
+					{
+						At: period.From.UnixNano() + int64(i), Stage: pipeline[0], Source: "source-1",
+						Article: mix(uint64(i)),
+					},
+				},
+			),
+		)
 	}
 	for range loadsAtOnce {
 		<-m.places.partials

@@ -35,7 +35,8 @@ type positions struct {
 
 func newPositions() positions {
 	return positions{
-		applied: map[uint32]uint64{}, adopt: map[uint32]bool{}, durable: map[uint32]uint64{}, behind: map[uint32]time.Time{},
+		applied: map[uint32]uint64{}, adopt: map[uint32]bool{}, durable: map[uint32]uint64{},
+		behind:  map[uint32]time.Time{},
 		decided: map[uint32]uint64{}, beyond: map[uint32]time.Time{},
 		idle: map[uint32]Checkpoint{}, moved: make(chan struct{}),
 	}

@@ -116,11 +116,14 @@ func TestPartOfABatchIsNotShown(t *testing.T) {
 		}
 		before := w.recount("", windowOf("24h", "UTC", c.time()).From)
 		d, complete := w.begin(draw(rng, c.time(), 200, 60))
-		all, err := m.Funnel(t.Context(), "", windowOf("24h", "UTC", c.time()), Auto) // its first quarter is not held yet
+		// Its first quarter is not held yet.
+		all, err := m.Funnel(t.Context(), "", windowOf("24h", "UTC", c.time()), Auto)
 		if err != nil || !reflect.DeepEqual(all.Stages, before) {
 			t.Errorf("of all sources: %v, %v, want %v", all.Stages, err, before)
 		}
-		if a, err := m.Funnel(t.Context(), "source-1", windowOf("24h", "UTC", c.time()), Auto); !errors.Is(err, ErrUnderWay) {
+		if a, err := m.Funnel(t.Context(), "source-1", windowOf("24h", "UTC", c.time()), Auto); !errors.Is(
+			err, ErrUnderWay,
+		) {
 			t.Errorf("of one source: %v, %v", a, err)
 		}
 		complete()
@@ -171,7 +174,8 @@ func TestLandedUnderWay(t *testing.T) {
 func TestLandedUnheard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, m, _ := newWorld(t, Limits{})
-		if got, err := m.Landed(t.Context(), map[uint32]uint64{0: 40}); err != nil || !slices.Equal(got, []uint64{40}) {
+		if got, err := m.Landed(t.Context(), map[uint32]uint64{0: 40}); err != nil ||
+			!slices.Equal(got, []uint64{40}) {
 			t.Errorf("%v, %v", got, err)
 		}
 	})

@@ -193,6 +193,9 @@ func (v *verifier) refuse(b bounds, reason string) {
 	v.refused++
 	if now := v.now(); v.told.IsZero() || now.Sub(v.told).Abs() >= tellEvery {
 		v.told = now
-		v.log.Warn("a funnel delta is refused", "reason", reason, "group", b.group, "from", b.from, "to", b.to, "refused_in_all", v.refused)
+		v.log.Warn(
+			"a funnel delta is refused", "reason", reason, "group", b.group, "from", b.from, "to", b.to,
+			"refused_in_all", v.refused,
+		)
 	}
 }

@@ -29,7 +29,8 @@ func announced(group uint32, from, to uint64, parts, events int) (texts [][]byte
 	var sums []funnel.Sum
 	for i := range parts {
 		part := funnel.Delta{
-			Group: group, From: from, To: to, Part: uint32(i), Parts: uint32(parts), Stages: pipeline, Sources: []string{"s"},
+			Group: group, From: from, To: to, Part: uint32(i), Parts: uint32(parts), Stages: pipeline,
+			Sources: []string{"s"},
 			Entries: make([]funnel.Entry, events),
 		}
 		texts = append(texts, part.AppendBinary(nil))
@@ -66,7 +67,10 @@ func TestVerifier(t *testing.T) {
 		{"a part is missing", func(h *fixture) { h.decide(decided); h.hear(right[1]) }, 0},
 		{"an older program", func(h *fixture) { h.decide(decision{bounds: decided.bounds}); h.all(right) }, 2},
 		{"nonsense", func(h *fixture) { h.hear([]byte("nonsense")); h.hear(nil); h.decide(decided); h.all(right) }, 2},
-		{"said alive in between", func(h *fixture) { h.decide(decided); h.hear(right[0]); h.decide(decided); h.hear(right[1]) }, 2},
+		{
+			"said alive in between",
+			func(h *fixture) { h.decide(decided); h.hear(right[0]); h.decide(decided); h.hear(right[1]) }, 2,
+		},
 	} {
 		h := newFixture()
 		c.do(h)

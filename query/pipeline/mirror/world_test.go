@@ -84,7 +84,10 @@ func (w *world) begin(events []Event) (d *funnel.Delta, complete func()) {
 func (w *world) countRows(e Event, seq uint64) {
 	for _, width := range funnel.Widths {
 		for _, source := range []string{funnel.AllSources, e.Source} {
-			w.count(funnel.Key{Width: width, Bucket: uint32(width.Floor(e.At / 1e9)), Source: source, Stage: e.Stage}, e.Article, seq)
+			w.count(
+				funnel.Key{Width: width, Bucket: uint32(width.Floor(e.At / 1e9)), Source: source, Stage: e.Stage},
+				e.Article, seq,
+			)
 		}
 	}
 }
@@ -149,7 +152,9 @@ func (w *world) QuarterCounts(_ context.Context, source string, from time.Time, 
 	return w.interrupt()
 }
 
-func (w *world) LastSeen(_ context.Context, source string, from time.Time, cut []uint64, yield func(string, uint32, []uint64) error) error {
+func (w *world) LastSeen(
+	_ context.Context, source string, from time.Time, cut []uint64, yield func(string, uint32, []uint64) error,
+) error {
 	type key struct {
 		stage   string
 		article uint64
@@ -174,7 +179,9 @@ func (w *world) LastSeen(_ context.Context, source string, from time.Time, cut [
 	return w.interrupt()
 }
 
-func (w *world) Sets(_ context.Context, source string, spans []funnel.Span, yield func(string, uint64, *funnel.Set) error) error {
+func (w *world) Sets(
+	_ context.Context, source string, spans []funnel.Span, yield func(string, uint64, *funnel.Set) error,
+) error {
 	if err := w.interrupt(); err != nil {
 		return err
 	}
@@ -182,7 +189,8 @@ func (w *world) Sets(_ context.Context, source string, spans []funnel.Span, yiel
 	defer w.mu.Unlock()
 	for _, span := range spans {
 		for k, r := range w.rows {
-			if k.Width == span.Width && k.Source == source && int64(k.Bucket) >= span.From && int64(k.Bucket) < span.To {
+			if k.Width == span.Width && k.Source == source && int64(k.Bucket) >= span.From &&
+				int64(k.Bucket) < span.To {
 				if err := yield(k.Stage, r.events, r.set.Clone()); err != nil {
 					return err
 				}
@@ -192,7 +200,9 @@ func (w *world) Sets(_ context.Context, source string, spans []funnel.Span, yiel
 	return nil
 }
 
-func (w *world) SingleEvents(_ context.Context, from, to time.Time, cut []uint64, limit int, yield func(Event) error) error {
+func (w *world) SingleEvents(
+	_ context.Context, from, to time.Time, cut []uint64, limit int, yield func(Event) error,
+) error {
 	if err := w.interrupt(); err != nil {
 		return err
 	}

@@ -34,9 +34,12 @@ type ArticleCursor struct {
 
 // Stuck returns a page of the articles that first reached a stage within
 // [From, To] of the scope and no stage after it, the longest stuck first.
-func (s *Store) Stuck(ctx context.Context, c Scope, stage string, later []string, after ArticleCursor, limit int) ([]Article, error) {
+func (s *Store) Stuck(
+	ctx context.Context, c Scope, stage string, later []string, after ArticleCursor, limit int,
+) ([]Article, error) {
 	p := c.params(selects.Params{
-		"stage": stage, "stages": append([]string{stage}, later...), "after": after.At, "after_id": after.ID, "limit": limit,
+		"stage": stage, "stages": append([]string{stage}, later...), "after": after.At, "after_id": after.ID,
+		"limit": limit,
 	})
 	var out []Article
 	err := s.set.Each(ctx, "stuck.sql", p, func(rows driver.Rows) error {
@@ -52,8 +55,12 @@ func (s *Store) Stuck(ctx context.Context, c Scope, stage string, later []string
 
 // Slowest returns a page of the articles of a scope by the time that they took
 // from a stage to another, the slowest first.
-func (s *Store) Slowest(ctx context.Context, c Scope, stage, until string, after ArticleCursor, limit int) ([]Article, error) {
-	p := c.params(selects.Params{"stage": stage, "until": until, "after": after.At, "after_id": after.ID, "limit": limit})
+func (s *Store) Slowest(
+	ctx context.Context, c Scope, stage, until string, after ArticleCursor, limit int,
+) ([]Article, error) {
+	p := c.params(
+		selects.Params{"stage": stage, "until": until, "after": after.At, "after_id": after.ID, "limit": limit},
+	)
 	var out []Article
 	err := s.set.Each(ctx, "slowest.sql", p, func(rows driver.Rows) error {
 		var a Article

@@ -75,7 +75,9 @@ func (s *Store) FirstSeen(ctx context.Context, r Roles, cut Cut) (map[string]tim
 
 // SampleSize returns how many classifications of a model version a scope has,
 // and the mean of their quality scores. An empty version is any.
-func (s *Store) SampleSize(ctx context.Context, c Scope, r Roles, version string) (n uint64, mean *float64, err error) {
+func (s *Store) SampleSize(
+	ctx context.Context, c Scope, r Roles, version string,
+) (n uint64, mean *float64, err error) {
 	p := c.params(selects.Params{"classify": r.Classify, "version": version})
 	err = s.set.Each(ctx, "sample_size.sql", p, func(rows driver.Rows) error { return rows.Scan(&n, &mean) })
 	return n, mean, err
@@ -83,7 +85,9 @@ func (s *Store) SampleSize(ctx context.Context, c Scope, r Roles, version string
 
 // SampleTopics returns, for one article of sample, how many articles a version
 // has classified, and how many of them by topic, the limit largest.
-func (s *Store) SampleTopics(ctx context.Context, c Scope, r Roles, version string, sample uint32, limit int) (articles uint64, topics map[string]uint64, err error) {
+func (s *Store) SampleTopics(
+	ctx context.Context, c Scope, r Roles, version string, sample uint32, limit int,
+) (articles uint64, topics map[string]uint64, err error) {
 	topics = map[string]uint64{}
 	p := c.params(selects.Params{"classify": r.Classify, "version": version, "sample": sample, "limit": limit + 1})
 	err = s.set.Each(ctx, "sample_topics.sql", p, func(rows driver.Rows) error {
@@ -102,7 +106,9 @@ func (s *Store) SampleTopics(ctx context.Context, c Scope, r Roles, version stri
 
 // SampleScores returns how often each quality score occurs among the
 // classifications of a version, for one article of sample.
-func (s *Store) SampleScores(ctx context.Context, c Scope, r Roles, version string, sample uint32) (map[float64]uint64, error) {
+func (s *Store) SampleScores(
+	ctx context.Context, c Scope, r Roles, version string, sample uint32,
+) (map[float64]uint64, error) {
 	out := map[float64]uint64{}
 	p := c.params(selects.Params{"classify": r.Classify, "version": version, "sample": sample})
 	err := s.set.Each(ctx, "sample_scores.sql", p, func(rows driver.Rows) error {

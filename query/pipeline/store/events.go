@@ -79,7 +79,8 @@ func (f EventFilter) params() selects.Params {
 	}
 	return selects.Params{
 		"from": from, "to": to, "cursor_at": after.At, "cursor_seq": after.Seq, "hash": f.Hash, "url": f.URL,
-		"stage": f.Stage, "source": f.Source, "service": f.Service, "trace": f.Trace, "limit": f.Limit + 1, "bytes": pageBytes,
+		"stage": f.Stage, "source": f.Source, "service": f.Service, "trace": f.Trace, "limit": f.Limit + 1,
+		"bytes": pageBytes,
 	}
 }
 
@@ -97,8 +98,11 @@ func scanEvent(rows driver.Rows, more ...any) (Event, error) {
 	}
 	e.OccurredAt, e.ReceivedAt = e.OccurredAt.UTC(), e.ReceivedAt.UTC()
 	r := event.Record{
-		ServiceName: []byte(e.Service), Stage: []byte(e.Stage), IdempotencyKey: []byte(key), OccurredAt: e.OccurredAt.UnixNano(),
-		Meta: event.Metadata{ModelVersion: []byte(model), Channel: []byte(channel), IsReclassification: reclassified},
+		ServiceName: []byte(e.Service), Stage: []byte(e.Stage), IdempotencyKey: []byte(key),
+		OccurredAt: e.OccurredAt.UnixNano(),
+		Meta: event.Metadata{
+			ModelVersion: []byte(model), Channel: []byte(channel), IsReclassification: reclassified,
+		},
 	}
 	if _, err := hex.Decode(r.URLHash[:], []byte(e.Hash)); err != nil {
 		return e, fmt.Errorf("event %d: %w", e.Seq, err)
@@ -119,7 +123,8 @@ type Reached struct {
 func (s *Store) Journey(ctx context.Context, hash string, limit int) ([]Event, map[string]Reached, error) {
 	var events []Event
 	stages := map[string]Reached{}
-	err := s.set.Each(ctx, "journey.sql", selects.Params{"hash": hash, "limit": limit + event.MaxStages, "bytes": pageBytes}, func(rows driver.Rows) error {
+	p := selects.Params{"hash": hash, "limit": limit + event.MaxStages, "bytes": pageBytes}
+	err := s.set.Each(ctx, "journey.sql", p, func(rows driver.Rows) error {
 		var r Reached
 		e, err := scanEvent(rows, &r.FirstAt, &r.Events)
 		if err != nil {
@@ -129,7 +134,9 @@ func (s *Store) Journey(ctx context.Context, hash string, limit int) ([]Event, m
 		events, stages[e.Stage] = append(events, e), r
 		return nil
 	})
-	slices.SortFunc(events, func(a, b Event) int { return cmp.Or(b.OccurredAt.Compare(a.OccurredAt), cmp.Compare(b.Seq, a.Seq)) })
+	slices.SortFunc(
+		events, func(a, b Event) int { return cmp.Or(b.OccurredAt.Compare(a.OccurredAt), cmp.Compare(b.Seq, a.Seq)) },
+	)
 	return fitting(events, limit), stages, err
 }
 

@@ -14,8 +14,11 @@ import (
 )
 
 // QuarterCounts implements mirror.Store.
-func (s *Store) QuarterCounts(ctx context.Context, source string, from time.Time, yield func(mirror.Count) error) error {
-	return s.set.Each(ctx, "quarter_counts.sql", selects.Params{"source": source, "from": from.Unix()}, func(rows driver.Rows) error {
+func (s *Store) QuarterCounts(
+	ctx context.Context, source string, from time.Time, yield func(mirror.Count) error,
+) error {
+	p := selects.Params{"source": source, "from": from.Unix()}
+	return s.set.Each(ctx, "quarter_counts.sql", p, func(rows driver.Rows) error {
 		var c mirror.Count
 		if err := rows.Scan(&c.Stage, &c.Bucket, &c.Group, &c.Events, &c.Seq); err != nil {
 			return err
@@ -25,7 +28,10 @@ func (s *Store) QuarterCounts(ctx context.Context, source string, from time.Time
 }
 
 // LastSeen implements mirror.Store.
-func (s *Store) LastSeen(ctx context.Context, source string, from time.Time, cut []uint64, yield func(stage string, bucket uint32, articles []uint64) error) error {
+func (s *Store) LastSeen(
+	ctx context.Context, source string, from time.Time, cut []uint64,
+	yield func(stage string, bucket uint32, articles []uint64) error,
+) error {
 	p := Cut(cut).params()
 	maps.Copy(p, selects.Params{"source": source, "from": from.UnixNano()})
 	return s.set.Each(ctx, "last_seen.sql", p, func(rows driver.Rows) error {
@@ -40,7 +46,10 @@ func (s *Store) LastSeen(ctx context.Context, source string, from time.Time, cut
 }
 
 // Sets implements mirror.Store.
-func (s *Store) Sets(ctx context.Context, source string, spans []funnel.Span, yield func(stage string, events uint64, set *funnel.Set) error) error {
+func (s *Store) Sets(
+	ctx context.Context, source string, spans []funnel.Span,
+	yield func(stage string, events uint64, set *funnel.Set) error,
+) error {
 	for _, span := range spans {
 		p := selects.Params{"source": source, "width": uint32(span.Width), "from": span.From, "to": span.To}
 		err := s.set.Each(ctx, "sets.sql", p, func(rows driver.Rows) error {
@@ -64,7 +73,9 @@ func (s *Store) Sets(ctx context.Context, source string, spans []funnel.Span, yi
 }
 
 // SingleEvents implements mirror.Store.
-func (s *Store) SingleEvents(ctx context.Context, from, to time.Time, cut []uint64, limit int, yield func(mirror.Event) error) error {
+func (s *Store) SingleEvents(
+	ctx context.Context, from, to time.Time, cut []uint64, limit int, yield func(mirror.Event) error,
+) error {
 	return s.singleEvents(ctx, Scope{Source: funnel.AllSources, From: from, To: to, Cut: cut}, limit, yield)
 }
 
@@ -159,7 +170,9 @@ func spanParams(spans []funnel.Span) selects.Params {
 	for _, span := range spans {
 		widths, starts, ends = append(widths, uint32(span.Width)), append(starts, span.From), append(ends, span.To)
 	}
-	return selects.Params{"widths": widths, "starts": starts, "ends": ends, "first": starts[0], "last": ends[len(ends)-1]}
+	return selects.Params{
+		"widths": widths, "starts": starts, "ends": ends, "first": starts[0], "last": ends[len(ends)-1],
+	}
 }
 
 // Source is a source and its number of events.
@@ -171,7 +184,9 @@ type Source struct {
 // Sources lists the sources of [from, to), most events first. What lies before
 // a time, of which the table no longer has all events, is counted by whole
 // quarters; from, and to if it lies there, has to be one.
-func (s *Store) Sources(ctx context.Context, from, to, retired time.Time, limit int) (_ []Source, total uint64, _ error) {
+func (s *Store) Sources(
+	ctx context.Context, from, to, retired time.Time, limit int,
+) (_ []Source, total uint64, _ error) {
 	out := []Source{}
 	p := selects.Params{"from": from.UnixNano(), "to": to.UnixNano(), "limit": limit}
 	spans := []funnel.Span{{}} // nothing
@@ -194,6 +209,9 @@ func (s *Store) Sources(ctx context.Context, from, to, retired time.Time, limit 
 // NearestSource returns the known source whose name is nearest to one, which is
 // that one itself if it is known; empty when none is.
 func (s *Store) NearestSource(ctx context.Context, name string) (near string, err error) {
-	err = s.set.Each(ctx, "nearest_source.sql", selects.Params{"source": name}, func(rows driver.Rows) error { return rows.Scan(&near) })
+	err = s.set.Each(
+		ctx, "nearest_source.sql", selects.Params{"source": name},
+		func(rows driver.Rows) error { return rows.Scan(&near) },
+	)
 	return near, err
 }

@@ -46,7 +46,8 @@ type Scope struct {
 func (c Scope) params(more selects.Params) selects.Params {
 	p := c.Cut.params()
 	maps.Copy(p, selects.Params{
-		"source": c.Source, "from": c.From.UnixNano(), "to": c.To.UnixNano(), "skip_reclassified": c.SkipReclassified, "max_score": event.MaxScore,
+		"source": c.Source, "from": c.From.UnixNano(), "to": c.To.UnixNano(), "skip_reclassified": c.SkipReclassified,
+		"max_score": event.MaxScore,
 	})
 	maps.Copy(p, more)
 	return p

@@ -25,8 +25,13 @@ type Total struct{ Names, Events uint64 }
 // largest of each: those of the crawl stage by source, of the classify stage
 // by model version and by topic, of the publish stage by channel.
 func (s *Store) Breakdowns(ctx context.Context, c Scope, r Roles, limit int) (Breakdowns, error) {
-	b := Breakdowns{Totals: map[string]Total{}, Sources: map[string]uint64{}, Versions: map[string]uint64{}, Topics: map[string]uint64{}, Channels: map[string]uint64{}}
-	kinds := map[string]map[string]uint64{"source": b.Sources, "version": b.Versions, "topic": b.Topics, "channel": b.Channels}
+	b := Breakdowns{
+		Totals: map[string]Total{}, Sources: map[string]uint64{}, Versions: map[string]uint64{},
+		Topics: map[string]uint64{}, Channels: map[string]uint64{},
+	}
+	kinds := map[string]map[string]uint64{
+		"source": b.Sources, "version": b.Versions, "topic": b.Topics, "channel": b.Channels,
+	}
 	p := c.params(selects.Params{"crawl": r.Crawl, "classify": r.Classify, "publish": r.Publish, "limit": limit})
 	err := s.set.Each(ctx, "breakdowns.sql", p, func(rows driver.Rows) error {
 		var kind, name string

@@ -43,7 +43,8 @@ func events(n int) []event.Event {
 	for i := range out {
 		source := []string{"alpha", hostile, "gamma"}[i%3]
 		out[i] = event.Event{
-			ArticleURL: fmt.Sprintf("https://example.com/%d", i/2), SourceName: source, Stage: []string{"crawled", "indexed"}[i%2],
+			ArticleURL: fmt.Sprintf("https://example.com/%d", i/2), SourceName: source,
+			Stage:      []string{"crawled", "indexed"}[i%2],
 			OccurredAt: epoch.Add(time.Duration(i) * 97 * time.Second), ServiceName: "test",
 		}
 	}
@@ -66,14 +67,14 @@ func TestFunnelRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.LastSeen(t.Context(), source, epoch.Add(-time.Hour), []uint64{400}, func(stage string, bucket uint32, articles []uint64) error {
+		seen := func(stage string, bucket uint32, articles []uint64) error {
 			last[stage] += len(articles)
 			if bucket%900 != 0 {
 				t.Errorf("bucket %d", bucket)
 			}
 			return nil
-		})
-		if err != nil {
+		}
+		if err := s.LastSeen(t.Context(), source, epoch.Add(-time.Hour), []uint64{400}, seen); err != nil {
 			t.Fatal(err)
 		}
 		exact, err := s.Exact(t.Context(), scope(source, epoch, epoch.Add(24*time.Hour)))
@@ -89,9 +90,13 @@ func TestFunnelRows(t *testing.T) {
 			t.Errorf("%q: stages %v, %v, want %v", source, exact, sketch, want)
 		}
 		for name, v := range want {
-			if counts[name] != v.Events || last[name] != int(v.Articles) || exact[name] != v || sketch[name].Events != v.Events ||
-				math.Abs(float64(sketch[name].Articles)-float64(v.Articles)) > 3*funnel.StandardError*float64(v.Articles) {
-				t.Errorf("%q %s: %d events, %d articles, exact %v, sketch %v, want %v", source, name, counts[name], last[name], exact[name], sketch[name], v)
+			off := math.Abs(float64(sketch[name].Articles) - float64(v.Articles))
+			if counts[name] != v.Events || last[name] != int(v.Articles) || exact[name] != v ||
+				sketch[name].Events != v.Events || off > 3*funnel.StandardError*float64(v.Articles) {
+				t.Errorf(
+					"%q %s: %d events, %d articles, exact %v, sketch %v, want %v", source, name, counts[name],
+					last[name], exact[name], sketch[name], v,
+				)
 			}
 		}
 	}
@@ -177,16 +182,21 @@ func TestBounds(t *testing.T) {
 func TestFailures(t *testing.T) {
 	s, w := open(t, time.Nanosecond)
 	w.Write(events(3)...)
-	if _, err := s.Exact(t.Context(), scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, selects.ErrUnavailable) {
+	if _, err := s.Exact(t.Context(), scope("", epoch, epoch.Add(time.Hour))); !errors.Is(
+		err, selects.ErrUnavailable,
+	) {
 		t.Errorf("a query that takes too long: %v", err)
 	}
 	s, _ = open(t, 0)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Exact(gone, scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, context.Canceled) || errors.Is(err, selects.ErrUnavailable) {
+	if _, err := s.Exact(gone, scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, context.Canceled) ||
+		errors.Is(err, selects.ErrUnavailable) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
-	if _, _, err := s.Events(t.Context(), store.EventFilter{Hash: "no hash'", Limit: 1}); errors.Is(err, selects.ErrUnavailable) {
+	if _, _, err := s.Events(t.Context(), store.EventFilter{Hash: "no hash'", Limit: 1}); errors.Is(
+		err, selects.ErrUnavailable,
+	) {
 		t.Errorf("a query that is wrong: %v", err)
 	}
 }

@@ -135,7 +135,9 @@ func (w *Writer) insert(table string, input proto.Input) {
 	w.t.Helper()
 	err := w.client.Do(w.t.Context(), ch.Query{
 		Body: input.Into(table), Input: input,
-		Settings: []ch.Setting{{Key: "async_insert", Value: "0"}, {Key: "max_partitions_per_insert_block", Value: "0"}},
+		Settings: []ch.Setting{
+			{Key: "async_insert", Value: "0"}, {Key: "max_partitions_per_insert_block", Value: "0"},
+		},
 	})
 	if err != nil {
 		w.t.Fatal(err)
