@@ -64,7 +64,8 @@ func newRig(t testing.TB, with options) *rig {
 	}
 	cfg := with.Config
 	cfg.Stages, cfg.Now = stages, r.now
-	cfg.KeepSlow = -1 // the machine may be slow, and the clock stands still
+	// The machine may be slow, and the clock stands still.
+	cfg.KeepSlow, cfg.QueryTimeout = -1, 5*time.Minute
 	reg, log := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	r.svc, err = New(cfg, Deps{
 		ClickHouse: viewtest.Open(t, opts), NATS: r.nc, JetStream: r.js, Log: log, Registry: reg,
@@ -113,7 +114,7 @@ func (r *rig) until(holds func() bool) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(time.Minute):
+		case <-time.After(5 * time.Minute):
 			r.t.Fatal("the mirror does not come to what is waited for")
 		}
 	}

@@ -40,7 +40,7 @@ func serve(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.New(viewtest.Open(t, opts), time.Minute)
+	s, err := store.New(viewtest.Open(t, opts), 5*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func serve(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.Register(reads.API{
-		Server: srv, Auth: auth.New(auth.Config{}), Tag: "Views", Limit: time.Minute,
+		Server: srv, Auth: auth.New(auth.Config{}), Tag: "Views", Limit: 5 * time.Minute,
 		Took:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, []string{"endpoint"}),
 		Problem: func(err error) *httpapi.Problem { return reads.Problem(log, err) },
 	})

@@ -52,7 +52,8 @@ func events(n int) []event.Event {
 }
 
 func TestFunnelRows(t *testing.T) {
-	s, w := open(t, 0)
+	t.Parallel()
+	s, w := open(t, 5*time.Minute)
 	w.Write(events(100)...)
 	w.Write(events(400)[100:]...)
 	for _, source := range []string{funnel.AllSources, "alpha", hostile, "nobody"} {
@@ -127,7 +128,8 @@ func recount(w *viewtest.Writer, source string, from, to time.Time) map[string]s
 // TestWindows: both ways of counting agree with a recount for windows that
 // begin and end anywhere, down to the nanosecond.
 func TestWindows(t *testing.T) {
-	s, w := open(t, 0)
+	t.Parallel()
+	s, w := open(t, 5*time.Minute)
 	w.Write(events(300)...)
 	at := w.All[40].OccurredAt
 	for _, span := range [][2]time.Time{
@@ -155,7 +157,8 @@ func TestWindows(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	s, w := open(t, 0)
+	t.Parallel()
+	s, w := open(t, 5*time.Minute)
 	w.Write(events(90)...)
 	to := epoch.Add(24 * time.Hour)
 	if n, err := s.CountUpTo(t.Context(), scope("", epoch, to), 50); n != 50 || err != nil {
@@ -180,6 +183,7 @@ func TestBounds(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	s, w := open(t, time.Nanosecond)
 	w.Write(events(3)...)
 	if _, err := s.Exact(t.Context(), scope("", epoch, epoch.Add(time.Hour))); !errors.Is(
@@ -187,7 +191,7 @@ func TestFailures(t *testing.T) {
 	) {
 		t.Errorf("a query that takes too long: %v", err)
 	}
-	s, _ = open(t, 0)
+	s, _ = open(t, 5*time.Minute)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Exact(gone, scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, context.Canceled) ||
@@ -203,7 +207,8 @@ func TestFailures(t *testing.T) {
 
 // TestCut: each slot group's events are counted up to its own sequence.
 func TestCut(t *testing.T) {
-	s, w := open(t, 0)
+	t.Parallel()
+	s, w := open(t, 5*time.Minute)
 	w.Write(events(300)...)
 	for _, cut := range []store.Cut{{0}, {120}, {math.MaxUint64}, {250, 40}, {7, 300, 0, 150, 299}} {
 		want := map[string]uint64{}
@@ -224,7 +229,8 @@ func TestCut(t *testing.T) {
 // TestBreakdownsAreCut: where there are more names than asked for, the largest
 // are told, and how many there are.
 func TestBreakdownsAreCut(t *testing.T) {
-	s, w := open(t, 0)
+	t.Parallel()
+	s, w := open(t, 5*time.Minute)
 	w.Write(events(90)...)
 	c, roles := scope("", epoch, epoch.Add(24*time.Hour)), store.Roles{Crawl: "crawled"}
 	for limit, want := range map[int]struct {
