@@ -85,7 +85,7 @@ func TestReadySaysHowFarBehind(t *testing.T) {
 	}
 	r.write(reaching("crawled", 1, noon)...)
 	note := r.note("projector")
-	if note.Behind == nil || *note.Behind != 2 || note.BehindSeconds <= 0 || note.BehindSeconds > 60 {
+	if note.Behind == nil || *note.Behind != 2 || note.BehindSeconds <= 0 || note.BehindSeconds > 3600 {
 		t.Errorf("%+v", note)
 	}
 	r.write(reaching("crawled", 3, noon)[1:]...)
