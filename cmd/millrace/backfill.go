@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/nats-io/nats.go"
-	"golang.org/x/term"
 
+	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/ingest/backfill"
 	"github.com/millrace-io/millrace/ingest/eventstable"
 	"github.com/millrace-io/millrace/ingest/history"
@@ -74,8 +73,8 @@ type backfillCmd struct {
 	History  historySettings  `embed:"" group:"Databases"`
 	Counted  countedSettings  `embed:"" group:"Databases"`
 	NATS     natsCommand      `embed:"" group:"NATS"`
-	From     moment           `help:"Only rows from this time on: RFC 3339, or a duration before now."`
-	Until    moment           `help:"Only rows before this time. Default: for each stage, the time of its first live event in ClickHouse."`
+	From     console.Moment   `help:"Only rows from this time on: RFC 3339, or a duration before now."`
+	Until    console.Moment   `help:"Only rows before this time. Default: for each stage, the time of its first live event in ClickHouse."`
 	Batch    int              `help:"Events published at once, at most 1000." default:"500"`
 	InFlight int              `help:"Batches under way at once." default:"4"`
 	Delay    time.Duration    `help:"Time between two batches, such as 100ms; 0: none." env:"MILLRACE_BACKFILL_DELAY" default:"0"`
@@ -98,8 +97,8 @@ func (c *backfillCmd) backfill(p *program) error {
 		Stages: c.Pipeline.Stages.Stages, From: c.From.Time, Batch: c.Batch, InFlight: c.InFlight, Delay: c.Delay,
 		DryRun: c.DryRun, Restart: c.Restart, Now: time.Now(), Errors: p.errOut, Log: p.log,
 	}
-	if f, ok := p.errOut.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		cfg.Progress = f
+	if console.IsTerminal(p.errOut) {
+		cfg.Progress = p.errOut
 	}
 	var nc *nats.Conn
 	if !c.DryRun {

@@ -11,28 +11,37 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/lmittmann/tint"
-	"golang.org/x/term"
 	"gopkg.in/yaml.v3"
+
+	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 )
 
 type cli struct {
 	Config kong.ConfigFlag `help:"Configuration file (YAML). A key is a flag's name without dashes in front." env:"MILLRACE_CONFIG" placeholder:"FILE"`
 	Log    logSettings     `embed:"" prefix:"log-"`
+	About  versionFlag     `help:"Print the version." name:"version"`
 
-	Up         upCmd         `cmd:"" help:"Run everything in one process tree: engines, ingest, projector, query, page."`
-	Serve      serveCmd      `cmd:"" help:"Run some roles against shared servers."`
-	Clickhouse clickhouseCmd `cmd:"" help:"Run the embedded ClickHouse server alone."`
-	Migrate    migrateCmd    `cmd:"" help:"Bring the streams and tables of shared servers up to date."`
-	Emit       emitCmd       `cmd:"" help:"Publish events from a file of JSON lines."`
-	Backfill   backfillCmd   `cmd:"" help:"Publish what services recorded before they emitted events, from their databases."`
-	Reconcile  reconcileCmd  `cmd:"" help:"Compare what Millrace has counted with what services recorded, and replay what is missing."`
-	DLQ        dlqCmd        `cmd:"" name:"dlq" help:"List, show, replay or purge dead letters: messages that could not be processed."`
-	Accept     acceptCmd     `cmd:"" name:"accept-identities" help:"Accept what ClickHouse has as all that a slot group has counted."`
-	Regroup    regroupCmd    `cmd:"" help:"Change how many projectors may share the work of a running installation."`
-	Engines    enginesCmd    `cmd:"" help:"Install the embedded engines (needs npm)."`
-	Health     healthCmd     `cmd:"" help:"Ask a server on this machine whether it is ready."`
-	Token      tokenCmd      `cmd:"" help:"Mint a token for callers of the HTTP server."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Up         upCmd                 `cmd:"" help:"Run everything in one process tree: engines, ingest, projector, query, page."`
+	Serve      serveCmd              `cmd:"" help:"Run some roles against shared servers."`
+	Status     console.StatusCmd     `cmd:"" help:"Say what a running installation does: parts, lag, rates, queues, dead letters. Fails when not all is well."`
+	Top        console.TopCmd        `cmd:"" help:"Show the same live in the terminal."`
+	Funnel     console.FunnelCmd     `cmd:"" help:"Print how many events and articles have reached each stage."`
+	Events     console.EventsCmd     `cmd:"" help:"Print events, the newest first, or follow them."`
+	Queues     console.QueuesCmd     `cmd:"" help:"List, pause, resume and limit work queues; retry and cancel their items."`
+	Files      console.FilesCmd      `cmd:"" help:"List, show, cancel and retry files of shards."`
+	Clickhouse clickhouseCmd         `cmd:"" help:"Run the embedded ClickHouse server alone."`
+	Migrate    migrateCmd            `cmd:"" help:"Bring the streams and tables of shared servers up to date."`
+	Emit       emitCmd               `cmd:"" help:"Publish events from a file of JSON lines."`
+	Backfill   backfillCmd           `cmd:"" help:"Publish what services recorded before they emitted events, from their databases."`
+	Reconcile  reconcileCmd          `cmd:"" help:"Compare what Millrace has counted with what services recorded, and replay what is missing."`
+	DLQ        dlqCmd                `cmd:"" name:"dlq" help:"List, show, replay or purge dead letters: messages that could not be processed."`
+	Accept     acceptCmd             `cmd:"" name:"accept-identities" help:"Accept what ClickHouse has as all that a slot group has counted."`
+	Regroup    regroupCmd            `cmd:"" help:"Change how many projectors may share the work of a running installation."`
+	Engines    enginesCmd            `cmd:"" help:"Install the embedded engines (needs npm)."`
+	Health     healthCmd             `cmd:"" help:"Ask a server on this machine whether it is ready."`
+	Token      tokenCmd              `cmd:"" help:"Mint a token for callers of the HTTP server."`
+	Completion console.CompletionCmd `cmd:"" help:"Print what a shell needs to complete commands and flags."`
+	Version    versionCmd            `cmd:"" help:"Print the version, the commit, and the version of Go."`
 }
 
 type logSettings struct {
@@ -48,7 +57,7 @@ func newParser(cli *cli, out, errOut io.Writer) (*kong.Kong, error) {
 	var parser *kong.Kong
 	parser, err := kong.New(cli,
 		kong.Name("millrace"), kong.Description(description), kong.UsageOnError(), kong.Writers(out, errOut),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true}),
 		kong.ValueFormatter(helpOf),
 		kong.Configuration(func(r io.Reader) (kong.Resolver, error) { return readConfig(r, parser.Model) }),
 	)
@@ -102,17 +111,17 @@ func readConfig(r io.Reader, model *kong.Application) (kong.Resolver, error) {
 }
 
 func newLogger(s logSettings, w io.Writer) *slog.Logger {
-	f, isFile := w.(*os.File)
-	terminal := isFile && term.IsTerminal(int(f.Fd()))
+	terminal := console.IsTerminal(w)
 	if s.Format == "json" || (s.Format == "auto" && !terminal) {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.Level}))
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.Level, ReplaceAttr: durationsInWords}))
 	}
 	return slog.New(tint.NewTextHandler(w, &tint.Options{Level: s.Level, NoColor: !terminal, TimeFormat: "15:04:05.000"}))
 }
 
-type versionCmd struct{}
-
-func (versionCmd) Run(p *program) error {
-	_, err := fmt.Fprintln(p.out, "millrace", version)
-	return err
+// durationsInWords writes durations with their unit, as the text format does.
+func durationsInWords(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

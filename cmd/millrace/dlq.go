@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/ingest/dlq"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -46,30 +46,16 @@ func (d dlqSettings) with(p *program, stages stages, work func(*dlq.Service) err
 
 // dlqFilter selects letters.
 type dlqFilter struct {
-	Stream  string `help:"Only letters of messages that came from this stream." placeholder:"EVENTS"`
-	Code    string `help:"Only letters that break this rule." placeholder:"stage_unknown"`
-	Field   string `help:"Only letters in which this field breaks a rule." placeholder:"stage"`
-	Subject string `help:"Only letters of messages that came on this subject; * and > are wildcards as in NATS." placeholder:"events.crawled.*"`
-	Since   moment `help:"Only letters of messages that their stream received at or after this time: RFC 3339, or a duration before now." placeholder:"24h"`
-	Until   moment `help:"Only letters of messages that their stream received before this time." placeholder:"2026-02-10T00:00:00Z"`
+	Stream  string         `help:"Only letters of messages that came from this stream." placeholder:"EVENTS"`
+	Code    string         `help:"Only letters that break this rule." placeholder:"stage_unknown"`
+	Field   string         `help:"Only letters in which this field breaks a rule." placeholder:"stage"`
+	Subject string         `help:"Only letters of messages that came on this subject; * and > are wildcards as in NATS." placeholder:"events.crawled.*"`
+	Since   console.Moment `help:"Only letters of messages that their stream received at or after this time: RFC 3339, or a duration before now." placeholder:"24h"`
+	Until   console.Moment `help:"Only letters of messages that their stream received before this time." placeholder:"2026-02-10T00:00:00Z"`
 }
 
 func (f dlqFilter) filter() dlq.Filter {
 	return dlq.Filter{Stream: f.Stream, Code: f.Code, Field: f.Field, Subject: f.Subject, Since: f.Since.Time, Until: f.Until.Time}
-}
-
-// moment is a time, or how long it is ago.
-type moment struct{ time.Time }
-
-func (m *moment) UnmarshalText(text []byte) (err error) {
-	if d, err := time.ParseDuration(string(text)); err == nil && d >= 0 {
-		m.Time = time.Now().Add(-d)
-		return nil
-	}
-	if m.Time, err = time.Parse(time.RFC3339, string(text)); err != nil {
-		return errors.New(`must be a time such as "2026-02-10T14:30:00Z", or so long ago, such as "24h"`)
-	}
-	return nil
 }
 
 type dlqListCmd struct {
@@ -129,7 +115,7 @@ func (c *dlqShowCmd) Run(p *program) error {
 			return err
 		}
 		if c.Server.JSON {
-			return printJSON(p.out, letter)
+			return console.PrintJSON(p.out, letter)
 		}
 		return printLetter(p.out, letter)
 	})
@@ -169,7 +155,7 @@ func (c *dlqSelection) run(p *program, stages stages, call func(*dlq.Service, dl
 		}
 		var printErr error
 		if c.Server.JSON {
-			printErr = printJSON(p.out, total)
+			printErr = console.PrintJSON(p.out, total)
 		} else {
 			printErr = printReport(p.out, total)
 		}

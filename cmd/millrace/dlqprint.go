@@ -10,17 +10,10 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
+	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/ingest/dlq"
 )
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
 
 // letterPrinter prints letters page by page, as a table or as a line of JSON
 // each. The columns of a page are as wide as that page needs.
@@ -54,7 +47,7 @@ func (p *letterPrinter) letters(letters []dlq.Letter) error {
 		if l.Field != "" {
 			reason = l.Field + ": " + reason
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", l.ID, plain(l.Origin), l.ReceivedAt.Format(time.DateTime), plain(l.Subject), plain(l.Code), plain(reason))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", l.ID, console.Plain(l.Origin), l.ReceivedAt.Format(time.DateTime), console.Plain(l.Subject), console.Plain(l.Code), console.Plain(reason))
 	}
 	p.printed += len(letters)
 	return t.Flush()
@@ -85,11 +78,11 @@ func printLetter(w io.Writer, l dlq.LetterDetail) error {
 		{"reason", l.Reason},
 		{"size", sizeOf(l.Letter)},
 	} {
-		fmt.Fprintf(t, "%s:\t%s\n", line[0], plain(line[1]))
+		fmt.Fprintf(t, "%s:\t%s\n", line[0], console.Plain(line[1]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Headers)) {
 		if !strings.HasPrefix(name, "Millrace-") { // those are above
-			fmt.Fprintf(t, "%s:\t%s\n", plain(name), plain(strings.Join(l.Headers[name], ", ")))
+			fmt.Fprintf(t, "%s:\t%s\n", console.Plain(name), console.Plain(strings.Join(l.Headers[name], ", ")))
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -99,7 +92,7 @@ func printLetter(w io.Writer, l dlq.LetterDetail) error {
 	if l.BodyEncoding != "text" {
 		title += " (" + l.BodyEncoding + ")"
 	}
-	_, err := fmt.Fprintf(w, "%s:\n%s\n", title, plain(l.Body))
+	_, err := fmt.Fprintf(w, "%s:\n%s\n", title, console.Plain(l.Body))
 	return err
 }
 
@@ -118,10 +111,10 @@ func printReport(w io.Writer, r dlq.LetterReport) error {
 	}
 	fmt.Fprintf(&b, "matched %d, replayed %d (%d of them by an earlier replay), kept %d, deleted %d\n", r.Matched, r.Replayed, r.Duplicates, r.Kept, r.Deleted)
 	for _, code := range slices.Sorted(maps.Keys(r.Reasons)) {
-		fmt.Fprintf(&b, "  kept for %s: %d\n", plain(code), r.Reasons[code])
+		fmt.Fprintf(&b, "  kept for %s: %d\n", console.Plain(code), r.Reasons[code])
 	}
 	for _, k := range r.Letters {
-		fmt.Fprintf(&b, "  letter %d (%s) kept: %s\n", k.ID, plain(k.Origin), plain(strings.TrimPrefix(k.Field+": "+k.Rule, ": ")))
+		fmt.Fprintf(&b, "  letter %d (%s) kept: %s\n", k.ID, console.Plain(k.Origin), console.Plain(strings.TrimPrefix(k.Field+": "+k.Rule, ": ")))
 	}
 	if r.Kept > len(r.Letters) {
 		fmt.Fprintf(&b, "  and %d more\n", r.Kept-len(r.Letters))
@@ -129,22 +122,3 @@ func printReport(w io.Writer, r dlq.LetterReport) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// plain escapes what could steer a terminal: letters hold what anyone has
-// published.
-func plain(s string) string {
-	if !strings.ContainsFunc(s, steers) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if steers(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func steers(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/term"
 
 	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/ingest/emit"
 )
 
@@ -74,8 +74,8 @@ func (c *emitCmd) emit(p *program) (report emit.Report, err error) {
 		defer func() { err = errors.Join(err, w.Flush(), f.Close()) }()
 		cfg.Rejects = w
 	}
-	if f, ok := p.errOut.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		cfg.Progress = f
+	if console.IsTerminal(p.errOut) {
+		cfg.Progress = p.errOut
 	}
 	report, err = emit.Run(p.ctx, in, cfg)
 	_, printErr := fmt.Fprintln(p.out, report)

@@ -131,8 +131,9 @@ func TestEmitInterrupted(t *testing.T) {
 		if want := "millrace: interrupted; run it again, each event counts once\n"; status != 128+int(signal) || !strings.HasSuffix(errOut.String(), want) {
 			t.Errorf("status %d: %s", status, errOut)
 		}
-		if published := strings.Contains(out.String(), "accepted=1"); published != (ready == "") {
-			t.Errorf("the report: %s", out)
+		// What is on the stream may not have been acknowledged before the signal.
+		if report := out.String(); strings.Contains(report, "accepted=") != (ready == "") {
+			t.Errorf("the report: %s", report)
 		}
 	}
 	interrupt(syscall.SIGINT, "")

@@ -14,11 +14,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/internal/embedded/confine"
 )
-
-// version is set by the linker.
-var version = "dev"
 
 // Exit statuses.
 const (
@@ -54,6 +52,11 @@ type program struct {
 	death   syscall.Signal // that the parent wants this process to get at its own death
 }
 
+// console is what commands work with that ask an installation over HTTP.
+func (p *program) console() *console.Console {
+	return &console.Console{Ctx: p.ctx, In: p.in, Out: p.out, Err: p.errOut}
+}
+
 func run(args []string, in io.Reader, out, errOut io.Writer, death syscall.Signal) int {
 	var cli cli
 	parser, err := newParser(&cli, out, errOut)
@@ -68,10 +71,13 @@ func run(args []string, in io.Reader, out, errOut io.Writer, death syscall.Signa
 	ctx, hurry, stop := signals()
 	defer stop()
 	p := &program{ctx: ctx, hurry: hurry, in: in, out: out, errOut: errOut, log: newLogger(cli.Log, errOut), logging: cli.Log, death: death}
-	if err := p.interrupted(command.Run(p), ""); err != nil {
-		fmt.Fprintln(errOut, "millrace:", err)
+	if err := p.interrupted(command.Run(p, p.console()), ""); err != nil {
+		fmt.Fprintln(errOut, "millrace:", console.Plain(err.Error()))
 		if own := new(statusError); errors.As(err, &own) {
 			return own.status
+		}
+		if errors.As(err, new(*console.UsageError)) {
+			return statusUsage
 		}
 		return statusFailed
 	}

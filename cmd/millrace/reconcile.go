@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/ingest/reconcile"
 )
 
@@ -116,7 +117,7 @@ func (c *reconcileCmd) day(p *program, r *reconcile.Reconciler, day time.Time) (
 		replayErr = c.replay(p, r, report)
 	}
 	if c.JSON {
-		err = printJSON(p.out, report)
+		err = console.PrintJSON(p.out, report)
 	} else {
 		err = report.Print(p.out)
 	}

@@ -124,8 +124,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 			return err
 		}
 	}
-	p.log.Info("millrace is up", "page", "http://"+dialable(c.HTTP.Addr)+"/", "nats", dialable(c.NATSListen),
-		"clickhouse", dialable(c.ClickHouse.Listen), "clickhouse_http", dialable(c.ClickHouse.HTTP), "data", c.Data, "took", time.Since(begin).Round(time.Millisecond))
+	c.announce(p, e, time.Since(begin).Round(time.Millisecond))
 	return nil
 }
 

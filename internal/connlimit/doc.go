@@ -3,7 +3,8 @@
 // needs for its storage and its other servers.
 //
 // At the limit a new connection replaces the one that has waited longest for a
-// request. Connections with a request under way stay, and so do those that a
+// request, be it that nothing of the request has come or not yet all of its
+// headers. Connections with a request under way stay, and so do those that a
 // handler has taken over, such as WebSockets. While there are no others, a new
 // connection is answered with status 503 and closed.
 package connlimit

@@ -2,6 +2,7 @@ package connlimit
 
 import (
 	"container/list"
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -28,15 +29,35 @@ func New(most int, log *slog.Logger) *Limiter {
 	return &Limiter{most: most, log: log, waiting: list.New(), away: map[net.Conn]struct{}{}}
 }
 
-// Listen returns the listener that srv is to serve. It sets srv's ConnState.
+// Listen returns the listener that srv is to serve. It sets srv's ConnState, and
+// wraps its Handler, which has to be set, and its ConnContext.
 func (l *Limiter) Listen(srv *http.Server, ln net.Listener) net.Listener {
 	srv.ConnState = func(c net.Conn, state http.ConnState) {
-		if c, ok := c.(*conn); ok {
+		// StateActive says that a request has begun to arrive. The rest of its head may
+		// never come, so that it is under way only once it gets to the handler.
+		if c, ok := c.(*conn); ok && state != http.StateActive {
 			l.note(c, state == http.StateNew || state == http.StateIdle)
 		}
 	}
+	within := srv.ConnContext
+	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if within != nil {
+			ctx = within(ctx, c)
+		}
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	handler := srv.Handler
+	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+			l.note(c, false)
+		}
+		handler.ServeHTTP(w, r)
+	})
 	return listener{ln, l}
 }
+
+// connKey is that of a request's connection in its context.
+type connKey struct{}
 
 type listener struct {
 	net.Listener

@@ -127,6 +127,27 @@ func TestLongestWaiting(t *testing.T) {
 	}
 }
 
+// TestUnfinishedHeaders: connections on which the rest of the headers never comes
+// keep nobody out.
+func TestUnfinishedHeaders(t *testing.T) {
+	s := serve(t)
+	var slow []client
+	for i := range 5 {
+		slow = append(slow, s.dial())
+		_, _ = io.WriteString(slow[i], "GET / HTTP/1.1\r\nHost:")
+		s.waits(i + 1)
+	}
+	for i := range 5 {
+		if !s.dial().send("/").served() {
+			t.Error("the next client is not served")
+		}
+		if !slow[i].closed() {
+			t.Errorf("slow client %d is still there", i)
+		}
+		s.waits(5)
+	}
+}
+
 // TestBusy: requests under way and connections taken over stay. When there is
 // nobody else, who comes is sent away, until there is room.
 func TestBusy(t *testing.T) {

@@ -173,7 +173,10 @@ func (m *model) move() {
 		chosen[m.pick()] = true
 	}
 	var commands []tracking.Command
-	for n := range chosen {
+	for _, n := range m.names { // not chosen, whose order is not that of the seed
+		if !chosen[n] {
+			continue
+		}
 		commands = append(commands, tracking.Command{Filename: n.file, Shard: n.shard, Worker: workers[m.r.IntN(3)], Delay: delay, Lease: time.Hour})
 	}
 	results, err := m.ask(stage, move, commands)
@@ -210,7 +213,7 @@ func (m *model) apply(n name, stage shard.Stage, move shard.Move, c tracking.Com
 	switch move {
 	case shard.Start:
 		switch {
-		case p.status == "started" && p.worker == c.Worker:
+		case p.status == "started" && c.Worker != "" && p.worker == c.Worker: // nobody knows who is unnamed
 			return "repeated"
 		case p.status != "new":
 			return "forbidden"

@@ -20,6 +20,7 @@ func sample(t *testing.T) http.Handler {
 		".gitkeep":          {},
 		"index.html":        {Data: []byte("<title>Millrace</title>")},
 		"docs.html":         {Data: []byte("<title>API</title>")},
+		"sw.js":             {Data: []byte("let worker")},
 		script:              {Data: []byte("let plain")},
 		script + ".gz":      {Data: zip(t, "let plain")},
 		"assets/font.woff2": {Data: []byte("wOF2")},
@@ -61,6 +62,8 @@ func TestHandlerServesTheBuild(t *testing.T) {
 		{"/index.html", "text/html; charset=utf-8", revalidate, "<title>Millrace</title>"},
 		{"/docs", "text/html; charset=utf-8", revalidate, "<title>API</title>"},
 		{"/docs.html", "text/html; charset=utf-8", revalidate, "<title>API</title>"},
+		// A worker that were kept would keep its page for ever.
+		{"/sw.js", "text/javascript; charset=utf-8", revalidate, "let worker"},
 		{"/" + script, "text/javascript; charset=utf-8", cacheForever, "let plain"},
 		{"/assets/font.woff2", "font/woff2", cacheForever, "wOF2"},
 	} {

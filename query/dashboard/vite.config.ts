@@ -1,6 +1,7 @@
 import { fileURLToPath, URL } from 'node:url';
 import vue from '@vitejs/plugin-vue';
 import { defineConfig } from 'vitest/config';
+import { offline } from './build/offline.ts';
 import { precompress } from './build/precompress.ts';
 
 const server = process.env.MILLRACE_HTTP_ADDR ?? '127.0.0.1:8075';
@@ -12,6 +13,7 @@ export default defineConfig({
   base: './',
   plugins: [
     vue({ template: { compilerOptions: { isCustomElement: (tag) => tag === 'rapi-doc' } } }),
+    offline(),
     precompress(),
   ],
   build: {
@@ -22,6 +24,16 @@ export default defineConfig({
     chunkSizeWarningLimit: 900,
     rolldownOptions: {
       input: { index: page('index.html'), docs: page('docs.html') },
+      // What every page needs comes in few files; the API reference needs but the first of them.
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: 'vue', test: /node_modules[\\/](@vue|vue|vue-router)[\\/]/ },
+            { name: 'parts', test: /node_modules[\\/](@tanstack|reka-ui|@floating-ui|@vueuse|@internationalized|openapi-fetch)[\\/]/ },
+            { name: 'shared', test: /src[\\/]shared[\\/](?!api[\\/]access|ui[\\/]theme|styles)/, minShareCount: 3 },
+          ],
+        },
+      },
     },
   },
   server: {
@@ -31,7 +43,7 @@ export default defineConfig({
     },
   },
   test: {
-    include: ['src/**/*.test.ts'],
+    include: ['src/**/*.test.ts', 'build/**/*.test.mjs'],
     restoreMocks: true,
   },
 });

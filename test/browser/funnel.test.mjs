@@ -1,49 +1,26 @@
 // The page in a real browser: it shows the funnel, follows it, says when the
 // connection is lost, and picks up again by itself.
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { chromium } from 'playwright-core';
 import { Millrace } from '../node/millrace.mjs';
-
-const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
-  .find((path) => path && existsSync(path));
-const missing = 'Chromium is not installed: install it, or set CHROMIUM to its path';
-// Nothing may pass in continuous integration by not being run.
-const skip = executablePath || process.env.CI ? false : missing;
-
-const args = [
-  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync',
-];
-const timeout = 60_000; // generous: a busy machine is no failure
+import { Browser, skip } from './browser.mjs';
 
 describe('the page', { skip }, () => {
-  let millrace, profile, context, page;
-  const problems = [];
+  let millrace, browser, page;
 
   before(async () => {
-    assert.ok(executablePath, missing);
     millrace = await Millrace.start();
-    profile = await mkdtemp(join(tmpdir(), 'millrace-browser-'));
-    context = await chromium.launchPersistentContext(profile, { executablePath, headless: true, args, timeout });
-    context.setDefaultTimeout(timeout);
-    page = context.pages()[0] ?? (await context.newPage());
-    page.on('pageerror', (error) => problems.push(String(error)));
+    browser = await Browser.open();
+    page = browser.page;
     await page.goto(`http://${millrace.http}/`);
   });
 
   after(async () => {
-    await context?.close();
-    if (profile) await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+    await browser?.close();
     await millrace?.stop();
   });
 
-  const shows = (testid, attribute, value) =>
-    page.waitForSelector(`[data-testid="${testid}"][${attribute}="${value}"]`, { state: 'attached' });
+  const shows = (...what) => browser.shows(...what);
 
   const event = (stage, n, metadata) => ({
     article_url: `https://example.com/${n}`, source_name: 'browser_test', stage, service_name: 'browser',
@@ -101,5 +78,21 @@ describe('the page', { skip }, () => {
     assert.equal(await page.evaluate(() => globalThis.stillTheSamePage), true);
   });
 
-  test('has thrown no errors', () => assert.deepEqual(problems, []));
+  test('is there with its last numbers when it is loaded while the server is away', async () => {
+    await page.evaluate(async () => { await navigator.serviceWorker.ready; });
+    await page.reload();
+    await shows('stage-crawled-count', 'data-value', '4');
+    // The storage is written at intervals.
+    await page.waitForFunction(() => sessionStorage.getItem('millrace.answers')?.includes('"count":4'));
+    await millrace.kill();
+    await page.reload();
+    await shows('connection', 'data-state', 'lost');
+    await shows('lost');
+    await page.waitForSelector('[data-testid="as-of"], [data-testid="stale"]');
+    await shows('stage-crawled-count', 'data-value', '4');
+    await millrace.begin();
+    await shows('connection', 'data-state', 'live');
+  });
+
+  test('has thrown no errors', () => assert.deepEqual(browser.problems, []));
 });

@@ -194,7 +194,8 @@ func newReader(t *testing.T) *reader {
 	r.env = []string{
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "REPOSITORY=" + root, "XDG_CONFIG_HOME=" + filepath.Join(folder, "config"),
 		// Where commands say no address, this installation is meant.
-		"MILLRACE_NATS_URL=" + s.natsURL(), "NATS_URL=" + s.natsURL(), "MILLRACE_HTTP_ADDR=" + s.ports.HTTP,
+		"MILLRACE_NATS_URL=" + s.natsURL(), "NATS_URL=" + s.natsURL(),
+		"MILLRACE_HTTP_ADDR=" + s.ports.HTTP, "MILLRACE_URL=" + s.url(""),
 		"MILLRACE_CLICKHOUSE_DSN=clickhouse://analyst@" + s.ports.ClickHouse + "/millrace",
 	}
 	r.prepare(t, yesterday)

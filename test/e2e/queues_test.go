@@ -27,6 +27,7 @@ func TestOwnQueues(t *testing.T) {
 	s := up(t)
 	testLiveQueues(t, s)
 	testEnqueueRights(t, s)
+	testConsole(t, s)
 }
 
 // testLiveQueues: the view queues shows every queue: those of shards at once, and

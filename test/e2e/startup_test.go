@@ -117,6 +117,7 @@ func TestUsage(t *testing.T) {
 		"no file":         {"emit"},
 		"unknown role":    {"serve", "--role=janitor"},
 		"unknown setting": {"up", "--config=" + config},
+		"no address":      {"status", "--url=nats://127.0.0.1:4222"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := launch(t, nil, nil, args...)
@@ -128,7 +129,7 @@ func TestUsage(t *testing.T) {
 			}
 		})
 	}
-	for _, args := range [][]string{{"--help"}, {"up", "--help"}, {"version"}} {
+	for _, args := range [][]string{{"--help"}, {"up", "--help"}, {"version"}, {"--version"}, {"completion", "zsh"}} {
 		p := launch(t, nil, nil, args...)
 		if status := p.wait(t, startLimit); status != 0 || p.out.String() == "" || p.log.String() != "" {
 			t.Errorf("%v: exit status %d, %q on standard output and %q on standard error", args, status, p.out, p.log)

@@ -10,7 +10,7 @@ import (
 )
 
 // endlessStatement is computed in one block, for hours.
-const endlessStatement = "SELECT repeat('a',100000) LIKE repeat('%a',5000)"
+const endlessStatement = "SELECT repeat('a',1000000) LIKE repeat('%a',5000)"
 
 // stuckLimit is by when ClickHouse has ended itself: its statement has a second,
 // and it some more to end it.

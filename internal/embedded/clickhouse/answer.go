@@ -10,8 +10,9 @@ import (
 
 // answer is a result on its way out.
 type answer struct {
-	out *native.Writer
-	how native.Compression
+	out  *native.Writer
+	how  native.Compression
+	done *tally
 
 	mu                  sync.Mutex
 	columns             []native.Column // of a SELECT
@@ -40,6 +41,8 @@ func (a *answer) section(kind native.Kind) {
 func (a *answer) chunk(c chdb.Chunk) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.done.chunk(c)
+	a.done.sent(len(c.Data))
 	if a.columns != nil && !a.begun {
 		if a.failed = a.out.Block(native.Rows, native.Block{Columns: a.columns}, a.how); a.failed != nil {
 			return a.failed

@@ -36,6 +36,9 @@ type conn struct {
 	out     *native.Writer
 	hurry   func() // leaves the client of the current statement little time to read
 	sess    session
+	from    origin
+	done    *tally    // of the current statement
+	entry   *logEntry // of the current statement, in the query log
 	since   time.Time
 	who     account // the server's mutex guards it
 	evicted atomic.Bool
@@ -137,7 +140,8 @@ func (c *conn) handshake() error {
 		if who == writer {
 			c.to.each = sendTime
 		}
-		c.sess, err = c.server.openSession(originOf(who, hello.User, c.net.RemoteAddr().String()), hello.Database)
+		c.from = originOf(who, hello.User, c.net.RemoteAddr().String())
+		c.sess, err = c.server.openSession(c.from, hello.Database)
 	}
 	if err != nil {
 		return err
@@ -228,8 +232,9 @@ func (c *conn) drain() {
 	}
 }
 
-// exception answers with err.
+// exception answers with err, with which the current statement ends.
 func (c *conn) exception(err error) error {
+	c.entry.end(err)
 	e := asException(err)
 	message := "DB::Exception: " + e.Message
 	if e.Name != "" {

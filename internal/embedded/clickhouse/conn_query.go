@@ -33,7 +33,7 @@ func (c *conn) query(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	q := query{format: "Native", settings: settings{}, id: packet.ID}
+	q := query{format: "Native", settings: settings{}, id: first(packet.ID, newID())}
 	for _, s := range packet.Settings {
 		q.settings[s.Name] = s.Value
 	}
@@ -43,6 +43,14 @@ func (c *conn) query(ctx context.Context) (err error) {
 	if q.Statement, err = statement.Parse(packet.Text); err != nil {
 		return c.exception(err)
 	}
+	c.done = &tally{}
+	c.entry = c.server.engine.queryLog.begin(asked{
+		Statement: q.Statement, from: c.from, id: q.id, settings: q.settings, over: overNative, client: packet.Client,
+	}, c.done)
+	defer func() {
+		c.entry.end(err)
+		c.entry = nil
+	}()
 	if q.Insert != nil && !c.sess.writes() {
 		return c.exception(errReadOnly())
 	}
@@ -103,7 +111,7 @@ func (c *conn) readUntil(ctx context.Context) error {
 func (c *conn) answer(ctx context.Context, q query, compressed bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &answer{out: c.out, how: compression(compressed, q.settings), kind: native.Rows}
+	a := &answer{out: c.out, how: compression(compressed, q.settings), done: c.done, kind: native.Rows}
 	delete(q.settings, "network_compression_method")
 	q.columns, q.section, q.progress = a.begin, a.section, nativeProgress
 	stop := c.watch(ctx, cancel)
@@ -129,6 +137,7 @@ func (c *conn) interrupted(ctx context.Context, stop func() (bool, error), a *an
 	case a.failed != nil:
 		return a.failed, true
 	case cancelled:
+		c.entry.end(errCancelled)
 		return c.out.EndOfStream(), true
 	case err != nil:
 		return c.exception(err), true
@@ -214,7 +223,7 @@ func (c *conn) receive(ctx context.Context, q query, blocks *native.Blocks, rows
 func (c *conn) store(ctx context.Context, q query, rows *spool, format string) error {
 	set := q.settings
 	delete(set, "network_compression_method")
-	a := &answer{out: c.out}
+	a := &answer{out: c.out, done: c.done}
 	if rows.size > 0 {
 		insert, err := insertFile(q.Insert, rows.path(), format, set)
 		if err != nil {

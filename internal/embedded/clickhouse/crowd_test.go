@@ -2,6 +2,7 @@ package clickhouse_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -93,6 +94,25 @@ func TestManyReads(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("who has waited gets no answer")
+	}
+}
+
+// TestUnfinishedHeaders: over HTTP, headers that never come keep nobody out, and end
+// their connection in time.
+func TestUnfinishedHeaders(t *testing.T) {
+	var last wire
+	for range 2 * most {
+		last = dialAt(t, server.HTTPAddr().String())
+		last.send([]byte("POST / HTTP/1.1\r\nHost: local"))
+	}
+	if status, _, text := call(t, "POST", nil, "SELECT 1"); status != http.StatusOK {
+		t.Errorf("beside unfinished headers: %d %s", status, text)
+	}
+	if err := last.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(last); err != nil || len(said) > 0 {
+		t.Errorf("instead of an end: %q, %v", said, err)
 	}
 }
 

@@ -51,5 +51,7 @@
 //     are or by gzip or deflate.
 //   - Analysts cannot call user-defined functions, nor use SETTINGS in a query.
 //     docs/analysts.md says what else they can and cannot do.
-//   - There are no users in SQL, no replication and no query log.
+//   - There are no users in SQL and no replication.
+//   - system.query_log is this package's: it has the columns that are known here, is
+//     in memory, and keeps the newest 50,000 rows or 16 MiB. Analysts cannot read it.
 package clickhouse

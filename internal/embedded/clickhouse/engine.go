@@ -34,6 +34,7 @@ type engine struct {
 	log       *slog.Logger
 	patience  time.Duration // within which a cancelled statement has to end
 	penalties *penalties
+	queryLog  *queryLog
 	stuck     chan error // has why the engine has to be replaced
 	kept      []any      // of statements that were left behind; mu guards it
 
@@ -143,7 +144,11 @@ func (e *engine) prepare() error {
 		e.version[i], _ = strconv.Atoi(part)
 	}
 	functions, err := functionNames(e.control)
+	if err != nil {
+		return err
+	}
 	e.rules = judge.New(e.database, functions)
+	e.queryLog, err = openQueryLog(e)
 	return err
 }
 
@@ -232,6 +237,7 @@ func taggedBy(tag string) string {
 func (e *engine) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.queryLog.close()
 	e.control.Close()
 	e.control = nil
 }

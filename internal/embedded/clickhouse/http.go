@@ -66,6 +66,7 @@ func (s *Server) exchange(queries context.Context, w http.ResponseWriter, r *htt
 	defer reply.close()
 	defer reply.hurryAfter(ctx)()
 	err := s.perform(ctx, r, reply)
+	reply.entry.end(err)
 	reply.finish(err)
 }
 
@@ -99,7 +100,11 @@ func (s *Server) perform(ctx context.Context, r *http.Request, reply *reply) (er
 	if err := reply.prepare(req); err != nil {
 		return err
 	}
-	sess, release, err := s.requestSession(originOf(reply.who, user, r.RemoteAddr), req)
+	from := originOf(reply.who, user, r.RemoteAddr)
+	reply.entry = s.engine.queryLog.begin(asked{
+		Statement: req.statement, from: from, id: req.id, settings: req.settings, over: overHTTP, userAgent: r.UserAgent(),
+	}, &reply.tally)
+	sess, release, err := s.requestSession(from, req)
 	if err != nil {
 		return err
 	}
@@ -174,10 +179,10 @@ func credentials(r *http.Request) (user, password string, err error) {
 func readStatement(r *http.Request, body io.Reader, most int64) (statement.Statement, error) {
 	text := r.URL.Query().Get("query")
 	if text != "" {
+		text += "\n"
 		if s, err := statement.Parse(text); err == nil && s.Insert != nil {
 			return s, nil
 		}
-		text += "\n"
 	}
 	head, err := io.ReadAll(io.LimitReader(body, queryHead))
 	if err != nil {

@@ -1,7 +1,9 @@
 package clickhouse
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -66,6 +68,13 @@ func (t *tally) sent(n int) {
 	t.done.ResultBytes += uint64(n)
 }
 
+// sum is what has been done so far.
+func (t *tally) sum() counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
 // headers tell what has been done so far.
 func (t *tally) headers(h http.Header) {
 	t.mu.Lock()
@@ -82,4 +91,51 @@ func (t *tally) text() string {
 	now.Elapsed = time.Since(t.began).Nanoseconds()
 	text, _ := json.Marshal(now)
 	return string(text)
+}
+
+// progressFirst writes a result of a format with progress, a JSON object a line, with
+// the first report in front. A server has it there; the engine reports later, within
+// interactive_delay. A result whose first holdBack bytes have no report stays as it is.
+type progressFirst struct {
+	out  io.Writer
+	held []byte
+	line int // where the first line begins that is not known to be whole
+	done bool
+}
+
+var progressEvent = []byte(`{"progress":`)
+
+func (p *progressFirst) Write(b []byte) (int, error) {
+	if p.done {
+		return p.out.Write(b)
+	}
+	p.held = append(p.held, b...)
+	for p.line <= holdBack {
+		length := bytes.IndexByte(p.held[p.line:], '\n') + 1
+		if length == 0 {
+			break
+		}
+		event := p.held[p.line : p.line+length]
+		if bytes.HasPrefix(event, progressEvent) {
+			before, behind := p.held[:p.line], p.held[p.line+length:]
+			p.held = bytes.Join([][]byte{event, before, behind}, nil)
+			return len(b), p.flush()
+		}
+		p.line += length
+	}
+	if len(p.held) > holdBack {
+		return len(b), p.flush()
+	}
+	return len(b), nil
+}
+
+// flush writes what is held.
+func (p *progressFirst) flush() error {
+	p.done = true
+	if len(p.held) == 0 {
+		return nil
+	}
+	_, err := p.out.Write(p.held)
+	p.held = nil
+	return err
 }

@@ -84,6 +84,32 @@ func TestProgressFormat(t *testing.T) {
 	}
 }
 
+// TestProgressComesFirst: how much was read is said before the columns, as a server
+// does.
+func TestProgressComesFirst(t *testing.T) {
+	for _, format := range []string{"JSONEachRowWithProgress", "JSONCompactEachRowWithProgress", "JSONStringsEachRowWithProgress"} {
+		for range 20 {
+			_, _, text := call(t, "POST", nil,
+				"SELECT number % 3 AS k, count() FROM numbers(100) GROUP BY k WITH TOTALS ORDER BY k FORMAT "+format)
+			lines := strings.Split(strings.TrimSpace(text), "\n")
+			kinds := make([]string, len(lines))
+			for i, line := range lines {
+				var event map[string]json.RawMessage
+				if err := json.Unmarshal([]byte(line), &event); err != nil {
+					t.Fatalf("%s: %v", line, err)
+				}
+				for kind := range event {
+					kinds[i] = kind
+				}
+			}
+			got := strings.Join(kinds, " ")
+			if !strings.HasPrefix(got, "progress meta row row row ") || !strings.Contains(lines[0], `"read_rows":"100"`) {
+				t.Fatalf("%s: %s", format, text)
+			}
+		}
+	}
+}
+
 // TestNoDelay: a setting with which the engine would never end a statement is refused.
 func TestNoDelay(t *testing.T) {
 	for _, c := range []struct{ delay, sql string }{

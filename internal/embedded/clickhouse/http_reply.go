@@ -41,7 +41,8 @@ type reply struct {
 	options resultOptions
 	columns []native.Column // of a result in Native, before its first block
 	tally   tally
-	tag     string // marks an exception behind a part of the result
+	entry   *logEntry // of the query log
+	tag     string    // marks an exception behind a part of the result
 	out     encoder
 	held    bytes.Buffer
 	whole   *spool // holds all of the result, when the client asks for that
@@ -167,9 +168,14 @@ func (p *reply) drain(ctx context.Context, from io.Reader, cancel func()) (err e
 		}
 		return p.write(b)
 	})
-	if p.options.revision > 0 {
+	switch {
+	case p.options.revision > 0:
 		err = native.Revise(out, from, p.options.revision, func() []native.Column { return p.columns })
-	} else {
+	case strings.HasSuffix(p.options.format, "WithProgress"):
+		first := &progressFirst{out: out}
+		_, err = io.CopyBuffer(first, onlyReader{from}, make([]byte, 64<<10))
+		err = errors.Join(err, first.flush())
+	default:
 		_, err = io.CopyBuffer(out, onlyReader{from}, make([]byte, 64<<10))
 	}
 	if err == nil {

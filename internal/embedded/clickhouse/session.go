@@ -37,6 +37,8 @@ func exception(code int, name, format string, args ...any) *chdb.Exception {
 	return &chdb.Exception{Code: code, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
+var errCancelled = exception(codeCancelled, "QUERY_WAS_CANCELLED", "Query was cancelled")
+
 // settings are a query's settings by name.
 type settings map[string]string
 
@@ -308,7 +310,7 @@ func (s *writerSession) remember(want settings) error {
 // execute runs q in conn as it is.
 func execute(ctx context.Context, e *engine, conn *chdb.Conn, q query, emit emitter) error {
 	if err := ctx.Err(); err != nil {
-		return exception(codeCancelled, "QUERY_WAS_CANCELLED", "Query was cancelled")
+		return errCancelled
 	}
 	tag := e.tag(q.id)
 	defer e.killWhenDone(ctx, tag)()

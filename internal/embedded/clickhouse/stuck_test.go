@@ -18,8 +18,8 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse"
 )
 
-// bomb is a statement that the engine computes in one block, for hours.
-const bomb = "SELECT repeat('a',100000) LIKE repeat('%a',5000)"
+// bomb is a statement that the engine computes in one block, for minutes.
+const bomb = "SELECT repeat('a',1000000) LIKE repeat('%a',5000)"
 
 // untilStuck serves in a process of its own until the engine is to be replaced,
 // or its standard input ends.

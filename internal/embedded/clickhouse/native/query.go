@@ -12,6 +12,7 @@ const customSetting = 2
 // Query is a client's query packet.
 type Query struct {
 	ID         string
+	Client     string // what the client calls itself
 	Settings   []Setting
 	Compressed bool // blocks travel compressed, both ways
 	Text       string
@@ -28,7 +29,7 @@ func (r *Reader) ReadQuery(most uint64) (q Query, err error) {
 	if q.ID, err = r.str("query id", maxName); err != nil {
 		return q, err
 	}
-	if err = r.clientInfo(); err != nil {
+	if q.Client, err = r.clientInfo(); err != nil {
 		return q, err
 	}
 	if q.Settings, most, err = r.settings(most); err != nil {
@@ -84,41 +85,44 @@ func (r *Reader) settings(left uint64) ([]Setting, uint64, error) {
 	return nil, 0, fmt.Errorf("read settings: %w: more than %d", ErrProtocol, maxSettings)
 }
 
-// clientInfo skips what a client says of itself: nothing here depends on it.
-func (r *Reader) clientInfo() error {
+// clientInfo reads what a client says of itself, and returns its name.
+func (r *Reader) clientInfo() (client string, err error) {
 	kind, err := r.byte("query kind")
 	if err != nil || kind == 0 {
-		return err
+		return "", err
 	}
 	if err := r.strings("initial user", "initial query id", "initial address"); err != nil {
-		return err
+		return "", err
 	}
 	if err := r.skip("initial time", 8); err != nil {
-		return err
+		return "", err
 	}
 	iface, err := r.byte("interface")
 	if err != nil {
-		return err
+		return "", err
 	}
 	if iface != 1 {
-		return fmt.Errorf("read client info: %w: interface %d", ErrProtocol, iface)
+		return "", fmt.Errorf("read client info: %w: interface %d", ErrProtocol, iface)
 	}
-	if err := r.strings("OS user", "host name", "client name"); err != nil {
-		return err
+	if err := r.strings("OS user", "host name"); err != nil {
+		return "", err
+	}
+	if client, err = r.str("client name", maxName); err != nil {
+		return "", err
 	}
 	if err := r.uvarints("major version", "minor version", "client revision"); err != nil {
-		return err
+		return "", err
 	}
 	if err := r.strings("quota key"); err != nil {
-		return err
+		return "", err
 	}
 	if err := r.uvarints("distributed depth", "patch version"); err != nil {
-		return err
+		return "", err
 	}
 	if err := r.trace(); err != nil {
-		return err
+		return "", err
 	}
-	return r.uvarints("collaborate", "replica count", "replica number")
+	return client, r.uvarints("collaborate", "replica count", "replica number")
 }
 
 func (r *Reader) trace() error {

@@ -12,8 +12,8 @@ type Insert struct {
 	Inline   string // what follows in the text itself
 }
 
-// insert reads an INSERT; nil is one that selects its rows.
-func (p *parser) insert() (*Insert, error) {
+// insert reads an INSERT, whose data begins at data; nil is one that selects its rows.
+func (p *parser) insert() (in *Insert, data int, err error) {
 	start := p.tok.start
 	fork := *p
 	p.advance()
@@ -23,7 +23,7 @@ func (p *parser) insert() (*Insert, error) {
 	if p.isWord("TABLE") {
 		p.advance()
 	}
-	in := &Insert{Format: "Values"}
+	in = &Insert{Format: "Values"}
 	if p.isWord("FUNCTION") {
 		p.advance()
 		in.Table = p.call()
@@ -34,13 +34,13 @@ func (p *parser) insert() (*Insert, error) {
 		columns, ok := p.columns()
 		if !ok {
 			*p = fork
-			return nil, nil
+			return nil, 0, nil
 		}
 		in.Columns = columns
 	}
 	in.Head = p.text[start:p.prevEnd()]
 	if p.isWord("FROM") {
-		return nil, ErrOutfile
+		return nil, 0, ErrOutfile
 	}
 	if p.isWord("SETTINGS") {
 		in.Settings = p.settings()
@@ -53,15 +53,16 @@ func (p *parser) insert() (*Insert, error) {
 		in.Format = p.text[p.tok.start:p.tok.end]
 		in.Inline = behindFormat(p.text[p.tok.end:])
 	case p.tok.kind == end, p.isSymbol(';'):
-		in.Inline = ""
+		return in, p.prevEnd(), nil
 	default:
 		*p = fork
-		return nil, nil
+		return nil, 0, nil
 	}
+	data = len(p.text) - len(in.Inline)
 	if strings.Trim(in.Inline, " \t\r\n;") == "" {
 		in.Inline = ""
 	}
-	return in, nil
+	return in, data, nil
 }
 
 // tableName reads db.t or {t:Identifier}; afterwards the current token is the one

@@ -19,6 +19,7 @@ var ErrOutfile = errors.New("INTO OUTFILE and FROM INFILE are for the client's o
 type Statement struct {
 	Verb   string  // its first word in upper case; SELECT for all that select
 	Text   string  // without a trailing semicolon and FORMAT clause
+	Sent   string  // as it came, without a trailing semicolon and without the data of an INSERT
 	Format string  // of the FORMAT clause
 	Insert *Insert // of an INSERT that takes data
 }
@@ -39,8 +40,8 @@ func Parse(text string) (Statement, error) {
 	case "(", "WITH", "FROM":
 		verb = "SELECT"
 	case "INSERT":
-		if insert, err := p.insert(); insert != nil || err != nil {
-			return Statement{Verb: verb, Text: text, Insert: insert}, err
+		if insert, data, err := p.insert(); insert != nil || err != nil {
+			return Statement{Verb: verb, Text: text, Sent: text[first.start:max(data, first.start)], Insert: insert}, err
 		}
 	}
 	return p.rest(verb, first.start)
@@ -92,6 +93,7 @@ func (p *parser) rest(verb string, start int) (Statement, error) {
 		return s, ErrOutfile
 	}
 	s.Text = p.text[start:last]
+	s.Sent = s.Text
 	if i := p.format(outer); i > 0 && HasOutput(verb) {
 		name := outer[i+1]
 		s.Format = p.text[name.start:name.end]

@@ -53,6 +53,22 @@ func TestParseInsert(t *testing.T) {
 	}
 }
 
+// TestParseSent: what a log is to show has no data of an INSERT in it.
+func TestParseSent(t *testing.T) {
+	for text, want := range map[string]string{
+		" SELECT 1 \nFORMAT JSON ; ":               "SELECT 1 \nFORMAT JSON",
+		"INSERT INTO t FORMAT CSV\n1,2":            "INSERT INTO t FORMAT CSV\n",
+		"-- c\nINSERT INTO t (a) VALUES (1), (2);": "INSERT INTO t (a) VALUES",
+		"INSERT INTO t;":                           "INSERT INTO t",
+		"INSERT INTO t\n":                          "INSERT INTO t",
+		"INSERT INTO t SELECT 1":                   "INSERT INTO t SELECT 1",
+	} {
+		if s, err := Parse(text); err != nil || s.Sent != want {
+			t.Errorf("%q: %q, %v", text, s.Sent, err)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]error{
 		"":                          ErrEmpty,

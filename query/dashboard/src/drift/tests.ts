@@ -1,4 +1,4 @@
-import type { DriftTest, Verdict } from '../api/types';
+import type { DriftTest, Verdict } from '../shared/api/types';
 
 /** What a verdict is called, and how it looks. */
 export const verdicts: Record<Verdict, { word: string; tone: 'good' | 'warn' | 'bad' | 'plain' }> = {
@@ -23,7 +23,8 @@ const names: Record<string, { name: string; about: string }> = {
   },
   wasserstein_distance: {
     name: 'Wasserstein distance',
-    about: 'How many points of quality score lie between the distributions; more than a tenth of a standard deviation is drift',
+    about:
+      'How many points of quality score lie between the distributions; more than a tenth of a standard deviation is drift',
   },
 };
 
@@ -44,7 +45,8 @@ export function worst(tests: readonly DriftTest[]): Verdict {
 export function topTopics(distributions: readonly Record<string, number>[], limit = 6): string[] {
   const largest = new Map<string, number>();
   for (const distribution of distributions) {
-    for (const [topic, share] of Object.entries(distribution)) largest.set(topic, Math.max(share, largest.get(topic) ?? 0));
+    for (const [topic, share] of Object.entries(distribution))
+      largest.set(topic, Math.max(share, largest.get(topic) ?? 0));
   }
   return [...largest.keys()].sort((a, b) => largest.get(b)! - largest.get(a)! || (a < b ? -1 : 1)).slice(0, limit);
 }

@@ -1,4 +1,4 @@
-import type { Stage } from '../api/types';
+import type { Stage } from '../shared/api/types';
 
 /** A stage with what can be said of it beside its neighbours. Shares are of unique articles; null when of nothing. */
 export interface Step {

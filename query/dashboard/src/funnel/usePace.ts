@@ -1,8 +1,14 @@
 import { onScopeDispose, ref, watch } from 'vue';
 import type { Ref } from 'vue';
-import type { Funnel, FunnelQuery } from '../api/types';
-import { useFunnel, useLive } from '../live/useLive';
-import { Pace } from './pace';
+import type { Funnel, FunnelQuery } from '../shared/api/types';
+import { Pace } from '../shared/live/pace';
+import type { Point } from '../shared/live/pace';
+import { useLive, useLiveView } from '../shared/live/useLive';
+
+export interface StagePace {
+  name: string;
+  points: readonly Point[];
+}
 
 /**
  * Events per second, from the funnel of today: a window that slides loses old events while it gains new ones, so its
@@ -10,11 +16,11 @@ import { Pace } from './pace';
  */
 export function usePace(
   filters: () => FunnelQuery,
-  shown: () => Funnel | null,
+  shown: () => Funnel | undefined,
 ): { pace: Pace; ticks: Readonly<Ref<number>> } {
   const { health } = useLive();
   const isToday = () => filters().period === 'today';
-  const { funnel: today } = useFunnel(() => (isToday() ? null : { ...filters(), period: 'today' }));
+  const { state: today } = useLiveView('funnel', () => (isToday() ? null : { ...filters(), period: 'today' }));
   const pace = new Pace();
   /** The time of the newest sample: what is drawn depends on it. */
   const ticks = ref(Date.now());
@@ -23,7 +29,7 @@ export function usePace(
     ticks.value = Date.now();
     const newest = isToday() ? shown() : today.value;
     const known = health.value === 'live' && newest?.period === 'today' && newest.source === filters().source;
-    pace.sample(ticks.value, known ? newest.stages : null);
+    pace.sample(ticks.value, known ? (newest.stages ?? []).map((stage) => [stage.name, stage.count] as const) : null);
   }
 
   watch(

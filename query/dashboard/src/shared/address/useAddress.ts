@@ -1,0 +1,43 @@
+import { computed } from 'vue';
+import type { ComputedRef } from 'vue';
+import { useRoute, useRouter } from 'vue-router';
+import { browserZone, isZone } from '../format/zone';
+import { readAddress, writeAddress } from './fields';
+import type { Fields, Values } from './fields';
+
+export interface Address<F extends Fields> {
+  values: ComputedRef<Values<F>>;
+  /** What the address says that cannot be, in sentences. */
+  wrong: ComputedRef<string[]>;
+  /** Replaces the address: going back leaves the page, and does not undo filters one by one. */
+  change: (some: Partial<Values<F>>) => void;
+  /** Pushes one, for what is a place of its own, such as the next page of a list. */
+  go: (some: Partial<Values<F>>) => void;
+}
+
+/** The state of a page that its address holds, so that a link shows others what one sees. */
+export function useAddress<F extends Fields>(fields: F): Address<F> {
+  const route = useRoute();
+  const router = useRouter();
+  // A page that is left must not read the address of the next one.
+  const { name } = route;
+  const read = computed<ReturnType<typeof readAddress<F>>>((before) =>
+    before && route.name !== name ? before : readAddress(fields, route.query),
+  );
+  const query = (some: Partial<Values<F>>) => ({ query: writeAddress(fields, { ...read.value.values, ...some }) });
+  return {
+    values: computed(() => read.value.values),
+    wrong: computed(() => read.value.wrong),
+    change: (some) => void router.replace(query(some)),
+    go: (some) => void router.push(query(some)),
+  };
+}
+
+/** The zone that all times of a page are in: that of its address, or the browser's. */
+export function useZone(): ComputedRef<string> {
+  const route = useRoute();
+  return computed(() => {
+    const asked = route.query.tz;
+    return typeof asked === 'string' && isZone(asked) ? asked : browserZone();
+  });
+}

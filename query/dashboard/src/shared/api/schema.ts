@@ -1,0 +1,8159 @@
+/* Written by "npm run api" from openapi.json. */
+
+export interface paths {
+    "/articles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Articles that are stuck after a stage, or slow between two */
+        get: operations["get-articles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/articles/{url_hash}/journey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How an article went through the pipeline */
+        get: operations["get-journey"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dlq": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Dead letters: messages that could not be processed, and why */
+        get: operations["get-dead-letters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dlq/purge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delete dead letters for good */
+        post: operations["purge-dead-letters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dlq/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Publish the messages of dead letters again, and delete these letters
+         * @description An event goes to the subject that it belongs on. It counts once, however often it is replayed. What would be refused again stays a letter, and the answer says why. After 503 send the same request again.
+         */
+        post: operations["replay-dead-letters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dlq/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A dead letter with its headers and its body */
+        get: operations["get-dead-letter"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dlq/{stream}/{seq}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The dead letter of a message of a stream */
+        get: operations["get-dead-letter-of"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events, newest first */
+        get: operations["get-events"];
+        put?: never;
+        /**
+         * Publish an event
+         * @description Answers when the event is on disk. Metadata is free-form, but a name that is nearly that of a field which views use is refused. JSON lines are answered as by /events/batch. The body may be gzip, and has at most 8 MiB. A repeat that the projector does not know yet may be answered as accepted; it counts once all the same. 409: an event of another stage or service has the key and the URL.
+         */
+        post: operations["post-event"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/events/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Publish many events
+         * @description Up to 10,000 events or 8 MiB, gzip or not. Valid events are taken even when others are not. A repeat that the projector does not know yet may be counted as accepted here; it counts once all the same. When none is valid, the problem document also has the members of a BatchResult. After 503 send the same batch again.
+         */
+        post: operations["post-events"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/funnel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The funnel of a window: events and distinct articles by stage */
+        get: operations["get-funnel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the process runs */
+        get: operations["health"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Views as they change, over a WebSocket
+         * @description A WebSocket. Send {"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}; the answer is a snapshot, {"id":"a","seq":1,"epoch":"…","funnel":{…as GET /funnel…}}, and another whole one whenever it changed, the first change at once, then at most ten a second. {"op":"unsubscribe","id":"a"} ends it. A reader that comes again may name "epoch" and "seq" of its last snapshot. It is answered {"id":"a","seq":…,"epoch":"…","unchanged":true} if that is the newest, else with a whole snapshot. With an "epoch", also an empty one, "seq" is the view's own sequence and jumps where a slow reader has skipped; without, it counts the snapshots of the subscription. A request that is not accepted is answered {"id":"a","error":{…a problem document…}}. A browser hands its token over as the query parameter access_token, or as the subprotocols "bearer, <token>". The views are: dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue.
+         */
+        get: operations["live"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/live/sse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A view as it changes, as server-sent events
+         * @description Server-sent events, for readers without WebSockets: each has as data the message of a WebSocket without its id, and as id epoch and sequence. Who comes again with the header Last-Event-ID (or the parameter last_event_id) gets nothing new, or a whole snapshot. A browser hands its token over as the query parameter access_token. The views are: dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue.
+         */
+        get: operations["live-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Metrics for Prometheus */
+        get: operations["metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Files, the newest first */
+        get: operations["get-files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/files/purge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Drop finished files with their history
+         * @description Files all of whose items are done at the last stage, or that were cancelled, that have nothing under way or in a queue, and that have not changed for the time given.
+         */
+        post: operations["purge-files"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/files/register": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Register a file and its shards
+         * @description Makes an item for each shard that the file lacks. Items that exist stay as they are.
+         */
+        post: operations["register-file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/files/{filename}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The statuses of a file's items */
+        get: operations["get-file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/files/{filename}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a file
+         * @description Whatever it has started or in a queue fails for good, and whoever has it learns so when reporting. What is done stays done.
+         */
+        post: operations["cancel-file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/files/{filename}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What happened to a file's items */
+        get: operations["get-file-history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/files/{filename}/priority": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Set the priority of a file
+         * @description Items of higher priorities are taken first.
+         */
+        post: operations["prioritize-file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/metrics/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Items in numbers
+         * @description Exact, at a cost that does not depend on their number.
+         */
+        get: operations["get-shard-summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/queues/{stage}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Items that are ready for a stage
+         * @description In the order in which they are taken: the highest priority first, and the oldest of it. To see them reserves nothing.
+         */
+        get: operations["get-queue"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/queues/{stage}/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Limit what a stage does
+         * @description Limits that are left out stay as they are.
+         */
+        post: operations["limit-stage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/queues/{stage}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hand out no items of a stage
+         * @description What is started goes on.
+         */
+        post: operations["pause-stage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/queues/{stage}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Hand out items of a stage again */
+        post: operations["resume-stage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/queues/{stage}/take": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take items that are ready for a stage
+         * @description They are started for the worker, and for nobody else, until it reports or the lease ends: then they are new again, with the attempt counted.
+         */
+        post: operations["take-items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/stages/event-ingest/done": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mark a file as complete
+         * @description Its shards become ready for shard-splitter.
+         */
+        post: operations["finish-event-ingest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/stages/{stage}/retry-failed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Bring failed items of a stage back to new
+         * @description Those that pass every filter given, the longest failed first. Dead items (without attempts left, or cancelled) only when asked for.
+         */
+        post: operations["retry-failed-items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/stages/{stage}/{transition}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move an item at a stage
+         * @description start, done and fail are what the daemons report, and retry brings a failed item back to new. A move that the status does not allow answers 409 with current_status; one that was made before answers 200 and changes nothing. An item is started by one caller: another start of it answers 409, unless it names the same worker or, where none is named, has the same Idempotency-Key. Beyond these: release gives a started item back without counting the attempt, again gives it back with the attempt counted (it fails, and is dead, when none is left), and extend moves the end of its lease.
+         */
+        post: operations["move-item"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/stages/{stage}/{transition}/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move up to 5,000 items at a stage
+         * @description Each item is judged by itself, and the answer says of each what became of it. They move in one transaction; start may have one for each few of them.
+         */
+        post: operations["move-items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/pipeline/transitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Transitions as they happen
+         * @description As in GET /files/{filename}/history. Server-sent events: each has the event transition, an id, and as data a transition. The feed begins now, or behind the event that the header Last-Event-ID (or the parameter last_event_id) names: a reader that comes again misses nothing.
+         */
+        get: operations["follow-transitions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Queues of people's own */
+        get: operations["list-queues"];
+        put?: never;
+        /**
+         * Make a queue
+         * @description Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when it has others.
+         */
+        post: operations["create-queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A queue in numbers
+         * @description Exact, at a cost that does not depend on the number of items.
+         */
+        get: operations["get-user-queue"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel the items of a group
+         * @description Those that are new, scheduled or started.
+         */
+        post: operations["cancel-group"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Items of a queue, the oldest first */
+        get: operations["list-queue-items"];
+        put?: never;
+        /**
+         * Add 1 to 10,000 items to a queue
+         * @description All or none. An item whose key a live item of the queue has is not added; existing names that one.
+         */
+        post: operations["add-items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/items/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An item with what happened to it */
+        get: operations["get-queue-item"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/items/{id}/{transition}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say what became of an item
+         * @description done ends it, with a result. fail has it tried again after the backoff of the queue until no attempt is left; with permanent, or where the queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend moves the end of the lease. cancel and retry are for items that nobody has to have. A move that the state does not allow answers 409 with the present state; one that was made before answers 200 and changes nothing.
+         */
+        post: operations["move-queue-item"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Limit what a queue does
+         * @description Limits that are left out stay as they are.
+         */
+        post: operations["limit-queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hand out no items of a queue
+         * @description What is started goes on.
+         */
+        post: operations["pause-queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Hand out items of a queue again */
+        post: operations["resume-queue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/retry-failed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Bring failed items back to new
+         * @description The oldest first; dead and cancelled ones only when asked for. An item whose key another live item has stays as it is.
+         */
+        post: operations["retry-queue-items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/take": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take items of a queue
+         * @description The highest priority first, and the oldest of it. They are started for the worker, and for nobody else, until it says what became of them or the lease ends: then they are new again, with the attempt counted.
+         */
+        post: operations["take-queue-items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/queues/{queue}/transitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Transitions of a queue's items as they happen
+         * @description Server-sent events: each has the event transition, an id, and as data a transition. The feed begins now, or behind the event that the header Last-Event-ID (or the parameter last_event_id) names: a reader that comes again misses nothing.
+         */
+        get: operations["follow-queue-transitions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ready": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the process can do its work, and which dependency is there */
+        get: operations["ready"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/schemas/event.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The JSON Schema of an event */
+        get: operations["event-schema"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sources by number of events */
+        get: operations["get-sources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a window's events carry, and how long articles take */
+        get: operations["get-stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/stats/drift": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Model versions, and whether their classifications drift */
+        get: operations["get-drift"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        AddItemsRequestBody: {
+            /** @description 1 to 10,000 items with a JSON payload of up to 64 KiB each */
+            items: components["schemas"]["EnqueueItem"][];
+        };
+        AddedItems: {
+            added: components["schemas"]["QueueItemName"][];
+            /** @description Live items that had the key of one in the request */
+            existing: components["schemas"]["QueueItemName"][];
+        };
+        Article: {
+            /** @example https://example.com/article-123 */
+            article_url: string;
+            /**
+             * Format: int64
+             * @description With stuck_after: how many it has
+             * @example 3
+             */
+            events?: number;
+            /**
+             * Format: date-time
+             * @description With stuck_after: its last event, a repeated one perhaps
+             */
+            last_event_at?: string;
+            /**
+             * Format: date-time
+             * @description When it first reached the stage
+             * @example 2026-02-10T14:30:00Z
+             */
+            reached_at: string;
+            /**
+             * Format: double
+             * @description Since reached_at until now, or until until_at
+             * @example 7260
+             */
+            seconds: number;
+            /** @example example_com */
+            source_name: string;
+            /**
+             * @description That it is stuck after, or from which on it was slow
+             * @example classified
+             */
+            stage: string;
+            /** @description The newest */
+            trace_id?: string;
+            /**
+             * Format: date-time
+             * @description When it first reached until_stage
+             */
+            until_at?: string;
+            /**
+             * @description With sort=slowest
+             * @example published
+             */
+            until_stage?: string;
+            url_hash: string;
+        };
+        ArticlesPage: {
+            articles: components["schemas"]["Article"][] | null;
+            /** @description For the next page; absent on the last one */
+            next_cursor?: string;
+            /** @description As in the funnel */
+            notes?: components["schemas"]["FieldError"][] | null;
+        };
+        BatchResult: {
+            /**
+             * Format: int64
+             * @description Events that are new
+             */
+            accepted: number;
+            /**
+             * Format: int64
+             * @description Events that the stream had already, or that stand twice in the request
+             */
+            duplicates: number;
+            /** @description Events that break a rule */
+            rejected: components["schemas"]["Rejected"][] | null;
+        };
+        Bulk: {
+            /**
+             * Format: int64
+             * @description Items that moved
+             */
+            changed: number;
+            /**
+             * Format: int64
+             * @description All others
+             */
+            refused: number;
+            /**
+             * Format: int64
+             * @description Items that had made the move before
+             */
+            repeated: number;
+            /** @description In the order of the request */
+            results: components["schemas"]["ItemOutcome"][] | null;
+            stage: string;
+            transition: string;
+        };
+        BulkRequestBody: {
+            /**
+             * Format: double
+             * @description With retry, release, again: seconds until the item stands in the queue; with done: until it stands in the next
+             */
+            delay_s?: number;
+            /** @description With fail and again: why */
+            error?: string;
+            /** @description 1 to 5,000 items */
+            items: components["schemas"]["Item"][];
+            /**
+             * Format: double
+             * @description With start and extend: seconds, 1 to 86,400, after which the item is new again unless it has moved; without it a start has no end
+             */
+            lease_s?: number;
+            /** @description Who does the work; one that is named cannot report for another, and may start what it has started; not nats */
+            worker?: string;
+        };
+        CancelGroupRequestBody: {
+            group: string;
+            /**
+             * Format: int64
+             * @default 10000
+             */
+            limit: number;
+        };
+        Cancelled: {
+            /**
+             * Format: int64
+             * @description Items that failed by it
+             */
+            failed: number;
+            filename: string;
+        };
+        CheckStatus: {
+            /**
+             * Format: int64
+             * @description Messages that are not yet counted
+             * @example 0
+             */
+            behind?: number;
+            /**
+             * Format: double
+             * @description How long the first of them has waited
+             */
+            behind_seconds?: number;
+            /** @description Why it is down */
+            error?: string;
+            /** @example nats */
+            name: string;
+            /** @description Whether the process is not ready while it is down */
+            needed: boolean;
+            /**
+             * Format: date-time
+             * @description When it came to this status
+             */
+            since: string;
+            /** @enum {string} */
+            status: "up" | "down";
+            /** @description What needs attention, though everything runs */
+            warning?: string;
+        };
+        ClassificationStats: {
+            /**
+             * Format: double
+             * @description null without a score
+             * @example 72
+             */
+            avg_quality_score: number | null;
+            /** @description Events by metadata.model_version */
+            by_model_version: {
+                [key: string]: number;
+            };
+            /** @description Events by topic; an event counts for each of its topics */
+            by_topic: {
+                [key: string]: number;
+            };
+            /**
+             * Format: double
+             * @example 75
+             */
+            median_quality_score: number | null;
+            /**
+             * Format: int64
+             * @description total_classified without unique_articles
+             * @example 2148
+             */
+            reclassifications: number;
+            /**
+             * Format: int64
+             * @description Events; as count in the funnel
+             * @example 12150
+             */
+            total_classified: number;
+            /**
+             * Format: int64
+             * @description As in the funnel
+             * @example 10002
+             */
+            unique_articles: number;
+        };
+        CrawlStats: {
+            /** @description Events by source */
+            by_source: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description total_crawled without unique_urls
+             * @example 4280
+             */
+            duplicates: number;
+            /**
+             * Format: int64
+             * @description Events; as count in the funnel
+             * @example 75480
+             */
+            total_crawled: number;
+            /**
+             * Format: int64
+             * @description Distinct articles; as unique_articles in the funnel
+             * @example 71200
+             */
+            unique_urls: number;
+        };
+        CreateQueueRequest: {
+            /** @description Seconds to wait after each attempt in vain; the last counts for all that follow. Without it fail is final */
+            backoff_s?: number[] | null;
+            /**
+             * Format: int64
+             * @description Items out at a time, with all workers together; 0, the default: any number
+             */
+            concurrency?: number;
+            /**
+             * Format: int64
+             * @description Items of one group out at a time, to 10,000; 0, the default: any number
+             */
+            concurrency_per_group?: number;
+            /**
+             * Format: double
+             * @description Seconds for which an item is taken by a worker that names no time, 1 to 86,400; default 30
+             */
+            lease_s?: number;
+            /**
+             * Format: int64
+             * @description Attempts after which an item is dead; 0: any number; default 20
+             */
+            max_attempts?: number;
+            /**
+             * Format: int64
+             * @description Live items, and finished items that are kept, 1 to 10,000,000; default 1000000
+             */
+            max_items?: number;
+            /**
+             * @description 1 to 63 lower-case letters, digits, hyphens and underscores
+             * @example mail
+             */
+            name: string;
+            /** @description Starts of items with the same key in any so many seconds; a count of 0, the default: any number */
+            rate_per_key?: components["schemas"]["Rate"];
+            /**
+             * Format: double
+             * @description Seconds for which finished items are kept, to 31,536,000; default 604800
+             */
+            retention_s?: number;
+        };
+        Drift: {
+            /** @description By default of the newest version with the one before; null without two */
+            comparison: components["schemas"]["DriftComparison"];
+            /** @description Of the comparison */
+            drift_indicators: components["schemas"]["DriftIndicators"];
+            /**
+             * Format: date-time
+             * @example 2026-02-10T15:42:00.003Z
+             */
+            generated_at: string;
+            /** @description The newest first, at most 100 */
+            model_versions: components["schemas"]["ModelVersion"][] | null;
+            /** @description As in the funnel */
+            notes?: components["schemas"]["FieldError"][] | null;
+            /**
+             * Format: int32
+             * @description model_versions are of one article in so many; 1, unless there are very many
+             * @example 1
+             */
+            sample: number;
+            stream: components["schemas"]["StreamPosition"];
+        };
+        DriftComparison: {
+            current: components["schemas"]["DriftSample"];
+            reference: components["schemas"]["DriftSample"];
+            tests: components["schemas"]["DriftTest"][] | null;
+        };
+        DriftIndicators: {
+            /**
+             * Format: double
+             * @description Current average quality score, less that of the reference; null where one has none
+             * @example 6
+             */
+            quality_score_delta: number | null;
+            /**
+             * Format: double
+             * @description Half of the sum over topics of how far the shares of the articles are apart; null where a sample is empty
+             * @example 0.04
+             */
+            topic_distribution_shift: number | null;
+        };
+        DriftSample: {
+            /**
+             * Format: int64
+             * @description Distinct articles
+             * @example 2148
+             */
+            articles: number;
+            /**
+             * Format: double
+             * @example 68
+             */
+            avg_quality_score: number | null;
+            /**
+             * Format: int64
+             * @description Events
+             * @example 2148
+             */
+            classifications: number;
+            /**
+             * Format: date-time
+             * @description Begin of its window; null: no bound
+             * @example 2026-02-01T00:00:00Z
+             */
+            from: string | null;
+            /**
+             * Format: int32
+             * @description The tests look at one article in so many; 1, unless there are very many
+             * @example 1
+             */
+            sample: number;
+            /**
+             * Format: date-time
+             * @description End of its window, exclusive; null: no bound
+             */
+            to: string | null;
+            /**
+             * @description Only this model version; empty: all
+             * @example v2.0
+             */
+            version: string;
+        };
+        DriftTest: {
+            /**
+             * Format: int64
+             * @example 19800
+             */
+            current_size: number;
+            /**
+             * @example population_stability_index
+             * @enum {string}
+             */
+            name: "population_stability_index" | "jensen_shannon_distance" | "kolmogorov_smirnov" | "wasserstein_distance";
+            /**
+             * @example topics
+             * @enum {string}
+             */
+            of: "topics" | "quality_score";
+            /**
+             * Format: double
+             * @description Of kolmogorov_smirnov; null for the others
+             */
+            p_value: number | null;
+            /**
+             * Format: int64
+             * @description Mentions of topics, or quality scores
+             * @example 4100
+             */
+            reference_size: number;
+            /**
+             * Format: double
+             * @description A value above it is drift
+             * @example 0.25
+             */
+            threshold: number | null;
+            /**
+             * Format: double
+             * @description null where a sample is empty
+             * @example 0.013
+             */
+            value: number | null;
+            /**
+             * @description insufficient_data below 30 in a sample; moderate is a population_stability_index above 0.1
+             * @example stable
+             * @enum {string}
+             */
+            verdict: "stable" | "moderate" | "drift" | "insufficient_data";
+        };
+        EnqueueItem: {
+            group?: string;
+            key?: string;
+            payload: unknown;
+            /** Format: int32 */
+            priority?: number;
+            /** Format: date-time */
+            run_at?: string;
+        };
+        /**
+         * Event
+         * @description Something that happened to an article at a stage of the pipeline. Lengths are of UTF-8 text in bytes; null is the same as absent; unknown fields are passed over. An event as a whole has at most 131072 bytes.
+         * @example {
+         *       "article_url": "https://example.com/article-123",
+         *       "metadata": {
+         *         "model_version": "v2.1",
+         *         "quality_score": 78,
+         *         "topics": [
+         *           "crime",
+         *           "news"
+         *         ]
+         *       },
+         *       "occurred_at": "2026-02-10T14:30:00Z",
+         *       "service_name": "classifier",
+         *       "source_name": "example_com",
+         *       "stage": "classified"
+         *     }
+         */
+        Event: {
+            /**
+             * Format: uri
+             * @description Absolute http or https URL of the article, without spaces or control characters.
+             * @example https://example.com/article-123
+             */
+            article_url?: string | null;
+            /**
+             * Format: uri
+             * @description Identifies the article instead of article_url, where several URLs lead to it.
+             */
+            canonical_url?: string | null;
+            /**
+             * Format: uri
+             * @description Another name of article_url, which it gives way to.
+             */
+            content_url?: string | null;
+            /** @description Together with the hash of the URL it identifies the event: the same pair counts once, however often it is sent, and is refused (key_conflict) from another stage or service. When absent: {service_name}:{stage}:{first 8 hex digits of the hash}:{occurred_at}, with {model_version}: before the time of a reclassification, and then {channel}@ where metadata.channel is a text that is not empty; in the channel % stands as %25 and : as %3A. */
+            idempotency_key?: string | null;
+            /** @description What the stage has to say: any JSON object of at most 65536 bytes. The fields named here are used by views; of another type they count as absent. */
+            metadata?: {
+                /**
+                 * @description True: the event is history, and may be of any age.
+                 * @example false
+                 */
+                backfilled?: unknown;
+                /** @example articles:crime */
+                channel?: unknown;
+                /** @example article */
+                content_type?: unknown;
+                /** @example false */
+                is_duplicate?: unknown;
+                /** @example false */
+                is_reclassification?: unknown;
+                /** @example v2.1 */
+                model_version?: unknown;
+                /**
+                 * @description Of a classified article.
+                 * @example 78
+                 */
+                quality_score?: unknown;
+                /**
+                 * @description List of texts.
+                 * @example [
+                 *       "crime",
+                 *       "news"
+                 *     ]
+                 */
+                topics?: unknown;
+            } | null;
+            /**
+             * @description Version of the metadata's form.
+             * @default 1
+             */
+            metadata_schema_version: number | null;
+            /**
+             * Format: date-time
+             * @description When it happened: RFC 3339 in UTC, with at most nine digits of fraction. Not in the future (5 s of clock skew are allowed) and at most 24 hours old, unless metadata.backfilled is true and the caller has the scope events:backfill.
+             * @example 2026-02-10T14:30:00Z
+             */
+            occurred_at: string;
+            /**
+             * @description The service that reports it. No control characters.
+             * @example classifier
+             */
+            service_name: string;
+            /**
+             * @description Where the article comes from. No control characters.
+             * @example example_com
+             */
+            source_name: string;
+            /**
+             * @description One of the pipeline's stages.
+             * @example crawled
+             * @enum {string}
+             */
+            stage: "crawled" | "indexed" | "classified" | "routed" | "published";
+            /** @description Of the trace that the event belongs to. When absent: metadata.trace_id, where that is a text of at most 256 bytes. */
+            trace_id?: string | null;
+        } | unknown | unknown;
+        EventsPage: {
+            /** @description Newest first, by occurred_at */
+            events: components["schemas"]["StoredEvent"][] | null;
+            /** @description For the next page; absent on the last one */
+            next_cursor?: string;
+            /** @description As in the funnel */
+            notes?: components["schemas"]["FieldError"][] | null;
+        };
+        FieldError: {
+            /**
+             * @description A stable name of the rule, for programs
+             * @example time_future
+             */
+            code: string;
+            /**
+             * @description The field or parameter; empty when the content as a whole is meant
+             * @example occurred_at
+             */
+            field: string;
+            /**
+             * @description The rule, for people
+             * @example must not be in the future (5s of clock skew are allowed)
+             */
+            rule: string;
+        };
+        File: {
+            /** Format: date-time */
+            cancelled_at?: string;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description Items that are done at mysql-sender
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description Items that have failed at some stage
+             */
+            failed: number;
+            /** @example 20250101000000 */
+            filename: string;
+            /** Format: int32 */
+            priority: number;
+            /**
+             * Format: int64
+             * @description Its items
+             */
+            shards: number;
+            /**
+             * Format: int64
+             * @description Items that a worker has now
+             */
+            started: number;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        FileState: {
+            /** @example 20250101000000 */
+            filename: string;
+            /** @description By shard */
+            shards: components["schemas"]["ShardState"][] | null;
+        };
+        Files: {
+            files: components["schemas"]["File"][] | null;
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+        };
+        FinishIngest: {
+            /**
+             * Format: double
+             * @description Seconds until its shards stand in the queue of shard-splitter; default 0
+             */
+            delay_s?: number;
+            /** @example 20250101000000 */
+            filename: string;
+        };
+        Finished: {
+            /** @example 20250101000000 */
+            filename: string;
+            /**
+             * Format: int64
+             * @description Items that were not done yet
+             * @example 2
+             */
+            updated_rows: number;
+        };
+        Funnel: {
+            /** @description Reclassifications are left out */
+            exclude_reclassifications?: boolean;
+            /**
+             * Format: date-time
+             * @description The window's begin, inclusive
+             * @example 2026-02-10T00:00:00Z
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @example 2026-02-10T15:42:00.003Z
+             */
+            generated_at: string;
+            /** @description What may not be as the caller has meant it: a source that nobody has sent, and the nearest that somebody has */
+            notes?: components["schemas"]["FieldError"][] | null;
+            /**
+             * @example today
+             * @enum {string}
+             */
+            period: "today" | "24h" | "7d" | "30d" | "custom";
+            /** @description Only this source; empty: all */
+            source: string;
+            /** @description All stages of the pipeline, in its order */
+            stages: components["schemas"]["FunnelStage"][] | null;
+            stream: components["schemas"]["StreamPosition"];
+            /** @example UTC */
+            timezone: string;
+            /**
+             * Format: date-time
+             * @description When the window was looked at, for a period: it holds everything from its begin on. Its end, exclusive, for a custom window
+             * @example 2026-02-10T15:42:00Z
+             */
+            to: string;
+            /**
+             * Format: double
+             * @description Relative error of unique_articles: three standard errors of the sketch, 0 when exact
+             * @example 0
+             */
+            unique_error: number;
+            /**
+             * @description Whether unique_articles are exact or estimates
+             * @enum {string}
+             */
+            unique_method: "exact" | "sketch";
+        };
+        FunnelStage: {
+            /**
+             * Format: int64
+             * @description Events, also repeated ones such as reclassifications
+             * @example 75480
+             */
+            count: number;
+            /** @example crawled */
+            name: string;
+            /**
+             * Format: int64
+             * @description Distinct articles; never more than count
+             * @example 71200
+             */
+            unique_articles: number;
+        };
+        GroupLag: {
+            /**
+             * Format: int64
+             * @description Messages of the group that are not yet counted
+             * @example 0
+             */
+            events_behind: number;
+            /**
+             * Format: int64
+             * @description Messages of the group up to this sequence are counted
+             * @example 91220
+             */
+            folded_seq: number;
+            /**
+             * Format: int32
+             * @example 0
+             */
+            group: number;
+            /**
+             * Format: double
+             * @description For how long the first of them has been in the stream; 0 without one
+             * @example 0
+             */
+            seconds_behind: number;
+        };
+        Health: {
+            /**
+             * @description What the operating system confines each embedded engine by
+             * @example {
+             *       "clickhouse": "landlock 7, seccomp"
+             *     }
+             */
+            confinement?: {
+                [key: string]: string;
+            };
+            /** @example ok */
+            status: string;
+            /** @example 1.0.0 */
+            version: string;
+            /** @description What the configuration puts at risk */
+            warnings?: string[] | null;
+        };
+        History: {
+            filename: string;
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+            /** @description The oldest first */
+            transitions: components["schemas"]["Transition"][] | null;
+        };
+        Item: {
+            /** @example 20250101000000 */
+            filename: string;
+            /**
+             * Format: int32
+             * @description The taking that is meant, as take has answered: nothing happens if the item is in other hands by now
+             */
+            generation?: number;
+            /**
+             * Format: int64
+             * @example 0
+             */
+            shard: number;
+        };
+        ItemOutcome: {
+            filename: string;
+            /** Format: int32 */
+            generation?: number;
+            /**
+             * @description changed and repeated: the item is where it was asked to be
+             * @enum {string}
+             */
+            outcome: "changed" | "repeated" | "forbidden" | "fenced" | "not_found" | "paused" | "full";
+            /** Format: int32 */
+            shard: number;
+            /**
+             * @description The item's status at the stage
+             * @enum {string}
+             */
+            status?: "new" | "started" | "done" | "failed";
+        };
+        ItemStates: {
+            /** Format: int64 */
+            cancelled: number;
+            /** Format: int64 */
+            dead: number;
+            /** Format: int64 */
+            done: number;
+            /** Format: int64 */
+            failed: number;
+            /** Format: int64 */
+            new: number;
+            /** Format: int64 */
+            scheduled: number;
+            /** Format: int64 */
+            started: number;
+        };
+        Journey: {
+            /**
+             * @description The URL that url_hash is of
+             * @example https://example.com/article-123
+             */
+            article_url: string;
+            /** @description As events named it */
+            canonical_url?: string;
+            /** @example example.com */
+            domain: string;
+            /**
+             * Format: double
+             * @description From the first of the stages that the article reached to the last, 0 where clocks disagree; null with only one
+             * @example 792
+             */
+            elapsed_seconds: number | null;
+            /** @description Oldest first; the newest 1000 where there are more, or the newest with 8 MiB of metadata */
+            events: components["schemas"]["StoredEvent"][] | null;
+            /**
+             * @description That of the first event
+             * @example example_com
+             */
+            source_name: string;
+            /** @description All stages of the pipeline, in its order */
+            stages: components["schemas"]["JourneyStage"][] | null;
+            /** @description Of the events, in their order */
+            trace_ids: string[] | null;
+            url_hash: string;
+        };
+        JourneyStage: {
+            /**
+             * Format: int64
+             * @example 1
+             */
+            events: number;
+            /**
+             * Format: date-time
+             * @description When the article first reached the stage; null if it has not
+             * @example 2026-02-10T14:30:00Z
+             */
+            first_at: string | null;
+            /**
+             * Format: double
+             * @description Seconds since the stage before it that the article reached, 0 where clocks disagree; null for the first
+             * @example 12.5
+             */
+            latency_seconds: number | null;
+            /** @example classified */
+            name: string;
+        };
+        KeptLetter: {
+            /**
+             * @description The rule, for programs
+             * @example stage_unknown
+             */
+            code: string;
+            /**
+             * @description The field that breaks the rule
+             * @example stage
+             */
+            field?: string;
+            /**
+             * Format: int64
+             * @example 7
+             */
+            id: number;
+            /** @example EVENTS/91220 */
+            origin?: string;
+            /** @description The rule, for people */
+            rule: string;
+        };
+        Letter: {
+            /**
+             * @description The rule that it breaks, for programs
+             * @example stage_unknown
+             */
+            code?: string;
+            /**
+             * Format: int64
+             * @description Bytes of the message's end that are lost: a message as large as messages may be has no room for the reason beside it
+             */
+            cut?: number;
+            /**
+             * Format: date-time
+             * @description When it became a letter
+             */
+            dead_at: string;
+            /**
+             * @description The field that breaks it
+             * @example stage
+             */
+            field?: string;
+            /**
+             * Format: int64
+             * @description Its place in the DLQ stream
+             * @example 7
+             */
+            id: number;
+            /**
+             * @description The stream that the message came from and its place there; also good as an id
+             * @example EVENTS/91220
+             */
+            origin?: string;
+            /**
+             * @description The rule, for people
+             * @example must be one of crawled, indexed
+             */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description When its stream received the message
+             */
+            received_at: string;
+            /**
+             * Format: int64
+             * @description Its place in that stream
+             * @example 91220
+             */
+            seq?: number;
+            /**
+             * Format: int64
+             * @description Bytes of its body
+             * @example 298
+             */
+            size: number;
+            /**
+             * @description The stream that the message came from
+             * @example EVENTS
+             */
+            stream?: string;
+            /**
+             * @description The subject that the message came on
+             * @example events.cooked.a3
+             */
+            subject?: string;
+        };
+        LetterDetail: {
+            /** @description The message's body */
+            body: string;
+            /**
+             * @description base64 for a body that is not valid UTF-8
+             * @enum {string}
+             */
+            body_encoding: "text" | "base64";
+            /**
+             * @description The rule that it breaks, for programs
+             * @example stage_unknown
+             */
+            code?: string;
+            /**
+             * Format: int64
+             * @description Bytes of the message's end that are lost: a message as large as messages may be has no room for the reason beside it
+             */
+            cut?: number;
+            /**
+             * Format: date-time
+             * @description When it became a letter
+             */
+            dead_at: string;
+            /**
+             * @description The field that breaks it
+             * @example stage
+             */
+            field?: string;
+            /** @description All headers of the letter */
+            headers: {
+                [key: string]: string[] | null;
+            };
+            /**
+             * Format: int64
+             * @description Its place in the DLQ stream
+             * @example 7
+             */
+            id: number;
+            /**
+             * @description The stream that the message came from and its place there; also good as an id
+             * @example EVENTS/91220
+             */
+            origin?: string;
+            /**
+             * @description The rule, for people
+             * @example must be one of crawled, indexed
+             */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description When its stream received the message
+             */
+            received_at: string;
+            /**
+             * Format: int64
+             * @description Its place in that stream
+             * @example 91220
+             */
+            seq?: number;
+            /**
+             * Format: int64
+             * @description Bytes of its body
+             * @example 298
+             */
+            size: number;
+            /**
+             * @description The stream that the message came from
+             * @example EVENTS
+             */
+            stream?: string;
+            /**
+             * @description The subject that the message came on
+             * @example events.cooked.a3
+             */
+            subject?: string;
+        };
+        LetterFilter: {
+            /**
+             * @description Only letters that break this rule
+             * @example stage_unknown
+             */
+            code?: string;
+            /**
+             * @description Only letters of which this field breaks a rule
+             * @example stage
+             */
+            field?: string;
+            /**
+             * @description Only letters of messages that their stream received at or after this time, RFC 3339
+             * @example 2026-02-10T00:00:00Z
+             */
+            since?: string;
+            /**
+             * @description Only letters of messages that came from this stream
+             * @example EVENTS
+             */
+            stream?: string;
+            /**
+             * @description Only letters of messages that came on this subject; * and > are wildcards as in NATS
+             * @example events.cooked.*
+             */
+            subject?: string;
+            /**
+             * @description Only letters of messages that their stream received before this time
+             * @example 2026-02-11T00:00:00Z
+             */
+            until?: string;
+        };
+        LetterPage: {
+            /** @description Without their bodies */
+            letters: components["schemas"]["Letter"][] | null;
+            /**
+             * Format: int64
+             * @description For the next page; absent on the last one. A page may have fewer letters than its limit, even none, and not be the last
+             */
+            next_cursor?: number;
+        };
+        LetterReport: {
+            /**
+             * Format: int64
+             * @description Letters that are gone
+             */
+            deleted: number;
+            /** @description Nothing was done: the numbers are what would be */
+            dry_run?: boolean;
+            /**
+             * Format: int64
+             * @description Those of them whose message an earlier replay had put there
+             */
+            duplicates: number;
+            /**
+             * Format: int64
+             * @description Letters that stay, because their message would be refused again
+             */
+            kept: number;
+            /** @description The first 100 letters that stay */
+            kept_letters: components["schemas"]["KeptLetter"][] | null;
+            /**
+             * Format: int64
+             * @description Letters that were selected
+             */
+            matched: number;
+            /** @description Ids of which there is no letter */
+            missing: string[] | null;
+            /** @description There is more to do: send the same request again with this as its cursor */
+            next_cursor?: string;
+            /** @description Letters that stay, by the code of the rule */
+            reasons: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Letters whose message is on its stream again
+             */
+            replayed: number;
+        };
+        LimitQueueRequestBody: {
+            /**
+             * Format: int64
+             * @description Items out at a time, with all workers together; 0, the default: any number
+             */
+            concurrency?: number;
+            /**
+             * Format: int64
+             * @description Items of one group out at a time, to 10,000; 0, the default: any number
+             */
+            concurrency_per_group?: number;
+            /**
+             * Format: int64
+             * @description Attempts after which an item is dead; 0: any number
+             */
+            max_attempts?: number;
+            /**
+             * Format: int64
+             * @description Live items, and finished items that are kept, 1 to 10,000,000; default 1000000
+             */
+            max_items?: number;
+            /** @description Starts of items with the same key in any so many seconds; a count of 0, the default: any number */
+            rate_per_key?: components["schemas"]["Rate"];
+            /**
+             * Format: double
+             * @description Seconds for which finished items are kept, to 31,536,000; default 604800
+             */
+            retention_s?: number;
+        };
+        LimitRequestBody: {
+            /**
+             * Format: int64
+             * @description Items started at a time by all workers together; 0: any number
+             */
+            concurrency?: number;
+            /**
+             * Format: int64
+             * @description Attempts after which an item that is given back fails, and is dead; 0: any number
+             */
+            max_attempts?: number;
+        };
+        LiveError: {
+            error: components["schemas"]["Problem"];
+            /**
+             * @description As in the request; empty in an event stream
+             * @example a
+             */
+            id: string;
+        };
+        LiveLag: {
+            groups: components["schemas"]["GroupLag"][] | null;
+            /**
+             * Format: int64
+             * @description Sequence of the newest message in the event stream
+             * @example 91220
+             */
+            last_seq: number;
+        };
+        LiveLetter: {
+            /**
+             * @description The rule that it breaks, for programs
+             * @example stage_unknown
+             */
+            code?: string;
+            /**
+             * Format: date-time
+             * @description When it became a letter
+             */
+            dead_at: string;
+            /**
+             * @description The field that breaks it
+             * @example stage
+             */
+            field?: string;
+            /**
+             * Format: int64
+             * @description Its place in the DLQ stream
+             * @example 7
+             */
+            id: number;
+            /**
+             * @description The stream that the message came from and its place there
+             * @example EVENTS/91220
+             */
+            origin?: string;
+            /**
+             * @description The rule, for people
+             * @example must be one of crawled, indexed
+             */
+            reason?: string;
+            /**
+             * @description The subject that the message came on
+             * @example events.cooked.a3
+             */
+            subject?: string;
+        };
+        LiveLetters: {
+            /**
+             * Format: int64
+             * @description Dead letters in all
+             */
+            count: number;
+            /** @description The newest ones, the newest first, without their bodies */
+            newest: components["schemas"]["LiveLetter"][] | null;
+        };
+        LiveQueue: {
+            /**
+             * Format: int64
+             * @description Failed items without attempts left, or cancelled
+             */
+            dead: number;
+            /**
+             * Format: int64
+             * @description Items that can be taken later
+             */
+            delayed: number;
+            /** Format: int64 */
+            done: number;
+            /**
+             * Format: int64
+             * @description Items that have failed, dead ones included
+             */
+            failed: number;
+            /**
+             * @description Of the queue; of a queue of shards, the stage
+             * @example shard-worker
+             */
+            name: string;
+            /**
+             * Format: date-time
+             * @description Since when the oldest ready item has been ready; null in an empty queue
+             */
+            oldest_since: string | null;
+            paused: boolean;
+            /**
+             * Format: int64
+             * @description Items that can be taken now
+             */
+            ready: number;
+            /**
+             * Format: int64
+             * @description Items that a worker has
+             */
+            running: number;
+        };
+        LiveQueues: {
+            queues: components["schemas"]["LiveQueue"][] | null;
+        };
+        LiveSnapshot: {
+            dlq?: components["schemas"]["LiveLetters"];
+            /** @description What seq belongs to: another one after a restart of the server */
+            epoch: string;
+            funnel?: components["schemas"]["Funnel"];
+            /** @description Of the subscription; absent from an event stream */
+            id?: string;
+            lag?: components["schemas"]["LiveLag"];
+            queues?: components["schemas"]["LiveQueues"];
+            /** @description Grows with each snapshot */
+            seq: number;
+            /** @description The reader has the newest snapshot */
+            unchanged?: boolean;
+        };
+        ModelVersion: {
+            /**
+             * Format: int64
+             * @description Distinct articles
+             * @example 10002
+             */
+            articles_classified: number;
+            /**
+             * Format: double
+             * @description null without a score
+             * @example 74
+             */
+            avg_quality_score: number | null;
+            /** @description Share of the articles that have a topic, of the 1000 largest topics; the shares add up to more than 1 where articles have several */
+            topic_distribution: {
+                [key: string]: number;
+            };
+            /** @example v2.1 */
+            version: string;
+            /**
+             * Format: int64
+             * @description Whole days since the version's earliest event
+             * @example 5
+             */
+            version_age_days: number;
+        };
+        MoveItem: {
+            /**
+             * Format: double
+             * @description With retry, release, again: seconds until the item stands in the queue; with done: until it stands in the next
+             */
+            delay_s?: number;
+            /** @description With fail and again: why */
+            error?: string;
+            /** @example 20250101000000 */
+            filename: string;
+            /**
+             * Format: int32
+             * @description The taking that is meant, as take has answered: nothing happens if the item is in other hands by now
+             */
+            generation?: number;
+            /**
+             * Format: double
+             * @description With start and extend: seconds, 1 to 86,400, after which the item is new again unless it has moved; without it a start has no end
+             */
+            lease_s?: number;
+            /**
+             * Format: int64
+             * @example 0
+             */
+            shard: number;
+            /** @description Who does the work; one that is named cannot report for another, and may start what it has started; not nats */
+            worker?: string;
+        };
+        MoveQueueItemRequestBody: {
+            /**
+             * Format: double
+             * @description With fail, again, release: seconds until it can be taken again
+             */
+            delay_s?: number;
+            /** @description With fail, again, release: why */
+            error?: string;
+            /**
+             * Format: int32
+             * @description The taking that is meant, as take has answered
+             */
+            generation?: number;
+            /**
+             * Format: double
+             * @description With extend: seconds from now; default that of the queue
+             */
+            lease_s?: number;
+            /** @description With fail: no other attempt */
+            permanent?: boolean;
+            /** @description With done: a JSON document of up to 64 KiB that is kept with the item */
+            result?: unknown;
+            /** @description Who has it; a worker that is named cannot report for another */
+            worker?: string;
+        };
+        Moved: {
+            /** @example 20250101000000 */
+            filename: string;
+            /**
+             * Format: int32
+             * @example 0
+             */
+            shard: number;
+            /** @example shard-worker */
+            stage: string;
+            /**
+             * @description The item's status at the stage
+             * @example done
+             * @enum {string}
+             */
+            status: "new" | "started" | "done" | "failed";
+        };
+        MovedCount: {
+            /**
+             * Format: int64
+             * @description Items that moved; as many as the limit: there may be more
+             */
+            count: number;
+        };
+        MovedQueueItem: {
+            /** Format: int32 */
+            attempts: number;
+            /** Format: int32 */
+            generation: number;
+            /** Format: int64 */
+            id: number;
+            /** @enum {string} */
+            state: "new" | "scheduled" | "started" | "done" | "failed" | "dead" | "cancelled";
+        };
+        Prioritized: {
+            filename: string;
+            /** Format: int32 */
+            priority: number;
+        };
+        PriorityRequestBody: {
+            /** Format: int32 */
+            priority: number;
+        };
+        Problem: {
+            /**
+             * @description What went wrong in this case
+             * @example the event breaks a rule
+             */
+            detail?: string;
+            /** @description The fields that break rules */
+            errors?: components["schemas"]["FieldError"][] | null;
+            /**
+             * Format: int64
+             * @description The HTTP status code
+             * @example 400
+             */
+            status: number;
+            /**
+             * @description The status in words
+             * @example Bad Request
+             */
+            title: string;
+            /**
+             * @description A URI reference that identifies the kind of problem
+             * @example about:blank
+             */
+            type: string;
+        };
+        PublishingStats: {
+            /** @description Events of the publish stage by metadata.channel */
+            by_channel: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description total_routed without total_published, also those under way; 0 where more was published
+             * @example 0
+             */
+            failed_publishes: number;
+            /**
+             * Format: int64
+             * @description Events; as count in the funnel
+             * @example 11990
+             */
+            total_published: number;
+            /**
+             * Format: int64
+             * @description Events; as count in the funnel
+             * @example 11990
+             */
+            total_routed: number;
+        };
+        PurgeLetters: {
+            /** @description All letters; instead of ids and filter */
+            all?: boolean;
+            /** @description next_cursor of the answer before, to go on */
+            cursor?: string;
+            /** @description Only say what would be done */
+            dry_run?: boolean;
+            /** @description Letters that pass all of these; instead of ids and all */
+            filter?: components["schemas"]["LetterFilter"];
+            /**
+             * @description Letters, each by its number or by the stream and place of its message; instead of filter and all
+             * @example [
+             *       "7",
+             *       "EVENTS/91220"
+             *     ]
+             */
+            ids?: string[] | null;
+            /**
+             * Format: int64
+             * @description How many letters of a filter or of all this request takes at most
+             * @default 1000
+             */
+            limit: number;
+        };
+        PurgeRequestBody: {
+            /**
+             * Format: int64
+             * @description How many files at most
+             * @default 1000
+             */
+            limit: number;
+            /**
+             * Format: double
+             * @description Seconds since their last change; at least 60
+             * @example 604800
+             */
+            older_than_s: number;
+        };
+        Purged: {
+            /**
+             * Format: int64
+             * @description Files that were dropped; as many as the limit: there may be more
+             */
+            files: number;
+        };
+        Queue: {
+            items: components["schemas"]["QueueItem"][] | null;
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+            /** @example shard-worker */
+            stage: string;
+        };
+        QueueItem: {
+            /**
+             * Format: date-time
+             * @example 2025-01-01T00:00:00Z
+             */
+            created_at: string;
+            /** @example 20250101000000 */
+            filename: string;
+            /**
+             * Format: int32
+             * @example 0
+             */
+            shard: number;
+        };
+        QueueItemName: {
+            /** Format: int64 */
+            id: number;
+            key?: string;
+        };
+        QueueState: {
+            /**
+             * Format: int64
+             * @description Items started at a time at most; 0: any number
+             */
+            concurrency: number;
+            /**
+             * Format: int64
+             * @description Failed items without attempts left, or cancelled
+             */
+            dead: number;
+            /**
+             * Format: int64
+             * @description Items that can be taken later
+             */
+            delayed: number;
+            /**
+             * Format: int64
+             * @description Items that can be taken now
+             */
+            depth: number;
+            /**
+             * Format: int64
+             * @description Attempts after which an item is dead; 0: any number
+             */
+            max_attempts: number;
+            /**
+             * Format: double
+             * @description Seconds since the one that has stood in the queue longest came into it; 0 in an empty queue
+             */
+            oldest_age_s: number;
+            paused: boolean;
+        };
+        Rate: {
+            /**
+             * Format: int64
+             * @description Starts, to 10,000; 0: any number
+             */
+            count: number;
+            /**
+             * Format: double
+             * @description Seconds, 1 to 86,400
+             */
+            per_s?: number;
+        };
+        Readiness: {
+            checks: components["schemas"]["CheckStatus"][] | null;
+            /** @enum {string} */
+            status: "ready" | "not ready";
+        };
+        RegisterFile: {
+            /**
+             * @description The prefix of the file's name before .event-ingest.txt, which is taken off where it is given; 1 to 255 bytes without slashes and control characters
+             * @example 20250101000000
+             */
+            filename: string;
+            /**
+             * Format: int32
+             * @description Of a file that is new: items of higher ones are taken first
+             */
+            priority?: number;
+            /**
+             * @description Its shards: 1 to 4,096 numbers; a repeated one counts once
+             * @example [
+             *       0,
+             *       1
+             *     ]
+             */
+            shards: number[];
+        };
+        Registered: {
+            /** @description Whether any item was made */
+            created: boolean;
+            /** @example 20250101000000 */
+            filename: string;
+            /**
+             * @description Each once
+             * @example [
+             *       0,
+             *       1
+             *     ]
+             */
+            shards: number[] | null;
+        };
+        Rejected: {
+            /** @description The first rule that it breaks */
+            error: components["schemas"]["FieldError"];
+            /** @description All rules that it breaks, one for each field */
+            errors: components["schemas"]["FieldError"][] | null;
+            /**
+             * Format: int64
+             * @description Its place in the request, from 0; blank lines do not count
+             */
+            index: number;
+        };
+        ReplayLetters: {
+            /** @description All letters; instead of ids and filter */
+            all?: boolean;
+            /** @description Mark events that are too old to be taken (24 hours) as backfilled, and so take them */
+            as_backfill?: boolean;
+            /** @description next_cursor of the answer before, to go on */
+            cursor?: string;
+            /** @description Only say what would be done */
+            dry_run?: boolean;
+            /** @description Letters that pass all of these; instead of ids and all */
+            filter?: components["schemas"]["LetterFilter"];
+            /**
+             * @description Letters, each by its number or by the stream and place of its message; instead of filter and all
+             * @example [
+             *       "7",
+             *       "EVENTS/91220"
+             *     ]
+             */
+            ids?: string[] | null;
+            /**
+             * Format: int64
+             * @description How many letters of a filter or of all this request takes at most
+             * @default 1000
+             */
+            limit: number;
+        };
+        Request: {
+            /** @description Of the last snapshot that the reader has; empty: it has none */
+            epoch?: string;
+            /** @description Leave out events whose metadata says is_reclassification */
+            exclude_reclassifications?: boolean;
+            /** @description The client's name for the subscription, up to 64 bytes */
+            id: string;
+            /**
+             * @description What to do
+             * @enum {string}
+             */
+            op: "subscribe" | "unsubscribe";
+            /**
+             * @description Default today
+             * @enum {string}
+             */
+            period?: "today" | "24h" | "7d" | "30d";
+            /** @description Of the last snapshot that the reader has */
+            seq?: number;
+            /** @description Only this source; empty: all */
+            source?: string;
+            /**
+             * @description The time zone in which days begin; default UTC
+             * @example Europe/Berlin
+             */
+            tz?: string;
+            /**
+             * @description Which view; default funnel
+             * @enum {string}
+             */
+            view?: "dlq" | "funnel" | "lag" | "queues";
+        };
+        Retried: {
+            /**
+             * Format: int64
+             * @description Items that are new again; as many as the limit: there may be more
+             */
+            retried: number;
+            stage: string;
+        };
+        RetryFailedRequestBody: {
+            /**
+             * Format: double
+             * @description Seconds until they stand in the queue; default 0
+             */
+            delay_s?: number;
+            /** @description Only with an error that contains this */
+            error?: string;
+            /**
+             * Format: date-time
+             * @description Only those that failed before this time
+             */
+            failed_before?: string;
+            /** @description Only of this file */
+            filename?: string;
+            /** @description Dead items too; they get as many attempts again */
+            include_dead?: boolean;
+            /**
+             * Format: int64
+             * @default 10000
+             */
+            limit: number;
+            /** @description Only of files whose names begin so */
+            prefix?: string;
+        };
+        RetryItemsRequestBody: {
+            /** @description Only of this group */
+            group?: string;
+            /**
+             * Format: int64
+             * @default 10000
+             */
+            limit: number;
+            /**
+             * @default failed
+             * @enum {string}
+             */
+            state: "failed" | "dead" | "cancelled";
+        };
+        ShardCounts: {
+            /**
+             * Format: int64
+             * @description At mysql-sender
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description At mysql-sender
+             */
+            failed: number;
+            /** Format: int32 */
+            shard: number;
+            /** Format: int64 */
+            total: number;
+        };
+        ShardState: {
+            /**
+             * @example done
+             * @enum {string}
+             */
+            event_ingest_status: "new" | "started" | "done" | "failed";
+            /**
+             * @example new
+             * @enum {string}
+             */
+            mysql_sender_status: "new" | "started" | "done" | "failed";
+            /**
+             * Format: int32
+             * @example 0
+             */
+            shard: number;
+            /**
+             * @example done
+             * @enum {string}
+             */
+            shard_splitter_status: "new" | "started" | "done" | "failed";
+            /**
+             * @example started
+             * @enum {string}
+             */
+            shard_worker_status: "new" | "started" | "done" | "failed";
+            /** @description With detail; by the stage's column */
+            stages?: {
+                [key: string]: components["schemas"]["StageDetail"];
+            };
+            /**
+             * Format: date-time
+             * @example 2025-01-01T00:05:00Z
+             */
+            updated_at: string;
+        };
+        Source: {
+            /**
+             * Format: int64
+             * @description Events
+             * @example 12300
+             */
+            count: number;
+            /** @example example_com */
+            name: string;
+        };
+        Sources: {
+            /** @description Most events first */
+            sources: components["schemas"]["Source"][] | null;
+            /**
+             * Format: int64
+             * @description How many there are, those beyond limit included
+             * @example 12556
+             */
+            total: number;
+        };
+        StageDelay: {
+            /**
+             * Format: int64
+             * @example 68345
+             */
+            articles: number;
+            /**
+             * Format: double
+             * @example 0.03
+             */
+            avg_mins: number;
+            /** @example crawled */
+            from: string;
+            /**
+             * Format: double
+             * @example 0.02
+             */
+            median_mins: number;
+            /** @example indexed */
+            to: string;
+        };
+        StageDetail: {
+            /**
+             * Format: int32
+             * @description How often it was taken
+             */
+            attempts: number;
+            /** @description The last one */
+            error?: string;
+            /** Format: int32 */
+            generation: number;
+            /** Format: date-time */
+            taken_at?: string;
+            /** @description Who took it last */
+            worker?: string;
+        };
+        StageRoles: {
+            /**
+             * @description Empty: the pipeline has none
+             * @example classified
+             */
+            classify: string;
+            /** @example crawled */
+            crawl: string;
+            /** @example published */
+            publish: string;
+            /** @example routed */
+            route: string;
+        };
+        StageSettings: {
+            /**
+             * Format: int64
+             * @description Items started at a time by all workers together; 0: any number
+             */
+            concurrency: number;
+            /**
+             * Format: int64
+             * @description Attempts after which an item that is given back fails, and is dead; 0: any number
+             */
+            max_attempts: number;
+            paused: boolean;
+            /** @example shard-worker */
+            stage: string;
+        };
+        Stats: {
+            classification: components["schemas"]["ClassificationStats"];
+            crawl: components["schemas"]["CrawlStats"];
+            /** @description Which of by_source, by_model_version, by_topic and by_channel have only their largest names, as many as limit and 100,000 at most; absent: none */
+            cut?: string[] | null;
+            /**
+             * Format: date-time
+             * @description As from, unless events of the window's begin have been retired: by_…, quality and throughput are of events from here on
+             * @example 2026-02-10T00:00:00Z
+             */
+            details_from: string;
+            /** @description Reclassifications are left out */
+            exclude_reclassifications?: boolean;
+            /**
+             * Format: date-time
+             * @description As in the funnel
+             * @example 2026-02-10T00:00:00Z
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @example 2026-02-10T15:42:00.003Z
+             */
+            generated_at: string;
+            /** @description As in the funnel */
+            notes?: components["schemas"]["FieldError"][] | null;
+            /**
+             * @example today
+             * @enum {string}
+             */
+            period: "today" | "24h" | "7d" | "30d" | "custom";
+            publishing: components["schemas"]["PublishingStats"];
+            /** @description The stages that this is about */
+            roles: components["schemas"]["StageRoles"];
+            /**
+             * Format: int32
+             * @description Medians and throughput are of one article in so many; 1, unless the window is large
+             * @example 1
+             */
+            sample: number;
+            /** @description Only this source; empty: all */
+            source: string;
+            /** @description The figures are those of the funnel with the same folded_seq */
+            stream: components["schemas"]["StreamPosition"];
+            throughput: components["schemas"]["Throughput"];
+            /** @example UTC */
+            timezone: string;
+            /**
+             * Format: date-time
+             * @description As in the funnel
+             * @example 2026-02-10T15:42:00Z
+             */
+            to: string;
+            /** @description What by_source, by_model_version, by_topic and by_channel have in all, names that are cut included */
+            totals: components["schemas"]["Totals"];
+            /**
+             * Format: double
+             * @description As in the funnel
+             * @example 0
+             */
+            unique_error: number;
+            /**
+             * @description As in the funnel
+             * @enum {string}
+             */
+            unique_method: "exact" | "sketch";
+        };
+        StatusCounts: {
+            /** Format: int64 */
+            done: number;
+            /** Format: int64 */
+            failed: number;
+            /** Format: int64 */
+            new: number;
+            /** Format: int64 */
+            started: number;
+        };
+        Stored: {
+            /**
+             * @description As sent, or as computed
+             * @example classifier:classified:0a1b2c3d:2026-02-10T14:30:00Z
+             */
+            idempotency_key: string;
+            /**
+             * @description Whether the event is new
+             * @enum {string}
+             */
+            status: "accepted" | "duplicate";
+            /** @description SHA-256 of the URL that identifies the article, in hex */
+            url_hash: string;
+        };
+        StoredEvent: {
+            /** @example https://example.com/article-123 */
+            article_url: string;
+            canonical_url?: string;
+            /** @example example.com */
+            domain: string;
+            /**
+             * @description As sent, or as computed where none was sent
+             * @example classifier:classified:a1b2c3d4:2026-02-10T14:30:00Z
+             */
+            idempotency_key: string;
+            /** @description A JSON object, or null */
+            metadata: unknown;
+            /**
+             * Format: int32
+             * @example 1
+             */
+            metadata_schema_version: number;
+            /**
+             * Format: date-time
+             * @example 2026-02-10T14:30:00Z
+             */
+            occurred_at: string;
+            /**
+             * Format: date-time
+             * @example 2026-02-10T14:30:00.013Z
+             */
+            received_at: string;
+            /**
+             * Format: int64
+             * @description Its place in the event stream
+             * @example 91220
+             */
+            seq: number;
+            /** @example classifier */
+            service_name: string;
+            /** @example example_com */
+            source_name: string;
+            /** @example classified */
+            stage: string;
+            trace_id?: string;
+            /** @description SHA-256 of canonical_url, or of article_url without one */
+            url_hash: string;
+        };
+        StreamPosition: {
+            /**
+             * Format: int64
+             * @description Messages that are not yet counted
+             * @example 0
+             */
+            behind: number;
+            /**
+             * Format: int64
+             * @description Messages up to this sequence are counted
+             * @example 91220
+             */
+            folded_seq: number;
+            /**
+             * Format: int64
+             * @description Sequence of the newest message in the event stream
+             * @example 91220
+             */
+            last_seq: number;
+        };
+        Summary: {
+            by_shard: components["schemas"]["ShardCounts"][] | null;
+            /** @description By the stage's column: shard_worker */
+            by_stage: {
+                [key: string]: components["schemas"]["StatusCounts"];
+            };
+            /** @description By the stage's column */
+            queues: {
+                [key: string]: components["schemas"]["QueueState"];
+            };
+            /**
+             * Format: int64
+             * @description Items
+             */
+            total: number;
+        };
+        TakeFromQueueRequestBody: {
+            /**
+             * Format: double
+             * @description Seconds, 1 to 86,400; default that of the queue
+             */
+            lease_s?: number;
+            /**
+             * Format: int64
+             * @description How many at most, 1 to 1,000; default 10
+             */
+            limit?: number;
+            /**
+             * @description Who takes them; 1 to 200 bytes, and not nats
+             * @example host-7
+             */
+            worker: string;
+        };
+        TakeRequestBody: {
+            /**
+             * Format: double
+             * @description Seconds, 1 to 86,400, until they are new again unless they have moved; default 300
+             * @example 60
+             */
+            lease_s?: number;
+            /**
+             * Format: int64
+             * @description How many at most, 1 to 1,000; default 10
+             * @example 10
+             */
+            limit?: number;
+            /**
+             * @description Who takes them; 1 to 200 bytes, and not nats
+             * @example host-7
+             */
+            worker: string;
+        };
+        Taken: {
+            /** @description None when the queue is empty, the stage is paused, or as many are started as it allows */
+            items: components["schemas"]["TakenItem"][] | null;
+            /**
+             * Format: double
+             * @example 60
+             */
+            lease_s: number;
+            /** @example shard-worker */
+            stage: string;
+        };
+        TakenFromQueue: {
+            /** @description None when the queue is empty, paused, or as many are started as it allows */
+            items: components["schemas"]["TakenQueueItem"][];
+        };
+        TakenItem: {
+            /**
+             * Format: int32
+             * @description How often it has been taken, with this time
+             */
+            attempt: number;
+            /** Format: date-time */
+            created_at: string;
+            /** @example 20250101000000 */
+            filename: string;
+            /**
+             * Format: int32
+             * @description Names this taking; said with done, fail, release, again or extend, these do nothing once the item is in other hands
+             */
+            generation: number;
+            /**
+             * Format: int32
+             * @example 0
+             */
+            shard: number;
+        };
+        TakenQueueItem: {
+            /**
+             * Format: int32
+             * @description The number of this attempt, from 1
+             */
+            attempt: number;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: int32
+             * @description Names this taking; moves that name it do nothing once the item is in other hands
+             */
+            generation: number;
+            group?: string;
+            /** Format: int64 */
+            id: number;
+            key?: string;
+            /** Format: date-time */
+            lease_until: string | null;
+            payload: unknown;
+            /** Format: int32 */
+            priority: number;
+        };
+        Throughput: {
+            /**
+             * Format: int64
+             * @description How many the figures above are of
+             * @example 9800
+             */
+            articles: number;
+            /**
+             * Format: double
+             * @example 0.8
+             */
+            avg_classify_to_publish_mins: number | null;
+            /**
+             * Format: double
+             * @example 12.4
+             */
+            avg_crawl_to_classify_mins: number | null;
+            /**
+             * Format: double
+             * @example 13.2
+             */
+            avg_end_to_end_mins: number | null;
+            /**
+             * Format: double
+             * @example 0.6
+             */
+            median_classify_to_publish_mins: number | null;
+            /**
+             * Format: double
+             * @description null without an article
+             * @example 11.2
+             */
+            median_crawl_to_classify_mins: number | null;
+            /**
+             * Format: double
+             * @example 11.8
+             */
+            median_end_to_end_mins: number | null;
+            /** @description From each stage to the next one that an article reached, of all articles */
+            stages: components["schemas"]["StageDelay"][] | null;
+        };
+        Total: {
+            /**
+             * Format: int64
+             * @description The sum over all of them
+             * @example 75480
+             */
+            events: number;
+            /**
+             * Format: int64
+             * @description How many there are
+             * @example 12556
+             */
+            names: number;
+        };
+        Totals: {
+            by_channel: components["schemas"]["Total"];
+            by_model_version: components["schemas"]["Total"];
+            by_source: components["schemas"]["Total"];
+            by_topic: components["schemas"]["Total"];
+        };
+        Transition: {
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: int32
+             * @description How often the item had been taken at the stage
+             */
+            attempt: number;
+            error?: string;
+            /** @example 20250101000000 */
+            filename: string;
+            /** @description Its place in the order of all */
+            id: string;
+            /**
+             * Format: int32
+             * @example 0
+             */
+            shard: number;
+            /** @example shard-worker */
+            stage: string;
+            /**
+             * @description After it
+             * @example done
+             * @enum {string}
+             */
+            status: "new" | "started" | "done" | "failed";
+            /**
+             * @example done
+             * @enum {string}
+             */
+            transition: "register" | "start" | "done" | "fail" | "retry" | "release" | "again" | "expire" | "cancel";
+            worker?: string;
+        };
+        UserQueue: {
+            backoff_s: number[];
+            /**
+             * Format: int64
+             * @description Items out at a time, with all workers together; 0: any number
+             */
+            concurrency: number;
+            /**
+             * Format: int64
+             * @description Items of one group out at a time; 0: any number
+             */
+            concurrency_per_group: number;
+            /**
+             * Format: int64
+             * @description Items that can be taken now
+             */
+            depth: number;
+            /** Format: double */
+            lease_s: number;
+            /** Format: int64 */
+            max_attempts: number;
+            /**
+             * Format: int64
+             * @description Live items; as many finished ones are kept
+             */
+            max_items: number;
+            /** @example mail */
+            name: string;
+            /**
+             * Format: double
+             * @description Seconds since the item that has been in the queue longest came into it; 0 in an empty queue
+             */
+            oldest_age_s: number;
+            paused: boolean;
+            /** @description Starts of items with the same key in any so many seconds; null: any number */
+            rate_per_key: components["schemas"]["Rate"];
+            /**
+             * Format: double
+             * @description Seconds for which finished items are kept
+             */
+            retention_s: number;
+            /** @description Items by state */
+            states: components["schemas"]["ItemStates"];
+        };
+        UserQueueItem: {
+            /** Format: int32 */
+            attempts: number;
+            /** Format: date-time */
+            created_at: string;
+            /** @description The last one */
+            error?: string;
+            /** Format: int32 */
+            generation: number;
+            group?: string;
+            /** Format: int64 */
+            id: number;
+            key?: string;
+            /** Format: date-time */
+            lease_until?: string;
+            payload: unknown;
+            /** Format: int32 */
+            priority: number;
+            result: unknown;
+            /**
+             * Format: date-time
+             * @description Of a scheduled one: when it can be taken
+             */
+            run_at?: string;
+            /** @enum {string} */
+            state: "new" | "scheduled" | "started" | "done" | "failed" | "dead" | "cancelled";
+            /** Format: date-time */
+            updated_at: string;
+            /** @description Who took it last */
+            worker?: string;
+        };
+        UserQueueItemEvent: {
+            /** Format: date-time */
+            at: string;
+            /** Format: int32 */
+            attempt: number;
+            error?: string;
+            /** @enum {string} */
+            move: "register" | "start" | "done" | "fail" | "retry" | "release" | "again" | "expire" | "cancel";
+            worker?: string;
+        };
+        UserQueueItemHistory: {
+            /** Format: int32 */
+            attempts: number;
+            /** Format: date-time */
+            created_at: string;
+            /** @description The last one */
+            error?: string;
+            /** Format: int32 */
+            generation: number;
+            group?: string;
+            /** @description What happened to it, in order */
+            history: components["schemas"]["UserQueueItemEvent"][];
+            /** Format: int64 */
+            id: number;
+            key?: string;
+            /** Format: date-time */
+            lease_until?: string;
+            payload: unknown;
+            /** Format: int32 */
+            priority: number;
+            result: unknown;
+            /**
+             * Format: date-time
+             * @description Of a scheduled one: when it can be taken
+             */
+            run_at?: string;
+            /** @enum {string} */
+            state: "new" | "scheduled" | "started" | "done" | "failed" | "dead" | "cancelled";
+            /** Format: date-time */
+            updated_at: string;
+            /** @description Who took it last */
+            worker?: string;
+        };
+        UserQueueItems: {
+            items: components["schemas"]["UserQueueItem"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+        };
+        UserQueueList: {
+            items: components["schemas"]["UserQueue"][];
+        };
+        UserQueueSettings: {
+            /** @description Seconds to wait after each attempt in vain; the last counts for all that follow */
+            backoff_s: number[];
+            /**
+             * Format: int64
+             * @description Items out at a time, with all workers together; 0: any number
+             */
+            concurrency: number;
+            /**
+             * Format: int64
+             * @description Items of one group out at a time; 0: any number
+             */
+            concurrency_per_group: number;
+            /**
+             * Format: double
+             * @description Seconds for which an item is taken by a worker that names no time
+             */
+            lease_s: number;
+            /**
+             * Format: int64
+             * @description Attempts after which an item is dead; 0: any number
+             */
+            max_attempts: number;
+            /**
+             * Format: int64
+             * @description Live items; as many finished ones are kept
+             */
+            max_items: number;
+            /** @example mail */
+            name: string;
+            paused: boolean;
+            /** @description Starts of items with the same key in any so many seconds; null: any number */
+            rate_per_key: components["schemas"]["Rate"];
+            /**
+             * Format: double
+             * @description Seconds for which finished items are kept
+             */
+            retention_s: number;
+        };
+        UserQueueTransition: {
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: int32
+             * @description How often the item had been taken
+             */
+            attempt: number;
+            error?: string;
+            /** @description Its place in the order of all */
+            id: string;
+            /** Format: int64 */
+            item: number;
+            /** @example mail */
+            queue: string;
+            /**
+             * @description After it
+             * @example done
+             * @enum {string}
+             */
+            status: "new" | "started" | "done" | "failed";
+            /**
+             * @example done
+             * @enum {string}
+             */
+            transition: "register" | "start" | "done" | "fail" | "retry" | "release" | "again" | "expire" | "cancel";
+            worker?: string;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    "get-articles": {
+        parameters: {
+            query?: {
+                /** @description Articles that reached this stage and none after it, the longest stuck first */
+                stuck_after?: string;
+                /** @description With stuck_after: at least this long ago; 90s, 30m, 1h, 2d */
+                older_than?: string;
+                /** @description With stuck_after: at most this long ago */
+                within?: string;
+                /** @description Instead of stuck_after: articles by the time from one stage to another, the slowest first */
+                sort?: "slowest";
+                /** @description With sort=slowest; default the first stage */
+                from_stage?: string;
+                /** @description With sort=slowest; default the last stage */
+                to_stage?: string;
+                /** @description With sort=slowest: the window in which both stages were reached, as for the funnel */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description As for the funnel */
+                from?: string;
+                /** @description As for the funnel */
+                to?: string;
+                /** @description As for the funnel */
+                tz?: string;
+                /** @description Only articles of this source */
+                source?: string;
+                /** @description How many articles a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same parameters */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArticlesPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-journey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description SHA-256 of the article's URL, hexadecimal */
+                url_hash: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Journey"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-dead-letters": {
+        parameters: {
+            query?: {
+                /** @description Only letters of messages that came from this stream */
+                stream?: string;
+                /** @description Only letters that break this rule */
+                code?: string;
+                /** @description Only letters of which this field breaks a rule */
+                field?: string;
+                /** @description Only letters of messages that came on this subject; * and > are wildcards as in NATS */
+                subject?: string;
+                /** @description Only letters of messages that their stream received at or after this time, RFC 3339 */
+                since?: string;
+                /** @description Only letters of messages that their stream received before this time */
+                until?: string;
+                /** @description Which letters come first */
+                order?: "newest" | "oldest";
+                /** @description How many letters a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters and order */
+                cursor?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LetterPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "purge-dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PurgeLetters"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LetterReport"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "replay-dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplayLetters"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LetterReport"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-dead-letter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The letter's number, or its message's stream and place there with an escaped slash: EVENTS%2F91220 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LetterDetail"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-dead-letter-of": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The stream that the message came from */
+                stream: string;
+                /** @description Its place there */
+                seq: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LetterDetail"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-events": {
+        parameters: {
+            query?: {
+                /** @description Only events with this article_url */
+                article_url?: string;
+                /** @description Only events of the article with this hash */
+                url_hash?: string;
+                /** @description Only events of this stage */
+                stage?: string;
+                /** @description Only events of this source */
+                source?: string;
+                /** @description Only events of this trace */
+                trace_id?: string;
+                /** @description Only events of this service */
+                service?: string;
+                /** @description Only events at or after this time, RFC 3339 */
+                from?: string;
+                /** @description Only events before this time, RFC 3339 */
+                to?: string;
+                /** @description How many events a page has at most; one of 8 MiB of metadata ends before */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventsPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-event": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Event"];
+                /** @example {"article_url":"https://example.com/a","source_name":"example_com","stage":"crawled","occurred_at":"2026-02-10T14:30:00Z","service_name":"crawler"} */
+                "application/x-ndjson": string;
+            };
+        };
+        responses: {
+            /** @description It is a duplicate */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stored"];
+                };
+            };
+            /** @description The event is new */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stored"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "post-events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    events: components["schemas"]["Event"][];
+                };
+                /** @example {"article_url":"https://example.com/a","source_name":"example_com","stage":"crawled","occurred_at":"2026-02-10T14:30:00Z","service_name":"crawler"} */
+                "application/x-ndjson": string;
+            };
+        };
+        responses: {
+            /** @description All were duplicates */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchResult"];
+                };
+            };
+            /** @description At least one event is new */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchResult"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-funnel": {
+        parameters: {
+            query?: {
+                /** @description A period that ends now; today (the default) begins at midnight of tz */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description Begin of a custom window, inclusive, RFC 3339; instead of period */
+                from?: string;
+                /** @description End of a custom window, exclusive; without it, the window ends now */
+                to?: string;
+                /** @description The time zone in which today begins; default UTC */
+                tz?: string;
+                /** @description Only events of this source */
+                source?: string;
+                /** @description Leave out events whose metadata says is_reclassification */
+                exclude_reclassifications?: boolean;
+                /** @description How distinct articles are counted; auto: exactly, unless the window is large */
+                uniques?: "auto" | "exact" | "sketch";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Funnel"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    health: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It runs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+        };
+    };
+    live: {
+        parameters: {
+            query?: {
+                /** @description The token, where no header can be set */
+                access_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection is a WebSocket; its messages are described above */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Request"] | components["schemas"]["LiveSnapshot"] | components["schemas"]["LiveError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Upgrade Required */
+            426: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "live-events": {
+        parameters: {
+            query?: {
+                /** @description Which view; default funnel */
+                view?: "dlq" | "funnel" | "lag" | "queues";
+                /** @description The id of the last event that the reader has had, where no header can be set */
+                last_event_id?: string;
+                /** @description The token, where no header can be set */
+                access_token?: string;
+                /** @description Leave out events whose metadata says is_reclassification */
+                exclude_reclassifications?: boolean;
+                /** @description Default today */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description Only this source; empty: all */
+                source?: string;
+                /** @description The time zone in which days begin; default UTC */
+                tz?: string;
+            };
+            header?: {
+                /** @description The id of the last event that the reader has had */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events, without end */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["LiveSnapshot"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metrics: {
+        parameters: {
+            query?: {
+                /** @description Only metrics of this name; it may stand several times */
+                "name[]"?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": unknown;
+                };
+            };
+        };
+    };
+    "get-files": {
+        parameters: {
+            query?: {
+                /** @description Only files whose names contain this */
+                search?: string;
+                /** @description Only files with an item of this status; done: of which all items are done */
+                status?: "new" | "started" | "done" | "failed";
+                /** @description With status: at this stage; otherwise at any, and for done at the last */
+                stage?: string;
+                /** @description How many files at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Files"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "purge-files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PurgeRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Purged"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "register-file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RegisterFile"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Registered"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-file": {
+        parameters: {
+            query?: {
+                /** @description Also who took each item at each stage, when, how often, and the last error */
+                detail?: boolean;
+            };
+            header?: never;
+            path: {
+                filename: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileState"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "cancel-file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                filename: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cancelled"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-file-history": {
+        parameters: {
+            query?: {
+                /** @description Only of this shard */
+                shard?: string;
+                /** @description Only at this stage */
+                stage?: string;
+                /** @description How many at most */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                filename: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["History"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "prioritize-file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                filename: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PriorityRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prioritized"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-shard-summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Summary"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-queue": {
+        parameters: {
+            query?: {
+                /** @description How many items at most */
+                limit?: number;
+                /** @description How many to leave out first; cursor is the faster way */
+                offset?: number;
+                /** @description Only items that changed at or after this time, RFC 3339 */
+                updated_since?: string;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description shard-splitter, shard-worker or mysql-sender */
+                stage: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Queue"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "limit-stage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description shard-splitter, shard-worker or mysql-sender */
+                stage: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LimitRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StageSettings"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "pause-stage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description shard-splitter, shard-worker or mysql-sender */
+                stage: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StageSettings"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "resume-stage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description shard-splitter, shard-worker or mysql-sender */
+                stage: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StageSettings"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "take-items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description shard-splitter, shard-worker or mysql-sender */
+                stage: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TakeRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Taken"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "finish-event-ingest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FinishIngest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Finished"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "retry-failed-items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description shard-splitter, shard-worker or mysql-sender */
+                stage: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RetryFailedRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Retried"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "move-item": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With start, by a caller who names no worker: the same key with the same start is the same caller, who is told 200 again; 1 to 190 bytes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description shard-splitter, shard-worker or mysql-sender */
+                stage: string;
+                /** @description start, done, fail, retry, release, again or extend */
+                transition: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MoveItem"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Moved"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "move-items": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description With start, by a caller who names no worker: the same key with the same start is the same caller, who is told 200 again; 1 to 190 bytes */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description shard-splitter, shard-worker or mysql-sender */
+                stage: string;
+                /** @description start, done, fail, retry, release, again or extend */
+                transition: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BulkRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Bulk"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "follow-transitions": {
+        parameters: {
+            query?: {
+                /** @description Only at this stage */
+                stage?: string;
+                /** @description Only of this file */
+                filename?: string;
+                /** @description Begin behind this event */
+                last_event_id?: string;
+            };
+            header?: {
+                /** @description Begin behind this event */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events, without end */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["Transition"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserQueueList"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "create-queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateQueueRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserQueueSettings"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-user-queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserQueue"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "cancel-group": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CancelGroupRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MovedCount"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-queue-items": {
+        parameters: {
+            query?: {
+                /** @description new, scheduled, started, done, failed, dead or cancelled */
+                state?: string;
+                group?: string;
+                key?: string;
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserQueueItems"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "add-items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AddItemsRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AddedItems"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-queue-item": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserQueueItemHistory"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "move-queue-item": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+                id: number;
+                /** @description done, fail, again, release, extend, cancel or retry */
+                transition: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MoveQueueItemRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MovedQueueItem"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "limit-queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LimitQueueRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserQueueSettings"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "pause-queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserQueueSettings"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "resume-queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserQueueSettings"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "retry-queue-items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RetryItemsRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MovedCount"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "take-queue-items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TakeFromQueueRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TakenFromQueue"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "follow-queue-transitions": {
+        parameters: {
+            query?: {
+                /** @description Begin behind this event */
+                last_event_id?: string;
+            };
+            header?: {
+                /** @description Begin behind this event */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events, without end */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["UserQueueTransition"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ready: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It can: every dependency that it needs is up */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Readiness"];
+                };
+            };
+            /** @description One that it needs is down */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Readiness"];
+                };
+            };
+        };
+    };
+    "event-schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schema */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    "get-sources": {
+        parameters: {
+            query?: {
+                /** @description As for the funnel */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description As for the funnel */
+                from?: string;
+                /** @description As for the funnel */
+                to?: string;
+                /** @description As for the funnel */
+                tz?: string;
+                /** @description How many sources at most */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sources"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-stats": {
+        parameters: {
+            query?: {
+                /** @description As for the funnel */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description As for the funnel */
+                from?: string;
+                /** @description As for the funnel */
+                to?: string;
+                /** @description As for the funnel */
+                tz?: string;
+                /** @description Only events of this source */
+                source?: string;
+                /** @description Leave out events whose metadata says is_reclassification */
+                exclude_reclassifications?: boolean;
+                /** @description How many names by_source, by_model_version, by_topic and by_channel have at most, each the largest */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Stats"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-drift": {
+        parameters: {
+            query?: {
+                /** @description As for the funnel; without a window, everything that is kept */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description As for the funnel */
+                from?: string;
+                /** @description As for the funnel */
+                to?: string;
+                /** @description As for the funnel */
+                tz?: string;
+                /** @description Only events of this source */
+                source?: string;
+                /** @description Model version to compare with; default the one before current */
+                reference?: string;
+                /** @description Model version that is compared; default the newest */
+                current?: string;
+                /** @description Compare windows instead, or versions each within a window: all four times are needed */
+                reference_from?: string;
+                reference_to?: string;
+                current_from?: string;
+                current_to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Drift"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+}

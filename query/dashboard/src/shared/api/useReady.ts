@@ -1,0 +1,16 @@
+import { useQuery } from '@tanstack/vue-query';
+import { every } from './answers';
+import { api, beside } from './client';
+import type { Schema } from './types';
+
+/** Which dependencies of the server are up. A server that is not ready says so with the same document. */
+export function useReady() {
+  return useQuery({
+    queryKey: ['ready'],
+    queryFn: async ({ signal }) => {
+      const { data, error } = await api.GET('/ready', { ...beside, signal });
+      return (data ?? error) as Schema<'Readiness'>;
+    },
+    refetchInterval: every,
+  });
+}

@@ -1,0 +1,13 @@
+import type { Check } from '../api/types';
+
+/** What the server says of a probe that only took too long: what it asked after may be busy, and well. */
+const late = 'no answer in time';
+
+export function isLate(check: Check): boolean {
+  return check.status === 'down' && check.error === late;
+}
+
+export function titleOf(check: Check): string {
+  if (check.status === 'up') return `${check.name} is up`;
+  return isLate(check) ? `${check.name} did not answer the last probe in time` : `${check.name} is down`;
+}

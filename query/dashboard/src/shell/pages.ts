@@ -1,0 +1,165 @@
+import type { RouteRecordRaw } from 'vue-router';
+import type { Scope } from '../shared/api/access';
+import FunnelPage from '../funnel/FunnelPage.vue';
+import NotFound from './NotFound.vue';
+
+/** What the rail and the palette list. */
+export interface PageMeta {
+  title: string;
+  /** Pages of one kind stand together in the rail. */
+  group: 'Pipeline' | 'Work' | 'Server';
+  /** Path of a 20 × 20 outline. */
+  icon: string;
+  /** Goes there, after "g". */
+  key: string;
+  /** What its address shares with that of other pages, and a link from one to the other keeps. */
+  keeps: readonly ('period' | 'source' | 'tz')[];
+  scope: Scope;
+}
+
+export interface Page extends PageMeta {
+  name: string;
+  path: string;
+}
+
+const page = (name: string, path: string, meta: PageMeta, component: RouteRecordRaw['component']) =>
+  ({ name, path, component, meta: { page: { name, path, ...meta }, title: meta.title } }) as RouteRecordRaw;
+
+/** A page of one thing, below a page of the list. */
+const below = (of: string, name: string, path: string, title: string, component: RouteRecordRaw['component']) =>
+  ({ name, path, component, meta: { title, of } }) as RouteRecordRaw;
+
+export const routes: RouteRecordRaw[] = [
+  page(
+    'funnel',
+    '/',
+    {
+      title: 'Funnel',
+      group: 'Pipeline',
+      key: 'f',
+      keeps: ['period', 'source', 'tz'],
+      scope: 'read',
+      icon: 'M3 4h14l-5 6.5V16l-4-2v-3.5z',
+    },
+    FunnelPage,
+  ),
+  page(
+    'articles',
+    '/articles',
+    {
+      title: 'Articles',
+      group: 'Pipeline',
+      key: 'a',
+      keeps: ['source', 'tz'],
+      scope: 'read',
+      icon: 'M5 3h7l3 3v11H5zM8 9h4M8 12h4',
+    },
+    () => import('../articles/ArticlesPage.vue'),
+  ),
+  below('articles', 'journey', '/articles/:hash', 'Journey', () => import('../articles/JourneyPage.vue')),
+  page(
+    'events',
+    '/events',
+    {
+      title: 'Events',
+      group: 'Pipeline',
+      key: 'e',
+      keeps: ['source', 'tz'],
+      scope: 'read',
+      icon: 'M3 5h14M3 10h14M3 15h9',
+    },
+    () => import('../events/EventsPage.vue'),
+  ),
+  page(
+    'sources',
+    '/sources',
+    {
+      title: 'Sources',
+      group: 'Pipeline',
+      key: 's',
+      keeps: ['period', 'tz'],
+      scope: 'read',
+      icon: 'M10 3v14M4 7l6-4 6 4M4 7v6l6 4 6-4V7',
+    },
+    () => import('../sources/SourcesPage.vue'),
+  ),
+  page(
+    'drift',
+    '/drift',
+    {
+      title: 'Drift',
+      group: 'Pipeline',
+      key: 'd',
+      keeps: ['tz'],
+      scope: 'read',
+      icon: 'M3 13c3 0 3-7 7-7s4 7 7 7M3 16h14',
+    },
+    () => import('../drift/DriftPage.vue'),
+  ),
+  page(
+    'queues',
+    '/queues',
+    {
+      title: 'Queues',
+      group: 'Work',
+      key: 'q',
+      keeps: ['tz'],
+      scope: 'read',
+      icon: 'M3 4h14v4H3zM3 12h14v4H3z',
+    },
+    () => import('../queues/QueuesPage.vue'),
+  ),
+  below('queues', 'queue', '/queues/:queue', 'Queue', () => import('../queues/QueuePage.vue')),
+  below('queues', 'item', '/queues/:queue/items/:item', 'Item', () => import('../queues/ItemPage.vue')),
+  page(
+    'files',
+    '/files',
+    {
+      title: 'Files',
+      group: 'Work',
+      key: 'l',
+      keeps: ['tz'],
+      scope: 'read',
+      icon: 'M3 5h5l2 2h7v9H3z',
+    },
+    () => import('../files/FilesPage.vue'),
+  ),
+  below('files', 'file', '/files/:file', 'File', () => import('../files/FilePage.vue')),
+  page(
+    'letters',
+    '/letters',
+    {
+      title: 'Dead letters',
+      group: 'Work',
+      key: 'x',
+      keeps: ['tz'],
+      scope: 'admin',
+      icon: 'M3 5h14v10H3zM3 5l7 6 7-6',
+    },
+    () => import('../letters/LettersPage.vue'),
+  ),
+  below('letters', 'letter', '/letters/:letter(.*)', 'Dead letter', () => import('../letters/LetterPage.vue')),
+  page(
+    'system',
+    '/system',
+    {
+      title: 'System',
+      group: 'Server',
+      key: 'y',
+      keeps: ['tz'],
+      scope: 'read',
+      icon: 'M3 10h3l2-5 4 10 2-5h3',
+    },
+    () => import('../system/SystemPage.vue'),
+  ),
+  { path: '/:unknown(.*)*', name: 'unknown', component: NotFound, meta: { title: 'Not found' } },
+];
+
+export const pages: readonly Page[] = routes.flatMap((route) => (route.meta?.page ? [route.meta.page as Page] : []));
+
+/** The part of an address that another page understands, too. */
+export function keptBy(page: Page, query: Record<string, unknown>): Record<string, string> {
+  return Object.fromEntries(
+    page.keeps.flatMap((name) => (typeof query[name] === 'string' ? [[name, query[name]]] : [])),
+  );
+}
