@@ -6,7 +6,7 @@ import (
 
 	ingesthttp "github.com/millrace-io/millrace/ingest/http"
 	"github.com/millrace-io/millrace/internal/connlimit"
-	"github.com/millrace-io/millrace/query"
+	"github.com/millrace-io/millrace/query/pipeline"
 )
 
 // limitSettings bound what callers of the HTTP server may ask of it.
@@ -14,7 +14,7 @@ type limitSettings struct {
 	Rate           float64        `help:"Events a second that each token, or each address without one, may send over HTTP; 0: unlimited." env:"MILLRACE_INGEST_RATE" name:"ingest-rate" default:"1000"`
 	Burst          int            `help:"Events that a caller may send at once after a pause; larger batches are refused." env:"MILLRACE_INGEST_BURST" name:"ingest-burst" default:"10000"`
 	TrustedProxies []netip.Prefix `help:"Networks of proxies that name the caller's address in X-Forwarded-For, such as 10.0.0.0/8." env:"MILLRACE_TRUSTED_PROXIES" name:"trusted-proxies"`
-	Gaps           []query.Gap    `help:"Least share of the articles at one stage within an hour that should also reach another stage: stage:stage:share." env:"MILLRACE_GAPS" name:"gaps" default:"indexed:classified:0.8"`
+	Gaps           []pipeline.Gap `help:"Least share of the articles at one stage within an hour that should also reach another stage: stage:stage:share." env:"MILLRACE_GAPS" name:"gaps" default:"indexed:classified:0.8"`
 	Connections    int            `help:"WebSockets and event streams of live views that may be open at one time." env:"MILLRACE_LIVE_CONNECTIONS" name:"live-connections" default:"10000"`
 	Compress       bool           `help:"Compress the messages of WebSockets for clients that offer permessage-deflate." env:"MILLRACE_LIVE_COMPRESSION" name:"live-compression"`
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/millrace-io/millrace/query/views"
 )
 
-// liveViews are the views of what the query service itself does not read.
-// Without Postgres there are no queues.
+// liveViews are the views of the installation itself. Without Postgres there are
+// no queues.
 func (n *node) liveViews(tracks *tracking.Store) ([]live.View, error) {
 	letters, err := dlq.New(dlq.Config{Stages: n.pipeline.Stages.Stages}, n.nats, n.log)
 	if err != nil {

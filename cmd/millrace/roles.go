@@ -22,9 +22,9 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector"
-	"github.com/millrace-io/millrace/query"
 	"github.com/millrace-io/millrace/query/dashboard"
 	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -126,10 +126,11 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 			return err
 		}
 	}
-	var out *query.Service
+	var out *pipeline.Service
+	var hub *live.Hub
 	if r.Query {
 		n.warn(n.http.Limits.atRisk())
-		if out, err = n.query(s, js, tracks); err != nil {
+		if out, hub, err = n.query(s, js, tracks); err != nil {
 			return err
 		}
 	}
@@ -141,6 +142,7 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 		}
 		if out != nil {
 			out.Register(srv, a)
+			hub.Register(srv, a)
 		}
 	}, out, r.Ingest)
 }
@@ -175,34 +177,43 @@ func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
 	})
 }
 
-func (n *node) query(s *stack, js jetstream.JetStream, tracks *tracking.Store) (*query.Service, error) {
+// query runs the reads of the pipeline, and the live views of all systems.
+func (n *node) query(
+	s *stack, js jetstream.JetStream, tracks *tracking.Store,
+) (*pipeline.Service, *live.Hub, error) {
 	views, err := n.liveViews(tracks)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pool, err := clickhouse.Open(n.clickhouse)
 	if err != nil {
-		return nil, fmt.Errorf("open clickhouse: %w", err)
+		return nil, nil, fmt.Errorf("open clickhouse: %w", err)
 	}
 	conn, err := dbpool.ClickHouse(pool, n.registry, "query")
 	if err != nil {
-		return nil, errors.Join(err, pool.Close())
+		return nil, nil, errors.Join(err, pool.Close())
 	}
-	q, err := query.New(query.Config{
-		Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps, Views: views,
-		Live: live.Config{
-			Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections, Compress: n.http.Limits.Compress,
-		},
-	}, query.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
+	q, err := pipeline.New(pipeline.Config{Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps},
+		pipeline.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, nil, errors.Join(err, conn.Close())
 	}
-	s.launch("query", func(ctx context.Context) error { return errors.Join(q.Run(ctx), conn.Close()) })
-	return q, nil
+	hub, err := live.New(live.Config{
+		Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections, Compress: n.http.Limits.Compress,
+	}, append(views, q.Views()...), n.registry, n.log)
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	s.launch("query", func(ctx context.Context) error {
+		err := q.Run(ctx)
+		hub.Wait()
+		return errors.Join(err, conn.Close())
+	})
+	return q, hub, nil
 }
 
 // runHTTP starts the server last, so that it is the first to end.
-func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *query.Service, ingests bool) error {
+func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Service, ingests bool) error {
 	guard, err := n.http.metricsGuard()
 	if err != nil {
 		return err

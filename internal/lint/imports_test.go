@@ -139,6 +139,29 @@ func TestStagesApart(t *testing.T) {
 	}
 }
 
+// TestSystemsApart holds that no system of the query stage knows another: they
+// share packages that know none, and nothing lies above them.
+func TestSystemsApart(t *testing.T) {
+	const stage = "./query"
+	shared := []string{
+		"./query/live", "./query/reads", "./query/resultcache", "./query/selects", "./query/transitions", "./query/window",
+	}
+	for _, p := range packages(t) {
+		if p.ImportPath == stage {
+			t.Errorf("%s is a package: what is there belongs to a system, or to a package that systems share", stage)
+		}
+		if !within(p.ImportPath, stage) {
+			continue
+		}
+		system, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, stage+"/"), "/")
+		for _, name := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if within(name, stage) && !within(name, stage+"/"+system) && !within(name, shared...) {
+				t.Errorf("%s imports %s: systems know nothing of each other", p.ImportPath, name)
+			}
+		}
+	}
+}
+
 // TestEngines holds that only the program, tests, and what runs for tests know
 // the embedded engines.
 func TestEngines(t *testing.T) {

@@ -50,7 +50,9 @@ func (c *conn) serve(draining <-chan struct{}) {
 		c.read(ctx)
 	})
 	code, reason := c.write(ctx, draining)
-	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(time.Second))
+	_ = c.ws.WriteControl(
+		websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(time.Second),
+	)
 	_ = c.ws.Close()
 	cancel()
 	reader.Wait()

@@ -26,14 +26,16 @@ const socketText = `A WebSocket. ` +
 	`{"op":"unsubscribe","id":"a"} ends it. ` +
 	`A reader that comes again may name "epoch" and "seq" of its last snapshot. It is answered ` +
 	`{"id":"a","seq":…,"epoch":"…","unchanged":true} if that is the newest, else with a whole snapshot. ` +
-	`With an "epoch", also an empty one, "seq" is the view's own sequence and jumps where a slow reader has skipped; ` +
+	`With an "epoch", also an empty one, "seq" is the view's own sequence and jumps ` +
+	`where a slow reader has skipped; ` +
 	`without, it counts the snapshots of the subscription. ` +
 	`A request that is not accepted is answered {"id":"a","error":{…a problem document…}}. ` +
 	`A browser hands its token over as the query parameter access_token, or as the subprotocols "bearer, <token>". `
 
 const eventsText = `Server-sent events, for readers without WebSockets: each has as data the message of a WebSocket ` +
 	`without its id, and as id epoch and sequence. ` +
-	`Who comes again with the header Last-Event-ID (or the parameter last_event_id) gets nothing new, or a whole snapshot. ` +
+	`Who comes again with the header Last-Event-ID (or the parameter last_event_id) gets nothing new, ` +
+	`or a whole snapshot. ` +
 	`A browser hands its token over as the query parameter access_token. `
 
 const (
@@ -84,7 +86,10 @@ func (r registry) describeEvents(srv *httpapi.Server) *huma.Operation {
 		Description: eventsText + r.viewsText(), Security: auth.Security(auth.Read),
 		Parameters: []*huma.Param{
 			{Name: "view", In: "query", Description: "Which view; default funnel", Schema: text(r.names()...)},
-			{Name: "last_event_id", In: "query", Description: lastText + ", where no header can be set", Schema: text()},
+			{
+				Name: "last_event_id", In: "query", Description: lastText + ", where no header can be set",
+				Schema: text(),
+			},
 			{Name: "Last-Event-ID", In: "header", Description: lastText, Schema: text()},
 			{Name: "access_token", In: "query", Description: tokenText, Schema: text()},
 		},
@@ -98,7 +103,9 @@ func (r registry) describeEvents(srv *httpapi.Server) *huma.Operation {
 	params := r.params()
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		s := params[name]
-		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "query", Description: s.Description, Schema: s})
+		op.Parameters = append(
+			op.Parameters, &huma.Param{Name: name, In: "query", Description: s.Description, Schema: s},
+		)
 	}
 	return op
 }

@@ -32,5 +32,5 @@
 //     [Config.Linger], so that readers who come again find it.
 //  7. A subscription without an epoch counts its own snapshots from 1, without a
 //     gap, as older clients expect. Its epoch says how its count lies to the
-//     feed's (position).
+//     feed's (snapshotID).
 package live

@@ -133,21 +133,23 @@ func TestEvents(t *testing.T) {
 	if m := newer.next(); m.Funnel == nil || m.Funnel.N != 3 || newer.id != s.id {
 		t.Errorf("something is new after %s, and one gets %s: %+v", last, newer.id, m)
 	}
-	for _, strange := range []string{"x:1", "x", ":", strings.Split(last, ":")[0] + ":99", last + "0", strings.Repeat("x", 2000)} {
+	for _, strange := range []string{
+		"x:1", "x", ":", strings.Split(last, ":")[0] + ":99", last + "0", strings.Repeat("x", 2000),
+	} {
 		if m := f.stream("source=s", strange).next(); m.Funnel == nil || m.Funnel.N != 3 {
 			t.Errorf("after %.20s: %+v", strange, m)
 		}
 	}
 }
 
-// TestSocketAndEvents: the position of a WebSocket's message is good for an event
+// TestSocketAndEvents: the snapshot of a WebSocket's message is good for an event
 // stream, and the other way round.
 func TestSocketAndEvents(t *testing.T) {
 	f := start(t, Config{})
 	ws := f.dial()
 	send(t, ws, `{"op":"subscribe","id":"a","epoch":""}`)
 	m := receive(t, ws)
-	s := f.stream("", position{m.Epoch, m.Seq}.eventID())
+	s := f.stream("", snapshotID{m.Epoch, m.Seq}.eventID())
 	s.nothingNew()
 	p := parseEventID(s.id)
 	if _, got := f.again(p.epoch, p.seq); !got.Unchanged {
@@ -180,8 +182,10 @@ func TestRefusedEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		var p httpapi.Problem
-		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || resp.StatusCode != tc.status || len(p.Errors) != 1 ||
-			p.Errors[0].Field != tc.field || !strings.Contains(p.Errors[0].Rule, tc.rule) || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+		err = json.NewDecoder(resp.Body).Decode(&p)
+		if err != nil || resp.StatusCode != tc.status || len(p.Errors) != 1 ||
+			p.Errors[0].Field != tc.field || !strings.Contains(p.Errors[0].Rule, tc.rule) ||
+			resp.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s of %s: %s %+v, %v", tc.query, tc.origin, resp.Status, p, err)
 		}
 		_ = resp.Body.Close()
@@ -189,7 +193,8 @@ func TestRefusedEvents(t *testing.T) {
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, f.events(""), nil)
 	req.Header.Set("Origin", "https://dashboard.example")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Access-Control-Allow-Origin") != "https://dashboard.example" {
+	if err != nil || resp.StatusCode != http.StatusOK ||
+		resp.Header.Get("Access-Control-Allow-Origin") != "https://dashboard.example" {
 		t.Fatalf("an allowed origin: %+v, %v", resp, err)
 	}
 	defer resp.Body.Close()
@@ -283,7 +288,9 @@ func TestCurl(t *testing.T) {
 		t.Skip("there is no curl")
 	}
 	f := start(t, Config{})
-	cmd := exec.CommandContext(t.Context(), curl, "--silent", "--no-buffer", "--max-time", "60", f.events("view=funnel"))
+	cmd := exec.CommandContext(
+		t.Context(), curl, "--silent", "--no-buffer", "--max-time", "60", f.events("view=funnel"),
+	)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -323,11 +330,13 @@ func TestNewView(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(t, ws, `{"op":"subscribe","id":"b","view":"weather","plaze":"Bern"}`)
-	if m := receive(t, ws); m.Error == nil || m.Error.Errors[0].Rule != "must be one of op, id, view, epoch, seq, place; the nearest is place, for the view weather" {
+	rule := "must be one of op, id, view, epoch, seq, place; the nearest is place, for the view weather"
+	if m := receive(t, ws); m.Error == nil || m.Error.Errors[0].Rule != rule {
 		t.Errorf("%+v", m)
 	}
 	send(t, ws, `{"op":"subscribe","id":"b","view":"wheather"}`)
-	if m := receive(t, ws); m.Error == nil || m.Error.Errors[0].Rule != "must be one of funnel, weather; the nearest is weather" {
+	if m := receive(t, ws); m.Error == nil ||
+		m.Error.Errors[0].Rule != "must be one of funnel, weather; the nearest is weather" {
 		t.Errorf("%+v", m)
 	}
 	s := f.stream("view=weather&place=Bern", "")

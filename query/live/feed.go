@@ -53,8 +53,8 @@ func (f *feed) latest() frame {
 	return f.frame
 }
 
-// locate returns which snapshot of the feed a position names.
-func (f *feed) locate(p position) (seq, base uint64, ok bool) {
+// locate returns which snapshot of the feed an id names.
+func (f *feed) locate(p snapshotID) (seq, base uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return p.in(f.epoch, f.frame.seq)

@@ -65,7 +65,9 @@ func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) 
 		})
 	}
 	for _, c := range []prometheus.Collector{
-		gauge("millrace_live_connections", "Open WebSockets and event streams of views.", func() int { return h.conns }),
+		gauge(
+			"millrace_live_connections", "Open WebSockets and event streams of views.", func() int { return h.conns },
+		),
 		gauge("millrace_live_feeds", "Distinct views that are watched.", func() int { return h.watched }),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -104,7 +106,9 @@ func (h *Hub) Handler(draining <-chan struct{}) http.Handler {
 func (h *Hub) admit(r *http.Request) *httpapi.Problem {
 	if !originAllowed(r, h.cfg.Origins) {
 		return httpapi.NewProblem(http.StatusForbidden, "pages of this origin may not connect",
-			httpapi.FieldError{Field: "Origin", Code: "origin", Rule: "must be that of the server, or one that is configured"})
+			httpapi.FieldError{
+				Field: "Origin", Code: "origin", Rule: "must be that of the server, or one that is configured",
+			})
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

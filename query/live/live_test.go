@@ -41,12 +41,19 @@ func newCounter() *counter { return &counter{changed: make(chan struct{})} }
 func (v *counter) view() View {
 	return View{
 		Name: "funnel", Summary: "a number", State: reflect.TypeFor[number](),
-		Params: []Param{{Name: "period"}, {Name: "source"}, {Name: "tz"}, {Name: "exclude_reclassifications", Flag: true}},
+		Params: []Param{
+			{Name: "period"}, {Name: "source"}, {Name: "tz"}, {Name: "exclude_reclassifications", Flag: true},
+		},
 		Open: func(p Values) (string, Source, *httpapi.Problem) {
 			if p["source"] == "bad" {
-				return "", nil, problem("a field breaks a rule", httpapi.FieldError{Field: "source", Code: "bad", Rule: "must be good"})
+				return "", nil, problem(
+					"a field breaks a rule", httpapi.FieldError{Field: "source", Code: "bad", Rule: "must be good"},
+				)
 			}
-			key := fmt.Sprintf("%s %s %s %t", cmp.Or(p["period"], "today"), p["source"], cmp.Or(p["tz"], "UTC"), p.Flag("exclude_reclassifications"))
+			key := fmt.Sprintf(
+				"%s %s %s %t", cmp.Or(p["period"], "today"), p["source"], cmp.Or(p["tz"], "UTC"),
+				p.Flag("exclude_reclassifications"),
+			)
 			return key, counted{v, p["source"]}, nil
 		},
 	}
@@ -70,7 +77,10 @@ func (v counted) Snapshot(context.Context) (Snapshot, error) {
 	if v.fail != nil {
 		return Snapshot{}, v.fail
 	}
-	return Snapshot{Body: fmt.Appendf(nil, `{"source":%q,"n":%d,"pad":"%s"}`, v.source, v.n, v.pad), Numbers: fmt.Sprint(v.n), Slow: v.slow}, nil
+	return Snapshot{
+		Body: fmt.Appendf(nil, `{"source":%q,"n":%d,"pad":"%s"}`, v.source, v.n, v.pad), Numbers: fmt.Sprint(v.n),
+		Slow: v.slow,
+	}, nil
 }
 
 func (v *counter) Changed() <-chan struct{} {
@@ -164,7 +174,7 @@ func send(t *testing.T, ws *websocket.Conn, text string) {
 
 func receive(t *testing.T, ws *websocket.Conn) message {
 	t.Helper()
-	_ = ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = ws.SetReadDeadline(time.Now().Add(time.Minute))
 	_, data, err := ws.ReadMessage()
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +400,8 @@ func TestRefusedRequests(t *testing.T) {
 		{`{"op":"unsubscribe","id":"a"}`, "a", "id", "id_unknown"},
 	} {
 		send(t, ws, tc.text)
-		if m := receive(t, ws); m.ID != tc.id || m.Error == nil || len(m.Error.Errors) != 1 || m.Error.Errors[0].Field != tc.field || m.Error.Errors[0].Code != tc.code {
+		if m := receive(t, ws); m.ID != tc.id || m.Error == nil || len(m.Error.Errors) != 1 ||
+			m.Error.Errors[0].Field != tc.field || m.Error.Errors[0].Code != tc.code {
 			t.Errorf("%s: %+v", tc.text, m)
 		}
 	}
@@ -463,7 +474,8 @@ func TestConnections(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if _, resp, err := websocket.DefaultDialer.Dial(f.url, nil); err == nil || resp.StatusCode != http.StatusServiceUnavailable {
+		if _, resp, err := websocket.DefaultDialer.Dial(f.url, nil); err == nil ||
+			resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("a connection too many: %v, %v", resp, err)
 		}
 		_ = ws.Close()

@@ -37,8 +37,8 @@ func newMessages(name string, body json.RawMessage) *messages {
 	return &messages{rest: rest.Bytes(), prepared: map[string]*websocket.PreparedMessage{}}
 }
 
-// appendPlace appends the members that name a snapshot.
-func appendPlace(b []byte, p position) []byte {
+// appendSnapshotID appends the members that name a snapshot.
+func appendSnapshotID(b []byte, p snapshotID) []byte {
 	b = append(b, `"seq":`...)
 	b = strconv.AppendUint(b, p.seq, 10)
 	b = append(b, `,"epoch":"`...)
@@ -47,14 +47,14 @@ func appendPlace(b []byte, p position) []byte {
 }
 
 // head is the begin of a WebSocket's message: {"id":…,"seq":…,"epoch":…
-func head(id string, p position) []byte {
+func head(id string, p snapshotID) []byte {
 	name, _ := json.Marshal(id) // a string always has a JSON form
 	b := append([]byte(`{"id":`), name...)
-	return appendPlace(append(b, ','), p)
+	return appendSnapshotID(append(b, ','), p)
 }
 
 // socketMessage returns the message of a subscription.
-func (m *messages) socketMessage(id string, p position) (*websocket.PreparedMessage, error) {
+func (m *messages) socketMessage(id string, p snapshotID) (*websocket.PreparedMessage, error) {
 	head := head(id, p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,20 +69,20 @@ func (m *messages) socketMessage(id string, p position) (*websocket.PreparedMess
 }
 
 // eventText returns the message as a server-sent event. All event streams of a
-// feed have the same positions.
-func (m *messages) eventText(p position) []byte {
+// feed have the same snapshot ids.
+func (m *messages) eventText(p snapshotID) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.event == nil {
 		b := []byte("id: " + p.eventID() + "\ndata: {")
-		b = append(appendPlace(b, p), m.rest...)
+		b = append(appendSnapshotID(b, p), m.rest...)
 		m.event = append(b, "\n\n"...)
 	}
 	return m.event
 }
 
 // unchangedMessage tells a subscription that its reader has the newest snapshot.
-func unchangedMessage(id string, p position) []byte {
+func unchangedMessage(id string, p snapshotID) []byte {
 	return append(head(id, p), `,"unchanged":true}`...)
 }
 

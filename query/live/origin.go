@@ -14,7 +14,9 @@ func originAllowed(r *http.Request, allowed []string) bool {
 	if origin == "" {
 		return true
 	}
-	if slices.ContainsFunc(allowed, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(o, "/"), origin) }) {
+	if slices.ContainsFunc(
+		allowed, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(o, "/"), origin) },
+	) {
 		return true
 	}
 	u, err := url.Parse(origin)

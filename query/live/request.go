@@ -19,7 +19,7 @@ import (
 type wish struct {
 	view   View
 	values Values
-	after  *position // of the last snapshot that the reader has; nil: it names none
+	after  *snapshotID // of the last snapshot that the reader has; nil: it names none
 }
 
 // command is a message of a client.
@@ -62,7 +62,7 @@ func (r registry) parseCommand(data []byte, caller auth.Caller) (c command, p *h
 	}
 	broken.refuseUnknown(c.view, slices.Collect(maps.Keys(members)), commandMembers)
 	c.values = broken.values(c.view, members)
-	c.after = broken.position(members)
+	c.after = broken.snapshotID(members)
 	return c, broken.problem()
 }
 
@@ -156,10 +156,10 @@ func (f *faults) values(v View, members map[string]json.RawMessage) Values {
 	return values
 }
 
-// position reads the epoch and the sequence, nil without an epoch.
-func (f *faults) position(members map[string]json.RawMessage) *position {
+// snapshotID reads the epoch and the sequence, nil without an epoch.
+func (f *faults) snapshotID(members map[string]json.RawMessage) *snapshotID {
 	var epoch *string
-	var p position
+	var p snapshotID
 	f.read(members, "epoch", &epoch, "must be a string")
 	f.read(members, "seq", &p.seq, "must be a whole number, as in the last message")
 	if epoch == nil {

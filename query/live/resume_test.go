@@ -9,7 +9,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// again subscribes on a connection of its own with the position of a message.
+// again subscribes on a connection of its own with the snapshot of a message.
 func (f *fixture) again(epoch string, seq uint64) (*websocket.Conn, message) {
 	f.t.Helper()
 	ws := f.dial()
@@ -25,8 +25,14 @@ func TestReconnect(t *testing.T) {
 		for _, watched := range []bool{true, false} {
 			t.Run(fmt.Sprint(strings.Contains(opening, "epoch"), watched), func(t *testing.T) {
 				f := start(t, Config{})
+				computed := func() {} // waits until the feed has what the view shows
 				if watched {
-					send(t, f.dial(), `{"op":"subscribe","id":"other"}`)
+					other := f.dial()
+					send(t, other, `{"op":"subscribe","id":"other"}`)
+					computed = func() {
+						for receive(t, other).Funnel.N != f.view.n {
+						}
+					}
 				}
 				ws := f.dial()
 				send(t, ws, opening)
@@ -42,13 +48,15 @@ func TestReconnect(t *testing.T) {
 					f.connectedAre(map[bool]int{true: 1, false: 0}[watched])
 					if change != nil {
 						f.view.set(change)
+						computed() // until then nothing is new for readers
 					}
 					var got message
 					ws, got = f.again(last.Epoch, last.Seq)
 					switch unchanged := got.Unchanged && got.Funnel == nil && got.Seq == last.Seq; {
 					case change == nil && (!unchanged || got.Epoch != last.Epoch):
 						t.Fatalf("nothing is new after %+v, and one gets %+v", last, got)
-					case change != nil && (got.Unchanged || got.Funnel == nil || got.Funnel.N != f.view.n || got.Seq != last.Seq+1 || got.Epoch != last.Epoch):
+					case change != nil && (got.Unchanged || got.Funnel == nil || got.Funnel.N != f.view.n ||
+						got.Seq != last.Seq+1 || got.Epoch != last.Epoch):
 						t.Fatalf("%d is new after %+v, and one gets %+v", f.view.n, last, got)
 					}
 					last = got
@@ -58,7 +66,8 @@ func TestReconnect(t *testing.T) {
 				reconnect(nil)
 				// What is new later goes on from there.
 				f.view.set(func() { f.view.n = 7 })
-				if got := receive(t, ws); got.Funnel == nil || got.Funnel.N != 7 || got.Seq != last.Seq+1 || got.Epoch != last.Epoch {
+				got := receive(t, ws)
+				if got.Funnel == nil || got.Funnel.N != 7 || got.Seq != last.Seq+1 || got.Epoch != last.Epoch {
 					t.Fatalf("after %+v comes %+v", last, got)
 				}
 			})
@@ -66,9 +75,9 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// TestStrangePositions: whatever else a reader names, it gets a whole snapshot:
+// TestStrangeSnapshotIDs: whatever else a reader names, it gets a whole snapshot:
 // of another process or view, beyond the newest, or nonsense.
-func TestStrangePositions(t *testing.T) {
+func TestStrangeSnapshotIDs(t *testing.T) {
 	f := start(t, Config{})
 	ws := f.dial()
 	send(t, ws, `{"op":"subscribe","id":"a"}`)
@@ -83,13 +92,16 @@ func TestStrangePositions(t *testing.T) {
 	if restarted.Epoch == now.Epoch || elsewhere.Epoch == now.Epoch {
 		t.Fatalf("epochs %s, %s after a restart, %s of another view", now.Epoch, restarted.Epoch, elsewhere.Epoch)
 	}
-	for name, p := range map[string]position{
+	for name, p := range map[string]snapshotID{
 		"another process": {restarted.Epoch, restarted.Seq}, "another view": {elsewhere.Epoch, elsewhere.Seq},
 		"too far ahead": {now.Epoch, now.Seq + 1}, "far too far": {now.Epoch, 1<<64 - 1}, "before": {now.Epoch, 0},
-		"a count too far": {now.Epoch + "+18446744073709551615", 2}, "a count": {now.Epoch + "+1", 1}, "no count": {now.Epoch + "+x", 1},
-		"longer": {now.Epoch + "1", now.Seq}, "shorter": {now.Epoch[:len(now.Epoch)-1], now.Seq}, "none": {"", 0}, "none but a number": {"", now.Seq},
+		"a count too far": {now.Epoch + "+18446744073709551615", 2}, "a count": {now.Epoch + "+1", 1},
+		"no count": {now.Epoch + "+x", 1},
+		"longer":   {now.Epoch + "1", now.Seq}, "shorter": {now.Epoch[:len(now.Epoch)-1], now.Seq}, "none": {"", 0},
+		"none but a number": {"", now.Seq},
 	} {
-		if _, got := f.again(p.epoch, p.seq); got.Unchanged || got.Funnel == nil || got.Seq != now.Seq || got.Epoch != now.Epoch {
+		if _, got := f.again(p.epoch, p.seq); got.Unchanged || got.Funnel == nil || got.Seq != now.Seq ||
+			got.Epoch != now.Epoch {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -185,9 +197,9 @@ func (f *fixture) become(figure func() int, n int) {
 	}
 }
 
-// FuzzPosition: what is read of a position never lies beyond the newest
+// FuzzSnapshotID: what is read of an id never lies beyond the newest
 // snapshot, and is written the same again.
-func FuzzPosition(f *testing.F) {
+func FuzzSnapshotID(f *testing.F) {
 	f.Add("x.1+16:3", uint64(20))
 	f.Add("x.1:3", uint64(2))
 	f.Add("y:1", uint64(2))
@@ -197,7 +209,7 @@ func FuzzPosition(f *testing.F) {
 		if !ok {
 			return
 		}
-		again := *parseEventID(positionOf("x.1", seq, base).eventID())
+		again := *parseEventID(snapshotIDOf("x.1", seq, base).eventID())
 		if back, b, ok := again.in("x.1", newest); seq > newest || base > seq || !ok || back != seq || b != base {
 			t.Fatalf("%q of %d: %d behind %d, then %d behind %d", text, newest, seq, base, back, b)
 		}

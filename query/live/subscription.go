@@ -53,9 +53,9 @@ func (h *Hub) subscribe(reader wake, id string, w wish) (*subscription, *httpapi
 
 // update is what a reader has to be told.
 type update struct {
-	at        position
+	at        snapshotID
 	messages  *messages
-	unchanged bool             // the reader has the snapshot at this position
+	unchanged bool             // the reader has the snapshot with this id
 	problem   *httpapi.Problem // in place of a snapshot
 }
 
@@ -76,7 +76,7 @@ func (s *subscription) next() (u update, news bool) {
 		s.base = f.seq - s.seq
 	}
 	return update{
-		at: positionOf(s.feed.epoch, f.seq, s.base), messages: f.messages,
+		at: snapshotIDOf(s.feed.epoch, f.seq, s.base), messages: f.messages,
 		unchanged: first && f.seq == s.has,
 	}, true
 }

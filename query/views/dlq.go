@@ -42,14 +42,15 @@ type Letters interface {
 // read them over HTTP.
 func DeadLettersOf(letters Letters) live.View {
 	d := &deadLetters{letters: letters}
-	return view(live.View{
-		Name: "dlq", Summary: "the dead letters: how many, and why the newest are", Scope: auth.Admin, Every: time.Second,
+	return live.Polled(live.View{
+		Name: "dlq", Summary: "the dead letters: how many, and why the newest are", Scope: auth.Admin,
+		Every: time.Second,
 	}, func(ctx context.Context) (LiveLetters, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		state, err := d.read(ctx)
 		if err != nil {
-			err = unavailable("the dead letters are not known while NATS is away or slow", err)
+			err = live.Unavailable("the dead letters are not known while NATS is away or slow", err)
 		}
 		return state, err
 	})

@@ -3,10 +3,8 @@ package views
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
-	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/schemas/item"
@@ -39,7 +37,7 @@ type QueueStates interface {
 // QueuesOf returns the view of all queues: those of shards, and those that people
 // have made.
 func QueuesOf(states QueueStates) live.View {
-	return view(live.View{
+	return live.Polled(live.View{
 		Name: "queues", Summary: "what stands in each work queue", Every: time.Second,
 	}, func(ctx context.Context) (LiveQueues, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -47,7 +45,7 @@ func QueuesOf(states QueueStates) live.View {
 		all, err := states.Summary(ctx, func(int32, int32, int64) {})
 		if err != nil {
 			err = fmt.Errorf("count queues: %w", err)
-			return LiveQueues{}, unavailable("the queues are not known while Postgres is away or slow", err)
+			return LiveQueues{}, live.Unavailable("the queues are not known while Postgres is away or slow", err)
 		}
 		queues := make([]LiveQueue, len(all))
 		for i, v := range all {
@@ -67,9 +65,4 @@ func liveQueue(v queue.State) LiveQueue {
 		q.OldestSince = &since
 	}
 	return q
-}
-
-// unavailable is what readers are told; the log has the cause.
-func unavailable(detail string, cause error) error {
-	return fmt.Errorf("%w (%w)", httpapi.NewProblem(http.StatusServiceUnavailable, detail), cause)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/live/livetest"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -42,7 +43,8 @@ func (l *letters) Newest(_ context.Context, most int) ([]LiveLetter, error) {
 func TestDeadLetters(t *testing.T) {
 	l := &letters{}
 	v := DeadLettersOf(l)
-	if got, s := state[LiveLetters](t, v); got.Count != 0 || !strings.Contains(string(s.Body), `"newest":[]`) {
+	if got, s := livetest.State[LiveLetters](t, v); got.Count != 0 ||
+		!strings.Contains(string(s.Body), `"newest":[]`) {
 		t.Errorf("%s", s.Body)
 	}
 	if v.Scope != auth.Admin {
@@ -50,12 +52,13 @@ func TestDeadLetters(t *testing.T) {
 	}
 	l.count, l.last = 25, 30
 	for range 3 {
-		if got, _ := state[LiveLetters](t, v); got.Count != 25 || len(got.Newest) != newestLetters || got.Newest[0].ID != 30 || got.Newest[0].Reason == "" {
+		if got, _ := livetest.State[LiveLetters](t, v); got.Count != 25 || len(got.Newest) != newestLetters ||
+			got.Newest[0].ID != 30 || got.Newest[0].Reason == "" {
 			t.Errorf("%+v", got)
 		}
 	}
 	l.count = 24 // one was replayed
-	if got, _ := state[LiveLetters](t, v); got.Count != 24 {
+	if got, _ := livetest.State[LiveLetters](t, v); got.Count != 24 {
 		t.Errorf("%+v", got)
 	}
 	if l.read != 2 {
@@ -82,12 +85,13 @@ func TestQueues(t *testing.T) {
 	s := &states{queues: []queue.State{
 		{Settings: queue.Settings{ID: 2, Name: "shard-worker"}, Depth: 3, Oldest: since},
 		{
-			Settings: queue.Settings{ID: queue.FirstOwn, Name: "mail", Paused: true}, Oldest: since, Delayed: 4, Dead: 1,
+			Settings: queue.Settings{ID: queue.FirstOwn, Name: "mail", Paused: true}, Oldest: since, Delayed: 4,
+			Dead:   1,
 			Counts: queue.Counts{item.New: 4, item.Started: 5, item.Done: 6, item.Failed: 7},
 		},
 	}}
 	v := QueuesOf(s)
-	got, first := state[LiveQueues](t, v)
+	got, first := livetest.State[LiveQueues](t, v)
 	want := []LiveQueue{
 		{Name: "shard-worker", Ready: 3, OldestSince: &since},
 		{Name: "mail", Delayed: 4, Running: 5, Done: 6, Failed: 7, Dead: 1, Paused: true},
@@ -95,11 +99,11 @@ func TestQueues(t *testing.T) {
 	if !reflect.DeepEqual(got.Queues, want) {
 		t.Errorf("%s", first.Body)
 	}
-	if _, again := state[LiveQueues](t, v); again.Numbers != first.Numbers {
+	if _, again := livetest.State[LiveQueues](t, v); again.Numbers != first.Numbers {
 		t.Error("the same queues are news")
 	}
 	s.queues[1].Counts[item.Started]++
-	if _, other := state[LiveQueues](t, v); other.Numbers == first.Numbers {
+	if _, other := livetest.State[LiveQueues](t, v); other.Numbers == first.Numbers {
 		t.Error("a change is no news")
 	}
 	s.fail = errors.New("no database")
@@ -113,7 +117,8 @@ func refused(t *testing.T, v live.View, cause error) {
 	_, source, _ := v.Open(nil)
 	_, err := source.Snapshot(t.Context())
 	var p *httpapi.Problem
-	if !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || strings.Contains(p.Detail, cause.Error()) || !errors.Is(err, cause) {
+	if !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || strings.Contains(p.Detail, cause.Error()) ||
+		!errors.Is(err, cause) {
 		t.Errorf("%v", err)
 	}
 }

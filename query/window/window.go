@@ -69,6 +69,15 @@ type Window struct {
 	Live         bool // holds everything from From on
 }
 
+// End is before what time the events of a window happened, as tables have them: a
+// live one also has those that a fast clock has set ahead.
+func (w Window) End() time.Time {
+	if w.Live {
+		return w.To.Add(Ahead)
+	}
+	return w.To
+}
+
 // Parse checks a request. Its error is Faults.
 func Parse(r Request) (Spec, error) {
 	s := Spec{period: r.Period}

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-io/millrace/query"
+	"github.com/millrace-io/millrace/query/pipeline"
+	"github.com/millrace-io/millrace/query/pipeline/events"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -130,13 +131,13 @@ func TestFields(t *testing.T) {
 	w := world(t, 300)
 	f := httpFunnel{From: time.Unix(0, w.told[0].at), Stages: stages(w.told), Method: "exact"}
 	for name, test := range map[string]struct{ read, of any }{
-		"funnel":   {map[string]any{"from": f.From, "stages": f.Stages, "unique_method": f.Method, "stream": map[string]int{"folded_seq": 1}}, new(query.Funnel)},
-		"stats":    {httpStats{From: f.From, DetailsFrom: f.From, Method: "exact", Sample: 1, Cut: []string{"by_topic"}, stats: newStats(w.told)}, new(query.Stats)},
-		"drift":    {httpDrift{GeneratedAt: time.Now(), Sample: 1, drift: w.drift("", time.Now())}, new(query.Drift)},
-		"events":   {httpEvents{[]httpEvent{w.told[0].event()}, "next"}, new(query.EventsPage)},
-		"sources":  {w.bySize(), new(query.Sources)},
-		"articles": {httpArticles{w.slowest(crawled, published, 0)[:1], "next"}, new(query.ArticlesPage)},
-		"journey":  {newJourney(w.furthest()[0]), new(query.Journey)},
+		"funnel":   {map[string]any{"from": f.From, "stages": f.Stages, "unique_method": f.Method, "stream": map[string]int{"folded_seq": 1}}, new(pipeline.Funnel)},
+		"stats":    {httpStats{From: f.From, DetailsFrom: f.From, Method: "exact", Sample: 1, Cut: []string{"by_topic"}, stats: newStats(w.told)}, new(pipeline.Stats)},
+		"drift":    {httpDrift{GeneratedAt: time.Now(), Sample: 1, drift: w.drift("", time.Now())}, new(pipeline.Drift)},
+		"events":   {httpEvents{[]httpEvent{w.told[0].event()}, "next"}, new(events.EventsPage)},
+		"sources":  {w.bySize(), new(pipeline.Sources)},
+		"articles": {httpArticles{w.slowest(crawled, published, 0)[:1], "next"}, new(events.ArticlesPage)},
+		"journey":  {newJourney(w.furthest()[0]), new(events.Journey)},
 	} {
 		text, err := json.Marshal(test.read)
 		if err != nil {

@@ -1,0 +1,48 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+)
+
+// Polled completes a view that has no parameters: it is computed at intervals
+// (View.Every), and its states differ wherever their encodings do. Its errors are
+// those of Unavailable.
+func Polled[T any](v View, compute func(context.Context) (T, error)) View {
+	v.State = reflect.TypeFor[T]()
+	v.Open = func(Values) (string, Source, *httpapi.Problem) { return "", polled[T]{v.Name, compute}, nil }
+	return v
+}
+
+// Unavailable is the error of a view that cannot be computed at present. Readers
+// are told the detail; the log has the cause.
+func Unavailable(detail string, cause error) error {
+	return fmt.Errorf("%w (%w)", httpapi.NewProblem(http.StatusServiceUnavailable, detail), cause)
+}
+
+// polled is a source that does not say when it changes.
+type polled[T any] struct {
+	view    string
+	compute func(context.Context) (T, error)
+}
+
+// Changed implements Source.
+func (polled[T]) Changed() <-chan struct{} { return nil }
+
+// Snapshot implements Source.
+func (p polled[T]) Snapshot(ctx context.Context) (Snapshot, error) {
+	state, err := p.compute(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	body, err := json.Marshal(state)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("encode %s: %w", p.view, err)
+	}
+	return Snapshot{Body: body, Numbers: string(body)}, nil
+}

@@ -1,0 +1,48 @@
+// Package events answers what single events tell: the events as they were taken,
+// the journeys of articles through the stages, and articles that are stuck after
+// a stage or slow between two.
+package events
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// Config is what a handler works with. All of it is needed.
+type Config struct {
+	Stages event.Stages // the pipeline's
+	Now    func() time.Time
+	Store  *store.Store
+	// Folded tells up to where events are counted.
+	Folded func(context.Context) (store.Cut, error)
+	// Notes are what there is to say of a source of which nothing was found.
+	Notes func(ctx context.Context, source string) reads.Notes
+	// Analysing has places for requests that analyse events in the database.
+	Analysing reads.Places
+}
+
+// readsAtOnce bounds how many requests read events as they were taken, a page of
+// which has up to 8 MiB of metadata.
+const readsAtOnce = 4
+
+// Handler answers the requests.
+type Handler struct {
+	Config
+	reading reads.Places
+}
+
+// New makes a handler.
+func New(cfg Config) *Handler { return &Handler{cfg, make(reads.Places, readsAtOnce)} }
+
+// Register adds the operations.
+func (h *Handler) Register(api reads.API) {
+	reads.Get(api, h, "events", "/events", "Events, newest first", h.events)
+	reads.Get(
+		api, h, "articles", "/articles", "Articles that are stuck after a stage, or slow between two", h.articles,
+	)
+	reads.Get(api, h, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", h.journey)
+}

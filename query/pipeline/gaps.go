@@ -1,0 +1,161 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/pipeline/mirror"
+	"github.com/millrace-io/millrace/query/resultcache"
+	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// Gap is a rule of the pipeline: of the articles that reach one stage within
+// an hour, at least a share is to reach another one within the same hour.
+type Gap struct {
+	From, To string  // stages
+	Least    float64 // share, within (0, 1]
+}
+
+// UnmarshalText reads from:to:least, such as indexed:classified:0.8.
+func (g *Gap) UnmarshalText(text []byte) error {
+	parts := strings.Split(string(text), ":")
+	if len(parts) != 3 {
+		return fmt.Errorf("%q is not stage:stage:share", text)
+	}
+	least, err := strconv.ParseFloat(parts[2], 64)
+	if err != nil || !(least > 0 && least <= 1) {
+		return fmt.Errorf("%q: the share must be within 0 and 1", text)
+	}
+	*g = Gap{parts[0], parts[1], least}
+	return nil
+}
+
+// gapWindow is how far back a gap is looked for.
+const gapWindow = time.Hour
+
+// gapTime bounds how long it is looked for: the mirror is in memory, but for the
+// single events of the quarter in which the hour begins.
+const gapTime = 2 * time.Second
+
+// gapEvery is for how long a look serves: while events come late, each reads
+// these single events again.
+const gapEvery = 10 * time.Second
+
+// knownGaps leaves out rules of stages that the pipeline does not have, and of
+// several rules of the same stages all but the last.
+func knownGaps(gaps []Gap, stages []string) (known []Gap) {
+	for _, g := range gaps {
+		known = slices.DeleteFunc(known, func(k Gap) bool { return k.From == g.From && k.To == g.To })
+		if slices.Contains(stages, g.From) && slices.Contains(stages, g.To) {
+			known = append(known, g)
+		}
+	}
+	return known
+}
+
+// ratio is how a rule is kept.
+type ratio struct {
+	Gap
+	share float64
+}
+
+// ratios returns the rules whose first stage has been reached at all, as they
+// were within the last gapEvery.
+func (s *Service) ratios(ctx context.Context) ([]ratio, error) {
+	if len(s.cfg.Gaps) == 0 {
+		return nil, nil
+	}
+	fresh := func(a resultcache.Answer[[]ratio]) bool {
+		age := s.cfg.Now().Sub(a.At)
+		return age >= 0 && age < gapEvery
+	}
+	return s.gaps.Get(ctx, "", fresh, s.lookForGaps)
+}
+
+func (s *Service) lookForGaps(ctx context.Context) ([]ratio, error) {
+	ctx, cancel := context.WithTimeout(ctx, gapTime)
+	defer cancel()
+	now := s.cfg.Now().UTC()
+	w := window.Window{From: now.Add(-gapWindow), To: now, Live: true}
+	a, err := s.mirror.Funnel(ctx, "", w, mirror.Auto)
+	if errors.Is(err, mirror.ErrBusy) { // events come late all the time: do without single ones
+		w.From = w.From.Truncate(time.Duration(funnel.Quarter) * time.Second)
+		a, err = s.mirror.Funnel(ctx, "", w, mirror.Auto)
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := s.cfg.Stages.Names()
+	articles := func(stage string) float64 { return float64(a.Stages[slices.Index(names, stage)].Articles) }
+	var out []ratio
+	for _, g := range s.cfg.Gaps {
+		if from := articles(g.From); from > 0 {
+			out = append(out, ratio{g, articles(g.To) / from})
+		}
+	}
+	return out, nil
+}
+
+// gapCheck tells of gaps on /ready. They are no reason not to be.
+func (s *Service) gapCheck() httpapi.Check {
+	return httpapi.Check{
+		Name:  "pipeline",
+		Probe: func(context.Context) error { return nil },
+		Note: func(ctx context.Context) httpapi.Note {
+			all, err := s.ratios(ctx)
+			if err != nil {
+				return httpapi.Note{} // the check of the funnel says why
+			}
+			var gaps []string
+			for _, r := range all {
+				if r.share < r.Least {
+					gaps = append(gaps, fmt.Sprintf("%s is at %.0f %% of %s over the last hour, under %.0f %%",
+						r.To, 100*r.share, r.From, 100*r.Least))
+				}
+			}
+			return httpapi.Note{Warning: strings.Join(gaps, "; ")}
+		},
+	}
+}
+
+// gapMetrics looks for gaps at each scrape.
+type gapMetrics struct {
+	s                *Service
+	share, threshold *prometheus.Desc
+}
+
+func newGapMetrics(s *Service) *gapMetrics {
+	labels := []string{"from", "to"}
+	return &gapMetrics{
+		s: s,
+		share: prometheus.NewDesc("pipeline_gap_ratio",
+			"Distinct articles of one stage over those of another, over a rolling hour; "+
+				"absent while the other has none.",
+			labels, nil),
+		threshold: prometheus.NewDesc("pipeline_gap_threshold", "The ratio under which there is a gap.", labels, nil),
+	}
+}
+
+func (m *gapMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.share; ch <- m.threshold }
+
+func (m *gapMetrics) Collect(ch chan<- prometheus.Metric) {
+	for _, g := range m.s.cfg.Gaps {
+		ch <- prometheus.MustNewConstMetric(m.threshold, prometheus.GaugeValue, g.Least, g.From, g.To)
+	}
+	all, err := m.s.ratios(context.Background())
+	if err != nil {
+		return // while the mirror loads
+	}
+	for _, r := range all {
+		ch <- prometheus.MustNewConstMetric(m.share, prometheus.GaugeValue, r.share, r.From, r.To)
+	}
+}

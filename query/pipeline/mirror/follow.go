@@ -1,0 +1,253 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/slots"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// checkEvery is how often Run looks for lost messages and for what has become
+// too old.
+const checkEvery = 250 * time.Millisecond
+
+// Run loads the funnel and follows the projectors until ctx ends. A database
+// that is not there does not end it: it tries again, and Err tells meanwhile.
+// A mirror runs once.
+func (m *Mirror) Run(ctx context.Context, nc *nats.Conn, js jetstream.JetStream) error {
+	defer m.stop()
+	defer context.AfterFunc(ctx, m.cancel)()
+	status := nc.StatusChanged(nats.CONNECTED)
+	defer nc.RemoveStatusListener(status)
+	sub, err := m.subscribe(nc)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if !m.subscribed(ctx, nc) {
+		return nil
+	}
+
+	initial := make(chan struct{})
+	m.loads.Go(func() { m.watchCheckpoints(m.ctx, js, initial) })
+	select {
+	case <-initial:
+	case <-ctx.Done():
+		return nil
+	}
+	m.Missed()
+	m.follow(ctx, nc, sub, status)
+	return nil
+}
+
+func (m *Mirror) subscribe(nc *nats.Conn) (*nats.Subscription, error) {
+	sub, err := nc.Subscribe(stream.FunnelDeltas, func(msg *nats.Msg) { m.verifier.hear(msg.Data) })
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to %s: %w", stream.FunnelDeltas, err)
+	}
+	return sub, nil
+}
+
+// subscribed waits until the server knows of the subscription, as it has to
+// before a load begins (invariant 1). It returns false when ctx ends.
+func (m *Mirror) subscribed(ctx context.Context, nc *nats.Conn) bool {
+	for retry := (backoff{}); ctx.Err() == nil; retry.wait(ctx) {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := nc.FlushWithContext(attempt)
+		cancel()
+		if err == nil {
+			return true
+		}
+		m.log.Debug(
+			"NATS has not confirmed the subscription; trying again", "subject", stream.FunnelDeltas, "error", err,
+		)
+	}
+	return false
+}
+
+func (m *Mirror) follow(ctx context.Context, nc *nats.Conn, sub *nats.Subscription, reconnected <-chan nats.Status) {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	var dropped int
+	retry := backoff{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.wake:
+			if err := m.reloadIfWanted(); err != nil && ctx.Err() == nil {
+				m.log.Warn("the funnel cannot be loaded; trying again", "error", err)
+				retry.wait(ctx)
+			} else {
+				retry = backoff{}
+			}
+		case <-reconnected:
+			if m.subscribed(ctx, nc) {
+				m.Missed()
+			}
+		case <-tick.C:
+			if n, err := sub.Dropped(); err == nil && n > dropped {
+				dropped = n
+				m.Missed()
+			}
+			m.verifier.expire()
+			m.check()
+		}
+	}
+}
+
+// check looks for a lost delta and keeps the bounds.
+func (m *Mirror) check() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pos.ahead(m.cfg.Now()) && !m.want {
+		m.log.Warn("the funnel is ahead of the projectors' checkpoints: loading again")
+		m.pos.retreat()
+		m.requestReload()
+	}
+	if m.pos.lost(m.cfg.Now()) && !m.want {
+		m.log.Info("projectors are ahead of the last funnel delta: loading again")
+		m.requestReload()
+	}
+	if m.state != nil {
+		m.tend(m.state)
+	}
+}
+
+// watchCheckpoints follows the projectors' checkpoints. It closes initial when
+// it has the present ones, or there are none yet.
+func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream, initial chan struct{}) {
+	begun := func() {
+		select {
+		case <-initial:
+		default:
+			close(initial)
+		}
+	}
+	defer begun()
+	retry := backoff{}
+	for ctx.Err() == nil {
+		err := m.watchOnce(ctx, js, func() {
+			begun()
+			retry = backoff{}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		m.log.Debug("checkpoints cannot be watched; trying again", "error", err)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			begun() // nothing has been decided yet
+		}
+		retry.wait(ctx)
+	}
+}
+
+func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun func()) error {
+	open, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	kv, err := js.KeyValue(open, stream.Checkpoints)
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", stream.Checkpoints, err)
+	}
+	w, err := kv.WatchFiltered(ctx, []string{slots.Key, slots.Keys})
+	if err != nil {
+		return fmt.Errorf("watch bucket %s: %w", stream.Checkpoints, err)
+	}
+	defer func() { _ = w.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case entry, open := <-w.Updates():
+			if !open {
+				return fmt.Errorf("watch bucket %s: ended", stream.Checkpoints)
+			}
+			if entry == nil {
+				begun() // the present values are through
+				continue
+			}
+			m.hear(entry)
+		}
+	}
+}
+
+// hear takes a value of the bucket.
+func (m *Mirror) hear(entry jetstream.KeyValueEntry) {
+	if entry.Key() != slots.Key {
+		m.hearCheckpoint(entry)
+		return
+	}
+	l, err := slots.Parse(entry.Value())
+	if err != nil {
+		m.log.Error(
+			"the slot groups cannot be read: a newer millrace has changed them, and this one tells wrong positions",
+			"error", err,
+		)
+		return
+	}
+	m.Arrange(l)
+}
+
+// hearCheckpoint takes the checkpoint of a slot group.
+func (m *Mirror) hearCheckpoint(entry jetstream.KeyValueEntry) {
+	group, known := slots.ParseKey(entry.Key())
+	if !known {
+		return // the key of something that this program does not know
+	}
+	c, err := funnel.ParseCheckpoint(entry.Value())
+	if entry.Operation() != jetstream.KeyValuePut {
+		err = errors.New("it was deleted")
+	}
+	m.noteDamage(group, err)
+	if err != nil {
+		return
+	}
+	if c.To > c.From {
+		m.verifier.decide(decision{bounds{group, c.From, c.To}, c.Delta})
+	}
+	m.Checkpoint(Checkpoint{Group: group, Durable: c.From, Decided: c.To, CaughtUp: c.CaughtUp})
+}
+
+// noteDamage takes note of what stands in the place of a checkpoint, nil for
+// one.
+func (m *Mirror) noteDamage(group uint32, damage error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if damage == nil {
+		delete(m.damage, group)
+		return
+	}
+	m.log.Error(
+		"the checkpoint of a slot group was overwritten; its projector puts it back", "group", group, "error", damage,
+	)
+	m.damage[group] = damage
+}
+
+// Damage tells of checkpoints that cannot be read, nil when all can.
+func (m *Mirror) Damage() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for group, err := range m.damage {
+		errs = append(errs, fmt.Errorf("checkpoint of slot group %d: %w", group, err))
+	}
+	return errors.Join(errs...)
+}
+
+// backoff waits longer each time, from 100 ms to 5 s.
+type backoff struct{ last time.Duration }
+
+func (b *backoff) wait(ctx context.Context) {
+	b.last = min(max(2*b.last, 100*time.Millisecond), 5*time.Second)
+	select {
+	case <-time.After(b.last):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,226 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/pipeline/events"
+	"github.com/millrace-io/millrace/query/pipeline/mirror"
+	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
+	"github.com/millrace-io/millrace/query/resultcache"
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// Config shapes the service. The zero value of a field stands for its default.
+type Config struct {
+	Stages event.Stages // the pipeline's; required
+	// QueryTimeout bounds a request and each of its queries; default 10 s.
+	QueryTimeout time.Duration
+	// ExactEvents is up to how many events of a window distinct articles are
+	// counted exactly, unless a request says otherwise; default 2,000,000. It
+	// is also how many articles the mirror holds.
+	ExactEvents int
+	// MaxSources is how many single sources the mirror keeps current, and how
+	// many windows beyond ExactEvents; default live.DefaultFeeds. With fewer than
+	// there may be feeds, these evict one another's.
+	MaxSources int
+	// KeepSlow is for how long at most statistics that took more than half a
+	// second serve again although events have been folded since; default 10 s,
+	// negative: not at all.
+	KeepSlow time.Duration
+	// Gaps are the rules that are watched. Those of stages that the pipeline
+	// does not have are left out; of those of the same stages the last counts.
+	Gaps []Gap
+	Now  func() time.Time // default time.Now
+}
+
+// maxAnswers bounds the answers of a kind that are kept.
+const maxAnswers = 64
+
+// Deps are what the service works with. It closes none of them.
+type Deps struct {
+	ClickHouse driver.Conn
+	NATS       *nats.Conn
+	JetStream  jetstream.JetStream
+	Log        *slog.Logger
+	Registry   prometheus.Registerer
+}
+
+// Service answers queries. Register its routes, serve its live views, and run it
+// beside the server.
+type Service struct {
+	cfg       Config
+	deps      Deps
+	store     *store.Store
+	mirror    *mirror.Mirror
+	events    *events.Handler
+	counting  reads.Places // bound how many requests count in the database,
+	feeding   reads.Places // how many feeds do,
+	analysing reads.Places // and how many requests analyse what events carry
+	roles     store.Roles
+	streamEnd *streamEnd
+	retired   retired
+	durations *prometheus.HistogramVec
+
+	statistics *resultcache.Cache[analysis]
+	drifts     *resultcache.Cache[Drift]
+	gaps       *resultcache.Cache[[]ratio]
+	nearest    *resultcache.Cache[string] // to sources that are not known
+}
+
+// New checks the configuration and starts nothing.
+func New(cfg Config, deps Deps) (*Service, error) {
+	switch {
+	case len(cfg.Stages.Names()) == 0:
+		return nil, errors.New("pipeline queries: stages are needed")
+	case deps.ClickHouse == nil || deps.NATS == nil || deps.JetStream == nil || deps.Log == nil ||
+		deps.Registry == nil:
+		return nil, errors.New(
+			"pipeline queries: ClickHouse, NATS, JetStream, a logger and a metrics registry are needed",
+		)
+	}
+	if cfg.QueryTimeout == 0 {
+		cfg.QueryTimeout = 10 * time.Second
+	}
+	if cfg.ExactEvents == 0 {
+		cfg.ExactEvents = 2_000_000
+	}
+	if cfg.MaxSources == 0 {
+		cfg.MaxSources = live.DefaultFeeds
+	}
+	if cfg.KeepSlow == 0 {
+		cfg.KeepSlow = 10 * time.Second
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Gaps = knownGaps(cfg.Gaps, cfg.Stages.Names())
+	age := max(keepUnchanged, cfg.KeepSlow)
+	s := &Service{
+		cfg: cfg, deps: deps, roles: rolesOf(cfg.Stages),
+		counting: make(reads.Places, countsAtOnce), feeding: make(reads.Places, feedsAtOnce),
+		analysing:  make(reads.Places, analysesAtOnce),
+		statistics: resultcache.New[analysis](maxAnswers, age, cfg.Now),
+		drifts:     resultcache.New[Drift](maxAnswers, age, cfg.Now),
+		gaps:       resultcache.New[[]ratio](1, gapEvery, cfg.Now),
+		nearest:    resultcache.New[string](maxAnswers, knownFor, cfg.Now),
+	}
+	if err := s.assemble(); err != nil {
+		return nil, fmt.Errorf("pipeline queries: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Service) assemble() (err error) {
+	if s.store, err = store.New(s.deps.ClickHouse, s.cfg.QueryTimeout); err != nil {
+		return err
+	}
+	// Loading everything may take longer than a request waits.
+	loads, err := store.New(s.deps.ClickHouse, time.Minute)
+	if err != nil {
+		return err
+	}
+	s.mirror, err = mirror.New(mirror.Config{
+		Stages: s.cfg.Stages.Names(), Now: s.cfg.Now, LoadTimeout: time.Minute,
+		Limits: mirror.Limits{
+			Articles: s.cfg.ExactEvents, Sources: s.cfg.MaxSources, Sketches: s.cfg.MaxSources,
+		},
+	}, loads, s.deps.Log)
+	if err != nil {
+		return err
+	}
+	s.streamEnd = &streamEnd{nc: s.deps.NATS, js: s.deps.JetStream, folded: s.mirror.Folded}
+	s.events = events.New(events.Config{
+		Stages: s.cfg.Stages, Now: s.cfg.Now, Store: s.store, Folded: s.folded, Notes: s.notes, Analysing: s.analysing,
+	})
+	return s.registerMetrics()
+}
+
+func (s *Service) registerMetrics() error {
+	s.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "pipeline_query_duration_seconds",
+		Help:    "Time to answer queries, by endpoint; live is a snapshot for live readers.",
+		Buckets: []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	}, []string{"endpoint"})
+	gauge := func(name, help string, value func(mirror.Stats) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			return value(s.mirror.Stats())
+		})
+	}
+	for _, c := range []prometheus.Collector{
+		s.durations,
+		newGapMetrics(s),
+		gauge("millrace_mirror_articles", "Articles by stage that the mirror holds exactly.",
+			func(v mirror.Stats) float64 { return float64(v.Articles) }),
+		gauge("millrace_mirror_sources", "Single sources that the mirror keeps current.",
+			func(v mirror.Stats) float64 { return float64(v.Sources) }),
+		gauge("millrace_mirror_folded_seq", "Stream sequence up to which the mirror has counted.",
+			func(v mirror.Stats) float64 { return float64(v.Folded) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "millrace_mirror_loads_total",
+			Help: "How often the mirror was loaded as a whole; more than once means that messages were missed.",
+		}, func() float64 { return float64(s.mirror.Stats().Loads) }),
+	} {
+		if err := s.deps.Registry.Register(c); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// Register adds the routes to a server, for callers with the scope read.
+func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
+	api := reads.API{
+		Server: srv, Auth: a, Tag: "Views", Limit: s.cfg.QueryTimeout, Took: s.durations, Problem: s.problem,
+	}
+	reads.Get(api, s, "funnel", "/funnel",
+		"The funnel of a window: events and distinct articles by stage", s.getFunnel)
+	reads.Get(api, s, "stats", "/stats",
+		"What a window's events carry, and how long articles take", s.getStats)
+	reads.Get(api, s, "drift", "/stats/drift",
+		"Model versions, and whether their classifications drift", s.getDrift)
+	reads.Get(api, s, "sources", "/sources", "Sources by number of events", s.sources)
+	s.events.Register(api)
+}
+
+// Views are the live views of the pipeline.
+func (s *Service) Views() []live.View {
+	return []live.View{s.funnelView(), lagView(s.deps.JetStream, s.mirror)}
+}
+
+// Run keeps the mirror current until ctx ends. Live views are to be served for as
+// long at most.
+func (s *Service) Run(ctx context.Context) error {
+	return s.mirror.Run(ctx, s.deps.NATS, s.deps.JetStream)
+}
+
+// Checks are what /ready asks after.
+func (s *Service) Checks() []httpapi.Check {
+	return []httpapi.Check{
+		{Name: "clickhouse", Probe: s.store.Ping},
+		{Name: "nats", Probe: s.natsConnected},
+		{Name: "funnel", Probe: func(context.Context) error { return s.mirror.Err() }},
+		{Name: "checkpoints", Probe: func(context.Context) error { return s.mirror.Damage() }},
+		{Name: "projector", Probe: s.streamEnd.check, Note: s.streamEnd.note},
+		s.gapCheck(),
+	}
+}
+
+func (s *Service) natsConnected(context.Context) error {
+	if !s.deps.NATS.IsConnected() {
+		return fmt.Errorf("the connection is %s", s.deps.NATS.Status())
+	}
+	return nil
+}

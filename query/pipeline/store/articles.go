@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/query/selects"
+)
+
+// Article is an article on its way.
+type Article struct {
+	Hash, URL, Source, Trace string
+	ReachedAt                time.Time // when it first reached the stage that was asked for
+	LastAt                   time.Time // of its last event, or of the second stage
+	Events                   uint64
+	Took                     time.Duration // between two stages
+}
+
+// ID is the first 64 bits of the article's hash.
+func (a Article) ID() uint64 {
+	id, _ := strconv.ParseUint(a.Hash[:16], 16, 64) // the database wrote it
+	return id
+}
+
+// ArticleCursor is an article's place in the order of pages: a time or a
+// duration in nanoseconds, and the first 64 bits of the hash.
+type ArticleCursor struct {
+	At int64
+	ID uint64
+}
+
+// Stuck returns a page of the articles that first reached a stage within
+// [From, To] of the scope and no stage after it, the longest stuck first.
+func (s *Store) Stuck(
+	ctx context.Context, c Scope, stage string, later []string, after ArticleCursor, limit int,
+) ([]Article, error) {
+	p := c.params(selects.Params{
+		"stage": stage, "stages": append([]string{stage}, later...), "after": after.At, "after_id": after.ID,
+		"limit": limit,
+	})
+	var out []Article
+	err := s.set.Each(ctx, "stuck.sql", p, func(rows driver.Rows) error {
+		var a Article
+		if err := rows.Scan(&a.Hash, &a.URL, &a.Source, &a.Trace, &a.ReachedAt, &a.LastAt, &a.Events); err != nil {
+			return err
+		}
+		out = append(out, a.utc())
+		return nil
+	})
+	return out, err
+}
+
+// Slowest returns a page of the articles of a scope by the time that they took
+// from a stage to another, the slowest first.
+func (s *Store) Slowest(
+	ctx context.Context, c Scope, stage, until string, after ArticleCursor, limit int,
+) ([]Article, error) {
+	p := c.params(
+		selects.Params{"stage": stage, "until": until, "after": after.At, "after_id": after.ID, "limit": limit},
+	)
+	var out []Article
+	err := s.set.Each(ctx, "slowest.sql", p, func(rows driver.Rows) error {
+		var a Article
+		var took int64
+		if err := rows.Scan(&a.Hash, &a.URL, &a.Source, &a.Trace, &a.ReachedAt, &a.LastAt, &took); err != nil {
+			return err
+		}
+		a.Took = time.Duration(took)
+		out = append(out, a.utc())
+		return nil
+	})
+	return out, err
+}
+
+func (a Article) utc() Article {
+	a.ReachedAt, a.LastAt = a.ReachedAt.UTC(), a.LastAt.UTC()
+	return a
+}

@@ -1,0 +1,89 @@
+package pipeline
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// TestNoProjectorIsAtWork: a view that was not behind when it was last asked
+// about, however long ago, is not taken for one that has stood still since.
+func TestNoProjectorIsAtWork(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	var folded uint64
+	e := &streamEnd{nc: srv.Connect(), js: srv.JetStream(), folded: func() uint64 { return folded }}
+	publish := func() {
+		if _, err := e.js.Publish(t.Context(), stream.EventSubject("crawled", [32]byte{}), []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pass := func() { e.movedAt = e.movedAt.Add(-2 * stuckAfter) } // time, since it was last asked
+	for range 2 {
+		if err := e.check(t.Context()); err != nil {
+			t.Fatalf("nothing is left to fold: %v", err)
+		}
+		if !e.movedAt.IsZero() {
+			pass()
+		}
+		publish()
+		if err := e.check(t.Context()); err != nil {
+			t.Fatalf("a message has just come: %v", err)
+		}
+		pass()
+		if err := e.check(t.Context()); err == nil {
+			t.Fatal("nothing has moved for a minute, and no error")
+		}
+		publish()
+		folded++
+		if err := e.check(t.Context()); err != nil {
+			t.Fatalf("the view catches up: %v", err)
+		}
+		folded++
+	}
+}
+
+// deafStream stands for a JetStream that does not answer, and counts questions.
+type deafStream struct {
+	jetstream.JetStream
+	asked int
+}
+
+func (d *deafStream) Stream(context.Context, string) (jetstream.Stream, error) {
+	d.asked++
+	return nil, nats.ErrTimeout
+}
+
+// TestStreamDoesNotAnswer: not everyone who asks waits for it, and what is not
+// known is not told.
+func TestStreamDoesNotAnswer(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	deaf := &deafStream{}
+	e := &streamEnd{nc: srv.Connect(), js: deaf, folded: func() uint64 { return 3 }}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	e.position(gone, 3, time.Hour) // says nothing of the stream
+	for range 3 {
+		if got := e.position(t.Context(), 3, time.Hour); got != (StreamPosition{3, 3, 0}) {
+			t.Errorf("%+v", got)
+		}
+	}
+	if deaf.asked != 2 {
+		t.Errorf("asked %d times", deaf.asked)
+	}
+	if _, err := e.end(t.Context(), time.Hour); err == nil {
+		t.Error("the end of the stream is known")
+	}
+	e.js = srv.JetStream()
+	if err := e.check(t.Context()); err != nil {
+		t.Errorf("when it answers again: %v", err)
+	}
+	if _, err := e.end(t.Context(), time.Hour); err != nil {
+		t.Errorf("and after that: %v", err)
+	}
+}

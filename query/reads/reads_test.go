@@ -1,0 +1,148 @@
+package reads
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/selects"
+)
+
+// shop is a system of a test: it knows which fruits there are.
+type shop struct{ fruits string }
+
+type fruitRequest struct {
+	httpapi.Params
+	Name  string `query:"name"`
+	Since string `query:"since"`
+	Limit int    `query:"limit" minimum:"1" maximum:"5" default:"5"`
+}
+
+func (r *fruitRequest) Resolve(ctx huma.Context) []error {
+	return Resolve(ctx, r.Params, func(s *shop) (f Faults) {
+		f.Add(CheckName("name", r.Name))
+		if !strings.Contains(s.fruits, r.Name) {
+			f.Add(Broken("name", "fruit_unknown", "must be one of "+s.fruits))
+		}
+		_, p := ParseTime("since", r.Since)
+		f.Add(p)
+		return f
+	})
+}
+
+// Fruit is the answer of a test.
+type Fruit struct{ Name string }
+
+var errRotten = errors.New("rotten")
+
+// TestGet: a request is refused with all that is wrong with it, and an error is
+// told as the problem that it is.
+func TestGet(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	srv, err := httpapi.New(httpapi.Config{}, httpapi.Deps{Log: log, Registry: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, []string{"endpoint"})
+	api := API{
+		Server: srv, Auth: auth.New(auth.Config{}), Tag: "Fruits", Limit: time.Hour, Took: took,
+		Problem: func(err error) *httpapi.Problem {
+			if errors.Is(err, errRotten) {
+				return httpapi.NewProblem(http.StatusGone, "it is rotten")
+			}
+			return Problem(log, err)
+		},
+	}
+	var fails error
+	find := func(ctx context.Context, r fruitRequest) (Fruit, error) {
+		if _, bound := ctx.Deadline(); !bound {
+			t.Error("the request has no deadline")
+		}
+		return Fruit{r.Name}, fails
+	}
+	Get(api, &shop{"apple pear"}, "fruit", "/fruit", "A fruit", find)
+	ask := func(query string) (p httpapi.Problem, text string) {
+		w := httptest.NewRecorder()
+		srv.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/api/v1/fruit?"+query, nil))
+		text = w.Body.String()
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		p.Status = w.Code
+		return p, text
+	}
+	if p, text := ask("name=pear"); p.Status != http.StatusOK || !strings.Contains(text, `"Name":"pear"`) {
+		t.Errorf("%s", text)
+	}
+	p, text := ask("name=plum&since=soon&limit=7&colour=red")
+	fields := map[string]bool{}
+	for _, e := range p.Errors {
+		fields[e.Field] = true
+	}
+	if p.Status != http.StatusBadRequest || fmt.Sprint(fields) != "map[colour:true limit:true name:true since:true]" {
+		t.Errorf("%s", text)
+	}
+	for cause, status := range map[error]int{
+		errRotten: http.StatusGone, errors.New("secret"): http.StatusInternalServerError,
+		fmt.Errorf("%w: refused", selects.ErrUnavailable): http.StatusServiceUnavailable,
+		context.DeadlineExceeded:                          http.StatusServiceUnavailable,
+		Broken("name", "other", "must be another"):        http.StatusBadRequest,
+	} {
+		fails = cause
+		if p, text := ask("name=apple"); p.Status != status || strings.Contains(text, "secret") {
+			t.Errorf("%v: %s", cause, text)
+		}
+	}
+	if n := testutil.CollectAndCount(took); n != 1 {
+		t.Errorf("%d endpoints are measured", n)
+	}
+}
+
+// TestPlaces: who finds no place waits for one, or for the end of its context.
+func TestPlaces(t *testing.T) {
+	p := make(Places, 1)
+	leave, err := p.Enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Enter(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second one enters: %v", err)
+	}
+	leave()
+	if _, err := p.Enter(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzCursor: what is read of a cursor is written the same again, and belongs to
+// one kind.
+func FuzzCursor(f *testing.F) {
+	f.Add(EncodeCursor(1, 7, math.MaxUint64))
+	f.Add("AQAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+	f.Add("' OR 1=1")
+	f.Fuzz(func(t *testing.T, text string) {
+		a, b, ok := DecodeCursor(1, text)
+		if ok && EncodeCursor(1, a, b) != text {
+			t.Fatalf("%q decodes to %d, %d", text, a, b)
+		}
+		if _, _, other := DecodeCursor(2, text); ok && other {
+			t.Fatalf("%q is of two kinds", text)
+		}
+	})
+}
