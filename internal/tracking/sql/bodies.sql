@@ -3,4 +3,5 @@ SELECT u.place, t.filename, t.shard,
     t.created_at
 FROM unnest($1::bigint[], $2::smallint[], $3::integer[]) WITH ORDINALITY AS u (item, stage, generation, place)
 JOIN millrace.pipeline_tracking AS t ON t.id = u.item
-JOIN millrace.ready AS r ON r.item_id = u.item AND r.stage = u.stage AND r.priority = t.priority AND r.generation = u.generation
+JOIN millrace.ready AS r ON r.stage = u.stage AND r.priority = ANY ('{0,1,2,3,4,5,6,7,8,9}'::smallint[])
+    AND r.item_id = u.item AND r.generation = u.generation
