@@ -2,17 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/ingest/demo"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// runDemo replays the bundled crawl history through the ordinary client. An
-// empty stream gets some hours of history first.
+// runDemo replays the bundled crawl history through the ordinary client, and has
+// some work done. An empty stream gets some hours of history first.
 func (n *node) runDemo(ctx context.Context, s *stack) error {
 	js, err := jetstream.New(n.nats)
 	if err != nil {
@@ -33,5 +36,18 @@ func (n *node) runDemo(ctx context.Context, s *stack) error {
 		return fmt.Errorf("start the demo: %w", err)
 	}
 	s.launch("demo", d.Run)
+	if n.ownQueues != nil {
+		s.launch("demo's work", func(ctx context.Context) error {
+			return d.Work(ctx, n.nats, func(ctx context.Context) error {
+				_, err := n.ownQueues.Create(ctx, queue.Settings{
+					Name: demo.Queue, MaxAttempts: 3, BackoffS: []float64{20}, LeaseS: 30, RetentionS: 3600, MaxItems: 10_000,
+				})
+				if errors.Is(err, userqueue.ErrDiffers) { // somebody has changed its settings
+					return nil
+				}
+				return err
+			})
+		})
+	}
 	return nil
 }

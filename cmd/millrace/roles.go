@@ -21,6 +21,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector"
 	"github.com/millrace-io/millrace/query/dashboard"
 	"github.com/millrace-io/millrace/query/live"
@@ -48,6 +49,7 @@ type node struct {
 	postgres   string // DSN; empty: none
 	work       stream.WorkConfig
 	handout    *handout.Handout // in the ingest role, where there is Postgres
+	ownQueues  *userqueue.Store // where there is Postgres
 	also       []httpapi.Check
 	topology   schema.Topology // of the tables
 	retention  retentionSettings

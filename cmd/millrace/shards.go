@@ -105,12 +105,8 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 			return nil
 		}
 		g, ctx := errgroup.WithContext(ctx)
-		own, err := userqueue.New(store.Queues())
-		if err != nil {
-			return err
-		}
-		serve := func(ctx context.Context) error { return own.Serve(ctx, n.nats, n.log) }
-		purge := func(ctx context.Context) error { return own.Run(ctx, n.log) }
+		serve := func(ctx context.Context) error { return n.ownQueues.Serve(ctx, n.nats, n.log) }
+		purge := func(ctx context.Context) error { return n.ownQueues.Run(ctx, n.log) }
 		for _, run := range []func(context.Context) error{store.Queues().Run, store.Run, service.Run, serve, purge} {
 			g.Go(func() error { return run(ctx) })
 		}
@@ -124,6 +120,9 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 func (n *node) newTracking(pool *pgxpool.Pool, r roles) (*tracking.Store, *work.Service, error) {
 	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, pool, n.log)
 	if err != nil {
+		return nil, nil, err
+	}
+	if n.ownQueues, err = userqueue.New(queues); err != nil {
 		return nil, nil, err
 	}
 	store, err := tracking.New(tracking.Config{Keep: n.retention.Shards}, queues, n.log)
@@ -181,16 +180,12 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		return func(*httpapi.Server) {}, nil
 	}
 	var parts []interface{ Register(*httpapi.Server) }
-	own, err := userqueue.New(store.Queues())
-	if err != nil {
-		return nil, err
-	}
 	if r.Ingest {
 		commands, err := shards.New(store, n.handout, a, n.log)
 		if err != nil {
 			return nil, err
 		}
-		ownCommands, err := queues.New(own, n.handout, a, n.log)
+		ownCommands, err := queues.New(n.ownQueues, n.handout, a, n.log)
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +196,7 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		if err != nil {
 			return nil, err
 		}
-		ownReads, err := queryqueues.New(transitions.Config{}, own, a, n.log)
+		ownReads, err := queryqueues.New(transitions.Config{}, n.ownQueues, a, n.log)
 		if err != nil {
 			return nil, err
 		}

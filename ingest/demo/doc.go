@@ -13,6 +13,9 @@
 //  4. Run ends when its context does, and for no other reason. Its memory does
 //     not depend on how long it runs.
 //
+// Demo.Work shows the rest: two versions of a model that judge differently are in
+// the warm-up, and files of shards, a queue and dead letters come beside the events.
+//
 // Every event has "demo": true in its metadata and a service_name that starts
 // with "demo-".
 //

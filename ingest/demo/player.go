@@ -13,6 +13,8 @@ import (
 const (
 	warmUpEvents = 4000
 	warmUpSpan   = 6 * time.Hour
+	// newModelFor is how long the model has its new version when the replay begins.
+	newModelFor = 2 * time.Hour
 	// maxPoll cuts the sightings of a poll, up to 100 in the history and more
 	// in its first hours, into handfuls that make the page move all the time.
 	maxPoll = 10
@@ -36,8 +38,9 @@ type player struct {
 	met    []bool    // by article, since the start
 	next   time.Time // of the next poll
 	queue  queue
-	// past is the time before which events were made by the warm-up.
-	past time.Time
+	// past is the time before which events were made by the warm-up, and newModel the
+	// one since which the model has a new version.
+	past, newModel time.Time
 }
 
 func newPlayer(cfg Config, s *sample.Sample) *player {
@@ -52,7 +55,7 @@ func newPlayer(cfg Config, s *sample.Sample) *player {
 // keep their monotonic reading throughout, so a clock that is set meanwhile
 // does not disturb the order.
 func (p *player) warmUp(now time.Time) {
-	p.past = now
+	p.past, p.newModel = now, now.Add(-newModelFor)
 	for made := 0; made < warmUpEvents; made = p.queue.Len() {
 		left := 1 - float64(made)/warmUpEvents
 		p.poll(now.Add(-time.Duration(math.Pow(left, 1.5) * float64(warmUpSpan))))
@@ -105,7 +108,7 @@ func (p *player) poll(at time.Time) time.Duration {
 	var sightings [][]step
 	events := 0
 	for len(sightings) < maxPoll {
-		sightings = append(sightings, p.sighting())
+		sightings = append(sightings, p.sighting(at))
 		events += len(sightings[len(sightings)-1])
 		if p.sample.Sightings[p.cursor].After > 0 {
 			break
@@ -132,9 +135,9 @@ func (p *player) variation() float64 {
 // sighting replays the next sighting, from the sample's end on to its begin.
 // Whether an article is new is seen from this replay, which may begin in the
 // middle of the sample.
-func (p *player) sighting() []step {
+func (p *player) sighting(at time.Time) []step {
 	s := p.sample.Sightings[p.cursor]
-	v := visit{article: &p.sample.Articles[s.Article], number: s.Article, later: 2*p.cursor >= len(p.sample.Sightings)}
+	v := visit{article: &p.sample.Articles[s.Article], number: s.Article, later: at.After(p.newModel)}
 	switch {
 	case !p.met[s.Article]:
 		v.kind = newArticle

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +33,7 @@ func TestDemonstration(t *testing.T) {
 	poll(t, waitLimit, "events of the demonstration", func() bool {
 		return get[funnel](s, "/funnel", "period=24h").Stages[0].Events > 1
 	})
+	s.showsAll()
 	if !strings.Contains(s.log.String(), filepath.Join(s.data, "demo")) {
 		t.Errorf("the log does not name the demonstration's data folder:\n%s", s.log)
 	}
@@ -59,6 +62,39 @@ func TestDemonstration(t *testing.T) {
 	if stages := get[funnel](s,
 		"/funnel", "period=24h").Stages; stages[0].Events+stages[1].Events+stages[2].Events != 1 {
 		t.Errorf("beside the one event that was published there are others: %+v", stages)
+	}
+}
+
+// showsAll waits until a demonstration has something to show on every page: three
+// dead letters of three rules, a queue and a file at work, two versions of a model.
+func (s *server) showsAll() {
+	t := s.t.(*testing.T)
+	t.Helper()
+	poll(t, waitLimit, "dead letters of three rules", func() bool {
+		rules := map[string]bool{}
+		for _, l := range get[struct{ Letters []struct{ Code string } }](s, "/dlq", "").Letters {
+			rules[l.Code] = true
+		}
+		return len(rules) == 3
+	})
+	poll(t, waitLimit, "a file of which a shard is worked", func() bool {
+		var files struct{ Files []struct{ Filename string } }
+		if files = get[struct{ Files []struct{ Filename string } }](s, "/pipeline/files", ""); len(files.Files) == 0 {
+			return false
+		}
+		_, _, body := s.fetch("/pipeline/files/" + files.Files[0].Filename)
+		return strings.Contains(string(body), `"done"`)
+	})
+	poll(t, waitLimit, "items of a queue that are done", func() bool {
+		status, _, body := s.fetch("/queues/thumbnails")
+		var q struct{ States struct{ Done int } }
+		return status == http.StatusOK && json.Unmarshal(body, &q) == nil && q.States.Done > 0
+	})
+	versions := get[struct {
+		Versions []any `json:"model_versions"`
+	}](s, "/stats/drift", "period=24h").Versions
+	if len(versions) != 2 {
+		t.Errorf("versions of the model: %v", versions)
 	}
 }
 
