@@ -88,13 +88,12 @@ func (e *engine) obeys(g *gate, ended <-chan error) (err error, ok bool) {
 			waited += min(now.Sub(last), 2*step)
 			last = now
 		}
-		if waited < e.patience {
-			continue
-		}
-		if g.shut() {
+		switch {
+		case g.waits():
+			waited = 0 // it has got as far as the client
+		case waited >= e.patience && g.shut():
 			return nil, false
 		}
-		waited = 0 // it has got as far as the client
 	}
 }
 
@@ -172,6 +171,13 @@ func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.busy = false
+}
+
+// waits is true while a chunk is on its way through.
+func (g *gate) waits() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.busy
 }
 
 // shut closes the gate, unless a chunk is on its way through.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/chdb"
@@ -32,10 +33,15 @@ func (e *engine) replaced() bool {
 
 var cancelled = exception(codeCancelled, "QUERY_WAS_CANCELLED", "Query was cancelled")
 
+// work is a statement in the engine, of one test.
+type work func(*testing.T) func(context.Context, emitter) error
+
 // obedient ends when it is told to, stubborn when the test does.
-func obedient(ctx context.Context, _ emitter) error {
-	<-ctx.Done()
-	return cancelled
+func obedient(*testing.T) func(context.Context, emitter) error {
+	return func(ctx context.Context, _ emitter) error {
+		<-ctx.Done()
+		return cancelled
+	}
 }
 
 func stubborn(t *testing.T) func(context.Context, emitter) error {
@@ -44,12 +50,23 @@ func stubborn(t *testing.T) func(context.Context, emitter) error {
 	return func(context.Context, emitter) error { <-end; return nil }
 }
 
+func endsWith(err error) work {
+	return func(*testing.T) func(context.Context, emitter) error {
+		return func(context.Context, emitter) error { return err }
+	}
+}
+
 func codeOf(err error) int {
 	var e *chdb.Exception
 	if !errors.As(err, &e) {
 		return 0
 	}
 	return e.Code
+}
+
+// inVirtualTime has a test wait without waiting, however slow the machine is.
+func inVirtualTime(test func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
 }
 
 func TestSupervise(t *testing.T) {
@@ -63,75 +80,80 @@ func TestSupervise(t *testing.T) {
 	for name, c := range map[string]struct {
 		ctx         context.Context
 		job         job
-		work        func(context.Context, emitter) error
+		work        work
 		code        int
 		stuck, held bool // the engine is replaced; the statement has a penalty
 	}{
-		"ends by itself":                {t.Context(), job{limit: time.Minute}, func(context.Context, emitter) error { return nil }, 0, false, false},
-		"fails by itself":               {t.Context(), job{limit: time.Minute}, func(context.Context, emitter) error { return errReadOnly() }, codeReadOnly, false, false},
+		"ends by itself":                {t.Context(), job{limit: time.Minute}, endsWith(nil), 0, false, false},
+		"fails by itself":               {t.Context(), job{limit: time.Minute}, endsWith(errReadOnly()), codeReadOnly, false, false},
 		"obeys its time limit":          {t.Context(), job{limit: time.Millisecond}, obedient, codeTimeout, false, false},
 		"obeys a cancel":                {cancel(nil), job{limit: time.Minute}, obedient, codeCancelled, false, false},
-		"ignores its time limit":        {t.Context(), job{limit: time.Millisecond}, stubborn(t), codeTimeout, true, false},
-		"ignores a cancel":              {cancel(nil), job{limit: time.Minute}, stubborn(t), codeTimeout, true, false},
-		"of an analyst":                 {cancel(nil), job{limit: time.Minute, from: analyst}, stubborn(t), codeTimeout, true, true},
-		"lasting, ignores a time limit": {t.Context(), job{limit: time.Millisecond, lasting: true}, stubborn(t), codeTimeout, true, false},
-		"lasting, ignores the stop":     {cancel(errStopping), job{limit: time.Minute, lasting: true}, stubborn(t), codeTimeout, true, false},
+		"ignores its time limit":        {t.Context(), job{limit: time.Millisecond}, stubborn, codeTimeout, true, false},
+		"ignores a cancel":              {cancel(nil), job{limit: time.Minute}, stubborn, codeTimeout, true, false},
+		"of an analyst":                 {cancel(nil), job{limit: time.Minute, from: analyst}, stubborn, codeTimeout, true, true},
+		"lasting, ignores a time limit": {t.Context(), job{limit: time.Millisecond, lasting: true}, stubborn, codeTimeout, true, false},
+		"lasting, ignores the stop":     {cancel(errStopping), job{limit: time.Minute, lasting: true}, stubborn, codeTimeout, true, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, inVirtualTime(func(t *testing.T) {
 			e := idle(t)
 			c.job.text = "SELECT 1"
-			err := e.supervise(c.ctx, c.job, nothing, c.work)
+			err := e.supervise(c.ctx, c.job, nothing, c.work(t))
 			if codeOf(err) != c.code || isStuck(err) != c.stuck || e.replaced() != c.stuck {
 				t.Errorf("%v", err)
 			}
 			if held := e.penalties.check(c.job.from, c.job.text, c.job.proof) != nil; held != c.held {
 				t.Errorf("it has a penalty: %v", held)
 			}
-		})
+		}))
 	}
 }
 
 // TestSuperviseLasting: what the engine finishes in any case is waited for.
 func TestSuperviseLasting(t *testing.T) {
-	e := idle(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err := e.supervise(ctx, job{limit: time.Minute, lasting: true}, nil, func(context.Context, emitter) error {
-		time.Sleep(3 * e.patience) // a merge
-		return cancelled
+	synctest.Test(t, func(t *testing.T) {
+		e := idle(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := e.supervise(ctx, job{limit: time.Minute, lasting: true}, nil, func(context.Context, emitter) error {
+			time.Sleep(3 * e.patience) // a merge
+			return cancelled
+		})
+		if codeOf(err) != codeCancelled || e.replaced() {
+			t.Error(err)
+		}
 	})
-	if codeOf(err) != codeCancelled || e.replaced() {
-		t.Error(err)
-	}
 }
 
 // TestSuperviseSlowClient: the engine is not replaced for a client that does not
 // read, and nothing reaches a client behind its error.
 func TestSuperviseSlowClient(t *testing.T) {
-	e := idle(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err := e.supervise(ctx, job{limit: time.Minute}, func(chdb.Chunk) error {
-		time.Sleep(3 * e.patience)
-		return nil
-	}, func(_ context.Context, emit emitter) error {
-		if err := emit(chdb.Chunk{}); err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		e := idle(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := e.supervise(ctx, job{limit: time.Minute}, func(chdb.Chunk) error {
+			time.Sleep(3*e.patience - e.patience/6)
+			return nil
+		}, func(_ context.Context, emit emitter) error {
+			if err := emit(chdb.Chunk{}); err != nil {
+				return err
+			}
+			time.Sleep(e.patience / 2) // the engine's patience begins when the client has read
+			return cancelled
+		})
+		if codeOf(err) != codeCancelled || e.replaced() {
+			t.Error(err)
 		}
-		return cancelled
+		late, reached := make(chan error, 1), false
+		goOn := make(chan struct{})
+		err = e.supervise(ctx, job{limit: time.Minute}, func(chdb.Chunk) error { reached = true; return nil }, func(_ context.Context, emit emitter) error {
+			<-goOn
+			late <- emit(chdb.Chunk{})
+			return nil
+		})
+		close(goOn)
+		if !isStuck(err) || !errors.Is(<-late, ErrStuck) || reached {
+			t.Errorf("%v; the client is reached: %v", err, reached)
+		}
 	})
-	if codeOf(err) != codeCancelled || e.replaced() {
-		t.Error(err)
-	}
-	late, reached := make(chan error, 1), false
-	goOn := make(chan struct{})
-	err = e.supervise(ctx, job{limit: time.Minute}, func(chdb.Chunk) error { reached = true; return nil }, func(_ context.Context, emit emitter) error {
-		<-goOn
-		late <- emit(chdb.Chunk{})
-		return nil
-	})
-	close(goOn)
-	if !isStuck(err) || !errors.Is(<-late, ErrStuck) || reached {
-		t.Errorf("%v; the client is reached: %v", err, reached)
-	}
 }
