@@ -11,6 +11,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 
+	"github.com/millrace-io/millrace/internal/embedded/port"
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 )
 
@@ -58,7 +59,7 @@ func (b *bench) floor(ctx context.Context, name string) (r run, err error) {
 
 // clickhouse starts the engine alone, with a floor's table.
 func (b *bench) clickhouse(ctx context.Context, data, name string) (*program, string, error) {
-	addrs, err := freeAddrs(2)
+	addrs, err := port.Reserve(2)
 	if err != nil {
 		return nil, "", err
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/embedded/port"
 )
 
 // millrace is a running "millrace up" on a data folder of its own.
@@ -29,7 +31,7 @@ type millrace struct {
 // up starts the program and returns when its projector has begun to fold and it
 // can be asked.
 func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
-	addrs, err := freeAddrs(6)
+	addrs, err := port.Reserve(6)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	embeddednats "github.com/millrace-io/millrace/internal/embedded/nats"
+	"github.com/millrace-io/millrace/internal/embedded/port"
 )
 
 // A floor has its consumer and its NATS server in processes of their own, so
@@ -117,7 +118,7 @@ func (q *quiet) String() string { return string(q.text) }
 
 // natsServer runs a NATS server on a folder, alone in its process.
 func natsServer(dir string, sync time.Duration) (addr string, p *part, err error) {
-	addrs, err := freeAddrs(1)
+	addrs, err := port.Reserve(1)
 	if err != nil {
 		return "", nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -120,18 +119,4 @@ func (p *program) stop() error {
 		return p.failure()
 	}
 	return nil
-}
-
-// freeAddrs returns n loopback addresses with ports that nobody listens on.
-func freeAddrs(n int) ([]string, error) {
-	all := make([]string, n)
-	for i := range all {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() // not before all are found
-		all[i] = l.Addr().String()
-	}
-	return all, nil
 }

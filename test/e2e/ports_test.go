@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/embedded/port"
@@ -18,25 +15,15 @@ func freePorts(t testing.TB) ports {
 	return ports{freePort(t), freePort(t), freePort(t), freePort(t), freePort(t)}
 }
 
-// given holds the addresses that freePort has returned.
-var given sync.Map
-
-// freePort returns an address that nobody listens on. It lies below the range
-// that systems take the ports of outgoing connections from, so that none of
-// those is in the way when the server comes back after a restart.
+// freePort returns an address that nobody listens on, and that is given to
+// nobody else.
 func freePort(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(17_000))
-		if _, before := given.LoadOrStore(addr, true); before {
-			continue
-		}
-		if _, err := port.Try(addr); err == nil {
-			return addr
-		}
+	free, err := port.Reserve(1)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port found")
-	return ""
+	return free[0]
 }
 
 func (p ports) env() []string {

@@ -46,7 +46,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := freeAddrs(60)
+	addrs, err := port.Reserve(60)
 	if err != nil {
 		return nil, err
 	}
@@ -245,26 +245,4 @@ func (c *cluster) dropKeys(p *process) error {
 		}
 	}
 	return nil
-}
-
-// freeAddrs returns loopback addresses that nobody listens on. They lie below
-// the range that systems take the ports of outgoing connections from, so that
-// none of those is in the way when a part comes back.
-func freeAddrs(n int) ([]string, error) {
-	var found []string
-	seen := map[string]bool{}
-	for range 100 * n {
-		addr := fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(17_000))
-		if seen[addr] {
-			continue
-		}
-		seen[addr] = true
-		if _, err := port.Try(addr); err != nil {
-			continue
-		}
-		if found = append(found, addr); len(found) == n {
-			return found, nil
-		}
-	}
-	return nil, errors.New("no free ports found")
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/millrace-io/millrace/internal/embedded/port"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -27,7 +28,7 @@ func TestWires(t *testing.T) {
 			go io.Copy(conn, conn)
 		}
 	}()
-	addrs, err := freeAddrs(2)
+	addrs, err := port.Reserve(2)
 	must(t, err)
 	own, other := newWire(addrs[0], server.Addr().String()), newWire(addrs[1], server.Addr().String())
 	ctx, stop := context.WithCancel(t.Context())

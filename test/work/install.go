@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/millrace-io/millrace/internal/embedded/port"
 	"github.com/millrace-io/millrace/internal/retry"
 )
 
@@ -34,7 +34,7 @@ type installation struct {
 
 // install chooses the places, starts the program and waits until it is ready.
 func install(ctx context.Context, cfg config, dir string) (*installation, error) {
-	addrs, err := freeAddrs(5)
+	addrs, err := port.Reserve(5)
 	if err != nil {
 		return nil, err
 	}
@@ -189,21 +189,4 @@ func (in *installation) pool(ctx context.Context) (*pgxpool.Pool, error) {
 		Host: in.postgres, Path: "/millrace",
 	}
 	return pgxpool.New(ctx, u.String())
-}
-
-// freeAddrs returns addresses that nobody listens on, below the range that
-// outgoing connections take theirs from.
-func freeAddrs(n int) (all []string, err error) {
-	for port := 15_000 + os.Getpid()%10_000; len(all) < n && port < 32_000; port++ {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		defer l.Close() // not before all are found
-		all = append(all, l.Addr().String())
-	}
-	if len(all) < n {
-		return nil, errors.New("too few ports are free")
-	}
-	return all, nil
 }

@@ -1,4 +1,5 @@
-// Package port finds out whether an address is free to listen on.
+// Package port finds out whether an address is free to listen on, and reserves
+// free ones for tests.
 package port
 
 import (
