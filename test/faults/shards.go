@@ -189,12 +189,20 @@ func (s *shards) register(ctx context.Context, js jetstream.JetStream, f file) {
 }
 
 func (s *shards) registerHTTP(ctx context.Context, _ jetstream.JetStream, f file) bool {
-	return s.insist(ctx, "/files/register", map[string]any{"filename": f.name, "shards": f.shards},
-		nil).status == http.StatusOK
+	return s.accepted(ctx, "/files/register", map[string]any{"filename": f.name, "shards": f.shards})
 }
 
 func (s *shards) completeHTTP(ctx context.Context, _ jetstream.JetStream, f file) bool {
-	return s.insist(ctx, "/stages/event-ingest/done", map[string]any{"filename": f.name}, nil).status == http.StatusOK
+	return s.accepted(ctx, "/stages/event-ingest/done", map[string]any{"filename": f.name})
+}
+
+// accepted insists on a request that breaks no rule.
+func (s *shards) accepted(ctx context.Context, path string, body any) bool {
+	status := s.insist(ctx, path, body, nil).status
+	if status != http.StatusOK && ctx.Err() == nil {
+		s.notes.fail("POST %s %v: status %d", path, body, status)
+	}
+	return status == http.StatusOK
 }
 
 func (s *shards) registerJS(ctx context.Context, js jetstream.JetStream, f file) bool {
