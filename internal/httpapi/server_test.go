@@ -194,48 +194,51 @@ func TestRoot(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	var fail, probes atomic.Int32
-	release := make(chan struct{})
-	defer close(release)
-	f := newServer(t, Config{},
-		Check{Name: "good", Probe: func(context.Context) error { probes.Add(1); return nil }},
-		Check{Name: "bad", Probe: func(context.Context) error {
-			if fail.Load() > 0 {
-				return errors.New("connection refused")
-			}
-			return nil
-		}},
-		Check{Name: "stuck", Timeout: time.Millisecond, Probe: func(context.Context) error {
-			if fail.Load() > 0 {
-				<-release
-			}
-			return nil
-		}},
-	)
-	get := func() (int, Readiness) {
-		w := httptest.NewRecorder()
-		f.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/ready", nil))
-		var state Readiness
-		_ = json.Unmarshal(w.Body.Bytes(), &state)
-		return w.Code, state
-	}
-	get()
-	code, first := get()
-	if code != 200 || first.Status != "ready" || probes.Load() != 1 {
-		t.Errorf("%d %+v after %d probes", code, first, probes.Load())
-	}
-	fail.Store(1)
-	for range 2 { // the stuck probe is not started a second time
-		f.readiness.at = time.Time{}
-		code, state := get()
-		if code != 503 || state.Status != "not ready" || state.Checks[1].Error != "connection refused" ||
-			state.Checks[2].Error == "" {
-			t.Errorf("%d %+v", code, state)
+	synctest.Test(t, func(t *testing.T) {
+		var fail, probes atomic.Int32
+		release := make(chan struct{})
+		defer close(release)
+		f := newServer(t, Config{},
+			Check{Name: "good", Probe: func(context.Context) error { probes.Add(1); return nil }},
+			Check{Name: "bad", Probe: func(context.Context) error {
+				if fail.Load() > 0 {
+					return errors.New("connection refused")
+				}
+				return nil
+			}},
+			Check{Name: "stuck", Timeout: time.Millisecond, Probe: func(context.Context) error {
+				if fail.Load() > 0 {
+					<-release
+				}
+				return nil
+			}},
+		)
+		get := func() (int, Readiness) {
+			w := httptest.NewRecorder()
+			f.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/ready", nil))
+			var state Readiness
+			_ = json.Unmarshal(w.Body.Bytes(), &state)
+			return w.Code, state
 		}
-		if state.Checks[0].Since != first.Checks[0].Since || !state.Checks[1].Since.After(first.Checks[1].Since) {
-			t.Errorf("since is wrong: %+v, before %+v", state, first)
+		get()
+		code, first := get()
+		if code != 200 || first.Status != "ready" || probes.Load() != 1 {
+			t.Errorf("%d %+v after %d probes", code, first, probes.Load())
 		}
-	}
+		fail.Store(1)
+		time.Sleep(time.Millisecond) // so that what begins now begins later
+		for range 2 {                // the stuck probe is not started a second time
+			f.readiness.at = time.Time{}
+			code, state := get()
+			if code != 503 || state.Status != "not ready" || state.Checks[1].Error != "connection refused" ||
+				state.Checks[2].Error == "" {
+				t.Errorf("%d %+v", code, state)
+			}
+			if state.Checks[0].Since != first.Checks[0].Since || !state.Checks[1].Since.After(first.Checks[1].Since) {
+				t.Errorf("since is wrong: %+v, before %+v", state, first)
+			}
+		}
+	})
 }
 
 // TestLateProbe: the answer of a probe that came too late is of its own time,
