@@ -180,6 +180,12 @@ describe('the pages', { skip }, () => {
     await page.waitForFunction(() => document.querySelectorAll('tr[data-testid^="event-"]').length === 50);
     await click('pause-events');
     await shows('running', 'data-value', 'false');
+    await click('export');
+    const [saved] = await Promise.all([page.waitForEvent('download'), click('export-csv')]);
+    assert.match(saved.suggestedFilename(), /^events-\d{8}T\d{6}Z\.csv$/);
+    const lines = (await readFile(await saved.path(), 'utf8')).trim().split('\r\n');
+    assert.equal(lines.length, 1 + 61); // those of all pages that pass the filter, and the heading
+    assert.ok(lines.slice(1).every((line) => line.includes(',crawled,')));
     await goto('/events?trace=trace-999');
     await page.waitForFunction(() => document.querySelectorAll('tr[data-testid^="event-"]').length === 5);
     await page.click('tr[data-testid^="event-"] a');
