@@ -66,7 +66,8 @@ func TestDemonstration(t *testing.T) {
 }
 
 // showsAll waits until a demonstration has something to show on every page: three
-// dead letters of three rules, a queue and a file at work, two versions of a model.
+// dead letters of three rules, a queue and a file at work, two versions of a model,
+// a source that fell silent and came back.
 func (s *server) showsAll() {
 	t := s.t.(*testing.T)
 	t.Helper()
@@ -89,6 +90,13 @@ func (s *server) showsAll() {
 		status, _, body := s.fetch("/queues/thumbnails")
 		var q struct{ States struct{ Done int } }
 		return status == http.StatusOK && json.Unmarshal(body, &q) == nil && q.States.Done > 0
+	})
+	poll(t, waitLimit, "a source that was silent", func() bool {
+		type source struct {
+			LongestGap struct{ Seconds int } `json:"longest_gap"`
+		}
+		sources := get[struct{ Sources []source }](s, "/sources", "period=24h&limit=5").Sources
+		return slices.ContainsFunc(sources, func(s source) bool { return s.LongestGap.Seconds >= 90*60 })
 	})
 	versions := get[struct {
 		Versions []any `json:"model_versions"`
