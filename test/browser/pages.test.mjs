@@ -216,6 +216,16 @@ describe('the pages', { skip }, () => {
     await shows('stage-crawled-unique', 'data-value', '12');
   });
 
+  test('Funnel: beside the period before, of which it says that there is none', async () => {
+    await goto('/?period=24h');
+    await click('compare');
+    await page.waitForSelector('[data-testid="compare-none"] >> text=Nothing was counted in the period before');
+    assert.match(page.url(), /compare=before/);
+    await goto('/?period=24h&compare=nothing');
+    await shows('address-wrong');
+    await page.waitForSelector('[data-testid="compare-none"]', { state: 'detached' });
+  });
+
   test('System: what is up, and how far behind', async () => {
     await goto('/system');
     await shows('readiness', 'data-value', 'ready');
