@@ -95,8 +95,8 @@ func (s *server) showsAll() {
 		type source struct {
 			LongestGap struct{ Seconds int } `json:"longest_gap"`
 		}
-		sources := get[struct{ Sources []source }](s, "/sources", "period=24h&limit=5").Sources
-		return slices.ContainsFunc(sources, func(s source) bool { return s.LongestGap.Seconds >= 90*60 })
+		sources := get[struct{ Sources []source }](s, "/sources", "period=24h&q=Youtube.com").Sources
+		return len(sources) > 0 && sources[0].LongestGap.Seconds >= 75*60 // 105 minutes, but for parts of quarters
 	})
 	versions := get[struct {
 		Versions []any `json:"model_versions"`
