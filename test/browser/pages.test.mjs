@@ -325,7 +325,7 @@ describe('the pages', { skip }, () => {
     await shows('letter-count');
   });
 
-  const paths = ['/?period=24h', '/articles?stage=indexed', '/events', '/sources', '/drift', '/queues', '/queues/mail?state=new', '/files', '/files/20250101000000', '/letters', '/system'];
+  const paths = ['/?period=24h&compare=before', '/articles?stage=indexed', '/events', '/sources', '/drift', '/queues', '/queues/mail?state=new', '/files', '/files/20250101000000', '/letters', '/system'];
   for (const scheme of ['light', 'dark']) {
     test(`no page breaks a rule of accessibility or scrolls sideways, ${scheme}`, async () => {
       await page.evaluate((value) => localStorage.setItem('millrace.theme', value), scheme);
