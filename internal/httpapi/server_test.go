@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -190,6 +191,17 @@ func TestRoot(t *testing.T) {
 	}
 	if doc.Paths["/things"].Post.Responses["default"].Content[problemType] == nil {
 		t.Errorf("errors are not described: %+v", doc.Paths["/things"])
+	}
+}
+
+// TestReadyTellsLateFromDown: an error of a probe that itself waited in vain begins
+// as that of a probe that was not waited for.
+func TestReadyTellsLateFromDown(t *testing.T) {
+	f := newServer(t, Config{}, Check{Name: "busy", Probe: func(context.Context) error {
+		return fmt.Errorf("ask: %w", context.DeadlineExceeded)
+	}})
+	if got := f.readiness.now().Checks[0].Error; got != "no answer in time: ask: context deadline exceeded" {
+		t.Errorf("%q", got)
 	}
 }
 

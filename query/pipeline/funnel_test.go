@@ -195,6 +195,8 @@ func testBadRequests(t *testing.T, r *rig) {
 		{"/sources", "limit=0", "limit"},
 		{"/sources", "limit=1001", "limit"},
 		{"/sources", "tz=Local", "tz"},
+		{"/sources", "q=%01", "q"},
+		{"/sources", "cursor=nonsense", "cursor"},
 		{"/events", "limit=-1", "limit"},
 		{"/events", "limit=many", "limit"},
 		{"/events", "cursor=nonsense", "cursor"},

@@ -164,6 +164,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/events/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events as a file, newest first */
+        get: operations["get-events-export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/funnel": {
         parameters: {
             query?: never;
@@ -2628,15 +2645,60 @@ export interface components {
              * @example 12300
              */
             count: number;
+            /**
+             * Format: date-time
+             * @description Its newest event of the window; of retired events, the beginning of the quarter of an hour
+             * @example 2026-02-10T14:30:00Z
+             */
+            last_event_at: string;
+            /** @description The longest time without events between two of the window; absent without one of an hour (of a day in windows of more than 31 days) */
+            longest_gap?: components["schemas"]["SourceGap"];
             /** @example example_com */
             name: string;
+            /**
+             * Format: int64
+             * @description Its place by number of events among all sources of the window
+             * @example 1
+             */
+            rank: number;
+        };
+        SourceGap: {
+            /**
+             * Format: date-time
+             * @example 2026-02-10T09:15:00Z
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @example 6300
+             */
+            seconds: number;
+            /**
+             * Format: date-time
+             * @example 2026-02-10T11:00:00Z
+             */
+            to: string;
         };
         Sources: {
-            /** @description Most events first */
+            /**
+             * Format: int64
+             * @description Events of all sources of the window, whatever q is
+             * @example 75480
+             */
+            events: number;
+            /**
+             * Format: int64
+             * @description Events of the largest source of the window, whatever q is
+             * @example 12300
+             */
+            largest: number;
+            /** @description For the next page; absent on the last one. Sources that change places between two pages may be on both, or on neither */
+            next_cursor?: string;
+            /** @description One whose name is q first, then most events first */
             sources: components["schemas"]["Source"][] | null;
             /**
              * Format: int64
-             * @description How many there are, those beyond limit included
+             * @description How many there are, on all pages; 0 on a page without any
              * @example 12556
              */
             total: number;
@@ -4215,6 +4277,105 @@ export interface operations {
             };
             /** @description Too Many Requests */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-events-export": {
+        parameters: {
+            query?: {
+                /** @description Only events with this article_url */
+                article_url?: string;
+                /** @description Only events of the article with this hash */
+                url_hash?: string;
+                /** @description Only events of this stage */
+                stage?: string;
+                /** @description Only events of this source */
+                source?: string;
+                /** @description Only events of this trace */
+                trace_id?: string;
+                /** @description Only events of this service */
+                service?: string;
+                /** @description Only events at or after this time, RFC 3339 */
+                from?: string;
+                /** @description Only events before this time, RFC 3339 */
+                to?: string;
+                /** @description CSV as in RFC 4180, JSON lines as in GET /events, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "parquet";
+                /** @description Only the newest so many events. Without it all of them; more than 1,000,000 are refused */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": string;
+                    "application/x-ndjson": string;
+                    "text/csv; charset=utf-8; header=present": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7899,8 +8060,12 @@ export interface operations {
                 to?: string;
                 /** @description As for the funnel */
                 tz?: string;
-                /** @description How many sources at most */
+                /** @description Only sources whose names have all of these words in them, in any case; _ stands for a blank */
+                q?: string;
+                /** @description How many sources a page has at most */
                 limit?: number;
+                /** @description next_cursor of the page before, with the same parameters */
+                cursor?: string;
             };
             header?: never;
             path?: never;
