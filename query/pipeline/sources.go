@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-io/millrace/query/window"
 )
 
-// SourcesRequest are the parameters of GET /sources.
+// SourcesRequest are the parameters of GET /funnel/sources.
 type SourcesRequest struct {
 	httpapi.Params
 	Period string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel" example:"today"`
@@ -27,7 +27,7 @@ type Source struct {
 	Count uint64 `json:"count" doc:"Events" example:"12300"`
 }
 
-// Sources is the answer of GET /sources.
+// Sources is the answer of GET /funnel/sources.
 type Sources struct {
 	Sources []Source `json:"sources" doc:"Most events first"`
 	Total   uint64   `json:"total" doc:"How many there are, those beyond limit included" example:"12556"`

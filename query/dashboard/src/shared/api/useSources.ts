@@ -13,7 +13,7 @@ export function useSources(window: () => { period: Period; tz: string }) {
     queryKey: computed(() => ['sources', window().period, window().tz]),
     queryFn: async ({ signal }) => {
       const { period, tz } = window();
-      const { data } = await api.GET('/sources', { params: { query: { period, tz, limit: mostSources } }, signal });
+      const { data } = await api.GET('/funnel/sources', { params: { query: { period, tz, limit: mostSources } }, signal });
       return data!;
     },
     placeholderData: keepPreviousData,
