@@ -162,7 +162,7 @@ func (d *Draft) number(field string, value json.RawMessage, into *int, most int)
 	err := json.Unmarshal(value, into)
 	var kind *json.UnmarshalTypeError
 	whole := errors.As(err, &kind) && strings.HasPrefix(kind.Value, "number ") &&
-		!strings.ContainsAny(kind.Value, ".eE") // it is whole, and too large for an int
+		!bytes.ContainsAny(value, ".eE") // it is whole, and too large for an int
 	switch {
 	case isNull(value) || err != nil && !whole:
 		d.breaks(field, "type", "must be a whole number")
