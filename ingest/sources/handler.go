@@ -55,6 +55,7 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	trackingapi.Post(api, disable, h.toggle(false))
 	trackingapi.Post(api, admin("change-sources", "/bulk", "Enable, disable or delete up to 500 sources",
 		"In one transaction. The answer has a result for each member, in their order; those that do not exist keep no other back."), h.bulk)
+	h.registerImport(srv)
 }
 
 // SourceID is the path of a source.

@@ -42,6 +42,7 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	}
 	trackingapi.Get(api, read("list-sources", "", "Sources that are crawled, the oldest first"), h.list)
 	trackingapi.Get(api, read("get-source", "/{id}", "A source"), h.one)
+	h.registerExport(srv)
 }
 
 // Selection are the parameters that select sources.

@@ -12,8 +12,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
-
 	"github.com/millrace-io/millrace/internal/nearest"
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -35,10 +33,11 @@ type Invalid = item.Invalid
 // Draft is what somebody says about a source: some of its fields, and the rules
 // that they break.
 type Draft struct {
-	ID     uuid.UUID // of the source; zero: it was not named
 	fields Fields
 	given  []string
 	broken []Invalid
+	// otherwise is the name of a source that has none, by this draft or before.
+	otherwise string
 }
 
 // ReadDraft reads a JSON object with the fields of a source, and nothing else.
@@ -132,14 +131,20 @@ func (d *Draft) Set(name string, value json.RawMessage) {
 
 // SetText says what a field is, as a table has it, where everything is text.
 func (d *Draft) SetText(name, value string) {
+	if !utf8.ValidString(value) {
+		d.given = append(d.given, name)
+		d.breaks(name, "utf8", "must be valid UTF-8")
+		return
+	}
 	text := json.RawMessage(value)
 	switch name {
 	case "name", "url", "priority":
-		text, _ = json.Marshal(value) // a string always can be
-	default:
-		if !json.Valid(text) {
-			text = json.RawMessage(`""`) // which none of the others may be
-		}
+		text, _ = json.Marshal(value) // any string can be
+	case "enabled":
+		text = json.RawMessage(strings.ToLower(value)) // spreadsheets write TRUE
+	}
+	if !json.Valid(text) {
+		text = json.RawMessage(`""`) // which no field may be that is no string
 	}
 	d.Set(name, text)
 }
@@ -247,6 +252,25 @@ func nesting(document json.RawMessage) (deepest int) {
 	}
 }
 
+// Refuse notes a rule that the draft breaks as a whole, or in a way that its reader
+// has found.
+func (d *Draft) Refuse(field, code, rule string) { d.breaks(field, code, rule) }
+
+// NameByHost lets a source without a name have the host of its URL for one.
+func (d *Draft) NameByHost() {
+	u, err := url.Parse(d.fields.URL)
+	if err != nil || d.Given("name") {
+		return
+	}
+	host := strings.TrimSpace(strings.ToValidUTF8(u.Host[:min(len(u.Host), MaxName)], ""))
+	if plain("name", host, MaxName) == nil {
+		d.otherwise = host
+	}
+}
+
+// URL is the one that the draft gives; empty: it gives none.
+func (d *Draft) URL() string { return d.fields.URL }
+
 // Given tells whether the draft says what a field is.
 func (d *Draft) Given(name string) bool { return slices.Contains(d.given, name) }
 
@@ -261,7 +285,7 @@ func (d *Draft) BrokenAlone() []Invalid {
 		return broken
 	}
 	for _, name := range []string{"name", "url"} {
-		if !d.Given(name) {
+		if !d.Given(name) && (name != "name" || d.otherwise == "") {
 			broken = append(broken, Invalid{Field: name, Code: "missing", Rule: "is required"})
 		}
 	}
@@ -271,6 +295,9 @@ func (d *Draft) BrokenAlone() []Invalid {
 // Over returns fields in which those that the draft gives have taken the place of
 // what they were. The draft must break no rule.
 func (d *Draft) Over(f Fields) Fields {
+	if f.Name == "" {
+		f.Name = d.otherwise
+	}
 	for _, name := range d.given {
 		switch name {
 		case "name":

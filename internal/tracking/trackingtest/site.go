@@ -223,7 +223,7 @@ func (s *Site) ask(method string, header http.Header, path, body string) (int, s
 		s.T.Fatal(err)
 	}
 	maps.Copy(r.Header, header)
-	if body != "" {
+	if _, given := header["Content-Type"]; body != "" && !given {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if s.Token != "" {
