@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -84,15 +85,22 @@ func (c *SourcesImportCmd) Run(con *Console) error {
 	if format == "" {
 		format = formatOf(c.File)
 	}
-	refused := 0
-	err := answer(con, c.JSON, func(ctx context.Context, out any) error {
-		return c.postList(ctx, listTypes[format], list, out)
-	}, func(n importedSources, w io.Writer) error {
-		refused = n.Refused
-		return n.write(w)
-	})
-	if err == nil && refused > 0 {
-		err = fmt.Errorf("%s refused; all others are in", many(refused, "line was", "lines were"))
+	var document json.RawMessage
+	if err := c.postList(con.Ctx, listTypes[format], list, &document); err != nil {
+		return err
+	}
+	var done importedSources
+	err := json.Unmarshal(document, &done)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the answer: %w", err)
+	case c.JSON:
+		err = PrintJSON(con.Out, document)
+	default:
+		err = done.write(con.Out)
+	}
+	if err == nil && done.Refused > 0 {
+		err = fmt.Errorf("%s refused; all others are in", many(done.Refused, "line was", "lines were"))
 	}
 	return err
 }

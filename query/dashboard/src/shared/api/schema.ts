@@ -931,6 +931,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sources/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sources as a list that can be imported
+         * @description With the filters of the list. What is made while it is being written may be in it or not.
+         */
+        get: operations["export-sources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sources/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make and change sources by a list
+         * @description OPML, CSV with a header, or JSON lines, of at most 32 MiB. A source is known by its URL: one that there is none of is made, and of one that there is the fields that the list gives are changed. The same list again changes nothing. A line that breaks a rule keeps no other back; a list that cannot be read as a whole does. After 503 send the same list again.
+         */
+        post: operations["import-sources"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sources/{id}": {
         parameters: {
             query?: never;
@@ -1805,6 +1845,28 @@ export interface components {
             /** @description The oldest first */
             transitions: components["schemas"]["Transition"][] | null;
         };
+        ImportedSources: {
+            /** Format: int64 */
+            created: number;
+            /** @description Which rules they break, of the first 1,000 lines */
+            errors: components["schemas"]["RefusedLine"][];
+            /** @description Columns of a table that are no fields of a source */
+            ignored_columns: string[];
+            /**
+             * Format: int64
+             * @description Lines that break a rule; all others have gone in
+             */
+            refused: number;
+            /**
+             * Format: int64
+             * @description Lines with a URL that an earlier line has: they count for nothing
+             */
+            repeated: number;
+            /** Format: int64 */
+            unchanged: number;
+            /** Format: int64 */
+            updated: number;
+        };
         Item: {
             /** @example 20250101000000 */
             filename: string;
@@ -2639,6 +2701,28 @@ export interface components {
             checks: components["schemas"]["CheckStatus"][] | null;
             /** @enum {string} */
             status: "ready" | "not ready";
+        };
+        RefusedLine: {
+            /**
+             * @description A stable name of the rule, for programs
+             * @example time_future
+             */
+            code: string;
+            /**
+             * @description The field or parameter; empty when the content as a whole is meant
+             * @example occurred_at
+             */
+            field: string;
+            /**
+             * Format: int64
+             * @description From 1
+             */
+            line: number;
+            /**
+             * @description The rule, for people
+             * @example must not be in the future (5s of clock skew are allowed)
+             */
+            rule: string;
         };
         RegisterFile: {
             /**
@@ -8534,6 +8618,161 @@ export interface operations {
             };
             /** @description Internal Server Error */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "export-sources": {
+        parameters: {
+            query: {
+                format: "opml" | "csv" | "jsonl";
+                q?: string;
+                enabled?: "true" | "false";
+                priority?: "low" | "normal" | "high" | "critical";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The list */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                    "text/csv": string;
+                    "text/x-opml": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "import-sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/jsonl": string;
+                "application/x-ndjson": string;
+                "application/xml": string;
+                "text/csv": string;
+                "text/x-opml": string;
+                "text/xml": string;
+            };
+        };
+        responses: {
+            /** @description What became of it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportedSources"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
