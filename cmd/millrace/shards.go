@@ -115,7 +115,9 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		g, ctx := errgroup.WithContext(ctx)
 		serve := func(ctx context.Context) error { return n.ownQueues.Serve(ctx, n.nats, n.log) }
 		purge := func(ctx context.Context) error { return n.ownQueues.Run(ctx, n.log) }
-		for _, run := range []func(context.Context) error{store.Queues().Run, store.Run, service.Run, serve, purge, events.Run} {
+		for _, run := range []func(context.Context) error{
+			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run,
+		} {
 			g.Go(func() error { return run(ctx) })
 		}
 		return g.Wait()

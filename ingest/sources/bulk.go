@@ -32,7 +32,8 @@ func (r *ChangeSourcesRequest) Resolve(ctx huma.Context) []error {
 	errs := append(r.Params.Resolve(ctx), checkReason(r.Body.reason())...)
 	if !slices.Contains(sources.Operations, r.Body.Operation) {
 		errs = append(errs, httpapi.FieldError{
-			Field: "operation", Code: "operation_unknown", Rule: "must be one of " + strings.Join(sources.Operations, ", "),
+			Field: "operation", Code: "operation_unknown",
+			Rule: "must be one of " + strings.Join(sources.Operations, ", "),
 		})
 	}
 	if n := len(r.Body.IDs); n < 1 || n > maxBulk {

@@ -128,12 +128,18 @@ func (h *Handler) importList(ctx context.Context, format string, list []byte) (I
 		if err != nil {
 			return done, fmt.Errorf("after %d sources: %w", done.Created+done.Updated+done.Unchanged, err)
 		}
-		done.Created, done.Updated, done.Unchanged = done.Created+n.Created, done.Updated+n.Updated, done.Unchanged+n.Unchanged
+		done.add(n)
 	}
 	return done, nil
 }
 
 func noName(b source.Invalid) bool { return b.Field == "name" && b.Code == "missing" }
+
+func (s *ImportedSources) add(n sources.Imported) {
+	s.Created += n.Created
+	s.Updated += n.Updated
+	s.Unchanged += n.Unchanged
+}
 
 func (s *ImportedSources) refuse(line int, broken []source.Invalid) {
 	if s.Refused++; s.Refused > shownLines {

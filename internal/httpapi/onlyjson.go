@@ -34,8 +34,9 @@ func JSONOrNothing(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	if err := sameOrigin.Check(r); err != nil {
-		WriteProblem(w, NewProblem(http.StatusForbidden, "a page of another origin has sent the request",
-			FieldError{Field: "Origin", Code: "origin", Rule: "must be that of the server, or the request must have a JSON body"}))
+		WriteProblem(w, NewProblem(http.StatusForbidden, "a page of another origin has sent the request", FieldError{
+			Field: "Origin", Code: "origin", Rule: "must be that of the server, or the request must have a JSON body",
+		}))
 		return
 	}
 	next(ctx)

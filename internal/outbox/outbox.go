@@ -37,7 +37,8 @@ func (o *Outbox) Add(ctx context.Context, tx pgx.Tx, messages []Message) error {
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO millrace.message_outbox (stream, key, subject, message_id, body)
 		SELECT $1, u.key, u.subject, u.id, u.body
-		FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[]) WITH ORDINALITY AS u (key, subject, id, body, place)
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[])
+			WITH ORDINALITY AS u (key, subject, id, body, place)
 		ORDER BY u.place`, o.stream, keys, subjects, ids, bodies)
 	if err != nil {
 		return fmt.Errorf("add %d messages to the outbox of %s: %w", n, o.stream, err)

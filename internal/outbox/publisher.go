@@ -228,7 +228,8 @@ func (p *Publisher) remove(ctx context.Context, block []entry) error {
 	if len(block) == 0 {
 		return nil
 	}
-	if _, err := p.pool.Exec(ctx, "DELETE FROM millrace.message_outbox WHERE id = ANY ($1)", rowsOf(block)); err != nil {
+	_, err := p.pool.Exec(ctx, "DELETE FROM millrace.message_outbox WHERE id = ANY ($1)", rowsOf(block))
+	if err != nil {
 		return fmt.Errorf("remove %d published messages from the outbox: %w", len(block), err)
 	}
 	p.published.Add(float64(len(block)))

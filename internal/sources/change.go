@@ -3,6 +3,7 @@ package sources
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,8 +16,7 @@ var columns = []string{
 	"id", "name", "url", "rate_limit", "max_depth", "enabled", "selectors", "priority", "created_at", "updated_at",
 }
 
-const selectSource = "SELECT id, name, url, rate_limit, max_depth, enabled, selectors, priority, created_at, updated_at" +
-	" FROM millrace.source "
+var selectSource = "SELECT " + strings.Join(columns, ", ") + " FROM millrace.source "
 
 func row(s source.CrawlSource) []any {
 	return []any{

@@ -144,7 +144,9 @@ type SourcesExportCmd struct {
 
 // Run prints the list.
 func (c *SourcesExportCmd) Run(con *Console) error {
-	query := notEmpty(map[string]string{"format": c.Format, "q": c.Search, "enabled": c.Enabled, "priority": c.Priority})
+	query := notEmpty(map[string]string{
+		"format": c.Format, "q": c.Search, "enabled": c.Enabled, "priority": c.Priority,
+	})
 	resp, err := c.send(con.Ctx, http.MethodGet, base+"/sources/export", query, nil)
 	if err != nil {
 		return err
