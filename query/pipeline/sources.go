@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
-// SourcesRequest are the parameters of GET /sources.
+// SourcesRequest are the parameters of GET /funnel/sources.
 type SourcesRequest struct {
 	httpapi.Params
 	Period string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel" example:"today"`
@@ -44,7 +44,7 @@ type SourceGap struct {
 	Seconds int64     `json:"seconds" example:"6300"`
 }
 
-// Sources is the answer of GET /sources.
+// Sources is the answer of GET /funnel/sources.
 type Sources struct {
 	Sources    []Source `json:"sources" doc:"One whose name is q first, then most events first"`
 	Total      uint64   `json:"total" doc:"How many there are, on all pages; 0 on a page without any" example:"12556"`

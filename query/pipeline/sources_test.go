@@ -18,7 +18,7 @@ func (r *rig) sourcePages(pairs ...string) (all []Source, first Sources) {
 	query := viewtest.Values(append([]string{"period", "24h"}, pairs...)...)
 	for {
 		var page Sources
-		r.Must("/sources", query, &page)
+		r.Must("/funnel/sources", query, &page)
 		if len(all) == 0 {
 			first = page
 		}

@@ -375,14 +375,14 @@ describe('the pages', { skip }, () => {
 
   test('the API reference sends requests to where the API is, and has a way back', async () => {
     await page.setViewportSize({ width: 390, height: 800 });
-    await page.goto(`http://${millrace.http}/docs#get-/sources`);
+    await page.goto(`http://${millrace.http}/docs#get-/funnel/sources`);
     const button = 'rapi-doc >> [part~="btn-try"]';
     await page.waitForSelector(button);
     const [request] = await Promise.all([
-      page.waitForRequest((sent) => sent.url().includes('/sources')),
+      page.waitForRequest((sent) => sent.url().includes('/funnel/sources')),
       page.click(button),
     ]);
-    assert.ok(request.url().startsWith(`http://${millrace.http}/api/v1/sources`), request.url());
+    assert.ok(request.url().startsWith(`http://${millrace.http}/api/v1/funnel/sources`), request.url());
     assert.equal((await request.response()).status(), 200);
     await page.click('.back');
     await shows('connection');

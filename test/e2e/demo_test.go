@@ -95,7 +95,7 @@ func (s *server) showsAll() {
 		type source struct {
 			LongestGap struct{ Seconds int } `json:"longest_gap"`
 		}
-		sources := get[struct{ Sources []source }](s, "/sources", "period=24h&q=Youtube.com").Sources
+		sources := get[struct{ Sources []source }](s, "/funnel/sources", "period=24h&q=Youtube.com").Sources
 		return len(sources) > 0 && sources[0].LongestGap.Seconds >= 75*60 // 105 minutes, but for parts of quarters
 	})
 	versions := get[struct {

@@ -186,7 +186,7 @@ func (s *Site) URL(path string) string {
 	if path == "/openapi.json" || path == "/metrics" {
 		return s.url + path
 	}
-	if path == "/queues" || strings.HasPrefix(path, "/queues/mail") {
+	if path == "/queues" || strings.HasPrefix(path, "/queues/mail") || strings.HasPrefix(path, "/sources") {
 		return s.url + "/api/v1" + path
 	}
 	return s.url + "/api/v1/pipeline" + path
@@ -210,6 +210,12 @@ func (s *Site) Get(path string) (int, string) {
 	return s.ask(http.MethodGet, nil, path, "")
 }
 
+// Do sends a request with a document, and headers beside what Post sets.
+func (s *Site) Do(method string, header http.Header, path, body string) (int, string) {
+	s.T.Helper()
+	return s.ask(method, header, path, body)
+}
+
 func (s *Site) ask(method string, header http.Header, path, body string) (int, string) {
 	s.T.Helper()
 	r, err := http.NewRequestWithContext(s.T.Context(), method, s.URL(path), strings.NewReader(body))
@@ -217,7 +223,7 @@ func (s *Site) ask(method string, header http.Header, path, body string) (int, s
 		s.T.Fatal(err)
 	}
 	maps.Copy(r.Header, header)
-	if body != "" {
+	if _, given := header["Content-Type"]; body != "" && !given {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if s.Token != "" {

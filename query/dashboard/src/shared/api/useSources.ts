@@ -20,7 +20,7 @@ export function useSources(wanted: () => SourcesQuery, enabled: () => boolean = 
     queryKey: computed(() => ['sources', wanted()]),
     queryFn: async ({ signal }) => {
       const { q, cursor, ...rest } = wanted();
-      const { data } = await api.GET('/sources', { params: { query: { ...rest, ...given({ q, cursor }) } }, signal });
+      const { data } = await api.GET('/funnel/sources', { params: { query: { ...rest, ...given({ q, cursor }) } }, signal });
       return data!;
     },
     placeholderData: keepPreviousData,
