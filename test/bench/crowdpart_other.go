@@ -1,0 +1,10 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"errors"
+)
+
+func (*crowd) receive(context.Context) error { return errors.New("many subscribers need Linux") }
