@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,19 +15,24 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// conn is one WebSocket. Its reader takes requests; its writer is the only one
-// that writes messages.
+// conn is one WebSocket. Its reader takes requests. A feed that has news sends
+// them itself, to one connection after another, as far as that does not have to
+// wait; the connection's writer sends all else, and waits for slow readers.
 type conn struct {
-	hub    *Hub
-	ws     *websocket.Conn
-	caller auth.Caller // the connection ends when its token expires
-	wake   wake
+	hub      *Hub
+	ws       *websocket.Conn
+	socket   *socket
+	deflates bool        // messages are compressed
+	caller   auth.Caller // the connection ends when its token expires
+	wake     wake        // of the writer
 	// refused holds answers to requests that were not accepted. It is short:
 	// who does not read them is not read from.
 	refused chan refusal
 
+	sending sync.Mutex // held by who sends messages
+
 	mu   sync.Mutex
-	subs map[string]*subscription
+	subs []*subscription // replaced, and never changed
 }
 
 type refusal struct {
@@ -34,11 +40,9 @@ type refusal struct {
 	problem *httpapi.Problem
 }
 
-func newConn(h *Hub, ws *websocket.Conn, caller auth.Caller) *conn {
-	return &conn{
-		hub: h, ws: ws, caller: caller,
-		wake: newWake(), refused: make(chan refusal, 4), subs: map[string]*subscription{},
-	}
+// newConn returns a connection that has yet to get its WebSocket.
+func newConn(h *Hub, caller auth.Caller) *conn {
+	return &conn{hub: h, caller: caller, wake: newWake(), refused: make(chan refusal, 4)}
 }
 
 // serve returns when the connection has ended and nothing of it is left.
@@ -53,11 +57,12 @@ func (c *conn) serve(draining <-chan struct{}) {
 	_ = c.ws.WriteControl(
 		websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(time.Second),
 	)
+	_ = c.socket.flush(time.Second)
 	_ = c.ws.Close()
 	cancel()
 	reader.Wait()
-	for id := range c.subs {
-		c.unsubscribe(id)
+	for _, s := range c.subs {
+		c.unsubscribe(s.id)
 	}
 }
 
@@ -87,11 +92,11 @@ func (c *conn) write(ctx context.Context, draining <-chan struct{}) (code int, r
 		case <-expired:
 			return websocket.ClosePolicyViolation, "the token has expired"
 		case r := <-c.refused:
-			err = c.sendProblem(r.id, r.problem)
+			err = c.answer(r)
 		case <-c.wake:
-			err = c.sendFrames()
+			err = c.catchUp()
 		case <-ping.C:
-			err = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.hub.cfg.WriteTimeout))
+			err = c.ws.WriteControl(websocket.PingMessage, nil, time.Time{})
 		}
 		if err != nil {
 			return websocket.CloseGoingAway, ""
@@ -99,15 +104,54 @@ func (c *conn) write(ctx context.Context, draining <-chan struct{}) (code int, r
 	}
 }
 
-// sendFrames sends each subscription the newest frame that it has not had.
-func (c *conn) sendFrames() error {
-	c.mu.Lock()
-	subs := make([]*subscription, 0, len(c.subs))
-	for _, s := range c.subs {
-		subs = append(subs, s)
+func (c *conn) answer(r refusal) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if err := c.sendProblem(r.id, r.problem); err != nil {
+		return err
 	}
-	c.mu.Unlock()
-	for _, s := range subs {
+	return c.socket.flush(c.hub.cfg.WriteTimeout)
+}
+
+// catchUp sends what is new. It waits until the reader has taken what it was sent
+// before, and then until it has taken this.
+func (c *conn) catchUp() error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if err := c.socket.flush(c.hub.cfg.WriteTimeout); err != nil {
+		return err
+	}
+	if err := c.sendFrames(); err != nil {
+		return err
+	}
+	return c.socket.flush(c.hub.cfg.WriteTimeout)
+}
+
+// news implements reader. It sends what is new unless that may have to wait, and
+// then leaves it to the writer.
+func (c *conn) news() {
+	if !c.sending.TryLock() {
+		c.wake.notify()
+		return
+	}
+	defer c.sending.Unlock()
+	if c.socket.isLate() {
+		c.wake.notify()
+		return
+	}
+	if c.sendFrames() != nil {
+		_ = c.socket.Close() // which ends the connection's reader, and so its writer
+	}
+}
+
+// sendFrames sends each subscription the newest frame that it has not had, until
+// the reader is late. The caller is the one who sends.
+func (c *conn) sendFrames() error {
+	for _, s := range c.subscriptions() {
+		if c.socket.isLate() {
+			c.wake.notify() // for the others
+			return nil
+		}
 		if !c.has(s) {
 			continue
 		}
@@ -122,28 +166,23 @@ func (c *conn) sendFrames() error {
 	return nil
 }
 
-// has tells whether a subscription still is.
-func (c *conn) has(s *subscription) bool {
+func (c *conn) subscriptions() []*subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.subs[s.id] == s
+	return c.subs
 }
+
+// has tells whether a subscription still is.
+func (c *conn) has(s *subscription) bool { return slices.Contains(c.subscriptions(), s) }
 
 func (c *conn) sendUpdate(id string, u update) error {
 	switch {
 	case u.problem != nil:
 		return c.sendProblem(id, u.problem)
 	case u.unchanged:
-		return c.send(unchangedMessage(id, u.at))
+		return c.sendText(unchangedMessage(id, u.at))
 	}
-	message, err := u.messages.socketMessage(id, u.at)
-	if err != nil {
-		return err
-	}
-	if err := c.ws.SetWriteDeadline(time.Now().Add(c.hub.cfg.WriteTimeout)); err != nil {
-		return err
-	}
-	return c.ws.WritePreparedMessage(message)
+	return c.send(u.messages.frame(id, u.at, c.deflates))
 }
 
 func (c *conn) sendProblem(id string, p *httpapi.Problem) error {
@@ -151,14 +190,17 @@ func (c *conn) sendProblem(id string, p *httpapi.Problem) error {
 	if err != nil {
 		return err
 	}
-	return c.send(message)
+	return c.sendText(message)
 }
 
-func (c *conn) send(message []byte) error {
-	if err := c.ws.SetWriteDeadline(time.Now().Add(c.hub.cfg.WriteTimeout)); err != nil {
-		return err
-	}
-	return c.ws.WriteMessage(websocket.TextMessage, message)
+func (c *conn) sendText(text []byte) error {
+	return c.send(append(appendFrameHeader(nil, false, len(text)), text...))
+}
+
+// send sends a frame.
+func (c *conn) send(frame []byte) error {
+	_, err := c.socket.Write(frame)
+	return err
 }
 
 // read takes requests until the connection ends or nothing has come for too
@@ -214,30 +256,36 @@ func (c *conn) handle(kind int, data []byte) (id string, p *httpapi.Problem) {
 func (c *conn) subscribe(cmd command) *httpapi.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.subs[cmd.id] != nil {
+	if c.find(cmd.id) >= 0 {
 		return problem("the id is in use",
 			httpapi.FieldError{Field: "id", Code: "id_in_use", Rule: "must not be that of a subscription"})
 	}
 	if len(c.subs) >= c.hub.cfg.Subscriptions {
 		return httpapi.NewProblem(http.StatusTooManyRequests, "there are too many subscriptions on this connection")
 	}
-	s, p := c.hub.subscribe(c.wake, cmd.id, cmd.wish)
+	s, p := c.hub.subscribe(c, cmd.id, cmd.wish)
 	if p == nil {
-		c.subs[cmd.id] = s
+		c.subs = append(slices.Clip(c.subs), s)
 		c.wake.notify()
 	}
 	return p
+}
+
+// find returns where the subscription with an id stands, or -1. The lock is held.
+func (c *conn) find(id string) int {
+	return slices.IndexFunc(c.subs, func(s *subscription) bool { return s.id == id })
 }
 
 // unsubscribe tells whether there was such a subscription.
 func (c *conn) unsubscribe(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.subs[id]
-	if s == nil {
+	i := c.find(id)
+	if i < 0 {
 		return false
 	}
-	delete(c.subs, id)
-	c.hub.part(c.wake, s.feed)
+	feed := c.subs[i].feed
+	c.subs = slices.Delete(slices.Clone(c.subs), i, i+1)
+	c.hub.part(c, feed)
 	return true
 }

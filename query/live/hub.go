@@ -89,17 +89,33 @@ func (h *Hub) Handler(draining <-chan struct{}) http.Handler {
 			httpapi.WriteProblem(w, problem)
 			return
 		}
-		ws, err := h.upgrader.Upgrade(w, r, nil)
+		c := newConn(h, auth.CallerFrom(r.Context()))
+		taken := &hijacker{ResponseWriter: w, behind: c.wake.notify}
+		ws, err := h.upgrader.Upgrade(taken, r, nil)
 		if err != nil {
 			h.leave()
 			return // Upgrade has answered
 		}
-		c := newConn(h, ws, auth.CallerFrom(r.Context()))
+		c.ws, c.socket, c.deflates = ws, taken.socket, h.cfg.Compress && offersDeflate(r.Header)
 		go func() {
 			defer h.leave()
 			c.serve(draining)
 		}()
 	})
+}
+
+// offersDeflate tells whether a client offers permessage-deflate, which the
+// upgrader then accepts.
+func offersDeflate(header http.Header) bool {
+	for _, line := range header.Values("Sec-WebSocket-Extensions") {
+		for offer := range strings.SplitSeq(line, ",") {
+			name, _, _ := strings.Cut(offer, ";")
+			if strings.TrimSpace(name) == "permessage-deflate" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // admit decides whether there may be a connection, and counts it.
@@ -133,7 +149,7 @@ func (h *Hub) leave() {
 
 // join returns the feed of a question, with one more subscription of a reader.
 // It returns nil when there are too many feeds.
-func (h *Hub) join(reader wake, v View, question string, source Source) *feed {
+func (h *Hub) join(r reader, v View, question string, source Source) *feed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := feedKey{v.Name, question}
@@ -145,7 +161,7 @@ func (h *Hub) join(reader wake, v View, question string, source Source) *feed {
 		h.made++
 		f = &feed{
 			key: key, epoch: fmt.Sprintf("%s.%d", h.epoch, h.made), source: source, every: v.Every, log: h.log,
-			readers: map[wake]int{},
+			readers: map[reader]int{},
 		}
 		if f.every == 0 {
 			f.every = h.cfg.Refresh
@@ -157,7 +173,7 @@ func (h *Hub) join(reader wake, v View, question string, source Source) *feed {
 	if len(f.readers) == 0 {
 		h.start(f)
 	}
-	f.readers[reader]++
+	f.readers[r]++
 	return f
 }
 
@@ -174,13 +190,13 @@ func (h *Hub) start(f *feed) {
 
 // part ends a subscription, and with the last one the feed's computing. The feed
 // keeps its place in the sequence for a while.
-func (h *Hub) part(reader wake, f *feed) {
+func (h *Hub) part(r reader, f *feed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.readers[reader]--; f.readers[reader] == 0 {
-		delete(f.readers, reader)
+	if f.readers[r]--; f.readers[r] == 0 {
+		delete(f.readers, r)
 	}
 	if len(f.readers) > 0 {
 		return
