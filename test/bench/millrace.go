@@ -42,7 +42,7 @@ func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
 	}
 	args := []string{
 		"--log-format=json", "up", "--no-demo", "--ingest-rate=0", "--data=" + data,
-		"--live-connections=" + strconv.Itoa(b.cfg.subscribers*2), "--live-compression",
+		"--live-connections=" + strconv.Itoa(b.cfg.subscribers*2),
 		"--http-addr=" + m.http, "--nats-listen=" + m.nats, "--clickhouse-listen=" + m.clickhouse,
 		"--clickhouse-http=" + addrs[3], "--postgres-listen=" + addrs[4],
 	}
