@@ -248,6 +248,8 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 			return err
 		}
 		batches.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, crowdPatience)
+			defer cancel()
 			ack, err := jetstreamext.PublishMsgBatch(ctx, m.js, batch, jetstreamext.BatchFlowControl{})
 			if err != nil {
 				return fmt.Errorf("publish: %w", err)
@@ -271,6 +273,8 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 		return m.post(ctx, "/queues/"+crowdQueue+"/take", map[string]any{"worker": "bench", "limit": 5, "lease_s": 600}, nil)
 	})
 	beat(500*time.Millisecond, func(sent time.Time) error {
+		ctx, cancel := context.WithTimeout(ctx, crowdPatience)
+		defer cancel()
 		if _, err := m.js.Publish(ctx, "events.crawled.00", []byte(`{"no":"event"}`)); err != nil {
 			return fmt.Errorf("publish an invalid event: %w", err)
 		}
