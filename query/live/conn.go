@@ -1,7 +1,6 @@
 package live
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -15,132 +14,121 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// conn is one WebSocket. Its reader takes requests. A feed that has news sends
-// them itself, to one connection after another, as far as that does not have to
-// wait; the connection's writer sends all else, and waits for slow readers.
+// conn is one WebSocket. A goroutine of its own takes requests. A feed that has
+// news sends them itself, to one connection after another, as far as that does
+// not have to wait. For all else there is a writer, for as long as it has to do
+// and to wait for a slow reader.
 type conn struct {
 	hub      *Hub
 	ws       *websocket.Conn
 	socket   *socket
 	deflates bool        // messages are compressed
 	caller   auth.Caller // the connection ends when its token expires
-	wake     wake        // of the writer
-	// refused holds answers to requests that were not accepted. It is short:
-	// who does not read them is not read from.
-	refused chan refusal
+	writer   task
 
 	sending sync.Mutex // held by who sends messages
 
 	mu   sync.Mutex
 	subs []*subscription // replaced, and never changed
-}
-
-type refusal struct {
-	id      string
-	problem *httpapi.Problem
+	ping *time.Timer
+	over bool // there are no more pings
 }
 
 // newConn returns a connection that has yet to get its WebSocket.
 func newConn(h *Hub, caller auth.Caller) *conn {
-	return &conn{hub: h, caller: caller, wake: newWake(), refused: make(chan refusal, 4)}
+	c := &conn{hub: h, caller: caller}
+	c.writer.do = c.catchUp
+	return c
 }
 
 // serve returns when the connection has ended and nothing of it is left.
-func (c *conn) serve(draining <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		defer cancel()
-		c.read(ctx)
-	})
-	code, reason := c.write(ctx, draining)
-	_ = c.ws.WriteControl(
-		websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(time.Second),
-	)
-	_ = c.socket.flush(time.Second)
-	_ = c.ws.Close()
-	cancel()
-	reader.Wait()
-	for _, s := range c.subs {
+func (c *conn) serve() {
+	c.pingLater()
+	if at := c.caller.Expires; !at.IsZero() {
+		expiry := time.AfterFunc(time.Until(at), func() { c.end(websocket.ClosePolicyViolation, "the token has expired") })
+		defer expiry.Stop()
+	}
+	c.read()
+	c.end(websocket.CloseNormalClosure, "")
+	c.stopPings()
+	c.writer.end()
+	for _, s := range c.subscriptions() {
 		c.unsubscribe(s.id)
 	}
 }
 
-// expiry returns a channel that tells when the caller's token has expired.
-func expiry(caller auth.Caller) (expired <-chan time.Time, stop func() bool) {
-	if caller.Expires.IsZero() {
-		return nil, func() bool { return true }
-	}
-	timer := time.NewTimer(time.Until(caller.Expires))
-	return timer.C, timer.Stop
-}
-
-// write sends what is new until the connection ends, and returns the status
-// and the reason to close it with.
-func (c *conn) write(ctx context.Context, draining <-chan struct{}) (code int, reason string) {
-	expired, stop := expiry(c.caller)
-	defer stop()
-	ping := time.NewTicker(c.hub.cfg.PingInterval)
-	defer ping.Stop()
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return websocket.CloseNormalClosure, ""
-		case <-draining:
-			return websocket.CloseGoingAway, ""
-		case <-expired:
-			return websocket.ClosePolicyViolation, "the token has expired"
-		case r := <-c.refused:
-			err = c.answer(r)
-		case <-c.wake:
-			err = c.catchUp()
-		case <-ping.C:
-			err = c.ws.WriteControl(websocket.PingMessage, nil, time.Time{})
-		}
-		if err != nil {
-			return websocket.CloseGoingAway, ""
-		}
+// pingLater has a ping sent when it is time, and the next when that was sent.
+func (c *conn) pingLater() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.ping = time.AfterFunc(c.hub.cfg.PingInterval, func() {
+			if c.ws.WriteControl(websocket.PingMessage, nil, time.Time{}) == nil {
+				c.pingLater()
+			}
+		})
 	}
 }
 
-func (c *conn) answer(r refusal) error {
+func (c *conn) stopPings() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	c.ping.Stop()
+}
+
+// end closes the connection with a status and a reason, which ends its serve.
+func (c *conn) end(code int, reason string) {
+	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Time{})
+	if c.sending.TryLock() { // else the writer waits for the reader already
+		_ = c.socket.flush(time.Second)
+		c.sending.Unlock()
+	}
+	_ = c.ws.Close()
+}
+
+// answer tells why a request was not accepted. Who does not read that is not
+// read from.
+func (c *conn) answer(id string, p *httpapi.Problem) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	if err := c.sendProblem(r.id, r.problem); err != nil {
+	if err := c.sendProblem(id, p); err != nil {
 		return err
 	}
 	return c.socket.flush(c.hub.cfg.WriteTimeout)
 }
 
-// catchUp sends what is new. It waits until the reader has taken what it was sent
-// before, and then until it has taken this.
-func (c *conn) catchUp() error {
+// catchUp is what the writer does: it sends what is new. It waits until the
+// reader has taken what it was sent before, and then until it has taken this.
+func (c *conn) catchUp() {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	if err := c.socket.flush(c.hub.cfg.WriteTimeout); err != nil {
-		return err
+	err := c.socket.flush(c.hub.cfg.WriteTimeout)
+	if err == nil {
+		err = c.sendFrames()
 	}
-	if err := c.sendFrames(); err != nil {
-		return err
+	if err == nil {
+		err = c.socket.flush(c.hub.cfg.WriteTimeout)
 	}
-	return c.socket.flush(c.hub.cfg.WriteTimeout)
+	if err != nil {
+		_ = c.socket.Close() // which ends serve
+	}
 }
 
 // news implements reader. It sends what is new unless that may have to wait, and
 // then leaves it to the writer.
 func (c *conn) news() {
 	if !c.sending.TryLock() {
-		c.wake.notify()
+		c.writer.start()
 		return
 	}
 	defer c.sending.Unlock()
 	if c.socket.isLate() {
-		c.wake.notify()
+		c.writer.start()
 		return
 	}
 	if c.sendFrames() != nil {
-		_ = c.socket.Close() // which ends the connection's reader, and so its writer
+		_ = c.socket.Close() // which ends serve
 	}
 }
 
@@ -149,7 +137,7 @@ func (c *conn) news() {
 func (c *conn) sendFrames() error {
 	for _, s := range c.subscriptions() {
 		if c.socket.isLate() {
-			c.wake.notify() // for the others
+			c.writer.start() // for the others
 			return nil
 		}
 		if !c.has(s) {
@@ -205,7 +193,7 @@ func (c *conn) send(frame []byte) error {
 
 // read takes requests until the connection ends or nothing has come for too
 // long.
-func (c *conn) read(ctx context.Context) {
+func (c *conn) read() {
 	alive := func() { _ = c.ws.SetReadDeadline(time.Now().Add(2 * c.hub.cfg.PingInterval)) }
 	c.ws.SetReadLimit(maxMessage)
 	c.ws.SetPongHandler(func(string) error { alive(); return nil })
@@ -224,13 +212,7 @@ func (c *conn) read(ctx context.Context) {
 			_ = c.ws.WriteControl(websocket.CloseMessage, tooBig, time.Now().Add(time.Second))
 			return
 		}
-		id, problem := c.handle(kind, data)
-		if problem == nil {
-			continue
-		}
-		select {
-		case c.refused <- refusal{id, problem}:
-		case <-ctx.Done():
+		if id, problem := c.handle(kind, data); problem != nil && c.answer(id, problem) != nil {
 			return
 		}
 	}
@@ -254,6 +236,14 @@ func (c *conn) handle(kind int, data []byte) (id string, p *httpapi.Problem) {
 }
 
 func (c *conn) subscribe(cmd command) *httpapi.Problem {
+	p := c.add(cmd)
+	if p == nil {
+		c.writer.start() // the feed may have a frame already
+	}
+	return p
+}
+
+func (c *conn) add(cmd command) *httpapi.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.find(cmd.id) >= 0 {
@@ -266,7 +256,6 @@ func (c *conn) subscribe(cmd command) *httpapi.Problem {
 	s, p := c.hub.subscribe(c, cmd.id, cmd.wish)
 	if p == nil {
 		c.subs = append(slices.Clip(c.subs), s)
-		c.wake.notify()
 	}
 	return p
 }

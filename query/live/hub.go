@@ -29,9 +29,11 @@ type Hub struct {
 
 	mu      sync.Mutex
 	conns   int
-	feeds   map[feedKey]*feed // those that are remembered without readers, too
-	watched int               // feeds with readers
-	made    uint64            // feeds so far
+	sockets map[*conn]struct{} // those of the conns that are WebSockets
+	quiet   chan struct{}      // is closed when there are none
+	feeds   map[feedKey]*feed  // those that are remembered without readers, too
+	watched int                // feeds with readers
+	made    uint64             // feeds so far
 	ending  bool
 	runs    sync.WaitGroup // of connections and feeds
 }
@@ -47,7 +49,7 @@ func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) 
 	}
 	h := &Hub{
 		cfg: cfg.withDefaults(), views: registered, log: log,
-		feeds: map[feedKey]*feed{}, epoch: strings.ToLower(rand.Text()[:10]),
+		sockets: map[*conn]struct{}{}, feeds: map[feedKey]*feed{}, epoch: strings.ToLower(rand.Text()[:10]),
 		upgrader: websocket.Upgrader{
 			Subprotocols: []string{auth.Subprotocol},
 			// The HTTP server's buffers are larger than an idle connection needs.
@@ -90,7 +92,7 @@ func (h *Hub) Handler(draining <-chan struct{}) http.Handler {
 			return
 		}
 		c := newConn(h, auth.CallerFrom(r.Context()))
-		taken := &hijacker{ResponseWriter: w, behind: c.wake.notify}
+		taken := &hijacker{ResponseWriter: w, behind: c.writer.start}
 		ws, err := h.upgrader.Upgrade(taken, r, nil)
 		if err != nil {
 			h.leave()
@@ -99,9 +101,47 @@ func (h *Hub) Handler(draining <-chan struct{}) http.Handler {
 		c.ws, c.socket, c.deflates = ws, taken.socket, h.cfg.Compress && offersDeflate(r.Header)
 		go func() {
 			defer h.leave()
-			c.serve(draining)
+			h.keep(c, draining)
 		}()
 	})
+}
+
+// keep serves a WebSocket until it ends or draining is closed.
+func (h *Hub) keep(c *conn, draining <-chan struct{}) {
+	h.mu.Lock()
+	h.sockets[c] = struct{}{}
+	if len(h.sockets) == 1 {
+		h.quiet = make(chan struct{})
+		quiet := h.quiet
+		h.runs.Go(func() { h.drain(draining, quiet) })
+	}
+	h.mu.Unlock()
+	select {
+	case <-draining: // and those before may have been told so already
+		c.end(websocket.CloseGoingAway, "")
+	default:
+	}
+	c.serve()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if delete(h.sockets, c); len(h.sockets) == 0 {
+		close(h.quiet)
+	}
+}
+
+// drain ends all WebSockets when draining is closed. It returns then, or when
+// there are none: one goroutine waits for all of them.
+func (h *Hub) drain(draining, quiet <-chan struct{}) {
+	select {
+	case <-draining:
+	case <-quiet:
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.sockets {
+		h.runs.Go(func() { c.end(websocket.CloseGoingAway, "") })
+	}
 }
 
 // offersDeflate tells whether a client offers permessage-deflate, which the

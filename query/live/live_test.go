@@ -516,7 +516,7 @@ func FuzzRequest(f *testing.F) {
 		here, there := net.Pipe()
 		defer there.Close()
 		defer here.Close()
-		c.socket = newSocket(here, c.wake.notify)
+		c.socket = newSocket(here, c.writer.start)
 		id, problem := c.handle(websocket.TextMessage, data)
 		if problem == nil && !c.unsubscribe(id) {
 			t.Fatalf("%s: neither a problem nor a subscription", data)
