@@ -24,7 +24,7 @@ import (
 
 const (
 	crowdRate  = 10_000                // events a second while the crowd watches
-	crowdEvery = 20 * time.Millisecond // between two batches of them
+	crowdEvery = 50 * time.Millisecond // between two batches of them
 	crowdQueue = "bench-crowd"
 	// crowdPatience bounds the waiting for the crowd to subscribe, to have
 	// everything, and for those that never read to be gone.
