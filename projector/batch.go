@@ -50,7 +50,7 @@ const many = 4096
 
 // calm is how many batches in a row have to be without a backlog before memory for
 // one is given back.
-const calm = 100
+const calm = 20
 
 // grow makes room for a batch of a backlog at once, in place of step by step.
 func (b *batch) grow(rows int) {

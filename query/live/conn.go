@@ -212,10 +212,24 @@ func (c *conn) read() {
 			_ = c.ws.WriteControl(websocket.CloseMessage, tooBig, time.Now().Add(time.Second))
 			return
 		}
-		if id, problem := c.handle(kind, data); problem != nil && c.answer(id, problem) != nil {
+		if c.react(kind, data) != nil {
 			return
 		}
 	}
+}
+
+// react does what a message asks for, in a goroutine that it waits for: the stack
+// that this takes would stay with a connection that says nothing more.
+func (c *conn) react(kind int, data []byte) error {
+	done := make(chan error)
+	go func() {
+		var err error
+		if id, problem := c.handle(kind, data); problem != nil {
+			err = c.answer(id, problem)
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // handle does what a message asks for, or says why not.
