@@ -119,6 +119,7 @@ type reader struct {
 	socket   *os.File
 	begun    []byte // of a frame that has not come whole
 	messages int
+	at       uint64 // the position of the last message
 }
 
 // crowd is all subscribers of this process.
@@ -155,7 +156,7 @@ func watchCrowd(ctx context.Context, cfg partConfig) error {
 	if err := c.subscribe(ctx, cfg); err != nil {
 		return err
 	}
-	if err := c.receive(ctx); err != nil {
+	if err := c.receive(ctx, nil); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(cfg.Dir, marksFile))
@@ -166,9 +167,47 @@ func watchCrowd(ctx context.Context, cfg partConfig) error {
 	if err := json.Unmarshal(text, &marks); err != nil {
 		return fmt.Errorf("read the marks: %w", err)
 	}
+	late, cancel := context.WithTimeout(context.Background(), crowdPatience)
+	defer cancel()
+	if err := c.receive(late, c.needs(marks)); err != nil {
+		return err
+	}
 	seen := c.compare(marks)
 	seen.Lost, seen.Messages, seen.Bytes = c.lost, len(c.receipts), c.bytes
 	return json.NewEncoder(os.Stdout).Encode(seen)
+}
+
+// needs returns how far each reader has to come to have been told of all marks.
+func (c *crowd) needs(marks []mark) []uint64 {
+	last := map[*crowdQuestion]uint64{}
+	for i := range crowdQuestions {
+		q := &crowdQuestions[i]
+		for k := range marks {
+			if q.shows(&marks[k]) {
+				last[q] = marks[k].At
+			}
+		}
+	}
+	need := make([]uint64, len(c.readers))
+	for i, r := range c.readers {
+		need[i] = last[r.question]
+	}
+	return need
+}
+
+// has tells whether all readers have come so far.
+func (c *crowd) has(need []uint64) bool {
+	for i, r := range c.readers {
+		if r.at < need[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// shows tells whether a mark is a change of what is asked for.
+func (q *crowdQuestion) shows(m *mark) bool {
+	return m.Clock == crowdClocks[q.view] && (q.source == "" || slices.Contains(m.Sources, q.source))
 }
 
 // subscribe opens all connections.
@@ -286,6 +325,7 @@ func (c *crowd) take(i int, data []byte) error {
 			if r.messages++; r.messages == 1 {
 				c.begun++
 			}
+			r.at = to
 			c.receipts = append(c.receipts, receipt{int32(i), now, to})
 		case 0x8:
 			return io.EOF
@@ -400,7 +440,7 @@ type delay struct{ durable, sent float64 }
 func delays(q *crowdQuestion, got []receipt, marks []mark) (all []delay, missing int) {
 	for k := range marks {
 		m := &marks[k]
-		if m.Clock != crowdClocks[q.view] || q.source != "" && !slices.Contains(m.Sources, q.source) {
+		if !q.shows(m) {
 			continue
 		}
 		for len(got) > 0 && got[0].to < m.At {
@@ -410,11 +450,14 @@ func delays(q *crowdQuestion, got []receipt, marks []mark) (all []delay, missing
 			missing++
 			continue
 		}
-		// The news may come before the acknowledgement.
-		all = append(all, delay{max(0, float64(got[0].at-m.Durable)/1e3), max(0, float64(got[0].at-m.Sent)/1e3)})
+		all = append(all, delay{since(got[0].at, m.Durable), since(got[0].at, m.Sent)})
 	}
 	return all, missing
 }
+
+// since is from one time to another, in milliseconds; a microsecond where the news
+// came before the acknowledgement.
+func since(at, from int64) float64 { return float64(max(1, at-from)) / 1e3 }
 
 // measuredTime is from the first mark to the last.
 func measuredTime(marks []mark) (first, last int64) {

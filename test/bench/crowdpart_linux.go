@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// receive takes what comes to all readers until it is told to end, in one thread
-// and with one system call for each message: the clients should take as little
+// receive takes what comes to all readers until ctx ends, or until they have come
+// as far as they need to, if that is given. It does so in one thread and with one system call for each message: the clients should take as little
 // as they can of the processors that the program has, too. It says once that
 // everyone has received something.
-func (c *crowd) receive(ctx context.Context) error {
+func (c *crowd) receive(ctx context.Context, need []uint64) error {
 	poll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("watch the connections: %w", err)
@@ -29,7 +29,7 @@ func (c *crowd) receive(ctx context.Context) error {
 		}
 	}
 	events, buffer, said := make([]syscall.EpollEvent, 256), make([]byte, 64<<10), false
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && (need == nil || !c.has(need)) {
 		n, err := syscall.EpollWait(poll, events, 100)
 		if err != nil && !errors.Is(err, syscall.EINTR) {
 			return fmt.Errorf("watch the connections: %w", err)
@@ -48,7 +48,7 @@ func (c *crowd) receive(ctx context.Context) error {
 				_ = c.readers[i].socket.Close()
 			}
 		}
-		if !said && c.begun == len(c.readers) {
+		if !said && need == nil && c.begun == len(c.readers) {
 			said = true
 			fmt.Println("subscribed")
 		}

@@ -7,4 +7,6 @@ import (
 	"errors"
 )
 
-func (*crowd) receive(context.Context) error { return errors.New("many subscribers need Linux") }
+func (*crowd) receive(context.Context, []uint64) error {
+	return errors.New("many subscribers need Linux")
+}
