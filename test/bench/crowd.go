@@ -127,7 +127,11 @@ func (b *bench) watched(
 		return fmt.Errorf("the crowd's report %s: %w", line, err)
 	}
 	if seen.Missing > 0 || seen.Lost > 0 {
-		return fmt.Errorf("%d changes were never received, %d subscribers lost their connection", seen.Missing, seen.Lost)
+		return fmt.Errorf("%d changes were never received, %d subscribers lost their connection: %s",
+			seen.Missing, seen.Lost, seen.Why)
+	}
+	if seen.Problems > 0 {
+		b.say("%d times a subscriber was told that its view cannot be shown at present", seen.Problems)
 	}
 	b.addCrowd(shape, seen, marks, peak, after.less(before), gone.after)
 	return nil

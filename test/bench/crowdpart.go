@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -103,8 +104,14 @@ func (s *crowdState) position() (at uint64, err error) {
 		}
 		return at, nil
 	}
-	return 0, fmt.Errorf("no state, but %s", s.Error)
+	if len(s.Error) > 0 {
+		return problemAt, nil
+	}
+	return 0, errors.New("it has no state")
 }
+
+// problemAt is the position of a message that a view cannot be shown at present.
+const problemAt = math.MaxUint64
 
 // receipt is a message that a subscriber has received.
 type receipt struct {
@@ -120,6 +127,7 @@ type reader struct {
 	begun    []byte // of a frame that has not come whole
 	messages int
 	at       uint64 // the position of the last message
+	lost     bool   // its connection has ended
 }
 
 // crowd is all subscribers of this process.
@@ -130,7 +138,8 @@ type crowd struct {
 	receipts  []receipt
 	bytes     int64
 	begun     int // readers that have received something
-	lost      int // readers whose connections have ended
+	lost      error // why the last of the connections that have ended did
+	problems  int   // messages that a view cannot be shown at present
 	seed      maphash.Seed
 	inflate   io.ReadCloser
 }
@@ -145,6 +154,8 @@ type crowdSeen struct {
 	Bytes       int64                // of them
 	Missing     int                  // changes that a subscriber was never told of
 	Lost        int                  // subscribers whose connections ended
+	Why         string               // of the last of them
+	Problems    int                  // messages that a view could not be shown
 	Views       map[string]crowdAges // by view; "" are all
 	WorstReader float64              // the worst 99th percentile of a subscriber
 }
@@ -173,7 +184,10 @@ func watchCrowd(ctx context.Context, cfg partConfig) error {
 		return err
 	}
 	seen := c.compare(marks)
-	seen.Lost, seen.Messages, seen.Bytes = c.lost, len(c.receipts), c.bytes
+	seen.Messages, seen.Bytes, seen.Problems = len(c.receipts), c.bytes, c.problems
+	if c.lost != nil {
+		seen.Why = c.lost.Error()
+	}
 	return json.NewEncoder(os.Stdout).Encode(seen)
 }
 
@@ -198,7 +212,7 @@ func (c *crowd) needs(marks []mark) []uint64 {
 // has tells whether all readers have come so far.
 func (c *crowd) has(need []uint64) bool {
 	for i, r := range c.readers {
-		if r.at < need[i] {
+		if !r.lost && r.at < need[i] {
 			return false
 		}
 	}
@@ -325,6 +339,10 @@ func (c *crowd) take(i int, data []byte) error {
 			if r.messages++; r.messages == 1 {
 				c.begun++
 			}
+			if to == problemAt {
+				c.problems++
+				continue
+			}
 			r.at = to
 			c.receipts = append(c.receipts, receipt{int32(i), now, to})
 		case 0x8:
@@ -361,8 +379,11 @@ func (c *crowd) position(compressed bool, payload []byte) (uint64, error) {
 		return 0, fmt.Errorf("received %s: %w", payload, err)
 	}
 	at, err := state.position()
+	if err != nil {
+		return 0, fmt.Errorf("received %s: %w", payload, err)
+	}
 	c.positions[sum] = at
-	return at, err
+	return at, nil
 }
 
 // agesOf counts delays by tenths of a millisecond, up to a minute.
@@ -411,6 +432,9 @@ func (c *crowd) compare(marks []mark) crowdSeen {
 	for i, r := range c.readers {
 		if byView[r.question.view] == nil {
 			byView[r.question.view] = &viewAges{}
+		}
+		if r.lost {
+			seen.Lost++
 		}
 		mine, missing := delays(r.question, own[i], marks)
 		seen.Missing += missing

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"syscall"
 )
 
@@ -19,6 +20,9 @@ func (c *crowd) receive(ctx context.Context, need []uint64) error {
 	defer syscall.Close(poll)
 	descriptors := make([]int, len(c.readers))
 	for i, r := range c.readers {
+		if r.lost {
+			continue
+		}
 		descriptors[i] = int(r.socket.Fd())
 		if err := syscall.SetNonblock(descriptors[i], true); err != nil {
 			return fmt.Errorf("watch the connections: %w", err)
@@ -40,11 +44,14 @@ func (c *crowd) receive(ctx context.Context, need []uint64) error {
 			if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
 				continue
 			}
-			if err == nil && n > 0 {
+			if n > 0 {
 				err = c.take(i, buffer[:n])
 			}
-			if err != nil || n <= 0 {
-				c.lost++
+			if n == 0 {
+				err = io.EOF
+			}
+			if err != nil {
+				c.readers[i].lost, c.lost = true, err
 				_ = c.readers[i].socket.Close()
 			}
 		}
