@@ -137,7 +137,7 @@ type crowd struct {
 	positions map[uint64]uint64 // of messages, by their hashes
 	receipts  []receipt
 	bytes     int64
-	begun     int // readers that have received something
+	begun     int   // readers that have received something
 	lost      error // why the last of the connections that have ended did
 	problems  int   // messages that a view cannot be shown at present
 	seed      maphash.Seed
