@@ -34,6 +34,7 @@ type batch struct {
 	duplicates int
 	late       lateness
 	last       source.Message
+	grown      bool // it has the memory for a batch of a backlog
 }
 
 func newBatch(stages []string) *batch {
@@ -47,8 +48,13 @@ func newBatch(stages []string) *batch {
 // many is how many messages in a batch show that there is a backlog.
 const many = 4096
 
+// calm is how many batches in a row have to be without a backlog before memory for
+// one is given back.
+const calm = 20
+
 // grow makes room for a batch of a backlog at once, in place of step by step.
 func (b *batch) grow(rows int) {
+	b.grown = true
 	b.rows.Grow(rows - b.rows.Rows())
 	b.sightings = slices.Grow(b.sightings, rows-len(b.sightings))
 	b.groups.entries = slices.Grow(b.groups.entries, rows-len(b.groups.entries))

@@ -72,3 +72,26 @@ func read(t *testing.T, b *batch, data []byte, part, parts int) []contract.Entry
 	}
 	return d.Entries
 }
+
+// TestBacklogMemory: a batch that has grown for a backlog is used again while there
+// is one, and given back when there has been none for a while. One that has not
+// grown is always used again.
+func TestBacklogMemory(t *testing.T) {
+	for _, tt := range []struct {
+		grown bool
+		small int
+		again bool
+	}{{true, 0, true}, {true, calm - 1, true}, {true, calm, false}, {false, calm, true}} {
+		v := view{stages: stagesOf(t), free: make(chan *batch, 1), small: tt.small}
+		v.begin()
+		used := v.open
+		if tt.grown {
+			used.grow(2 * many)
+		}
+		v.free <- used
+		v.begin()
+		if again := v.open == used; again != tt.again {
+			t.Errorf("%+v: used again is %t", tt, again)
+		}
+	}
+}

@@ -39,9 +39,10 @@ type view struct {
 
 	batchRows, batchBytes int
 
-	open *batch
-	rec  event.Record
-	free chan *batch // batches to use again
+	open  *batch
+	rec   event.Record
+	free  chan *batch // batches to use again
+	small int         // batches in a row that were of no backlog
 
 	// What follows is used by Write and Announce alone.
 	p          *Projector
@@ -52,13 +53,19 @@ type view struct {
 	lateTold   time.Time // when late events were last reported
 }
 
-// begin opens an empty batch.
+// begin opens an empty batch. One that has grown for a backlog is not used again
+// when there has been none for a while.
 func (v *view) begin() {
+	var used *batch
 	select {
-	case v.open = <-v.free:
-		v.open.reset()
+	case used = <-v.free:
 	default:
+	}
+	if used == nil || used.grown && v.small >= calm {
 		v.open = newBatch(v.stages.Names())
+	} else {
+		v.open = used
+		v.open.reset()
 	}
 	v.open.Group = v.group
 }
@@ -124,6 +131,9 @@ func (v *view) Seal(ctx context.Context, cut fold.Cut) (*batch, string, error) {
 		return nil, "", err
 	}
 	b.cached = v.funnel.Bytes()
+	if v.small++; b.messages >= many {
+		v.small = 0
+	}
 	v.begin()
 	var digest string
 	b.parts, digest = b.announcement()

@@ -16,7 +16,7 @@ type limitSettings struct {
 	TrustedProxies []netip.Prefix `help:"Networks of proxies that name the caller's address in X-Forwarded-For, such as 10.0.0.0/8." env:"MILLRACE_TRUSTED_PROXIES" name:"trusted-proxies"`
 	Gaps           []pipeline.Gap `help:"Least share of the articles at one stage within an hour that should also reach another stage: stage:stage:share." env:"MILLRACE_GAPS" name:"gaps" default:"indexed:classified:0.8"`
 	Connections    int            `help:"WebSockets and event streams of live views that may be open at one time." env:"MILLRACE_LIVE_CONNECTIONS" name:"live-connections" default:"10000"`
-	Compress       bool           `help:"Compress the messages of WebSockets for clients that offer permessage-deflate." env:"MILLRACE_LIVE_COMPRESSION" name:"live-compression"`
+	Compress       bool           `help:"Compress the messages of WebSockets for clients that offer permessage-deflate." env:"MILLRACE_LIVE_COMPRESSION" name:"live-compression" default:"true" negatable:""`
 }
 
 func (s limitSettings) ingest() ingesthttp.Limits {

@@ -27,7 +27,8 @@ type Config struct {
 	// closed; default 30 s.
 	PingInterval time.Duration
 	// Compress has WebSockets use permessage-deflate for clients that offer it;
-	// default false: what clients send may then be long though it came short.
+	// default false. What clients send may then be long though it came short: it is
+	// bounded as what came.
 	Compress bool
 	// Linger is how long a feed without readers is remembered; default 1 min.
 	Linger time.Duration

@@ -1,10 +1,10 @@
 package live
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,100 +14,132 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// conn is one WebSocket. Its reader takes requests; its writer is the only one
-// that writes messages.
+// conn is one WebSocket. A goroutine of its own takes requests. A feed that has
+// news sends them itself, to one connection after another, as far as that does
+// not have to wait. For all else there is a writer, for as long as it has to do
+// and to wait for a slow reader.
 type conn struct {
-	hub    *Hub
-	ws     *websocket.Conn
-	caller auth.Caller // the connection ends when its token expires
-	wake   wake
-	// refused holds answers to requests that were not accepted. It is short:
-	// who does not read them is not read from.
-	refused chan refusal
+	hub      *Hub
+	ws       *websocket.Conn
+	socket   *socket
+	deflates bool        // messages are compressed
+	caller   auth.Caller // the connection ends when its token expires
+	writer   task
+
+	sending sync.Mutex // held by who sends messages
 
 	mu   sync.Mutex
-	subs map[string]*subscription
+	subs []*subscription // replaced, and never changed
+	ping *time.Timer
+	over bool // there are no more pings
 }
 
-type refusal struct {
-	id      string
-	problem *httpapi.Problem
-}
-
-func newConn(h *Hub, ws *websocket.Conn, caller auth.Caller) *conn {
-	return &conn{
-		hub: h, ws: ws, caller: caller,
-		wake: newWake(), refused: make(chan refusal, 4), subs: map[string]*subscription{},
-	}
+// newConn returns a connection that has yet to get its WebSocket.
+func newConn(h *Hub, caller auth.Caller) *conn {
+	c := &conn{hub: h, caller: caller}
+	c.writer.do = c.catchUp
+	return c
 }
 
 // serve returns when the connection has ended and nothing of it is left.
-func (c *conn) serve(draining <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		defer cancel()
-		c.read(ctx)
-	})
-	code, reason := c.write(ctx, draining)
-	_ = c.ws.WriteControl(
-		websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(time.Second),
-	)
-	_ = c.ws.Close()
-	cancel()
-	reader.Wait()
-	for id := range c.subs {
-		c.unsubscribe(id)
+func (c *conn) serve() {
+	c.pingLater()
+	if at := c.caller.Expires; !at.IsZero() {
+		expiry := time.AfterFunc(time.Until(at), func() { c.end(websocket.ClosePolicyViolation, "the token has expired") })
+		defer expiry.Stop()
+	}
+	c.read()
+	c.end(websocket.CloseNormalClosure, "")
+	c.stopPings()
+	c.writer.end()
+	for _, s := range c.subscriptions() {
+		c.unsubscribe(s.id)
 	}
 }
 
-// expiry returns a channel that tells when the caller's token has expired.
-func expiry(caller auth.Caller) (expired <-chan time.Time, stop func() bool) {
-	if caller.Expires.IsZero() {
-		return nil, func() bool { return true }
-	}
-	timer := time.NewTimer(time.Until(caller.Expires))
-	return timer.C, timer.Stop
-}
-
-// write sends what is new until the connection ends, and returns the status
-// and the reason to close it with.
-func (c *conn) write(ctx context.Context, draining <-chan struct{}) (code int, reason string) {
-	expired, stop := expiry(c.caller)
-	defer stop()
-	ping := time.NewTicker(c.hub.cfg.PingInterval)
-	defer ping.Stop()
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return websocket.CloseNormalClosure, ""
-		case <-draining:
-			return websocket.CloseGoingAway, ""
-		case <-expired:
-			return websocket.ClosePolicyViolation, "the token has expired"
-		case r := <-c.refused:
-			err = c.sendProblem(r.id, r.problem)
-		case <-c.wake:
-			err = c.sendFrames()
-		case <-ping.C:
-			err = c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.hub.cfg.WriteTimeout))
-		}
-		if err != nil {
-			return websocket.CloseGoingAway, ""
-		}
-	}
-}
-
-// sendFrames sends each subscription the newest frame that it has not had.
-func (c *conn) sendFrames() error {
+// pingLater has a ping sent when it is time, and the next when that was sent.
+func (c *conn) pingLater() {
 	c.mu.Lock()
-	subs := make([]*subscription, 0, len(c.subs))
-	for _, s := range c.subs {
-		subs = append(subs, s)
+	defer c.mu.Unlock()
+	if !c.over {
+		c.ping = time.AfterFunc(c.hub.cfg.PingInterval, func() {
+			if c.ws.WriteControl(websocket.PingMessage, nil, time.Time{}) == nil {
+				c.pingLater()
+			}
+		})
 	}
-	c.mu.Unlock()
-	for _, s := range subs {
+}
+
+func (c *conn) stopPings() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	c.ping.Stop()
+}
+
+// end closes the connection with a status and a reason, which ends its serve.
+func (c *conn) end(code int, reason string) {
+	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Time{})
+	if c.sending.TryLock() { // else the writer waits for the reader already
+		_ = c.socket.flush(time.Second)
+		c.sending.Unlock()
+	}
+	_ = c.ws.Close()
+}
+
+// answer tells why a request was not accepted. Who does not read that is not
+// read from.
+func (c *conn) answer(id string, p *httpapi.Problem) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if err := c.sendProblem(id, p); err != nil {
+		return err
+	}
+	return c.socket.flush(c.hub.cfg.WriteTimeout)
+}
+
+// catchUp is what the writer does: it sends what is new. It waits until the
+// reader has taken what it was sent before, and then until it has taken this.
+func (c *conn) catchUp() {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	err := c.socket.flush(c.hub.cfg.WriteTimeout)
+	if err == nil {
+		err = c.sendFrames()
+	}
+	if err == nil {
+		err = c.socket.flush(c.hub.cfg.WriteTimeout)
+	}
+	if err != nil {
+		_ = c.socket.Close() // which ends serve
+	}
+}
+
+// news implements reader. It sends what is new unless that may have to wait, and
+// then leaves it to the writer.
+func (c *conn) news() {
+	if !c.sending.TryLock() {
+		c.writer.start()
+		return
+	}
+	defer c.sending.Unlock()
+	if c.socket.isLate() {
+		c.writer.start()
+		return
+	}
+	if c.sendFrames() != nil {
+		_ = c.socket.Close() // which ends serve
+	}
+}
+
+// sendFrames sends each subscription the newest frame that it has not had, until
+// the reader is late. The caller is the one who sends.
+func (c *conn) sendFrames() error {
+	for _, s := range c.subscriptions() {
+		if c.socket.isLate() {
+			c.writer.start() // for the others
+			return nil
+		}
 		if !c.has(s) {
 			continue
 		}
@@ -122,28 +154,23 @@ func (c *conn) sendFrames() error {
 	return nil
 }
 
-// has tells whether a subscription still is.
-func (c *conn) has(s *subscription) bool {
+func (c *conn) subscriptions() []*subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.subs[s.id] == s
+	return c.subs
 }
+
+// has tells whether a subscription still is.
+func (c *conn) has(s *subscription) bool { return slices.Contains(c.subscriptions(), s) }
 
 func (c *conn) sendUpdate(id string, u update) error {
 	switch {
 	case u.problem != nil:
 		return c.sendProblem(id, u.problem)
 	case u.unchanged:
-		return c.send(unchangedMessage(id, u.at))
+		return c.sendText(unchangedMessage(id, u.at))
 	}
-	message, err := u.messages.socketMessage(id, u.at)
-	if err != nil {
-		return err
-	}
-	if err := c.ws.SetWriteDeadline(time.Now().Add(c.hub.cfg.WriteTimeout)); err != nil {
-		return err
-	}
-	return c.ws.WritePreparedMessage(message)
+	return c.send(u.messages.frame(id, u.at, c.deflates))
 }
 
 func (c *conn) sendProblem(id string, p *httpapi.Problem) error {
@@ -151,19 +178,22 @@ func (c *conn) sendProblem(id string, p *httpapi.Problem) error {
 	if err != nil {
 		return err
 	}
-	return c.send(message)
+	return c.sendText(message)
 }
 
-func (c *conn) send(message []byte) error {
-	if err := c.ws.SetWriteDeadline(time.Now().Add(c.hub.cfg.WriteTimeout)); err != nil {
-		return err
-	}
-	return c.ws.WriteMessage(websocket.TextMessage, message)
+func (c *conn) sendText(text []byte) error {
+	return c.send(append(appendFrameHeader(nil, false, len(text)), text...))
+}
+
+// send sends a frame.
+func (c *conn) send(frame []byte) error {
+	_, err := c.socket.Write(frame)
+	return err
 }
 
 // read takes requests until the connection ends or nothing has come for too
 // long.
-func (c *conn) read(ctx context.Context) {
+func (c *conn) read() {
 	alive := func() { _ = c.ws.SetReadDeadline(time.Now().Add(2 * c.hub.cfg.PingInterval)) }
 	c.ws.SetReadLimit(maxMessage)
 	c.ws.SetPongHandler(func(string) error { alive(); return nil })
@@ -182,16 +212,24 @@ func (c *conn) read(ctx context.Context) {
 			_ = c.ws.WriteControl(websocket.CloseMessage, tooBig, time.Now().Add(time.Second))
 			return
 		}
-		id, problem := c.handle(kind, data)
-		if problem == nil {
-			continue
-		}
-		select {
-		case c.refused <- refusal{id, problem}:
-		case <-ctx.Done():
+		if c.react(kind, data) != nil {
 			return
 		}
 	}
+}
+
+// react does what a message asks for, in a goroutine that it waits for: the stack
+// that this takes would stay with a connection that says nothing more.
+func (c *conn) react(kind int, data []byte) error {
+	done := make(chan error)
+	go func() {
+		var err error
+		if id, problem := c.handle(kind, data); problem != nil {
+			err = c.answer(id, problem)
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // handle does what a message asks for, or says why not.
@@ -212,32 +250,45 @@ func (c *conn) handle(kind int, data []byte) (id string, p *httpapi.Problem) {
 }
 
 func (c *conn) subscribe(cmd command) *httpapi.Problem {
+	p := c.add(cmd)
+	if p == nil {
+		c.writer.start() // the feed may have a frame already
+	}
+	return p
+}
+
+func (c *conn) add(cmd command) *httpapi.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.subs[cmd.id] != nil {
+	if c.find(cmd.id) >= 0 {
 		return problem("the id is in use",
 			httpapi.FieldError{Field: "id", Code: "id_in_use", Rule: "must not be that of a subscription"})
 	}
 	if len(c.subs) >= c.hub.cfg.Subscriptions {
 		return httpapi.NewProblem(http.StatusTooManyRequests, "there are too many subscriptions on this connection")
 	}
-	s, p := c.hub.subscribe(c.wake, cmd.id, cmd.wish)
+	s, p := c.hub.subscribe(c, cmd.id, cmd.wish)
 	if p == nil {
-		c.subs[cmd.id] = s
-		c.wake.notify()
+		c.subs = append(slices.Clip(c.subs), s)
 	}
 	return p
+}
+
+// find returns where the subscription with an id stands, or -1. The lock is held.
+func (c *conn) find(id string) int {
+	return slices.IndexFunc(c.subs, func(s *subscription) bool { return s.id == id })
 }
 
 // unsubscribe tells whether there was such a subscription.
 func (c *conn) unsubscribe(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.subs[id]
-	if s == nil {
+	i := c.find(id)
+	if i < 0 {
 		return false
 	}
-	delete(c.subs, id)
-	c.hub.part(c.wake, s.feed)
+	feed := c.subs[i].feed
+	c.subs = slices.Delete(slices.Clone(c.subs), i, i+1)
+	c.hub.part(c, feed)
 	return true
 }

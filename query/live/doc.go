@@ -9,12 +9,15 @@
 // # What is bounded
 //
 //  1. A snapshot is computed once for all subscriptions to the same view with
-//     the same parameters, by the feed of these. It is encoded once, and a
-//     message with the same beginning is made once, and compressed once where
-//     that is configured.
-//  2. A connection has one writer, which takes the newest snapshot of a feed at
-//     the moment it can write. A slow reader skips what it was too slow for. It
-//     never has a backlog, and is closed when a write takes too long.
+//     the same parameters, by the feed of these. It is encoded once, and
+//     compressed once for clients that offer that, whatever the ids of their
+//     subscriptions.
+//  2. A feed sends its snapshot to one WebSocket after another, as far as that
+//     does not have to wait, and then rests for as long as that took, at least
+//     the Interval. A reader without room has a writer that waits for it, and
+//     takes the newest snapshot when there is room. So a slow reader delays
+//     nobody and skips what it was too slow for. It never has a backlog, and is
+//     closed when a write takes too long.
 //  3. Connections, subscriptions of a connection, feeds and the size of a
 //     message have limits.
 //

@@ -56,6 +56,15 @@ type eventStream struct {
 	out  *http.ResponseController
 }
 
+// expiry returns a channel that tells when the caller's token has expired.
+func expiry(caller auth.Caller) (expired <-chan time.Time, stop func() bool) {
+	if caller.Expires.IsZero() {
+		return nil, func() bool { return true }
+	}
+	timer := time.NewTimer(time.Until(caller.Expires))
+	return timer.C, timer.Stop
+}
+
 // serve writes what is new until the reader goes, its token expires, or the
 // server ends. The reader comes again with the id of its last event.
 func (s *eventStream) serve(ctx context.Context, caller auth.Caller, draining <-chan struct{}) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,8 +38,8 @@ type feed struct {
 
 	mu      sync.Mutex
 	frame   frame
-	fresh   bool         // the frame is of the present run
-	readers map[wake]int // subscriptions of each
+	fresh   bool           // the frame is of the present run
+	readers map[reader]int // subscriptions of each
 	cancel  context.CancelFunc
 	idle    *time.Timer // forgets the feed; while it has no readers
 	since   time.Time   // since when it has none
@@ -60,50 +63,60 @@ func (f *feed) locate(p snapshotID) (seq, base uint64, ok bool) {
 	return p.in(f.epoch, f.frame.seq)
 }
 
-// take makes a snapshot the newest frame, and tells whether it is news. One with
-// the numbers of the snapshot before takes its place: new readers shall not get
-// an old one.
-func (f *feed) take(ctx context.Context, s Snapshot) (news bool) {
+// take makes a snapshot the newest frame. It tells whether that is news, and
+// whether readers have to be told. One with the numbers of the snapshot before
+// takes its place: new readers shall not get an old one.
+func (f *feed) take(ctx context.Context, s Snapshot) (news, tell bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil {
-		return false
+		return false, false
 	}
+	first := !f.fresh
+	f.fresh = true
 	messages := newMessages(f.key.view, s.Body)
 	if f.frame.seq > 0 && f.frame.problem == nil && f.frame.numbers == s.Numbers {
 		f.frame.messages = messages
-		if !f.fresh {
-			f.tell()
-		}
-		return false
+		return false, first
 	}
 	f.frame = frame{version: f.frame.version + 1, seq: f.frame.seq + 1, numbers: s.Numbers, messages: messages}
-	f.tell()
-	return true
+	return true, true
 }
 
-// fail makes a problem the newest frame, unless one is.
-func (f *feed) fail(ctx context.Context, err error) {
+// fail makes a problem the newest frame, unless one is, and tells whether it has.
+func (f *feed) fail(ctx context.Context, err error) (news bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil || f.fresh && f.frame.problem != nil {
-		return
+		return false
 	}
+	f.fresh = true
 	p := problemOf(err)
 	if cause := errors.Unwrap(p); cause != nil {
 		err = cause
 	}
 	f.log.Warn("a live view cannot be computed; trying again", "view", f.key.view, "error", err)
 	f.frame = frame{version: f.frame.version + 1, seq: f.frame.seq, problem: p}
-	f.tell()
+	return true
 }
 
-// tell tells the readers of a frame. The lock is held.
-func (f *feed) tell() {
-	f.fresh = true
-	for reader := range f.readers {
-		reader.notify()
+// yieldAfter is how many readers a feed tells before it lets others have the
+// processor: what counts the next events must not wait for thousands of readers.
+const yieldAfter = 16
+
+// tell tells the readers of a frame, and returns how long that took.
+func (f *feed) tell() time.Duration {
+	start := time.Now()
+	f.mu.Lock()
+	readers := slices.Collect(maps.Keys(f.readers))
+	f.mu.Unlock()
+	for i, r := range readers {
+		r.news()
+		if i%yieldAfter == yieldAfter-1 {
+			runtime.Gosched()
+		}
 	}
+	return time.Since(start)
 }
 
 // maxPause bounds how long a feed rests after a snapshot that took long.
@@ -115,11 +128,7 @@ func (f *feed) run(ctx context.Context, cfg Config) {
 	defer f.turn.Unlock()
 	for begun := false; ; {
 		changed := f.source.Changed()
-		start := time.Now()
 		pause := f.step(ctx, cfg, &begun)
-		// A snapshot that is dear to compute is computed more seldom, so that
-		// a feed takes a tenth of a processor at most.
-		pause = max(pause, min(9*time.Since(start), maxPause))
 		if !sleep(ctx, nil, pause) || !sleep(ctx, changed, f.every) {
 			return
 		}
@@ -128,22 +137,33 @@ func (f *feed) run(ctx context.Context, cfg Config) {
 
 // step computes a snapshot and returns how long not to compute another.
 func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause time.Duration) {
+	start := time.Now()
 	snapshot, err := f.source.Snapshot(ctx)
+	// A snapshot that is dear to compute is computed more seldom, so that a feed
+	// takes a tenth of a processor at most.
+	rest := min(9*time.Since(start), maxPause)
 	if err != nil {
-		f.fail(ctx, err)
+		if f.fail(ctx, err) {
+			f.tell()
+		}
 		return time.Second
 	}
 	if snapshot.Slow {
 		pause = cfg.Refresh
 	}
-	// The first change is sent at once.
-	if news := f.take(ctx, snapshot); news && *begun {
-		pause = max(pause, cfg.Interval)
+	news, tell := f.take(ctx, snapshot)
+	var told time.Duration
+	if tell {
+		told = f.tell()
+	}
+	if news && *begun {
+		// Telling many readers takes half of the time at most.
+		pause = max(pause, cfg.Interval-told, told)
 	} else if news {
-		pause = 0
+		pause = 0 // the first change is sent at once
 	}
 	*begun = true
-	return pause
+	return max(pause, rest)
 }
 
 // sleep waits for a while, or until wake is closed. It returns false when ctx

@@ -29,9 +29,11 @@ type Hub struct {
 
 	mu      sync.Mutex
 	conns   int
-	feeds   map[feedKey]*feed // those that are remembered without readers, too
-	watched int               // feeds with readers
-	made    uint64            // feeds so far
+	sockets map[*conn]struct{} // those of the conns that are WebSockets
+	quiet   chan struct{}      // is closed when there are none
+	feeds   map[feedKey]*feed  // those that are remembered without readers, too
+	watched int                // feeds with readers
+	made    uint64             // feeds so far
 	ending  bool
 	runs    sync.WaitGroup // of connections and feeds
 }
@@ -47,7 +49,7 @@ func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) 
 	}
 	h := &Hub{
 		cfg: cfg.withDefaults(), views: registered, log: log,
-		feeds: map[feedKey]*feed{}, epoch: strings.ToLower(rand.Text()[:10]),
+		sockets: map[*conn]struct{}{}, feeds: map[feedKey]*feed{}, epoch: strings.ToLower(rand.Text()[:10]),
 		upgrader: websocket.Upgrader{
 			Subprotocols: []string{auth.Subprotocol},
 			// The HTTP server's buffers are larger than an idle connection needs.
@@ -89,17 +91,71 @@ func (h *Hub) Handler(draining <-chan struct{}) http.Handler {
 			httpapi.WriteProblem(w, problem)
 			return
 		}
-		ws, err := h.upgrader.Upgrade(w, r, nil)
+		c := newConn(h, auth.CallerFrom(r.Context()))
+		taken := &hijacker{ResponseWriter: w, behind: c.writer.start}
+		ws, err := h.upgrader.Upgrade(taken, r, nil)
 		if err != nil {
 			h.leave()
 			return // Upgrade has answered
 		}
-		c := newConn(h, ws, auth.CallerFrom(r.Context()))
+		c.ws, c.socket, c.deflates = ws, taken.socket, h.cfg.Compress && offersDeflate(r.Header)
 		go func() {
 			defer h.leave()
-			c.serve(draining)
+			h.keep(c, draining)
 		}()
 	})
+}
+
+// keep serves a WebSocket until it ends or draining is closed.
+func (h *Hub) keep(c *conn, draining <-chan struct{}) {
+	h.mu.Lock()
+	h.sockets[c] = struct{}{}
+	if len(h.sockets) == 1 {
+		h.quiet = make(chan struct{})
+		quiet := h.quiet
+		h.runs.Go(func() { h.drain(draining, quiet) })
+	}
+	h.mu.Unlock()
+	select {
+	case <-draining: // and those before may have been told so already
+		c.end(websocket.CloseGoingAway, "")
+	default:
+	}
+	c.serve()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if delete(h.sockets, c); len(h.sockets) == 0 {
+		close(h.quiet)
+	}
+}
+
+// drain ends all WebSockets when draining is closed. It returns then, or when
+// there are none: one goroutine waits for all of them.
+func (h *Hub) drain(draining, quiet <-chan struct{}) {
+	select {
+	case <-draining:
+	case <-quiet:
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.sockets {
+		h.runs.Go(func() { c.end(websocket.CloseGoingAway, "") })
+	}
+}
+
+// offersDeflate tells whether a client offers permessage-deflate, which the
+// upgrader then accepts.
+func offersDeflate(header http.Header) bool {
+	for _, line := range header.Values("Sec-WebSocket-Extensions") {
+		for offer := range strings.SplitSeq(line, ",") {
+			name, _, _ := strings.Cut(offer, ";")
+			if strings.TrimSpace(name) == "permessage-deflate" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // admit decides whether there may be a connection, and counts it.
@@ -133,7 +189,7 @@ func (h *Hub) leave() {
 
 // join returns the feed of a question, with one more subscription of a reader.
 // It returns nil when there are too many feeds.
-func (h *Hub) join(reader wake, v View, question string, source Source) *feed {
+func (h *Hub) join(r reader, v View, question string, source Source) *feed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := feedKey{v.Name, question}
@@ -145,7 +201,7 @@ func (h *Hub) join(reader wake, v View, question string, source Source) *feed {
 		h.made++
 		f = &feed{
 			key: key, epoch: fmt.Sprintf("%s.%d", h.epoch, h.made), source: source, every: v.Every, log: h.log,
-			readers: map[wake]int{},
+			readers: map[reader]int{},
 		}
 		if f.every == 0 {
 			f.every = h.cfg.Refresh
@@ -157,7 +213,7 @@ func (h *Hub) join(reader wake, v View, question string, source Source) *feed {
 	if len(f.readers) == 0 {
 		h.start(f)
 	}
-	f.readers[reader]++
+	f.readers[r]++
 	return f
 }
 
@@ -174,13 +230,13 @@ func (h *Hub) start(f *feed) {
 
 // part ends a subscription, and with the last one the feed's computing. The feed
 // keeps its place in the sequence for a while.
-func (h *Hub) part(reader wake, f *feed) {
+func (h *Hub) part(r reader, f *feed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.readers[reader]--; f.readers[reader] == 0 {
-		delete(f.readers, reader)
+	if f.readers[r]--; f.readers[r] == 0 {
+		delete(f.readers, r)
 	}
 	if len(f.readers) > 0 {
 		return

@@ -232,7 +232,7 @@ func TestSlowSnapshots(t *testing.T) {
 			v := newCounter()
 			v.slow = slow
 			ctx, cancel := context.WithCancel(t.Context())
-			f := &feed{source: counted{v, ""}, every: 5 * time.Second, readers: map[wake]int{}}
+			f := &feed{source: counted{v, ""}, every: 5 * time.Second, readers: map[reader]int{}}
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -512,7 +512,11 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newConn(hub, nil, anyone())
+		c := newConn(hub, anyone())
+		here, there := net.Pipe()
+		defer there.Close()
+		defer here.Close()
+		c.socket = newSocket(here, c.writer.start)
 		id, problem := c.handle(websocket.TextMessage, data)
 		if problem == nil && !c.unsubscribe(id) {
 			t.Fatalf("%s: neither a problem nor a subscription", data)

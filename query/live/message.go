@@ -2,26 +2,34 @@ package live
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"strconv"
 	"sync"
 
-	"github.com/gorilla/websocket"
+	"github.com/klauspost/compress/flate"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// maxPrepared bounds how many forms of a snapshot are kept for others to send.
-const maxPrepared = 32
+// maxFrames bounds how many forms of a snapshot are kept for others to send.
+const maxFrames = 32
 
-// messages are the forms in which a snapshot is sent. Each is made and
-// compressed once. It is safe for concurrent use.
+// messages are the forms in which a snapshot is sent. What they have in common is
+// encoded and compressed once. It is safe for concurrent use.
 type messages struct {
 	rest []byte // of every form: what follows the head
 
 	mu       sync.Mutex
-	prepared map[string]*websocket.PreparedMessage // by their heads
-	event    []byte                                // for event streams
+	deflated []byte // rest as blocks of deflate; nil until it is asked for
+	frames   map[form][]byte
+	event    []byte // for event streams
+}
+
+// form is how a snapshot is sent over WebSockets.
+type form struct {
+	head       string
+	compressed bool
 }
 
 // newMessages takes the state of a view, which the messages have under a name.
@@ -34,7 +42,7 @@ func newMessages(name string, body json.RawMessage) *messages {
 		rest.WriteString("null")
 	}
 	rest.WriteByte('}')
-	return &messages{rest: rest.Bytes(), prepared: map[string]*websocket.PreparedMessage{}}
+	return &messages{rest: rest.Bytes(), frames: map[form][]byte{}}
 }
 
 // appendSnapshotID appends the members that name a snapshot.
@@ -53,19 +61,56 @@ func head(id string, p snapshotID) []byte {
 	return appendSnapshotID(append(b, ','), p)
 }
 
-// socketMessage returns the message of a subscription.
-func (m *messages) socketMessage(id string, p snapshotID) (*websocket.PreparedMessage, error) {
+// frame returns the WebSocket's frame for a subscription.
+func (m *messages) frame(id string, p snapshotID, compressed bool) []byte {
 	head := head(id, p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if ready := m.prepared[string(head)]; ready != nil {
-		return ready, nil
+	if ready := m.frames[form{string(head), compressed}]; ready != nil {
+		return ready
 	}
-	message, err := websocket.NewPreparedMessage(websocket.TextMessage, append(head[:len(head):len(head)], m.rest...))
-	if err == nil && len(m.prepared) < maxPrepared {
-		m.prepared[string(head)] = message
+	var frame []byte
+	if compressed {
+		frame = m.deflatedFrame(head)
+	} else {
+		frame = append(append(appendFrameHeader(nil, false, len(head)+len(m.rest)), head...), m.rest...)
 	}
-	return message, err
+	if len(m.frames) < maxFrames {
+		m.frames[form{string(head), compressed}] = frame
+	}
+	return frame
+}
+
+// deflatedFrame returns a frame of permessage-deflate. The heads differ between
+// subscriptions, so each is a stored block before the blocks that all share. The
+// lock is held.
+func (m *messages) deflatedFrame(head []byte) []byte {
+	if m.deflated == nil {
+		var b bytes.Buffer
+		_ = flate.StatelessDeflate(&b, m.rest, false, nil)                 // a buffer does not fail
+		m.deflated = bytes.TrimSuffix(b.Bytes(), []byte{0, 0, 0xff, 0xff}) // RFC 7692, 7.2.1
+	}
+	n := uint16(len(head)) // an id is short
+	stored := binary.LittleEndian.AppendUint16([]byte{0}, n)
+	stored = append(binary.LittleEndian.AppendUint16(stored, ^n), head...)
+	frame := appendFrameHeader(nil, true, len(stored)+len(m.deflated))
+	return append(append(frame, stored...), m.deflated...)
+}
+
+// appendFrameHeader appends the header of a frame that is a whole text.
+func appendFrameHeader(b []byte, compressed bool, size int) []byte {
+	const final, deflated, text = 0x80, 0x40, 0x1
+	first := byte(final | text)
+	if compressed {
+		first |= deflated
+	}
+	switch {
+	case size < 126:
+		return append(b, first, byte(size))
+	case size < 1<<16:
+		return binary.BigEndian.AppendUint16(append(b, first, 126), uint16(size))
+	}
+	return binary.BigEndian.AppendUint64(append(b, first, 127), uint64(size))
 }
 
 // eventText returns the message as a server-sent event. All event streams of a

@@ -6,14 +6,21 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// Polled completes a view that has no parameters: it is computed at intervals
-// (View.Every), and its states differ wherever their encodings do. Its errors are
-// those of Unavailable.
+// pollEvery is how often a view that is polled is computed while someone watches.
+const pollEvery = 200 * time.Millisecond
+
+// Polled completes a view that has no parameters: it is computed five times a
+// second unless it says how often (View.Every), and its states differ wherever
+// their encodings do. Its errors are those of Unavailable.
 func Polled[T any](v View, compute func(context.Context) (T, error)) View {
+	if v.Every == 0 {
+		v.Every = pollEvery
+	}
 	v.State = reflect.TypeFor[T]()
 	v.Open = func(Values) (string, Source, *httpapi.Problem) { return "", polled[T]{v.Name, compute}, nil }
 	return v

@@ -68,8 +68,8 @@ func TestIdenticalSubscriptions(t *testing.T) {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
 	for _, feed := range f.hub.feeds {
-		if n := len(feed.latest().messages.prepared); n != 1 {
-			t.Errorf("%d messages were prepared for %d subscriptions with one id", n, len(sockets))
+		if n := len(feed.latest().messages.frames); n != 2 {
+			t.Errorf("%d frames were made for %d subscriptions with one id, compressed and not", n, len(sockets))
 		}
 	}
 }

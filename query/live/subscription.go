@@ -6,9 +6,19 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// wake tells a reader's writer that a feed has something new: it holds a token
+// reader is who has subscriptions: a WebSocket or an event stream.
+type reader interface {
+	// news tells it that a feed has something new. It must not wait for anybody
+	// to read.
+	news()
+}
+
+// wake tells a reader's writer that there is something to send: it holds a token
 // then.
 type wake chan struct{}
+
+// news implements reader.
+func (w wake) news() { w.notify() }
 
 func newWake() wake { return make(wake, 1) }
 
@@ -19,8 +29,8 @@ func (w wake) notify() {
 	}
 }
 
-// subscription is a reader's interest in a feed. Only the reader's writer uses
-// what stands below the feed.
+// subscription is a reader's interest in a feed. What stands below the
+// feed is used by the one who sends to the reader.
 type subscription struct {
 	id   string
 	feed *feed
@@ -34,12 +44,12 @@ type subscription struct {
 
 // subscribe joins the feed of what is wished for. The feed may have a frame
 // already, of which it does not tell the reader.
-func (h *Hub) subscribe(reader wake, id string, w wish) (*subscription, *httpapi.Problem) {
+func (h *Hub) subscribe(r reader, id string, w wish) (*subscription, *httpapi.Problem) {
 	key, source, p := w.view.Open(w.values)
 	if p != nil {
 		return nil, p
 	}
-	f := h.join(reader, w.view, key, source)
+	f := h.join(r, w.view, key, source)
 	if f == nil {
 		return nil, httpapi.NewProblem(http.StatusServiceUnavailable, "too many different views are being watched").
 			WithHeader("Retry-After", "5")

@@ -39,7 +39,7 @@ type groupPositions interface {
 func lagView(js jetstream.JetStream, positions groupPositions) live.View {
 	l := lagging{js, positions}
 	return live.Polled(live.View{
-		Name: "lag", Summary: "how far behind the event stream each slot group is", Every: time.Second,
+		Name: "lag", Summary: "how far behind the event stream each slot group is",
 	}, func(ctx context.Context) (LiveLag, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

@@ -44,7 +44,6 @@ func DeadLettersOf(letters Letters) live.View {
 	d := &deadLetters{letters: letters}
 	return live.Polled(live.View{
 		Name: "dlq", Summary: "the dead letters: how many, and why the newest are", Scope: auth.Admin,
-		Every: time.Second,
 	}, func(ctx context.Context) (LiveLetters, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

@@ -38,7 +38,7 @@ type QueueStates interface {
 // have made.
 func QueuesOf(states QueueStates) live.View {
 	return live.Polled(live.View{
-		Name: "queues", Summary: "what stands in each work queue", Every: time.Second,
+		Name: "queues", Summary: "what stands in each work queue",
 	}, func(ctx context.Context) (LiveQueues, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

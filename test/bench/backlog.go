@@ -35,7 +35,7 @@ func (b *bench) measureFold(ctx context.Context, m *millrace) (r run, err error)
 	ch := clickhouseIn(m.pid())
 	_, root, _ := stat(m.pid())
 	_, child, _ := stat(ch)
-	profiled := b.profile(ctx, m)
+	profiled := b.profile(ctx, m, max(1, b.cfg.events/150_000))
 	end, err := m.folded(ctx, uint64(b.cfg.events))
 	_, rootEnd, _ := stat(m.pid())
 	_, childEnd, _ := stat(ch)
@@ -109,15 +109,15 @@ func (r run) rate() float64                { return float64(r.events) / r.second
 func (r run) cost(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 / float64(r.events) }
 func megabytes(bytes int64) float64        { return float64(bytes) / 1e6 }
 
-// profile takes a processor profile of the fold's first seconds, when one is
-// asked for. The channel gives its error.
-func (b *bench) profile(ctx context.Context, m *millrace) <-chan error {
+// profile takes a processor profile of the next seconds, when one is asked for.
+// The channel gives its error.
+func (b *bench) profile(ctx context.Context, m *millrace, seconds int) <-chan error {
 	done := make(chan error, 1)
 	if b.cfg.profile == "" {
 		close(done)
 		return done
 	}
-	go func() { done <- saveProfile(ctx, m.profile, b.cfg.profile, max(1, b.cfg.events/150_000)) }()
+	go func() { done <- saveProfile(ctx, m.profile, b.cfg.profile, seconds) }()
 	return done
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestEverySection(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.bin = bin
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	if err := measure(ctx, cfg, &out, t.Output()); err != nil {
@@ -120,6 +121,33 @@ func TestQuantile(t *testing.T) {
 	for q, want := range map[float64]float64{0: 1, .5: 2.5, 1: 4} {
 		if got := quantile([]float64{4, 1, 3, 2}, q); got != want {
 			t.Errorf("quantile %v is %v, want %v", q, got, want)
+		}
+	}
+}
+
+// TestDelays: a change is as old as the first message that shows it, messages may
+// show several, and those of other views and sources do not count.
+func TestDelays(t *testing.T) {
+	marks := []mark{
+		{Clock: "events", At: 10, Sent: 1000, Durable: 2000, Sources: []string{"a"}},
+		{Clock: "items", At: 11, Sent: 1, Durable: 1},
+		{Clock: "events", At: 20, Sent: 3000, Durable: 4000},
+		{Clock: "events", At: 30, Sent: 5000, Durable: 9000, Sources: []string{"a"}},
+		{Clock: "events", At: 40, Sent: 7000, Durable: 9000},
+	}
+	got := []receipt{{at: 1500, to: 9}, {at: 5000, to: 25}, {at: 8000, to: 30}}
+	for _, tt := range []struct {
+		q       crowdQuestion
+		want    []delay
+		missing int
+	}{
+		{crowdQuestion{view: "funnel"}, []delay{{3, 4}, {1, 2}, {0.001, 3}}, 1},
+		{crowdQuestion{view: "funnel", source: "a"}, []delay{{3, 4}, {0.001, 3}}, 0},
+		{crowdQuestion{view: "dlq"}, nil, 0},
+	} {
+		all, missing := delays(&tt.q, got, marks)
+		if !slices.Equal(all, tt.want) || missing != tt.missing {
+			t.Errorf("%+v: %v, %d missing; want %v, %d", tt.q, all, missing, tt.want, tt.missing)
 		}
 	}
 }

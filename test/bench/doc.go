@@ -4,12 +4,17 @@
 //
 //	go run ./test/bench -events 1000000 -runs 3
 //	go run ./test/bench -only backlog -profile cpu.pprof
+//	go run ./test/bench -only subscribers -subscribers 10000
 //	go run ./test/bench -runs 3 -markdown docs/benchmarks.md
 //
 // A machine's speed drifts by a quarter within minutes, so compare ratios of
 // one run rather than figures of two. Every backlog that is folded is compared
 // with what was generated, and so is what was posted over HTTP: a fast wrong
 // answer is an error and no figure.
+//
+// The section subscribers has many WebSockets watch mixed views while 10,000
+// events/s flow. They are one process on the same cores as the program, and say
+// how old each change was when each of them received it.
 //
 // The program to measure is MILLRACE_BIN, by default bin/millrace. Processor
 // time and memory are read from /proc, so it needs Linux.

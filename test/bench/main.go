@@ -45,9 +45,11 @@ type config struct {
 	json    bool
 	page    string // Markdown page to write the table into; empty: none
 	profile string // file for a profile of the fold; empty: none
+
+	subscribers int // of live views
 }
 
-var sectionNames = []string{"backlog", "query", "live", "http", "publish", "shards", "work"}
+var sectionNames = []string{"backlog", "query", "live", "subscribers", "http", "publish", "shards", "work"}
 
 func parse(args []string, errOut io.Writer) (config, error) {
 	cfg := config{bin: os.Getenv("MILLRACE_BIN")}
@@ -61,7 +63,8 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.BoolVar(&cfg.json, "json", false, "print JSON in place of a table")
 	flags.StringVar(&cfg.page, "markdown", "", "page to write the table into as Markdown, between its two marks")
 	flags.StringVar(&cfg.profile, "profile", "",
-		"file for a processor profile of the program while it folds the backlog")
+		"file for a processor profile of the program while it folds the backlog, or while many watch")
+	flags.IntVar(&cfg.subscribers, "subscribers", 10_000, "subscribers of live views")
 	only := flags.String("only", strings.Join(sectionNames, ","), "sections to measure")
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
@@ -163,7 +166,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		}
 	}()
 	sections := map[string]func(context.Context) error{
-		"backlog": b.backlog, "query": b.query, "live": b.live, "http": b.post, "publish": b.publish,
+		"backlog": b.backlog, "query": b.query, "live": b.live, "subscribers": b.crowd, "http": b.post, "publish": b.publish,
 		"shards": b.shards, "work": b.work,
 	}
 	for _, name := range sectionNames {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -41,6 +42,7 @@ func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
 	}
 	args := []string{
 		"--log-format=json", "up", "--no-demo", "--ingest-rate=0", "--data=" + data,
+		"--live-connections=" + strconv.Itoa(b.cfg.subscribers*2),
 		"--http-addr=" + m.http, "--nats-listen=" + m.nats, "--clickhouse-listen=" + m.clickhouse,
 		"--clickhouse-http=" + addrs[3], "--postgres-listen=" + addrs[4],
 	}

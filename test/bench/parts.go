@@ -31,6 +31,9 @@ type partConfig struct {
 	ClickHouse string        `json:",omitempty"` // address
 	Events     int           `json:",omitempty"` // to read
 	Sync       time.Duration `json:",omitempty"` // of the NATS server; 0: always
+
+	HTTP              string `json:",omitempty"` // address of the program
+	Subscribers, Deaf int    `json:",omitempty"` // that read, and that never do
 }
 
 // runPart runs the part that the environment names.
@@ -46,7 +49,7 @@ func runPart(name string) error {
 		cancel()
 	}()
 	read, ok := map[string]func(context.Context, partConfig) error{
-		"nats": serveNATS, "plain": readPlain, "lean": readLean,
+		"nats": serveNATS, "plain": readPlain, "lean": readLean, "crowd": watchCrowd,
 	}[name]
 	if !ok {
 		return fmt.Errorf("%s: there is no part %q", envPart, name)

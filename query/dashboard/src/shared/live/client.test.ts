@@ -4,6 +4,7 @@ import { LiveClient, patience, silence } from './client';
 import { healthOf } from './connection';
 import type { Health } from './connection';
 import type { Request } from './protocol';
+import { runWhileSeen } from './visibility';
 
 class FakeSocket {
   onopen: (() => void) | null = null;
@@ -224,6 +225,49 @@ describe('the live client', () => {
     client.restart();
     expect(sockets[0]!.closed).toBe(true);
     expect(sockets).toHaveLength(2);
+  });
+
+  it('costs nothing in a hidden tab, and asks for what is newer when it is seen', () => {
+    const { client, sockets, last, listener } = setUp();
+    const page = {
+      hidden: false,
+      react: () => {},
+      addEventListener(_: string, react: () => void) {
+        page.react = react;
+      },
+    };
+    const show = (seen: boolean) => {
+      page.hidden = !seen;
+      page.react();
+    };
+    client.subscribe(question, listener);
+    runWhileSeen(client, page);
+    last().onopen?.();
+    last().answer({ id: 'funnel1', seq: 7, epoch: 'e', funnel: snapshot(1) });
+
+    show(false);
+    expect(last().closed).toBe(true);
+    client.restart(); // for a new token
+    expect(vi.getTimerCount()).toBe(0);
+    expect(sockets).toHaveLength(1);
+
+    show(true);
+    last().onopen?.();
+    expect(last().sent).toEqual([{ op: 'subscribe', id: 'funnel1', view: 'funnel', ...query, epoch: '', seq: 0 }]);
+    last().answer({ id: 'funnel1', seq: 8, epoch: 'e', funnel: snapshot(2) });
+
+    show(false);
+    show(true);
+    last().onopen?.();
+    expect(sockets).toHaveLength(3);
+    expect(last().sent).toEqual([{ op: 'subscribe', id: 'funnel1', view: 'funnel', ...query, epoch: 'e', seq: 8 }]);
+  });
+
+  it('does not connect from a tab that was opened in the background', () => {
+    const { client, sockets } = setUp();
+    runWhileSeen(client, { hidden: true, addEventListener: () => {} });
+    expect(sockets).toHaveLength(0);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it('stops for good', () => {

@@ -57,15 +57,16 @@ export class LiveClient {
     this.take('stop');
   }
 
-  /** For a new token: the server reads it only when a connection opens. */
+  /** For a new token: the server reads it only when a connection opens. What was stopped stays so. */
   restart(): void {
+    const ran = this.connection.phase !== 'stopped';
     this.stop();
     // It may see other things, so nothing that was shown before is known to be the same.
     for (const subscription of this.subscriptions) subscription.last = none;
-    this.start();
+    if (ran) this.start();
   }
 
-  /** The tab became visible or the network came back: retry now, or make sure that the connection still lives. */
+  /** The network came back, or went: retry now, or make sure that the connection still lives. */
   wake(): void {
     if (this.connection.phase === 'live') this.renew();
     else this.take('wake');

@@ -9,6 +9,7 @@ import { LiveClient } from './client';
 import { healthOf, stopped } from './connection';
 import type { Connection, Health } from './connection';
 import type { ViewName, Views } from './protocol';
+import { runWhileSeen } from './visibility';
 
 export interface Live {
   client: LiveClient;
@@ -18,9 +19,6 @@ export interface Live {
 
 const key: InjectionKey<Live> = Symbol('live');
 
-/** A tab that nobody looks at for so long lets its connection go. */
-const unseen = 60_000;
-
 /** One connection for the whole page, whatever its views subscribe to. */
 export function installLive(app: App): void {
   const connection = shallowRef<Connection>(stopped);
@@ -29,22 +27,12 @@ export function installLive(app: App): void {
     token: () => token.value,
     changed: (state) => (connection.value = state),
   });
-  let leaving: ReturnType<typeof setTimeout> | undefined;
   watch(token, () => client.restart());
   window.addEventListener('online', () => client.wake());
   // A cut network is not noticed by the socket; asking for an answer finds out.
   window.addEventListener('offline', () => client.wake());
-  document.addEventListener('visibilitychange', () => {
-    clearTimeout(leaving);
-    if (document.hidden) {
-      leaving = setTimeout(() => client.stop(), unseen);
-    } else {
-      client.start();
-      client.wake();
-    }
-  });
   app.provide(key, { client, connection: readonly(connection), health: computed(() => healthOf(connection.value)) });
-  client.start();
+  runWhileSeen(client, document);
 }
 
 export function useLive(): Live {

@@ -1,0 +1,419 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	crowdRate  = 10_000                // events a second while the crowd watches
+	crowdEvery = 50 * time.Millisecond // between two batches of them
+	crowdQueue = "bench-crowd"
+	// crowdPatience bounds the waiting for the crowd to subscribe, to have
+	// everything, and for those that never read to be gone.
+	crowdPatience = 2 * time.Minute
+)
+
+// crowdShape says how many watch for how long.
+type crowdShape struct {
+	subscribers, deaf int // deaf ones never read
+	window            time.Duration
+}
+
+func (b *bench) crowdShape() crowdShape {
+	s := crowdShape{subscribers: b.cfg.subscribers, deaf: b.cfg.subscribers / 20, window: 30 * time.Second}
+	if b.cfg.events < 100_000 {
+		s.subscribers, s.deaf, s.window = 40, 2, 500*time.Millisecond
+	}
+	return s
+}
+
+// crowd measures how old what many subscribers of mixed views receive is, while
+// events flow and work goes on. The subscribers are one process of their own, on
+// the same processors as the program.
+func (b *bench) crowd(ctx context.Context) error {
+	m, err := b.ready(ctx)
+	if err != nil {
+		return err
+	}
+	shape := b.crowdShape()
+	b.say("%d subscribers and %d that never read: they and the program share the %d cores",
+		shape.subscribers, shape.deaf, thisMachine().Cores)
+	dir, err := b.folder("crowd-*")
+	if err != nil {
+		return err
+	}
+	if err := m.post(ctx, "/queues", map[string]any{"name": crowdQueue}, nil); err != nil {
+		return err
+	}
+	out := newLines()
+	clients, err := start("crowd", partConfig{
+		Dir: dir, HTTP: m.http, Subscribers: shape.subscribers, Deaf: shape.deaf,
+	}, out)
+	if err != nil {
+		return err
+	}
+	err = b.watched(ctx, m, shape, dir, clients, out)
+	if err != nil && clients.ProcessState == nil {
+		err = errors.Join(err, clients.stop())
+	}
+	if err != nil {
+		return err
+	}
+	return b.awaitFolded(ctx, m)
+}
+
+// watched presses while the crowd watches, and adds what it has seen.
+func (b *bench) watched(
+	ctx context.Context, m *millrace, shape crowdShape, dir string, clients *part, out *outputLines,
+) error {
+	begin := time.Now()
+	if _, err := out.next(ctx, crowdPatience); err != nil {
+		return fmt.Errorf("subscribe: %w", err)
+	}
+	b.say("subscribed in %.1f s; %d events/s for %s", time.Since(begin).Seconds(), crowdRate, shape.window)
+	profiled := b.profile(ctx, m, max(1, int(shape.window.Seconds())-2))
+	memory := watch(m.pid())
+	type departures struct {
+		after []time.Duration
+		err   error
+	}
+	left := make(chan departures, 1)
+	go func() {
+		after, err := m.departures(ctx, begin, shape)
+		left <- departures{after, err}
+	}()
+	before := b.crowdSpent(m, clients)
+	marks, err := b.flow(ctx, m, shape.window)
+	after := b.crowdSpent(m, clients)
+	gone := <-left
+	peak := memory.end()
+	if err := errors.Join(err, <-profiled, gone.err); err != nil {
+		return err
+	}
+	text, err := json.Marshal(marks)
+	if err != nil {
+		return fmt.Errorf("write the marks: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, marksFile), text, 0o600); err != nil {
+		return fmt.Errorf("write the marks: %w", err)
+	}
+	if err := clients.stop(); err != nil {
+		return err
+	}
+	line, err := out.next(ctx, crowdPatience)
+	if err != nil {
+		return err
+	}
+	var seen crowdSeen
+	if err := json.Unmarshal(line, &seen); err != nil {
+		return fmt.Errorf("the crowd's report %s: %w", line, err)
+	}
+	if seen.Missing > 0 || seen.Lost > 0 {
+		return fmt.Errorf("%d changes were never received, %d subscribers lost their connection: %s",
+			seen.Missing, seen.Lost, seen.Why)
+	}
+	if seen.Problems > 0 {
+		b.say("%d times a subscriber was told that its view cannot be shown at present", seen.Problems)
+	}
+	b.addCrowd(shape, seen, marks, peak, after.less(before), gone.after)
+	return nil
+}
+
+func (b *bench) addCrowd(
+	shape crowdShape, seen crowdSeen, marks []mark, peak peaks, spent crowdTime, leave []time.Duration,
+) {
+	const s = "subscribers"
+	who := thousands(strconv.Itoa(shape.subscribers)) + " subscribers"
+	seconds := shape.window.Seconds()
+	events := 0
+	for _, k := range marks {
+		events += k.Events
+	}
+	b.add(
+		line{s, who + ": events meanwhile", "events/s", more, float64(events) / seconds, "wanted", crowdRate},
+		line{s, who + ": size of a message", "bytes", less, float64(seen.Bytes) / float64(seen.Messages), "", 0},
+	)
+	for _, v := range append([]string{""}, crowdViews()...) {
+		name, a := "each change", seen.Views[v]
+		if v != "" {
+			name = "each change of " + v
+		}
+		b.add(
+			line{s, who + ": " + name + ", durable to received, median", "ms", less, a.Durable[0], "", 0},
+			line{s, who + ": " + name + ", durable to received, 99th percentile", "ms", less, a.Durable[1], "limit", 300},
+			line{s, who + ": " + name + ", durable to received, worst", "ms", less, a.Durable[2], "", 0},
+			line{s, who + ": " + name + ", sent to received, 99th percentile", "ms", less, a.Sent[1], "limit", 300},
+		)
+	}
+	b.add(
+		line{s, who + ": the 99th percentile of who has the worst", "ms", less, seen.WorstReader, "limit", 300},
+		line{s, who + ": memory of the server's process (RSS)", "MB", less, megabytes(peak.Root), "limit", 500},
+		line{s, who + ": memory of the whole tree (RSS)", "MB", less, megabytes(peak.RSS), "", 0},
+	)
+	if shape.window < time.Second { // it only shows that it runs
+		return
+	}
+	b.add(
+		line{s, who + ": messages received", "messages/s", more, float64(seen.Received) / seconds, "", 0},
+		line{s, who + ": processors of the server's process", "cores", less, spent.server.Seconds() / seconds, "", 0},
+		line{s, who + ": processors of its engines", "cores", less, spent.engines.Seconds() / seconds, "", 0},
+		line{s, who + ": processors of the clients, the same ones", "cores", less, spent.clients.Seconds() / seconds, "", 0},
+		line{s, who + ": processors of the publisher, the same ones", "cores", less, spent.publisher.Seconds() / seconds, "", 0},
+	)
+	if len(leave) == 0 {
+		b.say("none of those that never read was cut off")
+		return
+	}
+	b.add(
+		line{s, who + ": others that never read, cut off", "readers", more, float64(len(leave)), "of", float64(shape.deaf)},
+		line{s, who + ": the first of them is cut off after", "s", less, leave[0].Seconds(), "", 0},
+		line{s, who + ": the last of them is cut off after", "s", less, leave[len(leave)-1].Seconds(), "", 0},
+	)
+}
+
+// crowdTime is the processor time of all that share the processors.
+type crowdTime struct{ server, engines, clients, publisher time.Duration }
+
+func (b *bench) crowdSpent(m *millrace, clients *part) (t crowdTime) {
+	_, t.server, _ = stat(m.pid())
+	_, t.clients, _ = stat(clients.Process.Pid)
+	_, t.publisher, _ = stat(os.Getpid())
+	for _, pid := range family(m.pid())[1:] {
+		_, cpu, _ := stat(pid)
+		t.engines += cpu
+	}
+	return t
+}
+
+func (t crowdTime) less(u crowdTime) crowdTime {
+	return crowdTime{t.server - u.server, t.engines - u.engines, t.clients - u.clients, t.publisher - u.publisher}
+}
+
+// mark is a change that subscribers have to be told of.
+type mark struct {
+	Clock   string // whose position At is: that of events, items or letters
+	At      uint64
+	Events  int      // published with it
+	Sources []string // of the events; only those that are watched
+	Sent    int64    // when it was, in Unix microseconds
+	Durable int64    // when that was acknowledged
+}
+
+// marksFile is where the marks are left for the crowd.
+const marksFile = "marks.json"
+
+// flow publishes events, and some work and invalid events beside, for a while.
+// The marks of each clock are in the order of its positions.
+func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]mark, error) {
+	var mu sync.Mutex
+	var marks []mark
+	note := func(k mark, sent time.Time) {
+		k.Sent, k.Durable = sent.UnixMicro(), time.Now().UnixMicro()
+		mu.Lock()
+		defer mu.Unlock()
+		marks = append(marks, k)
+	}
+	end := time.Now().Add(window)
+	g, beating := errgroup.WithContext(ctx)
+	beat := func(every time.Duration, do func(sent time.Time) error) {
+		g.Go(func() error {
+			t := time.NewTicker(every)
+			defer t.Stop()
+			for time.Now().Before(end) {
+				if err := do(time.Now()); err != nil {
+					return err
+				}
+				select {
+				case <-t.C:
+				case <-beating.Done():
+					return beating.Err()
+				}
+			}
+			return nil
+		})
+	}
+	var batches errgroup.Group
+	batches.SetLimit(16)
+	beat(crowdEvery, func(sent time.Time) error {
+		batch, sources, err := b.crowdBatch()
+		if err != nil {
+			return err
+		}
+		batches.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, crowdPatience)
+			defer cancel()
+			ack, err := jetstreamext.PublishMsgBatch(ctx, m.js, batch, jetstreamext.BatchFlowControl{})
+			if err != nil {
+				return fmt.Errorf("publish: %w", err)
+			}
+			note(mark{Clock: "events", At: ack.Sequence, Events: len(batch), Sources: sources}, sent)
+			return nil
+		})
+		return nil
+	})
+	var items, letters uint64
+	beat(100*time.Millisecond, func(sent time.Time) error {
+		items += 10
+		body := map[string]any{"items": slices.Repeat([]map[string]any{{"payload": map[string]any{"n": items}}}, 10)}
+		if err := m.post(ctx, "/queues/"+crowdQueue+"/items", body, nil); err != nil {
+			return err
+		}
+		note(mark{Clock: "items", At: items}, sent)
+		return nil
+	})
+	beat(200*time.Millisecond, func(time.Time) error {
+		return m.post(ctx, "/queues/"+crowdQueue+"/take", map[string]any{"worker": "bench", "limit": 5, "lease_s": 600}, nil)
+	})
+	beat(500*time.Millisecond, func(sent time.Time) error {
+		ctx, cancel := context.WithTimeout(ctx, crowdPatience)
+		defer cancel()
+		if _, err := m.js.Publish(ctx, "events.crawled.00", []byte(`{"no":"event"}`)); err != nil {
+			return fmt.Errorf("publish an invalid event: %w", err)
+		}
+		letters++
+		note(mark{Clock: "letters", At: letters}, sent)
+		return nil
+	})
+	if err := errors.Join(g.Wait(), batches.Wait()); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(marks, func(a, b mark) int { return int(int64(a.At) - int64(b.At)) })
+	return marks, nil
+}
+
+// crowdBatch makes what is published at once, and says which of the sources that
+// are watched it has.
+func (b *bench) crowdBatch() (batch []*nats.Msg, sources []string, err error) {
+	for range int(crowdRate * crowdEvery / time.Second) {
+		msg, err := b.posts.message()
+		if err != nil {
+			return nil, nil, err
+		}
+		batch = append(batch, natsMessage(msg))
+	}
+	for _, source := range crowdSources() {
+		if slices.ContainsFunc(batch, func(m *nats.Msg) bool {
+			return bytes.Contains(m.Data, []byte(`"source_name":"`+source+`"`))
+		}) {
+			sources = append(sources, source)
+		}
+	}
+	return batch, sources, nil
+}
+
+// post posts a body that has to be taken.
+func (m *millrace) post(ctx context.Context, path string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", path, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.http+"/api/v1"+path, bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", path, err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", path, err)
+	}
+	status := http.StatusOK
+	if resp.StatusCode == http.StatusCreated {
+		status = http.StatusCreated
+	}
+	return decode(resp, status, into)
+}
+
+// departures waits until those that never read are gone, and returns when
+// each of them went. The server tells, since they do not look.
+func (m *millrace) departures(ctx context.Context, begin time.Time, shape crowdShape) ([]time.Duration, error) {
+	if shape.window < time.Second {
+		return nil, nil // they are cut off after a minute
+	}
+	var gone []time.Duration
+	for deadline := time.Now().Add(crowdPatience); len(gone) < shape.deaf && time.Now().Before(deadline); {
+		n, err := m.gauge(ctx, "millrace_live_connections")
+		if err != nil {
+			return nil, err
+		}
+		for n < float64(shape.subscribers+shape.deaf-len(gone)) {
+			gone = append(gone, time.Since(begin))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return gone, nil
+}
+
+// gauge reads a metric without labels.
+func (m *millrace) gauge(ctx context.Context, name string) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.http+"/metrics", nil)
+	if err != nil {
+		return 0, fmt.Errorf("read metrics: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("read metrics: %w", err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, fmt.Errorf("read metrics: there is no %s (%w)", name, errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+}
+
+// outputLines are the lines that a part prints.
+type outputLines struct {
+	*io.PipeWriter
+	lines chan []byte
+}
+
+func newLines() *outputLines {
+	r, w := io.Pipe()
+	o := &outputLines{w, make(chan []byte, 16)}
+	go func() {
+		in := bufio.NewReader(r)
+		for {
+			text, err := in.ReadBytes('\n')
+			if err != nil {
+				close(o.lines)
+				return
+			}
+			o.lines <- text
+		}
+	}()
+	return o
+}
+
+func (o *outputLines) next(ctx context.Context, patience time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case text, ok := <-o.lines:
+		if !ok {
+			return nil, errors.New("the clients have ended")
+		}
+		return text, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the clients: %w", ctx.Err())
+	}
+}

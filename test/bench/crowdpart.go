@@ -1,0 +1,493 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// crowdQuestion is what a share of the crowd subscribes to.
+type crowdQuestion struct {
+	view   string
+	params string // members of the message
+	source string // whose changes alone are shown; empty: all
+	share  int    // of a hundred subscribers
+}
+
+// crowdQuestions are the crowd's mixture. A funnel without reclassifications is
+// not among them: it is counted at most once in 5 seconds.
+var crowdQuestions = []crowdQuestion{
+	{view: "funnel", params: `"period":"today","tz":"UTC"`, share: 20},
+	{view: "funnel", params: `"period":"today","tz":"Europe/Berlin"`, share: 10},
+	{view: "funnel", params: `"period":"today","tz":"America/New_York"`, share: 5},
+	{view: "funnel", params: `"period":"today","tz":"Asia/Tokyo"`, share: 5},
+	{view: "funnel", params: `"period":"24h"`, share: 10},
+	{view: "funnel", params: `"period":"7d"`, share: 4},
+	{view: "funnel", params: `"period":"30d"`, share: 2},
+	{view: "funnel", params: `"period":"today","source":"source_0"`, source: "source_0", share: 2},
+	{view: "funnel", params: `"period":"24h","source":"source_7"`, source: "source_7", share: 2},
+	{view: "queues", share: 16},
+	{view: "lag", share: 12},
+	{view: "dlq", share: 12},
+}
+
+func crowdViews() (views []string) {
+	for _, q := range crowdQuestions {
+		if !slices.Contains(views, q.view) {
+			views = append(views, q.view)
+		}
+	}
+	return views
+}
+
+func crowdSources() (sources []string) {
+	for _, q := range crowdQuestions {
+		if q.source != "" {
+			sources = append(sources, q.source)
+		}
+	}
+	return sources
+}
+
+// crowdClocks are whose positions the views show.
+var crowdClocks = map[string]string{"funnel": "events", "lag": "events", "queues": "items", "dlq": "letters"}
+
+// crowdState is what a message shows of the views.
+type crowdState struct {
+	Funnel *struct {
+		Stream struct {
+			Folded uint64 `json:"folded_seq"`
+		}
+	}
+	Lag *struct {
+		Last uint64 `json:"last_seq"`
+	}
+	Queues *struct {
+		Queues []struct {
+			Name                                  string
+			Ready, Delayed, Running, Done, Failed uint64
+		}
+	}
+	DLQ   *struct{ Count uint64 }
+	Error json.RawMessage
+}
+
+// position is how far a message has come on its view's clock.
+func (s *crowdState) position() (at uint64, err error) {
+	switch {
+	case s.Funnel != nil:
+		return s.Funnel.Stream.Folded, nil
+	case s.Lag != nil:
+		return s.Lag.Last, nil
+	case s.DLQ != nil:
+		return s.DLQ.Count, nil
+	case s.Queues != nil:
+		for _, q := range s.Queues.Queues {
+			if q.Name == crowdQueue {
+				at = q.Ready + q.Delayed + q.Running + q.Done + q.Failed
+			}
+		}
+		return at, nil
+	}
+	if len(s.Error) > 0 {
+		return problemAt, nil
+	}
+	return 0, errors.New("it has no state")
+}
+
+// problemAt is the position of a message that a view cannot be shown at present.
+const problemAt = math.MaxUint64
+
+// receipt is a message that a subscriber has received.
+type receipt struct {
+	reader int32
+	at     int64 // Unix microseconds
+	to     uint64
+}
+
+// reader is one subscriber.
+type reader struct {
+	question *crowdQuestion
+	socket   *os.File
+	begun    []byte // of a frame that has not come whole
+	messages int
+	at       uint64 // the position of the last message
+	lost     bool   // its connection has ended
+}
+
+// crowd is all subscribers of this process.
+type crowd struct {
+	readers   []*reader
+	deaf      []*os.File        // of those that never read
+	positions map[uint64]uint64 // of messages, by their hashes
+	receipts  []receipt
+	bytes     int64
+	begun     int   // readers that have received something
+	lost      error // why the last of the connections that have ended did
+	problems  int   // messages that a view cannot be shown at present
+	seed      maphash.Seed
+	inflate   io.ReadCloser
+}
+
+// crowdAges are the median, the 99th percentile and the worst, in milliseconds.
+type crowdAges struct{ Durable, Sent [3]float64 }
+
+// crowdSeen is what the crowd reports.
+type crowdSeen struct {
+	Received    int                  // messages, while it was measured
+	Messages    int                  // in all
+	Bytes       int64                // of them
+	Missing     int                  // changes that a subscriber was never told of
+	Lost        int                  // subscribers whose connections ended
+	Why         string               // of the last of them
+	Problems    int                  // messages that a view could not be shown
+	Views       map[string]crowdAges // by view; "" are all
+	WorstReader float64              // the worst 99th percentile of a subscriber
+}
+
+// watchCrowd subscribes, says so, receives until it is told to end, and says what
+// it has seen of the marks that it is left.
+func watchCrowd(ctx context.Context, cfg partConfig) error {
+	c := &crowd{positions: map[uint64]uint64{}, seed: maphash.MakeSeed(), inflate: flate.NewReader(nil)}
+	if err := c.subscribe(ctx, cfg); err != nil {
+		return err
+	}
+	if err := c.receive(ctx, nil); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(cfg.Dir, marksFile))
+	if err != nil {
+		return nil // nothing was measured
+	}
+	var marks []mark
+	if err := json.Unmarshal(text, &marks); err != nil {
+		return fmt.Errorf("read the marks: %w", err)
+	}
+	late, cancel := context.WithTimeout(context.Background(), crowdPatience)
+	defer cancel()
+	if err := c.receive(late, c.needs(marks)); err != nil {
+		return err
+	}
+	seen := c.compare(marks)
+	seen.Messages, seen.Bytes, seen.Problems = len(c.receipts), c.bytes, c.problems
+	if c.lost != nil {
+		seen.Why = c.lost.Error()
+	}
+	return json.NewEncoder(os.Stdout).Encode(seen)
+}
+
+// needs returns how far each reader has to come to have been told of all marks.
+func (c *crowd) needs(marks []mark) []uint64 {
+	last := map[*crowdQuestion]uint64{}
+	for i := range crowdQuestions {
+		q := &crowdQuestions[i]
+		for k := range marks {
+			if q.shows(&marks[k]) {
+				last[q] = marks[k].At
+			}
+		}
+	}
+	need := make([]uint64, len(c.readers))
+	for i, r := range c.readers {
+		need[i] = last[r.question]
+	}
+	return need
+}
+
+// has tells whether all readers have come so far.
+func (c *crowd) has(need []uint64) bool {
+	for i, r := range c.readers {
+		if !r.lost && r.at < need[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// shows tells whether a mark is a change of what is asked for.
+func (q *crowdQuestion) shows(m *mark) bool {
+	return m.Clock == crowdClocks[q.view] && (q.source == "" || slices.Contains(m.Sources, q.source))
+}
+
+// subscribe opens all connections.
+func (c *crowd) subscribe(ctx context.Context, cfg partConfig) error {
+	var shared []*crowdQuestion // each as often as its share
+	for i := range crowdQuestions {
+		shared = append(shared, slices.Repeat([]*crowdQuestion{&crowdQuestions[i]}, crowdQuestions[i].share)...)
+	}
+	c.deaf = make([]*os.File, cfg.Deaf)
+	c.readers = make([]*reader, cfg.Subscribers)
+	g, _ := errgroup.WithContext(ctx)
+	g.SetLimit(32)
+	for i := range c.deaf {
+		g.Go(func() (err error) {
+			c.deaf[i], err = openSubscription(cfg.HTTP, &crowdQuestions[0])
+			return err
+		})
+	}
+	for i := range c.readers {
+		g.Go(func() error {
+			q := shared[i*37%len(shared)]
+			socket, err := openSubscription(cfg.HTTP, q)
+			c.readers[i] = &reader{question: q, socket: socket}
+			return err
+		})
+	}
+	return g.Wait() // the connections end with the process
+}
+
+// openSubscription opens a WebSocket by hand, so that a client costs as little
+// as it can, and subscribes.
+func openSubscription(addr string, q *crowdQuestion) (*os.File, error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("open a WebSocket: %w", err)
+	}
+	defer conn.Close() // the file is a copy
+	_, err = fmt.Fprintf(conn, "GET /api/v1/live HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"+
+		"Sec-WebSocket-Extensions: permessage-deflate; client_no_context_takeover; server_no_context_takeover\r\n\r\n", addr)
+	if err != nil {
+		return nil, fmt.Errorf("open a WebSocket: %w", err)
+	}
+	var answer []byte
+	for one := make([]byte, 1); !bytes.HasSuffix(answer, []byte("\r\n\r\n")); answer = append(answer, one...) {
+		if _, err := conn.Read(one); err != nil {
+			return nil, fmt.Errorf("open a WebSocket: %w", err)
+		}
+	}
+	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 101 ")) {
+		return nil, fmt.Errorf("open a WebSocket: %s", answer)
+	}
+	text := `{"op":"subscribe","id":"a","view":"` + q.view + `","epoch":"","seq":0`
+	if q.params != "" {
+		text += "," + q.params
+	}
+	if _, err = conn.Write(clientFrame(0x1, []byte(text+"}"))); err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	return conn.(*net.TCPConn).File()
+}
+
+// clientFrame is a frame of up to 64 KiB, masked by zeros.
+func clientFrame(kind byte, data []byte) []byte {
+	frame := []byte{0x80 | kind}
+	if len(data) < 126 {
+		frame = append(frame, 0x80|byte(len(data)))
+	} else {
+		frame = binary.BigEndian.AppendUint16(append(frame, 0x80|126), uint16(len(data)))
+	}
+	return append(append(frame, 0, 0, 0, 0), data...)
+}
+
+// frame takes the first frame off data; whole is false when it has not come
+// whole.
+func frame(data []byte) (head byte, payload, rest []byte, whole bool) {
+	if len(data) < 2 {
+		return 0, nil, data, false
+	}
+	size, at := int(data[1]), 2
+	switch {
+	case size == 126 && len(data) >= 4:
+		size, at = int(binary.BigEndian.Uint16(data[2:])), 4
+	case size == 127 && len(data) >= 10:
+		size, at = int(binary.BigEndian.Uint64(data[2:])), 10
+	case size >= 126:
+		return 0, nil, data, false
+	}
+	if len(data) < at+size {
+		return 0, nil, data, false
+	}
+	return data[0], data[at : at+size], data[at+size:], true
+}
+
+// take notes what a subscriber has received.
+func (c *crowd) take(i int, data []byte) error {
+	r, now := c.readers[i], time.Now().UnixMicro()
+	c.bytes += int64(len(data))
+	if len(r.begun) > 0 {
+		data = append(r.begun, data...)
+	}
+	for {
+		head, payload, rest, whole := frame(data)
+		if !whole {
+			r.begun = append(r.begun[:0:0], rest...)
+			return nil
+		}
+		data = rest
+		switch head & 0xf {
+		case 0x1:
+			to, err := c.position(head&0x40 != 0, payload)
+			if err != nil {
+				return err
+			}
+			if r.messages++; r.messages == 1 {
+				c.begun++
+			}
+			if to == problemAt {
+				c.problems++
+				continue
+			}
+			r.at = to
+			c.receipts = append(c.receipts, receipt{int32(i), now, to})
+		case 0x8:
+			return io.EOF
+		case 0x9:
+			if _, err := r.socket.Write(clientFrame(0xa, payload)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// position returns the position of a message, which is read once for all who
+// receive it.
+func (c *crowd) position(compressed bool, payload []byte) (uint64, error) {
+	sum := maphash.Bytes(c.seed, payload)
+	if at, known := c.positions[sum]; known {
+		return at, nil
+	}
+	if compressed {
+		tail := "\x00\x00\xff\xff\x01\x00\x00\xff\xff" // what was cut off, and an end
+		in := io.MultiReader(bytes.NewReader(payload), bytes.NewReader([]byte(tail)))
+		if err := c.inflate.(flate.Resetter).Reset(in, nil); err != nil {
+			return 0, err
+		}
+		text, err := io.ReadAll(c.inflate)
+		if err != nil {
+			return 0, fmt.Errorf("inflate: %w", err)
+		}
+		payload = text
+	}
+	var state crowdState
+	if err := json.Unmarshal(payload, &state); err != nil {
+		return 0, fmt.Errorf("received %s: %w", payload, err)
+	}
+	at, err := state.position()
+	if err != nil {
+		return 0, fmt.Errorf("received %s: %w", payload, err)
+	}
+	c.positions[sum] = at
+	return at, nil
+}
+
+// agesOf counts delays by tenths of a millisecond, up to a minute.
+type agesOf struct {
+	n     uint64
+	worst float64
+	by    [600_000]uint32
+}
+
+func (a *agesOf) add(delay float64) {
+	a.n++
+	a.worst = max(a.worst, delay)
+	a.by[min(int(delay*10), len(a.by)-1)]++
+}
+
+// three are the median, the 99th percentile and the worst.
+func (a *agesOf) three() [3]float64 { return [3]float64{a.at(.5), a.at(.99), a.worst} }
+
+func (a *agesOf) at(q float64) float64 {
+	left := int64(q * float64(a.n))
+	for i, n := range a.by {
+		if left -= int64(n); left < 0 {
+			return float64(i+1) / 10
+		}
+	}
+	return a.worst
+}
+
+// viewAges are the delays of a view's changes since they were durable, and since
+// they were sent.
+type viewAges struct{ durable, sent agesOf }
+
+// compare tells how old each change was when each subscriber had it: with the
+// first message that has come as far.
+func (c *crowd) compare(marks []mark) crowdSeen {
+	own := make([][]receipt, len(c.readers))
+	seen := crowdSeen{Views: map[string]crowdAges{}}
+	first, last := measuredTime(marks)
+	for _, r := range c.receipts {
+		own[r.reader] = append(own[r.reader], r)
+		if r.at >= first && r.at <= last {
+			seen.Received++
+		}
+	}
+	byView := map[string]*viewAges{"": {}}
+	for i, r := range c.readers {
+		if byView[r.question.view] == nil {
+			byView[r.question.view] = &viewAges{}
+		}
+		if r.lost {
+			seen.Lost++
+		}
+		mine, missing := delays(r.question, own[i], marks)
+		seen.Missing += missing
+		for _, d := range mine {
+			for _, a := range []*viewAges{byView[""], byView[r.question.view]} {
+				a.durable.add(d.durable)
+				a.sent.add(d.sent)
+			}
+		}
+		if len(mine) > 0 {
+			slices.SortFunc(mine, func(a, b delay) int { return cmp.Compare(a.durable, b.durable) })
+			seen.WorstReader = max(seen.WorstReader, mine[len(mine)*99/100].durable)
+		}
+	}
+	for name, a := range byView {
+		seen.Views[name] = crowdAges{a.durable.three(), a.sent.three()}
+	}
+	return seen
+}
+
+// delay is how old a change was when it was received, in milliseconds since it
+// was durable and since it was sent.
+type delay struct{ durable, sent float64 }
+
+// delays are those of the changes that a subscriber watches. Missing are the
+// changes that it has not received.
+func delays(q *crowdQuestion, got []receipt, marks []mark) (all []delay, missing int) {
+	for k := range marks {
+		m := &marks[k]
+		if !q.shows(m) {
+			continue
+		}
+		for len(got) > 0 && got[0].to < m.At {
+			got = got[1:]
+		}
+		if len(got) == 0 {
+			missing++
+			continue
+		}
+		all = append(all, delay{since(got[0].at, m.Durable), since(got[0].at, m.Sent)})
+	}
+	return all, missing
+}
+
+// since is from one time to another, in milliseconds; a microsecond where the news
+// came before the acknowledgement.
+func since(at, from int64) float64 { return float64(max(1, at-from)) / 1e3 }
+
+// measuredTime is from the first mark to the last.
+func measuredTime(marks []mark) (first, last int64) {
+	first = math.MaxInt64
+	for _, m := range marks {
+		first, last = min(first, m.Sent), max(last, m.Durable)
+	}
+	return first, last
+}

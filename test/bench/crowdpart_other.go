@@ -1,0 +1,12 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"errors"
+)
+
+func (*crowd) receive(context.Context, []uint64) error {
+	return errors.New("many subscribers need Linux")
+}
