@@ -283,13 +283,9 @@ func ping(ctx context.Context, o *clickhouse.Options) error {
 	return conn.Ping(ctx)
 }
 
-// limitMemory has the collector let the heap grow by half before it collects, since
-// most of what the projector and the WebSockets hold stays; and work harder before
-// it passes a size; unless the user has set these.
+// limitMemory has the collector work harder before the heap passes a size,
+// unless the user has set it.
 func limitMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(700 << 20)
 	}
