@@ -100,6 +100,17 @@ func Post[In, Out any, P Request[In]](a API, op Operation, do func(context.Conte
 	}, op, do)
 }
 
+// Delete registers an operation that deletes something.
+func Delete[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
+	handle(a, huma.Operation{
+		OperationID: op.ID, Method: http.MethodDelete, Path: op.Path, Summary: op.Summary, Description: op.Text,
+		Errors: []int{
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+			http.StatusConflict, http.StatusServiceUnavailable,
+		},
+	}, op, do)
+}
+
 func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context.Context, *In) (Out, error)) {
 	op.Path = cmp.Or(a.Base, Base) + op.Path
 	op.Tags = []string{cmp.Or(a.Tag, "Shards")}
