@@ -67,6 +67,9 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		h.pause(false))
 	trackingapi.Post(api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
 		"Limits that are left out stay as they are."), h.limit)
+	trackingapi.Delete(api, admin("delete-queue", "/{queue}", "Delete a queue",
+		"With all its items and their history. Answers 409 with their number while items are new, scheduled or started, unless force is true. "+
+			"A queue that is made with the same name later begins anew."), h.delete)
 	trackingapi.Post(api, admin("cancel-group", "/{queue}/cancel", "Cancel the items of a group",
 		"Those that are new, scheduled or started."), h.cancelGroup)
 	trackingapi.Post(api, admin("retry-queue-items", "/{queue}/retry-failed", "Bring failed items back to new",

@@ -201,3 +201,30 @@ func TestAllFaults(t *testing.T) {
 	s.want(404, "/queues/mail%FF/pause", `{}`)
 	s.want(400, "/queues/mail/items", `{"items":[{"payload":"`+strings.Repeat("x", 64<<10)+`"}]}`)
 }
+
+// TestDeleteQueue: a queue is not deleted while items live, unless that is asked for.
+func TestDeleteQueue(t *testing.T) {
+	s := serve(t, "")
+	s.want(201, "/queues/mail/items", `{"items":[{"payload":1,"key":"a"},{"payload":2,"key":"b"}]}`)
+	if status, text := s.Delete("/queues/mail"); status != 409 || !strings.Contains(text, "and has 2") ||
+		!strings.Contains(text, `"live_items"`) {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status, text := s.Delete("/queues/mail?force=maybe"); status != 400 {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status, text := s.Delete("/queues/mail?force=true"); status != 200 || !strings.Contains(text, `"items":2`) {
+		t.Fatalf("%d %s", status, text)
+	}
+	for _, name := range []string{"mail", "shard-worker", "Mail"} {
+		if status, text := s.Delete("/queues/" + name); status != 404 {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+	}
+	s.want(404, "/queues/mail/items", `{"items":[{"payload":{"n":1},"key":"a"}]}`)
+	s.want(201, "/queues", `{"name":"mail"}`)
+	s.want(201, "/queues/mail/items", `{"items":[{"payload":{"n":1},"key":"a"}]}`)
+	if got := s.take(10); len(got.Items) != 1 || got.Items[0].Key != "a" {
+		t.Errorf("took %+v", got)
+	}
+}

@@ -44,7 +44,7 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"Fields that are left out stay as they are. Publishes SOURCE_UPDATED with what has changed, and SOURCE_ENABLED or SOURCE_DISABLED for enabled; nothing, if nothing has changed.")
 	update.Unchecked = true
 	trackingapi.Put(api, update, h.update)
-	trackingapi.Delete(api, admin("delete-source", "/{id}", "Delete a source", "Publishes SOURCE_DELETED."), h.delete)
+	trackingapi.DeleteNoContent(api, admin("delete-source", "/{id}", "Delete a source", "Publishes SOURCE_DELETED."), h.delete)
 	enable := admin("enable-source", "/{id}/enable", "Enable a source",
 		"Publishes SOURCE_ENABLED, unless it is enabled. The body may be left out.")
 	enable.Bodiless = true

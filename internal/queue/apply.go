@@ -90,6 +90,15 @@ func (v *settings) scan(r pgx.Row) error {
 	return r.Scan(&v.paused, &v.concurrency, &v.perGroup, &v.rate.Count, &v.rate.PerS, &v.maxAttempts, &v.backoff)
 }
 
+// scanAny leaves the settings empty where the queue was deleted meanwhile, with all
+// its items.
+func (v *settings) scanAny(r pgx.Row) error {
+	if err := v.scan(r); !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	return nil
+}
+
 // allowed tells whether the move is one that callers may ask for.
 func (w *Work) allowed() bool {
 	if w.sql.StatusOnly {
@@ -150,7 +159,7 @@ func selectCommands(b *pgx.Batch, to *[]row, sql *Statements, commands []Command
 // hold when the rows are locked: [Store.Set] relies on it.
 func (w *Work) read(ctx context.Context) error {
 	if !w.sql.StatusOnly {
-		w.Batch.Queue(sqlSettings, w.queue).QueryRow(w.settings.scan)
+		w.Batch.Queue(sqlSettings, w.queue).QueryRow(w.settings.scanAny)
 	}
 	if err := w.Flush(ctx); err != nil {
 		return err

@@ -118,7 +118,7 @@ type admitter struct {
 }
 
 func (a *admitter) read(ctx context.Context, tx pgx.Tx, entries []Entry, stale []int64) error {
-	err := a.settings.scan(tx.QueryRow(ctx, sqlSettings+" FOR SHARE", a.queue))
+	err := a.settings.scanAny(tx.QueryRow(ctx, sqlSettings+" FOR SHARE", a.queue))
 	if err != nil || !a.settings.limited() {
 		return err
 	}

@@ -86,19 +86,35 @@ func (s *Store) Queues(ctx context.Context) ([]Settings, error) {
 	return nil, fmt.Errorf("read the settings of queues: %w", err)
 }
 
-// Lookup finds a queue's number by its name, or ErrNoQueue. Numbers of names
-// never change, so that what was found is remembered.
+// numbered is the number that a name had.
+type numbered struct {
+	q     ID
+	until time.Time
+}
+
+// knownFor is how long a number is remembered. Another process may delete a queue,
+// and make one with the same name: until then the new one's items are not found
+// here, and their messages come again.
+const knownFor = time.Second
+
+// Lookup finds a queue's number by its name, or ErrNoQueue, as it was a second ago
+// or later.
 func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
-	if q, ok := s.known.Load(name); ok {
-		return q.(ID), nil
+	if n, ok := s.known.Load(name); ok && time.Now().Before(n.(numbered).until) {
+		return n.(numbered).q, nil
 	}
+	until := time.Now().Add(knownFor)
 	v, err := s.Queue(ctx, name)
 	if err != nil {
+		s.known.Delete(name)
 		return 0, err
 	}
-	s.known.Store(name, v.ID)
+	s.known.Store(name, numbered{v.ID, until})
 	return v.ID, nil
 }
+
+// Forget has Lookup ask anew.
+func (s *Store) Forget(name string) { s.known.Delete(name) }
 
 // wait is how long to wait after so many attempts; otherwise where the queue
 // does not say.

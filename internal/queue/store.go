@@ -35,7 +35,7 @@ type Store struct {
 	announced chan struct{}
 	folded    atomic.Int64 // rows of tally_delta, since they were vacuumed
 	oldest    ages
-	known     sync.Map         // names of queues → ID
+	known     sync.Map         // names of queues → numbered
 	clock     *clockskew.Clock // of the database; nil before the first sweep
 }
 

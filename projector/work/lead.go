@@ -56,10 +56,14 @@ func (t *session) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	all, err := t.store.Queues(ctx)
-	if err == nil {
-		t.settings.Store(&all)
+	if err != nil {
+		return err
 	}
-	return err
+	for _, v := range all {
+		t.names.Store(v.ID, v.Name)
+	}
+	t.settings.Store(&all)
+	return nil
 }
 
 // queues are the settings of all queues, as they were read last.
@@ -67,12 +71,9 @@ func (t *session) queues() []queue.Settings { return *t.settings.Load() }
 
 // name finds a queue's name. It is empty for a queue that another release has made.
 func (t *session) name(q queue.ID) string {
-	for _, v := range t.queues() {
-		if v.ID == q {
-			return v.Name
-		}
-	}
-	return ""
+	name, _ := t.names.Load(q)
+	s, _ := name.(string)
+	return s
 }
 
 // ensure makes the streams where they are missing, and a consumer for each queue.

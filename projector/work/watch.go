@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -39,6 +40,9 @@ func (t *session) watch(ctx context.Context) error {
 			if err := t.switches(ctx); err != nil {
 				return stopped(ctx, err)
 			}
+			if err := t.dropDeleted(ctx, marks); err != nil {
+				return stopped(ctx, err)
+			}
 		}
 		tick.Reset(watchEvery) // after a look that took long, the next one waits all the same
 		select {
@@ -47,6 +51,21 @@ func (t *session) watch(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// dropDeleted drops the consumers of queues that were deleted: watch may have made
+// them anew when it did not know yet.
+func (t *session) dropDeleted(ctx context.Context, marks map[queue.ID]*mark) error {
+	for q := range marks {
+		if slices.ContainsFunc(t.queues(), func(v queue.Settings) bool { return v.ID == q }) {
+			continue
+		}
+		delete(marks, q)
+		if err := t.handout.Drop(ctx, t.name(q)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stopped returns nil in place of an error if ctx has ended.

@@ -129,6 +129,9 @@ type session struct {
 	refused sync.Map
 	// settings are those of all queues, as they were read last.
 	settings atomic.Pointer[[]queue.Settings]
+	// names of queues by their numbers, also of those that were deleted in this term:
+	// queue.ID → string.
+	names sync.Map
 	// pausing is held while consumers are paused or resumed.
 	pausing sync.Mutex
 }

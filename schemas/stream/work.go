@@ -110,6 +110,22 @@ func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stage string, c
 	return err
 }
 
+// DropConsumer deletes the consumer of a queue and its messages, if there are any.
+func DropConsumer(ctx context.Context, js jetstream.JetStream, stage string) error {
+	err := js.DeleteConsumer(ctx, Work, stage)
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return fmt.Errorf("delete consumer %s of %s: %w", stage, Work, err)
+	}
+	s, err := js.Stream(ctx, Work)
+	if err == nil {
+		err = s.Purge(ctx, jetstream.WithPurgeSubject(WorkSubject(stage)))
+	}
+	if err != nil {
+		return fmt.Errorf("purge %s of %s: %w", WorkSubject(stage), Work, err)
+	}
+	return nil
+}
+
 // persist spares a single server the sync to disk that it would otherwise do
 // for each message and each acknowledgement: Postgres has it all, and repairs
 // what a crash takes from the stream. Replicated streams have no such mode.

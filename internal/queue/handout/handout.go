@@ -186,3 +186,12 @@ func (h *Handout) Ensure(ctx context.Context, name string) error {
 	defer cancel()
 	return stream.EnsureConsumer(ctx, h.js, name, h.streams)
 }
+
+// Drop deletes the consumer of a queue that was deleted, and its messages. It leaves
+// those of a queue that has been made with the same name since.
+func (h *Handout) Drop(ctx context.Context, name string) error {
+	h.forget(name)
+	ctx, cancel := context.WithTimeout(ctx, 2*requestWait)
+	defer cancel()
+	return h.store.Without(ctx, name, func(ctx context.Context) error { return stream.DropConsumer(ctx, h.js, name) })
+}

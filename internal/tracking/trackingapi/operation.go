@@ -118,8 +118,8 @@ func withBody(method string, op Operation) huma.Operation {
 	}
 }
 
-// Delete registers an operation that deletes something, and answers 204.
-func Delete[In any, P Request[In]](a API, op Operation, do func(context.Context, *In) error) {
+// DeleteNoContent registers an operation that deletes something, and answers 204.
+func DeleteNoContent[In any, P Request[In]](a API, op Operation, do func(context.Context, *In) error) {
 	deletion := a.below(huma.Operation{
 		OperationID: op.ID, Method: http.MethodDelete, Path: op.Path, Summary: op.Summary, Description: op.Text,
 		DefaultStatus: http.StatusNoContent,
@@ -143,6 +143,17 @@ func (a API) below(op huma.Operation) huma.Operation {
 	op.Path = cmp.Or(a.Base, Base) + op.Path
 	op.Tags = []string{cmp.Or(a.Tag, "Shards")}
 	return op
+}
+
+// Delete registers an operation that deletes something, and tells what.
+func Delete[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
+	handle(a, huma.Operation{
+		OperationID: op.ID, Method: http.MethodDelete, Path: op.Path, Summary: op.Summary, Description: op.Text,
+		Errors: []int{
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+			http.StatusConflict, http.StatusServiceUnavailable,
+		},
+	}, op, do)
 }
 
 func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context.Context, *In) (Out, error)) {

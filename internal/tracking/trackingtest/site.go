@@ -216,6 +216,12 @@ func (s *Site) Do(method string, header http.Header, path, body string) (int, st
 	return s.ask(method, header, path, body)
 }
 
+// Delete asks for a deletion, and returns the answer's status and text.
+func (s *Site) Delete(path string) (int, string) {
+	s.T.Helper()
+	return s.ask(http.MethodDelete, nil, path, "")
+}
+
 func (s *Site) ask(method string, header http.Header, path, body string) (int, string) {
 	s.T.Helper()
 	r, err := http.NewRequestWithContext(s.T.Context(), method, s.URL(path), strings.NewReader(body))

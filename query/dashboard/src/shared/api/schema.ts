@@ -672,7 +672,11 @@ export interface paths {
         get: operations["get-user-queue"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a queue
+         * @description With all its items and their history. Answers 409 with their number while items are new, scheduled or started, unless force is true. A queue that is made with the same name later begins anew.
+         */
+        delete: operations["delete-queue"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1427,6 +1431,15 @@ export interface components {
              * @description Seconds for which finished items are kept, to 31,536,000; default 604800
              */
             retention_s?: number;
+        };
+        DeletedQueue: {
+            /**
+             * Format: int64
+             * @description Items that were deleted with it
+             */
+            items: number;
+            /** @example mail */
+            name: string;
         };
         Drift: {
             /** @description By default of the newest version with the one before; null without two */
@@ -7192,6 +7205,103 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "delete-queue": {
+        parameters: {
+            query?: {
+                /** @description Delete items that are new, scheduled or started as well */
+                force?: boolean;
+            };
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedQueue"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

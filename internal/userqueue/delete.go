@@ -1,0 +1,64 @@
+package userqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/queue"
+)
+
+// Live is the error of a queue that is not deleted since so many of its items have
+// not ended.
+type Live int
+
+func (n Live) Error() string { return fmt.Sprintf("%d items of the queue have not ended", int(n)) }
+
+// Delete deletes a queue of people's own with all its items and their history, in
+// one transaction, and returns how many items it had. While items are new,
+// scheduled or started it deletes nothing and returns their number as Live, unless
+// it is told to delete these as well. A worker that has one of them learns that it
+// is gone. A queue that is made with the same name later has another number, so
+// that nothing said about the old items reaches it.
+func (s *Store) Delete(ctx context.Context, name string, withLive bool) (items int, err error) {
+	err = s.queues.Transact(ctx, "delete queue "+name, func(t *queue.Tx) error {
+		var q queue.ID
+		t.Batch.Queue("SELECT stage FROM millrace.stage WHERE name = $1 AND stage >= $2 FOR UPDATE", name,
+			queue.FirstOwn).QueryRow(func(r pgx.Row) error { return r.Scan(&q) })
+		if err := t.Flush(ctx); err != nil {
+			return err
+		}
+		live, ids := 0, []int64{}
+		t.Batch.Queue("SELECT id, status IN ('new', 'started') FROM millrace.item WHERE stage = $1 ORDER BY id FOR UPDATE",
+			q).Query(func(rows pgx.Rows) error {
+			var id int64
+			var lives bool
+			_, err := pgx.ForEachRow(rows, []any{&id, &lives}, func() error {
+				if ids = append(ids, id); lives {
+					live++
+				}
+				return nil
+			})
+			return err
+		})
+		if err := t.Flush(ctx); err != nil {
+			return err
+		}
+		if live > 0 && !withLive {
+			return Live(live)
+		}
+		t.Drop(q, ids)
+		for _, table := range []string{"item_key", "finished", "item"} {
+			t.Batch.Queue("DELETE FROM millrace."+table+" WHERE stage = $1", q)
+		}
+		items = len(ids)
+		return nil
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, queue.ErrNoQueue
+	}
+	s.queues.Forget(name)
+	return items, err
+}
