@@ -14,8 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	ingestacts "github.com/millrace-io/millrace/ingest/acts"
 	"github.com/millrace-io/millrace/ingest/queues"
 	"github.com/millrace-io/millrace/ingest/shards"
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -24,6 +26,7 @@ import (
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
+	queryacts "github.com/millrace-io/millrace/query/acts"
 	queryqueues "github.com/millrace-io/millrace/query/queues"
 	queryshards "github.com/millrace-io/millrace/query/shards"
 	"github.com/millrace-io/millrace/query/transitions"
@@ -107,7 +110,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		g, ctx := errgroup.WithContext(ctx)
 		serve := func(ctx context.Context) error { return n.ownQueues.Serve(ctx, n.nats, n.log) }
 		purge := func(ctx context.Context) error { return n.ownQueues.Run(ctx, n.log) }
-		for _, run := range []func(context.Context) error{store.Queues().Run, store.Run, service.Run, serve, purge} {
+		for _, run := range []func(context.Context) error{store.Queues().Run, store.Run, service.Run, serve, purge, n.acts.Run} {
 			g.Go(func() error { return run(ctx) })
 		}
 		return g.Wait()
@@ -126,7 +129,10 @@ func (n *node) newTracking(pool *pgxpool.Pool, r roles) (*tracking.Store, *work.
 		return nil, nil, err
 	}
 	store, err := tracking.New(tracking.Config{Keep: n.retention.Shards}, queues, n.log)
-	if err != nil || !r.Ingest {
+	if err != nil {
+		return nil, nil, err
+	}
+	if n.acts, err = acts.New(n.ownQueues, store, n.log); err != nil || !r.Ingest {
 		return store, nil, err
 	}
 	if n.handout, err = handout.New(n.nats, queues, n.work); err != nil {
@@ -189,7 +195,11 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, commands, ownCommands)
+		actCommands, err := ingestacts.New(n.acts, a, n.log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, commands, ownCommands, actCommands)
 	}
 	if r.Query {
 		reads, err := queryshards.New(queryshards.Config{}, store, a, n.registry, n.log)
@@ -200,7 +210,11 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, reads, ownReads)
+		actReads, err := queryacts.New(n.acts, a, n.log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, reads, ownReads, actReads)
 	}
 	// Events and views need no Postgres, and the calls that do say so.
 	n.also = append(n.also, httpapi.Check{Name: "postgres", Probe: store.Ping, Need: httpapi.Never})
