@@ -15,7 +15,7 @@ CREATE TABLE millrace.act (
     move        text    NOT NULL CHECK (move IN ('retry', 'cancel')),
     caller      text    NOT NULL, -- the subject of the token; empty: a server without tokens
     request_key text, -- by which the caller knows a request again
-    filter      jsonb   NOT NULL,
+    filter      json    NOT NULL,
     CHECK ((state = 'running') = (ended_at IS NULL))
 ) WITH (fillfactor = 70);
 CREATE INDEX act_running ON millrace.act (worked_at, id) WHERE state = 'running';
