@@ -51,7 +51,7 @@ type BeginActRequest struct {
 	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"The same request with the same key, by the same caller, answers 200 with the act that the first has begun"`
 	Body struct {
 		Move   string      `json:"move" enum:"retry,cancel" doc:"retry: failed items are new again. cancel: items that have not ended end"`
-		Filter acts.Filter `json:"filter"`
+		Filter acts.ItemFilter `json:"filter"`
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 type Act struct {
 	ID        int64      `json:"id"`
 	Move      string     `json:"move" enum:"retry,cancel"`
-	Filter    Filter     `json:"filter"`
+	Filter    ItemFilter `json:"filter"`
 	State     string     `json:"state" enum:"running,finished,stopped"`
 	By        string     `json:"by" doc:"Whose token asked for it; empty on a server without tokens"`
 	CreatedAt time.Time  `json:"created_at"`
@@ -45,14 +45,14 @@ type Act struct {
 	More      bool       `json:"more" doc:"The filter matched more than the 1,000,000 items that one act takes, the oldest of a queue first"`
 }
 
-// Count is what an act would be about.
-type Count struct {
+// ActCount is what an act would be about.
+type ActCount struct {
 	Matched int  `json:"matched" doc:"Items that the filter matches now, at most 1,000,000"`
 	More    bool `json:"more" doc:"It matches more, and an act takes these, the oldest of a queue first"`
 }
 
-// Member is a member of an act that was not moved.
-type Member struct {
+// ActMember is a member of an act that was not moved.
+type ActMember struct {
 	Queue    string `json:"queue" example:"mail"`
 	ID       int64  `json:"id"`
 	Key      string `json:"key,omitempty"`

@@ -156,13 +156,13 @@ func TestGroup(t *testing.T) {
 	s := open(t)
 	ids := s.add(make([]userqueue.Item, 2400)...)
 	s.fail(func(i int) string { return fmt.Sprintf(kinds[i%3], i) }, ids...)
-	found, err := s.Failures(t.Context(), acts.Filter{Queue: "mail"})
+	found, err := s.Failures(t.Context(), acts.ItemFilter{Queue: "mail"})
 	s.must(err)
 	if len(found.Groups) != 3 || found.Items != 2400 || found.More || found.Groups[0].Count != 800 {
 		t.Fatalf("%+v", found)
 	}
-	f := acts.Filter{Queue: "mail", State: "failed", Fingerprint: "‹n› no such user ‹n›"}
-	if n, err := s.Count(t.Context(), acts.Retry, f); err != nil || n != (acts.Count{Matched: 800}) {
+	f := acts.ItemFilter{Queue: "mail", State: "failed", Fingerprint: "‹n› no such user ‹n›"}
+	if n, err := s.Count(t.Context(), acts.Retry, f); err != nil || n != (acts.ActCount{Matched: 800}) {
 		t.Fatalf("%+v, %v", n, err)
 	}
 	a := s.begin(acts.Request{Move: acts.Retry, Filter: f, By: "ann"}, 800)
@@ -199,7 +199,7 @@ func TestMeanwhile(t *testing.T) {
 	ids := s.add(userqueue.Item{}, userqueue.Item{}, userqueue.Item{}, userqueue.Item{Key: "k"}, userqueue.Item{},
 		userqueue.Item{})
 	s.fail(none, ids...)
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.Filter{Queue: "mail"}}, 6)
+	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 6)
 	_, err := s.own.Retry(t.Context(), s.mail, ids[:3])
 	s.must(err)
 	s.fail(none, ids[1])
@@ -232,7 +232,7 @@ func TestNamed(t *testing.T) {
 	s := open(t)
 	ids := s.add(make([]userqueue.Item, 1300)...)
 	s.fail(none, ids...)
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.Filter{Queue: "mail"}}, 1300)
+	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 1300)
 	_, err := s.own.Retry(t.Context(), s.mail, ids)
 	s.must(err)
 	if a = s.finish(a.ID); a.Skipped != 1300 {
@@ -248,7 +248,7 @@ func TestNamed(t *testing.T) {
 func TestAgain(t *testing.T) {
 	s := open(t)
 	s.fail(none, s.add(make([]userqueue.Item, 10)...)...)
-	r := acts.Request{Move: acts.Retry, Filter: acts.Filter{Queue: "mail"}, By: "ann", Key: "k"}
+	r := acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}, By: "ann", Key: "k"}
 	var wait sync.WaitGroup
 	found := make([]acts.Act, 8)
 	made := make([]bool, len(found))
@@ -292,7 +292,7 @@ func TestAgain(t *testing.T) {
 func TestTogether(t *testing.T) {
 	s := open(t)
 	s.fail(none, s.add(make([]userqueue.Item, 3000)...)...)
-	r := acts.Request{Move: acts.Retry, Filter: acts.Filter{Queue: "mail"}}
+	r := acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}
 	first, second := s.begin(r, 3000), s.begin(r, 3000)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -328,7 +328,7 @@ func TestTogether(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	s := open(t)
 	s.fail(none, s.add(make([]userqueue.Item, 4000)...)...)
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.Filter{Queue: "mail"}}, 4000)
+	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 4000)
 	for i := range 40 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*500*time.Microsecond)
 		_, _ = s.Step(ctx)
@@ -350,7 +350,7 @@ func TestCutOff(t *testing.T) {
 func TestStop(t *testing.T) {
 	s := open(t)
 	s.fail(none, s.add(make([]userqueue.Item, 1200)...)...)
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.Filter{Queue: "mail"}}, 1200)
+	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 1200)
 	_, err := s.Step(t.Context())
 	s.must(err)
 	for range 2 {
@@ -383,15 +383,15 @@ func TestCancel(t *testing.T) {
 	}
 	_, err := s.own.Queues().Apply(t.Context(), s.mail, item.Again, commands)
 	s.must(err)
-	found, err := s.Failures(t.Context(), acts.Filter{Queue: "mail", State: "scheduled"})
+	found, err := s.Failures(t.Context(), acts.ItemFilter{Queue: "mail", State: "scheduled"})
 	if s.must(err); len(found.Groups) != 1 || found.Groups[0].Count != 2 {
 		t.Errorf("%+v", found)
 	}
-	f := acts.Filter{Queue: "mail", Fingerprint: "timeout ‹n›"}
+	f := acts.ItemFilter{Queue: "mail", Fingerprint: "timeout ‹n›"}
 	if n, err := s.Count(t.Context(), acts.Cancel, f); err != nil || n.Matched != 2 {
 		t.Errorf("%+v, %v", n, err)
 	}
-	a := s.begin(acts.Request{Move: acts.Cancel, Filter: acts.Filter{Queue: "mail", Group: "shop"}, By: "ann"}, 3)
+	a := s.begin(acts.Request{Move: acts.Cancel, Filter: acts.ItemFilter{Queue: "mail", Group: "shop"}, By: "ann"}, 3)
 	s.move(item.Start, none, ids[2])
 	s.move(item.Complete, none, ids[2])
 	if a = s.finish(a.ID); a.Done != 2 || a.Skipped != 1 {
@@ -401,7 +401,7 @@ func TestCancel(t *testing.T) {
 	if s.must(err); len(items) != 2 || items[0].Error != fmt.Sprintf("cancelled by act %d", a.ID) {
 		t.Errorf("%+v", items)
 	}
-	a = s.begin(acts.Request{Move: acts.Retry, Filter: acts.Filter{Queue: "mail", State: "cancelled"}}, 2)
+	a = s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail", State: "cancelled"}}, 2)
 	if a = s.finish(a.ID); a.Done != 2 {
 		t.Errorf("%+v", a)
 	}
@@ -423,22 +423,22 @@ func TestFiles(t *testing.T) {
 	_, err := s.shards.Cancel(t.Context(), "20250103000000", "ann")
 	s.must(err)
 	for _, c := range []struct {
-		f    acts.Filter
+		f    acts.ItemFilter
 		want int
 	}{
-		{acts.Filter{Filename: "20250101000000"}, 2},
-		{acts.Filter{Filename: "20250103000000"}, 0},
-		{acts.Filter{Search: "202501"}, 4},
-		{acts.Filter{Search: "%"}, 0},
-		{acts.Filter{Queue: "shard-worker"}, 2},
-		{acts.Filter{Queue: "shard-worker", State: "dead"}, 0},
-		{acts.Filter{Queue: "shard-worker", Filename: "20250101000000", Fingerprint: "shard ‹n› is torn"}, 1},
+		{acts.ItemFilter{Filename: "20250101000000"}, 2},
+		{acts.ItemFilter{Filename: "20250103000000"}, 0},
+		{acts.ItemFilter{Search: "202501"}, 4},
+		{acts.ItemFilter{Search: "%"}, 0},
+		{acts.ItemFilter{Queue: "shard-worker"}, 2},
+		{acts.ItemFilter{Queue: "shard-worker", State: "dead"}, 0},
+		{acts.ItemFilter{Queue: "shard-worker", Filename: "20250101000000", Fingerprint: "shard ‹n› is torn"}, 1},
 	} {
 		if n, err := s.Count(t.Context(), acts.Retry, c.f); err != nil || n.Matched != c.want {
 			t.Errorf("%+v matches %+v, %v, want %d", c.f, n, err, c.want)
 		}
 	}
-	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.Filter{Filename: "20250101000000"}}, 2)
+	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Filename: "20250101000000"}}, 2)
 	s.stage(shard.Worker, shard.Retry, "20250101000000", 0)
 	if a = s.finish(a.ID); a.Done != 1 || a.Skipped != 1 {
 		t.Errorf("%+v", a)
@@ -470,22 +470,22 @@ func TestRules(t *testing.T) {
 	s := open(t)
 	for _, c := range []struct {
 		move string
-		f    acts.Filter
+		f    acts.ItemFilter
 		want string
 	}{
-		{acts.Retry, acts.Filter{}, "queue"},
-		{acts.Retry, acts.Filter{Group: "g"}, "queue"},
-		{"mend", acts.Filter{Queue: "mail"}, "move"},
-		{acts.Cancel, acts.Filter{Queue: "shard-worker"}, "move"},
-		{acts.Cancel, acts.Filter{Filename: "20250101000000"}, "move"},
-		{acts.Retry, acts.Filter{Queue: "mail", State: "new"}, "state"},
-		{acts.Cancel, acts.Filter{Queue: "mail", State: "failed"}, "state"},
-		{acts.Retry, acts.Filter{Queue: "shard-worker", State: "cancelled"}, "state"},
-		{acts.Retry, acts.Filter{Queue: "mail", Search: "2025"}, "queue"},
-		{acts.Retry, acts.Filter{Queue: "shard-worker", Key: "k"}, "queue"},
-		{acts.Retry, acts.Filter{Queue: "mail", Group: "a\nb"}, "group"},
-		{acts.Retry, acts.Filter{Search: "\x00"}, "search"},
-		{acts.Retry, acts.Filter{Filename: "a/b"}, "filename"},
+		{acts.Retry, acts.ItemFilter{}, "queue"},
+		{acts.Retry, acts.ItemFilter{Group: "g"}, "queue"},
+		{"mend", acts.ItemFilter{Queue: "mail"}, "move"},
+		{acts.Cancel, acts.ItemFilter{Queue: "shard-worker"}, "move"},
+		{acts.Cancel, acts.ItemFilter{Filename: "20250101000000"}, "move"},
+		{acts.Retry, acts.ItemFilter{Queue: "mail", State: "new"}, "state"},
+		{acts.Cancel, acts.ItemFilter{Queue: "mail", State: "failed"}, "state"},
+		{acts.Retry, acts.ItemFilter{Queue: "shard-worker", State: "cancelled"}, "state"},
+		{acts.Retry, acts.ItemFilter{Queue: "mail", Search: "2025"}, "queue"},
+		{acts.Retry, acts.ItemFilter{Queue: "shard-worker", Key: "k"}, "queue"},
+		{acts.Retry, acts.ItemFilter{Queue: "mail", Group: "a\nb"}, "group"},
+		{acts.Retry, acts.ItemFilter{Search: "\x00"}, "search"},
+		{acts.Retry, acts.ItemFilter{Filename: "a/b"}, "filename"},
 	} {
 		_, err := s.Count(t.Context(), c.move, c.f)
 		var broken *item.Invalid
@@ -494,11 +494,11 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"mailless", "mail\x00", "event-ingest"} {
-		if _, err := s.Count(t.Context(), acts.Retry, acts.Filter{Queue: name}); !errors.Is(err, queue.ErrNoQueue) {
+		if _, err := s.Count(t.Context(), acts.Retry, acts.ItemFilter{Queue: name}); !errors.Is(err, queue.ErrNoQueue) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if _, err := s.Count(t.Context(), acts.Retry, acts.Filter{Filename: "29990101000000"}); !errors.Is(err, tracking.ErrNoFile) {
+	if _, err := s.Count(t.Context(), acts.Retry, acts.ItemFilter{Filename: "29990101000000"}); !errors.Is(err, tracking.ErrNoFile) {
 		t.Error(err)
 	}
 	if _, err := s.Get(t.Context(), 1); !errors.Is(err, acts.ErrNoAct) {

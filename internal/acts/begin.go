@@ -14,19 +14,19 @@ import (
 // Request asks for an act.
 type Request struct {
 	Move   string
-	Filter Filter
+	Filter ItemFilter
 	By     string // who asks
 	Key    string // by which the same request is known again; empty: it never is
 }
 
 // Count says what an act would be about.
-func (s *Store) Count(ctx context.Context, move string, f Filter) (Count, error) {
+func (s *Store) Count(ctx context.Context, move string, f ItemFilter) (ActCount, error) {
 	members, more, err := s.members(ctx, move, f)
-	return Count{len(members), more}, err
+	return ActCount{len(members), more}, err
 }
 
 // members are the items that a filter matches now, up to [Most].
-func (s *Store) members(ctx context.Context, move string, f Filter) (refs []queue.Ref, more bool, err error) {
+func (s *Store) members(ctx context.Context, move string, f ItemFilter) (refs []queue.Ref, more bool, err error) {
 	sel, err := s.selection(ctx, move, f)
 	if err != nil {
 		return nil, false, err

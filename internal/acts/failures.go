@@ -12,13 +12,13 @@ import (
 
 // Failures are items put together by the fingerprints of their errors.
 type Failures struct {
-	Groups []Group `json:"groups" nullable:"false" doc:"The 100 largest, the largest first"`
-	Items  int     `json:"items" doc:"Items in all groups"`
-	More   bool    `json:"more" doc:"There are more items than the 100,000 of a queue that are looked at, the oldest"`
+	Groups []FailureGroup `json:"groups" nullable:"false" doc:"The 100 largest, the largest first"`
+	Items  int            `json:"items" doc:"Items in all groups"`
+	More   bool           `json:"more" doc:"There are more items than the 100,000 of a queue that are looked at, the oldest"`
 }
 
-// Group is a group of failures.
-type Group struct {
+// FailureGroup is a group of failures.
+type FailureGroup struct {
 	Fingerprint string    `json:"fingerprint" doc:"The error with what differs made alike; without an error: that"`
 	Count       int       `json:"count"`
 	Example     string    `json:"example" doc:"The error of one of them, as it was"`
@@ -33,7 +33,7 @@ const (
 
 // Failures puts failed items together by their errors. A state of live items in a
 // queue of one's own is allowed as well: scheduled ones have failed before.
-func (s *Store) Failures(ctx context.Context, f Filter) (Failures, error) {
+func (s *Store) Failures(ctx context.Context, f ItemFilter) (Failures, error) {
 	move := Retry
 	if slices.Contains(states[Cancel], f.State) {
 		move = Cancel
@@ -42,8 +42,8 @@ func (s *Store) Failures(ctx context.Context, f Filter) (Failures, error) {
 	if err != nil {
 		return Failures{}, err
 	}
-	out := Failures{Groups: []Group{}}
-	groups := map[string]*Group{}
+	out := Failures{Groups: []FailureGroup{}}
+	groups := map[string]*FailureGroup{}
 	looked := map[queue.ID]int{}
 	err = s.each(ctx, sel, mostLooked+1, func(m queue.Member, print string) error {
 		if looked[m.Queue]++; looked[m.Queue] > mostLooked {
@@ -56,7 +56,7 @@ func (s *Store) Failures(ctx context.Context, f Filter) (Failures, error) {
 		out.Items++
 		g := groups[print]
 		if g == nil {
-			g = &Group{print, 0, m.Error, m.At.UTC(), m.At.UTC()}
+			g = &FailureGroup{print, 0, m.Error, m.At.UTC(), m.At.UTC()}
 			groups[print] = g
 		}
 		g.Count++
@@ -74,7 +74,7 @@ func (s *Store) Failures(ctx context.Context, f Filter) (Failures, error) {
 	for _, g := range groups {
 		out.Groups = append(out.Groups, *g)
 	}
-	slices.SortFunc(out.Groups, func(a, b Group) int {
+	slices.SortFunc(out.Groups, func(a, b FailureGroup) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Fingerprint, b.Fingerprint))
 	})
 	out.Groups = out.Groups[:min(len(out.Groups), mostGroups)]

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
-// Filter selects items. An item passes every part that is given.
-type Filter struct {
+// ItemFilter selects items. An item passes every part that is given.
+type ItemFilter struct {
 	Queue       string `json:"queue,omitempty" query:"queue" maxLength:"63" doc:"A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage" example:"mail"`
 	State       string `json:"state,omitempty" query:"state" doc:"To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three"`
 	Group       string `json:"group,omitempty" query:"group" maxLength:"255" doc:"Of a queue of one's own"`
@@ -42,7 +42,7 @@ func broken(field, code, rule string) *item.Invalid {
 }
 
 // check returns the first rule that a filter breaks for a move.
-func (f Filter) check(move string, own bool) error {
+func (f ItemFilter) check(move string, own bool) error {
 	allowed := states[move]
 	if !own {
 		allowed = []string{"failed", "dead"}
@@ -69,7 +69,7 @@ func (f Filter) check(move string, own bool) error {
 
 // selection checks a filter and finds its queues. The error is an *item.Invalid,
 // queue.ErrNoQueue, tracking.ErrNoFile, or one of Postgres.
-func (s *Store) selection(ctx context.Context, move string, f Filter) (selection, error) {
+func (s *Store) selection(ctx context.Context, move string, f ItemFilter) (selection, error) {
 	sel := selection{fingerprint: f.Fingerprint}
 	stage, err := shard.CheckQueue(f.Queue)
 	switch own := f.Queue != "" && err != nil; {
@@ -101,7 +101,7 @@ func (s *Store) selection(ctx context.Context, move string, f Filter) (selection
 		if of.Filename, err = shard.Filename(f.Filename); err != nil {
 			return sel, err
 		}
-		if err := s.shards.Exists(ctx, of.Filename); err != nil {
+		if _, err := s.shards.CancelledAt(ctx, of.Filename); err != nil {
 			return sel, err
 		}
 	}

@@ -87,11 +87,11 @@ func (s *Store) List(ctx context.Context, before int64, limit int) ([]Act, error
 
 // Members returns the members of an act that were not moved, those that failed
 // first: the first [Named] with each outcome.
-func (s *Store) Members(ctx context.Context, act int64) ([]Member, error) {
+func (s *Store) Members(ctx context.Context, act int64) ([]ActMember, error) {
 	rows, err := s.queues.Pool().Query(ctx, text("members"), act)
 	if err == nil {
-		var all []Member
-		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (m Member, err error) {
+		var all []ActMember
+		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (m ActMember, err error) {
 			return m, r.Scan(&m.Queue, &m.ID, &m.Key, &m.Filename, &m.Shard, &m.Outcome, &m.Reason)
 		})
 		if err == nil {

@@ -2,6 +2,7 @@ package tracking
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -169,17 +170,17 @@ type Selection struct {
 	Limit    int         // items at most; 0: all
 }
 
-// Exists returns ErrNoFile when a file was not registered.
-func (s *Store) Exists(ctx context.Context, file string) error {
-	var known bool
-	err := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM millrace.file WHERE filename = $1)", file).Scan(&known)
+// CancelledAt returns when a file was cancelled; nil: it was not. The error is
+// ErrNoFile when it was not registered.
+func (s *Store) CancelledAt(ctx context.Context, file string) (at *time.Time, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT cancelled_at FROM millrace.file WHERE filename = $1", file).Scan(&at)
 	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, ErrNoFile
 	case err != nil:
-		return fmt.Errorf("look for %s: %w", file, err)
-	case !known:
-		return ErrNoFile
+		return nil, fmt.Errorf("look for %s: %w", file, err)
 	}
-	return nil
+	return at, nil
 }
 
 // Each calls each with every item that is selected, in the order of their ids,

@@ -76,11 +76,11 @@ func (h *Handler) list(ctx context.Context, in *ActsRequest) (Acts, error) {
 type CountActRequest struct {
 	httpapi.Params
 	Move string `query:"move" required:"true" enum:"retry,cancel"`
-	acts.Filter
+	acts.ItemFilter
 }
 
-func (h *Handler) count(ctx context.Context, in *CountActRequest) (acts.Count, error) {
-	return h.store.Count(ctx, in.Move, in.Filter)
+func (h *Handler) count(ctx context.Context, in *CountActRequest) (acts.ActCount, error) {
+	return h.store.Count(ctx, in.Move, in.ItemFilter)
 }
 
 // ActPath names an act.
@@ -99,7 +99,7 @@ func (h *Handler) one(ctx context.Context, in *ActPath) (acts.Act, error) {
 
 // ActMembers are members of an act.
 type ActMembers struct {
-	Items []acts.Member `json:"items" nullable:"false"`
+	Items []acts.ActMember `json:"items" nullable:"false"`
 }
 
 func (h *Handler) members(ctx context.Context, in *ActPath) (ActMembers, error) {
@@ -107,15 +107,15 @@ func (h *Handler) members(ctx context.Context, in *ActPath) (ActMembers, error) 
 		return ActMembers{}, err
 	}
 	all, err := h.store.Members(ctx, in.ID)
-	return ActMembers{append([]acts.Member{}, all...)}, err
+	return ActMembers{append([]acts.ActMember{}, all...)}, err
 }
 
 // FailuresRequest is a filter of failures.
 type FailuresRequest struct {
 	httpapi.Params
-	acts.Filter
+	acts.ItemFilter
 }
 
 func (h *Handler) failures(ctx context.Context, in *FailuresRequest) (acts.Failures, error) {
-	return h.store.Failures(ctx, in.Filter)
+	return h.store.Failures(ctx, in.ItemFilter)
 }
