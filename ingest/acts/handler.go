@@ -50,7 +50,7 @@ type BeginActRequest struct {
 	httpapi.Params
 	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"The same request with the same key, by the same caller, answers 200 with the act that the first has begun"`
 	Body struct {
-		Move   string      `json:"move" enum:"retry,cancel" doc:"retry: failed items are new again. cancel: items that have not ended end"`
+		Move   string          `json:"move" enum:"retry,cancel" doc:"retry: failed items are new again. cancel: items that have not ended end"`
 		Filter acts.ItemFilter `json:"filter"`
 	}
 }
