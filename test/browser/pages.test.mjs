@@ -155,7 +155,7 @@ describe('the pages', { skip }, () => {
     await page.fill('[data-testid="payload"]', '{"order": 9007199254740993}');
     await confirm();
     await shows('item-state', 'data-value', 'new');
-    await page.waitForSelector('[data-testid="payload-before"] >> text=attempt 0');
+    await shows('payload-before');
     await click('cancel-item');
     await confirm();
     await click('replay-item');
@@ -266,7 +266,8 @@ describe('the pages', { skip }, () => {
     const find = async (text, goal) => {
       await page.keyboard.press('Control+k');
       await page.fill('[data-testid="palette-input"]', text);
-      await shows(`goal-${goal}`);
+      // Enter goes to what is highlighted.
+      await page.waitForSelector(`[data-testid="goal-${goal}"][data-highlighted]`);
       await page.keyboard.press('Enter');
       await page.waitForSelector('[data-testid="palette"]', { state: 'detached' });
     };
