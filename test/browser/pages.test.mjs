@@ -271,6 +271,7 @@ describe('the pages', { skip }, () => {
       await page.keyboard.press('Enter');
       await page.waitForSelector('[data-testid="palette"]', { state: 'detached' });
     };
+    await page.mouse.move(0, 0);
     await goto('/');
     await find('dead', 'page letters');
     await page.waitForFunction(() => location.hash.startsWith('#/letters'));
