@@ -375,7 +375,8 @@ func TestStop(t *testing.T) {
 // has ended meanwhile.
 func TestCancel(t *testing.T) {
 	s := open(t)
-	ids := s.add(userqueue.Item{Group: "shop"}, userqueue.Item{Group: "shop"}, userqueue.Item{Group: "shop"}, userqueue.Item{})
+	shop := userqueue.Item{Group: "shop"}
+	ids := s.add(shop, shop, shop, userqueue.Item{})
 	commands := []queue.Command{{ID: ids[0]}, {ID: ids[1]}}
 	s.move(item.Start, none, ids[0], ids[1])
 	for i := range commands {

@@ -72,8 +72,8 @@ func (s *Store) Begin(ctx context.Context, r Request) (a Act, made bool, err err
 		}
 		for place, turn := range turns(refs) {
 			items, _, generations := queue.Columns(turn)
-			t.Batch.Queue("INSERT INTO millrace.act_batch (act_id, place, stage, items, generations) VALUES ($1, $2, $3, $4, $5)",
-				id, place, turn[0].Queue, items, generations)
+			t.Batch.Queue(`INSERT INTO millrace.act_batch (act_id, place, stage, items, generations)
+				VALUES ($1, $2, $3, $4, $5)`, id, place, turn[0].Queue, items, generations)
 		}
 		return nil
 	})

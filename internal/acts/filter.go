@@ -51,7 +51,8 @@ func (f ItemFilter) check(move string, own bool) error {
 	case allowed == nil:
 		return broken("move", "move_unknown", "must be retry or cancel")
 	case move == Cancel && !own:
-		return broken("move", "move", "must be retry: shards are cancelled with their file, by /pipeline/files/{filename}/cancel")
+		return broken("move", "move",
+			"must be retry: shards are cancelled with their file, by /pipeline/files/{filename}/cancel")
 	case f.State != "" && !slices.Contains(allowed, f.State):
 		return broken("state", "state_unknown", "must be one of "+strings.Join(allowed, ", "))
 	case own && f.Filename+f.Search != "":
