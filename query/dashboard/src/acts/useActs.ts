@@ -3,11 +3,7 @@ import { computed, toValue } from 'vue';
 import type { MaybeRefOrGetter } from 'vue';
 import { answers } from '../shared/api/answers';
 import { api, given } from '../shared/api/client';
-import type { Schema } from '../shared/api/types';
-
-export type Act = Schema<'Act'>;
-export type Filter = Schema<'ItemFilter'>;
-export type Move = Act['move'];
+import type { Filter, Move } from './act';
 
 /** What an act would be about: the number of items that a filter matches now. */
 export function useCount(move: Move, filter: Filter) {
@@ -53,25 +49,4 @@ export function useStop() {
     mutationFn: async (id: number) => void (await api.POST('/acts/{id}/stop', { params: { path: { id } } })),
     ...told,
   });
-}
-
-/** The items of a filter, in words: "dead items of mail in group shop with the error …". */
-export function wordsOf(filter: Filter): string {
-  const thing = filter.filename || filter.search ? 'shards' : 'items';
-  return [
-    filter.state ? `${filter.state} ${thing}` : thing,
-    filter.queue && `of ${filter.queue}`,
-    filter.filename && `of ${filter.filename}`,
-    filter.search && `of files named like “${filter.search}”`,
-    filter.group && `in group ${filter.group}`,
-    filter.key && `with key ${filter.key}`,
-    filter.fingerprint && `with the error “${filter.fingerprint}”`,
-  ]
-    .filter(Boolean)
-    .join(' ');
-}
-
-/** A key that no other request has; also where the page does not come over https. */
-export function newKey(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { newKey, wordsOf } from './useActs';
+import { newKey, wordsOf } from './act';
 
 describe('the words of a filter', () => {
   it.each([
