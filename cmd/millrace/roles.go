@@ -21,6 +21,7 @@ import (
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector"
@@ -52,6 +53,7 @@ type node struct {
 	handout    *handout.Handout // in the ingest role, where there is Postgres
 	ownQueues  *userqueue.Store // where there is Postgres
 	acts       *acts.Store      // where there is Postgres
+	sources    *sources.Store   // where there is Postgres
 	also       []httpapi.Check
 	topology   schema.Topology // of the tables
 	retention  retentionSettings

@@ -17,18 +17,22 @@ import (
 	ingestacts "github.com/millrace-io/millrace/ingest/acts"
 	"github.com/millrace-io/millrace/ingest/queues"
 	"github.com/millrace-io/millrace/ingest/shards"
+	ingestsources "github.com/millrace-io/millrace/ingest/sources"
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
 	queryacts "github.com/millrace-io/millrace/query/acts"
 	queryqueues "github.com/millrace-io/millrace/query/queues"
 	queryshards "github.com/millrace-io/millrace/query/shards"
+	querysources "github.com/millrace-io/millrace/query/sources"
 	"github.com/millrace-io/millrace/query/transitions"
 	"github.com/millrace-io/millrace/schemas/postgres"
 )
@@ -85,6 +89,10 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 	if err != nil {
 		return nil, err
 	}
+	events, err := n.newSources(pool, r)
+	if err != nil {
+		return nil, err
+	}
 	first, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	err = migratePostgres(first, pool, n.log)
@@ -110,7 +118,9 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		g, ctx := errgroup.WithContext(ctx)
 		serve := func(ctx context.Context) error { return n.ownQueues.Serve(ctx, n.nats, n.log) }
 		purge := func(ctx context.Context) error { return n.ownQueues.Run(ctx, n.log) }
-		for _, run := range []func(context.Context) error{store.Queues().Run, store.Run, service.Run, serve, purge, n.acts.Run} {
+		for _, run := range []func(context.Context) error{
+			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run, n.acts.Run,
+		} {
 			g.Go(func() error { return run(ctx) })
 		}
 		return g.Wait()
@@ -142,6 +152,21 @@ func (n *node) newTracking(pool *pgxpool.Pool, r roles) (*tracking.Store, *work.
 		NATS: n.nats, Store: queues, Handout: n.handout, Shards: store, Registry: n.registry, Log: n.log,
 	})
 	return store, service, err
+}
+
+// sourceEvents is the advisory lock of the process that publishes the events of
+// sources.
+const sourceEvents int64 = 0x6d696c6c_73726373
+
+// newSources makes the store of the sources that are crawled, and in the ingest
+// role what publishes their events.
+func (n *node) newSources(pool *pgxpool.Pool, r roles) (publisher *outbox.Publisher, err error) {
+	if n.sources, err = sources.New(pool); err != nil || !r.Ingest {
+		return nil, err
+	}
+	return outbox.NewPublisher(outbox.Config{Key: sourceEvents}, n.sources.Outbox(), outbox.Deps{
+		NATS: n.nats, Postgres: pool, Registry: n.registry, Log: n.log,
+	})
 }
 
 // untilMigrated tries until Postgres is there.
@@ -199,7 +224,11 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, commands, ownCommands, actCommands)
+		sourceCommands, err := ingestsources.New(n.sources, a, n.log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, commands, ownCommands, actCommands, sourceCommands)
 	}
 	if r.Query {
 		reads, err := queryshards.New(queryshards.Config{}, store, a, n.registry, n.log)
@@ -214,7 +243,11 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, reads, ownReads, actReads)
+		sourceReads, err := querysources.New(n.sources, a, n.log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, reads, ownReads, actReads, sourceReads)
 	}
 	// Events and views need no Postgres, and the calls that do say so.
 	n.also = append(n.also, httpapi.Check{Name: "postgres", Probe: store.Ping, Need: httpapi.Never})

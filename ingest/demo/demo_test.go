@@ -115,6 +115,45 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestSilence: in the warm-up one source falls silent and comes back, while others
+// go on.
+func TestSilence(t *testing.T) {
+	s, err := sample.Read(bytes.NewReader(sampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := busiest(s)
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			var r recorder
+			stages := parse(t, event.DefaultStages)
+			run(t, Config{Stages: stages, WarmUp: true, Seed: seed + 1}, &r, io.Discard, time.Second)
+			start := r.sent[0].at
+			// The last articles before the silence are on their way for some seconds more.
+			since, until := start.Add(-silentSince).Add(time.Minute), start.Add(-silentUntil)
+			var before, within, after, others int
+			for _, e := range r.sent {
+				inside := e.OccurredAt.After(since) && e.OccurredAt.Before(until)
+				switch {
+				case e.SourceName != silent:
+					if inside {
+						others++
+					}
+				case inside:
+					within++
+				case e.OccurredAt.Before(until):
+					before++
+				default:
+					after++
+				}
+			}
+			if before == 0 || within > 0 || after == 0 || others == 0 {
+				t.Errorf("seed %d: %d before, %d within, %d after; %d of others", seed+1, before, within, after, others)
+			}
+		})
+	}
+}
+
 // TestWholeSample replays more than the sample holds, so that it begins again.
 func TestWholeSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,8 @@
 //     not depend on how long it runs.
 //
 // Demo.Work shows the rest: two versions of a model that judge differently are in
-// the warm-up, and files of shards, a queue and dead letters come beside the events.
+// the warm-up, and the source that is seen most is silent in it for almost two
+// hours; files of shards, a queue and dead letters come beside the events.
 //
 // Every event has "demo": true in its metadata and a service_name that starts
 // with "demo-".

@@ -15,6 +15,9 @@ const (
 	warmUpSpan   = 6 * time.Hour
 	// newModelFor is how long the model has its new version when the replay begins.
 	newModelFor = 2 * time.Hour
+	// A source is silent from silentSince to silentUntil before the replay begins.
+	silentSince = 4 * time.Hour
+	silentUntil = 135 * time.Minute
 	// maxPoll cuts the sightings of a poll, up to 100 in the history and more
 	// in its first hours, into handfuls that make the page move all the time.
 	maxPoll = 10
@@ -41,6 +44,9 @@ type player struct {
 	// past is the time before which events were made by the warm-up, and newModel the
 	// one since which the model has a new version.
 	past, newModel time.Time
+	// silent is a source that has no sightings within [since, until); empty: none.
+	silent       string
+	since, until time.Time
 }
 
 func newPlayer(cfg Config, s *sample.Sample) *player {
@@ -56,10 +62,28 @@ func newPlayer(cfg Config, s *sample.Sample) *player {
 // does not disturb the order.
 func (p *player) warmUp(now time.Time) {
 	p.past, p.newModel = now, now.Add(-newModelFor)
+	p.silent, p.since, p.until = busiest(p.sample), now.Add(-silentSince), now.Add(-silentUntil)
 	for made := 0; made < warmUpEvents; made = p.queue.Len() {
 		left := 1 - float64(made)/warmUpEvents
 		p.poll(now.Add(-time.Duration(math.Pow(left, 1.5) * float64(warmUpSpan))))
 	}
+}
+
+// busiest is the source that is seen most often; empty where there is no other.
+func busiest(s *sample.Sample) (name string) {
+	seen := map[string]int{}
+	for _, sighting := range s.Sightings {
+		seen[s.Articles[sighting.Article].Source]++
+	}
+	if len(seen) < 2 {
+		return ""
+	}
+	for source, n := range seen {
+		if n > seen[name] || n == seen[name] && source < name {
+			name = source
+		}
+	}
+	return name
 }
 
 // begin sets the start of the replay.
@@ -136,6 +160,9 @@ func (p *player) variation() float64 {
 // Whether an article is new is seen from this replay, which may begin in the
 // middle of the sample.
 func (p *player) sighting(at time.Time) []step {
+	for p.isSilent(p.sample.Articles[p.sample.Sightings[p.cursor].Article].Source, at) {
+		p.cursor = (p.cursor + 1) % len(p.sample.Sightings)
+	}
 	s := p.sample.Sightings[p.cursor]
 	v := visit{article: &p.sample.Articles[s.Article], number: s.Article, later: at.After(p.newModel)}
 	switch {
@@ -149,6 +176,10 @@ func (p *player) sighting(at time.Time) []step {
 	p.met[s.Article] = true
 	p.cursor = (p.cursor + 1) % len(p.sample.Sightings)
 	return p.rules(v)
+}
+
+func (p *player) isSilent(source string, at time.Time) bool {
+	return source == p.silent && source != "" && !at.Before(p.since) && at.Before(p.until)
 }
 
 type pending struct {

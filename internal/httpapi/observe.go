@@ -72,6 +72,9 @@ func (s *Server) serve(next http.Handler, w *recorder, r *http.Request) {
 			return
 		}
 		if cause == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+			if w.cause != nil {
+				s.log.Error("an answer was cut off", "method", r.Method, "path", r.URL.Path, "error", w.cause)
+			}
 			panic(cause)
 		}
 		s.log.Error("panic in a request", "method", r.Method, "path", r.URL.Path, "panic", cause,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 )
 
@@ -100,6 +101,16 @@ func WriteProblemDocument(w http.ResponseWriter, p *Problem, document any) {
 	w.WriteHeader(p.Status)
 	// A caller that has gone away is no error of ours.
 	_ = json.NewEncoder(w).Encode(document)
+}
+
+// Abort cuts the connection of an answer that has begun and cannot be completed,
+// so that nobody takes a part for the whole. It does not return. The cause of an
+// internal problem is logged.
+func Abort(w io.Writer, p *Problem) {
+	if rw, ok := w.(http.ResponseWriter); ok && p.cause != nil {
+		reportCause(rw, p.cause)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // BodyProblem turns an error from reading a request's body into a problem:

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -109,11 +110,16 @@ type result struct {
 	note Note
 }
 
+// errNoAnswer is why a dependency is down that may only be busy. The page and
+// others that read /ready know such errors by how they begin.
 var errNoAnswer = errors.New("no answer in time")
 
 func (p *probe) run() CheckStatus {
 	found := p.ask()
 	state := CheckStatus{Name: p.check.Name, Status: "up", Since: time.Now().UTC(), Note: found.note}
+	if errors.Is(found.err, context.DeadlineExceeded) {
+		found.err = fmt.Errorf("%w: %w", errNoAnswer, found.err)
+	}
 	if found.err != nil {
 		state.Status, state.Error = "down", found.err.Error()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -193,49 +194,63 @@ func TestRoot(t *testing.T) {
 	}
 }
 
+// TestReadyTellsLateFromDown: an error of a probe that itself waited in vain begins
+// as that of a probe that was not waited for.
+func TestReadyTellsLateFromDown(t *testing.T) {
+	f := newServer(t, Config{}, Check{Name: "busy", Probe: func(context.Context) error {
+		return fmt.Errorf("ask: %w", context.DeadlineExceeded)
+	}})
+	if got := f.readiness.now().Checks[0].Error; got != "no answer in time: ask: context deadline exceeded" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestReady(t *testing.T) {
-	var fail, probes atomic.Int32
-	release := make(chan struct{})
-	defer close(release)
-	f := newServer(t, Config{},
-		Check{Name: "good", Probe: func(context.Context) error { probes.Add(1); return nil }},
-		Check{Name: "bad", Probe: func(context.Context) error {
-			if fail.Load() > 0 {
-				return errors.New("connection refused")
-			}
-			return nil
-		}},
-		Check{Name: "stuck", Timeout: time.Millisecond, Probe: func(context.Context) error {
-			if fail.Load() > 0 {
-				<-release
-			}
-			return nil
-		}},
-	)
-	get := func() (int, Readiness) {
-		w := httptest.NewRecorder()
-		f.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/ready", nil))
-		var state Readiness
-		_ = json.Unmarshal(w.Body.Bytes(), &state)
-		return w.Code, state
-	}
-	get()
-	code, first := get()
-	if code != 200 || first.Status != "ready" || probes.Load() != 1 {
-		t.Errorf("%d %+v after %d probes", code, first, probes.Load())
-	}
-	fail.Store(1)
-	for range 2 { // the stuck probe is not started a second time
-		f.readiness.at = time.Time{}
-		code, state := get()
-		if code != 503 || state.Status != "not ready" || state.Checks[1].Error != "connection refused" ||
-			state.Checks[2].Error == "" {
-			t.Errorf("%d %+v", code, state)
+	synctest.Test(t, func(t *testing.T) {
+		var fail, probes atomic.Int32
+		release := make(chan struct{})
+		defer close(release)
+		f := newServer(t, Config{},
+			Check{Name: "good", Probe: func(context.Context) error { probes.Add(1); return nil }},
+			Check{Name: "bad", Probe: func(context.Context) error {
+				if fail.Load() > 0 {
+					return errors.New("connection refused")
+				}
+				return nil
+			}},
+			Check{Name: "stuck", Timeout: time.Millisecond, Probe: func(context.Context) error {
+				if fail.Load() > 0 {
+					<-release
+				}
+				return nil
+			}},
+		)
+		get := func() (int, Readiness) {
+			w := httptest.NewRecorder()
+			f.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/ready", nil))
+			var state Readiness
+			_ = json.Unmarshal(w.Body.Bytes(), &state)
+			return w.Code, state
 		}
-		if state.Checks[0].Since != first.Checks[0].Since || !state.Checks[1].Since.After(first.Checks[1].Since) {
-			t.Errorf("since is wrong: %+v, before %+v", state, first)
+		get()
+		code, first := get()
+		if code != 200 || first.Status != "ready" || probes.Load() != 1 {
+			t.Errorf("%d %+v after %d probes", code, first, probes.Load())
 		}
-	}
+		fail.Store(1)
+		time.Sleep(time.Millisecond) // so that what begins now begins later
+		for range 2 {                // the stuck probe is not started a second time
+			f.readiness.at = time.Time{}
+			code, state := get()
+			if code != 503 || state.Status != "not ready" || state.Checks[1].Error != "connection refused" ||
+				state.Checks[2].Error == "" {
+				t.Errorf("%d %+v", code, state)
+			}
+			if state.Checks[0].Since != first.Checks[0].Since || !state.Checks[1].Since.After(first.Checks[1].Since) {
+				t.Errorf("since is wrong: %+v, before %+v", state, first)
+			}
+		}
+	})
 }
 
 // TestLateProbe: the answer of a probe that came too late is of its own time,

@@ -22,7 +22,7 @@ func TestSlowFill(t *testing.T) {
 		FROM numbers($1)`, identities))
 
 	hasty := *opts
-	hasty.ReadTimeout = 300 * time.Millisecond
+	hasty.ReadTimeout = 2 * time.Second
 	hasty.Settings = clickhouse.Settings{"max_block_size": 1000}
 	s, read := open(t, &hasty), 0
 	must(t, s.Identities(t.Context(), slots.Group{Of: 1}, 0, identities, func(store.Counted) error {

@@ -187,17 +187,20 @@ func (h *house) claims() map[string]int {
 		item_id, generation, stage, plain, now() - given_at, lease_until - now()), generation FROM millrace.claim LIMIT 5`)
 }
 
-// until polls a condition that has no signal of its own.
+// until polls a condition that has no signal of its own, until nothing has changed
+// for a minute.
 func (h *house) until(what string, holds func() (string, bool)) {
 	h.Helper()
-	last := ""
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		var ok bool
-		if last, ok = holds(); ok {
-			return
+	now, ok := holds()
+	for last, end := now, time.Now().Add(time.Minute); !ok; now, ok = holds() {
+		if now != last {
+			last, end = now, time.Now().Add(time.Minute)
 		}
+		if time.Now().After(end) {
+			h.Fatalf("waited for %s: %s", what, now)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	h.Fatalf("waited for %s: %s", what, last)
 }
 
 // messages is the number of messages on the work stream.

@@ -355,7 +355,7 @@ func TestSilentClientIsClosed(t *testing.T) {
 }
 
 func TestPingsKeepAlive(t *testing.T) {
-	f := start(t, Config{PingInterval: 200 * time.Millisecond})
+	f := start(t, Config{PingInterval: time.Second})
 	ws := f.dial()
 	pings := make(chan struct{}, 100)
 	answer := ws.PingHandler()
@@ -368,7 +368,7 @@ func TestPingsKeepAlive(t *testing.T) {
 	want(t, ws, "a", 0, &seq)
 	done := make(chan message, 1)
 	go func() { done <- receive(t, ws) }()
-	for range 5 {
+	for range 3 {
 		select {
 		case <-pings:
 		case <-time.After(20 * time.Second):

@@ -192,9 +192,11 @@ func testBadRequests(t *testing.T, r *rig) {
 		{"/funnel", "source=a%00b", "source"},
 		{"/funnel", "source=%ff", "source"},
 		{"/funnel", viewtest.Values("source", long).Encode(), "source"},
-		{"/sources", "limit=0", "limit"},
-		{"/sources", "limit=1001", "limit"},
-		{"/sources", "tz=Local", "tz"},
+		{"/funnel/sources", "limit=0", "limit"},
+		{"/funnel/sources", "limit=1001", "limit"},
+		{"/funnel/sources", "tz=Local", "tz"},
+		{"/funnel/sources", "q=%01", "q"},
+		{"/funnel/sources", "cursor=nonsense", "cursor"},
 		{"/events", "limit=-1", "limit"},
 		{"/events", "limit=many", "limit"},
 		{"/events", "cursor=nonsense", "cursor"},
@@ -234,7 +236,7 @@ func TestDatabaseAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameFunnel(t, r, nil)
-	for _, path := range []string{"/events", "/sources"} {
+	for _, path := range []string{"/events", "/funnel/sources"} {
 		var p httpapi.Problem
 		if status := r.Get(path, nil, &p); status != http.StatusServiceUnavailable || p.Status != status {
 			t.Errorf("%s: %d %+v", path, status, p)

@@ -148,7 +148,7 @@ func testAccess(t *testing.T, r *rig) {
 			_ = ws.Close()
 		}
 	}
-	for _, path := range []string{"/funnel", "/events", "/sources", "/articles/x/journey"} {
+	for _, path := range []string{"/funnel", "/events", "/events/export", "/funnel/sources", "/articles/x/journey"} {
 		var p map[string]any
 		if status := r.For(t).Get(path, nil, &p); status != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %d", path, status)
@@ -315,7 +315,7 @@ func testDescription(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
-		"/funnel", "/events", "/sources", "/articles/{url_hash}/journey", "/live", "/live/sse",
+		"/funnel", "/events", "/events/export", "/funnel/sources", "/articles/{url_hash}/journey", "/live", "/live/sse",
 	} {
 		if doc.Paths[path]["get"] == nil {
 			t.Errorf("%s is not described", path)

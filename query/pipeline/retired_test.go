@@ -70,7 +70,7 @@ func sameSources(t *testing.T, r *rig, from, to time.Time) {
 		)
 	}
 	var got Sources
-	r.Must("/sources", query(""), &got)
+	r.Must("/funnel/sources", query(""), &got)
 	if len(got.Sources) != 3 {
 		t.Errorf("%s to %s: %+v", from, to, got)
 	}

@@ -191,7 +191,7 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 		"What a window's events carry, and how long articles take", s.getStats)
 	reads.Get(api, s, "drift", "/stats/drift",
 		"Model versions, and whether their classifications drift", s.getDrift)
-	reads.Get(api, s, "sources", "/sources", "Sources by number of events", s.sources)
+	reads.Get(api, s, "funnel-sources", "/funnel/sources", "Names of sources in the event stream, by number of events", s.sources)
 	s.events.Register(api)
 }
 

@@ -41,15 +41,7 @@ type Output[T any] struct{ Body T }
 func Get[In, Out any, P Request[In], S any](
 	api API, rules S, name, path, summary string, do func(context.Context, In) (Out, error),
 ) {
-	op := api.Auth.Protect(huma.Operation{
-		OperationID: "get-" + name, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{api.Tag},
-		Errors: []int{
-			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable,
-		},
-	}, auth.Read)
-	op.Middlewares = append(op.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
-		next(huma.WithValue(ctx, rulesKey[S]{}, rules))
-	})
+	op := operation(api, rules, name, path, summary)
 	huma.Register(api.Server.API(), op, func(ctx context.Context, in *In) (*Output[Out], error) {
 		defer prometheus.NewTimer(api.Took.WithLabelValues(name)).ObserveDuration()
 		ctx, cancel := context.WithTimeout(ctx, api.Limit)
@@ -60,6 +52,19 @@ func Get[In, Out any, P Request[In], S any](
 		}
 		return &Output[Out]{out}, nil
 	})
+}
+
+func operation[S any](api API, rules S, name, path, summary string) huma.Operation {
+	op := api.Auth.Protect(huma.Operation{
+		OperationID: "get-" + name, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{api.Tag},
+		Errors: []int{
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable,
+		},
+	}, auth.Read)
+	op.Middlewares = append(op.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
+		next(huma.WithValue(ctx, rulesKey[S]{}, rules))
+	})
+	return op
 }
 
 // rulesKey is under which a request's context has what it is checked against.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -145,4 +146,65 @@ func FuzzCursor(f *testing.F) {
 			t.Fatalf("%q is of two kinds", text)
 		}
 	})
+}
+
+// TestGetFile: a file that cannot be completed does not look complete, and a
+// caller that wants no body is told of its name alone.
+func TestGetFile(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	srv, err := httpapi.New(httpapi.Config{}, httpapi.Deps{Log: log, Registry: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := API{
+		Server: srv, Auth: auth.New(auth.Config{}), Tag: "Fruits", Limit: time.Hour,
+		Took:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, []string{"endpoint"}),
+		Problem: func(err error) *httpapi.Problem { return Problem(log, err) },
+	}
+	var fails error
+	wanted := make(chan bool, 4)
+	GetFile(api, &shop{"apple pear"}, "fruits", "/fruits", "Fruits", []string{"text/plain"},
+		func(_ context.Context, r fruitRequest) (File, error) {
+			if r.Limit == 1 {
+				return File{}, Broken("limit", "fruits", "must be more")
+			}
+			return File{Name: "fruits.txt", ContentType: "text/plain", Write: func(ctx context.Context, w io.Writer) error {
+				wanted <- ctx.Err() == nil
+				_, err := io.WriteString(w, "apple")
+				return errors.Join(err, fails)
+			}}, nil
+		})
+	web := httptest.NewServer(srv.Handler())
+	defer web.Close()
+	// A request on a connection that was used before may be sent twice.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	ask := func(method, query string) (*http.Response, string, error) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, web.URL+"/api/v1/fruits?"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return nil, "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return resp, string(body), err
+	}
+	if resp, _, err := ask(http.MethodGet, "limit=1"); err != nil || resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("a refused request: %v %v", resp, err)
+	}
+	resp, body, err := ask(http.MethodGet, "")
+	if err != nil || body != "apple" || !<-wanted || resp.Header.Get("Content-Type") != "text/plain" ||
+		resp.Header.Get("Content-Disposition") != "attachment; filename=fruits.txt" {
+		t.Errorf("%v %v %q", err, resp, body)
+	}
+	if _, body, err := ask(http.MethodHead, ""); err != nil || body != "" || <-wanted {
+		t.Errorf("HEAD: %v %q", err, body)
+	}
+	fails = errRotten
+	if _, body, err := ask(http.MethodGet, ""); err == nil || !<-wanted {
+		t.Errorf("a file that is cut off reads as %q", body)
+	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // readable are the tables that people may read.
-var readable = []string{"claim", "delayed", "failed", "file", "history", "pipeline_tracking", "ready", "stage"}
+var readable = []string{"claim", "delayed", "failed", "file", "history", "pipeline_tracking", "ready", "source", "stage"}
 
 // TestEverythingReadableIsDescribed: whatever the login analyst can read, table
 // or column, says what it is. A column that is added needs a comment.

@@ -24,11 +24,9 @@ const (
 // the place for it, and no role reads the inboxes of another.
 func Account(role string) string { return strings.ToUpper(role) }
 
-// Subjects of streams that are published to by producers and are not made yet.
-const (
-	SourceSubjects = "sources.>"
-	BatchSubjects  = "batches.>"
-)
+// BatchSubjects are those of a stream that producers publish to and that is not
+// made yet.
+const BatchSubjects = "batches.>"
 
 // Role is what its logins may do, beside subscribing to their own inboxes.
 type Role struct {
@@ -57,9 +55,9 @@ func Roles() []Role {
 	return []Role{
 		{Name: RoleProducer, Requests: with(producer)},
 		{Name: RoleWorker, Requests: with(worker)},
-		{Name: RoleReader, Requests: with(reads(Events, Shards, Work)), Follows: []string{FunnelDeltas}},
+		{Name: RoleReader, Requests: with(reads(Events, Shards, Sources, Work)), Follows: []string{FunnelDeltas}},
 		{
-			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Work), producer),
+			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Sources, Work), producer),
 			Follows: []string{FunnelDeltas},
 		},
 		{Name: RoleLocal, Requests: with(producer, worker)},

@@ -15,6 +15,8 @@ import (
 const (
 	Events = "EVENTS"
 	DLQ    = "DLQ"
+	// Sources has what happens to the sources that are crawled.
+	Sources = "SOURCES"
 	// Checkpoints is the key-value bucket that holds, per view and slot
 	// group, the batch that a projector has decided to apply.
 	Checkpoints = "millrace_checkpoints"
@@ -79,7 +81,7 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 	if events.Metadata, err = cfg.metadata(ctx, js); err != nil {
 		return err
 	}
-	for _, sc := range []jetstream.StreamConfig{events, cfg.dlq()} {
+	for _, sc := range []jetstream.StreamConfig{events, cfg.dlq(), cfg.sources()} {
 		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
 			return fmt.Errorf("create stream %s: %w", sc.Name, err)
 		}
@@ -130,5 +132,23 @@ func (c Config) dlq() jetstream.StreamConfig {
 		Storage:     jetstream.FileStorage,
 		Replicas:    c.Replicas,
 		AllowDirect: true,
+	}
+}
+
+func (c Config) sources() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        Sources,
+		Description: "what happens to the sources that are crawled",
+		Subjects:    []string{SourceSubjects},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardNew,
+		MaxAge:      30 * 24 * time.Hour,
+		Storage:     jetstream.FileStorage,
+		Replicas:    c.Replicas,
+		// Longer than a connection lives on whose other end is silent, so that what
+		// its publisher has sent twice is there once.
+		Duplicates:         10 * time.Minute,
+		AllowDirect:        true,
+		AllowAtomicPublish: true,
 	}
 }

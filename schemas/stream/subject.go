@@ -10,6 +10,8 @@ import (
 const (
 	EventSubjects = "events.*.*"
 	DLQSubjects   = "dlq.>"
+	// SourceSubjects are those of events about sources.
+	SourceSubjects = "sources.>"
 	// FunnelDeltas is the core NATS subject on which a projector announces
 	// what it has just made durable.
 	FunnelDeltas = "millrace.funnel.deltas"
@@ -41,6 +43,9 @@ func MatchesSubject[S string | []byte](subject S, stage []byte, urlHash [sha256.
 	const digits = "0123456789abcdef"
 	return rest[len(rest)-2] == digits[urlHash[0]>>4] && rest[len(rest)-1] == digits[urlHash[0]&15]
 }
+
+// SourceSubject returns where events of a type about sources go.
+func SourceSubject(eventType string) string { return "sources." + eventType }
 
 // DeadLetterSubject returns where a message of a stream goes when it cannot be
 // processed: one subject a message, so that it can be there only once.

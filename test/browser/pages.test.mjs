@@ -200,6 +200,12 @@ describe('the pages', { skip }, () => {
     await page.waitForFunction(() => document.querySelectorAll('tr[data-testid^="event-"]').length === 50);
     await click('pause-events');
     await shows('running', 'data-value', 'false');
+    await click('export');
+    const [saved] = await Promise.all([page.waitForEvent('download'), click('export-csv')]);
+    assert.match(saved.suggestedFilename(), /^events-\d{8}T\d{6}Z\.csv$/);
+    const lines = (await readFile(await saved.path(), 'utf8')).trim().split('\r\n');
+    assert.equal(lines.length, 1 + 61); // those of all pages that pass the filter, and the heading
+    assert.ok(lines.slice(1).every((line) => line.includes(',crawled,')));
     await goto('/events?trace=trace-999');
     await page.waitForFunction(() => document.querySelectorAll('tr[data-testid^="event-"]').length === 5);
     await page.click('tr[data-testid^="event-"] a');
@@ -228,6 +234,16 @@ describe('the pages', { skip }, () => {
     await page.waitForSelector('[data-testid="source-example_com"]', { state: 'detached' });
     await page.click(`[data-testid="source-${long}"] >> text=funnel`);
     await shows('stage-crawled-unique', 'data-value', '12');
+  });
+
+  test('Funnel: beside the period before, of which it says that there is none', async () => {
+    await goto('/?period=24h');
+    await click('compare');
+    await page.waitForSelector('[data-testid="compare-none"] >> text=Nothing was counted in the period before');
+    assert.match(page.url(), /compare=before/);
+    await goto('/?period=24h&compare=nothing');
+    await shows('address-wrong');
+    await page.waitForSelector('[data-testid="compare-none"]', { state: 'detached' });
   });
 
   test('System: what is up, and how far behind', async () => {
@@ -349,7 +365,7 @@ describe('the pages', { skip }, () => {
     await shows('letter-count');
   });
 
-  const paths = ['/?period=24h', '/articles?stage=indexed', '/events', '/sources', '/drift', '/queues', '/queues/mail?state=new', '/files', '/files/20250101000000', '/acts', '/acts/1', '/letters', '/system'];
+  const paths = ['/?period=24h&compare=before', '/articles?stage=indexed', '/events', '/sources', '/drift', '/queues', '/queues/mail?state=new', '/files', '/files/20250101000000', '/acts', '/acts/1', '/letters', '/system'];
   for (const scheme of ['light', 'dark']) {
     test(`no page breaks a rule of accessibility or scrolls sideways, ${scheme}`, async () => {
       await page.evaluate((value) => localStorage.setItem('millrace.theme', value), scheme);
@@ -399,14 +415,14 @@ describe('the pages', { skip }, () => {
 
   test('the API reference sends requests to where the API is, and has a way back', async () => {
     await page.setViewportSize({ width: 390, height: 800 });
-    await page.goto(`http://${millrace.http}/docs#get-/sources`);
+    await page.goto(`http://${millrace.http}/docs#get-/funnel/sources`);
     const button = 'rapi-doc >> [part~="btn-try"]';
     await page.waitForSelector(button);
     const [request] = await Promise.all([
-      page.waitForRequest((sent) => sent.url().includes('/sources')),
+      page.waitForRequest((sent) => sent.url().includes('/funnel/sources')),
       page.click(button),
     ]);
-    assert.ok(request.url().startsWith(`http://${millrace.http}/api/v1/sources`), request.url());
+    assert.ok(request.url().startsWith(`http://${millrace.http}/api/v1/funnel/sources`), request.url());
     assert.equal((await request.response()).status(), 200);
     await page.click('.back');
     await shows('connection');

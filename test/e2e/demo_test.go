@@ -66,7 +66,8 @@ func TestDemonstration(t *testing.T) {
 }
 
 // showsAll waits until a demonstration has something to show on every page: three
-// dead letters of three rules, a queue and a file at work, two versions of a model.
+// dead letters of three rules, a queue and a file at work, two versions of a model,
+// a source that fell silent and came back.
 func (s *server) showsAll() {
 	t := s.t.(*testing.T)
 	t.Helper()
@@ -89,6 +90,13 @@ func (s *server) showsAll() {
 		status, _, body := s.fetch("/queues/thumbnails")
 		var q struct{ States struct{ Done int } }
 		return status == http.StatusOK && json.Unmarshal(body, &q) == nil && q.States.Done > 0
+	})
+	poll(t, waitLimit, "a source that was silent", func() bool {
+		type source struct {
+			LongestGap struct{ Seconds int } `json:"longest_gap"`
+		}
+		sources := get[struct{ Sources []source }](s, "/funnel/sources", "period=24h&q=Youtube.com").Sources
+		return len(sources) > 0 && sources[0].LongestGap.Seconds >= 75*60 // 105 minutes, but for parts of quarters
 	})
 	versions := get[struct {
 		Versions []any `json:"model_versions"`

@@ -239,7 +239,7 @@ func (v *verdict) compareArticles(ctx context.Context, query string, t truth) er
 
 // compareSources asks for the sources of all events, most events first.
 func (v *verdict) compareSources(ctx context.Context, query string, t truth) error {
-	path := "/sources?limit=1000&from=" + time.Unix(t.oldest, 0).UTC().Format(time.RFC3339) + "&to=" + afterAll()
+	path := "/funnel/sources?limit=1000&from=" + time.Unix(t.oldest, 0).UTC().Format(time.RFC3339) + "&to=" + afterAll()
 	got, err := get[httpSources](ctx, query, path)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 )
 
@@ -14,13 +15,16 @@ import (
 func follow(pid int, ahead time.Duration) error {
 	heirs, err := descendants(pid)
 	for _, heir := range append(heirs, pid) { // which may have executed another program
-		if e := bequeath(heir, ahead); e != nil && !gone(e) && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, io.EOF) &&
-			!errors.Is(e, errNoVDSO) {
+		if e := bequeath(heir, ahead); !gone(e) && !slices.ContainsFunc(ended, func(is error) bool { return errors.Is(e, is) }) {
 			err = errors.Join(err, e)
 		}
 	}
 	return err
 }
+
+// ended are errors of the files and the memory of a process that has ended:
+// io.EOF of reading it, io.ErrUnexpectedEOF of writing.
+var ended = []error{fs.ErrNotExist, io.EOF, io.ErrUnexpectedEOF, errNoVDSO}
 
 func bequeath(pid int, ahead time.Duration) error {
 	memory, where, err := install(pid, byEntry)

@@ -33,29 +33,29 @@ func TestNoRoom(t *testing.T) {
 	js := connect(t, s.ClientURL(), login(t, s), nats.MaxReconnects(-1))
 	makeStream(t, js)
 	body := strings.Repeat("x", 64<<10)
-	publish := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // what can't be stored is not answered
+	publish := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit) // what can't be stored is not answered
 		defer cancel()
 		_, err := js.Publish(ctx, "events.a", []byte(body), jetstream.WithRetryAttempts(0))
 		return err
 	}
 	acked := uint64(0)
 	for range 4 {
-		if err := publish(); err != nil {
+		if err := publish(30 * time.Second); err != nil {
 			t.Fatal(err)
 		}
 		acked++
 	}
 	limit(1 << 20)
-	for publish() == nil {
+	for publish(time.Second) == nil {
 		acked++
 	}
-	if publish() == nil {
+	if publish(time.Second) == nil {
 		t.Error("taken without room")
 	}
 	limit(before.Cur)
 	deadline := time.Now().Add(30 * time.Second)
-	for publish() != nil {
+	for publish(time.Second) != nil {
 		if time.Now().After(deadline) {
 			t.Fatal("refused although there is room")
 		}

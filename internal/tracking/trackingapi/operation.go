@@ -74,6 +74,10 @@ type Operation struct {
 	ID, Path, Summary, Text string // the path is below Base
 	Scope                   auth.Scope
 	MaxBody                 int64 // bytes; default 2 MiB
+	// Unchecked leaves the body to its own Check: its schema is for people.
+	Unchecked bool
+	// Bodiless lets callers leave the body out.
+	Bodiless bool
 }
 
 // Get registers an operation that reads.
@@ -89,20 +93,60 @@ func Get[In, Out any, P Request[In]](a API, op Operation, do func(context.Contex
 
 // Post registers an operation that changes something.
 func Post[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
-	handle(a, huma.Operation{
-		OperationID: op.ID, Method: http.MethodPost, Path: op.Path, Summary: op.Summary, Description: op.Text,
+	handle(a, withBody(http.MethodPost, op), op, do)
+}
+
+// Put registers an operation that changes one thing.
+func Put[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
+	handle(a, withBody(http.MethodPut, op), op, do)
+}
+
+func withBody(method string, op Operation) huma.Operation {
+	only := httpapi.OnlyJSON
+	if op.Bodiless {
+		only = httpapi.JSONOrNothing
+	}
+	return huma.Operation{
+		OperationID: op.ID, Method: method, Path: op.Path, Summary: op.Summary, Description: op.Text,
 		Errors: []int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
 			http.StatusConflict,
 			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
 		},
-		Middlewares: huma.Middlewares{httpapi.OnlyJSON}, MaxBodyBytes: max(op.MaxBody, maxBody),
-	}, op, do)
+		Middlewares: huma.Middlewares{only}, MaxBodyBytes: max(op.MaxBody, maxBody),
+		SkipValidateBody: op.Unchecked,
+	}
+}
+
+// Delete registers an operation that deletes something, and answers 204.
+func Delete[In any, P Request[In]](a API, op Operation, do func(context.Context, *In) error) {
+	deletion := a.below(huma.Operation{
+		OperationID: op.ID, Method: http.MethodDelete, Path: op.Path, Summary: op.Summary, Description: op.Text,
+		DefaultStatus: http.StatusNoContent,
+		Errors: []int{
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+			http.StatusServiceUnavailable,
+		},
+	})
+	huma.Register(a.Server.API(), a.Auth.Protect(deletion, op.Scope), func(ctx context.Context, in *In) (*struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		if err := do(ctx, in); err != nil {
+			return nil, Problem(a.Log, err)
+		}
+		return nil, nil
+	})
+}
+
+// below puts an operation below the API's base.
+func (a API) below(op huma.Operation) huma.Operation {
+	op.Path = cmp.Or(a.Base, Base) + op.Path
+	op.Tags = []string{cmp.Or(a.Tag, "Shards")}
+	return op
 }
 
 func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context.Context, *In) (Out, error)) {
-	op.Path = cmp.Or(a.Base, Base) + op.Path
-	op.Tags = []string{cmp.Or(a.Tag, "Shards")}
+	op = a.below(op)
 	huma.Register(a.Server.API(), a.Auth.Protect(op, of.Scope),
 		func(ctx context.Context, in *In) (*Output[Out], error) {
 			ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -186,7 +186,7 @@ func (s *Site) URL(path string) string {
 	if path == "/openapi.json" || path == "/metrics" {
 		return s.url + path
 	}
-	for _, own := range []string{"/queues/mail", "/acts", "/failures"} {
+	for _, own := range []string{"/queues/mail", "/acts", "/failures", "/sources"} {
 		if path == "/queues" || strings.HasPrefix(path, own) {
 			return s.url + "/api/v1" + path
 		}
@@ -212,6 +212,12 @@ func (s *Site) Get(path string) (int, string) {
 	return s.ask(http.MethodGet, nil, path, "")
 }
 
+// Do sends a request with a document, and headers beside what Post sets.
+func (s *Site) Do(method string, header http.Header, path, body string) (int, string) {
+	s.T.Helper()
+	return s.ask(method, header, path, body)
+}
+
 func (s *Site) ask(method string, header http.Header, path, body string) (int, string) {
 	s.T.Helper()
 	r, err := http.NewRequestWithContext(s.T.Context(), method, s.URL(path), strings.NewReader(body))
@@ -219,7 +225,7 @@ func (s *Site) ask(method string, header http.Header, path, body string) (int, s
 		s.T.Fatal(err)
 	}
 	maps.Copy(r.Header, header)
-	if body != "" {
+	if _, given := header["Content-Type"]; body != "" && !given {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if s.Token != "" {

@@ -13,6 +13,12 @@ const (
 	slowestCursor = 3
 )
 
+// cursorOf is after which event the next page begins.
+func cursorOf(page []store.Event) store.EventCursor {
+	last := page[len(page)-1]
+	return store.EventCursor{At: last.OccurredAt.UnixNano(), Seq: last.Seq}
+}
+
 func encodeCursor(c store.EventCursor) string {
 	return reads.EncodeCursor(eventCursor, uint64(c.At), c.Seq)
 }

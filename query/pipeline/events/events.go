@@ -49,9 +49,9 @@ func newEvent(e store.Event) StoredEvent {
 	return out
 }
 
-// EventsRequest are the parameters of GET /events.
-type EventsRequest struct {
-	httpapi.Params
+// EventFilters are the parameters that say which events are wanted. Those that
+// are empty do not filter.
+type EventFilters struct {
 	ArticleURL string `query:"article_url" doc:"Only events with this article_url" example:"https://example.com/article-123"`
 	URLHash    string `query:"url_hash" doc:"Only events of the article with this hash"`
 	Stage      string `query:"stage" doc:"Only events of this stage" example:"classified"`
@@ -60,8 +60,14 @@ type EventsRequest struct {
 	Service    string `query:"service" doc:"Only events of this service" example:"classifier"`
 	From       string `query:"from" doc:"Only events at or after this time, RFC 3339" example:"2026-02-10T00:00:00Z"`
 	To         string `query:"to" doc:"Only events before this time, RFC 3339" example:"2026-02-11T00:00:00Z"`
-	Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many events a page has at most; one of 8 MiB of metadata ends before"`
-	Cursor     string `query:"cursor" doc:"next_cursor of the page before, with the same filters"`
+}
+
+// EventsRequest are the parameters of GET /events.
+type EventsRequest struct {
+	httpapi.Params
+	EventFilters
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many events a page has at most; one of 8 MiB of metadata ends before"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before, with the same filters"`
 }
 
 // EventsPage is the answer of GET /events.
@@ -73,11 +79,11 @@ type EventsPage struct {
 
 // Resolve implements huma.Resolver.
 func (r *EventsRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(h *Handler) reads.Faults { _, f := h.eventFilter(*r); return f })
+	return reads.Resolve(ctx, r.Params, func(h *Handler) reads.Faults { _, f := h.page(*r); return f })
 }
 
 func (h *Handler) events(ctx context.Context, r EventsRequest) (EventsPage, error) {
-	f, faults := h.eventFilter(r)
+	f, faults := h.page(r)
 	if err := faults.Err(); err != nil {
 		return EventsPage{}, err
 	}
@@ -92,8 +98,7 @@ func (h *Handler) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 	}
 	page := EventsPage{Events: make([]StoredEvent, 0, len(rows))}
 	if more {
-		last := rows[len(rows)-1]
-		page.NextCursor = encodeCursor(store.EventCursor{At: last.OccurredAt.UnixNano(), Seq: last.Seq})
+		page.NextCursor = encodeCursor(cursorOf(rows))
 	}
 	for _, row := range rows {
 		page.Events = append(page.Events, newEvent(row))
@@ -104,10 +109,20 @@ func (h *Handler) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 	return page, nil
 }
 
-func (h *Handler) eventFilter(r EventsRequest) (f store.EventFilter, all reads.Faults) {
-	f = store.EventFilter{
-		URL: r.ArticleURL, Stage: r.Stage, Source: r.Source, Service: r.Service, Trace: r.TraceID, Limit: r.Limit,
+func (h *Handler) page(r EventsRequest) (f store.EventFilter, all reads.Faults) {
+	f, all = h.eventFilter(r.EventFilters)
+	f.Limit = r.Limit
+	if r.Cursor != "" {
+		var ok bool
+		if f.After, ok = decodeCursor(r.Cursor); !ok {
+			all.Add(reads.Broken("cursor", "cursor", "must be the next_cursor of a page"))
+		}
 	}
+	return f, all
+}
+
+func (h *Handler) eventFilter(r EventFilters) (f store.EventFilter, all reads.Faults) {
+	f = store.EventFilter{URL: r.ArticleURL, Stage: r.Stage, Source: r.Source, Service: r.Service, Trace: r.TraceID}
 	if len(f.URL) > event.MaxURL {
 		all.Add(reads.Broken("article_url", "length", "must be at most 2048 bytes"))
 	}
@@ -121,12 +136,6 @@ func (h *Handler) eventFilter(r EventsRequest) (f store.EventFilter, all reads.F
 	if r.URLHash != "" {
 		f.Hash, p = parseHash(r.URLHash)
 		all.Add(p)
-	}
-	if r.Cursor != "" {
-		var ok bool
-		if f.After, ok = decodeCursor(r.Cursor); !ok {
-			all.Add(reads.Broken("cursor", "cursor", "must be the next_cursor of a page"))
-		}
 	}
 	f.From, p = reads.ParseTime("from", r.From)
 	all.Add(p)

@@ -32,15 +32,23 @@ const readsAtOnce = 4
 // Handler answers the requests.
 type Handler struct {
 	Config
-	reading reads.Places
+	reading   reads.Places
+	exporting reads.Places
+	maxExport int
 }
 
 // New makes a handler.
-func New(cfg Config) *Handler { return &Handler{cfg, make(reads.Places, readsAtOnce)} }
+func New(cfg Config) *Handler {
+	return &Handler{
+		Config: cfg, reading: make(reads.Places, readsAtOnce), exporting: make(reads.Places, exportsAtOnce),
+		maxExport: maxExport,
+	}
+}
 
 // Register adds the operations.
 func (h *Handler) Register(api reads.API) {
 	reads.Get(api, h, "events", "/events", "Events, newest first", h.events)
+	reads.GetFile(api, h, "events-export", "/events/export", "Events as a file, newest first", contentTypes(), h.export)
 	reads.Get(
 		api, h, "articles", "/articles", "Articles that are stuck after a stage, or slow between two", h.articles,
 	)

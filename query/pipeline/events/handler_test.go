@@ -49,7 +49,7 @@ func serve(t *testing.T) *rig {
 		Folded: func(context.Context) (store.Cut, error) { return store.Cut{uint64(len(r.All))}, nil },
 		Notes:  func(context.Context, string) reads.Notes { return nil },
 	})
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	srv, err := httpapi.New(httpapi.Config{}, httpapi.Deps{Log: log, Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)

@@ -156,6 +156,10 @@ func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun fu
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", stream.Checkpoints, err)
 	}
+	// A watch whose connection was lost finds out by missing heartbeats, some
+	// twenty seconds after the connection is back: this one begins anew at once.
+	lost := js.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	defer js.Conn().RemoveStatusListener(lost)
 	w, err := kv.WatchFiltered(ctx, []string{slots.Key, slots.Keys})
 	if err != nil {
 		return fmt.Errorf("watch bucket %s: %w", stream.Checkpoints, err)
@@ -165,6 +169,8 @@ func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun fu
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-lost:
+			return fmt.Errorf("watch bucket %s: %w", stream.Checkpoints, nats.ErrDisconnected)
 		case entry, open := <-w.Updates():
 			if !open {
 				return fmt.Errorf("watch bucket %s: ended", stream.Checkpoints)

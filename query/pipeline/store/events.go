@@ -50,6 +50,17 @@ type Event struct {
 // pageBytes is with how much metadata a page is full.
 const pageBytes = 8 << 20
 
+// Exceed tells whether there are more events than the filter's limit.
+func (s *Store) Exceed(ctx context.Context, f EventFilter) (exceed bool, err error) {
+	err = s.set.Each(ctx, "events_exceed.sql", f.params(), func(rows driver.Rows) error {
+		var found uint64
+		err := rows.Scan(&found)
+		exceed = found > uint64(f.Limit)
+		return err
+	})
+	return exceed, err
+}
+
 // Events returns a page of events, newest first, and whether there are more. A
 // page has one event at least, if there is one, and ends with the one whose
 // metadata fills 8 MiB.

@@ -176,9 +176,10 @@ func TestBounds(t *testing.T) {
 	if err := s.SingleEvents(t.Context(), epoch, to, []uint64{60}, 1000, count); n != 60 || err != nil {
 		t.Errorf("single events up to sequence 60: %d, %v", n, err)
 	}
-	sources, total, err := s.Sources(t.Context(), epoch, to, time.Time{}, 2)
-	if err != nil || len(sources) != 2 || total != 3 || sources[0] != (store.Source{Name: "alpha", Events: 30}) {
-		t.Errorf("sources: %v, %v", sources, err)
+	sources, totals, err := s.Sources(t.Context(), store.SourceFilter{From: epoch, To: to, Limit: 2})
+	if err != nil || len(sources) != 2 || totals != (store.SourceTotals{Found: 3, Largest: 30, Events: 90}) ||
+		sources[0].Name != "alpha" || sources[0].Events != 30 || sources[0].Rank != 1 {
+		t.Errorf("sources: %+v, %+v, %v", sources, totals, err)
 	}
 }
 

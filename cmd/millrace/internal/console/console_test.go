@@ -25,6 +25,7 @@ type commands struct {
 	Events     EventsCmd     `cmd:""`
 	Queues     QueuesCmd     `cmd:""`
 	Files      FilesCmd      `cmd:""`
+	Sources    SourcesCmd    `cmd:""`
 	Completion CompletionCmd `cmd:""`
 }
 

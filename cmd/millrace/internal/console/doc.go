@@ -1,6 +1,6 @@
 // Package console has the commands that ask a running installation over HTTP,
-// for people at a terminal and for scripts: its status, funnel, events, queues
-// and files.
+// for people at a terminal and for scripts: its status, funnel, events, queues,
+// files and sources.
 //
 // A command prints a table, or with --json a document, or a line for each row
 // of a list, with the fields of the server's answer. What a server or a

@@ -85,22 +85,28 @@ func (s Server) decode(resp *http.Response, out any) error {
 // send sends a request to a path below the server's address. The caller closes
 // the body of the answer, whatever its status.
 func (s Server) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+	if body == nil {
+		return s.sendText(ctx, method, path, query, "", nil)
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return s.sendText(ctx, method, path, query, "application/json", bytes.NewReader(text))
+}
+
+// sendText is send with a body of any type.
+func (s Server) sendText(
+	ctx context.Context, method, path string, query url.Values, kind string, content io.Reader,
+) (*http.Response, error) {
 	target := s.URL.url.JoinPath(path)
 	target.RawQuery = query.Encode()
-	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		content = bytes.NewReader(text)
-	}
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), content)
 	if err != nil {
 		return nil, err
 	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
 	}
 	if s.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.Token)

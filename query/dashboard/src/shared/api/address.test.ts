@@ -12,8 +12,8 @@ describe('addresses', () => {
   });
 
   it('leave out empty parameters and encode the others', () => {
-    const url = endpoint('api/v1/sources', { period: 'today', source: '', tz: 'Asia/Kathmandu' }, 'http://h/');
-    expect(url).toBe('http://h/api/v1/sources?period=today&tz=Asia%2FKathmandu');
+    const url = endpoint('api/v1/funnel/sources', { period: 'today', source: '', tz: 'Asia/Kathmandu' }, 'http://h/');
+    expect(url).toBe('http://h/api/v1/funnel/sources?period=today&tz=Asia%2FKathmandu');
   });
 
   it('of the live view follow the security of the page', () => {

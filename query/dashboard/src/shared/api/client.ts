@@ -33,8 +33,7 @@ const told: Middleware = {
     noteServerTime(response.headers.get('Date'), Date.now());
     // A server that is not ready answers 503 with the same document.
     if (response.ok || schemaPath === '/ready') return;
-    if (response.status === 401) tokenWanted.value = true;
-    throw new ProblemError(await problemOf(response));
+    throw await refusal(response);
   },
 };
 
@@ -55,6 +54,12 @@ export const beside = { baseUrl: endpoint('.') };
 export function given<T extends Record<string, unknown>>(params: T): { [K in keyof T]?: Exclude<T[K], ''> } {
   const kept = Object.entries(params).filter(([, value]) => value !== '' && value !== undefined && value !== null);
   return Object.fromEntries(kept) as { [K in keyof T]?: Exclude<T[K], ''> };
+}
+
+/** What a refused request is answered with. Asks for a token where that is what is missing. */
+export async function refusal(response: Response): Promise<ProblemError> {
+  if (response.status === 401) tokenWanted.value = true;
+  return new ProblemError(await problemOf(response));
 }
 
 async function problemOf(response: Response): Promise<Problem> {

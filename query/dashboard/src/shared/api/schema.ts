@@ -265,6 +265,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/events/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events as a file, newest first */
+        get: operations["get-events-export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/failures": {
         parameters: {
             query?: never;
@@ -294,6 +311,23 @@ export interface paths {
         };
         /** The funnel of a window: events and distinct articles by stage */
         get: operations["get-funnel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/funnel/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Names of sources in the event stream, by number of events */
+        get: operations["get-funnel-sources"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1021,10 +1055,139 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Sources by number of events */
-        get: operations["get-sources"];
+        /** Sources that are crawled, the oldest first */
+        get: operations["list-sources"];
+        put?: never;
+        /**
+         * Make a source
+         * @description name and url are required. Publishes SOURCE_CREATED.
+         */
+        post: operations["create-source"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sources/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable, disable or delete up to 500 sources
+         * @description In one transaction. The answer has a result for each member, in their order; those that do not exist keep no other back.
+         */
+        post: operations["change-sources"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sources/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sources as a list that can be imported
+         * @description With the filters of the list. What is made while it is being written may be in it or not.
+         */
+        get: operations["export-sources"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sources/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make and change sources by a list
+         * @description OPML, CSV with a header, or JSON lines, of at most 32 MiB. A source is known by its URL: one that there is none of is made, and of one that there is the fields that the list gives are changed. The same list again changes nothing. A line that breaks a rule keeps no other back; a list that cannot be read as a whole does. After 503 send the same list again.
+         */
+        post: operations["import-sources"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sources/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A source */
+        get: operations["get-source"];
+        /**
+         * Change a source
+         * @description Fields that are left out stay as they are. Publishes SOURCE_UPDATED with what has changed, and SOURCE_ENABLED or SOURCE_DISABLED for enabled; nothing, if nothing has changed.
+         */
+        put: operations["update-source"];
+        post?: never;
+        /**
+         * Delete a source
+         * @description Publishes SOURCE_DELETED.
+         */
+        delete: operations["delete-source"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sources/{id}/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Disable a source
+         * @description Publishes SOURCE_DISABLED, unless it is disabled. The body may be left out.
+         */
+        post: operations["disable-source"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sources/{id}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable a source
+         * @description Publishes SOURCE_ENABLED, unless it is enabled. The body may be left out.
+         */
+        post: operations["enable-source"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1113,6 +1276,33 @@ export interface components {
             skipped: number;
             /** @enum {string} */
             state: "running" | "finished" | "stopped";
+        };
+        ActCount: {
+            /**
+             * Format: int64
+             * @description Items that the filter matches now, at most 1,000,000
+             */
+            matched: number;
+            /** @description It matches more, and an act takes these, the oldest of a queue first */
+            more: boolean;
+        };
+        ActMember: {
+            /** @description Of a shard */
+            filename?: string;
+            /** Format: int64 */
+            id: number;
+            key?: string;
+            /** @enum {string} */
+            outcome: "skipped" | "failed";
+            /** @example mail */
+            queue: string;
+            /** @example is started */
+            reason: string;
+            /**
+             * Format: int32
+             * @description Of a shard
+             */
+            shard?: number;
         };
         ActMembers: {
             items: components["schemas"]["ActMember"][];
@@ -1307,6 +1497,27 @@ export interface components {
             failed: number;
             filename: string;
         };
+        ChangeSourcesRequestBody: {
+            /** @description 1 to 500 sources, by their ids */
+            ids: string[];
+            /**
+             * @description enable, disable or delete
+             * @example disable
+             */
+            operation: string;
+            /** @description Why, for the event; default user_requested */
+            reason?: string;
+        };
+        ChangedSource: {
+            /** @description Why not */
+            error?: string;
+            id: string;
+            /** @description Whether it is as it was asked for */
+            ok: boolean;
+        };
+        ChangedSources: {
+            results: components["schemas"]["ChangedSource"][];
+        };
         CheckStatus: {
             /**
              * Format: int64
@@ -1374,14 +1585,57 @@ export interface components {
              */
             unique_articles: number;
         };
-        ActCount: {
+        CrawlSource: {
+            /** Format: date-time */
+            created_at: string;
+            /** @description Whether it is crawled */
+            enabled: boolean;
+            /** Format: uuid */
+            id: string;
             /**
              * Format: int64
-             * @description Items that the filter matches now, at most 1,000,000
+             * @description How many links away from its URL it is crawled
+             * @example 3
              */
-            matched: number;
-            /** @description It matches more, and an act takes these, the oldest of a queue first */
-            more: boolean;
+            max_depth: number;
+            /**
+             * @description What people call it, 1 to 255 bytes
+             * @example Example News
+             */
+            name: string;
+            /**
+             * @description How urgent its crawls are
+             * @enum {string}
+             */
+            priority: "low" | "normal" | "high" | "critical";
+            /**
+             * Format: int64
+             * @description Requests a second that it allows
+             * @example 10
+             */
+            rate_limit: number;
+            /** @description Where its pages have their parts, by the name of the part: a JSON object */
+            selectors: unknown;
+            /**
+             * Format: date-time
+             * @description When a field was last changed
+             */
+            updated_at: string;
+            /**
+             * @description Where its crawl begins
+             * @example https://example.com
+             */
+            url: string;
+        };
+        CrawlSourcePage: {
+            items: components["schemas"]["CrawlSource"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+            /**
+             * Format: int64
+             * @description How many sources the filters select, on all pages
+             */
+            total: number;
         };
         CrawlStats: {
             /** @description Events by source */
@@ -1692,6 +1946,21 @@ export interface components {
             /** @description As in the funnel */
             notes?: components["schemas"]["FieldError"][] | null;
         };
+        FailureGroup: {
+            /** Format: int64 */
+            count: number;
+            /** @description The error of one of them, as it was */
+            example: string;
+            /** @description The error with what differs made alike; without an error: that */
+            fingerprint: string;
+            /**
+             * Format: date-time
+             * @description When the first of them failed
+             */
+            first: string;
+            /** Format: date-time */
+            last: string;
+        };
         Failures: {
             /** @description The 100 largest, the largest first */
             groups: components["schemas"]["FailureGroup"][];
@@ -1767,25 +2036,6 @@ export interface components {
             files: components["schemas"]["File"][] | null;
             /** @description For the next page; absent from the last */
             next_cursor?: string;
-        };
-        ItemFilter: {
-            /** @description Only shards of this file */
-            filename?: string;
-            /** @description Only items whose last error has this fingerprint, as /failures has it */
-            fingerprint?: string;
-            /** @description Of a queue of one's own */
-            group?: string;
-            /** @description Of a queue of one's own */
-            key?: string;
-            /**
-             * @description A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage
-             * @example mail
-             */
-            queue?: string;
-            /** @description Only shards of files whose names contain this */
-            search?: string;
-            /** @description To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
-            state?: string;
         };
         FinishIngest: {
             /**
@@ -1868,21 +2118,6 @@ export interface components {
              */
             unique_articles: number;
         };
-        FailureGroup: {
-            /** Format: int64 */
-            count: number;
-            /** @description The error of one of them, as it was */
-            example: string;
-            /** @description The error with what differs made alike; without an error: that */
-            fingerprint: string;
-            /**
-             * Format: date-time
-             * @description When the first of them failed
-             */
-            first: string;
-            /** Format: date-time */
-            last: string;
-        };
         GroupLag: {
             /**
              * Format: int64
@@ -1932,6 +2167,28 @@ export interface components {
             /** @description The oldest first */
             transitions: components["schemas"]["Transition"][] | null;
         };
+        ImportedSources: {
+            /** Format: int64 */
+            created: number;
+            /** @description Which rules they break, of the first 1,000 lines */
+            errors: components["schemas"]["RefusedLine"][];
+            /** @description Columns of a table that are no fields of a source */
+            ignored_columns: string[];
+            /**
+             * Format: int64
+             * @description Lines that break a rule; all others have gone in
+             */
+            refused: number;
+            /**
+             * Format: int64
+             * @description Lines with a URL that an earlier line has: they count for nothing
+             */
+            repeated: number;
+            /** Format: int64 */
+            unchanged: number;
+            /** Format: int64 */
+            updated: number;
+        };
         Item: {
             /** @example 20250101000000 */
             filename: string;
@@ -1945,6 +2202,25 @@ export interface components {
              * @example 0
              */
             shard: number;
+        };
+        ItemFilter: {
+            /** @description Only shards of this file */
+            filename?: string;
+            /** @description Only items whose last error has this fingerprint, as /failures has it */
+            fingerprint?: string;
+            /** @description Of a queue of one's own */
+            group?: string;
+            /** @description Of a queue of one's own */
+            key?: string;
+            /**
+             * @description A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage
+             * @example mail
+             */
+            queue?: string;
+            /** @description Only shards of files whose names contain this */
+            search?: string;
+            /** @description To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
+            state?: string;
         };
         ItemOutcome: {
             filename: string;
@@ -2438,23 +2714,47 @@ export interface components {
             /** @description The reader has the newest snapshot */
             unchanged?: boolean;
         };
-        ActMember: {
-            /** @description Of a shard */
-            filename?: string;
-            /** Format: int64 */
-            id: number;
-            key?: string;
-            /** @enum {string} */
-            outcome: "skipped" | "failed";
-            /** @example mail */
-            queue: string;
-            /** @example is started */
-            reason: string;
+        MadeCrawlSource: {
+            /** Format: date-time */
+            created_at: string;
+            /** @description Whether it is crawled */
+            enabled: boolean;
+            /** Format: uuid */
+            id: string;
             /**
-             * Format: int32
-             * @description Of a shard
+             * Format: int64
+             * @description How many links away from its URL it is crawled
+             * @example 3
              */
-            shard?: number;
+            max_depth: number;
+            /**
+             * @description What people call it, 1 to 255 bytes
+             * @example Example News
+             */
+            name: string;
+            /**
+             * @description How urgent its crawls are
+             * @enum {string}
+             */
+            priority: "low" | "normal" | "high" | "critical";
+            /**
+             * Format: int64
+             * @description Requests a second that it allows
+             * @example 10
+             */
+            rate_limit: number;
+            /** @description Where its pages have their parts, by the name of the part: a JSON object */
+            selectors: unknown;
+            /**
+             * Format: date-time
+             * @description When a field was last changed
+             */
+            updated_at: string;
+            /**
+             * @description Where its crawl begins
+             * @example https://example.com
+             */
+            url: string;
         };
         ModelVersion: {
             /**
@@ -2748,6 +3048,28 @@ export interface components {
             /** @enum {string} */
             status: "ready" | "not ready";
         };
+        RefusedLine: {
+            /**
+             * @description A stable name of the rule, for programs
+             * @example time_future
+             */
+            code: string;
+            /**
+             * @description The field or parameter; empty when the content as a whole is meant
+             * @example occurred_at
+             */
+            field: string;
+            /**
+             * Format: int64
+             * @description From 1
+             */
+            line: number;
+            /**
+             * @description The rule, for people
+             * @example must not be in the future (5s of clock skew are allowed)
+             */
+            rule: string;
+        };
         RegisterFile: {
             /**
              * @description The prefix of the file's name before .event-ingest.txt, which is taken off where it is given; 1 to 255 bytes without slashes and control characters
@@ -2966,15 +3288,60 @@ export interface components {
              * @example 12300
              */
             count: number;
+            /**
+             * Format: date-time
+             * @description Its newest event of the window; of retired events, the beginning of the quarter of an hour
+             * @example 2026-02-10T14:30:00Z
+             */
+            last_event_at: string;
+            /** @description The longest time without events between two of the window; absent without one of an hour (of a day in windows of more than 31 days) */
+            longest_gap?: components["schemas"]["SourceGap"];
             /** @example example_com */
             name: string;
+            /**
+             * Format: int64
+             * @description Its place by number of events among all sources of the window
+             * @example 1
+             */
+            rank: number;
+        };
+        SourceGap: {
+            /**
+             * Format: date-time
+             * @example 2026-02-10T09:15:00Z
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @example 6300
+             */
+            seconds: number;
+            /**
+             * Format: date-time
+             * @example 2026-02-10T11:00:00Z
+             */
+            to: string;
         };
         Sources: {
-            /** @description Most events first */
+            /**
+             * Format: int64
+             * @description Events of all sources of the window, whatever q is
+             * @example 75480
+             */
+            events: number;
+            /**
+             * Format: int64
+             * @description Events of the largest source of the window, whatever q is
+             * @example 12300
+             */
+            largest: number;
+            /** @description For the next page; absent on the last one. Sources that change places between two pages may be on both, or on neither */
+            next_cursor?: string;
+            /** @description One whose name is q first, then most events first */
             sources: components["schemas"]["Source"][] | null;
             /**
              * Format: int64
-             * @description How many there are, those beyond limit included
+             * @description How many there are, on all pages; 0 on a page without any
              * @example 12556
              */
             total: number;
@@ -3349,6 +3716,10 @@ export interface components {
             median_end_to_end_mins: number | null;
             /** @description From each stage to the next one that an article reached, of all articles */
             stages: components["schemas"]["StageDelay"][] | null;
+        };
+        ToggleReason: {
+            /** @description Why, for the event; default user_requested */
+            reason?: string;
         };
         Total: {
             /**
@@ -5171,6 +5542,105 @@ export interface operations {
             };
         };
     };
+    "get-events-export": {
+        parameters: {
+            query?: {
+                /** @description Only events with this article_url */
+                article_url?: string;
+                /** @description Only events of the article with this hash */
+                url_hash?: string;
+                /** @description Only events of this stage */
+                stage?: string;
+                /** @description Only events of this source */
+                source?: string;
+                /** @description Only events of this trace */
+                trace_id?: string;
+                /** @description Only events of this service */
+                service?: string;
+                /** @description Only events at or after this time, RFC 3339 */
+                from?: string;
+                /** @description Only events before this time, RFC 3339 */
+                to?: string;
+                /** @description CSV as in RFC 4180, JSON lines as in GET /events, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "parquet";
+                /** @description Only the newest so many events. Without it all of them; more than 1,000,000 are refused */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": string;
+                    "application/x-ndjson": string;
+                    "text/csv; charset=utf-8; header=present": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "group-failures": {
         parameters: {
             query?: {
@@ -5300,6 +5770,95 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Funnel"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-funnel-sources": {
+        parameters: {
+            query?: {
+                /** @description As for the funnel */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description As for the funnel */
+                from?: string;
+                /** @description As for the funnel */
+                to?: string;
+                /** @description As for the funnel */
+                tz?: string;
+                /** @description Only sources whose names have all of these words in them, in any case; _ stands for a blank */
+                q?: string;
+                /** @description How many sources a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same parameters */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sources"];
                 };
             };
             /** @description Bad Request */
@@ -9041,19 +9600,19 @@ export interface operations {
             };
         };
     };
-    "get-sources": {
+    "list-sources": {
         parameters: {
             query?: {
-                /** @description As for the funnel */
-                period?: "today" | "24h" | "7d" | "30d";
-                /** @description As for the funnel */
-                from?: string;
-                /** @description As for the funnel */
-                to?: string;
-                /** @description As for the funnel */
-                tz?: string;
-                /** @description How many sources at most */
+                /** @description Only sources with this in their name or URL, in any case */
+                q?: string;
+                /** @description Only sources that are enabled, or that are not */
+                enabled?: "true" | "false";
+                /** @description Only sources of this priority */
+                priority?: "low" | "normal" | "high" | "critical";
+                /** @description How many sources a page has at most */
                 limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
             };
             header?: never;
             path?: never;
@@ -9067,7 +9626,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Sources"];
+                    "application/json": components["schemas"]["CrawlSourcePage"];
                 };
             };
             /** @description Bad Request */
@@ -9090,6 +9649,986 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "create-source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Whether it is crawled */
+                    enabled?: boolean;
+                    /**
+                     * Format: int64
+                     * @description How many links away from its URL it is crawled
+                     * @example 3
+                     */
+                    max_depth?: number;
+                    /**
+                     * @description What people call it, 1 to 255 bytes
+                     * @example Example News
+                     */
+                    name: string;
+                    /**
+                     * @description How urgent its crawls are
+                     * @enum {string}
+                     */
+                    priority?: "low" | "normal" | "high" | "critical";
+                    /**
+                     * Format: int64
+                     * @description Requests a second that it allows
+                     * @example 10
+                     */
+                    rate_limit?: number;
+                    /** @description Where its pages have their parts, by the name of the part: a JSON object */
+                    selectors?: unknown;
+                    /**
+                     * @description Where its crawl begins
+                     * @example https://example.com
+                     */
+                    url: string;
+                };
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MadeCrawlSource"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "change-sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChangeSourcesRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangedSources"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "export-sources": {
+        parameters: {
+            query: {
+                format: "opml" | "csv" | "jsonl";
+                q?: string;
+                enabled?: "true" | "false";
+                priority?: "low" | "normal" | "high" | "critical";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The list */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                    "text/csv": string;
+                    "text/x-opml": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "import-sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/jsonl": string;
+                "application/x-ndjson": string;
+                "application/xml": string;
+                "text/csv": string;
+                "text/x-opml": string;
+                "text/xml": string;
+            };
+        };
+        responses: {
+            /** @description What became of it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportedSources"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The source's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlSource"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "update-source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The source's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Whether it is crawled */
+                    enabled?: boolean;
+                    /**
+                     * Format: int64
+                     * @description How many links away from its URL it is crawled
+                     * @example 3
+                     */
+                    max_depth?: number;
+                    /**
+                     * @description What people call it, 1 to 255 bytes
+                     * @example Example News
+                     */
+                    name?: string;
+                    /**
+                     * @description How urgent its crawls are
+                     * @enum {string}
+                     */
+                    priority?: "low" | "normal" | "high" | "critical";
+                    /**
+                     * Format: int64
+                     * @description Requests a second that it allows
+                     * @example 10
+                     */
+                    rate_limit?: number;
+                    /** @description Where its pages have their parts, by the name of the part: a JSON object */
+                    selectors?: unknown;
+                    /**
+                     * @description Where its crawl begins
+                     * @example https://example.com
+                     */
+                    url?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlSource"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "delete-source": {
+        parameters: {
+            query?: {
+                /** @description Why, for the event */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The source's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "disable-source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The source's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ToggleReason"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlSource"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "enable-source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The source's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ToggleReason"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlSource"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,22 +1,30 @@
 import { keepPreviousData, useQuery } from '@tanstack/vue-query';
 import { computed } from 'vue';
 import { every } from './answers';
-import { api } from './client';
+import { api, given } from './client';
 import type { Period } from './types';
 
-/** As many as the server names at once. */
-export const mostSources = 1_000;
+export interface SourcesQuery {
+  period: Period;
+  tz: string;
+  /** Words that names have in them; empty for all sources. */
+  q?: string;
+  /** How many at most. */
+  limit: number;
+  cursor?: string;
+}
 
-/** Sources by number of events, the largest first. */
-export function useSources(window: () => { period: Period; tz: string }) {
+/** Sources by number of events, the largest first; the server searches among all of them. */
+export function useSources(wanted: () => SourcesQuery, enabled: () => boolean = () => true) {
   return useQuery({
-    queryKey: computed(() => ['sources', window().period, window().tz]),
+    queryKey: computed(() => ['sources', wanted()]),
     queryFn: async ({ signal }) => {
-      const { period, tz } = window();
-      const { data } = await api.GET('/sources', { params: { query: { period, tz, limit: mostSources } }, signal });
+      const { q, cursor, ...rest } = wanted();
+      const { data } = await api.GET('/funnel/sources', { params: { query: { ...rest, ...given({ q, cursor }) } }, signal });
       return data!;
     },
     placeholderData: keepPreviousData,
     refetchInterval: every,
+    enabled: computed(enabled),
   });
 }

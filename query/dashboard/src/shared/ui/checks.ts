@@ -1,10 +1,10 @@
 import type { Check } from '../api/types';
 
-/** What the server says of a probe that only took too long: what it asked after may be busy, and well. */
+/** How the server begins what it says of a probe that only took too long: what was asked may be busy, and well. */
 const late = 'no answer in time';
 
 export function isLate(check: Check): boolean {
-  return check.status === 'down' && check.error === late;
+  return check.status === 'down' && (check.error?.startsWith(late) ?? false);
 }
 
 export function titleOf(check: Check): string {

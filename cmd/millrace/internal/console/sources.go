@@ -1,0 +1,162 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// SourcesCmd are the commands on the sources that are crawled.
+type SourcesCmd struct {
+	Import SourcesImportCmd `cmd:"" help:"Make and change sources by a list. The same list again changes nothing."`
+	Export SourcesExportCmd `cmd:"" help:"Write the sources as a list."`
+}
+
+// listTypes are the types of content of the formats of lists.
+var listTypes = map[string]string{"opml": "text/x-opml", "csv": "text/csv", "jsonl": "application/x-ndjson"}
+
+// formatOf tells a list's format by the name of its file; empty: it does not tell.
+func formatOf(file string) string {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".opml", ".xml":
+		return "opml"
+	case ".csv":
+		return "csv"
+	case ".jsonl", ".ndjson":
+		return "jsonl"
+	}
+	return ""
+}
+
+// importPatience is how long an import may take.
+const importPatience = 5 * time.Minute
+
+// SourcesImportCmd imports a list.
+type SourcesImportCmd struct {
+	File   string `arg:"" help:"The list: OPML, CSV with a header, or JSON lines; - for standard input."`
+	Server `embed:"" group:"Server"`
+	Format string `help:"Format of the list: opml, csv or jsonl; default by the file's name." enum:",opml,csv,jsonl" default:"" placeholder:"csv"`
+	JSON   bool   `help:"Print JSON."`
+}
+
+// Validate makes a list of no known format bad usage.
+func (c *SourcesImportCmd) Validate() error {
+	if c.Format == "" && formatOf(c.File) == "" {
+		return errors.New("--format: is required, as the file's name does not end in .opml, .csv or .jsonl")
+	}
+	return nil
+}
+
+// importedSources is what became of a list.
+type importedSources struct {
+	Created   int `json:"created"`
+	Updated   int `json:"updated"`
+	Unchanged int `json:"unchanged"`
+	Repeated  int `json:"repeated"`
+	Refused   int `json:"refused"`
+	Errors    []struct {
+		Line  int    `json:"line"`
+		Field string `json:"field"`
+		Rule  string `json:"rule"`
+	} `json:"errors"`
+	IgnoredColumns []string `json:"ignored_columns"`
+}
+
+// Run imports the list. It fails when lines were refused, after all others have gone
+// in.
+func (c *SourcesImportCmd) Run(con *Console) error {
+	list := con.In
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		list = f
+	}
+	format := c.Format
+	if format == "" {
+		format = formatOf(c.File)
+	}
+	var document json.RawMessage
+	if err := c.postList(con.Ctx, listTypes[format], list, &document); err != nil {
+		return err
+	}
+	var done importedSources
+	err := json.Unmarshal(document, &done)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the answer: %w", err)
+	case c.JSON:
+		err = PrintJSON(con.Out, document)
+	default:
+		err = done.write(con.Out)
+	}
+	if err == nil && done.Refused > 0 {
+		err = fmt.Errorf("%s refused; all others are in", many(done.Refused, "line was", "lines were"))
+	}
+	return err
+}
+
+func (s Server) postList(ctx context.Context, kind string, list io.Reader, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, importPatience)
+	defer cancel()
+	resp, err := s.sendText(ctx, http.MethodPost, base+"/sources/import", nil, kind, list)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		return refusal(resp)
+	}
+	return s.decode(resp, out)
+}
+
+func (n importedSources) write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d created, %d updated, %d unchanged, %d repeated in the list, %d refused\n", n.Created, n.Updated,
+		n.Unchanged, n.Repeated, n.Refused)
+	if len(n.IgnoredColumns) > 0 {
+		fmt.Fprintf(&b, "columns that are no fields of a source: %s\n", Plain(strings.Join(n.IgnoredColumns, ", ")))
+	}
+	for _, e := range n.Errors {
+		fmt.Fprintf(&b, "line %d: %s\n", e.Line, Plain(strings.TrimPrefix(e.Field+": "+e.Rule, ": ")))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// SourcesExportCmd exports sources.
+type SourcesExportCmd struct {
+	Server   `embed:"" group:"Server"`
+	Format   string `help:"Format of the list." enum:"opml,csv,jsonl" default:"jsonl"`
+	Search   string `help:"Only sources with this in their name or URL." placeholder:"news"`
+	Enabled  string `help:"Only sources that are enabled (true), or that are not (false)." enum:",true,false" default:"" placeholder:"true"`
+	Priority string `help:"Only sources of this priority." enum:",low,normal,high,critical" default:"" placeholder:"high"`
+}
+
+// Run prints the list.
+func (c *SourcesExportCmd) Run(con *Console) error {
+	query := notEmpty(map[string]string{
+		"format": c.Format, "q": c.Search, "enabled": c.Enabled, "priority": c.Priority,
+	})
+	resp, err := c.send(con.Ctx, http.MethodGet, base+"/sources/export", query, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		return refusal(resp)
+	}
+	if _, err := io.Copy(con.Out, resp.Body); err != nil {
+		return fmt.Errorf("the list is not whole: %w", err)
+	}
+	return nil
+}

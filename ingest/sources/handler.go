@@ -1,0 +1,217 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/sources"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+// Handler answers the commands.
+type Handler struct {
+	store *sources.Store
+	auth  *auth.Auth
+	log   *slog.Logger
+}
+
+// New returns the handler; Register puts it on a server.
+func New(store *sources.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || a == nil || log == nil {
+		return nil, errors.New("source commands: the state, authentication and a logger are needed")
+	}
+	return &Handler{store, a, log}, nil
+}
+
+// Register adds the routes, for callers with the scope admin.
+func (h *Handler) Register(srv *httpapi.Server) {
+	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/sources", Tag: "Sources"}
+	admin := func(id, path, summary, text string) trackingapi.Operation {
+		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
+	}
+	create := admin("create-source", "", "Make a source", "name and url are required. Publishes SOURCE_CREATED.")
+	create.Unchecked = true
+	trackingapi.Post(api, create, h.create)
+	update := admin("update-source", "/{id}", "Change a source",
+		"Fields that are left out stay as they are. Publishes SOURCE_UPDATED with what has changed, and SOURCE_ENABLED or SOURCE_DISABLED for enabled; nothing, if nothing has changed.")
+	update.Unchecked = true
+	trackingapi.Put(api, update, h.update)
+	trackingapi.Delete(api, admin("delete-source", "/{id}", "Delete a source", "Publishes SOURCE_DELETED."), h.delete)
+	enable := admin("enable-source", "/{id}/enable", "Enable a source",
+		"Publishes SOURCE_ENABLED, unless it is enabled. The body may be left out.")
+	enable.Bodiless = true
+	trackingapi.Post(api, enable, h.toggle(true))
+	disable := admin("disable-source", "/{id}/disable", "Disable a source",
+		"Publishes SOURCE_DISABLED, unless it is disabled. The body may be left out.")
+	disable.Bodiless = true
+	trackingapi.Post(api, disable, h.toggle(false))
+	trackingapi.Post(api, admin("change-sources", "/bulk", "Enable, disable or delete up to 500 sources",
+		"In one transaction. The answer has a result for each member, in their order; those that do not exist keep no other back."), h.bulk)
+	h.registerImport(srv)
+}
+
+// SourceID is the path of a source.
+type SourceID struct {
+	httpapi.Params
+	ID string `path:"id" maxLength:"64" doc:"The source's UUID" example:"0199f0a2-7c1e-7000-8000-000000000001"`
+	id uuid.UUID
+}
+
+// Resolve implements huma.Resolver.
+func (r *SourceID) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var ok bool
+	if r.id, ok = source.ParseID(r.ID); !ok {
+		errs = append(errs, httpapi.FieldError(source.BadID("id")))
+	}
+	return errs
+}
+
+// CrawlSourceFields are the fields of a source in a request.
+type CrawlSourceFields struct{ draft *source.Draft }
+
+// UnmarshalJSON implements json.Unmarshaler. What the fields break is for Resolve
+// to say.
+func (f *CrawlSourceFields) UnmarshalJSON(text []byte) error {
+	f.draft = source.ReadDraft(text)
+	return nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (CrawlSourceFields) Schema(r huma.Registry) *huma.Schema {
+	s := huma.SchemaFromType(r, reflect.TypeFor[source.Fields]())
+	s.Required = nil
+	return s
+}
+
+// NewCrawlSource are the fields of a source that is to be made.
+type NewCrawlSource struct{ CrawlSourceFields }
+
+// Schema implements huma.SchemaProvider.
+func (f NewCrawlSource) Schema(r huma.Registry) *huma.Schema {
+	s := f.CrawlSourceFields.Schema(r)
+	s.Required = []string{"name", "url"}
+	return s
+}
+
+func refused(broken []source.Invalid) (errs []error) {
+	for _, b := range broken {
+		errs = append(errs, httpapi.FieldError(b))
+	}
+	return errs
+}
+
+// CreateSourceRequest makes a source.
+type CreateSourceRequest struct {
+	httpapi.Params
+	Body NewCrawlSource
+}
+
+// Resolve implements huma.Resolver.
+func (r *CreateSourceRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	if r.Body.draft != nil { // else there was no JSON
+		errs = append(errs, refused(r.Body.draft.BrokenAlone())...)
+	}
+	return errs
+}
+
+// MadeCrawlSource is a source that was made.
+type MadeCrawlSource struct{ source.CrawlSource }
+
+// Made implements trackingapi.Created.
+func (MadeCrawlSource) Made() bool { return true }
+
+func (h *Handler) create(ctx context.Context, in *CreateSourceRequest) (MadeCrawlSource, error) {
+	made, err := h.store.Create(ctx, in.Body.draft.Over(source.New()))
+	return MadeCrawlSource{made}, err
+}
+
+// UpdateSourceRequest changes a source.
+type UpdateSourceRequest struct {
+	SourceID
+	Body CrawlSourceFields
+}
+
+// Resolve implements huma.Resolver.
+func (r *UpdateSourceRequest) Resolve(ctx huma.Context) []error {
+	errs := r.SourceID.Resolve(ctx)
+	if r.Body.draft != nil {
+		errs = append(errs, refused(r.Body.draft.Broken())...)
+	}
+	return errs
+}
+
+func (h *Handler) update(ctx context.Context, in *UpdateSourceRequest) (source.CrawlSource, error) {
+	s, err := h.store.Update(ctx, in.id, in.Body.draft)
+	return s, known(err)
+}
+
+// known tells a caller that a source does not exist.
+func known(err error) error {
+	if errors.Is(err, sources.ErrNotFound) {
+		return trackingapi.NotFound("id", "must be that of a source")
+	}
+	return err
+}
+
+// DeleteSourceRequest deletes a source.
+type DeleteSourceRequest struct {
+	SourceID
+	Reason string `query:"reason" doc:"Why, for the event" default:"user_requested"`
+}
+
+// Resolve implements huma.Resolver.
+func (r *DeleteSourceRequest) Resolve(ctx huma.Context) []error {
+	return append(r.SourceID.Resolve(ctx), checkReason(r.Reason)...)
+}
+
+func checkReason(reason string) []error {
+	if rule := source.CheckReason(reason); rule != nil {
+		return refused([]source.Invalid{*rule})
+	}
+	return nil
+}
+
+func (h *Handler) delete(ctx context.Context, in *DeleteSourceRequest) error {
+	return known(h.store.Delete(ctx, in.id, in.Reason))
+}
+
+// ToggleReason says why a source is enabled or disabled.
+type ToggleReason struct {
+	Reason string `json:"reason,omitempty" doc:"Why, for the event; default user_requested"`
+}
+
+// reason is the one that is given, or the default.
+func (t *ToggleReason) reason() string {
+	if t == nil || t.Reason == "" {
+		return source.UserRequested
+	}
+	return t.Reason
+}
+
+// ToggleSourceRequest enables or disables a source.
+type ToggleSourceRequest struct {
+	SourceID
+	Body *ToggleReason
+}
+
+// Resolve implements huma.Resolver.
+func (r *ToggleSourceRequest) Resolve(ctx huma.Context) []error {
+	return append(r.SourceID.Resolve(ctx), checkReason(r.Body.reason())...)
+}
+
+func (h *Handler) toggle(enabled bool) func(context.Context, *ToggleSourceRequest) (source.CrawlSource, error) {
+	return func(ctx context.Context, in *ToggleSourceRequest) (source.CrawlSource, error) {
+		s, err := h.store.Toggle(ctx, in.id, enabled, in.Body.reason())
+		return s, known(err)
+	}
+}

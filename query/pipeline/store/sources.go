@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/schemas/funnel"
+)
+
+// SourceFilter says which sources a page holds.
+type SourceFilter struct {
+	From, To time.Time // [From, To)
+	// Retired is the time before which the events table no longer has all events:
+	// these are counted by whole quarters. From, and To if it lies before, has to
+	// be one.
+	Retired time.Time
+	// Search is what names hold, all of its words, whatever their case; an
+	// underscore is a blank. Empty: all sources.
+	Search      string
+	Skip, Limit int
+}
+
+// Source is a source with events.
+type Source struct {
+	Name   string
+	Events uint64
+	LastAt time.Time // its newest event, or the beginning of the quarter of it
+	Rank   uint64    // from 1, most events first
+}
+
+// SourceTotals are of all sources of a window, but for Found.
+type SourceTotals struct {
+	Found   uint64 // that pass the search
+	Largest uint64 // events of the largest
+	Events  uint64 // of all
+}
+
+// Sources returns a page of sources: first one whose name is what is searched
+// for, then those of most events. Without any on the page there are no totals.
+func (s *Store) Sources(ctx context.Context, f SourceFilter) (page []Source, t SourceTotals, err error) {
+	search := strings.ToLower(strings.ReplaceAll(f.Search, "_", " "))
+	words := strings.Fields(search)
+	if len(words) == 0 {
+		words = []string{""} // an array without elements has no type
+	}
+	p := selects.Params{
+		"from": f.From.UnixNano(), "to": f.To.UnixNano(), "words": words, "name": strings.Join(words, " "),
+		"limit": f.Limit, "skip": f.Skip,
+	}
+	spans := []funnel.Span{{}} // nothing
+	if f.From.Before(f.Retired) {
+		p["from"] = f.Retired.UnixNano()
+		spans = funnel.Cover(f.From, time.Unix(min(f.To.Unix(), f.Retired.Unix()), 0))
+	}
+	maps.Copy(p, spanParams(spans))
+	err = s.set.Each(ctx, "sources.sql", p, func(rows driver.Rows) error {
+		var v Source
+		err := rows.Scan(&v.Name, &v.Events, &v.LastAt, &v.Rank, &t.Found, &t.Largest, &t.Events)
+		v.LastAt = v.LastAt.UTC()
+		page = append(page, v)
+		return err
+	})
+	return page, t, err
+}
+
+// Activity returns in which buckets of a width sources have events, as the
+// seconds since 1970 at which they begin, in their order.
+func (s *Store) Activity(
+	ctx context.Context, width funnel.Width, from, to time.Time, sources []string,
+) (map[string][]uint32, error) {
+	active := map[string][]uint32{}
+	p := selects.Params{
+		"width": uint32(width), "from": width.Floor(from.Unix()), "to": to.Unix(), "sources": sources,
+	}
+	err := s.set.Each(ctx, "source_activity.sql", p, func(rows driver.Rows) error {
+		var name string
+		var begins []uint32
+		err := rows.Scan(&name, &begins)
+		active[name] = begins
+		return err
+	})
+	return active, err
+}
+
+// NearestSource returns the known source whose name is nearest to one, which is
+// that one itself if it is known; empty when none is.
+func (s *Store) NearestSource(ctx context.Context, name string) (near string, err error) {
+	err = s.set.Each(
+		ctx, "nearest_source.sql", selects.Params{"source": name},
+		func(rows driver.Rows) error { return rows.Scan(&near) },
+	)
+	return near, err
+}

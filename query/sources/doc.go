@@ -1,0 +1,2 @@
+// Package sources answers reads of the sources that are crawled.
+package sources

@@ -1,0 +1,110 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/sources"
+	"github.com/millrace-io/millrace/internal/sources/exchange"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+var typeOf = map[string]string{
+	exchange.CSV: "text/csv; charset=utf-8", exchange.JSONL: "application/x-ndjson", exchange.OPML: "text/x-opml; charset=utf-8",
+}
+
+func (h *Handler) registerExport(srv *httpapi.Server) {
+	text := func(values ...any) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: values} }
+	content := map[string]*huma.MediaType{}
+	for _, kind := range typeOf {
+		kind, _, _ = strings.Cut(kind, ";")
+		content[kind] = &huma.MediaType{Schema: text()}
+	}
+	srv.Handle(&huma.Operation{
+		OperationID: "export-sources", Method: http.MethodGet, Path: "/sources/export", Tags: []string{"Sources"},
+		Summary:     "Sources as a list that can be imported",
+		Description: "With the filters of the list. What is made while it is being written may be in it or not.",
+		Security:    auth.Security(auth.Read),
+		Parameters: []*huma.Param{
+			{Name: "format", In: "query", Required: true, Schema: text(exchange.OPML, exchange.CSV, exchange.JSONL)},
+			{Name: "q", In: "query", Schema: text()},
+			{Name: "enabled", In: "query", Schema: text("true", "false")},
+			{Name: "priority", In: "query", Schema: text("low", "normal", "high", "critical")},
+		},
+		Responses: srv.Problems(map[string]*huma.Response{"200": {Description: "The list", Content: content}}, 400, 401, 403, 503),
+	}, http.HandlerFunc(h.serveExport), h.auth.Require(auth.Read))
+}
+
+// exportPage is how many sources are read at once.
+const exportPage = 1000
+
+func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	format := query.Get("format")
+	selection := Selection{Q: query.Get("q"), Enabled: query.Get("enabled"), Priority: query.Get("priority")}
+	errs := selection.check()
+	for _, c := range []struct {
+		field, value string
+		known        []string
+	}{
+		{"format", format, exchange.Formats},
+		{"enabled", selection.Enabled, []string{"", "true", "false"}},
+		{"priority", selection.Priority, append([]string{""}, source.Priorities...)},
+	} {
+		if !slices.Contains(c.known, c.value) {
+			rule := "must be one of " + strings.TrimPrefix(strings.Join(c.known, ", "), ", ")
+			errs = append(errs, httpapi.FieldError{Field: c.field, Code: c.field + "_unknown", Rule: rule})
+		}
+	}
+	if len(errs) > 0 {
+		p := httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule")
+		for _, e := range errs {
+			p.Errors = append(p.Errors, e.(httpapi.FieldError))
+		}
+		httpapi.WriteProblem(w, p)
+		return
+	}
+	first, err := h.store.List(r.Context(), selection.filter(), uuid.Nil, exportPage)
+	if err != nil {
+		var told *httpapi.Problem
+		if !errors.As(trackingapi.Problem(h.log, err), &told) {
+			told = httpapi.Internal(err)
+		}
+		httpapi.WriteProblem(w, told)
+		return
+	}
+	if err := h.export(r.Context(), w, format, selection.filter(), first); err != nil {
+		h.log.Warn("a list of sources was not written to its end", "error", err)
+		panic(http.ErrAbortHandler) // so that the reader does not take it for whole
+	}
+}
+
+// export writes the list, whose first page has been read.
+func (h *Handler) export(
+	ctx context.Context, w http.ResponseWriter, format string, f sources.Filter, page []source.CrawlSource,
+) error {
+	w.Header().Set("Content-Type", typeOf[format])
+	w.Header().Set("Content-Disposition", `attachment; filename="sources.`+format+`"`)
+	list, err := exchange.NewWriter(format, w)
+	for err == nil && len(page) > 0 {
+		for _, s := range page {
+			if err := list.Write(s.Fields); err != nil {
+				return err
+			}
+		}
+		page, err = h.store.List(ctx, f, page[len(page)-1].ID, exportPage)
+	}
+	if err != nil {
+		return err
+	}
+	return list.Close()
+}

@@ -1,0 +1,51 @@
+package sources
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/sources/exchange"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+// TestExport: an export has each source that its filters select, once.
+func TestExport(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	var all, low []string
+	for i := range exportPage + 5 {
+		priority := source.Priorities[i%2]
+		made := s.create(fmt.Sprintf(`{"name":"n%d","url":"https://example.com/%d","priority":%q}`, i, i, priority))
+		all = append(all, made.Name)
+		if priority == "low" {
+			low = append(low, made.Name)
+		}
+	}
+	for _, format := range exchange.Formats {
+		for filter, want := range map[string][]string{"": all, "&priority=low": low, "&q=n1004": {"n1004"}, "&enabled=false": nil} {
+			status, text := s.Get("/sources/export?format=" + format + filter)
+			var got []string
+			_, err := exchange.Read(format, strings.NewReader(text), func(l exchange.Line) error {
+				got = append(got, l.Draft.Over(source.New()).Name)
+				if len(l.Draft.BrokenAlone()) > 0 {
+					return errors.New("breaks a rule")
+				}
+				return nil
+			})
+			if status != 200 || err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s%s: %d, %v, %d sources, want %d", format, filter, status, err, len(got), len(want))
+			}
+		}
+	}
+	for query, field := range map[string]string{
+		"": "format", "?format=xls": "format", "?format=csv&enabled=yes": "enabled", "?format=csv&priority=x": "priority",
+		"?format=csv&q=%ff": "q", "?format=csv&limit=1": "limit",
+	} {
+		if status, text := s.Get("/sources/export" + query); status != 400 || !strings.Contains(text, `"field":"`+field+`"`) {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+}
