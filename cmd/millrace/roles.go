@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	ingesthttp "github.com/millrace-io/millrace/ingest/http"
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -51,6 +52,7 @@ type node struct {
 	work       stream.WorkConfig
 	handout    *handout.Handout // in the ingest role, where there is Postgres
 	ownQueues  *userqueue.Store // where there is Postgres
+	acts       *acts.Store      // where there is Postgres
 	sources    *sources.Store   // where there is Postgres
 	also       []httpapi.Check
 	topology   schema.Topology // of the tables

@@ -14,9 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	ingestacts "github.com/millrace-io/millrace/ingest/acts"
 	"github.com/millrace-io/millrace/ingest/queues"
 	"github.com/millrace-io/millrace/ingest/shards"
 	ingestsources "github.com/millrace-io/millrace/ingest/sources"
+	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -27,6 +29,7 @@ import (
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
+	queryacts "github.com/millrace-io/millrace/query/acts"
 	queryqueues "github.com/millrace-io/millrace/query/queues"
 	queryshards "github.com/millrace-io/millrace/query/shards"
 	querysources "github.com/millrace-io/millrace/query/sources"
@@ -116,7 +119,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		serve := func(ctx context.Context) error { return n.ownQueues.Serve(ctx, n.nats, n.log) }
 		purge := func(ctx context.Context) error { return n.ownQueues.Run(ctx, n.log) }
 		for _, run := range []func(context.Context) error{
-			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run,
+			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run, n.acts.Run,
 		} {
 			g.Go(func() error { return run(ctx) })
 		}
@@ -136,7 +139,10 @@ func (n *node) newTracking(pool *pgxpool.Pool, r roles) (*tracking.Store, *work.
 		return nil, nil, err
 	}
 	store, err := tracking.New(tracking.Config{Keep: n.retention.Shards}, queues, n.log)
-	if err != nil || !r.Ingest {
+	if err != nil {
+		return nil, nil, err
+	}
+	if n.acts, err = acts.New(n.ownQueues, store, n.log); err != nil || !r.Ingest {
 		return store, nil, err
 	}
 	if n.handout, err = handout.New(n.nats, queues, n.work); err != nil {
@@ -214,11 +220,15 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		if err != nil {
 			return nil, err
 		}
+		actCommands, err := ingestacts.New(n.acts, a, n.log)
+		if err != nil {
+			return nil, err
+		}
 		sourceCommands, err := ingestsources.New(n.sources, a, n.log)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, commands, ownCommands, sourceCommands)
+		parts = append(parts, commands, ownCommands, actCommands, sourceCommands)
 	}
 	if r.Query {
 		reads, err := queryshards.New(queryshards.Config{}, store, a, n.registry, n.log)
@@ -229,11 +239,15 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		if err != nil {
 			return nil, err
 		}
+		actReads, err := queryacts.New(n.acts, a, n.log)
+		if err != nil {
+			return nil, err
+		}
 		sourceReads, err := querysources.New(n.sources, a, n.log)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, reads, ownReads, sourceReads)
+		parts = append(parts, reads, ownReads, actReads, sourceReads)
 	}
 	// Events and views need no Postgres, and the calls that do say so.
 	n.also = append(n.also, httpapi.Check{Name: "postgres", Probe: store.Ping, Need: httpapi.Never})

@@ -65,7 +65,8 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 	}
 	schema = &huma.Operation{
 		OperationID: "event-schema", Method: http.MethodGet, Path: "/schemas/event.json", Tags: []string{"events"},
-		Summary: "The JSON Schema of an event",
+		Security: httpapi.Open,
+		Summary:  "The JSON Schema of an event",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The schema",
 			Content:     map[string]*huma.MediaType{"application/json": {}},

@@ -61,6 +61,8 @@ func (h *Handler) Register(srv *httpapi.Server) {
 			"queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend moves the end of the lease. "+
 			"cancel and retry are for items that nobody has to have. A move that the state does not allow answers 409 with the present state; "+
 			"one that was made before answers 200 and changes nothing."), h.move)
+	trackingapi.Post(api, admin("replay-queue-item", "/{queue}/items/{id}/replay", "Try an item again with another payload",
+		"One that is failed, dead or cancelled. It is new again, and the payload before stays with it: with who has changed it, and when."), h.replay)
 	trackingapi.Post(api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
 		"What is started goes on."), h.pause(true))
 	trackingapi.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again", ""),

@@ -126,6 +126,49 @@ func TestOwnQueue(t *testing.T) {
 	}
 }
 
+// TestReplay: an item that has failed is tried again with another payload, once for
+// each generation, and the one before is kept.
+func TestReplay(t *testing.T) {
+	s := serve(t, "")
+	s.want(201, "/queues/mail/items", `{"items":[{"payload":{"n":1},"key":"a"},{}]}`)
+	got := s.take(10)
+	if len(got.Items) != 2 {
+		t.Fatalf("took %+v", got)
+	}
+	first, second := got.Items[0], got.Items[1]
+	path := func(id int64, move string) string { return fmt.Sprintf("/queues/mail/items/%d/%s", id, move) }
+	with := func(generation int32, payload string) string {
+		return fmt.Sprintf(`{"generation":%d,"payload":%s}`, generation, payload)
+	}
+	s.want(409, path(first.ID, "replay"), with(first.Generation, "2")) // it is started
+	s.want(200, path(first.ID, "fail"), `{"error":"no"}`)
+	s.want(200, path(second.ID, "done"), "{}")
+	long := with(first.Generation, `"`+strings.Repeat("x", 64<<10)+`"`)
+	if text := s.want(400, path(first.ID, "replay"), long); !strings.Contains(text, `"field":"payload"`) {
+		t.Errorf("%s", text)
+	}
+	s.want(400, path(first.ID, "replay"), `{"payload":2}`)
+	s.want(409, path(first.ID, "replay"), with(first.Generation-1, "2"))
+	s.want(409, path(second.ID, "replay"), with(second.Generation, "2"))
+	s.want(404, path(second.ID+1000, "replay"), with(2, "2"))
+	s.want(200, path(first.ID, "replay"), with(first.Generation, `{"n":9007199254740993}`))
+	s.want(409, path(first.ID, "replay"), with(first.Generation, "3"))
+	var before, now string
+	err := s.Store.Pool().QueryRow(t.Context(), `SELECT c.payload::text, i.payload::text FROM millrace.payload_change AS c
+		JOIN millrace.item AS i ON i.id = c.item_id WHERE i.id = $1 AND c.attempt = 1`, first.ID).Scan(&before, &now)
+	if err != nil || before != `{"n":1}` || now != `{"n":9007199254740993}` {
+		t.Errorf("%s became %s, %v", before, now, err)
+	}
+	if got := s.take(10); len(got.Items) != 1 || got.Items[0].Payload.N != 9007199254740993 || got.Items[0].Attempt != 2 {
+		t.Errorf("took %+v", got)
+	}
+	s.want(200, path(first.ID, "fail"), "{}")
+	s.want(201, "/queues/mail/items", `{"items":[{"key":"a"}]}`)
+	if text := s.want(409, path(first.ID, "replay"), with(first.Generation+2, "4")); !strings.Contains(text, "key") {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestLimits: limits are set with the queue and later, and hold for takers.
 func TestLimits(t *testing.T) {
 	s := serve(t, `,"concurrency_per_group":1,"rate_per_key":{"count":5,"per_s":60},"max_items":4,"retention_s":60`)

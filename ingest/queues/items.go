@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
@@ -190,17 +191,50 @@ func (h *Handler) move(ctx context.Context, in *MoveQueueItemRequest) (MovedQueu
 	if err != nil {
 		return MovedQueueItem{}, err
 	}
+	return h.moved(ctx, v.ID, in.Queue, in.ID, in.Transition, result, result.Outcome.OK())
+}
+
+// moved answers what became of an item.
+func (h *Handler) moved(
+	ctx context.Context, q queue.ID, name string, id int64, transition string, result queue.Result, ok bool,
+) (MovedQueueItem, error) {
 	if result.Outcome == item.NotFound {
 		return MovedQueueItem{}, trackingapi.NotFound("id", "must be an item of the queue")
 	}
-	state, err := h.state(ctx, v.ID, in.ID)
+	state, err := h.state(ctx, q, id)
 	if err != nil {
 		return MovedQueueItem{}, err
 	}
-	if !result.Outcome.OK() {
-		return MovedQueueItem{}, newConflict(in, result, state)
+	if !ok {
+		return MovedQueueItem{}, newConflict(name, id, transition, result, state)
 	}
 	return MovedQueueItem{result.ID, state, result.Generation, result.Attempts}, nil
+}
+
+// ReplayQueueItemRequest has an item tried again with another payload.
+type ReplayQueueItemRequest struct {
+	Name
+	ID   int64 `path:"id" minimum:"1"`
+	Body struct {
+		Generation int32           `json:"generation" minimum:"1" doc:"That of the item as it was read: one that has moved since stays as it is"`
+		Payload    json.RawMessage `json:"payload" doc:"JSON of up to 64 KiB"`
+	}
+}
+
+func (h *Handler) replay(ctx context.Context, in *ReplayQueueItemRequest) (MovedQueueItem, error) {
+	if broken := userqueue.CheckPayload("payload", in.Body.Payload); len(broken) > 0 {
+		return MovedQueueItem{}, refuse(broken)
+	}
+	v, err := h.store.Get(ctx, in.Queue)
+	if err != nil {
+		return MovedQueueItem{}, err
+	}
+	by := auth.CallerFrom(ctx).Subject
+	result, err := h.store.Replay(ctx, v.ID, in.ID, in.Body.Generation, in.Body.Payload, by)
+	if err != nil {
+		return MovedQueueItem{}, err
+	}
+	return h.moved(ctx, v.ID, in.Queue, in.ID, "replay", result, result.Outcome == item.Changed)
 }
 
 func (h *Handler) apply(
@@ -260,15 +294,15 @@ func (h *Handler) state(ctx context.Context, q queue.ID, id int64) (string, erro
 	return items[0].State, nil
 }
 
-func newConflict(in *MoveQueueItemRequest, r queue.Result, state string) *QueueItemConflict {
-	rule := fmt.Sprintf("must allow %s, and the item is %s", in.Transition, state)
-	if r.Outcome == item.Fenced {
+func newConflict(name string, id int64, transition string, r queue.Result, state string) *QueueItemConflict {
+	rule := fmt.Sprintf("must allow %s, and the item is %s", transition, state)
+	back := transition == "retry" || transition == "replay"
+	if r.Outcome == item.Fenced || transition == "replay" && r.Outcome == item.Repeated {
 		rule = "must be of the generation and the worker named: the item has gone on, or is in other hands"
-	} else if in.Transition == "retry" && r.Status == item.Failed {
+	} else if back && r.Status == item.Failed {
 		rule = "must not have a key that another live item has"
 	}
-	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("item %d of %s is %s: %s is not possible", in.ID, in.Queue,
-		state, in.Transition),
+	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("item %d of %s is %s: %s is not possible", id, name, state, transition),
 		httpapi.FieldError{Field: "state", Code: r.Outcome.String(), Rule: rule})
-	return &QueueItemConflict{Problem: *p, ID: in.ID, CurrentState: state, Generation: r.Generation}
+	return &QueueItemConflict{Problem: *p, ID: id, CurrentState: state, Generation: r.Generation}
 }

@@ -65,7 +65,9 @@ func describeRoot(doc *huma.OpenAPI) {
 		}
 		doc.Paths[path] = &huma.PathItem{
 			Servers: []*huma.Server{{URL: "."}},
-			Get:     &huma.Operation{OperationID: id, Summary: summary, Tags: []string{"service"}, Responses: answers},
+			Get: &huma.Operation{
+				OperationID: id, Summary: summary, Tags: []string{"service"}, Responses: answers, Security: Open,
+			},
 		}
 	}
 	schema := func(v any) map[string]*huma.MediaType {

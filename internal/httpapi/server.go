@@ -175,6 +175,19 @@ func (s *Server) newAPI() huma.API {
 // SecurityScheme is the name of the bearer token in the OpenAPI description.
 const SecurityScheme = "bearer"
 
+// Open is the security of an operation that asks for no token, in the OpenAPI
+// description.
+var Open = []map[string][]string{}
+
+// OrNull says in the description of an object that a field may be null, whose
+// schema is that of a document of its own.
+func OrNull(s *huma.Schema, field string) {
+	of := s.Properties[field]
+	s.Properties[field] = &huma.Schema{
+		Description: of.Description, AnyOf: []*huma.Schema{{Ref: of.Ref}, {Type: "null"}},
+	}
+}
+
 // API is where operations register, with paths relative to the base path. Their
 // requests embed Params.
 func (s *Server) API() huma.API { return s.api }

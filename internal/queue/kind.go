@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,6 +24,13 @@ type Ref struct {
 	Generation int32
 }
 
+// Member is an item that a selection has found.
+type Member struct {
+	Ref
+	Error string    // its last one
+	At    time.Time // when it changed last
+}
+
 // Kind is a kind of items. It says where their state rests and what their
 // messages say. An item has one number among the items of all kinds.
 type Kind interface {
@@ -36,6 +44,14 @@ type Kind interface {
 	// Follow queues what else follows from changes, in their transaction. add
 	// adds to a counter.
 	Follow(b *pgx.Batch, q ID, move item.Move, changes []Change, add func(kind int32, key int32, n int64))
+}
+
+// EachMember calls each with every row of a query for item, queue, generation,
+// error and time, until there are no more or it returns an error.
+func EachMember(rows pgx.Rows, each func(Member) error) error {
+	var m Member
+	_, err := pgx.ForEachRow(rows, []any{&m.Item, &m.Queue, &m.Generation, &m.Error, &m.At}, func() error { return each(m) })
+	return err
 }
 
 // Statements read and write the state of the items of one queue.

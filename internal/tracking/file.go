@@ -2,6 +2,7 @@ package tracking
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -157,6 +158,49 @@ func (s *Store) failed(ctx context.Context, f FailedFilter) ([]int64, error) {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// Selection selects failed items at a stage, of files that are not cancelled. Zero
+// values do not filter.
+type Selection struct {
+	Stage    shard.Stage // required
+	Filename string      // of this file
+	Search   string      // of files whose names contain this
+	Dead     *bool       // only those that are dead, or are not
+	Limit    int         // items at most; 0: all
+}
+
+// CancelledAt returns when a file was cancelled; nil: it was not. The error is
+// ErrNoFile when it was not registered.
+func (s *Store) CancelledAt(ctx context.Context, file string) (at *time.Time, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT cancelled_at FROM millrace.file WHERE filename = $1", file).Scan(&at)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, ErrNoFile
+	case err != nil:
+		return nil, fmt.Errorf("look for %s: %w", file, err)
+	}
+	return at, nil
+}
+
+// Each calls each with every item that is selected, in the order of their ids,
+// until it returns an error.
+func (s *Store) Each(ctx context.Context, f Selection, each func(queue.Member) error) error {
+	col := f.Stage.Column()
+	rows, err := s.pool.Query(ctx, `SELECT t.id, f.stage, t.`+col+`_generation, coalesce(t.`+col+`_error, ''), f.failed_at
+		FROM millrace.failed AS f JOIN millrace.pipeline_tracking AS t ON t.id = f.item_id
+		JOIN millrace.file AS n ON n.filename = t.filename
+		WHERE f.stage = $1 AND ($2::boolean IS NULL OR f.dead = $2) AND n.cancelled_at IS NULL
+			AND ($3 = '' OR t.filename = $3) AND t.filename LIKE $4
+		ORDER BY f.item_id LIMIT nullif($5, 0)`,
+		int16(f.Stage), f.Dead, f.Filename, "%"+escapeLike.Replace(f.Search)+"%", f.Limit)
+	if err == nil {
+		err = queue.EachMember(rows, each)
+	}
+	if err != nil {
+		return fmt.Errorf("select failed items at %s: %w", f.Stage, err)
+	}
+	return nil
 }
 
 // retryLimit is how many items one transaction of RetryFailed moves.

@@ -99,14 +99,7 @@ func CheckItems(items []Item) (broken []item.Invalid) {
 		add := func(field, code, rule string) {
 			broken = append(broken, item.Invalid{Field: fmt.Sprintf("items[%d].%s", i, field), Code: code, Rule: rule})
 		}
-		switch {
-		case len(it.Payload) > MaxPayload:
-			add("payload", "length", fmt.Sprintf("must be at most %d bytes of JSON", MaxPayload))
-		case len(it.Payload) > 0 && !json.Valid(it.Payload):
-			add("payload", "json", "must be JSON")
-		case !utf8.Valid(it.Payload):
-			add("payload", "utf8", "must be valid UTF-8")
-		}
+		broken = append(broken, CheckPayload(fmt.Sprintf("items[%d].payload", i), it.Payload)...)
 		for _, v := range []struct{ field, value string }{{"key", it.Key}, {"group", it.Group}} {
 			if rule := CheckText(fmt.Sprintf("items[%d].%s", i, v.field), v.value); rule != nil {
 				broken = append(broken, *rule)
@@ -120,6 +113,19 @@ func CheckItems(items []Item) (broken []item.Invalid) {
 		}
 	}
 	return broken
+}
+
+// CheckPayload returns the rule that a payload breaks, if any. None is null.
+func CheckPayload(field string, payload json.RawMessage) []item.Invalid {
+	switch {
+	case len(payload) > MaxPayload:
+		return []item.Invalid{{Field: field, Code: "length", Rule: fmt.Sprintf("must be at most %d bytes of JSON", MaxPayload)}}
+	case len(payload) > 0 && !json.Valid(payload):
+		return []item.Invalid{{Field: field, Code: "json", Rule: "must be JSON"}}
+	case !utf8.Valid(payload):
+		return []item.Invalid{{Field: field, Code: "utf8", Rule: "must be valid UTF-8"}}
+	}
+	return nil
 }
 
 // CheckText returns the rule that a key or a group breaks, or nil.

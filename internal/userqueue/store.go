@@ -182,7 +182,16 @@ var from = map[string]string{
 	"failed":    "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id AND NOT f.dead)",
 	"dead":      "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id AND f.dead) AND NOT i.cancelled",
 	"cancelled": "i.status = 'failed' AND i.cancelled",
+
+	Live:   "i.status IN ('new', 'started')",
+	Unwell: "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id) AND NOT i.cancelled",
 }
+
+// Several states together, for a Page.
+const (
+	Live   = "live"   // new, scheduled or started
+	Unwell = "unwell" // failed or dead
+)
 
 // Items lists items.
 func (s *Store) Items(ctx context.Context, p Page) ([]Stored, error) {
@@ -201,6 +210,21 @@ func (s *Store) Items(ctx context.Context, p Page) ([]Stored, error) {
 		}
 	}
 	return nil, fmt.Errorf("list items: %w", err)
+}
+
+// Each calls each with every item of a page, the oldest first, until it returns an
+// error. A page without a limit has all.
+func (s *Store) Each(ctx context.Context, p Page, each func(queue.Member) error) error {
+	rows, err := s.queues.Pool().Query(ctx, `SELECT i.id, i.stage, i.generation, coalesce(i.error, ''), i.updated_at
+		FROM millrace.item AS i WHERE i.stage = $1 AND i.id > $2 AND ($3 = '' OR i."group" = $3) AND ($4 = '' OR i.key = $4)
+			AND `+from[p.State]+" ORDER BY i.id LIMIT nullif($5, 0)", p.Queue, p.After, p.Group, p.Key, p.Limit)
+	if err == nil {
+		err = queue.EachMember(rows, each)
+	}
+	if err != nil {
+		return fmt.Errorf("select items: %w", err)
+	}
+	return nil
 }
 
 func scanStored(r pgx.CollectableRow) (v Stored, err error) {
@@ -238,39 +262,86 @@ func (s *Store) History(ctx context.Context, id int64) ([]Event, error) {
 // Retry brings items that have failed back to new. An item whose key another
 // live item has stays as it is, with the outcome Forbidden.
 func (s *Store) Retry(ctx context.Context, q queue.ID, ids []int64) (results []queue.Result, err error) {
-	err = s.queues.Transact(ctx, fmt.Sprintf("retry %d items of queue %d", len(ids), q), func(t *queue.Tx) error {
-		w, err := t.Work(q, item.Retry)
-		if err != nil {
-			return err
-		}
-		locked, err := w.Lock(ctx, "t.id = ANY ($1::bigint[])", ids)
-		if err != nil {
-			return err
-		}
-		taken := map[int64]bool{}
-		t.Batch.Queue(text("retake_key"), q, ids).Query(func(rows pgx.Rows) error {
-			var id int64
-			_, err := pgx.ForEachRow(rows, []any{&id}, func() error { taken[id] = true; return nil })
-			return err
-		})
-		if err := t.Flush(ctx); err != nil {
-			return err
-		}
-		var commands []queue.Command
-		results = results[:0]
-		for _, r := range locked {
-			if r.Name != "" && r.Status == item.Failed && !taken[r.ID] {
-				r.Outcome = item.Forbidden
-				results = append(results, r)
-				continue
-			}
-			commands = append(commands, queue.Command{ID: r.ID})
-		}
-		moved, err := w.Apply(ctx, commands)
-		results = append(results, moved...)
+	commands := make([]queue.Command, len(ids))
+	for i, id := range ids {
+		commands[i] = queue.Command{ID: id}
+	}
+	err = s.queues.Transact(ctx, fmt.Sprintf("retry %d items of queue %d", len(ids), q), func(t *queue.Tx) (err error) {
+		results, err = s.RetryIn(ctx, t, q, commands)
 		return err
 	})
 	return results, err
+}
+
+// RetryIn is Retry in a transaction of the caller's, with commands that name
+// items by their ids, each once. The results are in their order.
+func (s *Store) RetryIn(
+	ctx context.Context, t *queue.Tx, q queue.ID, commands []queue.Command,
+) ([]queue.Result, error) {
+	w, err := t.Work(q, item.Retry)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int64, len(commands))
+	for i, c := range commands {
+		ids[i] = c.ID
+	}
+	locked, err := w.Lock(ctx, "t.id = ANY ($1::bigint[])", ids)
+	if err != nil {
+		return nil, err
+	}
+	rows := make(map[int64]queue.Result, len(locked))
+	for _, r := range locked {
+		rows[r.ID] = r
+	}
+	barred, err := retakeKeys(ctx, t, q, commands, rows)
+	if err != nil {
+		return nil, err
+	}
+	free := make([]queue.Command, 0, len(commands))
+	for _, c := range commands {
+		if !barred[c.ID] {
+			free = append(free, c)
+		}
+	}
+	moved, err := w.Apply(ctx, free)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]queue.Result, len(commands))
+	for i, c := range commands {
+		if results[i] = rows[c.ID]; barred[c.ID] {
+			results[i].Outcome = item.Forbidden
+		} else {
+			results[i], moved = moved[0], moved[1:]
+		}
+	}
+	return results, nil
+}
+
+// retakeKeys has those items that commands bring back take their keys again, and
+// returns those whose key another live item has.
+func retakeKeys(
+	ctx context.Context, t *queue.Tx, q queue.ID, commands []queue.Command, rows map[int64]queue.Result,
+) (map[int64]bool, error) {
+	var ids []int64
+	barred := map[int64]bool{}
+	for _, c := range commands {
+		r := rows[c.ID]
+		if r.Name != "" && r.Status == item.Failed && (c.Generation == 0 || c.Generation == r.Generation) {
+			ids = append(ids, c.ID)
+			barred[c.ID] = true
+		}
+	}
+	if len(ids) == 0 {
+		return barred, nil
+	}
+	t.Batch.Queue(text("retake_key"), q, ids).Query(func(rows pgx.Rows) error {
+		var id int64
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { delete(barred, id); return nil })
+		return err
+	})
+	return barred, t.Flush(ctx)
 }
 
 // Cancel cancels items, or those of a group that are new or started, up to a

@@ -4,6 +4,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/drift"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
@@ -65,6 +68,12 @@ type Drift struct {
 	Notes       reads.Notes      `json:"notes,omitempty" doc:"As in the funnel"`
 
 	cut store.Cut // what is counted
+}
+
+// TransformSchema implements huma.SchemaTransformer.
+func (Drift) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	httpapi.OrNull(s, "comparison")
+	return s
 }
 
 func newVersions(

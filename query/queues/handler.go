@@ -214,10 +214,19 @@ type UserQueueItemEvent struct {
 	Error   string    `json:"error,omitempty"`
 }
 
+// UserQueuePayloadChange is a change of an item's payload.
+type UserQueuePayloadChange struct {
+	At      time.Time       `json:"at"`
+	By      string          `json:"by" doc:"Who has made it; empty on a server without tokens"`
+	Attempt int32           `json:"attempt" doc:"Attempts made before it"`
+	Before  json.RawMessage `json:"before" doc:"The payload until then"`
+}
+
 // UserQueueItemHistory is an item and what happened to it.
 type UserQueueItemHistory struct {
 	UserQueueItem
-	History []UserQueueItemEvent `json:"history" nullable:"false" doc:"What happened to it, in order"`
+	History []UserQueueItemEvent     `json:"history" nullable:"false" doc:"What happened to it, in order"`
+	Changes []UserQueuePayloadChange `json:"payload_changes" nullable:"false" doc:"The last 20 changes of its payload, in order"`
 }
 
 func (h *Handler) item(ctx context.Context, in *UserQueueItemRequest) (UserQueueItemHistory, error) {
@@ -233,9 +242,18 @@ func (h *Handler) item(ctx context.Context, in *UserQueueItemRequest) (UserQueue
 		return UserQueueItemHistory{}, trackingapi.NotFound("id", "must be an item of the queue")
 	}
 	events, err := h.store.History(ctx, in.ID)
-	out := UserQueueItemHistory{UserQueueItem: itemOf(items[0]), History: []UserQueueItemEvent{}}
+	if err != nil {
+		return UserQueueItemHistory{}, err
+	}
+	out := UserQueueItemHistory{
+		UserQueueItem: itemOf(items[0]), History: []UserQueueItemEvent{}, Changes: []UserQueuePayloadChange{},
+	}
 	for _, e := range events {
 		out.History = append(out.History, UserQueueItemEvent{e.At.UTC(), e.Move, e.Attempt, e.Worker, e.Error})
+	}
+	changes, err := h.store.Changes(ctx, in.ID)
+	for _, c := range changes {
+		out.Changes = append(out.Changes, UserQueuePayloadChange{c.At.UTC(), c.By, c.Attempt, c.Before})
 	}
 	return out, err
 }

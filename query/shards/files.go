@@ -118,8 +118,9 @@ type ShardState struct {
 
 // FileState is the answer of GET /files/{filename}.
 type FileState struct {
-	Filename string       `json:"filename" example:"20250101000000"`
-	Shards   []ShardState `json:"shards" doc:"By shard"`
+	Filename    string       `json:"filename" example:"20250101000000"`
+	CancelledAt *time.Time   `json:"cancelled_at,omitempty" doc:"Absent where the file was not cancelled"`
+	Shards      []ShardState `json:"shards" doc:"By shard"`
 }
 
 func (h *Handler) file(ctx context.Context, in *FileRequest) (FileState, error) {
@@ -128,7 +129,11 @@ func (h *Handler) file(ctx context.Context, in *FileRequest) (FileState, error) 
 		return FileState{}, err
 	}
 	items, err := h.store.File(ctx, name)
-	out := FileState{Filename: name, Shards: make([]ShardState, 0, len(items))}
+	if err != nil {
+		return FileState{}, err
+	}
+	cancelled, err := h.store.CancelledAt(ctx, name)
+	out := FileState{Filename: name, CancelledAt: cancelled, Shards: make([]ShardState, 0, len(items))}
 	for _, it := range items {
 		v := ShardState{
 			Shard: it.Shard, UpdatedAt: it.UpdatedAt.UTC(),

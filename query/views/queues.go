@@ -17,8 +17,9 @@ type LiveQueue struct {
 	Delayed     int64      `json:"delayed" doc:"Items that can be taken later"`
 	Running     int64      `json:"running" doc:"Items that a worker has"`
 	Done        int64      `json:"done"`
-	Failed      int64      `json:"failed" doc:"Items that have failed, dead ones included"`
-	Dead        int64      `json:"dead" doc:"Failed items without attempts left, or cancelled"`
+	Failed      int64      `json:"failed" doc:"Items that have failed, dead and cancelled ones included"`
+	Dead        int64      `json:"dead" doc:"Failed items without attempts left; of shards, cancelled ones as well"`
+	Cancelled   int64      `json:"cancelled" doc:"Items that were cancelled; of shards, they count as dead"`
 	Paused      bool       `json:"paused"`
 	OldestSince *time.Time `json:"oldest_since" doc:"Since when the oldest ready item has been ready; null in an empty queue"`
 }
@@ -58,7 +59,7 @@ func QueuesOf(states QueueStates) live.View {
 func liveQueue(v queue.State) LiveQueue {
 	q := LiveQueue{
 		Name: v.Name, Ready: v.Depth, Delayed: v.Delayed, Running: v.Counts[item.Started], Done: v.Counts[item.Done],
-		Failed: v.Counts[item.Failed], Dead: v.Dead, Paused: v.Paused,
+		Failed: v.Counts[item.Failed], Dead: v.Dead - v.Cancelled, Cancelled: v.Cancelled, Paused: v.Paused,
 	}
 	if v.Depth > 0 && !v.Oldest.IsZero() {
 		since := v.Oldest.UTC()

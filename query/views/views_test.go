@@ -86,7 +86,7 @@ func TestQueues(t *testing.T) {
 		{Settings: queue.Settings{ID: 2, Name: "shard-worker"}, Depth: 3, Oldest: since},
 		{
 			Settings: queue.Settings{ID: queue.FirstOwn, Name: "mail", Paused: true}, Oldest: since, Delayed: 4,
-			Dead:   1,
+			Dead: 3, Cancelled: 2,
 			Counts: queue.Counts{item.New: 4, item.Started: 5, item.Done: 6, item.Failed: 7},
 		},
 	}}
@@ -94,7 +94,7 @@ func TestQueues(t *testing.T) {
 	got, first := livetest.State[LiveQueues](t, v)
 	want := []LiveQueue{
 		{Name: "shard-worker", Ready: 3, OldestSince: &since},
-		{Name: "mail", Delayed: 4, Running: 5, Done: 6, Failed: 7, Dead: 1, Paused: true},
+		{Name: "mail", Delayed: 4, Running: 5, Done: 6, Failed: 7, Dead: 1, Cancelled: 2, Paused: true},
 	}
 	if !reflect.DeepEqual(got.Queues, want) {
 		t.Errorf("%s", first.Body)

@@ -67,8 +67,8 @@ type Enqueue struct {
 
 // EnqueueItem is an item that is to be added to a queue.
 type EnqueueItem struct {
-	Payload  json.RawMessage `json:"payload"`
-	Key      string          `json:"key,omitempty"` // unique among the live items of the queue
+	Payload  json.RawMessage `json:"payload,omitempty"` // none: null
+	Key      string          `json:"key,omitempty"`     // unique among the live items of the queue
 	Group    string          `json:"group,omitempty"`
 	Priority int16           `json:"priority,omitempty"` // 0 to 9
 	RunAt    *time.Time      `json:"run_at,omitempty"`   // not before

@@ -133,15 +133,35 @@ describe('the pages', { skip }, () => {
     await click('resume');
     await poll('the queue to go on', async () => !(await millrace.get('/queues/mail')).paused);
     await click('retry-failed');
-    assert.equal(await page.textContent('[data-testid="confirm"] h2'), 'Retry 2 failed items?');
+    await page.waitForSelector('[data-testid="confirm"] h2 >> text=Retry 2 items?');
     await confirm();
-    await shows('failed', 'data-value', '0');
+    await shows('act-state', 'data-value', 'finished');
+    await shows('act-done', 'data-value', '2');
     assert.equal((await millrace.get('/queues/mail')).states.failed, 0);
+    await page.click('main a >> text=Go to mail');
+    await shows('failed', 'data-value', '0');
     await click('state-new');
     await page.click('[data-testid^="item-"] a');
     await click('cancel-item');
     await confirm();
     await shows('item-state', 'data-value', 'cancelled');
+  });
+
+  test('Queues: an item is tried again with another payload, whose numbers stay as they are', async () => {
+    await click('replay-item');
+    await page.waitForFunction(() => document.querySelector('[data-testid="payload"]').value.includes('@example.com'));
+    await page.fill('[data-testid="payload"]', '{"order": 9007199254740993');
+    assert.equal(await page.isDisabled('[data-testid="confirm-act"]'), true);
+    await page.fill('[data-testid="payload"]', '{"order": 9007199254740993}');
+    await confirm();
+    await shows('item-state', 'data-value', 'new');
+    await shows('payload-before');
+    await click('cancel-item');
+    await confirm();
+    await click('replay-item');
+    await page.waitForFunction(() => document.querySelector('[data-testid="payload"]').value.includes('9007199254740993'));
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('[data-testid="confirm"]', { state: 'detached' });
   });
 
   test('Dead letters: by rule, with their bodies; replayed and deleted after saying what would be done', async () => {
@@ -242,14 +262,32 @@ describe('the pages', { skip }, () => {
     await page.waitForSelector('[data-testid="shard-1"] >> text=the shard is torn');
   });
 
+  test('Files: failed shards of a file are retried, and a file is cancelled', async () => {
+    await goto('/files/20250101000000');
+    await click('retry-file');
+    await page.waitForSelector('[data-testid="confirm"] h2 >> text=Retry 1 shard?');
+    await confirm();
+    await shows('act-done', 'data-value', '1');
+    await page.click('main a >> text=Go to 20250101000000');
+    await page.waitForSelector('[data-testid="shard-1"]');
+    await page.waitForSelector('[data-testid="retry-file"]', { state: 'detached' });
+    await goto('/files/20250102000000');
+    await click('cancel-file');
+    await confirm();
+    await page.waitForSelector('main header >> text=cancelled');
+    assert.equal(await page.locator('[data-testid="cancel-file"]').count(), 0);
+  });
+
   test('the palette goes to pages, articles, queues, files and sources', async () => {
     const find = async (text, goal) => {
       await page.keyboard.press('Control+k');
       await page.fill('[data-testid="palette-input"]', text);
-      await shows(`goal-${goal}`);
+      // Enter goes to what is highlighted.
+      await page.waitForSelector(`[data-testid="goal-${goal}"][data-highlighted]`);
       await page.keyboard.press('Enter');
       await page.waitForSelector('[data-testid="palette"]', { state: 'detached' });
     };
+    await page.mouse.move(0, 0);
     await goto('/');
     await find('dead', 'page letters');
     await page.waitForFunction(() => location.hash.startsWith('#/letters'));
@@ -317,6 +355,8 @@ describe('the pages', { skip }, () => {
     await page.reload();
     await shows('ready');
     assert.equal(await page.locator('[data-testid="pause"], [data-testid="retry-failed"]').count(), 0);
+    await goto('/acts/1');
+    await shows('act-done');
     assert.equal(await page.locator('nav >> text=Dead letters').count(), 0);
     await goto('/letters');
     await shows('needs-admin');
@@ -325,7 +365,7 @@ describe('the pages', { skip }, () => {
     await shows('letter-count');
   });
 
-  const paths = ['/?period=24h&compare=before', '/articles?stage=indexed', '/events', '/sources', '/drift', '/queues', '/queues/mail?state=new', '/files', '/files/20250101000000', '/letters', '/system'];
+  const paths = ['/?period=24h&compare=before', '/articles?stage=indexed', '/events', '/sources', '/drift', '/queues', '/queues/mail?state=new', '/files', '/files/20250101000000', '/acts', '/acts/1', '/letters', '/system'];
   for (const scheme of ['light', 'dark']) {
     test(`no page breaks a rule of accessibility or scrolls sideways, ${scheme}`, async () => {
       await page.evaluate((value) => localStorage.setItem('millrace.theme', value), scheme);
@@ -334,7 +374,7 @@ describe('the pages', { skip }, () => {
         await page.setViewportSize({ width: 1440, height: 900 });
         await goto(path);
         await page.reload();
-        await page.waitForSelector('main table, main [data-testid="nothing"]');
+        await page.waitForSelector('main table, main [data-testid="nothing"], main [data-testid="act-done"]');
         for (const line of await browser.violations()) broken.push(`${path}: ${line}`);
         for (const width of [390, 768, 1024, 1920]) {
           await page.setViewportSize({ width, height: 900 });

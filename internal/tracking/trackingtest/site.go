@@ -186,8 +186,10 @@ func (s *Site) URL(path string) string {
 	if path == "/openapi.json" || path == "/metrics" {
 		return s.url + path
 	}
-	if path == "/queues" || strings.HasPrefix(path, "/queues/mail") || strings.HasPrefix(path, "/sources") {
-		return s.url + "/api/v1" + path
+	for _, own := range []string{"/queues/mail", "/acts", "/failures", "/sources"} {
+		if path == "/queues" || strings.HasPrefix(path, own) {
+			return s.url + "/api/v1" + path
+		}
 	}
 	return s.url + "/api/v1/pipeline" + path
 }

@@ -26,6 +26,8 @@ WITH q AS MATERIALIZED (
     RETURNING 1
 ), told AS (
     DELETE FROM millrace.history WHERE item_id IN (SELECT id FROM gone)
+), changed AS (
+    DELETE FROM millrace.payload_change WHERE item_id IN (SELECT id FROM gone)
 ), dead AS (
     DELETE FROM millrace.failed WHERE stage = $1 AND item_id IN (SELECT id FROM gone) RETURNING dead
 ), counted AS (

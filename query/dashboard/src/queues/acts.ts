@@ -55,34 +55,6 @@ export function useLimits() {
   });
 }
 
-/** As many as the server brings back with one request. */
-export const mostAtOnce = 10_000;
-
-/** Brings failed items back, and says how many. */
-export function useRetryFailed() {
-  return useMutation({
-    mutationFn: async ({
-      target: { name, kind },
-      state,
-      group,
-    }: {
-      target: Target;
-      state: Ended;
-      group?: string;
-    }): Promise<number> => {
-      if (kind === 'own') {
-        const body = { state, limit: mostAtOnce, ...(group && { group }) };
-        return (await api.POST('/queues/{queue}/retry-failed', { params: { path: { queue: name } }, body })).data!
-          .count;
-      }
-      const body = { include_dead: state === 'dead', limit: mostAtOnce };
-      return (await api.POST('/pipeline/stages/{stage}/retry-failed', { params: { path: { stage: name } }, body }))
-        .data!.retried;
-    },
-    ...told,
-  });
-}
-
 /** Brings one item back, or ends it. */
 export function useMoveItem() {
   return useMutation({
@@ -90,6 +62,28 @@ export function useMoveItem() {
       await api.POST('/queues/{queue}/items/{id}/{transition}', {
         params: { path: { queue, id, transition } },
         body: {},
+      });
+    },
+    ...told,
+  });
+}
+
+interface Replay {
+  queue: string;
+  id: number;
+  generation: number;
+  /** JSON, which is sent as it is: it may have numbers that JavaScript has not. */
+  payload: string;
+}
+
+/** Has an item tried again with another payload. */
+export function useReplayItem() {
+  return useMutation({
+    mutationFn: async ({ queue, id, generation, payload }: Replay) => {
+      await api.POST('/queues/{queue}/items/{id}/replay', {
+        params: { path: { queue, id } },
+        body: { generation, payload },
+        bodySerializer: () => `{"generation":${generation},"payload":${payload}}`,
       });
     },
     ...told,

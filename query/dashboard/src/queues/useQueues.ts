@@ -14,6 +14,8 @@ export type UserQueue = Schema<'UserQueue'>;
 export interface Shown extends LiveQueue {
   /** Of shards, or of people's own. */
   kind: 'shards' | 'own';
+  /** Failed items that are neither dead nor cancelled. */
+  retriable: number;
   /** Items done per second over the last minutes, since the page was opened. */
   points: readonly Point[];
   rate: number | null;
@@ -60,7 +62,13 @@ export function useQueues() {
     const names = new Set((own.value ?? []).map((queue) => queue.name));
     return (state.value?.queues ?? []).map((queue) => {
       const points = ticks.value ? pace.series(queue.name) : [];
-      return { ...queue, kind: names.has(queue.name) ? 'own' : 'shards', points, rate: points.at(-1)?.rate ?? null };
+      return {
+        ...queue,
+        kind: names.has(queue.name) ? 'own' : 'shards',
+        retriable: queue.failed - queue.dead - queue.cancelled,
+        points,
+        rate: points.at(-1)?.rate ?? null,
+      };
     });
   });
   // Which kind a queue is, is known when people's own are.

@@ -126,6 +126,20 @@ export const routes: RouteRecordRaw[] = [
   ),
   below('files', 'file', '/files/:file', 'File', () => import('../files/FilePage.vue')),
   page(
+    'acts',
+    '/acts',
+    {
+      title: 'Bulk acts',
+      group: 'Work',
+      key: 'b',
+      keeps: ['tz'],
+      scope: 'read',
+      icon: 'M3 5l2 2 3-4M3 14l2 2 3-4M11 5h6M11 14h6',
+    },
+    () => import('../acts/ActsPage.vue'),
+  ),
+  below('acts', 'act', '/acts/:act(\\d+)', 'Bulk act', () => import('../acts/ActPage.vue')),
+  page(
     'letters',
     '/letters',
     {

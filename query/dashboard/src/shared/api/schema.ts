@@ -1,6 +1,107 @@
 /* Written by "npm run api" from openapi.json. */
 
 export interface paths {
+    "/acts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Bulk acts, the newest first
+         * @description They are kept for 90 days.
+         */
+        get: operations["list-acts"];
+        put?: never;
+        /**
+         * Retry or cancel everything that a filter matches
+         * @description What matches now are the members of the act: the oldest 1,000,000 at most. It is answered when they are written down, and the server moves them in turns; a restart does not end it. A member that has moved meanwhile is skipped. An act that nothing matches has ended when it is answered. GET /acts/count with the same filter says the number before.
+         */
+        post: operations["begin-act"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/acts/count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What an act would be about
+         * @description The number of items that the filter matches now. Nothing is done.
+         */
+        get: operations["count-act"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/acts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A bulk act, and how far it is */
+        get: operations["get-act"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/acts/{id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Members of an act that were not moved, and why
+         * @description The first 1,000 that failed, and the first 1,000 that were skipped.
+         */
+        get: operations["list-act-members"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/acts/{id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop an act
+         * @description What it has done stays done. Stopping an act that has ended changes nothing.
+         */
+        post: operations["stop-act"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/articles": {
         parameters: {
             query?: never;
@@ -173,6 +274,26 @@ export interface paths {
         };
         /** Events as a file, newest first */
         get: operations["get-events-export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/failures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Failed items by their errors
+         * @description Errors that differ only in numbers, ids and addresses are one group. With a state of items that have not ended, those that have failed before.
+         */
+        get: operations["group-failures"];
         put?: never;
         post?: never;
         delete?: never;
@@ -740,6 +861,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/queues/{queue}/items/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try an item again with another payload
+         * @description One that is failed, dead or cancelled. It is new again, and the payload before stays with it: with who has changed it, and when.
+         */
+        post: operations["replay-queue-item"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/queues/{queue}/items/{id}/{transition}": {
         parameters: {
             query?: never;
@@ -1095,6 +1236,86 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Act: {
+            /** @description Whose token asked for it; empty on a server without tokens */
+            by: string;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description Members that it has moved
+             */
+            done: number;
+            /**
+             * Format: date-time
+             * @description Absent while it runs
+             */
+            ended_at?: string;
+            /**
+             * Format: int64
+             * @description Members that could not be moved
+             */
+            failed: number;
+            filter: components["schemas"]["ItemFilter"];
+            /** Format: int64 */
+            id: number;
+            /**
+             * Format: int64
+             * @description Members that have not had their turn
+             */
+            left: number;
+            /**
+             * Format: int64
+             * @description Its members: the items that the filter matched when it began
+             */
+            matched: number;
+            /** @description The filter matched more than the 1,000,000 items that one act takes, the oldest of a queue first */
+            more: boolean;
+            /** @enum {string} */
+            move: "retry" | "cancel";
+            /**
+             * Format: int64
+             * @description Members that had moved meanwhile, or were gone, and were left alone
+             */
+            skipped: number;
+            /** @enum {string} */
+            state: "running" | "finished" | "stopped";
+        };
+        ActCount: {
+            /**
+             * Format: int64
+             * @description Items that the filter matches now, at most 1,000,000
+             */
+            matched: number;
+            /** @description It matches more, and an act takes these, the oldest of a queue first */
+            more: boolean;
+        };
+        ActMember: {
+            /** @description Of a shard */
+            filename?: string;
+            /** Format: int64 */
+            id: number;
+            key?: string;
+            /** @enum {string} */
+            outcome: "skipped" | "failed";
+            /** @example mail */
+            queue: string;
+            /** @example is started */
+            reason: string;
+            /**
+             * Format: int32
+             * @description Of a shard
+             */
+            shard?: number;
+        };
+        ActMembers: {
+            items: components["schemas"]["ActMember"][];
+        };
+        Acts: {
+            items: components["schemas"]["Act"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+        };
         AddItemsRequestBody: {
             /** @description 1 to 10,000 items with a JSON payload of up to 64 KiB each */
             items: components["schemas"]["EnqueueItem"][];
@@ -1171,6 +1392,59 @@ export interface components {
             duplicates: number;
             /** @description Events that break a rule */
             rejected: components["schemas"]["Rejected"][] | null;
+        };
+        BeginActRequestBody: {
+            filter: components["schemas"]["ItemFilter"];
+            /**
+             * @description retry: failed items are new again. cancel: items that have not ended end
+             * @enum {string}
+             */
+            move: "retry" | "cancel";
+        };
+        BegunAct: {
+            /** @description Whose token asked for it; empty on a server without tokens */
+            by: string;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description Members that it has moved
+             */
+            done: number;
+            /**
+             * Format: date-time
+             * @description Absent while it runs
+             */
+            ended_at?: string;
+            /**
+             * Format: int64
+             * @description Members that could not be moved
+             */
+            failed: number;
+            filter: components["schemas"]["ItemFilter"];
+            /** Format: int64 */
+            id: number;
+            /**
+             * Format: int64
+             * @description Members that have not had their turn
+             */
+            left: number;
+            /**
+             * Format: int64
+             * @description Its members: the items that the filter matched when it began
+             */
+            matched: number;
+            /** @description The filter matched more than the 1,000,000 items that one act takes, the oldest of a queue first */
+            more: boolean;
+            /** @enum {string} */
+            move: "retry" | "cancel";
+            /**
+             * Format: int64
+             * @description Members that had moved meanwhile, or were gone, and were left alone
+             */
+            skipped: number;
+            /** @enum {string} */
+            state: "running" | "finished" | "stopped";
         };
         Bulk: {
             /**
@@ -1443,7 +1717,7 @@ export interface components {
         };
         Drift: {
             /** @description By default of the newest version with the one before; null without two */
-            comparison: components["schemas"]["DriftComparison"];
+            comparison: components["schemas"]["DriftComparison"] | null;
             /** @description Of the comparison */
             drift_indicators: components["schemas"]["DriftIndicators"];
             /**
@@ -1572,7 +1846,7 @@ export interface components {
         EnqueueItem: {
             group?: string;
             key?: string;
-            payload: unknown;
+            payload?: unknown;
             /** Format: int32 */
             priority?: number;
             /** Format: date-time */
@@ -1685,6 +1959,32 @@ export interface components {
             /** @description As in the funnel */
             notes?: components["schemas"]["FieldError"][] | null;
         };
+        FailureGroup: {
+            /** Format: int64 */
+            count: number;
+            /** @description The error of one of them, as it was */
+            example: string;
+            /** @description The error with what differs made alike; without an error: that */
+            fingerprint: string;
+            /**
+             * Format: date-time
+             * @description When the first of them failed
+             */
+            first: string;
+            /** Format: date-time */
+            last: string;
+        };
+        Failures: {
+            /** @description The 100 largest, the largest first */
+            groups: components["schemas"]["FailureGroup"][];
+            /**
+             * Format: int64
+             * @description Items in all groups
+             */
+            items: number;
+            /** @description There are more items than the 100,000 of a queue that are looked at, the oldest */
+            more: boolean;
+        };
         FieldError: {
             /**
              * @description A stable name of the rule, for programs
@@ -1735,6 +2035,11 @@ export interface components {
             updated_at: string;
         };
         FileState: {
+            /**
+             * Format: date-time
+             * @description Absent where the file was not cancelled
+             */
+            cancelled_at?: string;
             /** @example 20250101000000 */
             filename: string;
             /** @description By shard */
@@ -1910,6 +2215,25 @@ export interface components {
              * @example 0
              */
             shard: number;
+        };
+        ItemFilter: {
+            /** @description Only shards of this file */
+            filename?: string;
+            /** @description Only items whose last error has this fingerprint, as /failures has it */
+            fingerprint?: string;
+            /** @description Of a queue of one's own */
+            group?: string;
+            /** @description Of a queue of one's own */
+            key?: string;
+            /**
+             * @description A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage
+             * @example mail
+             */
+            queue?: string;
+            /** @description Only shards of files whose names contain this */
+            search?: string;
+            /** @description To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
+            state?: string;
         };
         ItemOutcome: {
             filename: string;
@@ -2344,7 +2668,12 @@ export interface components {
         LiveQueue: {
             /**
              * Format: int64
-             * @description Failed items without attempts left, or cancelled
+             * @description Items that were cancelled; of shards, they count as dead
+             */
+            cancelled: number;
+            /**
+             * Format: int64
+             * @description Failed items without attempts left; of shards, cancelled ones as well
              */
             dead: number;
             /**
@@ -2356,7 +2685,7 @@ export interface components {
             done: number;
             /**
              * Format: int64
-             * @description Items that have failed, dead ones included
+             * @description Items that have failed, dead and cancelled ones included
              */
             failed: number;
             /**
@@ -2824,6 +3153,15 @@ export interface components {
              * @default 1000
              */
             limit: number;
+        };
+        ReplayQueueItemRequestBody: {
+            /**
+             * Format: int32
+             * @description That of the item as it was read: one that has moved since stays as it is
+             */
+            generation: number;
+            /** @description JSON of up to 64 KiB */
+            payload: unknown;
         };
         Request: {
             /** @description Of the last snapshot that the reader has; empty: it has none */
@@ -3484,7 +3822,7 @@ export interface components {
             oldest_age_s: number;
             paused: boolean;
             /** @description Starts of items with the same key in any so many seconds; null: any number */
-            rate_per_key: components["schemas"]["Rate"];
+            rate_per_key: components["schemas"]["Rate"] | null;
             /**
              * Format: double
              * @description Seconds for which finished items are kept
@@ -3552,6 +3890,8 @@ export interface components {
             /** Format: date-time */
             lease_until?: string;
             payload: unknown;
+            /** @description The last 20 changes of its payload, in order */
+            payload_changes: components["schemas"]["UserQueuePayloadChange"][];
             /** Format: int32 */
             priority: number;
             result: unknown;
@@ -3574,6 +3914,19 @@ export interface components {
         };
         UserQueueList: {
             items: components["schemas"]["UserQueue"][];
+        };
+        UserQueuePayloadChange: {
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: int32
+             * @description Attempts made before it
+             */
+            attempt: number;
+            /** @description The payload until then */
+            before: unknown;
+            /** @description Who has made it; empty on a server without tokens */
+            by: string;
         };
         UserQueueSettings: {
             /** @description Seconds to wait after each attempt in vain; the last counts for all that follow */
@@ -3607,7 +3960,7 @@ export interface components {
             name: string;
             paused: boolean;
             /** @description Starts of items with the same key in any so many seconds; null: any number */
-            rate_per_key: components["schemas"]["Rate"];
+            rate_per_key: components["schemas"]["Rate"] | null;
             /**
              * Format: double
              * @description Seconds for which finished items are kept
@@ -3651,6 +4004,591 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    "list-acts": {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acts"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "begin-act": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same request with the same key, by the same caller, answers 200 with the act that the first has begun */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BeginActRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BegunAct"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "count-act": {
+        parameters: {
+            query: {
+                move: "retry" | "cancel";
+                /** @description A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage */
+                queue?: string;
+                /** @description To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
+                state?: string;
+                /** @description Of a queue of one's own */
+                group?: string;
+                /** @description Of a queue of one's own */
+                key?: string;
+                /** @description Only shards of this file */
+                filename?: string;
+                /** @description Only shards of files whose names contain this */
+                search?: string;
+                /** @description Only items whose last error has this fingerprint, as /failures has it */
+                fingerprint?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActCount"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-act": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Act"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-act-members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActMembers"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "stop-act": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Act"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "get-articles": {
         parameters: {
             query?: {
@@ -4716,6 +5654,104 @@ export interface operations {
             };
         };
     };
+    "group-failures": {
+        parameters: {
+            query?: {
+                /** @description A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage */
+                queue?: string;
+                /** @description To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
+                state?: string;
+                /** @description Of a queue of one's own */
+                group?: string;
+                /** @description Of a queue of one's own */
+                key?: string;
+                /** @description Only shards of this file */
+                filename?: string;
+                /** @description Only shards of files whose names contain this */
+                search?: string;
+                /** @description Only items whose last error has this fingerprint, as /failures has it */
+                fingerprint?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failures"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "get-funnel": {
         parameters: {
             query?: {
@@ -4816,8 +5852,12 @@ export interface operations {
                 to?: string;
                 /** @description As for the funnel */
                 tz?: string;
-                /** @description How many sources at most */
+                /** @description Only sources whose names have all of these words in them, in any case; _ stands for a blank */
+                q?: string;
+                /** @description How many sources a page has at most */
                 limit?: number;
+                /** @description next_cursor of the page before, with the same parameters */
+                cursor?: string;
             };
             header?: never;
             path?: never;
@@ -7749,6 +8789,123 @@ export interface operations {
             };
         };
     };
+    "replay-queue-item": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplayQueueItemRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MovedQueueItem"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "move-queue-item": {
         parameters: {
             query?: never;
@@ -8556,19 +9713,15 @@ export interface operations {
     "list-sources": {
         parameters: {
             query?: {
-                /** @description As for the funnel */
-                period?: "today" | "24h" | "7d" | "30d";
-                /** @description As for the funnel */
-                from?: string;
-                /** @description As for the funnel */
-                to?: string;
-                /** @description As for the funnel */
-                tz?: string;
-                /** @description Only sources whose names have all of these words in them, in any case; _ stands for a blank */
+                /** @description Only sources with this in their name or URL, in any case */
                 q?: string;
+                /** @description Only sources that are enabled, or that are not */
+                enabled?: "true" | "false";
+                /** @description Only sources of this priority */
+                priority?: "low" | "normal" | "high" | "critical";
                 /** @description How many sources a page has at most */
                 limit?: number;
-                /** @description next_cursor of the page before, with the same parameters */
+                /** @description next_cursor of the page before, with the same filters */
                 cursor?: string;
             };
             header?: never;

@@ -6,8 +6,7 @@ export type Schema<Name extends keyof components['schemas']> = components['schem
 export type Funnel = Schema<'Funnel'>;
 export type Stage = Schema<'FunnelStage'>;
 export type Stats = Schema<'Stats'>;
-/** The comparison is null while there is nothing to compare with, which the description does not say. */
-export type Drift = Omit<Schema<'Drift'>, 'comparison'> & { comparison: Schema<'DriftComparison'> | null };
+export type Drift = Schema<'Drift'>;
 export type DriftTest = Schema<'DriftTest'>;
 export type Verdict = DriftTest['verdict'];
 export type ModelVersion = Schema<'ModelVersion'>;

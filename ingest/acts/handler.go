@@ -1,0 +1,94 @@
+// Package acts takes the commands of bulk acts over HTTP: to begin one, and to
+// stop it.
+package acts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/internal/userqueue"
+)
+
+// Handler answers the commands.
+type Handler struct {
+	store *acts.Store
+	auth  *auth.Auth
+	log   *slog.Logger
+}
+
+// New returns the handler; Register puts it on a server.
+func New(store *acts.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || a == nil || log == nil {
+		return nil, errors.New("commands of acts: the acts, authentication and a logger are needed")
+	}
+	return &Handler{store, a, log}, nil
+}
+
+// Register adds the routes, for callers with the scope admin.
+func (h *Handler) Register(srv *httpapi.Server) {
+	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts"}
+	trackingapi.Post(api, trackingapi.Operation{
+		ID: "begin-act", Summary: "Retry or cancel everything that a filter matches", Scope: auth.Admin,
+		Text: "What matches now are the members of the act: the oldest 1,000,000 at most. It is answered when they are written down, and the " +
+			"server moves them in turns; a restart does not end it. A member that has moved meanwhile is skipped. An act that nothing matches " +
+			"has ended when it is answered. GET /acts/count with the same filter says the number before.",
+	}, h.begin)
+	trackingapi.Post(api, trackingapi.Operation{
+		ID: "stop-act", Path: "/{id}/stop", Summary: "Stop an act", Scope: auth.Admin,
+		Text: "What it has done stays done. Stopping an act that has ended changes nothing.",
+	}, h.stop)
+}
+
+// BeginActRequest asks for an act.
+type BeginActRequest struct {
+	httpapi.Params
+	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"The same request with the same key, by the same caller, answers 200 with the act that the first has begun"`
+	Body struct {
+		Move   string          `json:"move" enum:"retry,cancel" doc:"retry: failed items are new again. cancel: items that have not ended end"`
+		Filter acts.ItemFilter `json:"filter"`
+	}
+}
+
+// BegunAct is the answer.
+type BegunAct struct {
+	acts.Act
+	made bool
+}
+
+// Made implements trackingapi.Created.
+func (a BegunAct) Made() bool { return a.made }
+
+func (h *Handler) begin(ctx context.Context, in *BeginActRequest) (BegunAct, error) {
+	if rule := userqueue.CheckText("Idempotency-Key", in.Key); rule != nil {
+		return BegunAct{}, rule
+	}
+	a, made, err := h.store.Begin(ctx, acts.Request{
+		Move: in.Body.Move, Filter: in.Body.Filter, By: auth.CallerFrom(ctx).Subject, Key: in.Key,
+	})
+	if errors.Is(err, acts.ErrKeyTaken) {
+		return BegunAct{}, httpapi.NewProblem(http.StatusConflict, err.Error(), httpapi.FieldError{
+			Field: "Idempotency-Key", Code: "taken", Rule: "must not be the key of a request for something else",
+		})
+	}
+	return BegunAct{a, made}, err
+}
+
+// ActPath names an act.
+type ActPath struct {
+	httpapi.Params
+	ID int64 `path:"id" minimum:"1"`
+}
+
+func (h *Handler) stop(ctx context.Context, in *ActPath) (acts.Act, error) {
+	a, err := h.store.Stop(ctx, in.ID)
+	if errors.Is(err, acts.ErrNoAct) {
+		return a, trackingapi.NotFound("id", acts.Missing)
+	}
+	return a, err
+}

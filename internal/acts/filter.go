@@ -1,0 +1,155 @@
+package acts
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/millrace-io/millrace/internal/fingerprint"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/shard"
+)
+
+// ItemFilter selects items. An item passes every part that is given.
+type ItemFilter struct {
+	Queue       string `json:"queue,omitempty" query:"queue" maxLength:"63" doc:"A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage" example:"mail"`
+	State       string `json:"state,omitempty" query:"state" doc:"To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three"`
+	Group       string `json:"group,omitempty" query:"group" maxLength:"255" doc:"Of a queue of one's own"`
+	Key         string `json:"key,omitempty" query:"key" maxLength:"255" doc:"Of a queue of one's own"`
+	Filename    string `json:"filename,omitempty" query:"filename" maxLength:"255" doc:"Only shards of this file"`
+	Search      string `json:"search,omitempty" query:"search" maxLength:"255" doc:"Only shards of files whose names contain this"`
+	Fingerprint string `json:"fingerprint,omitempty" query:"fingerprint" maxLength:"4096" doc:"Only items whose last error has this fingerprint, as /failures has it"`
+}
+
+var states = map[string][]string{
+	Retry:  {"failed", "dead", "cancelled"},
+	Cancel: {"new", "scheduled", "started"},
+}
+
+// selection is a checked filter.
+type selection struct {
+	own         *userqueue.Page
+	stages      []tracking.Selection
+	fingerprint string
+}
+
+func broken(field, code, rule string) *item.Invalid {
+	return &item.Invalid{Field: field, Code: code, Rule: rule}
+}
+
+// check returns the first rule that a filter breaks for a move.
+func (f ItemFilter) check(move string, own bool) error {
+	allowed := states[move]
+	if !own {
+		allowed = []string{"failed", "dead"}
+	}
+	switch {
+	case allowed == nil:
+		return broken("move", "move_unknown", "must be retry or cancel")
+	case move == Cancel && !own:
+		return broken("move", "move",
+			"must be retry: shards are cancelled with their file, by /pipeline/files/{filename}/cancel")
+	case f.State != "" && !slices.Contains(allowed, f.State):
+		return broken("state", "state_unknown", "must be one of "+strings.Join(allowed, ", "))
+	case own && f.Filename+f.Search != "":
+		return broken("queue", "queue", "must be a stage of shards, or absent, where filename or search is given")
+	case !own && f.Group+f.Key != "":
+		return broken("queue", "queue", "must be a queue of one's own where group or key is given")
+	}
+	for _, text := range []struct{ field, value string }{{"group", f.Group}, {"key", f.Key}, {"search", f.Search}} {
+		if rule := userqueue.CheckText(text.field, text.value); rule != nil {
+			return rule
+		}
+	}
+	return nil
+}
+
+// selection checks a filter and finds its queues. The error is an *item.Invalid,
+// queue.ErrNoQueue, tracking.ErrNoFile, or one of Postgres.
+func (s *Store) selection(ctx context.Context, move string, f ItemFilter) (selection, error) {
+	sel := selection{fingerprint: f.Fingerprint}
+	stage, err := shard.CheckQueue(f.Queue)
+	switch own := f.Queue != "" && err != nil; {
+	case own:
+		if err := f.check(move, true); err != nil {
+			return sel, err
+		}
+		v, err := s.own.Get(ctx, f.Queue)
+		if err != nil {
+			return sel, err
+		}
+		sel.own = &userqueue.Page{Queue: v.ID, State: f.State, Group: f.Group, Key: f.Key}
+		if f.State == "" {
+			sel.own.State = map[string]string{Retry: userqueue.Unwell, Cancel: userqueue.Live}[move]
+		}
+		return sel, nil
+	case f.Queue == "" && f.Filename == "" && f.Search == "":
+		return sel, broken("queue", "missing", "is required where neither filename nor search is given")
+	}
+	if err := f.check(move, false); err != nil {
+		return sel, err
+	}
+	of := tracking.Selection{Filename: f.Filename, Search: f.Search}
+	if f.State != "" {
+		dead := f.State == "dead"
+		of.Dead = &dead
+	}
+	if f.Filename != "" {
+		if of.Filename, err = shard.Filename(f.Filename); err != nil {
+			return sel, err
+		}
+		if _, err := s.shards.CancelledAt(ctx, of.Filename); err != nil {
+			return sel, err
+		}
+	}
+	stages := shard.Queues[:]
+	if f.Queue != "" {
+		stages = []shard.Stage{stage}
+	}
+	for _, of.Stage = range stages {
+		sel.stages = append(sel.stages, of)
+	}
+	return sel, nil
+}
+
+// errEnough ends each early.
+var errEnough = errors.New("enough")
+
+// each calls do with every item that passes, and the fingerprint of its error, until
+// do returns an error. It looks at so many items of a queue at most; 0: at all.
+func (s *Store) each(ctx context.Context, sel selection, limit int, do func(m queue.Member, print string) error) error {
+	prints := map[string]string{} // of errors, since many are the same
+	of := func(text string) string {
+		print, known := prints[text]
+		if !known {
+			print = fingerprint.Of(text)
+			if len(prints) < 10_000 {
+				prints[text] = print
+			}
+		}
+		return print
+	}
+	passed := func(m queue.Member) error {
+		print := of(m.Error)
+		if sel.fingerprint != "" && print != sel.fingerprint {
+			return nil
+		}
+		return do(m, print)
+	}
+	if sel.own != nil {
+		page := *sel.own
+		page.Limit = limit
+		return s.own.Each(ctx, page, passed)
+	}
+	for _, of := range sel.stages {
+		of.Limit = limit
+		if err := s.shards.Each(ctx, of, passed); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+// Package fingerprint puts errors together that differ only in numbers, ids and
+// addresses.
+package fingerprint
+
+import (
+	"regexp"
+	"strings"
+)
+
+// None is the fingerprint of an empty error.
+const None = "without an error"
+
+var (
+	address = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"')]+`)
+	uuid    = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	hex     = regexp.MustCompile(`(?i)\b[0-9a-f]{8,}\b`)
+	number  = regexp.MustCompile(`[0-9]+(?:[.:][0-9]+)*`)
+)
+
+const digits = "0123456789"
+
+// Of returns an error with what differs from one failure to the next made alike:
+// addresses ‹url›, UUIDs and hexadecimal ids ‹id›, numbers ‹n›. White space is one
+// space.
+func Of(err string) string {
+	err = strings.Join(strings.Fields(err), " ")
+	if err == "" {
+		return None
+	}
+	if strings.Contains(err, "://") {
+		err = address.ReplaceAllLiteralString(err, "‹url›")
+	}
+	if !strings.ContainsAny(err, digits) {
+		return err
+	}
+	err = uuid.ReplaceAllLiteralString(err, "‹id›")
+	err = hex.ReplaceAllStringFunc(err, func(id string) string {
+		if strings.ContainsAny(id, digits) {
+			return "‹id›"
+		}
+		return id // a word
+	})
+	return number.ReplaceAllLiteralString(err, "‹n›")
+}

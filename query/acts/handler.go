@@ -1,0 +1,121 @@
+// Package acts answers what bulk acts have done, and what one would be about.
+package acts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+
+	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+)
+
+// Handler answers the reads.
+type Handler struct {
+	store *acts.Store
+	auth  *auth.Auth
+	log   *slog.Logger
+}
+
+// New returns the handler; Register puts it on a server.
+func New(store *acts.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || a == nil || log == nil {
+		return nil, errors.New("reads of acts: the acts, authentication and a logger are needed")
+	}
+	return &Handler{store, a, log}, nil
+}
+
+// Register adds the routes, for callers with the scope read.
+func (h *Handler) Register(srv *httpapi.Server) {
+	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts"}
+	read := func(id, path, summary, text string) trackingapi.Operation {
+		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
+	}
+	trackingapi.Get(api, read("list-acts", "", "Bulk acts, the newest first", "They are kept for 90 days."), h.list)
+	trackingapi.Get(api, read("count-act", "/count", "What an act would be about",
+		"The number of items that the filter matches now. Nothing is done."), h.count)
+	trackingapi.Get(api, read("get-act", "/{id}", "A bulk act, and how far it is", ""), h.one)
+	trackingapi.Get(api, read("list-act-members", "/{id}/members", "Members of an act that were not moved, and why",
+		"The first 1,000 that failed, and the first 1,000 that were skipped."), h.members)
+	api.Base = "/failures"
+	trackingapi.Get(api, read("group-failures", "", "Failed items by their errors",
+		"Errors that differ only in numbers, ids and addresses are one group. With a state of items that have not ended, those that have failed before."), h.failures)
+}
+
+// ActsRequest are the parameters of a list.
+type ActsRequest struct {
+	httpapi.Params
+	Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Cursor int64 `query:"cursor" minimum:"0" doc:"next_cursor of the page before"`
+}
+
+// Acts is a page of acts.
+type Acts struct {
+	Items      []acts.Act `json:"items" nullable:"false"`
+	NextCursor string     `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
+}
+
+func (h *Handler) list(ctx context.Context, in *ActsRequest) (Acts, error) {
+	all, err := h.store.List(ctx, in.Cursor, in.Limit+1)
+	if err != nil {
+		return Acts{}, err
+	}
+	out := Acts{Items: []acts.Act{}}
+	if len(all) > in.Limit {
+		all = all[:in.Limit]
+		out.NextCursor = strconv.FormatInt(all[in.Limit-1].ID, 10)
+	}
+	out.Items = append(out.Items, all...)
+	return out, nil
+}
+
+// CountActRequest is a filter with what is to be done.
+type CountActRequest struct {
+	httpapi.Params
+	Move string `query:"move" required:"true" enum:"retry,cancel"`
+	acts.ItemFilter
+}
+
+func (h *Handler) count(ctx context.Context, in *CountActRequest) (acts.ActCount, error) {
+	return h.store.Count(ctx, in.Move, in.ItemFilter)
+}
+
+// ActPath names an act.
+type ActPath struct {
+	httpapi.Params
+	ID int64 `path:"id" minimum:"1"`
+}
+
+func (h *Handler) one(ctx context.Context, in *ActPath) (acts.Act, error) {
+	a, err := h.store.Get(ctx, in.ID)
+	if errors.Is(err, acts.ErrNoAct) {
+		return a, trackingapi.NotFound("id", acts.Missing)
+	}
+	return a, err
+}
+
+// ActMembers are members of an act.
+type ActMembers struct {
+	Items []acts.ActMember `json:"items" nullable:"false"`
+}
+
+func (h *Handler) members(ctx context.Context, in *ActPath) (ActMembers, error) {
+	if _, err := h.one(ctx, in); err != nil {
+		return ActMembers{}, err
+	}
+	all, err := h.store.Members(ctx, in.ID)
+	return ActMembers{append([]acts.ActMember{}, all...)}, err
+}
+
+// FailuresRequest is a filter of failures.
+type FailuresRequest struct {
+	httpapi.Params
+	acts.ItemFilter
+}
+
+func (h *Handler) failures(ctx context.Context, in *FailuresRequest) (acts.Failures, error) {
+	return h.store.Failures(ctx, in.ItemFilter)
+}

@@ -1,0 +1,94 @@
+package acts_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	query "github.com/millrace-io/millrace/query/acts"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+var engine embeddedtest.Postgres
+
+func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+
+// TestReads: whoever may read sees what failed, what an act would be about, and
+// what acts have done to whom.
+func TestReads(t *testing.T) {
+	const secret = "a secret of more than thirty-two bytes"
+	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
+	own, err := userqueue.New(s.Store.Queues())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := acts.New(own, s.Store, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := query.New(store, auth.New(auth.Config{Secret: secret}), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(h)
+	if status, _ := s.Get("/acts"); status != 401 {
+		t.Errorf("without a token: %d", status)
+	}
+	if s.Token, err = auth.Mint(secret, "ann", []auth.Scope{auth.Read}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.Create(t.Context(), queue.Settings{Name: "mail", LeaseS: 30, RetentionS: 60, MaxItems: 10}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := own.Get(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	added, err := own.Enqueue(t.Context(), "mail", []userqueue.Item{{Key: "a"}, {Key: "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := []queue.Command{{ID: added[0].ID, Error: "no user 1"}, {ID: added[1].ID, Error: "no user 2"}}
+	if _, err := own.Queues().Apply(t.Context(), v.ID, item.Fail, failed); err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string, want int, parts ...string) {
+		t.Helper()
+		status, text := s.Get(path)
+		for _, part := range parts {
+			if status != want || !strings.Contains(text, part) {
+				t.Errorf("GET %s: %d %s, want %d and %s", path, status, text, want, part)
+			}
+		}
+	}
+	get("/failures?queue=mail", 200, `"fingerprint":"no user ‹n›","count":2,"example":"no user 1"`, `"items":2`)
+	get("/failures?queue=mailless", 404, `"field":"queue"`)
+	get("/failures", 400, `"field":"queue"`)
+	get("/acts/count?move=retry&queue=mail&key=a", 200, `{"matched":1,"more":false}`)
+	get("/acts/count?queue=mail", 400, `"field":"move"`)
+	get("/acts", 200, `{"items":[]}`)
+	for range 2 {
+		if _, _, err := store.Begin(t.Context(), acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if worked, err := store.Step(t.Context()); !worked || err != nil {
+			t.Fatal(worked, err)
+		}
+	}
+	get("/acts?limit=1", 200, `"id":2,`, `"next_cursor":"2"`)
+	get("/acts?limit=1&cursor=2", 200, `"id":1,`, `"done":2,"skipped":0`)
+	get("/acts/1/members", 200, `{"items":[]}`)
+	get("/acts/2/members", 200, `"queue":"mail"`, `"key":"b","outcome":"skipped","reason":"is new"`)
+	get("/acts/2", 200, `"state":"finished"`, `"skipped":2`)
+	get("/acts/3", 404, `"field":"id"`)
+	get("/acts/3/members", 404, `"field":"id"`)
+}
