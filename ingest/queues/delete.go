@@ -24,7 +24,7 @@ type DeletedQueue struct {
 
 func (h *Handler) delete(ctx context.Context, in *DeleteQueueRequest) (DeletedQueue, error) {
 	items, err := h.store.Delete(ctx, in.Queue, in.Force)
-	var live userqueue.Live
+	var live userqueue.LiveItems
 	if errors.As(err, &live) {
 		return DeletedQueue{}, httpapi.NewProblem(http.StatusConflict, live.Error(), httpapi.FieldError{
 			Field: "queue", Code: "live_items",

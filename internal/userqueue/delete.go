@@ -10,15 +10,15 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 )
 
-// Live is the error of a queue that is not deleted since so many of its items have
+// LiveItems is the error of a queue that is not deleted since so many of its items have
 // not ended.
-type Live int
+type LiveItems int
 
-func (n Live) Error() string { return fmt.Sprintf("%d items of the queue have not ended", int(n)) }
+func (n LiveItems) Error() string { return fmt.Sprintf("%d items of the queue have not ended", int(n)) }
 
 // Delete deletes a queue of people's own with all its items and their history, in
 // one transaction, and returns how many items it had. While items are new,
-// scheduled or started it deletes nothing and returns their number as Live, unless
+// scheduled or started it deletes nothing and returns their number as LiveItems, unless
 // it is told to delete these as well. A worker that has one of them learns that it
 // is gone. A queue that is made with the same name later has another number, so
 // that nothing said about the old items reaches it.
@@ -47,9 +47,10 @@ func (s *Store) Delete(ctx context.Context, name string, withLive bool) (items i
 			return err
 		}
 		if live > 0 && !withLive {
-			return Live(live)
+			return LiveItems(live)
 		}
 		t.Drop(q, ids)
+		t.Batch.Queue("DELETE FROM millrace.payload_change WHERE item_id = ANY ($1::bigint[])", ids)
 		for _, table := range []string{"item_key", "finished", "item"} {
 			t.Batch.Queue("DELETE FROM millrace."+table+" WHERE stage = $1", q)
 		}

@@ -47,12 +47,20 @@ func TestDelete(t *testing.T) {
 	ids := add(4)
 	end(t, s, q, item.Complete, 0, ids[0])
 	end(t, s, q, item.Fail, 0, ids[1])
+	var generation int32
+	if err := s.Queues().Pool().QueryRow(t.Context(), "SELECT generation FROM millrace.item WHERE id = $1", ids[1]).
+		Scan(&generation); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Replay(t.Context(), q, ids[1], generation, []byte("1"), "somebody"); err != nil || r.Outcome != item.Changed {
+		t.Fatalf("%+v, %v", r, err)
+	}
 	command := []queue.Command{{ID: ids[2], Worker: "w"}}
 	if _, err := s.Queues().Apply(t.Context(), q, item.Start, command); err != nil {
 		t.Fatal(err)
 	}
-	var live userqueue.Live
-	if _, err := s.Delete(t.Context(), "mail", false); !errors.As(err, &live) || live != 2 {
+	var live userqueue.LiveItems
+	if _, err := s.Delete(t.Context(), "mail", false); !errors.As(err, &live) || live != 3 {
 		t.Fatalf("deleted with live items: %v", err)
 	}
 	if all, err := s.Items(t.Context(), userqueue.Page{Queue: q, Limit: 10}); err != nil || len(all) != 4 {
@@ -60,6 +68,11 @@ func TestDelete(t *testing.T) {
 	}
 	if n, err := s.Delete(t.Context(), "mail", true); n != 4 || err != nil {
 		t.Fatal(n, err)
+	}
+	var payloads int
+	if err := s.Queues().Pool().QueryRow(t.Context(), "SELECT count(*) FROM millrace.payload_change").Scan(&payloads); err != nil ||
+		payloads != 0 {
+		t.Errorf("%d payloads are left, %v", payloads, err)
 	}
 	for table, number := range kept {
 		var n int
@@ -120,7 +133,7 @@ func TestDeleteWhileAdding(t *testing.T) {
 	}
 	adding := begin("SELECT millrace.enqueue('mail', '[{}]')")
 	err := during(adding, func() error { _, err := s.Delete(t.Context(), "mail", false); return err })
-	var live userqueue.Live
+	var live userqueue.LiveItems
 	if !errors.As(err, &live) || live != 1 {
 		t.Fatalf("deleted while an item was added: %v", err)
 	}
