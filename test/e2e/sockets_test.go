@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"context"
 	"encoding/json"
 	"errors"
@@ -314,9 +315,26 @@ func testExpiry(t *testing.T, s *server) {
 	}
 }
 
-// testFrames: frames that break the protocol, or have no end, end their
-// WebSocket with a reason, and compression, which could hide a bomb, is not
-// agreed to.
+// deflated returns a compressed message of n bytes when it is decompressed, as
+// permessage-deflate has it: without the end of the last block.
+func deflated(t *testing.T, n int) string {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(bytes.Repeat([]byte(" "), n)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(out.String(), "\x00\x00\xff\xff")
+}
+
+// testFrames: frames that break the protocol, have no end, or become too long
+// when they are decompressed, end their WebSocket with a reason.
 func testFrames(t *testing.T, s *server) {
 	hello := "GET " + api + "/live HTTP/1.1\r\nHost: " + s.ports.HTTP +
 		"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
@@ -335,7 +353,8 @@ func testFrames(t *testing.T, s *server) {
 		"a ping in fragments":         {clientFrame(9, false, "x"), websocket.CloseProtocolError},
 		"an unmasked frame":           {[]byte{0x81, 2, '{', '}'}, websocket.CloseProtocolError},
 		"a continuation of nothing":   {clientFrame(0, true, "{}"), websocket.CloseProtocolError},
-		"a compressed frame":          {clientFrame(0x41, true, "{}"), websocket.CloseProtocolError},
+		"a frame that is no deflate":  {clientFrame(0x41, true, "\xff\xff"), 0},
+		"a compressed bomb":           {clientFrame(0x41, true, deflated(t, 2<<20)), websocket.CloseMessageTooBig},
 		"an unknown kind of frame":    {clientFrame(7, true, "{}"), websocket.CloseProtocolError},
 		"a close with a wrong status": {clientFrame(8, true, "\x00\x01"), websocket.CloseProtocolError},
 	} {
@@ -352,7 +371,7 @@ func testFrames(t *testing.T, s *server) {
 			in := bufio.NewReader(conn)
 			resp, err := http.ReadResponse(in, nil)
 			if err != nil || resp.StatusCode != http.StatusSwitchingProtocols ||
-				resp.Header.Get("Sec-Websocket-Extensions") != "" {
+				!strings.HasPrefix(resp.Header.Get("Sec-Websocket-Extensions"), "permessage-deflate") {
 				t.Fatalf("%+v, %v", resp, err)
 			}
 			go func() { _, _ = conn.Write(c.sent) }() // it may be cut off

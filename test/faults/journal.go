@@ -81,37 +81,58 @@ func (l *ledger) readOnce(ctx context.Context, js jetstream.JetStream, events *t
 	})
 }
 
-// each calls f for every message of a stream.
+// each calls f for every message of a stream. A part of the cluster that has just
+// come back may not answer yet: it tries until ctx ends.
 func each(ctx context.Context, js jetstream.JetStream, name string, f func(uint64, time.Time, jetstream.Msg)) error {
-	s, err := js.Stream(ctx, name)
+	var left, from uint64
+	err := backoff.Do(ctx, func() error {
+		s, err := js.Stream(ctx, name)
+		if err == nil {
+			left, from = s.CachedInfo().State.Msgs, s.CachedInfo().State.FirstSeq
+		}
+		return err
+	}, nil)
+	for err == nil && left > 0 {
+		err = backoff.Do(ctx, func() error {
+			n, err := some(ctx, js, name, from, int(min(left, 2000)), func(seq uint64, at time.Time, m jetstream.Msg) {
+				f(seq, at, m)
+				from = seq + 1
+			})
+			left -= n
+			return err
+		}, nil)
+	}
 	if err != nil {
-		return fmt.Errorf("read stream %s: %w", name, err)
-	}
-	left := s.CachedInfo().State.Msgs
-	if left == 0 {
-		return nil
-	}
-	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		return fmt.Errorf("read stream %s: %w", name, err)
-	}
-	for left > 0 {
-		batch, err := c.Fetch(int(min(left, 2000)), jetstream.FetchMaxWait(10*time.Second))
-		if err != nil {
-			return fmt.Errorf("read stream %s: %w", name, err)
-		}
-		n := uint64(0)
-		for m := range batch.Messages() {
-			meta, err := m.Metadata()
-			if err != nil {
-				return fmt.Errorf("read stream %s: %w", name, err)
-			}
-			f(meta.Sequence.Stream, meta.Timestamp, m)
-			n++
-		}
-		if left -= n; n == 0 {
-			return errors.Join(fmt.Errorf("read stream %s: %d messages do not come", name, left), batch.Error())
-		}
+		return fmt.Errorf("read stream %s: %d messages do not come: %w", name, left, err)
 	}
 	return nil
+}
+
+// some calls f for the next messages of a stream from a sequence on, at most n, and
+// returns how many there were.
+func some(
+	ctx context.Context, js jetstream.JetStream, name string, from uint64, n int, f func(uint64, time.Time, jetstream.Msg),
+) (had uint64, err error) {
+	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
+	})
+	if err != nil {
+		return 0, err
+	}
+	batch, err := c.Fetch(n, jetstream.FetchMaxWait(10*time.Second))
+	if err != nil {
+		return 0, err
+	}
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			return had, err
+		}
+		f(meta.Sequence.Stream, meta.Timestamp, m)
+		had++
+	}
+	if had == 0 {
+		err = errors.Join(errors.New("none in ten seconds"), batch.Error())
+	}
+	return had, err
 }
