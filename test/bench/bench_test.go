@@ -137,13 +137,13 @@ func TestDelays(t *testing.T) {
 	}
 	got := []receipt{{at: 1500, to: 9}, {at: 5000, to: 25}, {at: 8000, to: 30}}
 	for _, tt := range []struct {
-		q       crowdQuestion
+		q       subscriberQuestion
 		want    []delay
 		missing int
 	}{
-		{crowdQuestion{view: "funnel"}, []delay{{3, 4}, {1, 2}, {0.001, 3}}, 1},
-		{crowdQuestion{view: "funnel", source: "a"}, []delay{{3, 4}, {0.001, 3}}, 0},
-		{crowdQuestion{view: "dlq"}, nil, 0},
+		{subscriberQuestion{view: "funnel"}, []delay{{3, 4}, {1, 2}, {0.001, 3}}, 1},
+		{subscriberQuestion{view: "funnel", source: "a"}, []delay{{3, 4}, {0.001, 3}}, 0},
+		{subscriberQuestion{view: "dlq"}, nil, 0},
 	} {
 		all, missing := delays(&tt.q, got, marks)
 		if !slices.Equal(all, tt.want) || missing != tt.missing {

@@ -166,7 +166,8 @@ func (b *bench) run(ctx context.Context) (err error) {
 		}
 	}()
 	sections := map[string]func(context.Context) error{
-		"backlog": b.backlog, "query": b.query, "live": b.live, "subscribers": b.crowd, "http": b.post, "publish": b.publish,
+		"backlog": b.backlog, "query": b.query, "live": b.live, "subscribers": b.subscribers,
+		"http": b.post, "publish": b.publish,
 		"shards": b.shards, "work": b.work,
 	}
 	for _, name := range sectionNames {

@@ -49,7 +49,7 @@ func runPart(name string) error {
 		cancel()
 	}()
 	read, ok := map[string]func(context.Context, partConfig) error{
-		"nats": serveNATS, "plain": readPlain, "lean": readLean, "crowd": watchCrowd,
+		"nats": serveNATS, "plain": readPlain, "lean": readLean, "subscribers": watchSubscribers,
 	}[name]
 	if !ok {
 		return fmt.Errorf("%s: there is no part %q", envPart, name)

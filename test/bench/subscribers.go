@@ -23,48 +23,48 @@ import (
 )
 
 const (
-	crowdRate  = 10_000                // events a second while the crowd watches
-	crowdEvery = 50 * time.Millisecond // between two batches of them
-	crowdQueue = "bench-crowd"
-	// crowdPatience bounds the waiting for the crowd to subscribe, to have
+	subscriberRate  = 10_000                // events a second while the subscribers watch
+	subscriberEvery = 50 * time.Millisecond // between two batches of them
+	subscriberQueue = "bench-subscribers"
+	// subscriberPatience bounds the waiting for the subscribers to subscribe, to have
 	// everything, and for those that never read to be gone.
-	crowdPatience = 2 * time.Minute
+	subscriberPatience = 2 * time.Minute
 )
 
-// crowdShape says how many watch for how long.
-type crowdShape struct {
+// subscriberShape says how many watch for how long.
+type subscriberShape struct {
 	subscribers, deaf int // deaf ones never read
 	window            time.Duration
 }
 
-func (b *bench) crowdShape() crowdShape {
-	s := crowdShape{subscribers: b.cfg.subscribers, deaf: b.cfg.subscribers / 20, window: 30 * time.Second}
+func (b *bench) subscriberShape() subscriberShape {
+	s := subscriberShape{subscribers: b.cfg.subscribers, deaf: b.cfg.subscribers / 20, window: 30 * time.Second}
 	if b.cfg.events < 100_000 {
 		s.subscribers, s.deaf, s.window = 40, 2, 500*time.Millisecond
 	}
 	return s
 }
 
-// crowd measures how old what many subscribers of mixed views receive is, while
+// subscribers measures how old what many subscribers of mixed views receive is, while
 // events flow and work goes on. The subscribers are one process of their own, on
 // the same processors as the program.
-func (b *bench) crowd(ctx context.Context) error {
+func (b *bench) subscribers(ctx context.Context) error {
 	m, err := b.ready(ctx)
 	if err != nil {
 		return err
 	}
-	shape := b.crowdShape()
+	shape := b.subscriberShape()
 	b.say("%d subscribers and %d that never read: they and the program share the %d cores",
 		shape.subscribers, shape.deaf, thisMachine().Cores)
-	dir, err := b.folder("crowd-*")
+	dir, err := b.folder("subscribers-*")
 	if err != nil {
 		return err
 	}
-	if err := m.post(ctx, "/queues", map[string]any{"name": crowdQueue}, nil); err != nil {
+	if err := m.post(ctx, "/queues", map[string]any{"name": subscriberQueue}, nil); err != nil {
 		return err
 	}
 	out := newLines()
-	clients, err := start("crowd", partConfig{
+	clients, err := start("subscribers", partConfig{
 		Dir: dir, HTTP: m.http, Subscribers: shape.subscribers, Deaf: shape.deaf,
 	}, out)
 	if err != nil {
@@ -80,15 +80,15 @@ func (b *bench) crowd(ctx context.Context) error {
 	return b.awaitFolded(ctx, m)
 }
 
-// watched presses while the crowd watches, and adds what it has seen.
+// watched presses while they watch, and adds what it has seen.
 func (b *bench) watched(
-	ctx context.Context, m *millrace, shape crowdShape, dir string, clients *part, out *outputLines,
+	ctx context.Context, m *millrace, shape subscriberShape, dir string, clients *part, out *outputLines,
 ) error {
 	begin := time.Now()
-	if _, err := out.next(ctx, crowdPatience); err != nil {
+	if _, err := out.next(ctx, subscriberPatience); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
-	b.say("subscribed in %.1f s; %d events/s for %s", time.Since(begin).Seconds(), crowdRate, shape.window)
+	b.say("subscribed in %.1f s; %d events/s for %s", time.Since(begin).Seconds(), subscriberRate, shape.window)
 	profiled := b.profile(ctx, m, max(1, int(shape.window.Seconds())-2))
 	memory := watch(m.pid())
 	type departures struct {
@@ -100,9 +100,9 @@ func (b *bench) watched(
 		after, err := m.departures(ctx, begin, shape)
 		left <- departures{after, err}
 	}()
-	before := b.crowdSpent(m, clients)
+	before := b.subscriberSpent(m, clients)
 	marks, err := b.flow(ctx, m, shape.window)
-	after := b.crowdSpent(m, clients)
+	after := b.subscriberSpent(m, clients)
 	gone := <-left
 	peak := memory.end()
 	if err := errors.Join(err, <-profiled, gone.err); err != nil {
@@ -118,13 +118,13 @@ func (b *bench) watched(
 	if err := clients.stop(); err != nil {
 		return err
 	}
-	line, err := out.next(ctx, crowdPatience)
+	line, err := out.next(ctx, subscriberPatience)
 	if err != nil {
 		return err
 	}
-	var seen crowdSeen
+	var seen subscriberSeen
 	if err := json.Unmarshal(line, &seen); err != nil {
-		return fmt.Errorf("the crowd's report %s: %w", line, err)
+		return fmt.Errorf("the subscribers' report %s: %w", line, err)
 	}
 	if seen.Missing > 0 || seen.Lost > 0 {
 		return fmt.Errorf("%d changes were never received, %d subscribers lost their connection: %s",
@@ -133,12 +133,12 @@ func (b *bench) watched(
 	if seen.Problems > 0 {
 		b.say("%d times a subscriber was told that its view cannot be shown at present", seen.Problems)
 	}
-	b.addCrowd(shape, seen, marks, peak, after.less(before), gone.after)
+	b.addSubscribers(shape, seen, marks, peak, after.less(before), gone.after)
 	return nil
 }
 
-func (b *bench) addCrowd(
-	shape crowdShape, seen crowdSeen, marks []mark, peak peaks, spent crowdTime, leave []time.Duration,
+func (b *bench) addSubscribers(
+	shape subscriberShape, seen subscriberSeen, marks []mark, peak peaks, spent subscriberTime, leave []time.Duration,
 ) {
 	const s = "subscribers"
 	who := thousands(strconv.Itoa(shape.subscribers)) + " subscribers"
@@ -148,10 +148,10 @@ func (b *bench) addCrowd(
 		events += k.Events
 	}
 	b.add(
-		line{s, who + ": events meanwhile", "events/s", more, float64(events) / seconds, "wanted", crowdRate},
+		line{s, who + ": events meanwhile", "events/s", more, float64(events) / seconds, "wanted", subscriberRate},
 		line{s, who + ": size of a message", "bytes", less, float64(seen.Bytes) / float64(seen.Messages), "", 0},
 	)
-	for _, v := range append([]string{""}, crowdViews()...) {
+	for _, v := range append([]string{""}, subscriberViews()...) {
 		name, a := "each change", seen.Views[v]
 		if v != "" {
 			name = "each change of " + v
@@ -189,10 +189,10 @@ func (b *bench) addCrowd(
 	)
 }
 
-// crowdTime is the processor time of all that share the processors.
-type crowdTime struct{ server, engines, clients, publisher time.Duration }
+// subscriberTime is the processor time of all that share the processors.
+type subscriberTime struct{ server, engines, clients, publisher time.Duration }
 
-func (b *bench) crowdSpent(m *millrace, clients *part) (t crowdTime) {
+func (b *bench) subscriberSpent(m *millrace, clients *part) (t subscriberTime) {
 	_, t.server, _ = stat(m.pid())
 	_, t.clients, _ = stat(clients.Process.Pid)
 	_, t.publisher, _ = stat(os.Getpid())
@@ -203,8 +203,8 @@ func (b *bench) crowdSpent(m *millrace, clients *part) (t crowdTime) {
 	return t
 }
 
-func (t crowdTime) less(u crowdTime) crowdTime {
-	return crowdTime{t.server - u.server, t.engines - u.engines, t.clients - u.clients, t.publisher - u.publisher}
+func (t subscriberTime) less(u subscriberTime) subscriberTime {
+	return subscriberTime{t.server - u.server, t.engines - u.engines, t.clients - u.clients, t.publisher - u.publisher}
 }
 
 // mark is a change that subscribers have to be told of.
@@ -217,7 +217,7 @@ type mark struct {
 	Durable int64    // when that was acknowledged
 }
 
-// marksFile is where the marks are left for the crowd.
+// marksFile is where the marks are left for the subscribers.
 const marksFile = "marks.json"
 
 // flow publishes events, and some work and invalid events beside, for a while.
@@ -252,13 +252,13 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 	}
 	var batches errgroup.Group
 	batches.SetLimit(16)
-	beat(crowdEvery, func(sent time.Time) error {
-		batch, sources, err := b.crowdBatch()
+	beat(subscriberEvery, func(sent time.Time) error {
+		batch, sources, err := b.subscriberBatch()
 		if err != nil {
 			return err
 		}
 		batches.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, crowdPatience)
+			ctx, cancel := context.WithTimeout(ctx, subscriberPatience)
 			defer cancel()
 			ack, err := jetstreamext.PublishMsgBatch(ctx, m.js, batch, jetstreamext.BatchFlowControl{})
 			if err != nil {
@@ -273,17 +273,17 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 	beat(100*time.Millisecond, func(sent time.Time) error {
 		items += 10
 		body := map[string]any{"items": slices.Repeat([]map[string]any{{"payload": map[string]any{"n": items}}}, 10)}
-		if err := m.post(ctx, "/queues/"+crowdQueue+"/items", body, nil); err != nil {
+		if err := m.post(ctx, "/queues/"+subscriberQueue+"/items", body, nil); err != nil {
 			return err
 		}
 		note(mark{Clock: "items", At: items}, sent)
 		return nil
 	})
 	beat(200*time.Millisecond, func(time.Time) error {
-		return m.post(ctx, "/queues/"+crowdQueue+"/take", map[string]any{"worker": "bench", "limit": 5, "lease_s": 600}, nil)
+		return m.post(ctx, "/queues/"+subscriberQueue+"/take", map[string]any{"worker": "bench", "limit": 5, "lease_s": 600}, nil)
 	})
 	beat(500*time.Millisecond, func(sent time.Time) error {
-		ctx, cancel := context.WithTimeout(ctx, crowdPatience)
+		ctx, cancel := context.WithTimeout(ctx, subscriberPatience)
 		defer cancel()
 		if _, err := m.js.Publish(ctx, "events.crawled.00", []byte(`{"no":"event"}`)); err != nil {
 			return fmt.Errorf("publish an invalid event: %w", err)
@@ -299,17 +299,17 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 	return marks, nil
 }
 
-// crowdBatch makes what is published at once, and says which of the sources that
+// subscriberBatch makes what is published at once, and says which of the sources that
 // are watched it has.
-func (b *bench) crowdBatch() (batch []*nats.Msg, sources []string, err error) {
-	for range int(crowdRate * crowdEvery / time.Second) {
+func (b *bench) subscriberBatch() (batch []*nats.Msg, sources []string, err error) {
+	for range int(subscriberRate * subscriberEvery / time.Second) {
 		msg, err := b.posts.message()
 		if err != nil {
 			return nil, nil, err
 		}
 		batch = append(batch, natsMessage(msg))
 	}
-	for _, source := range crowdSources() {
+	for _, source := range subscriberSources() {
 		if slices.ContainsFunc(batch, func(m *nats.Msg) bool {
 			return bytes.Contains(m.Data, []byte(`"source_name":"`+source+`"`))
 		}) {
@@ -343,12 +343,12 @@ func (m *millrace) post(ctx context.Context, path string, body, into any) error 
 
 // departures waits until those that never read are gone, and returns when
 // each of them went. The server tells, since they do not look.
-func (m *millrace) departures(ctx context.Context, begin time.Time, shape crowdShape) ([]time.Duration, error) {
+func (m *millrace) departures(ctx context.Context, begin time.Time, shape subscriberShape) ([]time.Duration, error) {
 	if shape.window < time.Second {
 		return nil, nil // they are cut off after a minute
 	}
 	var gone []time.Duration
-	for deadline := time.Now().Add(crowdPatience); len(gone) < shape.deaf && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(subscriberPatience); len(gone) < shape.deaf && time.Now().Before(deadline); {
 		n, err := m.gauge(ctx, "millrace_live_connections")
 		if err != nil {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 // as far as they need to, if that is given. It does so in one thread and with one system call for each message: the clients should take as little
 // as they can of the processors that the program has, too. It says once that
 // everyone has received something.
-func (c *crowd) receive(ctx context.Context, need []uint64) error {
+func (c *subscribers) receive(ctx context.Context, need []uint64) error {
 	poll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("watch the connections: %w", err)

@@ -21,17 +21,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// crowdQuestion is what a share of the crowd subscribes to.
-type crowdQuestion struct {
+// subscriberQuestion is what a share of the subscribers subscribe to.
+type subscriberQuestion struct {
 	view   string
 	params string // members of the message
 	source string // whose changes alone are shown; empty: all
 	share  int    // of a hundred subscribers
 }
 
-// crowdQuestions are the crowd's mixture. A funnel without reclassifications is
+// subscriberQuestions are the subscribers' mixture. A funnel without reclassifications is
 // not among them: it is counted at most once in 5 seconds.
-var crowdQuestions = []crowdQuestion{
+var subscriberQuestions = []subscriberQuestion{
 	{view: "funnel", params: `"period":"today","tz":"UTC"`, share: 20},
 	{view: "funnel", params: `"period":"today","tz":"Europe/Berlin"`, share: 10},
 	{view: "funnel", params: `"period":"today","tz":"America/New_York"`, share: 5},
@@ -46,8 +46,8 @@ var crowdQuestions = []crowdQuestion{
 	{view: "dlq", share: 12},
 }
 
-func crowdViews() (views []string) {
-	for _, q := range crowdQuestions {
+func subscriberViews() (views []string) {
+	for _, q := range subscriberQuestions {
 		if !slices.Contains(views, q.view) {
 			views = append(views, q.view)
 		}
@@ -55,8 +55,8 @@ func crowdViews() (views []string) {
 	return views
 }
 
-func crowdSources() (sources []string) {
-	for _, q := range crowdQuestions {
+func subscriberSources() (sources []string) {
+	for _, q := range subscriberQuestions {
 		if q.source != "" {
 			sources = append(sources, q.source)
 		}
@@ -64,11 +64,11 @@ func crowdSources() (sources []string) {
 	return sources
 }
 
-// crowdClocks are whose positions the views show.
-var crowdClocks = map[string]string{"funnel": "events", "lag": "events", "queues": "items", "dlq": "letters"}
+// subscriberClocks are whose positions the views show.
+var subscriberClocks = map[string]string{"funnel": "events", "lag": "events", "queues": "items", "dlq": "letters"}
 
-// crowdState is what a message shows of the views.
-type crowdState struct {
+// subscriberState is what a message shows of the views.
+type subscriberState struct {
 	Funnel *struct {
 		Stream struct {
 			Folded uint64 `json:"folded_seq"`
@@ -88,7 +88,7 @@ type crowdState struct {
 }
 
 // position is how far a message has come on its view's clock.
-func (s *crowdState) position() (at uint64, err error) {
+func (s *subscriberState) position() (at uint64, err error) {
 	switch {
 	case s.Funnel != nil:
 		return s.Funnel.Stream.Folded, nil
@@ -98,7 +98,7 @@ func (s *crowdState) position() (at uint64, err error) {
 		return s.DLQ.Count, nil
 	case s.Queues != nil:
 		for _, q := range s.Queues.Queues {
-			if q.Name == crowdQueue {
+			if q.Name == subscriberQueue {
 				at = q.Ready + q.Delayed + q.Running + q.Done + q.Failed
 			}
 		}
@@ -122,7 +122,7 @@ type receipt struct {
 
 // reader is one subscriber.
 type reader struct {
-	question *crowdQuestion
+	question *subscriberQuestion
 	socket   *os.File
 	begun    []byte // of a frame that has not come whole
 	messages int
@@ -130,8 +130,8 @@ type reader struct {
 	lost     bool   // its connection has ended
 }
 
-// crowd is all subscribers of this process.
-type crowd struct {
+// subscribers are those of this process.
+type subscribers struct {
 	readers   []*reader
 	deaf      []*os.File        // of those that never read
 	positions map[uint64]uint64 // of messages, by their hashes
@@ -144,26 +144,26 @@ type crowd struct {
 	inflate   io.ReadCloser
 }
 
-// crowdAges are the median, the 99th percentile and the worst, in milliseconds.
-type crowdAges struct{ Durable, Sent [3]float64 }
+// subscriberAges are the median, the 99th percentile and the worst, in milliseconds.
+type subscriberAges struct{ Durable, Sent [3]float64 }
 
-// crowdSeen is what the crowd reports.
-type crowdSeen struct {
-	Received    int                  // messages, while it was measured
-	Messages    int                  // in all
-	Bytes       int64                // of them
-	Missing     int                  // changes that a subscriber was never told of
-	Lost        int                  // subscribers whose connections ended
-	Why         string               // of the last of them
-	Problems    int                  // messages that a view could not be shown
-	Views       map[string]crowdAges // by view; "" are all
-	WorstReader float64              // the worst 99th percentile of a subscriber
+// subscriberSeen is what the subscribers report.
+type subscriberSeen struct {
+	Received    int                       // messages, while it was measured
+	Messages    int                       // in all
+	Bytes       int64                     // of them
+	Missing     int                       // changes that a subscriber was never told of
+	Lost        int                       // subscribers whose connections ended
+	Why         string                    // of the last of them
+	Problems    int                       // messages that a view could not be shown
+	Views       map[string]subscriberAges // by view; "" are all
+	WorstReader float64                   // the worst 99th percentile of a subscriber
 }
 
-// watchCrowd subscribes, says so, receives until it is told to end, and says what
+// watchSubscribers subscribes, says so, receives until it is told to end, and says what
 // it has seen of the marks that it is left.
-func watchCrowd(ctx context.Context, cfg partConfig) error {
-	c := &crowd{positions: map[uint64]uint64{}, seed: maphash.MakeSeed(), inflate: flate.NewReader(nil)}
+func watchSubscribers(ctx context.Context, cfg partConfig) error {
+	c := &subscribers{positions: map[uint64]uint64{}, seed: maphash.MakeSeed(), inflate: flate.NewReader(nil)}
 	if err := c.subscribe(ctx, cfg); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func watchCrowd(ctx context.Context, cfg partConfig) error {
 	if err := json.Unmarshal(text, &marks); err != nil {
 		return fmt.Errorf("read the marks: %w", err)
 	}
-	late, cancel := context.WithTimeout(context.Background(), crowdPatience)
+	late, cancel := context.WithTimeout(context.Background(), subscriberPatience)
 	defer cancel()
 	if err := c.receive(late, c.needs(marks)); err != nil {
 		return err
@@ -192,10 +192,10 @@ func watchCrowd(ctx context.Context, cfg partConfig) error {
 }
 
 // needs returns how far each reader has to come to have been told of all marks.
-func (c *crowd) needs(marks []mark) []uint64 {
-	last := map[*crowdQuestion]uint64{}
-	for i := range crowdQuestions {
-		q := &crowdQuestions[i]
+func (c *subscribers) needs(marks []mark) []uint64 {
+	last := map[*subscriberQuestion]uint64{}
+	for i := range subscriberQuestions {
+		q := &subscriberQuestions[i]
 		for k := range marks {
 			if q.shows(&marks[k]) {
 				last[q] = marks[k].At
@@ -210,7 +210,7 @@ func (c *crowd) needs(marks []mark) []uint64 {
 }
 
 // has tells whether all readers have come so far.
-func (c *crowd) has(need []uint64) bool {
+func (c *subscribers) has(need []uint64) bool {
 	for i, r := range c.readers {
 		if !r.lost && r.at < need[i] {
 			return false
@@ -220,15 +220,15 @@ func (c *crowd) has(need []uint64) bool {
 }
 
 // shows tells whether a mark is a change of what is asked for.
-func (q *crowdQuestion) shows(m *mark) bool {
-	return m.Clock == crowdClocks[q.view] && (q.source == "" || slices.Contains(m.Sources, q.source))
+func (q *subscriberQuestion) shows(m *mark) bool {
+	return m.Clock == subscriberClocks[q.view] && (q.source == "" || slices.Contains(m.Sources, q.source))
 }
 
 // subscribe opens all connections.
-func (c *crowd) subscribe(ctx context.Context, cfg partConfig) error {
-	var shared []*crowdQuestion // each as often as its share
-	for i := range crowdQuestions {
-		shared = append(shared, slices.Repeat([]*crowdQuestion{&crowdQuestions[i]}, crowdQuestions[i].share)...)
+func (c *subscribers) subscribe(ctx context.Context, cfg partConfig) error {
+	var shared []*subscriberQuestion // each as often as its share
+	for i := range subscriberQuestions {
+		shared = append(shared, slices.Repeat([]*subscriberQuestion{&subscriberQuestions[i]}, subscriberQuestions[i].share)...)
 	}
 	c.deaf = make([]*os.File, cfg.Deaf)
 	c.readers = make([]*reader, cfg.Subscribers)
@@ -236,7 +236,7 @@ func (c *crowd) subscribe(ctx context.Context, cfg partConfig) error {
 	g.SetLimit(32)
 	for i := range c.deaf {
 		g.Go(func() (err error) {
-			c.deaf[i], err = openSubscription(cfg.HTTP, &crowdQuestions[0])
+			c.deaf[i], err = openSubscription(cfg.HTTP, &subscriberQuestions[0])
 			return err
 		})
 	}
@@ -253,7 +253,7 @@ func (c *crowd) subscribe(ctx context.Context, cfg partConfig) error {
 
 // openSubscription opens a WebSocket by hand, so that a client costs as little
 // as it can, and subscribes.
-func openSubscription(addr string, q *crowdQuestion) (*os.File, error) {
+func openSubscription(addr string, q *subscriberQuestion) (*os.File, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("open a WebSocket: %w", err)
@@ -317,7 +317,7 @@ func frame(data []byte) (head byte, payload, rest []byte, whole bool) {
 }
 
 // take notes what a subscriber has received.
-func (c *crowd) take(i int, data []byte) error {
+func (c *subscribers) take(i int, data []byte) error {
 	r, now := c.readers[i], time.Now().UnixMicro()
 	c.bytes += int64(len(data))
 	if len(r.begun) > 0 {
@@ -357,7 +357,7 @@ func (c *crowd) take(i int, data []byte) error {
 
 // position returns the position of a message, which is read once for all who
 // receive it.
-func (c *crowd) position(compressed bool, payload []byte) (uint64, error) {
+func (c *subscribers) position(compressed bool, payload []byte) (uint64, error) {
 	sum := maphash.Bytes(c.seed, payload)
 	if at, known := c.positions[sum]; known {
 		return at, nil
@@ -374,7 +374,7 @@ func (c *crowd) position(compressed bool, payload []byte) (uint64, error) {
 		}
 		payload = text
 	}
-	var state crowdState
+	var state subscriberState
 	if err := json.Unmarshal(payload, &state); err != nil {
 		return 0, fmt.Errorf("received %s: %w", payload, err)
 	}
@@ -418,9 +418,9 @@ type viewAges struct{ durable, sent agesOf }
 
 // compare tells how old each change was when each subscriber had it: with the
 // first message that has come as far.
-func (c *crowd) compare(marks []mark) crowdSeen {
+func (c *subscribers) compare(marks []mark) subscriberSeen {
 	own := make([][]receipt, len(c.readers))
-	seen := crowdSeen{Views: map[string]crowdAges{}}
+	seen := subscriberSeen{Views: map[string]subscriberAges{}}
 	first, last := measuredTime(marks)
 	for _, r := range c.receipts {
 		own[r.reader] = append(own[r.reader], r)
@@ -450,7 +450,7 @@ func (c *crowd) compare(marks []mark) crowdSeen {
 		}
 	}
 	for name, a := range byView {
-		seen.Views[name] = crowdAges{a.durable.three(), a.sent.three()}
+		seen.Views[name] = subscriberAges{a.durable.three(), a.sent.three()}
 	}
 	return seen
 }
@@ -461,7 +461,7 @@ type delay struct{ durable, sent float64 }
 
 // delays are those of the changes that a subscriber watches. Missing are the
 // changes that it has not received.
-func delays(q *crowdQuestion, got []receipt, marks []mark) (all []delay, missing int) {
+func delays(q *subscriberQuestion, got []receipt, marks []mark) (all []delay, missing int) {
 	for k := range marks {
 		m := &marks[k]
 		if !q.shows(m) {

@@ -7,6 +7,6 @@ import (
 	"errors"
 )
 
-func (*crowd) receive(context.Context, []uint64) error {
+func (*subscribers) receive(context.Context, []uint64) error {
 	return errors.New("many subscribers need Linux")
 }
