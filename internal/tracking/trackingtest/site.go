@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,17 +182,18 @@ func (s *Site) Serve(handlers ...interface{ Register(*httpapi.Server) }) {
 	s.url = server.URL
 }
 
-// URL is the address of a path, below the API's base unless it is of the root.
+// URL is the address of a path, below the base of shards, of the other systems, or
+// of the server.
 func (s *Site) URL(path string) string {
 	if path == "/openapi.json" || path == "/metrics" {
 		return s.url + path
 	}
-	for _, own := range []string{"/queues/mail", "/acts", "/failures", "/sources"} {
-		if path == "/queues" || strings.HasPrefix(path, own) {
-			return s.url + "/api/v1" + path
-		}
+	ofShards := path != "/queues" && !slices.ContainsFunc([]string{"/queues/mail", "/acts", "/failures", "/sources"},
+		func(base string) bool { return strings.HasPrefix(path, base) })
+	if ofShards {
+		return s.url + "/api/v1/pipeline" + path
 	}
-	return s.url + "/api/v1/pipeline" + path
+	return s.url + "/api/v1" + path
 }
 
 // Post sends a document and returns the answer's status and text.
