@@ -35,7 +35,7 @@ func ExampleClient_Emit() {
 		ArticleURL: "https://example.com/article-1", SourceName: "example_com", Stage: "crawled",
 		Metadata: map[string]any{"response_code": 200},
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := c.Close(ctx); err != nil { // delivers what waits
 		log.Fatal(err)
@@ -146,7 +146,7 @@ func ExamplePublisher_EmitBatch() {
 		log.Fatal(err)
 	}
 	e := event.Event{ArticleURL: "https://example.com/article-1", SourceName: "example_com", Stage: "crawled", OccurredAt: time.Now()}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	outcomes, err := p.EmitBatch(ctx, []event.Event{e, e})
 	fmt.Println(outcomes[0].Status, outcomes[1].Status, err)

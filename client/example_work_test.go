@@ -72,7 +72,7 @@ func ExampleWork() {
 
 // Items are added over NATS; those with a key once while it is live.
 func ExampleEnqueue() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	nc, err := nats.Connect(nats.DefaultURL)
 	if err != nil {

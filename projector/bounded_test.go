@@ -43,7 +43,7 @@ func (b *bench) taken() (given uint64) {
 	b.t.Helper()
 	s, err := b.js.Stream(b.t.Context(), stream.Events)
 	must(b.t, err)
-	timeout := time.After(40 * time.Second)
+	timeout := time.After(time.Minute)
 	for quiet := 0; quiet < 10; {
 		waiting := 1
 		consumers := s.ListConsumers(b.t.Context())

@@ -77,7 +77,7 @@ func (b *bench) awaitStill(counted checkpoint.Known) (stop func()) {
 	stop = b.start(nil)
 	select {
 	case <-told:
-	case <-time.After(40 * time.Second):
+	case <-time.After(time.Minute):
 		b.t.Fatal("nothing is told of what is missing")
 	}
 	return stop

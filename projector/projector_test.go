@@ -202,7 +202,7 @@ func (b *bench) watch(what string, done func(key string, r checkpoint.Record) bo
 	w, err := kv.Watch(b.t.Context(), "funnel.*")
 	must(b.t, err)
 	defer w.Stop()
-	timeout := time.After(40 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case entry := <-w.Updates():

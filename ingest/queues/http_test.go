@@ -196,7 +196,7 @@ func TestLimits(t *testing.T) {
 	}
 	takes := func(want int) (got taken) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); len(got.Items) < want && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); len(got.Items) < want && time.Now().Before(end); {
 			var out taken
 			s.Into(&out, 200, 200, s.want(200, "/queues/mail/take", `{"worker":"w","limit":10}`))
 			got.Items = append(got.Items, out.Items...)

@@ -60,7 +60,7 @@ func (s *site) dial() client {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	return client{conn, bufio.NewReader(conn)}
 }
 
@@ -85,7 +85,7 @@ func (c client) closed() bool {
 // so after it has answered.
 func (s *site) waits(n int) {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		s.limiter.mu.Lock()
 		now := s.limiter.waiting.Len()
 		s.limiter.mu.Unlock()

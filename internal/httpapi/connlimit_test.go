@@ -20,7 +20,7 @@ func TestIdleConnections(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := fmt.Fprint(conn, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			return conn, err
 		}

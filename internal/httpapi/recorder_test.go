@@ -38,7 +38,7 @@ func TestReadsNothing(t *testing.T) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the answer still waits for its reader")
 	}
 	conn.Close()

@@ -246,7 +246,7 @@ func TestPause(t *testing.T) {
 // in vain comes again after a while.
 func (s *store) takeSome(t *testing.T, n int) (taken []tracking.Result) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); len(taken) < n && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); len(taken) < n && time.Now().Before(end); {
 		some, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute)
 		if err != nil {
 			t.Fatal(err)

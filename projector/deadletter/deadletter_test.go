@@ -32,7 +32,7 @@ func TestLargeLetters(t *testing.T) {
 	for i := range letters {
 		letters[i].Stream = stream.Events
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range 2 { // each is there once
 		if err := Publish(ctx, js, letters, slog.New(slog.DiscardHandler)); err != nil {

@@ -250,7 +250,7 @@ func (s *site) session(watch func(State, Event, State) error, done func() bool) 
 	}
 	f := s.fold(lease, s.table)
 	f.machine.watch = watch
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()

@@ -30,7 +30,7 @@ func publish(t *testing.T, js jetstream.JetStream, from, to int) {
 // expect reads up to a sequence and holds that none is missing or repeated.
 func expect(t *testing.T, s *Source, from, to uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for next := from; next <= to; {
 		ms, err := s.Next(ctx)
@@ -100,7 +100,7 @@ func TestShorter(t *testing.T) {
 				t.Fatal(err)
 			}
 			publish(t, js, 1, grown)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if ms, err := s.Next(ctx); !errors.Is(err, ErrShorter) {
 				t.Errorf("%d messages, %v", len(ms), err)
@@ -127,7 +127,7 @@ func TestLargeMessages(t *testing.T) {
 	s := New(Config{Stream: stream.Events, Consumer: "test", ReadAheadBytes: 1000}, nc, js, 0,
 		slog.New(slog.DiscardHandler))
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for seq := 0; seq < len(sizes); {
 		ms, err := s.Next(ctx)
@@ -174,7 +174,7 @@ func TestCaughtUp(t *testing.T) {
 // caughtUp reads until nothing up to a sequence is left.
 func caughtUp(t *testing.T, s *Source, wantLast, wantUpTo uint64) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		ctx, cancel := context.WithTimeout(t.Context(), heartbeat/5)
 		_, _ = s.Next(ctx) // which ends with ctx
 		cancel()

@@ -38,7 +38,7 @@ func (f fixture) guard(most int, stages ...string) *Guard {
 }
 
 func (f fixture) publish(subject string) error {
-	ctx, cancel := context.WithTimeout(f.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
 	defer cancel()
 	_, err := f.js.Publish(ctx, subject, []byte("{}"), jetstream.WithRetryAttempts(0))
 	return err

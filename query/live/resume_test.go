@@ -184,7 +184,7 @@ func (f *fixture) connectedAre(n int) {
 // become waits until a figure of the hub has a value.
 func (f *fixture) become(figure func() int, n int) {
 	f.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		f.hub.mu.Lock()
 		now := figure()
 		f.hub.mu.Unlock()

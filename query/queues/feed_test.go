@@ -78,7 +78,7 @@ func TestFeed(t *testing.T) {
 // read returns the next n transitions of the queue mail behind a place.
 func read(t *testing.T, s *trackingtest.Site, last string, n int) (all []UserQueueTransition) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL("/queues/mail/transitions"), nil)
 	if err != nil {

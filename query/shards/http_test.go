@@ -232,7 +232,7 @@ type feed struct {
 
 func open(t *testing.T, s *trackingtest.Site, last, query string) *feed {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL("/transitions"+query), nil)
 	if err != nil {
 		t.Fatal(err)

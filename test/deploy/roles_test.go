@@ -449,7 +449,7 @@ func (s site) works(t *testing.T, role string) {
 	if err != nil {
 		t.Fatalf("%s looks its queue up: %v", role, err)
 	}
-	batch, err := consumer.Fetch(3, jetstream.FetchMaxWait(10*time.Second))
+	batch, err := consumer.Fetch(3, jetstream.FetchMaxWait(time.Minute))
 	if err != nil {
 		t.Fatalf("%s pulls: %v", role, err)
 	}
@@ -498,7 +498,7 @@ func (s site) operates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second)); err != nil {
+	if _, err := consumer.Next(jetstream.FetchMaxWait(time.Minute)); err != nil {
 		t.Errorf("the operator reads no letter: %v", err)
 	}
 	if err := dlq.Purge(t.Context()); err != nil {

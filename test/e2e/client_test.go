@@ -102,7 +102,7 @@ func TestClient(t *testing.T) {
 		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		if status := s.wait(t, 20*time.Second); status != 0 {
+		if status := s.wait(t, time.Minute); status != 0 {
 			t.Errorf("exit status %d:\n%s", status, s.log)
 		}
 	})

@@ -133,7 +133,7 @@ func (s *server) killParent() {
 		s.t.Fatal(err)
 	}
 	<-s.done
-	poll(s.t, 20*time.Second, "the children to die with their parent", func() bool { return len(alive(children)) == 0 })
+	poll(s.t, time.Minute, "the children to die with their parent", func() bool { return len(alive(children)) == 0 })
 }
 
 func (s *server) url(path string) string { return "http://" + s.ports.HTTP + path }

@@ -34,7 +34,7 @@ func open(t testing.TB, opt *ch.Options) driver.Conn {
 func client(t testing.TB) driver.Conn { return open(t, options(ch.CompressionNone)) }
 
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -214,7 +214,7 @@ func TestRefusedWhileSending(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(time.Minute))
 			fmt.Fprintf(conn, "POST /?user=%s&query=INSERT+INTO+t+FORMAT+TSV HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", user, size)
 			if _, err := conn.Write(make([]byte, size)); err != nil {
 				t.Fatal("while sending:", err)
