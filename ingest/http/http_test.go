@@ -460,7 +460,7 @@ func TestRepeats(t *testing.T) {
 
 func TestBatches(t *testing.T) {
 	// Generous: syncing 2,500 events takes a busy machine its time.
-	f := startWith(t, auth.Config{}, Config{Timeout: time.Minute, Limits: Limits{Rate: -1}})
+	f := startWith(t, auth.Config{}, Config{Timeout: 5 * time.Minute, Limits: Limits{Rate: -1}})
 	mixed := `{"events":[` + eventText(1) + `,` + with("stage", `"cooked"`) + `,` + eventText(2) + `,` +
 		eventText(1) + `,7]}`
 	got := f.post("/events/batch", jsonType, text(mixed))
