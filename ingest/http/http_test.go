@@ -55,7 +55,7 @@ func (b *lockedBuffer) String() string {
 
 func start(t *testing.T, authCfg auth.Config) fixture {
 	t.Helper()
-	return startWith(t, authCfg, Config{Timeout: 2 * time.Second, Limits: Limits{Rate: -1}})
+	return startWith(t, authCfg, Config{Timeout: time.Minute, Limits: Limits{Rate: -1}})
 }
 
 func startWith(t *testing.T, authCfg auth.Config, cfg Config) fixture {
@@ -554,7 +554,7 @@ func TestBackendGone(t *testing.T) {
 		}
 	}
 	f.nats.Start()
-	f.Handler.timeout = 10 * time.Second
+	f.Handler.timeout = time.Minute
 	if got := f.post("/events/batch", linesType, text(lines)); got.status != 201 || got.Batch.Accepted != 2 ||
 		len(got.Batch.Rejected) != 1 {
 		t.Errorf("%d %+v", got.status, got)

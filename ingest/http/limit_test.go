@@ -103,7 +103,7 @@ func TestRememberedCallersAreBounded(t *testing.T) {
 // Retry-After, for one token and not for the other.
 func TestLimitIsOfEachToken(t *testing.T) {
 	f := startWith(t, auth.Config{Secret: secret, AnonymousIngest: true},
-		Config{Timeout: 2 * time.Second, Limits: Limits{Rate: 1e-6, Burst: 3}})
+		Config{Timeout: time.Minute, Limits: Limits{Rate: 1e-6, Burst: 3}})
 	bearer := func(sub string) string {
 		token, err := auth.Mint(secret, sub, []auth.Scope{auth.EventsWrite}, time.Hour)
 		if err != nil {
