@@ -269,10 +269,10 @@ func TestPermanentFailures(t *testing.T) {
 // stored all the same.
 func TestOneBadMessageDoesNotKeepOthersBack(t *testing.T) {
 	s := natstest.Start(t, stream.Config{})
-	p := publisher(t, s.Connect(), Config{Attempt: time.Second})
+	p := publisher(t, s.Connect(), Config{Attempt: 3 * time.Second})
 	msgs := messages(0, 5)
 	msgs[2].Subject = "elsewhere"
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	outcomes, err := p.PublishRaw(ctx, msgs)
 	if a, _, f := count(outcomes); a != 4 || f != 1 || outcomes[2].Status != Failed || err == nil {

@@ -169,7 +169,7 @@ func TestClientDies(t *testing.T) {
 			<-ctx.Done()
 			lost <- context.Cause(ctx)
 			return nil
-		}, client.WorkConfig{Lease: time.Second, Grace: time.Millisecond})
+		}, client.WorkConfig{Lease: 5 * time.Second, Grace: time.Millisecond})
 		if err == nil {
 			t.Error("a worker without a connection goes on")
 		}
@@ -202,10 +202,10 @@ func TestLeaseIsKept(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(3500 * time.Millisecond): // the work
+		case <-time.After(11 * time.Second): // the work
 			return nil
 		}
-	}, client.WorkConfig{Lease: 3 * time.Second})
+	}, client.WorkConfig{Lease: 10 * time.Second})
 	h.await(shard.Splitter, shard.Done, 1)
 	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 1, "done": 1}) {
 		t.Errorf("history %v", got)
@@ -230,7 +230,7 @@ func TestRepeatedTakeover(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := h.nc.Request(stream.WorkMoves, request, 10*time.Second)
+		m, err := h.nc.Request(stream.WorkMoves, request, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
