@@ -76,8 +76,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Registry == nil {
 		return nil, errors.New("work: NATS, the stores, a handout, a registry and a logger are needed")
 	}
-	js, err := jetstream.New(deps.NATS, jetstream.WithPublishAsyncMaxPending(2*batchSize),
-		jetstream.WithPublishAsyncTimeout(requestWait))
+	js, err := jetstream.New(deps.NATS)
 	if err != nil {
 		return nil, err
 	}
