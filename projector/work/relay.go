@@ -52,6 +52,7 @@ func (r *relay) turn(ctx context.Context) (wait time.Duration, err error) {
 	r.still.Lock()
 	defer r.still.Unlock()
 	entries, wait, err := r.gather(ctx)
+	defer func() { r.release(entries) }()
 	if err != nil || len(entries) == 0 {
 		return wait, err
 	}
@@ -105,16 +106,16 @@ func (r *relay) gather(ctx context.Context) (entries []queue.Entry, wait time.Du
 		if len(entries) == batchSize {
 			return entries, 0, nil
 		}
-		room, err := r.room(ctx, q, top)
+		room, full, err := r.room(ctx, q, top)
 		if err != nil {
 			return nil, 0, err
 		}
 		if room == 0 {
-			wait = min(wait, soonFull)
+			wait = min(wait, full)
 			continue
 		}
 		n := min(room, share, batchSize-len(entries))
-		some, err := r.store.Outbox(ctx, q, n)
+		some, err := r.offered(q).free(ctx, r.store, q, n)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -131,6 +131,8 @@ type session struct {
 	// names of queues by their numbers, also of those that were deleted in this term:
 	// queue.ID → string.
 	names sync.Map
+	// offers are entries of the outbox that are left to somebody: queue.ID → *offers.
+	offers sync.Map
 	// pausing is held while consumers are paused or resumed.
 	pausing sync.Mutex
 }
