@@ -108,12 +108,12 @@ func (m *mover) verdicts(ctx context.Context, batch []*move) (verdicts []stream.
 	for i, mv := range batch {
 		request.Moves[i] = mv.WorkMove
 	}
-	data, err := json.Marshal(request)
-	if err != nil {
-		return nil, fmt.Errorf("encode moves: %w", err)
-	}
-	err = askAgain.Do(ctx, func() (err error) {
-		verdicts, err = m.ask(ctx, data, len(batch))
+	err = askAgain.Do(ctx, func() error {
+		answer, err := ask(ctx, m.nc, request)
+		if err == nil && len(answer.Verdicts) != len(batch) {
+			err = fmt.Errorf("tell moves: %d verdicts on %d moves", len(answer.Verdicts), len(batch))
+		}
+		verdicts = answer.Verdicts
 		return unlessFinal(err)
 	}, func(err error, wait time.Duration) {
 		m.log.Debug("telling moves again", "stage", m.stage, "moves", len(batch), "wait", wait, "error", err)
@@ -125,28 +125,29 @@ func (m *mover) verdicts(ctx context.Context, batch []*move) (verdicts []stream.
 // move that was made is not made twice.
 const answerWait = 5 * time.Second
 
-func (m *mover) ask(ctx context.Context, data []byte, n int) ([]stream.WorkVerdict, error) {
+func ask(ctx context.Context, nc *nats.Conn, request stream.WorkMoveBatch) (answer stream.WorkVerdicts, err error) {
+	data, err := json.Marshal(request)
+	if err != nil {
+		return answer, fmt.Errorf("encode moves: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	ctx, end := whileConnected(ctx, m.nc)
+	ctx, end := whileConnected(ctx, nc)
 	defer end()
-	msg, err := m.nc.RequestWithContext(ctx, stream.WorkMoves, data)
+	msg, err := nc.RequestWithContext(ctx, stream.WorkMoves, data)
 	if err != nil {
-		return nil, fmt.Errorf("tell moves: %w", err)
+		return answer, fmt.Errorf("tell moves: %w", err)
 	}
-	var answer stream.WorkVerdicts
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return nil, fmt.Errorf("tell moves: answer: %w", err)
+		return answer, fmt.Errorf("tell moves: answer: %w", err)
 	}
 	switch {
 	case answer.Refused:
-		return nil, fmt.Errorf("%w: %s", errRefused, answer.Error)
+		return answer, fmt.Errorf("%w: %s", errRefused, answer.Error)
 	case answer.Error != "":
-		return nil, fmt.Errorf("tell moves: %s", answer.Error)
-	case len(answer.Verdicts) != n:
-		return nil, fmt.Errorf("tell moves: %d verdicts on %d moves", len(answer.Verdicts), n)
+		return answer, fmt.Errorf("tell moves: %s", answer.Error)
 	}
-	return answer.Verdicts, nil
+	return answer, nil
 }
 
 // whileConnected returns a context that ends when the connection is lost: no

@@ -38,6 +38,10 @@ type worker struct {
 	stopped atomic.Bool               // ctx has ended: what has not begun is given back
 	holdOff atomic.Pointer[time.Time] // until when nothing is pulled; nil: no such time
 
+	// Of the one who pulls:
+	behind   bool      // the last pull has got all that it asked for at once
+	noOffers time.Time // until when no offers are asked for
+
 	mu   sync.Mutex
 	held map[taking]*task // started, and their end not told yet
 
@@ -48,10 +52,10 @@ type worker struct {
 type task struct {
 	item       stream.WorkItem
 	own        stream.QueueItem // set for an item of a user's queue
-	msg        jetstream.Msg
-	generation int32     // of the taking
-	lease      time.Time // when it was last known to be this worker's
-	lost       bool      // it may be in other hands
+	msg        jetstream.Msg    // nil of one that was offered
+	generation int32            // of the taking
+	lease      time.Time        // when it was last known to be this worker's
+	lost       bool             // it may be in other hands
 	cancel     context.CancelCauseFunc
 }
 
@@ -199,44 +203,73 @@ const idleWait = 5 * time.Second
 
 // fetch pulls up to n items and has each one started as it comes.
 func (w *worker) fetch(ctx context.Context, consumer jetstream.Consumer, n int) error {
+	if w.behind && n >= fewestOffers {
+		got, err := w.fetchNow(ctx, consumer, n)
+		if w.behind = got == n; got > 0 || err != nil {
+			return err
+		}
+	}
+	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, idleWait)
 	defer cancel()
 	ctx, end := whileConnected(ctx, w.nc)
 	defer end()
-	batch, err := consumer.Fetch(n, jetstream.FetchContext(ctx))
+	got, err := w.take(consumer.Fetch(n, jetstream.FetchContext(ctx)))
+	w.behind = got == n && time.Since(begin) < soon
+	return err
+}
+
+// soon is how soon a worker has all items that it asks for when others wait behind
+// them.
+const soon = 100 * time.Millisecond
+
+// take has the items of messages started, and returns how many there were.
+func (w *worker) take(batch jetstream.MessageBatch, err error) (n int, _ error) {
 	if err != nil {
-		return fmt.Errorf("pull: %w", err)
+		return 0, fmt.Errorf("pull: %w", err)
 	}
 	for msg := range batch.Messages() {
 		w.begin(msg)
+		n++
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, nats.ErrTimeout) {
-		return fmt.Errorf("pull: %w", err)
+		return n, fmt.Errorf("pull: %w", err)
 	}
-	return nil
+	return n, nil
 }
 
 // begin asks for the item of a message.
 func (w *worker) begin(msg jetstream.Msg) {
-	item, err := stream.ParseWorkItem(msg.Data())
+	t, err := parse(msg.Data())
 	if err != nil {
 		w.log.Warn("no work item", "stage", w.stage, "error", err)
 		_ = msg.TermWithReason("no work item") // the server finds the message gone, or not
 		return
 	}
-	t := &task{item: item, msg: msg, lease: time.Now()}
-	if item.Filename == "" {
-		if t.own, err = stream.ParseQueueItem(msg.Data()); err != nil {
-			w.log.Warn("no item of a queue", "queue", w.stage, "error", err)
-			_ = msg.TermWithReason("no item of a queue")
-			return
-		}
+	t.msg = msg
+	w.start(t)
+}
+
+func parse(body []byte) (*task, error) {
+	item, err := stream.ParseWorkItem(body)
+	if err != nil {
+		return nil, err
 	}
+	t := &task{item: item, lease: time.Now()}
+	if item.Filename == "" {
+		t.own, err = stream.ParseQueueItem(body)
+	}
+	return t, err
+}
+
+func (w *worker) start(t *task) {
 	w.out.Add(1)
 	w.starts.in <- &move{
-		WorkMove: stream.WorkMove{Kind: stream.MoveStart, ID: item.ID, Generation: item.Generation},
-		then:     func(v stream.WorkVerdict, known bool) { w.begun(t, v, known) },
+		WorkMove: stream.WorkMove{
+			Kind: stream.MoveStart, ID: t.item.ID, Generation: t.item.Generation, Offered: t.msg == nil,
+		},
+		then: func(v stream.WorkVerdict, known bool) { w.begun(t, v, known) },
 	}
 }
 
@@ -279,6 +312,9 @@ func (w *worker) hold(t *task) bool {
 const fullWait = 500 * time.Millisecond
 
 func (w *worker) answer(t *task, text []byte) {
+	if t.msg == nil { // it was offered
+		return
+	}
 	if err := w.nc.Publish(t.msg.Reply(), text); err != nil {
 		w.log.Debug("message not answered", "stage", w.stage, "error", err)
 	}

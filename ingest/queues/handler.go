@@ -64,9 +64,9 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	trackingapi.Post(api, admin("replay-queue-item", "/{queue}/items/{id}/replay", "Try an item again with another payload",
 		"One that is failed, dead or cancelled. It is new again, and the payload before stays with it: with who has changed it, and when."), h.replay)
 	trackingapi.Post(api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
-		"What is started goes on."), h.pause(true))
-	trackingapi.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again", ""),
-		h.pause(false))
+		"What is started goes on. The body may be left out.").WithoutBody(), h.pause(true))
+	trackingapi.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again",
+		"The body may be left out.").WithoutBody(), h.pause(false))
 	trackingapi.Post(api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
 		"Limits that are left out stay as they are."), h.limit)
 	trackingapi.Delete(api, admin("delete-queue", "/{queue}", "Delete a queue",

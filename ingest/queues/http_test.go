@@ -120,7 +120,8 @@ func TestOwnQueue(t *testing.T) {
 		t.Errorf("retried one whose key is taken: %s", text)
 	}
 	s.want(404, path(first.ID+1000, "done"), "{}")
-	s.want(200, "/queues/mail/pause", "{}")
+	s.want(200, "/queues/mail/resume", "")
+	s.want(200, "/queues/mail/pause", "")
 	if got := s.take(10); len(got.Items) != 0 {
 		t.Errorf("took %+v of a paused queue", got)
 	}

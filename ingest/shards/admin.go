@@ -20,9 +20,9 @@ func (h *Handler) registerAdmin(api trackingapi.API) {
 		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
 	}
 	trackingapi.Post(api, admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage",
-		"What is started goes on."), h.pause(true))
-	trackingapi.Post(api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again", ""),
-		h.pause(false))
+		"What is started goes on. The body may be left out.").WithoutBody(), h.pause(true))
+	trackingapi.Post(api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again",
+		"The body may be left out.").WithoutBody(), h.pause(false))
 	trackingapi.Post(api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does",
 		"Limits that are left out stay as they are."), h.limit)
 	trackingapi.Post(api, admin("cancel-file", "/files/{filename}/cancel", "Cancel a file",

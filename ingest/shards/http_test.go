@@ -257,7 +257,7 @@ func TestAdmin(t *testing.T) {
 	for _, c := range []struct{ path, body, want string }{
 		{"/queues/shard-splitter/pause", `{}`, `{"stage":"shard-splitter","paused":true,"concurrency":0,"max_attempts":20}`},
 		{"/queues/shard-splitter/take", `{"worker":"w"}`, `{"stage":"shard-splitter","lease_s":300,"items":[]}`},
-		{"/queues/shard-splitter/resume", `{}`, `{"stage":"shard-splitter","paused":false,"concurrency":0,"max_attempts":20}`},
+		{"/queues/shard-splitter/resume", ``, `{"stage":"shard-splitter","paused":false,"concurrency":0,"max_attempts":20}`},
 		{"/queues/shard-splitter/limits", `{"concurrency":1,"max_attempts":2}`, `{"stage":"shard-splitter","paused":false,"concurrency":1,"max_attempts":2}`},
 		{"/files/a/priority", `{"priority":4}`, `{"filename":"a","priority":4}`},
 		{"/stages/shard-splitter/fail", `{"filename":"a","shard":1,"error":"boom"}`, `{"filename":"a","shard":1,"stage":"shard-splitter","status":"failed"}`},

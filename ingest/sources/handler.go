@@ -45,14 +45,10 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	update.Unchecked = true
 	trackingapi.Put(api, update, h.update)
 	trackingapi.DeleteNoContent(api, admin("delete-source", "/{id}", "Delete a source", "Publishes SOURCE_DELETED."), h.delete)
-	enable := admin("enable-source", "/{id}/enable", "Enable a source",
-		"Publishes SOURCE_ENABLED, unless it is enabled. The body may be left out.")
-	enable.Bodiless = true
-	trackingapi.Post(api, enable, h.toggle(true))
-	disable := admin("disable-source", "/{id}/disable", "Disable a source",
-		"Publishes SOURCE_DISABLED, unless it is disabled. The body may be left out.")
-	disable.Bodiless = true
-	trackingapi.Post(api, disable, h.toggle(false))
+	trackingapi.Post(api, admin("enable-source", "/{id}/enable", "Enable a source",
+		"Publishes SOURCE_ENABLED, unless it is enabled. The body may be left out.").WithoutBody(), h.toggle(true))
+	trackingapi.Post(api, admin("disable-source", "/{id}/disable", "Disable a source",
+		"Publishes SOURCE_DISABLED, unless it is disabled. The body may be left out.").WithoutBody(), h.toggle(false))
 	trackingapi.Post(api, admin("change-sources", "/bulk", "Enable, disable or delete up to 500 sources",
 		"In one transaction. The answer has a result for each member, in their order; those that do not exist keep no other back."), h.bulk)
 	h.registerImport(srv)

@@ -64,6 +64,7 @@ type Work struct {
 	rows     []row // locked
 	changes  []change
 	early    map[int64]time.Duration // how long items have to wait because of their key's rate
+	entries  map[int64]bool          // items whose entries have left the outbox
 }
 
 // change is a row that moves.
@@ -183,6 +184,9 @@ func (w *Work) Apply(ctx context.Context, commands []Command) ([]Result, error) 
 	if err := w.readRates(ctx); err != nil {
 		return nil, err
 	}
+	if err := w.takeEntries(ctx, commands, find); err != nil {
+		return nil, err
+	}
 	results := make([]Result, len(commands))
 	changed := make(map[*row]bool, len(commands))
 	for i, c := range commands {
@@ -238,8 +242,10 @@ func (w *Work) judge(r *row, c Command, changed map[*row]bool, room *int) item.O
 		return item.Fenced // named twice, and changed by the first
 	case fresh && w.settings.paused:
 		return item.Paused
-	case fresh && *room == 0:
+	case fresh && (*room == 0 || c.Offered && w.settings.limited()):
 		return item.Full
+	case fresh && c.Offered && !w.entries[r.id]:
+		return item.Fenced // its message may be with somebody else
 	case fresh:
 		*room--
 	}

@@ -33,6 +33,7 @@ type Command struct {
 	Error      string        // of Fail, Again, Release: why
 	Takeover   bool          // of Start: see item.Ask
 	Has        bool          // of Start: the worker has the item already, whatever the queue's switches say by now
+	Offered    bool          // of Start: the item has no message, and is started only if its entry leaves the outbox
 	Result     []byte        // of Complete: a JSON document that is kept with the item, where its kind keeps one
 }
 

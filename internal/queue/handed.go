@@ -7,8 +7,8 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// StartHanded starts items whose messages the caller has just pulled. Such an
-// item may be started already in the name of a plain daemon, which has given the
+// StartHanded starts items whose messages the caller has just pulled, or that were
+// offered to it. An item that was pulled may be started already in the name of a plain daemon, which has given the
 // message back since: whoever pulled the message last has the item now. Who asks
 // again, because the answer was lost, has it still.
 func (s *Store) StartHanded(ctx context.Context, q ID, commands []Command) ([]Result, error) {
@@ -21,7 +21,7 @@ func (s *Store) StartHanded(ctx context.Context, q ID, commands []Command) ([]Re
 	for i, r := range results {
 		c := commands[i]
 		switch {
-		case r.Outcome != item.Fenced || r.Status != item.Started:
+		case r.Outcome != item.Fenced || r.Status != item.Started || c.Offered:
 		case r.Worker == stream.PlainWorker && r.Generation == c.Generation+1:
 			c.Generation, c.Takeover = r.Generation, true
 			again, places = append(again, c), append(places, i)

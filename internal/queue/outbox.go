@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Entry is an item that has become ready and has yet to be announced.
@@ -48,6 +50,37 @@ func (s *Store) Outbox(ctx context.Context, q ID, limit int) ([]Entry, error) {
 		}
 	}
 	return nil, fmt.Errorf("read the outbox of queue %d: %w", q, err)
+}
+
+// takeEntries takes the entries of offered items that can be started out of the
+// outbox. Whoever takes the entry decides what becomes of the item: this transaction
+// starts it, or the publisher puts its message on the stream.
+func (w *Work) takeEntries(ctx context.Context, commands []Command, find func(Command) *row) error {
+	if w.settings.paused || w.settings.limited() {
+		return nil
+	}
+	var refs []Ref
+	var priorities []int16
+	for _, c := range commands {
+		r := find(c)
+		if c.Offered && r != nil && r.state.Status == item.New && r.state.Generation == c.Generation {
+			refs, priorities = append(refs, Ref{r.id, w.queue, c.Generation}), append(priorities, r.priority)
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	w.entries = make(map[int64]bool, len(refs))
+	items, _, generations := Columns(refs)
+	w.Batch.Queue(sqlTakeEntries, w.queue, items, generations, priorities).Query(func(rows pgx.Rows) error {
+		var id int64
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			w.entries[id] = true
+			return nil
+		})
+		return err
+	})
+	return w.Flush(ctx)
 }
 
 // Bodies returns what the messages about items say, in their order: nil for an

@@ -21,11 +21,13 @@ import (
 // that goes before some of them, those are taken back.
 
 // window is how many messages of a queue may wait on the stream; mixedWindow
-// where messages had to be taken back lately.
+// where messages had to be taken back lately; behindWindow where clients take items
+// without messages, faster than they become ready, and no daemon waits for one.
 const (
-	window      = 1000
-	mixedWindow = 100
-	mixedFor    = 10 * time.Second
+	window       = 1000
+	mixedWindow  = 100
+	behindWindow = 100
+	mixedFor     = 10 * time.Second
 )
 
 // ahead counts the messages of a queue that wait on the stream to be handed out.
@@ -33,6 +35,7 @@ type ahead struct {
 	messages int   // at most
 	lowest   int16 // priority among them, or below
 	mixed    time.Time
+	looked   time.Time // when the server was last asked how many there are
 }
 
 func (a *ahead) add(priority int16) { a.messages, a.lowest = a.messages+1, min(a.lowest, priority) }
@@ -45,30 +48,42 @@ func (a *ahead) window() int {
 }
 
 // room is how many more messages of a queue may be put on the stream, of which
-// the first has the priority top.
-func (r *relay) room(ctx context.Context, q queue.ID, top int16) (int, error) {
+// the first has the priority top, and how long to wait where there is no room.
+func (r *relay) room(ctx context.Context, q queue.ID, top int16) (n int, full time.Duration, err error) {
 	a := r.ahead[q]
 	if a == nil {
 		a = &ahead{messages: math.MaxInt, lowest: 0}
 		r.ahead[q] = a
 	}
 	passes := a.messages > 0 && top > a.lowest
-	if !passes && a.messages < a.window()/2 {
-		return a.window() - a.messages, nil
+	behind := r.offered(q).isBehind()
+	switch {
+	case passes:
+	case behind && time.Since(a.looked) < r.cfg.Poll:
+		return 0, r.cfg.Poll, nil
+	case a.messages >= a.window() && time.Since(a.looked) < soonFull:
+		return 0, soonFull, nil
+	case !behind && a.messages < a.window()/2:
+		return a.window() - a.messages, 0, nil
 	}
 	info, err := r.consumer(ctx, r.name(q))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	a.looked = time.Now()
 	if a.messages = int(info.NumPending); a.messages == 0 {
 		a.lowest = item.MaxPriority
 	} else if passes {
 		if err := r.takeBack(ctx, q, top); err != nil {
-			return 0, fmt.Errorf("take messages of %s back: %w", r.name(q), err)
+			return 0, 0, fmt.Errorf("take messages of %s back: %w", r.name(q), err)
 		}
 		a.messages, a.lowest, a.mixed = 0, top, time.Now()
 	}
-	return max(a.window()-a.messages, 0), nil
+	most := a.window()
+	if behind && info.NumWaiting == 0 {
+		most = min(most, behindWindow)
+	}
+	return max(most-a.messages, 0), soonFull, nil
 }
 
 // pausedFor bounds how long a consumer rests while messages are taken back,

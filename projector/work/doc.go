@@ -25,7 +25,10 @@
 //  5. One way out. Whoever takes an item takes its message first: a daemon, the
 //     client, and HTTP alike. The client and HTTP start it in Postgres, with a
 //     lease, and only then acknowledge the message; from then on the lease
-//     holds the item.
+//     holds the item. A client that is behind also starts items that have no
+//     message yet, which the leader offers it: the transaction that starts such an
+//     item takes its entry out of the outbox, as the one of 1 does that decides its
+//     message, and only one of them gets the entry. An offer itself changes nothing.
 //  6. Answers are kept. A stream stores the answers of daemons as they sent them.
 //     The leader reads them in order, and removes them when their effects are
 //     durable. A new leader reads again what is left: applying an answer twice

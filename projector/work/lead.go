@@ -45,7 +45,9 @@ func (t *session) begin(ctx context.Context, g *errgroup.Group) error {
 		return errors.Join(err, ctx.Err())
 	}
 	t.log.Debug("publishing to work queues", "next", r.next)
-	for _, run := range []func(context.Context) error{r.run, t.readAnswers, t.readReports, t.watch, t.mend} {
+	for _, run := range []func(context.Context) error{
+		r.run, t.answerOffers, t.readAnswers, t.readReports, t.watch, t.mend,
+	} {
 		g.Go(func() error { return run(ctx) })
 	}
 	return nil

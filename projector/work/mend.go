@@ -132,32 +132,35 @@ func (t *session) catchUp(ctx context.Context) error {
 	return nil
 }
 
+// sqlReadWhole prepares a transaction for joins of whole tables, whatever the
+// statistics say of their size.
+const sqlReadWhole = "SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_nestloop = off"
+
 // diffReady finds items that are ready, and neither on the stream nor in the
-// outbox. Its statement sees both tables at one moment. It joins nothing, since the
-// store's connections are set up for joins of few rows.
+// outbox. Its statement sees both tables at one moment. It reads them whole, which
+// the store's connections are not set up for otherwise.
 func (t *session) diffReady(ctx context.Context, messages map[ref]uint64, d *differences) error {
-	rows, err := t.store.Pool().Query(ctx, sqlReady)
-	if err != nil {
-		return fmt.Errorf("compare what is ready: %w", err)
-	}
-	var r ref
-	var waits bool
-	waiting := map[ref]struct{}{}
-	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Queue, &r.Generation, &waits}, func() error {
-		if waits {
-			waiting[r] = struct{}{}
-		} else if seq, ok := messages[r]; ok {
-			delete(d.stale, seq)
-		} else {
-			d.missing[r] = struct{}{}
+	err := pgx.BeginFunc(ctx, t.store.Pool(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlReadWhole); err != nil {
+			return err
 		}
-		return nil
+		rows, err := tx.Query(ctx, sqlReady)
+		if err != nil {
+			return err
+		}
+		var r ref
+		_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Queue, &r.Generation}, func() error {
+			if seq, ok := messages[r]; ok {
+				delete(d.stale, seq)
+			} else {
+				d.missing[r] = struct{}{}
+			}
+			return nil
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("compare what is ready: %w", err)
-	}
-	for r := range waiting {
-		delete(d.missing, r)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -93,6 +92,10 @@ func (d *desk) take(ctx context.Context, msg *nats.Msg) {
 		d.respond(msg, stream.WorkVerdicts{Error: err.Error(), Refused: true})
 		return
 	}
+	if b.Offers > 0 {
+		d.passOn(ctx, msg)
+		return
+	}
 	looking, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	q, err := d.store.Lookup(looking, b.Stage)
@@ -112,6 +115,28 @@ func (d *desk) take(ctx context.Context, msg *nats.Msg) {
 			d.end(p, errBusy)
 		}
 	}
+}
+
+// passOn has the leader answer a request for offers. While there is none, nothing is
+// offered.
+func (d *desk) passOn(ctx context.Context, msg *nats.Msg) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	d.running.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, requestWait)
+		defer cancel()
+		answer, err := d.nc.RequestWithContext(ctx, stream.WorkOffers, msg.Data)
+		if err != nil {
+			d.respond(msg, stream.WorkVerdicts{})
+			return
+		}
+		if err := msg.Respond(answer.Data); err != nil {
+			d.log.Debug("a client is not answered, and asks again", "error", err)
+		}
+	})
 }
 
 // admit reads a request and refuses what would fail in Postgres: requests of others
@@ -152,7 +177,7 @@ func split(r *request, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
 		p.places = append(p.places, i)
 		p.commands = append(p.commands, queue.Command{
 			ID: m.ID, Generation: m.Generation, Worker: b.Worker, Lease: b.Lease, Delay: m.Delay, Backoff: m.Backoff,
-			Error: item.CutError(m.Error), Result: m.Result,
+			Error: item.CutError(m.Error), Result: m.Result, Offered: m.Offered,
 		})
 	}
 	return parts
@@ -260,14 +285,4 @@ func (d *desk) end(p *part, err error) {
 		return
 	}
 	d.respond(p.msg, p.answer)
-}
-
-func (d *desk) respond(msg *nats.Msg, answer stream.WorkVerdicts) {
-	data, err := json.Marshal(answer)
-	if err == nil {
-		err = msg.Respond(data)
-	}
-	if err != nil {
-		d.log.Debug("a client is not answered, and asks again", "error", err)
-	}
 }

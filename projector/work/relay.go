@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,6 +52,7 @@ func (r *relay) turn(ctx context.Context) (wait time.Duration, err error) {
 	r.still.Lock()
 	defer r.still.Unlock()
 	entries, wait, err := r.gather(ctx)
+	defer func() { r.release(entries) }()
 	if err != nil || len(entries) == 0 {
 		return wait, err
 	}
@@ -104,16 +106,16 @@ func (r *relay) gather(ctx context.Context) (entries []queue.Entry, wait time.Du
 		if len(entries) == batchSize {
 			return entries, 0, nil
 		}
-		room, err := r.room(ctx, q, top)
+		room, full, err := r.room(ctx, q, top)
 		if err != nil {
 			return nil, 0, err
 		}
 		if room == 0 {
-			wait = min(wait, soonFull)
+			wait = min(wait, full)
 			continue
 		}
 		n := min(room, share, batchSize-len(entries))
-		some, err := r.store.Outbox(ctx, q, n)
+		some, err := r.offered(q).free(ctx, r.store, q, n)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -125,26 +127,24 @@ func (r *relay) gather(ctx context.Context) (entries []queue.Entry, wait time.Du
 }
 
 // publish puts messages on the stream, the first at the sequence first. The server
-// takes each message only at the sequence that was decided for it.
+// takes each message only at the sequence that was decided for it, so only after all
+// before it: it confirms the last one for all of them.
 func (r *relay) publish(ctx context.Context, first uint64, refs []ref, bodies [][]byte) error {
-	futures := make([]jetstream.PubAckFuture, len(refs))
-	for i, about := range refs {
-		msg := &nats.Msg{Subject: stream.WorkSubject(r.name(about.Queue)), Data: bodies[i]}
-		var err error
-		futures[i], err = r.js.PublishMsgAsync(msg, jetstream.WithExpectLastSequence(first+uint64(i)-1),
-			jetstream.WithRetryAttempts(0))
-		if err != nil {
+	last := len(refs) - 1
+	for i, about := range refs[:last] {
+		msg := nats.NewMsg(stream.WorkSubject(r.name(about.Queue)))
+		msg.Data = bodies[i]
+		msg.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(first+uint64(i)-1, 10))
+		if err := r.nc.PublishMsg(msg); err != nil {
 			return fmt.Errorf("publish to %s: %w", msg.Subject, err)
 		}
 	}
-	for i, f := range futures {
-		select {
-		case <-f.Ok():
-		case err := <-f.Err():
-			return fmt.Errorf("publish message %d of %s: %w", first+uint64(i), stream.Work, err)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	_, err := r.js.Publish(ctx, stream.WorkSubject(r.name(refs[last].Queue)), bodies[last],
+		jetstream.WithExpectLastSequence(first+uint64(last)-1), jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return fmt.Errorf("publish messages %d to %d of %s: %w", first, first+uint64(last), stream.Work, err)
 	}
 	return nil
 }

@@ -76,8 +76,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Registry == nil {
 		return nil, errors.New("work: NATS, the stores, a handout, a registry and a logger are needed")
 	}
-	js, err := jetstream.New(deps.NATS, jetstream.WithPublishAsyncMaxPending(2*batchSize),
-		jetstream.WithPublishAsyncTimeout(requestWait))
+	js, err := jetstream.New(deps.NATS)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +131,8 @@ type session struct {
 	// names of queues by their numbers, also of those that were deleted in this term:
 	// queue.ID → string.
 	names sync.Map
+	// offers are entries of the outbox that are left to somebody: queue.ID → *offers.
+	offers sync.Map
 	// pausing is held while consumers are paused or resumed.
 	pausing sync.Mutex
 }

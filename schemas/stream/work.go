@@ -30,6 +30,9 @@ const (
 	// WorkMoves is the core NATS subject on which a client reports moves of
 	// items it has taken, in batches, and is answered when they are durable.
 	WorkMoves = "millrace.work.moves"
+	// WorkOffers is where Millrace's processes pass a request for offers on to the
+	// one that publishes to Work.
+	WorkOffers = "millrace.work.offers"
 	// WorkEnqueue is the core NATS subject on which a client adds items to a
 	// queue of people's own, and is answered when they are durable.
 	WorkEnqueue = "millrace.work.enqueue"

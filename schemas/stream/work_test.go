@@ -56,6 +56,11 @@ func TestWorkMovesAreChecked(t *testing.T) {
 		`{"worker":"w","stage":"s","moves":[{"k":1,"i":0,"g":1}]}`:                    false,
 		`{"worker":"w","stage":"s","moves":[{"k":1,"i":1,"g":0}]}`:                    false,
 		`{"worker":"w","stage":"s","moves":[{"k":3,"i":1,"g":1,"d":-1}]}`:             false,
+		`{"worker":"w","stage":"s","offers":1000}`:                                    true,
+		`{"worker":"w","stage":"s","offers":1001}`:                                    false,
+		`{"worker":"w","stage":"s","offers":1,"moves":[]}`:                            false,
+		`{"worker":"w","stage":"s","offers":-1}`:                                      false,
+		`{"worker":"w","stage":"s","offers":1,"moves":[{"k":0,"i":1,"g":1}]}`:         false,
 		`[]`: false,
 	} {
 		if _, err := ParseWorkMoves([]byte(text)); (err == nil) != ok {

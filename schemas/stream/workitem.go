@@ -102,12 +102,16 @@ const (
 	moveKinds
 )
 
-// WorkMoveBatch is a request on WorkMoves.
+// WorkMoveBatch is a request on WorkMoves: for moves, or for offers of items that
+// are ready and have no message on the stream yet.
 type WorkMoveBatch struct {
 	Worker string        `json:"worker"`
 	Stage  string        `json:"stage"`
 	Lease  time.Duration `json:"lease"` // of what starts or is extended, in nanoseconds
-	Moves  []WorkMove    `json:"moves"`
+	Moves  []WorkMove    `json:"moves,omitempty"`
+	// Offers is how many items to offer, in place of moves. An offer changes nothing:
+	// whoever starts the item first has it.
+	Offers int `json:"offers,omitempty"`
 }
 
 // WorkMove is one move. Generation is that of the message with MoveStart, and
@@ -122,6 +126,7 @@ type WorkMove struct {
 	// for Delay otherwise.
 	Backoff bool            `json:"b,omitempty"`
 	Result  json.RawMessage `json:"r,omitempty"` // with MoveDone
+	Offered bool            `json:"o,omitempty"` // with MoveStart: the item was offered, and has no message
 }
 
 // MaxWorkMoves is the number of moves that a request may hold.
@@ -142,6 +147,10 @@ func (b *WorkMoveBatch) check() error {
 		return errors.New("moves: worker has to be of 1 to 200 bytes")
 	case b.Worker == PlainWorker:
 		return fmt.Errorf("moves: worker %q stands for those without a name", PlainWorker)
+	case b.Offers < 0 || b.Offers > MaxWorkMoves || b.Offers > 0 && b.Moves != nil:
+		return fmt.Errorf("moves: offers has to be within 1 and %d, and without moves", MaxWorkMoves)
+	case b.Offers > 0:
+		return nil
 	case len(b.Moves) == 0 || len(b.Moves) > MaxWorkMoves:
 		return fmt.Errorf("moves: %d moves, not within 1 and %d", len(b.Moves), MaxWorkMoves)
 	}
@@ -174,11 +183,13 @@ const (
 )
 
 // WorkVerdicts answers a WorkMoveBatch, when what it says is durable: a verdict
-// for each move, or an error and nothing was changed.
+// for each move, or an error and nothing was changed. Where offers were asked for,
+// Items are bodies as messages of Work have them.
 type WorkVerdicts struct {
-	Verdicts []WorkVerdict `json:"verdicts,omitempty"`
-	Error    string        `json:"error,omitempty"`
-	Refused  bool          `json:"refused,omitempty"` // the same request will never do
+	Verdicts []WorkVerdict     `json:"verdicts,omitempty"`
+	Items    []json.RawMessage `json:"items,omitempty"`
+	Error    string            `json:"error,omitempty"`
+	Refused  bool              `json:"refused,omitempty"` // the same request will never do
 }
 
 // WorkVerdict is one verdict. With VerdictMade on MoveStart, Generation is

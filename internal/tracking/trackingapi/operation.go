@@ -80,6 +80,12 @@ type Operation struct {
 	Bodiless bool
 }
 
+// WithoutBody lets callers leave the body out.
+func (op Operation) WithoutBody() Operation {
+	op.Bodiless = true
+	return op
+}
+
 // Get registers an operation that reads.
 func Get[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
 	handle(a, huma.Operation{
