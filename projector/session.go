@@ -128,13 +128,11 @@ func (s *session) Open(ctx context.Context, position uint64) (fold.View[*batch],
 		return nil, err
 	}
 	close(s.opened)
-	v := &view{
+	return &view{
 		group: s.group, stages: s.p.cfg.Stages, keys: s.keys, funnel: rows, durable: s.fold.Durable,
 		batchRows: s.p.cfg.BatchRows, batchBytes: s.p.cfg.BatchBytes, free: make(chan *batch, batchesKept),
 		p: s.p, db: s.db, checkpoint: s.checkpoint, log: s.log,
-	}
-	v.begin()
-	return v, nil
+	}, nil
 }
 
 // Failing tells whether the key store's disk is full or ClickHouse fails.

@@ -106,6 +106,9 @@ func (b *EventBlock) Append(seq uint64, received int64, r *event.Record, id even
 // Rows returns how many rows the block holds.
 func (b *EventBlock) Rows() int { return b.seq.Rows() }
 
+// Room returns how many rows the block has memory for.
+func (b *EventBlock) Room() int { return cap(b.seq) }
+
 // Seq returns the stream sequence of row i.
 func (b *EventBlock) Seq(i int) uint64 { return b.seq[i] }
 
