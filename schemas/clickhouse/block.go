@@ -10,9 +10,6 @@ import (
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
-// MaxRows bounds the rows of a block: keys of its dictionaries are 16 bits.
-const MaxRows = 60_000
-
 // EventBlock collects rows of the events table, column by column. Appending
 // copies what it takes, and allocates only for new dictionary values and while
 // the columns grow. It is not safe for concurrent use.
@@ -46,9 +43,9 @@ type EventBlock struct {
 func NewEventBlock() *EventBlock {
 	b := new(EventBlock)
 	for _, c := range b.lowCards() {
-		c.init(proto.KeyUInt16)
+		c.init()
 	}
-	b.topics.values.init(proto.KeyUInt32)
+	b.topics.values.init()
 	b.articleHash.Size, b.identity.Size = 32, 16
 	b.quality.Values = new(proto.ColFloat64)
 	return b
@@ -242,8 +239,8 @@ type FunnelBlock struct {
 // NewFunnelBlock returns an empty block.
 func NewFunnelBlock() *FunnelBlock {
 	b := new(FunnelBlock)
-	b.source.init(proto.KeyUInt32)
-	b.stage.init(proto.KeyUInt16)
+	b.source.init()
+	b.stage.init()
 	return b
 }
 
