@@ -46,6 +46,7 @@ type session struct {
 // does not open (invariant 2).
 func (p *Projector) fold(ctx context.Context, g slots.Group, lease *checkpoint.Log, pulse *fold.Pulse) error {
 	defer p.metrics.forget(g)
+	defer p.behind.set(g.ID, false)
 	for {
 		err := p.foldOnce(ctx, g, lease, pulse)
 		if !keystore.IsDamaged(err) || ctx.Err() != nil {
