@@ -33,7 +33,7 @@ func (v *view) Announce(b *batch, took time.Duration) {
 	}
 	v.p.metrics.observe(v.group, b, v.stages.Names(), took.Seconds())
 	v.report(b, took)
-	v.p.behind.set(v.group.ID, b.backlog())
+	v.p.behind.set(v.group.ID, b.backlog() && b.large())
 	v.keep(b)
 }
 
