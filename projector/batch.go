@@ -76,7 +76,8 @@ func (b *batch) reset() {
 	b.rows.Reset()
 	b.funnel.Reset()
 	b.letters, b.conflicts, b.refused, b.known = nil, nil, 0, event.IdentitySum{}
-	b.parts, b.byStage, b.cached, b.messages, b.duplicates, b.late, b.last = nil, nil, 0, 0, 0, lateness{}, source.Message{}
+	b.parts, b.byStage, b.cached, b.messages, b.duplicates = nil, nil, 0, 0, 0
+	b.late, b.last = lateness{}, source.Message{}
 }
 
 // append adds a valid event, for as long as it is not known to be repeated.

@@ -39,7 +39,8 @@ func TestManyValues(t *testing.T) {
 // TestTexts: a column of texts is sent as ch-go sends its own, alone and in a
 // vector, and has its rows, also when it was used before.
 func TestTexts(t *testing.T) {
-	values := [][]byte{nil, []byte("a"), bytes.Repeat([]byte("x"), 127), bytes.Repeat([]byte("y"), 128), nil, []byte("z")}
+	x := []byte("x")
+	values := [][]byte{nil, []byte("a"), bytes.Repeat(x, 127), bytes.Repeat(x, 128), nil, []byte("z")}
 	var c texts
 	c.append([]byte("of another insert"))
 	c.Reset()
