@@ -88,8 +88,8 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 	log := logger{o.Logger}
 	s := &Store{}
 	s.disk, s.release = newDisk(ctx, files, dir, log)
-	// Write buffers are taken off the cache's size.
-	s.cache = pebble.NewCache(o.CacheBytes + 3*int64(o.MemTableBytes))
+	// Write buffers are taken off the cache's size. There are two, but for a moment.
+	s.cache = pebble.NewCache(o.CacheBytes + 2*int64(o.MemTableBytes))
 	opts := &pebble.Options{
 		Cache:              s.cache,
 		FS:                 s.disk.fs,
