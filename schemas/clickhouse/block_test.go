@@ -24,7 +24,7 @@ func TestManyValues(t *testing.T) {
 			Meta: event.Metadata{QualityScore: math.NaN(), ModelVersion: v, ContentType: v, Channel: v, Topics: [][]byte{v}},
 		}, event.Identity{})
 	}
-	for i := range rows {
+	for _, i := range []int{0, 1, 1<<16 - 1, 1 << 16, rows - 1} {
 		for _, c := range []*lowCard{&b.source, &b.service, &b.domain, &b.modelVersion, &b.contentType, &b.channel} {
 			if got := c.row(i); !bytes.Equal(got, value(i)) {
 				t.Fatalf("row %d has %s", i, got)
