@@ -19,9 +19,8 @@ import (
 // batch is the effects of the messages of the stream sequences (From, To].
 type batch struct {
 	store.Insert
+	*draft    // nil once it is sealed
 	rows      *schema.EventBlock
-	sightings []keystore.Sighting // of the rows
-	groups    grouping
 	funnel    *schema.FunnelBlock
 	letters   []deadletter.Letter
 	conflicts []conflict
@@ -29,32 +28,44 @@ type batch struct {
 	known     event.IdentitySum // of all identities counted up to To
 
 	parts      [][]byte // of the announcement
+	byStage    []int    // events, by place of the stage
 	cached     int      // bytes of funnel rows in memory
 	messages   int
 	duplicates int
 	late       lateness
 	last       source.Message
-	grown      bool // it has the memory for a batch of a backlog
 }
 
-func newBatch(stages []string) *batch {
-	return &batch{
-		rows:   schema.NewEventBlock(),
-		funnel: schema.NewFunnelBlock(),
-		groups: newGrouping(stages),
-	}
+func newBatch() *batch { return &batch{rows: schema.NewEventBlock(), funnel: schema.NewFunnelBlock()} }
+
+// draft is what a batch needs of its events until it is sealed.
+type draft struct {
+	sightings []keystore.Sighting // of the rows
+	groups    grouping
 }
 
-// many is how many messages in a batch show that there is a backlog.
+func newDraft(stages []string) *draft { return &draft{groups: newGrouping(stages)} }
+
+func (d *draft) reset() {
+	d.sightings = d.sightings[:0]
+	d.groups.reset()
+}
+
+// large tells whether the draft has memory that only a backlog needs.
+func (d *draft) large() bool { return cap(d.sightings) > 4*many }
+
+// many is how many messages that wait behind a batch are a backlog. Batches that
+// have room for a few times as many events are large.
 const many = 4096
 
-// calm is how many batches in a row have to be without a backlog before memory for
-// one is given back.
-const calm = 20
+// backlog tells whether a backlog waited behind the batch's last message.
+func (b *batch) backlog() bool { return b.last.Pending >= many }
+
+// large tells whether the batch has memory that only a backlog needs.
+func (b *batch) large() bool { return b.rows.Room() > 4*many }
 
 // grow makes room for a batch of a backlog at once, in place of step by step.
 func (b *batch) grow(rows int) {
-	b.grown = true
 	b.rows.Grow(rows - b.rows.Rows())
 	b.sightings = slices.Grow(b.sightings, rows-len(b.sightings))
 	b.groups.entries = slices.Grow(b.groups.entries, rows-len(b.groups.entries))
@@ -64,10 +75,9 @@ func (b *batch) reset() {
 	b.Insert = store.Insert{}
 	b.rows.Reset()
 	b.funnel.Reset()
-	b.sightings = b.sightings[:0]
 	b.letters, b.conflicts, b.refused, b.known = nil, nil, 0, event.IdentitySum{}
-	b.groups.reset()
-	b.parts, b.cached, b.messages, b.duplicates, b.late, b.last = nil, 0, 0, 0, lateness{}, source.Message{}
+	b.parts, b.byStage, b.cached, b.messages, b.duplicates = nil, nil, 0, 0, 0
+	b.late, b.last = lateness{}, source.Message{}
 }
 
 // append adds a valid event, for as long as it is not known to be repeated.

@@ -24,7 +24,8 @@ func TestDeltasFitMessages(t *testing.T) {
 		{120_000, 32_000, 256, 38},
 	} {
 		t.Run(fmt.Sprintf("%d of %d by %d", tt.events, tt.sources, tt.name), func(t *testing.T) {
-			b := newBatch(stagesOf(t).Names())
+			b := newBatch()
+			b.draft = newDraft(stagesOf(t).Names())
 			b.Group.ID, b.From, b.To = 3, 10, 11+uint64(tt.events)
 			for i := range tt.sources {
 				b.groups.place(fmt.Appendf(nil, "%s%05d", strings.Repeat("s", tt.name-5), i))
@@ -73,25 +74,47 @@ func read(t *testing.T, b *batch, data []byte, part, parts int) []contract.Entry
 	return d.Entries
 }
 
-// TestBacklogMemory: a batch that has grown for a backlog is used again while there
-// is one, and given back when there has been none for a while. One that has not
-// grown is always used again.
+// TestBacklogMemory: a large batch is used again while there is a backlog, and
+// given back without one. One that is not large is always used again.
 func TestBacklogMemory(t *testing.T) {
-	for _, tt := range []struct {
-		grown bool
-		small int
-		again bool
-	}{{true, 0, true}, {true, calm - 1, true}, {true, calm, false}, {false, calm, true}} {
-		v := view{stages: stagesOf(t), free: make(chan *batch, 1), small: tt.small}
-		v.begin()
-		used := v.open
-		if tt.grown {
-			used.grow(2 * many)
+	for _, tt := range []struct{ large, backlog, again bool }{
+		{true, true, true}, {true, false, false}, {false, true, true}, {false, false, true},
+	} {
+		v := view{stages: stagesOf(t), free: make(chan *batch, batchesKept)}
+		v.begin(true)
+		used, draft := v.open, v.draft
+		if tt.large {
+			used.grow(5 * many)
 		}
 		v.free <- used
-		v.begin()
+		v.begin(tt.backlog)
 		if again := v.open == used; again != tt.again {
-			t.Errorf("%+v: used again is %t", tt, again)
+			t.Errorf("%+v: the batch is used again: %t", tt, again)
 		}
+		if again := v.draft == draft; again != tt.again {
+			t.Errorf("%+v: the draft is used again: %t", tt, again)
+		}
+	}
+}
+
+// TestBacklogEnds: with the last batch of a backlog the memory of all is given
+// back, even when nothing comes after it.
+func TestBacklogEnds(t *testing.T) {
+	v := view{stages: stagesOf(t), free: make(chan *batch, batchesKept)}
+	for _, pending := range []uint64{3 * many, 2 * many, many} {
+		v.begin(true)
+		v.open.grow(5 * many)
+		v.open.last.Pending = pending
+		v.keep(v.open)
+		if len(v.free) != 1 {
+			t.Fatalf("with %d messages behind, %d batches are kept, want 1", pending, len(v.free))
+		}
+	}
+	last := newBatch()
+	last.draft = newDraft(v.stages.Names())
+	last.grow(5 * many)
+	v.keep(last)
+	if len(v.free) != 0 {
+		t.Errorf("at the end %d batches are kept", len(v.free))
 	}
 }

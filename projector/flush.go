@@ -33,10 +33,8 @@ func (v *view) Announce(b *batch, took time.Duration) {
 	}
 	v.p.metrics.observe(v.group, b, v.stages.Names(), took.Seconds())
 	v.report(b, took)
-	select {
-	case v.free <- b:
-	default:
-	}
+	v.p.behind.set(v.group.ID, b.backlog() && b.large())
+	v.keep(b)
 }
 
 func (v *view) report(b *batch, took time.Duration) {

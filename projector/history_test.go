@@ -346,7 +346,6 @@ func (l *lab) fill() {
 }
 
 func (l *lab) batch(messages []source.Message) *batch {
-	l.view.begin()
 	for _, m := range messages {
 		l.view.Take(m)
 	}

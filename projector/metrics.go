@@ -74,7 +74,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 func (m *metrics) observe(g slots.Group, b *batch, stages []string, seconds float64) {
-	for i, n := range b.groups.byStage {
+	for i, n := range b.byStage {
 		m.events.WithLabelValues(stages[i]).Add(float64(n))
 	}
 	for _, l := range b.letters {

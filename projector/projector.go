@@ -48,6 +48,9 @@ type Config struct {
 	// KeyStore is for the key store of each slot group. Their filters share 64 MiB
 	// by default.
 	KeyStore keystore.Options
+	// Backlog is told when a backlog begins to be folded, and when none is left.
+	// It must not wait; default: nobody is told.
+	Backlog func(begins bool)
 }
 
 // answerWithin is how long the broker may take to acknowledge a dead letter
@@ -86,6 +89,7 @@ type Projector struct {
 	log     *slog.Logger
 	metrics *metrics
 	known   *reference
+	behind  backlogs
 
 	assignment *assignment.Assignment
 }
@@ -110,6 +114,7 @@ func New(cfg Config, nc *nats.Conn, ch *clickhouse.Options, reg prometheus.Regis
 	p := &Projector{
 		cfg: cfg.withDefaults(), nc: nc, js: js, ch: ch, log: log.With("component", "projector"),
 		metrics: newMetrics(reg), known: newReference(),
+		behind: backlogs{tell: cfg.Backlog, groups: map[uint32]struct{}{}},
 	}
 	p.assignment = assignment.New(assignment.Config{Lease: p.cfg.Lease, Fold: p.fold, Forget: p.forget}, nc, p.log)
 	return p, nil

@@ -46,6 +46,7 @@ type session struct {
 // does not open (invariant 2).
 func (p *Projector) fold(ctx context.Context, g slots.Group, lease *checkpoint.Log, pulse *fold.Pulse) error {
 	defer p.metrics.forget(g)
+	defer p.behind.set(g.ID, false)
 	for {
 		err := p.foldOnce(ctx, g, lease, pulse)
 		if !keystore.IsDamaged(err) || ctx.Err() != nil {
@@ -128,13 +129,11 @@ func (s *session) Open(ctx context.Context, position uint64) (fold.View[*batch],
 		return nil, err
 	}
 	close(s.opened)
-	v := &view{
+	return &view{
 		group: s.group, stages: s.p.cfg.Stages, keys: s.keys, funnel: rows, durable: s.fold.Durable,
 		batchRows: s.p.cfg.BatchRows, batchBytes: s.p.cfg.BatchBytes, free: make(chan *batch, batchesKept),
 		p: s.p, db: s.db, checkpoint: s.checkpoint, log: s.log,
-	}
-	v.begin()
-	return v, nil
+	}, nil
 }
 
 // Failing tells whether the key store's disk is full or ClickHouse fails.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/millrace-io/millrace/projector/checkpoint"
@@ -24,9 +25,9 @@ const (
 	// maxQuarters bounds the quarters that one batch touches, and so the funnel
 	// rows it holds in memory, when a backfill comes in no order of time.
 	maxQuarters = 1000
-	// batchesKept bounds the memory that is kept for batches: the open one, the
-	// sealed one, and the one being written.
-	batchesKept = 3
+	// batchesKept bounds the memory that is kept for batches: the open one, and the
+	// one being written. A sealed one is opened after that.
+	batchesKept = 2
 )
 
 // view is the events table and the funnel of a slot group.
@@ -39,10 +40,10 @@ type view struct {
 
 	batchRows, batchBytes int
 
-	open  *batch
+	open  *batch // nil before its first message
+	draft *draft // for the open batch; its memory is used again
 	rec   event.Record
 	free  chan *batch // batches to use again
-	small int         // batches in a row that were of no backlog
 
 	// What follows is used by Write and Announce alone.
 	p          *Projector
@@ -53,29 +54,58 @@ type view struct {
 	lateTold   time.Time // when late events were last reported
 }
 
-// begin opens an empty batch. One that has grown for a backlog is not used again
-// when there has been none for a while.
-func (v *view) begin() {
-	var used *batch
+// begin opens an empty batch. The memory of a large one is used again only while
+// there is a backlog.
+func (v *view) begin(backlog bool) {
+	v.open = v.used(backlog)
+	if v.open == nil {
+		v.open = newBatch()
+	}
+	if v.draft == nil || v.draft.large() && !backlog {
+		v.draft = newDraft(v.stages.Names())
+	}
+	v.draft.reset()
+	v.open.Group, v.open.draft = v.group, v.draft
+}
+
+// used returns a batch to use again, nil when there is none.
+func (v *view) used(backlog bool) *batch {
+	for {
+		select {
+		case b := <-v.free:
+			if backlog || !b.large() {
+				b.reset()
+				return b
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// keep lets a batch be used again. With the last one of a backlog its memory and
+// that of those before is given back.
+func (v *view) keep(b *batch) {
+	if b.large() && !b.backlog() {
+		for v.used(false) != nil {
+		}
+		return
+	}
 	select {
-	case used = <-v.free:
+	case v.free <- b:
 	default:
 	}
-	if used == nil || used.grown && v.small >= calm {
-		v.open = newBatch(v.stages.Names())
-	} else {
-		v.open = used
-		v.open.reset()
-	}
-	v.open.Group = v.group
 }
 
 // Take folds one message.
 func (v *view) Take(m source.Message) (full bool) {
+	if v.open == nil {
+		v.begin(m.Pending >= many)
+	}
 	b := v.open
 	b.last = m
-	if b.messages++; b.messages == many && v.batchRows > many {
-		b.grow(v.batchRows)
+	if b.messages++; b.messages == many && b.backlog() {
+		b.grow(min(v.batchRows, many+int(m.Pending)))
 	}
 	if !v.group.Owns(m.Subject) {
 		return false
@@ -112,6 +142,9 @@ func (v *view) check(m source.Message) (stage int, invalid *event.Invalid) {
 // Seal completes the batch: without what has been counted before, and with its
 // funnel rows. The digest is that of the announcement.
 func (v *view) Seal(ctx context.Context, cut fold.Cut) (*batch, string, error) {
+	if v.open == nil {
+		v.begin(false)
+	}
 	b := v.open
 	b.From, b.To, b.Recovered = cut.From, cut.To, cut.Recovered
 	repeats, err := v.keys.Fold(b.sightings, b.From, b.To)
@@ -131,12 +164,10 @@ func (v *view) Seal(ctx context.Context, cut fold.Cut) (*batch, string, error) {
 		return nil, "", err
 	}
 	b.cached = v.funnel.Bytes()
-	if v.small++; b.messages >= many {
-		v.small = 0
-	}
-	v.begin()
 	var digest string
 	b.parts, digest = b.announcement()
+	b.byStage = slices.Clone(b.groups.byStage)
+	b.draft, v.open = nil, nil
 	return b, digest, nil
 }
 

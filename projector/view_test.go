@@ -47,7 +47,6 @@ func BenchmarkFold(b *testing.B) {
 		group: slots.Group{Of: 1}, stages: stages, keys: keys, funnel: rows, durable: func() uint64 { return 1 << 62 },
 		batchRows: 40_000, batchBytes: 64 << 20, free: make(chan *batch, 1),
 	}
-	v.begin()
 	messages := traffic(b, stages, 200_000)
 	b.ReportAllocs()
 	seq, from := uint64(0), uint64(0)

@@ -47,7 +47,6 @@ func (c *serveCmd) Run(p *program) error {
 		}
 		defer unlock()
 	}
-	limitMemory()
 	s := newStack(p.log)
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres

@@ -59,6 +59,7 @@ type node struct {
 	retention  retentionSettings
 	maxAge     time.Duration // of folded events on the stream
 	registry   *prometheus.Registry
+	collector  *collector
 	warnings   []string // what the configuration puts at risk
 
 	confinement func() map[string]string // of the embedded engines; nil: none is
@@ -67,7 +68,9 @@ type node struct {
 func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, data string) *node {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return &node{log: log, pipeline: pipeline, http: http, data: data, registry: registry}
+	return &node{
+		log: log, pipeline: pipeline, http: http, data: data, registry: registry, collector: newCollector(),
+	}
 }
 
 // warn tells what the configuration puts at risk, now and on /health.
@@ -158,7 +161,9 @@ func (n *node) runProjector(s *stack) error {
 	if err := makePrivate(dir); err != nil {
 		return err
 	}
-	p, err := projector.New(projector.Config{Stages: n.pipeline.Stages.Stages, Dir: dir, Lease: n.lease, SlotGroups: n.groups}, n.nats, n.clickhouse, n.registry, n.log)
+	p, err := projector.New(projector.Config{
+		Stages: n.pipeline.Stages.Stages, Dir: dir, Lease: n.lease, SlotGroups: n.groups, Backlog: n.collector.backlog,
+	}, n.nats, n.clickhouse, n.registry, n.log)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -62,7 +61,6 @@ func (c *upCmd) Run(p *program) error {
 			return err
 		}
 	}
-	limitMemory()
 	s := newStack(p.log)
 	err = c.start(p, s)
 	if err == nil {
@@ -281,12 +279,4 @@ func ping(ctx context.Context, o *clickhouse.Options) error {
 	}
 	defer conn.Close()
 	return conn.Ping(ctx)
-}
-
-// limitMemory has the collector work harder before the heap passes a size,
-// unless the user has set it.
-func limitMemory() {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(700 << 20)
-	}
 }

@@ -64,7 +64,7 @@ type Store struct {
 // Options of a Store. The zero value of a field stands for its default.
 type Options struct {
 	CacheBytes    int64  // block cache; default 32 MiB
-	MemTableBytes uint64 // of a write buffer, of which there are up to three; default 32 MiB
+	MemTableBytes uint64 // of a write buffer, of which there are up to three; default 16 MiB
 	// Filters bounds the memory of filters, which stores may share; default 64 MiB
 	// for this one.
 	Filters *FilterMemory
@@ -83,13 +83,13 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 		o.CacheBytes = 32 << 20
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 32 << 20
+		o.MemTableBytes = 16 << 20
 	}
 	log := logger{o.Logger}
 	s := &Store{}
 	s.disk, s.release = newDisk(ctx, files, dir, log)
-	// Write buffers are taken off the cache's size.
-	s.cache = pebble.NewCache(o.CacheBytes + 3*int64(o.MemTableBytes))
+	// Write buffers are taken off the cache's size. There are two, but for a moment.
+	s.cache = pebble.NewCache(o.CacheBytes + 2*int64(o.MemTableBytes))
 	opts := &pebble.Options{
 		Cache:              s.cache,
 		FS:                 s.disk.fs,
@@ -98,12 +98,13 @@ func openIn(ctx context.Context, files vfs.FS, dir string, o Options) (*Store, e
 		FormatMajorVersion: pebble.FormatNewest,
 		LBaseMaxBytes:      256 << 20,
 		Logger:             log,
-		// Merging begins when a key may be in 16 tables of L0 (the threshold is twice
+		// A batch of a backlog is a table of its own, whatever the size of write buffers.
+		// Merging begins when a key may be in 32 tables of L0 (the threshold is twice
 		// that): each merge writes most of the store again, so that few large ones
 		// cost less than many small ones. The filter spares new identities the
 		// tables, and only repeats are looked for in so many.
-		L0CompactionThreshold: 32,
-		L0StopWritesThreshold: 64,
+		L0CompactionThreshold: 64,
+		L0StopWritesThreshold: 128,
 
 		BlockPropertyCollectors: []func() pebble.BlockPropertyCollector{newCollector},
 	}

@@ -127,9 +127,16 @@ func (f *feed) run(ctx context.Context, cfg Config) {
 	f.turn.Lock()
 	defer f.turn.Unlock()
 	for begun := false; ; {
-		changed := f.source.Changed()
+		start, changed := time.Now(), f.source.Changed()
 		pause := f.step(ctx, cfg, &begun)
-		if !sleep(ctx, nil, pause) || !sleep(ctx, changed, f.every) {
+		if !sleep(ctx, nil, pause) {
+			return
+		}
+		wait := f.every
+		if changed == nil { // it is computed as often as it says, and the pause is part of that
+			wait -= time.Since(start)
+		}
+		if !sleep(ctx, changed, wait) {
 			return
 		}
 	}

@@ -252,6 +252,29 @@ func TestSlowSnapshots(t *testing.T) {
 	}
 }
 
+// TestPolledAsOften: a view that is polled is computed as often as it says, also when
+// each state is news that readers are told, and takes a while to compute.
+func TestPolledAsOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		computed := 0
+		f := &feed{
+			source: polled[int]{"n", func(context.Context) (int, error) {
+				time.Sleep(10 * time.Millisecond)
+				computed++
+				return computed, nil
+			}}, every: pollEvery, readers: map[reader]int{},
+		}
+		go f.run(ctx, Config{}.withDefaults())
+		time.Sleep(50*pollEvery - time.Nanosecond)
+		cancel()
+		synctest.Wait()
+		if computed != 50 {
+			t.Errorf("computed %d times in 50 intervals", computed)
+		}
+	})
+}
+
 // TestNoNewsNoSnapshot: a change that does not show is not sent.
 func TestNoNewsNoSnapshot(t *testing.T) {
 	f := start(t, Config{Refresh: time.Millisecond})

@@ -10,9 +10,6 @@ import (
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
-// MaxRows bounds the rows of a block: keys of its dictionaries are 16 bits.
-const MaxRows = 60_000
-
 // EventBlock collects rows of the events table, column by column. Appending
 // copies what it takes, and allocates only for new dictionary values and while
 // the columns grow. It is not safe for concurrent use.
@@ -24,13 +21,13 @@ type EventBlock struct {
 	source        lowCard
 	service       lowCard
 	domain        lowCard
-	articleURL    proto.ColStr
+	articleURL    texts
 	articleHash   proto.ColFixedStr
-	canonicalURL  proto.ColStr
-	traceID       proto.ColStr
-	key           proto.ColStr
+	canonicalURL  texts
+	traceID       texts
+	key           texts
 	identity      proto.ColFixedStr
-	metadata      proto.ColStr
+	metadata      texts
 	schemaVersion proto.ColUInt16
 	quality       nullableFloat
 	topics        lowCardArray
@@ -46,9 +43,9 @@ type EventBlock struct {
 func NewEventBlock() *EventBlock {
 	b := new(EventBlock)
 	for _, c := range b.lowCards() {
-		c.init(proto.KeyUInt16)
+		c.init()
 	}
-	b.topics.values.init(proto.KeyUInt32)
+	b.topics.values.init()
 	b.articleHash.Size, b.identity.Size = 32, 16
 	b.quality.Values = new(proto.ColFloat64)
 	return b
@@ -62,11 +59,11 @@ func (b *EventBlock) Grow(rows int) {
 	for _, c := range []*nanoTime{&b.occurredAt, &b.receivedAt} {
 		c.ColInt64 = slices.Grow(c.ColInt64, rows)
 	}
-	for _, c := range []*proto.ColStr{&b.articleURL, &b.canonicalURL, &b.traceID, &b.key, &b.metadata} {
-		c.Pos = slices.Grow(c.Pos, rows)
+	b.articleURL.grow(rows, url)
+	b.metadata.grow(rows, metadata)
+	for _, c := range []*texts{&b.canonicalURL, &b.traceID, &b.key} {
+		c.grow(rows, 0) // most are empty
 	}
-	b.articleURL.Buf = slices.Grow(b.articleURL.Buf, rows*url)
-	b.metadata.Buf = slices.Grow(b.metadata.Buf, rows*metadata)
 	b.articleHash.Buf = slices.Grow(b.articleHash.Buf, rows*b.articleHash.Size)
 	b.identity.Buf = slices.Grow(b.identity.Buf, rows*b.identity.Size)
 }
@@ -85,13 +82,13 @@ func (b *EventBlock) Append(seq uint64, received int64, r *event.Record, id even
 	b.source.append(r.SourceName)
 	b.service.append(r.ServiceName)
 	b.domain.append(r.Domain)
-	b.articleURL.AppendBytes(r.ArticleURL)
+	b.articleURL.append(r.ArticleURL)
 	b.articleHash.Append(r.URLHash[:])
-	b.canonicalURL.AppendBytes(r.CanonicalURL)
-	b.traceID.AppendBytes(r.TraceID)
-	b.key.AppendBytes(r.IdempotencyKey)
+	b.canonicalURL.append(r.CanonicalURL)
+	b.traceID.append(r.TraceID)
+	b.key.append(r.IdempotencyKey)
 	b.identity.Append(id[:])
-	b.metadata.AppendBytes(r.Metadata)
+	b.metadata.append(r.Metadata)
 	b.schemaVersion.Append(r.MetadataSchemaVersion)
 	b.quality.append(r.Meta.QualityScore)
 	b.topics.append(r.Meta.Topics)
@@ -105,6 +102,9 @@ func (b *EventBlock) Append(seq uint64, received int64, r *event.Record, id even
 
 // Rows returns how many rows the block holds.
 func (b *EventBlock) Rows() int { return b.seq.Rows() }
+
+// Room returns how many rows the block has memory for.
+func (b *EventBlock) Room() int { return cap(b.seq) }
 
 // Seq returns the stream sequence of row i.
 func (b *EventBlock) Seq(i int) uint64 { return b.seq[i] }
@@ -129,7 +129,7 @@ func (b *EventBlock) Bounds() (first, last int64) {
 
 // Bytes returns about how much memory the block's rows take.
 func (b *EventBlock) Bytes() int {
-	return len(b.articleURL.Buf) + len(b.metadata.Buf) + len(b.key.Buf) + len(b.canonicalURL.Buf) + 160*b.Rows()
+	return len(b.articleURL.buf) + len(b.metadata.buf) + len(b.key.buf) + len(b.canonicalURL.buf) + 160*b.Rows()
 }
 
 // Select returns a copy that has the rows that keep tells.
@@ -146,10 +146,10 @@ func (b *EventBlock) Select(keep func(row int) bool) *EventBlock {
 
 func (b *EventBlock) copyRow(out *EventBlock, i int) {
 	r := event.Record{
-		ArticleURL: b.articleURL.RowBytes(i), SourceName: b.source.row(i), Stage: b.stage.row(i),
+		ArticleURL: b.articleURL.row(i), SourceName: b.source.row(i), Stage: b.stage.row(i),
 		ServiceName:    b.service.row(i),
-		IdempotencyKey: b.key.RowBytes(i), TraceID: b.traceID.RowBytes(i), CanonicalURL: b.canonicalURL.RowBytes(i),
-		Metadata: b.metadata.RowBytes(i), OccurredAt: b.occurredAt.Row(i), MetadataSchemaVersion: b.schemaVersion[i],
+		IdempotencyKey: b.key.row(i), TraceID: b.traceID.row(i), CanonicalURL: b.canonicalURL.row(i),
+		Metadata: b.metadata.row(i), OccurredAt: b.occurredAt.Row(i), MetadataSchemaVersion: b.schemaVersion[i],
 		URLHash: [32]byte(b.articleHash.Row(i)), Domain: b.domain.row(i),
 		Meta: event.Metadata{
 			QualityScore: math.NaN(), Topics: b.topics.row(i), ModelVersion: b.modelVersion.row(i),
@@ -231,7 +231,7 @@ type FunnelBlock struct {
 	stage    lowCard
 	group    proto.ColUInt32
 	events   proto.ColUInt64
-	articles proto.ColStr
+	articles texts
 	seq      proto.ColUInt64
 	scratch  []byte
 }
@@ -239,8 +239,8 @@ type FunnelBlock struct {
 // NewFunnelBlock returns an empty block.
 func NewFunnelBlock() *FunnelBlock {
 	b := new(FunnelBlock)
-	b.source.init(proto.KeyUInt32)
-	b.stage.init(proto.KeyUInt16)
+	b.source.init()
+	b.stage.init()
 	return b
 }
 
@@ -257,7 +257,7 @@ func (b *FunnelBlock) Append(key funnel.Key, group uint32, events uint64, articl
 	b.stage.append([]byte(key.Stage))
 	b.group.Append(group)
 	b.events.Append(events)
-	b.articles.AppendBytes(set)
+	b.articles.append(set)
 	b.seq.Append(seq)
 	return nil
 }
@@ -266,7 +266,7 @@ func (b *FunnelBlock) Append(key funnel.Key, group uint32, events uint64, articl
 func (b *FunnelBlock) Rows() int { return b.width.Rows() }
 
 // Bytes returns about how much memory the block's rows take.
-func (b *FunnelBlock) Bytes() int { return len(b.articles.Buf) + 40*b.Rows() }
+func (b *FunnelBlock) Bytes() int { return len(b.articles.buf) + 40*b.Rows() }
 
 // Reset empties the block and keeps its memory.
 func (b *FunnelBlock) Reset() {

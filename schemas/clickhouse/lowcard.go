@@ -16,8 +16,9 @@ type lowCard struct {
 	key  int
 }
 
-func (c *lowCard) init(key proto.CardinalityKey) {
-	c.Index, c.Key, c.keys = &c.dict, key, map[string]int{}
+func (c *lowCard) init() {
+	// Keys of 16 bits would not do: each row of a large block may have a value of its own.
+	c.Index, c.Key, c.keys = &c.dict, proto.KeyUInt32, map[string]int{}
 }
 
 func (c *lowCard) append(v []byte) {
@@ -39,12 +40,7 @@ func (c *lowCard) lookup(v []byte) int {
 }
 
 // row returns the value of row i.
-func (c *lowCard) row(i int) []byte {
-	if c.Key == proto.KeyUInt16 {
-		return c.dict.RowBytes(int(c.Keys16[i]))
-	}
-	return c.dict.RowBytes(int(c.Keys32[i]))
-}
+func (c *lowCard) row(i int) []byte { return c.dict.RowBytes(int(c.Keys32[i])) }
 
 func (c *lowCard) reset() {
 	c.ColLowCardinalityRaw.Reset()
