@@ -13,6 +13,7 @@ CREATE TABLE millrace.source_state (
     enabled       boolean NOT NULL,
     selectors     json    NOT NULL,
     priority      text    NOT NULL,
+    own           boolean NOT NULL, -- whether it was in the table source; others tell of sources of their own
     field_seqs    bigint[] NOT NULL CHECK (cardinality(field_seqs) = 7),
     created_seq   bigint  NOT NULL, -- of the event that made it; 0: it was found in the table source
     deleted_seq   bigint  NOT NULL DEFAULT 0, -- of the event that deleted it last; 0: none has

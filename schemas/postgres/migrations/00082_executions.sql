@@ -22,7 +22,7 @@ CREATE TABLE millrace.executions (
     CHECK ((status IN ('success', 'failed', 'cancelled')) = (completed_at IS NOT NULL))
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 CREATE INDEX executions_source ON millrace.executions (source_id, id);
-CREATE INDEX executions_job ON millrace.executions (job_id, id);
+CREATE INDEX executions_ended ON millrace.executions (source_id, completed_at) WHERE completed_at IS NOT NULL;
 CREATE INDEX executions_completed ON millrace.executions (completed_at) WHERE completed_at IS NOT NULL;
 
 COMMENT ON TABLE millrace.executions IS 'Runs of jobs, one row each. They stay when a job is deleted.';
