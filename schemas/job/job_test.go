@@ -11,7 +11,7 @@ func TestDraft(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`:                                  "",
 		`{"interval_minutes":1,"priority":0}`: "",
-		`{"interval_minutes":527040,"priority":100,"max_concurrent":100,"jitter_seconds":86400,"auto_managed":false}`: "",
+		`{"interval_minutes":527040,"priority":100,"max_concurrent":100,"jitter_seconds":3600,"auto_managed":false}`: "",
 		`{"cron":"0 6 * * *","time_zone":"Europe/Berlin","overlap_policy":"allow","catch_up_policy":"recent"}`:        "",
 		`{"crawl_window":{"start_hour":22,"end_hour":6,"days":[5,1,5],"time_zone":"America/New_York"}}`:               "",
 		`{"crawl_window":{"start_hour":0,"end_hour":0}}`:                                                              "",

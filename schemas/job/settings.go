@@ -64,7 +64,7 @@ type Override struct {
 	TimeZone             *string `json:"time_zone,omitempty" doc:"Of the cron expression; default UTC" example:"Europe/Berlin"`
 	Priority             *int    `json:"priority,omitempty" minimum:"0" maximum:"100"`
 	MaxConcurrent        *int    `json:"max_concurrent,omitempty" minimum:"1" maximum:"100"`
-	JitterSeconds        *int    `json:"jitter_seconds,omitempty" minimum:"0" maximum:"86400"`
+	JitterSeconds        *int    `json:"jitter_seconds,omitempty" minimum:"0" maximum:"3600"`
 	CrawlWindow          *Window `json:"crawl_window,omitempty"`
 	OverlapPolicy        *string `json:"overlap_policy,omitempty" enum:"skip,buffer_one,cancel_other,allow"`
 	CatchUpPolicy        *string `json:"catch_up_policy,omitempty" enum:"none,one,recent,all"`

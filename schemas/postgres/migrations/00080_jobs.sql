@@ -16,6 +16,7 @@ CREATE TABLE millrace.source_state (
     own           boolean NOT NULL, -- whether it was in the table source; others tell of sources of their own
     field_seqs    bigint[] NOT NULL CHECK (cardinality(field_seqs) = 7),
     created_seq   bigint  NOT NULL, -- of the event that made it; 0: it was found in the table source
+    creation      json    NOT NULL, -- the fields as that event has them
     deleted_seq   bigint  NOT NULL DEFAULT 0, -- of the event that deleted it last; 0: none has
     last_seq      bigint  NOT NULL, -- the highest of an event that was applied
     last_event_at timestamptz NOT NULL -- the latest time of an event that was applied
@@ -163,7 +164,7 @@ COMMENT ON COLUMN millrace.job_schedule.job_id IS 'The job.';
 COMMENT ON COLUMN millrace.job_schedule.version IS '1 for the first schedule of the job, and one more for each that follows.';
 COMMENT ON COLUMN millrace.job_schedule.from_at IS 'Due times from this time on are those of this schedule.';
 COMMENT ON COLUMN millrace.job_schedule.to_at IS 'Due times from this time on are those of the next one; null: it counts still.';
-COMMENT ON COLUMN millrace.job_schedule.paused IS 'Whether the job was paused.';
+COMMENT ON COLUMN millrace.job_schedule.paused IS 'Whether the job was paused, or had no source.';
 COMMENT ON COLUMN millrace.job_schedule.kind IS 'interval or cron.';
 COMMENT ON COLUMN millrace.job_schedule.anchor_at IS 'A due time of an interval schedule, and its first. The others follow it by whole intervals.';
 COMMENT ON COLUMN millrace.job_schedule.interval_minutes IS 'Minutes from one due time to the next.';
