@@ -9,6 +9,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -92,9 +93,18 @@ func New(cfg Config, deps Deps) (*Scheduler, error) {
 func (s *Scheduler) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		s.repeat(ctx, "look for jobs that are due", func(ctx context.Context) (bool, error) {
+		made := false // workers look for the queue before there is a run
+		s.repeat(ctx, "look for jobs that are due", func(ctx context.Context) (more bool, err error) {
+			if !made {
+				if err := s.MakeQueue(ctx); err != nil {
+					return false, err
+				}
+			}
 			s.metrics.cycles.Inc()
-			return s.Dispatch(ctx)
+			more, err = s.Dispatch(ctx)
+			var refused *pgconn.PgError
+			made = !errors.As(err, &refused) || refused.Code != noData // somebody has deleted it
+			return more, err
 		})
 		return nil
 	})
@@ -104,6 +114,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	})
 	return g.Wait()
 }
+
+// noData is the code of Postgres for what is not there.
+const noData = "P0002"
 
 // repeat does something again and again, at once while it says that there is more.
 func (s *Scheduler) repeat(ctx context.Context, what string, do func(context.Context) (more bool, err error)) {
