@@ -186,7 +186,7 @@ func (s *site) work(move item.Move, result string) (n int) {
 	return n
 }
 
-func (s *site) audit() *ledger.Report {
+func (s *site) audit() *ledger.JobAudit {
 	s.Helper()
 	r, err := ledger.Audit(context.WithoutCancel(s.Context()), s.pool, s.noon.Add(-time.Hour), s.noon.Add(1000*time.Hour))
 	if err != nil {

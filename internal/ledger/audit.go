@@ -16,8 +16,8 @@ import (
 // Listed is how many findings of a kind a report has at most. All are counted.
 const Listed = 100
 
-// Report is what an audit has found.
-type Report struct {
+// JobAudit is what an audit has found.
+type JobAudit struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	Jobs int64     `json:"jobs" doc:"Jobs with a schedule in that time, also those that were deleted since"`
@@ -28,11 +28,11 @@ type Report struct {
 	Forced   int64            `json:"forced" doc:"Runs that somebody asked for, which no schedule says"`
 	Missed   int64            `json:"missed" doc:"Due times without a row in the ledger, or that ran without a run"`
 	Doubled  int64            `json:"doubled" doc:"Due times with more than one run, and rows that no schedule says"`
-	Findings []Finding        `json:"findings" nullable:"false" doc:"The first 100 of those missed, and of those doubled"`
+	Findings []AuditFinding        `json:"findings" nullable:"false" doc:"The first 100 of those missed, and of those doubled"`
 }
 
-// Finding is a due time that was missed or doubled.
-type Finding struct {
+// AuditFinding is a due time that was missed or doubled.
+type AuditFinding struct {
 	Kind  string    `json:"kind" enum:"missed,doubled"`
 	JobID uuid.UUID `json:"job_id" format:"uuid"`
 	DueAt time.Time `json:"due_at"`
@@ -40,11 +40,11 @@ type Finding struct {
 }
 
 // Sound tells whether nothing was missed or doubled.
-func (r *Report) Sound() bool { return r.Missed == 0 && r.Doubled == 0 }
+func (r *JobAudit) Sound() bool { return r.Missed == 0 && r.Doubled == 0 }
 
-func (r *Report) find(kind string, count *int64, job uuid.UUID, due time.Time, why string) {
+func (r *JobAudit) find(kind string, count *int64, job uuid.UUID, due time.Time, why string) {
 	if *count++; *count <= Listed {
-		r.Findings = append(r.Findings, Finding{kind, job, due.UTC(), why})
+		r.Findings = append(r.Findings, AuditFinding{kind, job, due.UTC(), why})
 	}
 }
 
@@ -85,8 +85,8 @@ const entriesSQL = `SELECT l.job_id, l.due_at, l.outcome, l.forced, coalesce(e.n
 
 // Audit compares the ledger with the schedules over a time, its end not included, in
 // one snapshot. Its memory does not grow with what is compared.
-func Audit(ctx context.Context, pool *pgxpool.Pool, from, to time.Time) (*Report, error) {
-	r := &Report{From: from.UTC(), To: to.UTC(), Outcomes: map[string]int64{}, Findings: []Finding{}}
+func Audit(ctx context.Context, pool *pgxpool.Pool, from, to time.Time) (*JobAudit, error) {
+	r := &JobAudit{From: from.UTC(), To: to.UTC(), Outcomes: map[string]int64{}, Findings: []AuditFinding{}}
 	readers := [2]*pgxpool.Conn{}
 	for i := range readers {
 		c, err := pool.Acquire(ctx)
@@ -123,7 +123,7 @@ func snapshot(ctx context.Context, conns [2]*pgxpool.Conn, do func(a, b pgx.Tx) 
 }
 
 // compare merges the due times by the schedules with the rows of the ledger.
-func (r *Report) compare(ctx context.Context, schedules, ledger pgx.Tx) error {
+func (r *JobAudit) compare(ctx context.Context, schedules, ledger pgx.Tx) error {
 	rows, err := ledger.Query(ctx, entriesSQL, r.From, r.To)
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func scanVersion(row pgx.Row) (v version, err error) {
 }
 
 // job compares what one schedule says.
-func (r *Report) job(v version, entries *reader) error {
+func (r *JobAudit) job(v version, entries *reader) error {
 	recurring, broken := v.spec.Compile()
 	if broken != nil {
 		return fmt.Errorf("the schedule of the job %s: %w", v.job, &broken[0])
@@ -204,7 +204,7 @@ func (r *Report) job(v version, entries *reader) error {
 	return nil
 }
 
-func (r *Report) take(e entry) {
+func (r *JobAudit) take(e entry) {
 	r.Outcomes[e.outcome]++
 	ran := e.outcome == schedule.Ran || e.outcome == schedule.CaughtUp
 	switch {
@@ -216,7 +216,7 @@ func (r *Report) take(e entry) {
 }
 
 // extra takes a row that no schedule says.
-func (r *Report) extra(entries *reader) error {
+func (r *JobAudit) extra(entries *reader) error {
 	if e := entries.entry; e.forced {
 		r.Forced++
 	} else {

@@ -56,10 +56,10 @@ func (r *Request) Resolve(ctx huma.Context) []error {
 	return errs
 }
 
-func (h *Handler) audit(ctx context.Context, in *Request) (ledger.Report, error) {
+func (h *Handler) audit(ctx context.Context, in *Request) (ledger.JobAudit, error) {
 	r, err := ledger.Audit(ctx, h.pool, in.From, in.To)
 	if err != nil {
-		return ledger.Report{}, err
+		return ledger.JobAudit{}, err
 	}
 	return *r, nil
 }

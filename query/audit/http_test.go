@@ -35,7 +35,7 @@ func TestAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got ledger.Report
+	var got ledger.JobAudit
 	status, text := s.Get("/jobs/audit?from=2026-02-10T00:00:00Z&to=2026-02-11T00:00:00Z")
 	s.Into(&got, 200, status, text)
 	if got.Jobs != 1 || got.Due != 2 || got.Missed != 2 || len(got.Findings) != 2 || got.Findings[0].JobID != id {
