@@ -284,7 +284,8 @@ func TestDowntime(t *testing.T) {
 			s.From, s.CatchFrom = p.From, p.CatchFrom
 		}
 		if rows != downtime || runs != c.runs {
-			t.Errorf("%+v: %d rows and %d runs in %d steps, want %d and %d", c.policy, rows, runs, steps, downtime, c.runs)
+			t.Errorf("%+v: %d rows and %d runs in %d steps, want %d and %d", c.policy, rows, runs, steps,
+				downtime, c.runs)
 		}
 	}
 }
@@ -322,7 +323,8 @@ type life struct {
 func (h *life) change() {
 	h.since = h.now
 	s := schedule.Spec{
-		Interval: time.Duration(1+h.IntN(180)) * time.Minute, Anchor: h.now.Add(time.Duration(h.IntN(90)) * time.Minute),
+		Interval: time.Duration(1+h.IntN(180)) * time.Minute,
+		Anchor:   h.now.Add(time.Duration(h.IntN(90)) * time.Minute),
 	}
 	if h.IntN(2) == 0 {
 		s = schedule.Spec{

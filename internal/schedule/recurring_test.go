@@ -85,7 +85,8 @@ func TestChangesOfClocks(t *testing.T) {
 			[]string{"2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"},
 		},
 		{
-			"3: the second of the change is the first of what follows", "0 3 * * *", "Europe/Berlin", "2026-10-24T12:00Z",
+			"3: the second of the change is the first of what follows", "0 3 * * *", "Europe/Berlin",
+			"2026-10-24T12:00Z",
 			[]string{"2026-10-25T03:00+01:00", "2026-10-26T03:00+01:00"},
 		},
 		{
@@ -391,7 +392,8 @@ func (c clock) check(t *testing.T, zone string, f fields) int {
 			return len(want)
 		}
 		if ends || i >= len(want) || !at.Equal(want[i]) {
-			t.Errorf("%q in %s: instant %d is %s, want %v", text, zone, i, at, want[min(i, len(want)):min(i+1, len(want))])
+			t.Errorf("%q in %s: instant %d is %s, want %v", text, zone, i, at, want[min(i, len(want)):min(i+1,
+				len(want))])
 			return i
 		}
 	}
