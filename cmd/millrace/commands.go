@@ -19,7 +19,7 @@ import (
 )
 
 type serveCmd struct {
-	Role      []string          `help:"Roles to run: ingest, projector, query." env:"MILLRACE_ROLE" enum:"ingest,projector,query" required:""`
+	Role      []string          `help:"Roles to run: ingest, projector, query, scheduler." env:"MILLRACE_ROLE" enum:"ingest,projector,query,scheduler" required:""`
 	Data      string            `help:"Folder for the projector's key store." env:"MILLRACE_DATA" default:"./data"`
 	Groups    uint32            `help:"How many projectors may share the work of a new installation; 0: one. Later, millrace regroup changes it." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
 	Lease     time.Duration     `help:"How long a silent projector keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
@@ -88,6 +88,7 @@ func (c *serveCmd) Run(p *program) error {
 func (c *serveCmd) roles() roles {
 	return roles{
 		Ingest: slices.Contains(c.Role, "ingest"), Projector: slices.Contains(c.Role, "projector"), Query: slices.Contains(c.Role, "query"),
+		Scheduler: slices.Contains(c.Role, "scheduler"),
 	}
 }
 

@@ -36,7 +36,7 @@ import (
 
 // roles are the parts of Millrace that a process runs.
 type roles struct {
-	Ingest, Projector, Query bool
+	Ingest, Projector, Query, Scheduler bool
 }
 
 // node is what the roles of a process share.
@@ -110,7 +110,7 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 			return err
 		}
 	}
-	if !r.Ingest && !r.Query {
+	if !r.Ingest && !r.Query && !r.Scheduler {
 		return n.runHTTP(s, nil, nil, false)
 	}
 	a := auth.New(auth.Config{Secret: n.http.JWTSecret, AnonymousIngest: n.http.AnonymousIngest})

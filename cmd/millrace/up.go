@@ -117,7 +117,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	if err := migrate(p.ctx, n.nats, n.clickhouse, n.topology, streams); err != nil {
 		return err
 	}
-	if err := n.run(p.ctx, s, roles{Ingest: true, Projector: true, Query: true}); err != nil {
+	if err := n.run(p.ctx, s, roles{Ingest: true, Projector: true, Query: true, Scheduler: true}); err != nil {
 		return err
 	}
 	if !c.NoDemo {

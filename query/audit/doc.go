@@ -1,0 +1,2 @@
+// Package audit answers whether jobs have run when their schedules say.
+package audit
