@@ -56,6 +56,8 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	bulk := admin("change-jobs", "/bulk", "Pause, resume or run up to 500 jobs",
 		"In one transaction. The answer has a result for each member, in their order; those that are refused keep no other back.")
 	bulk.Bodiless = false
+	trackingapi.Post(api, admin("reconcile-jobs", "/reconcile", "Compare sources and jobs, and mend the differences",
+		"Sources that are enabled get the job that they lack, and jobs whose source does not exist become orphaned. With dry_run, nothing changes. Millrace does the same every five minutes."), h.reconcile)
 	trackingapi.Post(api, bulk, h.bulk)
 }
 
@@ -153,6 +155,29 @@ func (h *Handler) override(ctx context.Context, in *OverrideJobRequest) (job.Job
 func (h *Handler) automate(ctx context.Context, in *JobID) (job.Job, error) {
 	j, err := h.store.Unset(ctx, in.id)
 	return j, known(err)
+}
+
+// ReconcileJobsRequest compares sources and jobs.
+type ReconcileJobsRequest struct {
+	httpapi.Params
+	Body *struct {
+		DryRun bool `json:"dry_run,omitempty" doc:"Change nothing, and say what would be done"`
+	}
+}
+
+// ReconciledJobs are the sources and jobs that differed.
+type ReconciledJobs struct {
+	DryRun      bool              `json:"dry_run"`
+	Differences []jobs.Difference `json:"differences" nullable:"false"`
+}
+
+func (h *Handler) reconcile(ctx context.Context, in *ReconcileJobsRequest) (ReconciledJobs, error) {
+	dry := in.Body != nil && in.Body.DryRun
+	all, err := h.store.Reconcile(ctx, dry)
+	if all == nil {
+		all = []jobs.Difference{}
+	}
+	return ReconciledJobs{dry, all}, err
 }
 
 // maxBulk is how many jobs one request may name.

@@ -193,6 +193,25 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestReconcile: what differs is told, and mended unless the request says dry_run.
+func TestReconcile(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	id := uuid.New()
+	_, err := s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.source (id, name, url, rate_limit, max_depth, enabled, selectors, priority)
+		VALUES ($1, 'a', 'https://example.com', 10, 1, true, '{}', 'normal')`, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := `"differences":[{"action":"create_job","source_id":"` + id.String() + `","source_name":"a"}]}`
+	for _, c := range [][2]string{
+		{`{"dry_run":true}`, `{"dry_run":true,` + found}, {``, `{"dry_run":false,` + found}, {`{}`, `{"dry_run":false,"differences":[]}`},
+	} {
+		if status, text := s.Post("/jobs/reconcile", c[0]); status != 200 || text != c[1] {
+			t.Errorf("%s: %d %s, want %s", c[0], status, text, c[1])
+		}
+	}
+}
+
 // TestScope: commands need the scope admin.
 func TestScope(t *testing.T) {
 	const secret = "a secret of at least thirty-two bytes"

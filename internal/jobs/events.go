@@ -32,7 +32,7 @@ type Counts struct{ Created, Updated, Deleted int }
 // what became of each. They have different sequences.
 func (s *Store) Handle(ctx context.Context, events []Event) (outcomes []Outcome, n Counts, err error) {
 	err = s.transact(ctx, fmt.Sprintf("apply %d events of sources", len(events)), func(c *change) error {
-		h := &handling{change: c, cfg: s.cfg}
+		h := &handling{change: c, cfg: s.cfg, notes: map[uuid.UUID]note{}}
 		outcomes, err = h.all(ctx, events)
 		n = h.counts
 		return err
@@ -56,6 +56,7 @@ type handling struct {
 	rows   map[uuid.UUID]*source.CrawlSource
 	jobs   map[uuid.UUID]*record // by their sources
 	counts Counts
+	notes  map[uuid.UUID]note
 }
 
 func (h *handling) all(ctx context.Context, events []Event) ([]Outcome, error) {
@@ -89,6 +90,7 @@ func (h *handling) all(ctx context.Context, events []Event) ([]Outcome, error) {
 		}
 		h.settle(had[id], h.jobs[id])
 	}
+	h.writeNotes()
 	return outcomes, nil
 }
 
@@ -222,11 +224,41 @@ func (h *handling) follow(s *state, done effect) error {
 // note remembers what became of an event. What was applied stays so.
 func (h *handling) note(e Event, outcome Outcome, of *record, detail string, at time.Time) {
 	h.seen[e.ID] = seen{outcome, e.Seq, at}
+	h.notes[e.ID] = note{e, outcome, of.id(), detail, at}
+}
+
+// note is what is remembered of an event.
+type note struct {
+	Event
+	outcome Outcome
+	job     *uuid.UUID
+	detail  string
+	at      time.Time
+}
+
+// writeNotes writes what is remembered, in the order of ids: two transactions do not
+// wait for each other.
+func (h *handling) writeNotes() {
+	ids := make(map[uuid.UUID]bool, len(h.notes))
+	for id := range h.notes {
+		ids[id] = true
+	}
+	order := sorted(ids)
+	n := len(order)
+	types, of, seqs, happened := make([]string, n), make([]uuid.UUID, n), make([]int64, n), make([]time.Time, n)
+	outcomes, jobs, details, at := make([]string, n), make([]*uuid.UUID, n), make([]string, n), make([]time.Time, n)
+	for i, id := range order {
+		one := h.notes[id]
+		types[i], of[i], seqs[i], happened[i] = one.Type, one.SourceID, one.Seq, one.Timestamp
+		outcomes[i], jobs[i], details[i], at[i] = string(one.outcome), one.job, one.detail, one.at
+	}
 	h.batch.Queue(`INSERT INTO millrace.processed_events AS p
 			(event_id, event_type, source_id, seq, event_at, outcome, job_id, detail, processed_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-		ON CONFLICT (event_id) DO UPDATE SET outcome = $6, seq = $4, job_id = $7, detail = $8, processed_at = $9
-		WHERE p.outcome IN ('waiting', 'dead')`, e.ID, e.Type, e.SourceID, e.Seq, e.Timestamp, string(outcome), of.id(), detail, at)
+		SELECT * FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::text[], $7::uuid[],
+			$8::text[], $9::timestamptz[])
+		ON CONFLICT (event_id) DO UPDATE SET outcome = excluded.outcome, seq = excluded.seq, job_id = excluded.job_id,
+			detail = excluded.detail, processed_at = excluded.processed_at
+		WHERE p.outcome IN ('waiting', 'dead')`, order, types, of, seqs, happened, outcomes, jobs, details, at)
 }
 
 // Forget deletes what is remembered of events that were processed more than seven days

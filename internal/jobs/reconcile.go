@@ -11,10 +11,10 @@ import (
 
 // Difference is a source or a job without its other part.
 type Difference struct {
-	Action     string    `json:"action"` // CreateJob or OrphanJob
-	SourceID   uuid.UUID `json:"source_id"`
+	Action     string    `json:"action" enum:"create_job,orphan_job"`
+	SourceID   uuid.UUID `json:"source_id" format:"uuid"`
 	SourceName string    `json:"source_name"`
-	JobID      uuid.UUID `json:"job_id,omitzero"`
+	JobID      uuid.UUID `json:"job_id,omitzero" format:"uuid" doc:"The job that has no source"`
 }
 
 // What is done about differences.

@@ -18,8 +18,9 @@ type record struct {
 	next     time.Time // the first due time that the ledger does not have; it may have passed
 	anchor   time.Time // of an interval schedule, a due time of it
 	lastSeq  int64
-	schedule int64 // version of the schedule
-	fresh    bool  // it is not stored yet
+	schedule int64     // version of the schedule
+	since    time.Time // from when that counts
+	fresh    bool      // it is not stored yet
 	dirty    bool
 	begun    string // why another schedule began in this transaction; empty: none did
 }

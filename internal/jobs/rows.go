@@ -31,14 +31,11 @@ var stored = []string{
 }
 
 // selectJobs reads jobs with the anchors of their schedules.
-var selectJobs = "SELECT j." + strings.Join(stored, ", j.") + ", j.running, s.anchor_at FROM millrace.jobs AS j " +
+var selectJobs = "SELECT j." + strings.Join(stored, ", j.") + ", j.running, s.anchor_at, s.from_at FROM millrace.jobs AS j " +
 	"JOIN millrace.job_schedule AS s ON s.job_id = j.id AND s.version = j.schedule_version "
 
-var (
-	insertJob = fmt.Sprintf("INSERT INTO millrace.jobs (%s) VALUES (%s)", strings.Join(stored, ", "), places(1, len(stored)))
-	updateJob = fmt.Sprintf("UPDATE millrace.jobs SET (%s) = (%s) WHERE id = $1", strings.Join(stored[1:], ", "),
-		places(2, len(stored)))
-)
+var updateJob = fmt.Sprintf("UPDATE millrace.jobs SET (%s) = (%s) WHERE id = $1", strings.Join(stored[1:], ", "),
+	places(2, len(stored)))
 
 func places(from, to int) string {
 	var all []string
@@ -84,7 +81,7 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 		&r.IntervalMinutes, &r.IntervalType, &r.JitterSeconds, &r.schedule, &r.next, &r.ForcedAt, &start,
 		&end, &window.Days, &window.TimeZone, &r.Priority, &r.MaxConcurrent, &r.OverlapPolicy,
 		&r.CatchUpPolicy, &r.CatchUpWindowSeconds, &r.CatchUpCap, &r.CatchUpSpreadSeconds, &r.FailureCount,
-		&r.LastFailureAt, &r.BackoffUntil, &r.lastSeq, &r.Version, &r.CreatedAt, &r.UpdatedAt, &r.RunningCount, &anchor)
+		&r.LastFailureAt, &r.BackoffUntil, &r.lastSeq, &r.Version, &r.CreatedAt, &r.UpdatedAt, &r.RunningCount, &anchor, &r.since)
 	if err != nil {
 		return nil, err
 	}
@@ -141,22 +138,25 @@ func (c *change) lockJobs(ctx context.Context, column string, ids []uuid.UUID) (
 // save writes a job that has changed, with the schedule that it has begun.
 func (c *change) save(r *record) {
 	if r.begun != "" {
-		c.batch.Queue(`UPDATE millrace.job_schedule SET to_at = GREATEST(from_at, $2)
-			WHERE job_id = $1 AND to_at IS NULL`, r.ID, c.now)
 		var anchor *time.Time
 		var interval *int
 		if r.Schedule.Kind == "interval" {
 			anchor, interval = &r.anchor, &r.IntervalMinutes
 		}
-		c.batch.Queue(`INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, anchor_at,
-			interval_minutes, cron, time_zone, reason)
-			SELECT $1, $2, GREATEST($3, (SELECT max(to_at) FROM millrace.job_schedule WHERE job_id = $1)), $4, $5, $6, $7, $8, $9, $10`,
-			r.ID, r.schedule, c.now,
-			r.Status == job.Paused || r.Status == job.Orphaned, r.Schedule.Kind, anchor, interval, orNull(r.Schedule.Cron), r.Schedule.TimeZone, r.begun)
+		if r.since.Before(c.now) { // else the clock was set back
+			r.since = c.now
+		}
+		if !r.fresh {
+			c.ended = append(c.ended, r.ID)
+		}
+		c.begun = append(c.begun, []any{
+			r.ID, r.schedule, r.since, r.Status == job.Paused || r.Status == job.Orphaned, r.Schedule.Kind, anchor, interval,
+			orNull(r.Schedule.Cron), r.Schedule.TimeZone, r.begun,
+		})
 	}
 	switch {
 	case r.fresh:
-		c.batch.Queue(insertJob, r.args()...)
+		c.jobs = append(c.jobs, r.args())
 	case r.dirty:
 		c.batch.Queue(updateJob, r.args()...)
 	}
@@ -173,12 +173,22 @@ func (c *change) remove(r *record) {
 	c.batch.Queue("DELETE FROM millrace.jobs WHERE id = $1", r.ID)
 }
 
-const stateColumns = "source_id, name, url, rate_limit, max_depth, enabled, selectors, priority, own, field_seqs, " +
-	"created_seq, creation, deleted_seq, last_seq, last_event_at"
+// scheduleColumns are those of a schedule that begins.
+var scheduleColumns = []string{
+	"job_id", "version", "from_at", "paused", "kind", "anchor_at", "interval_minutes", "cron", "time_zone", "reason",
+}
+
+var stateColumns = []string{
+	"source_id", "name", "url", "rate_limit", "max_depth", "enabled", "selectors", "priority", "own", "field_seqs",
+	"created_seq", "creation", "deleted_seq", "last_seq", "last_event_at",
+}
+
+var updateState = fmt.Sprintf("UPDATE millrace.source_state SET (%s) = (%s) WHERE source_id = $1",
+	strings.Join(stateColumns[1:], ", "), places(2, len(stateColumns)))
 
 // lockStates reads what is known of sources, and holds it until the transaction ends.
 func (c *change) lockStates(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]*state, error) {
-	rows, err := c.Query(ctx, "SELECT "+stateColumns+
+	rows, err := c.Query(ctx, "SELECT "+strings.Join(stateColumns, ", ")+
 		" FROM millrace.source_state WHERE source_id = ANY ($1) ORDER BY source_id FOR UPDATE", ids)
 	if err != nil {
 		return nil, err
@@ -201,13 +211,15 @@ func (c *change) lockStates(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID
 
 // saveState writes what is known of a source. fresh tells that nothing was.
 func (c *change) saveState(s *state, fresh bool) {
-	statement := `UPDATE millrace.source_state SET (name, url, rate_limit, max_depth, enabled, selectors, priority, own,
-		field_seqs, created_seq, creation, deleted_seq, last_seq, last_event_at) = (` + places(2, 15) + ") WHERE source_id = $1"
-	if fresh {
-		statement = "INSERT INTO millrace.source_state (" + stateColumns + ") VALUES (" + places(1, 15) + ")"
+	args := []any{
+		s.id, s.Name, s.URL, s.RateLimit, s.MaxDepth, s.Enabled, s.Selectors, s.Priority, s.own,
+		s.seqs, s.created, s.creation, s.deleted, s.last, s.lastAt,
 	}
-	c.batch.Queue(statement, s.id, s.Name, s.URL, s.RateLimit, s.MaxDepth, s.Enabled, s.Selectors, s.Priority, s.own,
-		s.seqs, s.created, s.creation, s.deleted, s.last, s.lastAt)
+	if fresh {
+		c.states = append(c.states, args)
+	} else {
+		c.batch.Queue(updateState, args...)
+	}
 }
 
 // sources reads sources in the table.

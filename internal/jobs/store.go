@@ -49,8 +49,36 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 // change is a transaction that changes jobs.
 type change struct {
 	pgx.Tx
-	now   time.Time // of the database, when the transaction began
-	batch pgx.Batch // what is written before the commit
+	now                 time.Time   // of the database, when the transaction began
+	batch               pgx.Batch   // what is written before the commit, and then:
+	ended               []uuid.UUID // jobs whose schedule ends
+	begun, jobs, states [][]any     // rows that are made
+}
+
+// write writes what has gathered. Rows that are made come last: some take the place of
+// rows that go.
+func (c *change) write(ctx context.Context) error {
+	if len(c.ended) > 0 {
+		c.batch.Queue("UPDATE millrace.job_schedule SET to_at = GREATEST(from_at, $2) WHERE job_id = ANY ($1) AND to_at IS NULL",
+			c.ended, c.now)
+	}
+	if err := c.SendBatch(ctx, &c.batch).Close(); err != nil {
+		return err
+	}
+	for _, made := range []struct {
+		table   string
+		columns []string
+		rows    [][]any
+	}{{"source_state", stateColumns, c.states}, {"jobs", stored, c.jobs}, {"job_schedule", scheduleColumns, c.begun}} {
+		if len(made.rows) == 0 {
+			continue
+		}
+		_, err := c.CopyFrom(ctx, pgx.Identifier{"millrace", made.table}, made.columns, pgx.CopyFromRows(made.rows))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tries is how often a transaction is begun that Postgres has cut short to let another
@@ -69,7 +97,7 @@ func (s *Store) transact(ctx context.Context, what string, do func(*change) erro
 			if err := do(c); err != nil {
 				return err
 			}
-			return tx.SendBatch(ctx, &c.batch).Close()
+			return c.write(ctx)
 		})
 		if err == nil {
 			return nil

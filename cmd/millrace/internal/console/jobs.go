@@ -13,7 +13,8 @@ import (
 
 // JobsCmd are the commands on jobs.
 type JobsCmd struct {
-	Audit JobsAuditCmd `cmd:"" help:"Compare what became of the due times of jobs with what their schedules say. Fails with status 3 when one was missed or doubled."`
+	Reconcile JobsReconcileCmd `cmd:"" help:"Compare sources and jobs, and mend the differences."`
+	Audit     JobsAuditCmd     `cmd:"" help:"Compare what became of the due times of jobs with what their schedules say. Fails with status 3 when one was missed or doubled."`
 }
 
 // PartialError is the error of a command that has done its work, and found something
@@ -95,5 +96,44 @@ func (a audited) write(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "%d missed, %d doubled\n", a.Missed, a.Doubled)
 	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// JobsReconcileCmd compares sources and jobs.
+type JobsReconcileCmd struct {
+	Server `embed:"" group:"Server"`
+	DryRun bool `help:"Change nothing, and print what would be done." name:"dry-run"`
+	JSON   bool `help:"Print JSON."`
+}
+
+// Run prints what has been done, or would be.
+func (c *JobsReconcileCmd) Run(con *Console) error {
+	var document json.RawMessage
+	if err := c.post(con.Ctx, "/jobs/reconcile", map[string]bool{"dry_run": c.DryRun}, &document); err != nil {
+		return err
+	}
+	if c.JSON {
+		return PrintJSON(con.Out, document)
+	}
+	var done struct {
+		Differences []struct {
+			Action     string `json:"action"`
+			SourceID   string `json:"source_id"`
+			SourceName string `json:"source_name"`
+		} `json:"differences"`
+	}
+	if err := json.Unmarshal(document, &done); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	var b strings.Builder
+	for _, d := range done.Differences {
+		fmt.Fprintf(&b, "%s: source %s, %s\n", Plain(d.Action), Plain(d.SourceID), Plain(d.SourceName))
+	}
+	does := "mended"
+	if c.DryRun {
+		does = "to be mended"
+	}
+	fmt.Fprintf(&b, "%s %s\n", many(int64(len(done.Differences)), "difference", "differences"), does)
+	_, err := io.WriteString(con.Out, b.String())
 	return err
 }

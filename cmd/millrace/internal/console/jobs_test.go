@@ -30,3 +30,18 @@ func TestJobsAudit(t *testing.T) {
 		}
 	}
 }
+
+// TestJobsReconcile: what is printed of differences, dry and not.
+func TestJobsReconcile(t *testing.T) {
+	s := serve(t, map[string]any{"/jobs/reconcile": `{"dry_run":true,"differences":[
+		{"action":"create_job","source_id":"01a206c7","source_name":"Example\u001b News"}]}`})
+	for line, want := range map[string]string{
+		"jobs reconcile --dry-run": "1 difference to be mended", "jobs reconcile": "1 difference mended",
+		"jobs reconcile --json": `"create_job"`,
+	} {
+		out, err := s.run(t, line)
+		if err != nil || !strings.Contains(out, want) || !strings.Contains(out, "create_job") || strings.Contains(out, "\x1b") {
+			t.Errorf("%s: %v: %s", line, err, out)
+		}
+	}
+}
