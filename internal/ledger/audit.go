@@ -171,11 +171,13 @@ func (r *JobAudit) compare(ctx context.Context, schedules, ledger pgx.Tx) error 
 	return nil
 }
 
-func scanVersion(row pgx.Row) (v version, err error) {
+// scanVersion reads a schedule, and more after it.
+func scanVersion(row pgx.Row, more ...any) (v version, err error) {
 	var anchor time.Time
 	var minutes int
 	var cron, zone string
-	err = row.Scan(&v.job, &v.from, &v.to, &anchor, &minutes, &cron, &zone, &v.decided)
+	to := []any{&v.job, &v.from, &v.to, &anchor, &minutes, &cron, &zone, &v.decided}
+	err = row.Scan(append(to, more...)...)
 	if v.spec = (schedule.Spec{Cron: cron, Zone: zone}); cron == "" {
 		v.spec = schedule.Spec{Interval: time.Duration(minutes) * time.Minute, Anchor: anchor}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/internal/auth"
@@ -38,6 +39,40 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		Text:  "Computes the due times of all jobs anew, also of those that were deleted since, and looks for each in the ledger. It reads as much as there is: ask for a day at a time where many jobs run often.",
 		Scope: auth.Read,
 	}, h.audit)
+	trackingapi.Get(api, trackingapi.Operation{
+		ID: "list-upcoming-runs", Path: "/{id}/upcoming", Summary: "The next due times of a job",
+		Text:  "By the schedule that it has, with the changes of clocks between them.",
+		Scope: auth.Read,
+	}, h.upcoming)
+}
+
+// UpcomingRequest names a job.
+type UpcomingRequest struct {
+	httpapi.Params
+	ID    string `path:"id" maxLength:"64" doc:"The job's UUID" example:"0199f0a2-7c1e-7000-8000-000000000001"`
+	Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10" doc:"How many due times"`
+	id    uuid.UUID
+}
+
+// Resolve implements huma.Resolver.
+func (r *UpcomingRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var err error
+	if r.id, err = uuid.Parse(r.ID); err != nil {
+		errs = append(errs, httpapi.FieldError{Field: "id", Code: "uuid", Rule: "must be a UUID"})
+	}
+	return errs
+}
+
+func (h *Handler) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upcoming, error) {
+	u, err := ledger.Next(ctx, h.pool, in.id, in.Limit)
+	switch {
+	case errors.Is(err, ledger.ErrNoJob):
+		return ledger.Upcoming{}, trackingapi.NotFound("id", "must be that of a job")
+	case err != nil:
+		return ledger.Upcoming{}, err
+	}
+	return *u, nil
 }
 
 // Request are the parameters of an audit.
