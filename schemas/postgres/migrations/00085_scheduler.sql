@@ -23,16 +23,10 @@ COMMENT ON COLUMN millrace.jobs.due_at IS 'When a scheduler has to look at it ne
 CREATE TABLE millrace.run_change (
     id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     item_id bigint NOT NULL,
-    status  text   NOT NULL,
+    status  text   NOT NULL, -- after the change; deleted: the item is gone
     error   text,
     at      timestamptz NOT NULL DEFAULT now()
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
-COMMENT ON TABLE millrace.run_change IS 'Changes of items in the queue crawl that runs of jobs do not show yet.';
-COMMENT ON COLUMN millrace.run_change.id IS 'Numbers the changes.';
-COMMENT ON COLUMN millrace.run_change.item_id IS 'The item.';
-COMMENT ON COLUMN millrace.run_change.status IS 'Its status after the change; deleted: it is gone.';
-COMMENT ON COLUMN millrace.run_change.error IS 'Its last error.';
-COMMENT ON COLUMN millrace.run_change.at IS 'When it changed.';
 
 -- +goose StatementBegin
 CREATE FUNCTION millrace.note_run_change() RETURNS trigger

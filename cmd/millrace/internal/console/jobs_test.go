@@ -16,7 +16,7 @@ func TestJobsAudit(t *testing.T) {
 		t.Error(err)
 	}
 	mustHave(t, out, "48 due times of 2 jobs, from 2026-02-10T00:00:00Z to 2026-02-11T00:00:00Z",
-		"ran             40", "not yet decided 1", "1 run beside, which somebody asked for", "0 missed, 0 doubled")
+		"ran 40", "not yet decided 1", "1 run beside, which somebody asked for", "0 missed, 0 doubled")
 	if last := s.asked[len(s.asked)-1]; last != "GET /jobs/audit from=2026-02-10T00%3A00%3A00Z&to=2026-02-11T00%3A00%3A00Z" {
 		t.Error(last)
 	}
