@@ -35,7 +35,7 @@ func (s *Scheduler) Dispatch(ctx context.Context) (more bool, err error) {
 		if err := s.enqueue(ctx, t, jobs); err != nil {
 			return err
 		}
-		if err := s.cancelOthers(ctx, t, jobs); err != nil {
+		if err := cancelOthers(ctx, t, jobs); err != nil {
 			return err
 		}
 		write(t, jobs)
@@ -132,7 +132,7 @@ func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error
 }
 
 // cancelOthers cancels the runs that were under way, of jobs whose policy says so.
-func (s *Scheduler) cancelOthers(ctx context.Context, t *queue.Tx, jobs []*due) error {
+func cancelOthers(ctx context.Context, t *queue.Tx, jobs []*due) error {
 	var ids []uuid.UUID
 	for _, j := range jobs {
 		if j.cancels {
@@ -154,14 +154,14 @@ func (s *Scheduler) cancelOthers(ctx context.Context, t *queue.Tx, jobs []*due) 
 		})
 		return err
 	})
+	var crawl queue.ID
+	t.Batch.Queue("SELECT stage FROM millrace.stage WHERE name = $1", Queue).QueryRow(func(r pgx.Row) error {
+		return r.Scan(&crawl)
+	})
 	if err := t.Flush(ctx); err != nil || len(commands) == 0 {
 		return err
 	}
-	crawl, err := s.queues.Get(ctx, Queue)
-	if err != nil {
-		return err
-	}
-	w, err := t.Work(crawl.ID, item.Cancel)
+	w, err := t.Work(crawl, item.Cancel)
 	if err != nil {
 		return err
 	}

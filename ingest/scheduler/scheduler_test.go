@@ -541,7 +541,7 @@ func TestKilled(t *testing.T) {
 	s.again(func() error { return s.clockTo(now) })
 	stop()
 	all.Wait()
-	s.clock(now)
+	s.pool.Reset() // of connections that were killed
 	for range 5 { // runs that are caught up wait for each other
 		s.settle()
 		s.work(item.Start, "")
