@@ -89,9 +89,7 @@ func (s *Scheduler) decideOrWait(j *due, page int) {
 	}
 	s.log.Error("cannot decide about a job; looking again in an hour", "job", j.id, "error", err)
 	later := j.now.Add(time.Hour)
-	if j.next.Before(later) {
-		j.wait = &later
-	}
+	j.forced, j.wait = nil, &later
 }
 
 // enqueue adds the items of the runs.
@@ -105,7 +103,8 @@ func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error
 				continue
 			}
 			it := stream.EnqueueItem{
-				Payload: r.body, Key: KeyPrefix + r.id.String(), Group: j.source.String(), Priority: itemPriority(j.priority),
+				Payload: r.body, Key: KeyPrefix + r.id.String(), Group: j.source.String(),
+				Priority: itemPriority(j.priority),
 			}
 			if r.at.After(j.now) {
 				it.RunAt = &r.at
@@ -147,7 +146,10 @@ func (s *Scheduler) cancelOthers(ctx context.Context, t *queue.Tx, jobs []*due) 
 	t.Batch.Queue(text("others"), ids).Query(func(rows pgx.Rows) error {
 		var id int64
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-			commands = append(commands, queue.Command{ID: id, Worker: "scheduler", Error: "the next run of the job has taken its place"})
+			commands = append(commands, queue.Command{
+				ID: id, Worker: "scheduler",
+				Error: "the next run of the job has taken its place",
+			})
 			return nil
 		})
 		return err
@@ -180,11 +182,13 @@ func write(t *queue.Tx, jobs []*due) {
 	writeLedger(t, jobs)
 	n := len(jobs)
 	ids, next, running, failures := make([]uuid.UUID, n), make([]time.Time, n), make([]int16, n), make([]int32, n)
-	wait, catch, forced, buffered := make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
+	wait, catch, forced, buffered := make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n),
+		make([]*time.Time, n)
 	wake, skip := make([]*time.Time, n), make([]bool, n)
 	for i, j := range jobs {
 		ids[i], next[i], running[i], failures[i] = j.id, j.next, int16(j.running), int32(j.failures)
-		wait[i], catch[i], forced[i], buffered[i], wake[i], skip[i] = j.wait, j.catch, j.forced, j.buffered, j.wake, j.skipNext
+		wait[i], catch[i], forced[i], buffered[i], wake[i], skip[i] = j.wait, j.catch, j.forced, j.buffered,
+			j.wake, j.skipNext
 	}
 	t.Batch.Queue(text("jobs"), ids, next, wait, catch, forced, buffered, wake, skip, running, failures)
 }

@@ -111,7 +111,8 @@ func lockRuns(ctx context.Context, t *queue.Tx, changes map[int64]change) (runs 
 	t.Batch.Queue(text("runs"), items).Query(func(rows pgx.Rows) (err error) {
 		runs, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*followed, error) {
 			r := new(followed)
-			return r, row.Scan(&r.id, &r.job, &r.item, &r.started, &r.itemStatus, &r.cancelled, &r.err, &r.result, &r.taken, &r.updated)
+			return r, row.Scan(&r.id, &r.job, &r.item, &r.started, &r.itemStatus, &r.cancelled, &r.err,
+				&r.result, &r.taken, &r.updated)
 		})
 		return err
 	})
@@ -131,7 +132,8 @@ func lockJobs(ctx context.Context, t *queue.Tx, runs []*followed, into map[uuid.
 	t.Batch.Queue(text("ended_jobs"), ids).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*ended, error) {
 			j := new(ended)
-			return j, row.Scan(&j.id, &j.source, &j.status, &j.running, &j.failures, &j.interval, &j.lastFailure, &j.backoff, &j.buffered)
+			return j, row.Scan(&j.id, &j.source, &j.status, &j.running, &j.failures, &j.interval,
+				&j.lastFailure, &j.backoff, &j.buffered)
 		})
 		for _, j := range all {
 			into[j.id] = j
@@ -238,7 +240,8 @@ func writeEnded(t *queue.Tx, jobs map[uuid.UUID]*ended) {
 	var wakes []bool
 	for _, j := range jobs {
 		ids, statuses, running = append(ids, j.id), append(statuses, j.status), append(running, int16(j.running))
-		failures, last, backoff = append(failures, int32(j.failures)), append(last, j.lastFailure), append(backoff, j.backoff)
+		failures, last, backoff = append(failures, int32(j.failures)), append(last, j.lastFailure),
+			append(backoff, j.backoff)
 		wakes = append(wakes, j.wakes)
 	}
 	if len(ids) > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/schedule"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/job"
 )
@@ -213,7 +214,8 @@ func (j *due) begin(r schedule.Row, forced bool) *uuid.UUID {
 	case err != nil:
 		begun.fault = err.Error()
 	case len(body) > maxPayload:
-		begun.fault = fmt.Sprintf("the source is larger than %d bytes as JSON, which an item can hold: shorten its selectors", maxPayload)
+		const rule = "the source has more than %d bytes of JSON, which an item cannot hold: shorten its selectors"
+		begun.fault = fmt.Sprintf(rule, maxPayload)
 	}
 	if begun.fault != "" {
 		j.failures++
@@ -226,8 +228,8 @@ func (j *due) begin(r schedule.Row, forced bool) *uuid.UUID {
 	return &begun.id
 }
 
-// maxPayload leaves room beside what an item may hold for how a database writes it.
-const maxPayload = 64 << 10
+// maxPayload is how many bytes of JSON an item can hold.
+const maxPayload = userqueue.MaxPayload
 
 // payload is what a worker learns of a run.
 type payload struct {

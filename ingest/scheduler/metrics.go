@@ -28,7 +28,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "millrace_scheduler_due_total", Help: "Due times of jobs, by what became of them.",
 		}, []string{"outcome"}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "millrace_scheduler_lateness_seconds", Help: "From the due time of a regular run to the decision that it runs.",
+			Name:    "millrace_scheduler_lateness_seconds",
+			Help:    "From the due time of a regular run to the decision that it runs.",
 			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60},
 		}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -70,7 +70,8 @@ func start(t *testing.T, cfg scheduler.Config) *site {
 
 func (s *site) scheduler(cfg scheduler.Config) (*scheduler.Scheduler, *userqueue.Store) {
 	s.Helper()
-	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, s.pool, embeddedtest.Log(s))
+	queues, err := queue.New(queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, s.pool,
+		embeddedtest.Log(s))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -78,7 +79,10 @@ func (s *site) scheduler(cfg scheduler.Config) (*scheduler.Scheduler, *userqueue
 	if err != nil {
 		s.Fatal(err)
 	}
-	one, err := scheduler.New(cfg, scheduler.Deps{Queues: own, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(s)})
+	one, err := scheduler.New(cfg, scheduler.Deps{
+		Queues: own, Registry: prometheus.NewRegistry(),
+		Log: embeddedtest.Log(s),
+	})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -101,9 +105,11 @@ func (s *site) job(first time.Duration, minutes int, settings ...string) uuid.UU
 	id, due := uuid.Must(uuid.NewV7()), s.noon.Add(first)
 	s.exec(`INSERT INTO millrace.jobs (id, source_id, source_name, url, rate_limit, max_depth, selectors, status,
 			auto_managed, origin, schedule_kind, interval_minutes, interval_type, next_run_at, priority, max_concurrent)
-		VALUES ($1, $2, 'news', 'https://example.com', 10, 1, '{}', 'pending', true, 'event', 'interval', $3, 'minutes', $4, 50, 1)`,
+		VALUES ($1, $2, 'news', 'https://example.com', 10, 1, '{}', 'pending', true, 'event', 'interval', $3,
+			'minutes', $4, 50, 1)`,
 		id, uuid.New(), minutes, due)
-	s.exec(`INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, anchor_at, interval_minutes, time_zone, reason)
+	s.exec(`INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, anchor_at,
+		interval_minutes, time_zone, reason)
 		VALUES ($1, 1, $2, false, 'interval', $3, $4, 'UTC', 'created')`, id, s.noon.Add(-time.Hour), due, minutes)
 	for _, set := range settings {
 		s.exec("UPDATE millrace.jobs SET "+set+" WHERE id = $1", id)
@@ -142,8 +148,10 @@ func (s *site) ledger(job uuid.UUID) string {
 // state shows a job and its runs.
 func (s *site) state(job uuid.UUID) (text string) {
 	s.Helper()
-	err := s.pool.QueryRow(s.Context(), `SELECT format('%s, %s under way, %s failures, runs:', j.status, j.running, j.failure_count) ||
-		coalesce((SELECT string_agg(' ' || e.status, '' ORDER BY e.id) FROM millrace.executions AS e WHERE e.job_id = j.id), '')
+	err := s.pool.QueryRow(s.Context(), `SELECT format('%s, %s under way, %s failures, runs:', j.status,
+		j.running, j.failure_count) ||
+		coalesce((SELECT string_agg(' ' || e.status,
+			'' ORDER BY e.id) FROM millrace.executions AS e WHERE e.job_id = j.id), '')
 		FROM millrace.jobs AS j WHERE j.id = $1`, job).Scan(&text)
 	if err != nil {
 		s.Fatal(err)
@@ -158,7 +166,8 @@ func (s *site) work(move item.Move, result string) (n int) {
 	if move == item.Start {
 		status = "new"
 	}
-	rows, err := s.pool.Query(s.Context(), "SELECT id FROM millrace.item WHERE stage = $1 AND status = $2::millrace.stage_status ORDER BY id",
+	rows, err := s.pool.Query(s.Context(),
+		"SELECT id FROM millrace.item WHERE stage = $1 AND status = $2::millrace.stage_status ORDER BY id",
 		s.id, status)
 	if err != nil {
 		s.Fatal(err)
@@ -188,7 +197,8 @@ func (s *site) work(move item.Move, result string) (n int) {
 
 func (s *site) audit() *ledger.JobAudit {
 	s.Helper()
-	r, err := ledger.Audit(context.WithoutCancel(s.Context()), s.pool, s.noon.Add(-time.Hour), s.noon.Add(1000*time.Hour))
+	r, err := ledger.Audit(context.WithoutCancel(s.Context()), s.pool, s.noon.Add(-time.Hour),
+		s.noon.Add(1000*time.Hour))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -214,7 +224,8 @@ func TestRun(t *testing.T) {
 	s.equal("due", s.ledger(j), "12:01 ran")
 	s.equal("due", s.state(j), "running, 1 under way, 0 failures, runs: queued")
 	var key, group, payload string
-	err := s.pool.QueryRow(t.Context(), `SELECT key, "group", payload::text FROM millrace.item`).Scan(&key, &group, &payload)
+	err := s.pool.QueryRow(t.Context(), `SELECT key, "group", payload::text FROM millrace.item`).Scan(&key,
+		&group, &payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +359,8 @@ func TestForced(t *testing.T) {
 	t.Parallel()
 	s := start(t, scheduler.Config{})
 	force := func(j uuid.UUID) { s.exec("UPDATE millrace.jobs SET forced_at = now() WHERE id = $1", j) }
-	resting := s.job(time.Hour, 60, "backoff_until = now() + interval '1 day'", "crawl_window_start = 1, crawl_window_end = 2")
+	resting := s.job(time.Hour, 60, "backoff_until = now() + interval '1 day'",
+		"crawl_window_start = 1, crawl_window_end = 2")
 	force(resting)
 	s.settle()
 	s.equal("ledger", s.ledger(resting), "12:00 ran forced")
@@ -382,7 +394,8 @@ func TestHolds(t *testing.T) {
 	swap := func(j uuid.UUID, at time.Duration, pause bool) {
 		when := s.noon.Add(at)
 		s.exec("UPDATE millrace.job_schedule SET to_at = $2 WHERE job_id = $1", j, when)
-		s.exec(`INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, anchor_at, interval_minutes, time_zone, reason)
+		s.exec(`INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, anchor_at,
+			interval_minutes, time_zone, reason)
 			VALUES ($1, 2, $2, $3, 'interval', $4, 20, 'UTC', 'test')`, j, when, pause, when.Add(5*time.Minute))
 	}
 	swap(paused, -time.Minute, true)
@@ -420,7 +433,8 @@ func TestDowntime(t *testing.T) {
 	s.clock(14 * 24 * time.Hour)
 	s.settle()
 	s.equal("state", s.state(j), "running, 1 under way, 0 failures, runs: queued")
-	if r := s.audit(); !r.Sound() || r.Due != 14*24*60+1 || r.Outcomes["ran"] != 1 || r.Outcomes["coalesced"] != 14*24*60 {
+	const minutes = 14 * 24 * 60
+	if r := s.audit(); !r.Sound() || r.Due != minutes+1 || r.Outcomes["ran"] != 1 || r.Outcomes["coalesced"] != minutes {
 		t.Errorf("%+v", r)
 	}
 }
@@ -454,17 +468,21 @@ func TestAudit(t *testing.T) {
 	}
 	at := func(minute time.Duration) time.Time { return s.noon.Add(minute * time.Minute) }
 	s.exec("DELETE FROM millrace.job_ledger WHERE due_at = $1", at(2))
+	s.exec("DELETE FROM millrace.executions WHERE due_at = $1", at(2))
+	s.exec("DELETE FROM millrace.job_ledger WHERE due_at = $1", at(3))
 	s.exec("DELETE FROM millrace.executions WHERE due_at = $1", at(4))
-	s.exec(`INSERT INTO millrace.executions SELECT gen_random_uuid(), job_id, source_id, due_at, false, 1, 'queued', NULL
+	s.exec(`INSERT INTO millrace.executions SELECT gen_random_uuid(), job_id, source_id, due_at, false, 1,
+		'queued', NULL
 		FROM millrace.executions WHERE due_at = $1`, at(6))
+	s.exec("UPDATE millrace.executions SET due_at = due_at + interval '10 seconds' WHERE due_at = $1", at(8))
 	s.exec("UPDATE millrace.job_ledger SET due_at = due_at + interval '10 seconds' WHERE due_at = $1", at(8))
 	r := s.audit()
 	var got []string
 	for _, f := range r.Findings {
 		got = append(got, f.DueAt.Format("15:04:05 ")+f.Kind)
 	}
-	want := "12:02:00 missed, 12:04:00 missed, 12:06:00 doubled, 12:08:00 missed, 12:08:10 doubled"
-	if s.equal("found", strings.Join(got, ", "), want); r.Missed != 3 || r.Doubled != 2 || r.Sound() {
+	want := "12:02:00 missed, 12:03:00 doubled, 12:04:00 missed, 12:06:00 doubled, 12:08:00 missed, 12:08:10 doubled"
+	if s.equal("found", strings.Join(got, ", "), want); r.Missed != 3 || r.Doubled != 3 || r.Sound() {
 		t.Errorf("%+v", r)
 	}
 }
@@ -480,7 +498,10 @@ func TestKilled(t *testing.T) {
 	for i := range 40 {
 		policy := []string{"skip", "buffer_one", "cancel_other"}[i%3]
 		s.job(time.Duration(random.IntN(600))*time.Second, 1+random.IntN(9),
-			fmt.Sprintf("overlap_policy = '%s', catch_up_policy = '%s'", policy, []string{"none", "one", "recent", "all"}[i%4]))
+			fmt.Sprintf("overlap_policy = '%s', catch_up_policy = '%s'", policy, []string{
+				"none", "one",
+				"recent", "all",
+			}[i%4]))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -501,13 +522,15 @@ func TestKilled(t *testing.T) {
 		s.again(func() error { return s.clockTo(now) })
 		s.again(func() error {
 			_, err := s.pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-				WHERE pid <> pg_backend_pid() AND datname = current_database() AND backend_type = 'client backend' AND random() < 0.3`)
+				WHERE pid <> pg_backend_pid() AND datname = current_database()
+					AND backend_type = 'client backend' AND random() < 0.3`)
 			return err
 		})
 		s.tryWork(random)
 		s.again(func() (err error) {
 			var due bool
-			err = s.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM millrace.jobs WHERE due_at <= now())").Scan(&due)
+			err = s.pool.QueryRow(t.Context(),
+				"SELECT EXISTS (SELECT FROM millrace.jobs WHERE due_at <= now())").Scan(&due)
 			if err == nil && due {
 				err = errors.New("jobs are due")
 			}
@@ -531,12 +554,15 @@ func TestKilled(t *testing.T) {
 	}
 	var wrong int
 	err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM millrace.jobs AS j WHERE j.running <> (
-		SELECT count(*) FROM millrace.executions AS e WHERE e.job_id = j.id AND e.status IN ('queued', 'running'))`).Scan(&wrong)
+		SELECT count(*) FROM millrace.executions AS e WHERE e.job_id = j.id AND e.status IN ('queued',
+			'running'))`).Scan(&wrong)
 	if err != nil || wrong > 0 {
 		t.Errorf("%d jobs count their runs wrongly, %v", wrong, err)
 	}
-	err = s.pool.QueryRow(t.Context(), `SELECT count(*) FROM millrace.executions AS e FULL JOIN millrace.item AS i ON i.id = e.item_id
-		WHERE e.id IS NULL OR i.id IS NULL OR (e.status IN ('queued', 'running')) <> (i.status IN ('new', 'started'))`).Scan(&wrong)
+	err = s.pool.QueryRow(t.Context(),
+		`SELECT count(*) FROM millrace.executions AS e FULL JOIN millrace.item AS i ON i.id = e.item_id
+		WHERE e.id IS NULL OR i.id IS NULL OR (e.status IN ('queued', 'running')) <> (i.status IN ('new',
+			'started'))`).Scan(&wrong)
 	if err != nil || wrong > 0 {
 		t.Errorf("%d runs differ from their items, %v", wrong, err)
 	}

@@ -64,7 +64,10 @@ func (s Spec) Compile() (*Recurring, []item.Invalid) {
 func (s Spec) compileInterval() (*Recurring, []item.Invalid) {
 	switch {
 	case s.Zone != "":
-		return nil, []item.Invalid{{Field: "timezone", Code: "exclusive", Rule: "belongs to cron: an interval has none"}}
+		return nil, []item.Invalid{{
+			Field: "timezone", Code: "exclusive",
+			Rule: "belongs to cron: an interval has none",
+		}}
 	case s.Interval < MinInterval || s.Interval > MaxInterval || s.Interval%time.Minute != 0:
 		return nil, []item.Invalid{{
 			Field: "interval_minutes", Code: "range",

@@ -29,9 +29,11 @@ func TestAudit(t *testing.T) {
 	}
 	s.Serve(h)
 	id := uuid.New()
-	_, err = s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.job_schedule (job_id, version, from_at, to_at, paused, kind,
+	_, err = s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.job_schedule (job_id, version, from_at,
+		to_at, paused, kind,
 		anchor_at, interval_minutes, time_zone, reason) VALUES
-		($1, 1, '2026-02-10T00:00Z', '2026-02-10T02:00Z', false, 'interval', '2026-02-10T00:30Z', 60, 'UTC', 'created')`, id)
+		($1, 1, '2026-02-10T00:00Z', '2026-02-10T02:00Z', false, 'interval', '2026-02-10T00:30Z', 60, 'UTC',
+			'created')`, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +44,9 @@ func TestAudit(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for query, field := range map[string]string{
-		"": "from", "?from=2026-02-10T00:00:00Z": "to", "?from=2026-02-10T00:00:00Z&to=2026-02-09T00:00:00Z": "after from",
-		"?from=x&to=2026-02-09T00:00:00Z": "from",
+		"": "from", "?from=2026-02-10T00:00:00Z": "to",
+		"?from=2026-02-10T00:00:00Z&to=2026-02-09T00:00:00Z": "after from",
+		"?from=x&to=2026-02-09T00:00:00Z":                    "from",
 	} {
 		if status, text := s.Get("/jobs/audit" + query); status/100 != 4 || !strings.Contains(text, field) {
 			t.Errorf("%s: %d %s", query, status, text)

@@ -91,7 +91,8 @@ func (a audited) write(w io.Writer) error {
 		fmt.Fprintf(&b, "%s beside, which somebody asked for\n", many(a.Forced, "run", "runs"))
 	}
 	for _, f := range a.Findings {
-		fmt.Fprintf(&b, "%s: job %s, due at %s: %s\n", Plain(f.Kind), Plain(f.JobID), f.DueAt.Format(time.RFC3339), Plain(f.Why))
+		fmt.Fprintf(&b, "%s: job %s, due at %s: %s\n", Plain(f.Kind), Plain(f.JobID),
+			f.DueAt.Format(time.RFC3339), Plain(f.Why))
 	}
 	fmt.Fprintf(&b, "%d missed, %d doubled\n", a.Missed, a.Doubled)
 	_, err := io.WriteString(w, b.String())
