@@ -48,12 +48,13 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"It runs at its next due time. A job whose source is disabled is resumed by enabling the source."), h.do(jobs.OpResume))
 	trackingapi.Post(api, admin("force-run-job", "/{id}/force-run", "Run a job at once",
 		"Neither a backoff nor a window holds it up. The schedule stays as it is."), h.do(jobs.OpForceRun))
+	trackingapi.Post(api, admin("skip-next-run", "/{id}/skip-next", "Skip the next due time of a job", ""), h.do(jobs.OpSkipNext))
 	override := admin("override-job", "/{id}/override", "Set how a job runs",
 		"Settings that are left out stay as they are, and null is back to what follows from the source. auto_managed false keeps all as it is, whatever the source becomes.")
 	override.Unchecked, override.Bodiless = true, false
 	trackingapi.Put(api, override, h.override)
 	trackingapi.Delete(api, admin("automate-job", "/{id}/override", "Have a job follow its source in everything", ""), h.automate)
-	bulk := admin("change-jobs", "/bulk", "Pause, resume or run up to 500 jobs",
+	bulk := admin("change-jobs", "/bulk", "Do one thing to up to 500 jobs",
 		"In one transaction. The answer has a result for each member, in their order; those that are refused keep no other back.")
 	bulk.Bodiless = false
 	trackingapi.Post(api, admin("reconcile-jobs", "/reconcile", "Compare sources and jobs, and mend the differences",
@@ -187,7 +188,7 @@ const maxBulk = 500
 type ChangeJobsRequest struct {
 	httpapi.Params
 	Body struct {
-		Operation string   `json:"operation" doc:"pause, resume or force-run" example:"pause"`
+		Operation string   `json:"operation" doc:"pause, resume, force-run or skip-next" example:"pause"`
 		IDs       []string `json:"ids" nullable:"false" doc:"1 to 500 jobs, by their ids"`
 	}
 }

@@ -92,6 +92,9 @@ func TestCommands(t *testing.T) {
 	if j := s.want("POST", path+"/force-run", ""); j.ForcedAt == nil || j.Status != job.Pending {
 		t.Errorf("%+v", j)
 	}
+	if j := s.want("POST", path+"/skip-next", ""); !j.SkipNext {
+		t.Errorf("%+v", j)
+	}
 	if j := s.want("POST", path+"/pause", "{}"); j.Status != job.Paused || j.PausedBy != job.ByUser || j.NextRunAt != nil {
 		t.Errorf("%+v", j)
 	}
@@ -141,6 +144,7 @@ func TestBulk(t *testing.T) {
 		"pause":     `true`,
 		"resume":    `false,"error":"must be of a source that is enabled: enable the source to resume it"`,
 		"force-run": `false,"error":"must not be paused: resume it first"`,
+		"skip-next": `false,"error":"must not be paused: resume it first"`,
 	} {
 		s.want("POST", "/jobs/"+a.ID.String()+"/resume", "")
 		got := ask(operation)

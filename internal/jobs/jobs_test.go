@@ -282,6 +282,9 @@ func TestCommands(t *testing.T) {
 	if j := s.do(OpForceRun, made.ID); j.ForcedAt == nil {
 		t.Errorf("%+v", j)
 	}
+	if j := s.do(OpSkipNext, made.ID); !j.SkipNext {
+		t.Errorf("%+v", j)
+	}
 	if j := s.do(OpPause, made.ID); j.Status != job.Paused || j.PausedBy != job.ByUser || j.ForcedAt != nil {
 		t.Errorf("%+v", j)
 	}

@@ -214,12 +214,15 @@ type Span struct {
 
 // Ledger returns what became of up to limit due times of a job before another one
 // (zero: all), the latest first.
-func (s *Store) Ledger(ctx context.Context, id uuid.UUID, span Span, before time.Time, limit int) ([]job.Decision, error) {
+func (s *Store) Ledger(
+	ctx context.Context, id uuid.UUID, span Span, before time.Time, limit int,
+) ([]job.Decision, error) {
 	to := span.To
 	if to.IsZero() || !before.IsZero() && before.Before(to) {
 		to = before
 	}
-	rows, err := s.pool.Query(ctx, `SELECT due_at, outcome, forced, execution_id, reason, decided_at FROM millrace.job_ledger
+	rows, err := s.pool.Query(ctx, `SELECT due_at, outcome, forced, execution_id, reason, decided_at
+		FROM millrace.job_ledger
 		WHERE job_id = $1 AND due_at >= $2 AND ($3::timestamptz IS NULL OR due_at < $3) AND ($4 = '' OR outcome = $4)
 		ORDER BY due_at DESC LIMIT $5`, id, span.From, orNever(to), span.Outcome, limit)
 	if err != nil {
@@ -259,7 +262,8 @@ type Place struct {
 // Events returns up to limit events that were processed within the last seven days,
 // before a place; the latest first.
 func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]job.ProcessedEvent, error) {
-	rows, err := s.pool.Query(ctx, `SELECT event_id, event_type, source_id, seq, event_at, outcome, job_id, detail, processed_at
+	rows, err := s.pool.Query(ctx, `SELECT event_id, event_type, source_id, seq, event_at, outcome, job_id, detail,
+			processed_at
 		FROM millrace.processed_events
 		WHERE ($1 = $2::uuid OR source_id = $1) AND ($3 = '' OR event_type = $3) AND ($4 = '' OR outcome = $4)
 			AND ($5::timestamptz IS NULL OR (processed_at, event_id) < ($5, $6))
@@ -283,9 +287,11 @@ func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]j
 
 // Stats are the numbers of all jobs at one moment.
 func (s *Store) Stats(ctx context.Context) (stats job.Stats, err error) {
-	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
 		// These statements read whole tables, and the pool plans for single rows.
-		_, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on")
+		_, err := tx.Exec(ctx,
+			"SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on")
 		return errors.Join(err, countSources(ctx, tx, &stats), countJobs(ctx, tx, &stats), countRuns(ctx, tx, &stats))
 	})
 	if err != nil {
@@ -307,9 +313,11 @@ func countJobs(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
 		stats.ByStatus[status] = 0
 	}
 	// Jobs are of one health that have these in common.
-	rows, err := tx.Query(ctx, `SELECT j.status, least(j.failure_count, $1), coalesce(d.runs, 0), coalesce(d.failed, 0), count(*)
+	rows, err := tx.Query(ctx, `SELECT j.status, least(j.failure_count, $1), coalesce(d.runs, 0), coalesce(d.failed, 0),
+			count(*)
 		FROM millrace.jobs AS j LEFT JOIN (
-			SELECT source_id, count(*) AS runs, count(*) FILTER (WHERE status = 'failed') AS failed FROM millrace.executions
+			SELECT source_id, count(*) AS runs, count(*) FILTER (WHERE status = 'failed') AS failed
+			FROM millrace.executions
 			WHERE completed_at > now() - interval '24 hours' AND status IN ('success', 'failed') GROUP BY source_id
 		) AS d ON d.source_id = j.source_id GROUP BY 1, 2, 3, 4`, job.UnhealthyAfter)
 	if err != nil {
@@ -337,8 +345,8 @@ func countJobs(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
 
 func countRuns(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
 	day := &stats.Last24h
-	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE status = 'success'), count(*) FILTER (WHERE status = 'failed'),
-			coalesce(sum(articles_count), 0)::bigint FROM millrace.executions
+	err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE status = 'success'),
+			count(*) FILTER (WHERE status = 'failed'), coalesce(sum(articles_count), 0)::bigint FROM millrace.executions
 		WHERE completed_at > now() - interval '24 hours' AND status IN ('success', 'failed')`).
 		Scan(&day.Runs, &day.Successful, &day.Failed, &day.Articles)
 	day.SuccessRate = job.Rate(day.Runs, day.Failed)

@@ -167,10 +167,11 @@ const (
 	OpPause    = "pause"
 	OpResume   = "resume"
 	OpForceRun = "force-run"
+	OpSkipNext = "skip-next"
 )
 
 // Operations are all of them.
-var Operations = []string{OpPause, OpResume, OpForceRun}
+var Operations = []string{OpPause, OpResume, OpForceRun, OpSkipNext}
 
 // do does a command, or returns a refusal. One that the job is after already changes
 // nothing.
@@ -201,6 +202,14 @@ func (r *record) do(operation string, now time.Time) error {
 		case r.ForcedAt == nil:
 			r.touch(now)
 			r.ForcedAt = &now
+		}
+	case OpSkipNext:
+		switch {
+		case r.Status == job.Paused:
+			return &refusal{r.Status, "must not be paused: resume it first"}
+		case !r.SkipNext:
+			r.touch(now)
+			r.SkipNext = true
 		}
 	default:
 		return fmt.Errorf("there is no operation %s", operation)
@@ -235,11 +244,6 @@ func (r *record) unset(f source.Fields, now time.Time) error {
 	r.touch(now)
 	r.Override, r.AutoManaged = job.Overrides{}, true
 	return r.settle(f, "automatic", now)
-}
-
-// fields are those of its source, as far as a job has them.
-func (r *record) fields(priority string) source.Fields {
-	return source.Fields{RateLimit: r.RateLimit, MaxDepth: r.MaxDepth, Priority: priority}
 }
 
 // told says to people what became of a job, by its statuses before and after an event;

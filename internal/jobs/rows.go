@@ -24,7 +24,7 @@ type querier interface {
 var stored = []string{
 	"id", "source_id", "source_name", "url", "rate_limit", "max_depth", "selectors", "status", "paused_by",
 	"auto_managed", "origin", "migrated_at", "override", "schedule_kind", "cron", "time_zone", "interval_minutes",
-	"interval_type", "jitter_seconds", "schedule_version", "next_run_at", "forced_at", "crawl_window_start",
+	"interval_type", "jitter_seconds", "schedule_version", "next_run_at", "forced_at", "skip_next", "crawl_window_start",
 	"crawl_window_end", "crawl_window_days", "crawl_window_zone", "priority", "max_concurrent", "overlap_policy",
 	"catch_up_policy", "catch_up_window_seconds", "catch_up_cap", "catch_up_spread_seconds", "failure_count",
 	"last_failure_at", "backoff_until", "last_event_seq", "version", "created_at", "updated_at",
@@ -55,7 +55,7 @@ func (r *record) args() []any {
 	return []any{
 		r.ID, r.SourceID, r.SourceName, r.URL, r.RateLimit, r.MaxDepth, r.Selectors, r.Status, orNull(r.PausedBy),
 		r.AutoManaged, r.Origin, r.MigratedAt, r.Override, r.Schedule.Kind, orNull(r.Schedule.Cron), r.Schedule.TimeZone,
-		r.IntervalMinutes, schedule.IntervalType(r.IntervalMinutes), r.JitterSeconds, r.schedule, r.next, r.ForcedAt, start,
+		r.IntervalMinutes, schedule.IntervalType(r.IntervalMinutes), r.JitterSeconds, r.schedule, r.next, r.ForcedAt, r.SkipNext, start,
 		end, days, zone, r.Priority, r.MaxConcurrent, r.OverlapPolicy,
 		r.CatchUpPolicy, r.CatchUpWindowSeconds, r.CatchUpCap, r.CatchUpSpreadSeconds, r.FailureCount,
 		r.LastFailureAt, r.BackoffUntil, r.lastSeq, r.Version, r.CreatedAt, r.UpdatedAt,
@@ -78,7 +78,7 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 	var anchor *time.Time
 	err := row.Scan(&r.ID, &r.SourceID, &r.SourceName, &r.URL, &r.RateLimit, &r.MaxDepth, &selectors, &r.Status, &pausedBy,
 		&r.AutoManaged, &r.Origin, &r.MigratedAt, &override, &r.Schedule.Kind, &cron, &r.Schedule.TimeZone,
-		&r.IntervalMinutes, &r.IntervalType, &r.JitterSeconds, &r.schedule, &r.next, &r.ForcedAt, &start,
+		&r.IntervalMinutes, &r.IntervalType, &r.JitterSeconds, &r.schedule, &r.next, &r.ForcedAt, &r.SkipNext, &start,
 		&end, &window.Days, &window.TimeZone, &r.Priority, &r.MaxConcurrent, &r.OverlapPolicy,
 		&r.CatchUpPolicy, &r.CatchUpWindowSeconds, &r.CatchUpCap, &r.CatchUpSpreadSeconds, &r.FailureCount,
 		&r.LastFailureAt, &r.BackoffUntil, &r.lastSeq, &r.Version, &r.CreatedAt, &r.UpdatedAt, &r.RunningCount, &anchor, &r.since)
@@ -108,11 +108,7 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 
 // show makes times those that people see.
 func (r *record) show() {
-	for _, at := range []*time.Time{r.MigratedAt, r.ForcedAt, r.LastFailureAt, r.BackoffUntil, &r.CreatedAt, &r.UpdatedAt, &r.next} {
-		if at != nil {
-			*at = at.UTC()
-		}
-	}
+	inUTC(r.MigratedAt, r.ForcedAt, r.LastFailureAt, r.BackoffUntil, &r.CreatedAt, &r.UpdatedAt, &r.next)
 	r.IntervalType = schedule.IntervalType(r.IntervalMinutes)
 	r.NextRunAt = nil
 	if r.Status != job.Paused && r.Status != job.Orphaned {

@@ -59,8 +59,8 @@ type change struct {
 // rows that go.
 func (c *change) write(ctx context.Context) error {
 	if len(c.ended) > 0 {
-		c.batch.Queue("UPDATE millrace.job_schedule SET to_at = GREATEST(from_at, $2) WHERE job_id = ANY ($1) AND to_at IS NULL",
-			c.ended, c.now)
+		c.batch.Queue(`UPDATE millrace.job_schedule SET to_at = GREATEST(from_at, $2)
+			WHERE job_id = ANY ($1) AND to_at IS NULL`, c.ended, c.now)
 	}
 	if err := c.SendBatch(ctx, &c.batch).Close(); err != nil {
 		return err

@@ -67,6 +67,7 @@ type Job struct {
 	Override      Overrides       `json:"override" doc:"The settings that people have set"`
 	NextRunAt     *time.Time      `json:"next_run_at" doc:"When it runs next; null: it does not, while it is paused or orphaned"`
 	ForcedAt      *time.Time      `json:"forced_at" doc:"When somebody asked for a run that has not begun yet"`
+	SkipNext      bool            `json:"skip_next" doc:"Whether the next due time is skipped, since somebody asked for it"`
 	RunningCount  int             `json:"running" doc:"How many of its runs are under way"`
 	FailureCount  int             `json:"failure_count" doc:"How many runs in a row have failed"`
 	LastFailureAt *time.Time      `json:"last_failure_at"`
