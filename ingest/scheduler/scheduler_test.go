@@ -542,7 +542,7 @@ func TestKilled(t *testing.T) {
 	stop()
 	all.Wait()
 	s.pool.Reset() // of connections that were killed
-	for range 5 { // runs that are caught up wait for each other
+	for range 5 {  // runs that are caught up wait for each other
 		s.settle()
 		s.work(item.Start, "")
 		s.work(item.Complete, "{}")
