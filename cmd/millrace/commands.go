@@ -19,7 +19,7 @@ import (
 )
 
 type serveCmd struct {
-	Role      []string          `help:"Roles to run: ingest, projector, query." env:"MILLRACE_ROLE" enum:"ingest,projector,query" required:""`
+	Role      []string          `help:"Roles to run: ingest, projector, query, scheduler." env:"MILLRACE_ROLE" enum:"ingest,projector,query,scheduler" required:""`
 	Data      string            `help:"Folder for the projector's key store." env:"MILLRACE_DATA" default:"./data"`
 	Groups    uint32            `help:"How many projectors may share the work of a new installation; 0: one. Later, millrace regroup changes it." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
 	Lease     time.Duration     `help:"How long a silent projector keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
@@ -28,6 +28,7 @@ type serveCmd struct {
 	Stream    streamSettings    `embed:"" group:"Streams"`
 	Shared    sharedSettings    `embed:"" group:"Servers"`
 	Retention retentionSettings `embed:"" group:"Retention"`
+	Jobs      jobSettings       `embed:"" group:"Jobs"`
 	Profile   profileSettings   `embed:"" group:"Diagnosis"`
 }
 
@@ -51,7 +52,7 @@ func (c *serveCmd) Run(p *program) error {
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres
 	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
-	n.topology, n.retention = c.Shared.topology(), c.Retention
+	n.topology, n.retention, n.jobSettings = c.Shared.topology(), c.Retention, c.Jobs
 	err = func() error {
 		if err := c.Profile.launch(s); err != nil {
 			return err
@@ -86,6 +87,7 @@ func (c *serveCmd) Run(p *program) error {
 func (c *serveCmd) roles() roles {
 	return roles{
 		Ingest: slices.Contains(c.Role, "ingest"), Projector: slices.Contains(c.Role, "projector"), Query: slices.Contains(c.Role, "query"),
+		Scheduler: slices.Contains(c.Role, "scheduler"),
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 const (
 	statusFailed  = 1
 	statusUsage   = 2
-	statusPartial = 3   // of emit: lines were rejected; of reconcile: there are gaps
+	statusPartial = 3   // of emit: lines were rejected; of reconcile: there are gaps; of jobs audit: something was missed
 	statusStuck   = 4   // of clickhouse alone: its engine does not end a statement
 	statusSignal  = 128 // and the signal's number
 )
@@ -75,6 +75,9 @@ func run(args []string, in io.Reader, out, errOut io.Writer, death syscall.Signa
 		fmt.Fprintln(errOut, "millrace:", console.Plain(err.Error()))
 		if own := new(statusError); errors.As(err, &own) {
 			return own.status
+		}
+		if errors.As(err, new(*console.PartialError)) {
+			return statusPartial
 		}
 		if errors.As(err, new(*console.UsageError)) {
 			return statusUsage

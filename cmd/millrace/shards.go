@@ -30,6 +30,7 @@ import (
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
 	queryacts "github.com/millrace-io/millrace/query/acts"
+	queryaudit "github.com/millrace-io/millrace/query/audit"
 	queryqueues "github.com/millrace-io/millrace/query/queues"
 	queryshards "github.com/millrace-io/millrace/query/shards"
 	querysources "github.com/millrace-io/millrace/query/sources"
@@ -78,6 +79,9 @@ func migratePostgres(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) 
 // that is away is no reason not to start: events do not need it.
 func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.Store, error) {
 	if n.postgres == "" {
+		if r.Scheduler && !r.Ingest && !r.Query {
+			return nil, errors.New("the role scheduler needs Postgres: set MILLRACE_POSTGRES_DSN")
+		}
 		n.log.Warn("shard tracking is off: MILLRACE_POSTGRES_DSN is not set")
 		return nil, nil
 	}
@@ -90,6 +94,14 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		return nil, err
 	}
 	events, err := n.newSources(pool, r)
+	if err != nil {
+		return nil, err
+	}
+	schedules, err := n.newScheduler(r)
+	if err != nil {
+		return nil, err
+	}
+	follow, err := n.newJobs(pool, r)
 	if err != nil {
 		return nil, err
 	}
@@ -111,15 +123,15 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 				return err
 			}
 		}
-		if !r.Ingest {
-			<-ctx.Done()
-			return nil
-		}
 		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return schedules(ctx) })
+		if !r.Ingest {
+			return g.Wait()
+		}
 		serve := func(ctx context.Context) error { return n.ownQueues.Serve(ctx, n.nats, n.log) }
 		purge := func(ctx context.Context) error { return n.ownQueues.Run(ctx, n.log) }
 		for _, run := range []func(context.Context) error{
-			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run, n.acts.Run,
+			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run, n.acts.Run, follow,
 		} {
 			g.Go(func() error { return run(ctx) })
 		}
@@ -247,8 +259,17 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, reads, ownReads, actReads, sourceReads)
+		jobAudit, err := queryaudit.New(store.Pool(), a, n.log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, reads, ownReads, actReads, sourceReads, jobAudit)
 	}
+	ofJobs, err := n.jobRoutes(a, r)
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, ofJobs...)
 	// Events and views need no Postgres, and the calls that do say so.
 	n.also = append(n.also, httpapi.Check{Name: "postgres", Probe: store.Ping, Need: httpapi.Never})
 	return func(srv *httpapi.Server) {

@@ -1,0 +1,139 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// JobsCmd are the commands on jobs.
+type JobsCmd struct {
+	Reconcile JobsReconcileCmd `cmd:"" help:"Compare sources and jobs, and mend the differences."`
+	Audit     JobsAuditCmd     `cmd:"" help:"Compare what became of the due times of jobs with what their schedules say. Fails with status 3 when one was missed or doubled."`
+}
+
+// PartialError is the error of a command that has done its work, and found something
+// wrong.
+type PartialError struct{ Found string }
+
+func (e *PartialError) Error() string { return e.Found }
+
+// JobsAuditCmd audits the ledger.
+type JobsAuditCmd struct {
+	Server `embed:"" group:"Server"`
+	From   Moment `help:"Due times at or after this time: RFC 3339, or a duration before now." default:"24h" placeholder:"24h"`
+	To     Moment `help:"Due times before this time; default now." placeholder:"2026-02-10T00:00:00Z"`
+	JSON   bool   `help:"Print JSON."`
+}
+
+// audited is what an audit has found.
+type audited struct {
+	From     time.Time        `json:"from"`
+	To       time.Time        `json:"to"`
+	Jobs     int64            `json:"jobs"`
+	Due      int64            `json:"due"`
+	Outcomes map[string]int64 `json:"outcomes"`
+	Pending  int64            `json:"pending"`
+	Forced   int64            `json:"forced"`
+	Missed   int64            `json:"missed"`
+	Doubled  int64            `json:"doubled"`
+	Findings []struct {
+		Kind  string    `json:"kind"`
+		JobID string    `json:"job_id"`
+		DueAt time.Time `json:"due_at"`
+		Why   string    `json:"why"`
+	} `json:"findings"`
+}
+
+// Run prints what the audit has found, and fails when that is a fault.
+func (c *JobsAuditCmd) Run(con *Console) error {
+	to := c.To
+	if to.IsZero() {
+		to.Time = time.Now()
+	}
+	var document json.RawMessage
+	query := url.Values{"from": {c.From.parameter()}, "to": {to.parameter()}}
+	if err := c.get(con.Ctx, "/jobs/audit", query, &document); err != nil {
+		return err
+	}
+	var found audited
+	err := json.Unmarshal(document, &found)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the answer: %w", err)
+	case c.JSON:
+		err = PrintJSON(con.Out, document)
+	default:
+		err = found.write(con.Out)
+	}
+	if err == nil && found.Missed+found.Doubled > 0 {
+		err = &PartialError{fmt.Sprintf("%d missed, %d doubled", found.Missed, found.Doubled)}
+	}
+	return err
+}
+
+func (a audited) write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of %s, from %s to %s\n", many(a.Due, "due time", "due times"), many(a.Jobs, "job", "jobs"),
+		a.From.Format(time.RFC3339), a.To.Format(time.RFC3339))
+	for _, outcome := range slices.Sorted(maps.Keys(a.Outcomes)) {
+		fmt.Fprintf(&b, "  %-15s %d\n", Plain(outcome), a.Outcomes[outcome])
+	}
+	if a.Pending > 0 {
+		fmt.Fprintf(&b, "  %-15s %d\n", "not yet decided", a.Pending)
+	}
+	if a.Forced > 0 {
+		fmt.Fprintf(&b, "%s beside, which somebody asked for\n", many(a.Forced, "run", "runs"))
+	}
+	for _, f := range a.Findings {
+		fmt.Fprintf(&b, "%s: job %s, due at %s: %s\n", Plain(f.Kind), Plain(f.JobID),
+			f.DueAt.Format(time.RFC3339), Plain(f.Why))
+	}
+	fmt.Fprintf(&b, "%d missed, %d doubled\n", a.Missed, a.Doubled)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// JobsReconcileCmd compares sources and jobs.
+type JobsReconcileCmd struct {
+	Server `embed:"" group:"Server"`
+	DryRun bool `help:"Change nothing, and print what would be done." name:"dry-run"`
+	JSON   bool `help:"Print JSON."`
+}
+
+// Run prints what has been done, or would be.
+func (c *JobsReconcileCmd) Run(con *Console) error {
+	var document json.RawMessage
+	if err := c.post(con.Ctx, "/jobs/reconcile", map[string]bool{"dry_run": c.DryRun}, &document); err != nil {
+		return err
+	}
+	if c.JSON {
+		return PrintJSON(con.Out, document)
+	}
+	var done struct {
+		Differences []struct {
+			Action     string `json:"action"`
+			SourceID   string `json:"source_id"`
+			SourceName string `json:"source_name"`
+		} `json:"differences"`
+	}
+	if err := json.Unmarshal(document, &done); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	var b strings.Builder
+	for _, d := range done.Differences {
+		fmt.Fprintf(&b, "%s: source %s, %s\n", Plain(d.Action), Plain(d.SourceID), Plain(d.SourceName))
+	}
+	does := "mended"
+	if c.DryRun {
+		does = "to be mended"
+	}
+	fmt.Fprintf(&b, "%s %s\n", many(int64(len(done.Differences)), "difference", "differences"), does)
+	_, err := io.WriteString(con.Out, b.String())
+	return err
+}

@@ -1,0 +1,47 @@
+package console
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestJobsAudit: what is printed of an audit, and that a fault fails the command.
+func TestJobsAudit(t *testing.T) {
+	sound := `{"from":"2026-02-10T00:00:00Z","to":"2026-02-11T00:00:00Z","jobs":2,"due":48,"outcomes":{"ran":40,"skipped":7},
+		"pending":1,"forced":1,"missed":0,"doubled":0,"findings":[]}`
+	s := serve(t, map[string]any{"/jobs/audit": sound})
+	out, err := s.run(t, "jobs audit --from=2026-02-10T00:00:00Z --to=2026-02-11T00:00:00Z")
+	if err != nil {
+		t.Error(err)
+	}
+	mustHave(t, out, "48 due times of 2 jobs, from 2026-02-10T00:00:00Z to 2026-02-11T00:00:00Z",
+		"ran 40", "not yet decided 1", "1 run beside, which somebody asked for", "0 missed, 0 doubled")
+	if last := s.asked[len(s.asked)-1]; last != "GET /jobs/audit from=2026-02-10T00%3A00%3A00Z&to=2026-02-11T00%3A00%3A00Z" {
+		t.Error(last)
+	}
+	missed := `"missed":1,"doubled":0,"findings":[
+		{"kind":"missed","job_id":"a","due_at":"2026-02-10T07:00:00Z","why":"the ledger has no row"}]`
+	s.set("/jobs/audit", strings.Replace(sound, `"missed":0,"doubled":0,"findings":[]`, missed, 1))
+	for _, line := range []string{"jobs audit", "jobs audit --json"} {
+		out, err = s.run(t, line)
+		if !errors.As(err, new(*PartialError)) || !strings.Contains(out, "the ledger has no row") {
+			t.Errorf("%s: %v: %s", line, err, out)
+		}
+	}
+}
+
+// TestJobsReconcile: what is printed of differences, dry and not.
+func TestJobsReconcile(t *testing.T) {
+	s := serve(t, map[string]any{"/jobs/reconcile": `{"dry_run":true,"differences":[
+		{"action":"create_job","source_id":"01a206c7","source_name":"Example\u001b News"}]}`})
+	for line, want := range map[string]string{
+		"jobs reconcile --dry-run": "1 difference to be mended", "jobs reconcile": "1 difference mended",
+		"jobs reconcile --json": `"create_job"`,
+	} {
+		out, err := s.run(t, line)
+		if err != nil || !strings.Contains(out, want) || !strings.Contains(out, "create_job") || strings.Contains(out, "\x1b") {
+			t.Errorf("%s: %v: %s", line, err, out)
+		}
+	}
+}

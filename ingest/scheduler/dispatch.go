@@ -1,0 +1,259 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/schedule"
+	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// Dispatch decides about a batch of jobs that are due, in one transaction, and tells
+// whether more may be.
+func (s *Scheduler) Dispatch(ctx context.Context) (more bool, err error) {
+	var jobs []*due
+	err = s.queues.Queues().Transact(ctx, "dispatch jobs", func(t *queue.Tx) error {
+		if jobs, err = s.lock(ctx, t); err != nil || len(jobs) == 0 {
+			return err
+		}
+		room := s.cfg.Page * 4
+		for i, j := range jobs {
+			if room <= 0 { // the others stay due
+				jobs, more = jobs[:i], true
+				break
+			}
+			s.decideOrWait(j, min(s.cfg.Page, room))
+			room -= len(j.ledger)
+		}
+		if err := s.enqueue(ctx, t, jobs); err != nil {
+			return err
+		}
+		if err := cancelOthers(ctx, t, jobs); err != nil {
+			return err
+		}
+		write(t, jobs)
+		return nil
+	})
+	if err != nil || len(jobs) == 0 {
+		return false, err
+	}
+	s.count(jobs)
+	return more || len(jobs) == s.cfg.Batch || anyDue(jobs), nil
+}
+
+func anyDue(jobs []*due) bool {
+	for _, j := range jobs {
+		if !latest(&j.next, j.wait, j.backoff).After(j.now) {
+			return true
+		}
+	}
+	return false
+}
+
+// lock reads jobs that are due, with their schedules.
+func (s *Scheduler) lock(ctx context.Context, t *queue.Tx) (jobs []*due, err error) {
+	t.Batch.Queue(text("due"), s.cfg.Batch).Query(func(rows pgx.Rows) (err error) {
+		jobs, err = pgx.CollectRows(rows, scanDue)
+		return err
+	})
+	if err := t.Flush(ctx); err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	byID := make(map[uuid.UUID]*due, len(jobs))
+	ids := make([]uuid.UUID, len(jobs))
+	for i, j := range jobs {
+		byID[j.id], ids[i] = j, j.id
+	}
+	t.Batch.Queue(text("versions"), ids).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, scanVersion)
+		for _, v := range all {
+			byID[v.job].versions = append(byID[v.job].versions, v)
+		}
+		return err
+	})
+	return jobs, t.Flush(ctx)
+}
+
+// decideOrWait has a job about which nothing can be decided wait (5).
+func (s *Scheduler) decideOrWait(j *due, page int) {
+	err := s.decide(j, page)
+	if err == nil {
+		return
+	}
+	s.log.Error("cannot decide about a job; looking again in an hour", "job", j.id, "error", err)
+	later := j.now.Add(time.Hour)
+	j.forced, j.wait = nil, &later
+}
+
+// enqueue adds the items of the runs.
+func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error {
+	var items []stream.EnqueueItem
+	var runs []*run
+	for _, j := range jobs {
+		for i := range j.runs {
+			r := &j.runs[i]
+			if r.fault != "" {
+				continue
+			}
+			it := stream.EnqueueItem{
+				Payload: r.body, Key: KeyPrefix + r.id.String(), Group: j.source.String(),
+				Priority: itemPriority(j.priority),
+			}
+			if r.at.After(j.now) {
+				it.RunAt = &r.at
+			}
+			items, runs = append(items, it), append(runs, r)
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(items)
+	if err != nil {
+		return fmt.Errorf("write items: %w", err)
+	}
+	t.Batch.Queue("SELECT place, item_id FROM millrace.enqueue($1, $2)", Queue, data).Query(func(rows pgx.Rows) error {
+		var place, id int64
+		_, err := pgx.ForEachRow(rows, []any{&place, &id}, func() error {
+			own := id
+			runs[place-1].item = &own
+			return nil
+		})
+		return err
+	})
+	return t.Flush(ctx)
+}
+
+// cancelOthers cancels the runs that were under way, of jobs whose policy says so.
+func cancelOthers(ctx context.Context, t *queue.Tx, jobs []*due) error {
+	var ids []uuid.UUID
+	for _, j := range jobs {
+		if j.cancels {
+			ids = append(ids, j.id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var commands []queue.Command
+	t.Batch.Queue(text("others"), ids).Query(func(rows pgx.Rows) error {
+		var id int64
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			commands = append(commands, queue.Command{
+				ID: id, Worker: "scheduler",
+				Error: "the next run of the job has taken its place",
+			})
+			return nil
+		})
+		return err
+	})
+	var crawl queue.ID
+	t.Batch.Queue("SELECT stage FROM millrace.stage WHERE name = $1", Queue).QueryRow(func(r pgx.Row) error {
+		return r.Scan(&crawl)
+	})
+	if err := t.Flush(ctx); err != nil || len(commands) == 0 {
+		return err
+	}
+	w, err := t.Work(crawl, item.Cancel)
+	if err != nil {
+		return err
+	}
+	items := make([]int64, len(commands))
+	for i, c := range commands {
+		items[i] = c.ID
+	}
+	if _, err := w.Lock(ctx, "t.id = ANY ($1::bigint[])", items); err != nil {
+		return err
+	}
+	_, err = w.Apply(ctx, commands)
+	return err
+}
+
+// write queues what has been decided.
+func write(t *queue.Tx, jobs []*due) {
+	writeRuns(t, jobs)
+	writeLedger(t, jobs)
+	n := len(jobs)
+	ids, next, running, failures := make([]uuid.UUID, n), make([]time.Time, n), make([]int16, n), make([]int32, n)
+	wait, catch, forced, buffered := make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n),
+		make([]*time.Time, n)
+	wake, skip := make([]*time.Time, n), make([]bool, n)
+	for i, j := range jobs {
+		ids[i], next[i], running[i], failures[i] = j.id, j.next, int16(j.running), int32(j.failures)
+		wait[i], catch[i], forced[i], buffered[i], wake[i], skip[i] = j.wait, j.catch, j.forced, j.buffered,
+			j.wake, j.skipNext
+	}
+	t.Batch.Queue(text("jobs"), ids, next, wait, catch, forced, buffered, wake, skip, running, failures)
+}
+
+func writeRuns(t *queue.Tx, jobs []*due) {
+	var ids, ofJobs, sources []uuid.UUID
+	var dues []time.Time
+	var forced []bool
+	var items []*int64
+	var faults []*string
+	for _, j := range jobs {
+		for _, r := range j.runs {
+			ids, ofJobs, sources = append(ids, r.id), append(ofJobs, j.id), append(sources, j.source)
+			dues, forced, items = append(dues, r.due), append(forced, r.forced), append(items, r.item)
+			var fault *string
+			if r.fault != "" {
+				fault = &r.fault
+			}
+			faults = append(faults, fault)
+		}
+	}
+	if len(ids) > 0 {
+		t.Batch.Queue(text("executions"), ids, ofJobs, sources, dues, forced, items, faults)
+	}
+}
+
+func writeLedger(t *queue.Tx, jobs []*due) {
+	for _, of := range []struct {
+		statement string
+		rows      func(*due) []row
+	}{{"ledger", func(j *due) []row { return j.ledger }}, {"settle", func(j *due) []row { return j.settled }}} {
+		var ids []uuid.UUID
+		var dues []time.Time
+		var outcomes, reasons []string
+		var forced []bool
+		var runs []*uuid.UUID
+		for _, j := range jobs {
+			for _, r := range of.rows(j) {
+				ids, dues, outcomes = append(ids, j.id), append(dues, r.Due), append(outcomes, r.Outcome)
+				forced, runs, reasons = append(forced, r.forced), append(runs, r.run), append(reasons, r.Reason)
+			}
+		}
+		switch {
+		case len(ids) == 0:
+		case of.statement == "settle":
+			t.Batch.Queue(text(of.statement), ids, dues, outcomes, runs)
+		default:
+			t.Batch.Queue(text(of.statement), ids, dues, outcomes, forced, runs, reasons)
+		}
+	}
+}
+
+func (s *Scheduler) count(jobs []*due) {
+	announce := false
+	for _, j := range jobs {
+		for _, r := range j.ledger {
+			s.metrics.outcomes.WithLabelValues(r.Outcome).Inc()
+			if r.Outcome == schedule.Ran && !r.forced {
+				s.metrics.lateness.Observe(j.now.Sub(r.Due).Seconds())
+			}
+		}
+		s.metrics.dispatched.Add(float64(len(j.runs)))
+		announce = announce || len(j.runs) > 0
+	}
+	if announce {
+		s.queues.Queues().Announce()
+	}
+}

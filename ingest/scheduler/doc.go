@@ -1,0 +1,26 @@
+// Package scheduler runs jobs when they are due: each run is an item of the queue
+// crawl, which a worker takes. Any number of schedulers share the work, and none
+// leads.
+//
+// # The promise
+//
+//  1. One outcome. The outcomes of due times, the runs that follow, their items, and
+//     the time from which on a job's due times are undecided, change in one
+//     transaction that has locked the job. So a scheduler that is killed leaves all
+//     of it or nothing, and of two schedulers one decides.
+//
+//  2. One clock. What is due is decided by the database's clock alone. When that is set
+//     back, what was decided stays, and nothing is due until it has caught up.
+//
+//  3. One end. A change of an item and the row in run_change that tells of it are one
+//     transaction, and so are the removal of that row and what follows for the run and
+//     its job. So each run ends once, in whatever way its item does.
+//
+//  4. No stampede. One look at a job decides about [Config.Page] due times at most and
+//     begins one run for what was missed. What is caught up keeps to the job's policy.
+//
+//  5. No job stops the others. A job that cannot be decided waits for an hour, and the
+//     log says why; a run that no item can hold fails.
+//
+// The tests cite the numbers.
+package scheduler

@@ -1,0 +1,264 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/schedule"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/job"
+)
+
+// due is a job that is due, locked, and what becomes of it.
+type due struct {
+	id, source       uuid.UUID
+	name, url        string
+	rateLimit, depth int
+	selectors        string // JSON
+	status           string
+	next             time.Time // the first due time without an outcome
+	forced, buffered *time.Time
+	backoff, catch   *time.Time
+	skipNext         bool
+	window           schedule.Window
+	windowDays       []int16
+	windowZone       string
+	priority         int
+	most, running    int
+	policy           schedule.Policy
+	dueAt, now       time.Time
+	versions         []version
+
+	wait     *time.Time // until the decision about next
+	wake     *time.Time
+	failures int // runs that no item can hold
+	ledger   []row
+	settled  []row // rows that have waited
+	runs     []run
+	cancels  bool // the other runs
+}
+
+// version is a schedule that a job had, or has.
+type version struct {
+	job    uuid.UUID
+	from   time.Time
+	to     *time.Time
+	paused bool
+	spec   schedule.Spec
+}
+
+// row is a row of the ledger.
+type row struct {
+	schedule.Row
+	forced bool
+	run    *uuid.UUID
+}
+
+// run is a run that begins.
+type run struct {
+	id     uuid.UUID
+	due    time.Time
+	at     time.Time // not before
+	forced bool
+	body   []byte
+	item   *int64
+	fault  string // why no item can hold it
+}
+
+func scanDue(r pgx.CollectableRow) (*due, error) {
+	j := new(due)
+	var within, spread, jitter int
+	err := r.Scan(&j.id, &j.source, &j.name, &j.url, &j.rateLimit, &j.depth, &j.selectors, &j.status,
+		&j.next, &j.forced, &j.buffered, &j.backoff, &j.catch, &j.skipNext,
+		&j.window.Start, &j.window.End, &j.windowDays, &j.windowZone,
+		&j.priority, &j.most, &j.running, &j.policy.Overlap, &j.policy.CatchUp, &within, &j.policy.Cap,
+		&spread, &jitter, &j.dueAt, &j.now)
+	j.policy.Within, j.policy.Spread = time.Duration(within)*time.Second, time.Duration(spread)*time.Second
+	j.policy.Jitter = time.Duration(jitter) * time.Second
+	for _, day := range j.windowDays {
+		j.window.Days = append(j.window.Days, time.Weekday(day))
+	}
+	return j, err
+}
+
+func scanVersion(r pgx.CollectableRow) (v version, err error) {
+	var anchor time.Time
+	var minutes int
+	var cron, zone string
+	err = r.Scan(&v.job, &v.from, &v.to, &v.paused, &anchor, &minutes, &cron, &zone)
+	if v.spec = (schedule.Spec{Cron: cron, Zone: zone}); cron == "" {
+		v.spec = schedule.Spec{Interval: time.Duration(minutes) * time.Minute, Anchor: anchor}
+	}
+	return v, err
+}
+
+// decide decides about a job, and about as many of its due times as page says.
+func (s *Scheduler) decide(j *due, page int) error {
+	var err error
+	if j.window.Zone, err = s.zone(j.windowZone); err != nil {
+		return err
+	}
+	j.force()
+	j.unbuffer()
+	for _, v := range j.versions {
+		if v.to != nil && !v.to.After(j.next) {
+			continue
+		}
+		r, err := s.recurring(v.spec)
+		if err != nil {
+			return err
+		}
+		if done := j.follow(r, v, page-len(j.ledger)); done {
+			return nil
+		}
+	}
+	return nil
+}
+
+// follow decides about due times of a schedule, and tells whether that is all for now.
+func (j *due) follow(r *schedule.Recurring, v version, page int) (done bool) {
+	state := schedule.State{
+		Job: j.id.String(), From: latest(&j.next, &v.from), Now: j.now, Until: latest(v.to), Paused: v.paused,
+		Backoff: latest(j.backoff), Running: j.running, Most: j.most, Buffered: j.buffered != nil,
+		SkipNext: j.skipNext, CatchFrom: latest(j.catch),
+	}
+	plan := schedule.Decide(r, j.window, j.policy, state, page)
+	for _, decided := range plan.Rows {
+		entry := row{Row: decided}
+		switch {
+		case decided.Runs():
+			entry.run = j.begin(decided, false)
+		case decided.Outcome == schedule.Buffered:
+			at := decided.Due
+			j.buffered = &at
+		}
+		j.ledger = append(j.ledger, entry)
+	}
+	j.skipNext, j.catch, j.wait = plan.SkipNext, orNull(plan.CatchFrom), nil
+	if v.to != nil && !plan.From.Before(*v.to) {
+		j.next = *v.to
+		return false
+	}
+	if j.next = plan.Next; j.next.IsZero() {
+		j.next = never
+	}
+	if v.to != nil && j.next.After(*v.to) {
+		j.next = *v.to
+	}
+	if plan.Wake.After(j.next) {
+		j.wait = orNull(plan.Wake)
+	}
+	return true
+}
+
+// never is when a job is due that is due no more.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// force begins a run that somebody asked for, or has it wait for those under way.
+func (j *due) force() {
+	if j.forced == nil || j.forced.After(j.now) {
+		return
+	}
+	asked := schedule.Row{Due: *j.forced, Outcome: schedule.Ran, RunAt: *j.forced}
+	j.forced = nil
+	full := j.running >= j.most
+	switch {
+	case full && j.policy.Overlap == schedule.OverlapCancel:
+		asked.Cancel = true
+	case full && j.policy.Overlap != schedule.OverlapAllow && j.buffered != nil:
+		asked.Outcome, asked.Reason = schedule.Coalesced, schedule.ReasonBuffered
+	case full && j.policy.Overlap != schedule.OverlapAllow:
+		asked.Outcome, j.buffered = schedule.Buffered, &asked.Due
+	}
+	entry := row{Row: asked, forced: true}
+	if asked.Runs() {
+		entry.run = j.begin(asked, true)
+	}
+	j.ledger = append(j.ledger, entry)
+}
+
+// unbuffer begins the run that has waited for others, once there is room.
+func (j *due) unbuffer() {
+	if j.buffered == nil || j.running >= j.most { // the end of a run wakes the job
+		return
+	}
+	if j.now.Before(latest(j.backoff)) {
+		j.wake = j.backoff
+		return
+	}
+	waited := row{Row: schedule.Row{Due: *j.buffered, Outcome: schedule.Ran, RunAt: j.now}}
+	switch {
+	case j.status == job.Paused:
+		waited.Outcome = schedule.Paused
+	case !j.window.Open(j.now):
+		waited.Outcome = schedule.Outside
+	default:
+		waited.run = j.begin(waited.Row, false)
+	}
+	j.buffered, j.settled = nil, append(j.settled, waited)
+}
+
+// begin notes a run.
+func (j *due) begin(r schedule.Row, forced bool) *uuid.UUID {
+	begun := run{id: uuid.Must(uuid.NewV7()), due: r.Due, at: r.RunAt, forced: forced}
+	body, err := json.Marshal(payload{
+		JobID: j.id, SourceID: j.source, SourceName: j.name, URL: j.url, RateLimit: j.rateLimit, MaxDepth: j.depth,
+		Selectors: json.RawMessage(j.selectors), DueAt: r.Due.UTC(),
+	})
+	switch {
+	case err != nil:
+		begun.fault = err.Error()
+	case len(body) > maxPayload:
+		const rule = "the source has more than %d bytes of JSON, which an item cannot hold: shorten its selectors"
+		begun.fault = fmt.Sprintf(rule, maxPayload)
+	}
+	if begun.fault != "" {
+		j.failures++
+	} else {
+		j.running++
+		begun.body = body
+	}
+	j.cancels = j.cancels || r.Cancel
+	j.runs = append(j.runs, begun)
+	return &begun.id
+}
+
+// maxPayload is how many bytes of JSON an item can hold.
+const maxPayload = userqueue.MaxPayload
+
+// payload is what a worker learns of a run.
+type payload struct {
+	JobID      uuid.UUID       `json:"job_id"`
+	SourceID   uuid.UUID       `json:"source_id"`
+	SourceName string          `json:"source_name"`
+	URL        string          `json:"url"`
+	RateLimit  int             `json:"rate_limit"`
+	MaxDepth   int             `json:"max_depth"`
+	Selectors  json.RawMessage `json:"selectors"`
+	DueAt      time.Time       `json:"due_at"`
+}
+
+// itemPriority is the priority of an item, for that of its job.
+func itemPriority(priority int) int16 { return int16(min(priority/10, item.MaxPriority)) }
+
+// latest is the latest of the times that are there; zero: there is none.
+func latest(times ...*time.Time) (last time.Time) {
+	for _, t := range times {
+		if t != nil && t.After(last) {
+			last = *t
+		}
+	}
+	return last
+}
+
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,184 @@
+package scheduler
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/schedule"
+	"github.com/millrace-io/millrace/internal/userqueue"
+)
+
+//go:embed sql/*.sql
+var texts embed.FS
+
+func text(name string) string { return queue.Text(texts, name) }
+
+// Queue is the queue whose items are runs.
+const Queue = "crawl"
+
+// KeyPrefix begins the keys of items that are runs; the id of the run follows. The
+// database knows runs by it.
+const KeyPrefix = "run:"
+
+// Config shapes a scheduler. The zero value of a field stands for its default.
+type Config struct {
+	Every time.Duration // between two looks for jobs that are due; default 50 ms
+	Batch int           // jobs that one transaction decides about; default 500
+	Page  int           // due times of a job that one transaction decides about; default 500
+}
+
+// Deps are what a scheduler needs.
+type Deps struct {
+	Queues   *userqueue.Store
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+}
+
+// Scheduler runs jobs when they are due.
+type Scheduler struct {
+	cfg      Config
+	queues   *userqueue.Store
+	log      *slog.Logger
+	metrics  *metrics
+	compiled *lru.Cache[schedule.Spec, *schedule.Recurring] // of expressions
+	zones    *lru.Cache[string, *time.Location]
+}
+
+// New checks what it is given and starts nothing.
+func New(cfg Config, deps Deps) (*Scheduler, error) {
+	if deps.Queues == nil || deps.Registry == nil || deps.Log == nil {
+		return nil, errors.New("scheduler: the queues, a registry and a logger are needed")
+	}
+	if cfg.Every == 0 {
+		cfg.Every = 50 * time.Millisecond
+	}
+	if cfg.Batch == 0 {
+		cfg.Batch = 500
+	}
+	if cfg.Page == 0 {
+		cfg.Page = 500
+	}
+	if cfg.Every < 0 || cfg.Batch < 0 || cfg.Page < 0 {
+		return nil, errors.New("scheduler: Every, Batch and Page must be positive")
+	}
+	m, err := newMetrics(deps.Registry)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := lru.New[schedule.Spec, *schedule.Recurring](10_000)
+	if err != nil {
+		return nil, err
+	}
+	zones, err := lru.New[string, *time.Location](1000)
+	if err != nil {
+		return nil, err
+	}
+	return &Scheduler{
+		cfg: cfg, queues: deps.Queues, log: deps.Log.With("component", "scheduler"), metrics: m,
+		compiled: compiled, zones: zones,
+	}, nil
+}
+
+// Run schedules until ctx ends. While the database is away it tries again.
+func (s *Scheduler) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		made := false // workers look for the queue before there is a run
+		s.repeat(ctx, "look for jobs that are due", func(ctx context.Context) (more bool, err error) {
+			if !made {
+				if err := s.MakeQueue(ctx); err != nil {
+					return false, err
+				}
+			}
+			s.metrics.cycles.Inc()
+			more, err = s.Dispatch(ctx)
+			var refused *pgconn.PgError
+			made = !errors.As(err, &refused) || refused.Code != noData // somebody has deleted it
+			return more, err
+		})
+		return nil
+	})
+	g.Go(func() error {
+		s.repeat(ctx, "follow runs", s.Follow)
+		return nil
+	})
+	return g.Wait()
+}
+
+// noData is the code of Postgres for what is not there.
+const noData = "P0002"
+
+// repeat does something again and again, at once while it says that there is more.
+func (s *Scheduler) repeat(ctx context.Context, what string, do func(context.Context) (more bool, err error)) {
+	failing := false
+	for ctx.Err() == nil {
+		more, err := do(ctx)
+		wait := s.cfg.Every
+		switch {
+		case err != nil && ctx.Err() == nil:
+			if wait = 20 * s.cfg.Every; !failing {
+				s.log.Error("cannot "+what+"; trying again", "error", err)
+			}
+			failing = true
+		case err == nil && failing:
+			failing = false
+			s.log.Info("can " + what + " again")
+		}
+		if more && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// MakeQueue makes the queue of runs unless it is there, whatever its settings.
+func (s *Scheduler) MakeQueue(ctx context.Context) error {
+	const lease, keep = 5 * time.Minute, 24 * time.Hour
+	_, err := s.queues.Create(ctx, queue.Settings{
+		Name: Queue, MaxAttempts: 1, LeaseS: lease.Seconds(), RetentionS: keep.Seconds(), MaxItems: 1_000_000,
+	})
+	if err != nil && !errors.Is(err, userqueue.ErrDiffers) {
+		return fmt.Errorf("make the queue of runs: %w", err)
+	}
+	return nil
+}
+
+// recurring reads a schedule.
+func (s *Scheduler) recurring(spec schedule.Spec) (*schedule.Recurring, error) {
+	if r, ok := s.compiled.Get(spec); ok {
+		return r, nil
+	}
+	r, broken := spec.Compile()
+	if broken != nil {
+		return nil, fmt.Errorf("its schedule: %w", &broken[0])
+	}
+	if spec.Cron != "" {
+		s.compiled.Add(spec, r)
+	}
+	return r, nil
+}
+
+func (s *Scheduler) zone(name string) (*time.Location, error) {
+	if z, ok := s.zones.Get(name); ok {
+		return z, nil
+	}
+	z, err := schedule.Zone(name)
+	if err != nil {
+		return nil, fmt.Errorf("the zone of its crawl window %w", err)
+	}
+	s.zones.Add(name, z)
+	return z, nil
+}

@@ -1,0 +1,100 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/ledger"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+)
+
+// Handler answers the audit.
+type Handler struct {
+	pool *pgxpool.Pool
+	auth *auth.Auth
+	log  *slog.Logger
+}
+
+// New returns the handler; Register puts it on a server.
+func New(pool *pgxpool.Pool, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if pool == nil || a == nil || log == nil {
+		return nil, errors.New("audit: a connection pool, authentication and a logger are needed")
+	}
+	return &Handler{pool, a, log}, nil
+}
+
+// Register adds the route, for callers with the scope read.
+func (h *Handler) Register(srv *httpapi.Server) {
+	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
+	trackingapi.Get(api, trackingapi.Operation{
+		ID: "audit-jobs", Path: "/audit", Summary: "Compare what became of due times with what schedules say",
+		Text:  "Computes the due times of all jobs anew, also of those that were deleted since, and looks for each in the ledger. It reads as much as there is: ask for a day at a time where many jobs run often.",
+		Scope: auth.Read,
+	}, h.audit)
+	trackingapi.Get(api, trackingapi.Operation{
+		ID: "list-upcoming-runs", Path: "/{id}/upcoming", Summary: "The next due times of a job",
+		Text:  "By the schedule that it has, with the changes of clocks between them.",
+		Scope: auth.Read,
+	}, h.upcoming)
+}
+
+// UpcomingRequest names a job.
+type UpcomingRequest struct {
+	httpapi.Params
+	ID    string `path:"id" maxLength:"64" doc:"The job's UUID" example:"0199f0a2-7c1e-7000-8000-000000000001"`
+	Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10" doc:"How many due times"`
+	id    uuid.UUID
+}
+
+// Resolve implements huma.Resolver.
+func (r *UpcomingRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var err error
+	if r.id, err = uuid.Parse(r.ID); err != nil {
+		errs = append(errs, httpapi.FieldError{Field: "id", Code: "uuid", Rule: "must be a UUID"})
+	}
+	return errs
+}
+
+func (h *Handler) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upcoming, error) {
+	u, err := ledger.Next(ctx, h.pool, in.id, in.Limit)
+	switch {
+	case errors.Is(err, ledger.ErrNoJob):
+		return ledger.Upcoming{}, trackingapi.NotFound("id", "must be that of a job")
+	case err != nil:
+		return ledger.Upcoming{}, err
+	}
+	return *u, nil
+}
+
+// Request are the parameters of an audit.
+type Request struct {
+	httpapi.Params
+	From time.Time `query:"from" required:"true" doc:"Due times from then on" example:"2026-02-10T00:00:00Z"`
+	To   time.Time `query:"to" required:"true" doc:"Due times before; those to come are left out" example:"2026-02-11T00:00:00Z"`
+}
+
+// Resolve implements huma.Resolver.
+func (r *Request) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	if !r.From.IsZero() && !r.To.IsZero() && !r.From.Before(r.To) {
+		errs = append(errs, httpapi.FieldError{Field: "to", Code: "order", Rule: "must be after from"})
+	}
+	return errs
+}
+
+func (h *Handler) audit(ctx context.Context, in *Request) (ledger.JobAudit, error) {
+	r, err := ledger.Audit(ctx, h.pool, in.From, in.To)
+	if err != nil {
+		return ledger.JobAudit{}, err
+	}
+	return *r, nil
+}

@@ -1,0 +1,96 @@
+package audit
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/ledger"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
+)
+
+var engine embeddedtest.Postgres
+
+func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+
+// TestAudit asks over HTTP about a job whose schedule has ended, and none of whose two
+// due times has a row.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
+	h, err := New(s.Store.Pool(), auth.New(auth.Config{}), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(h)
+	id := uuid.New()
+	_, err = s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.job_schedule (job_id, version, from_at,
+		to_at, paused, kind,
+		anchor_at, interval_minutes, time_zone, reason) VALUES
+		($1, 1, '2026-02-10T00:00Z', '2026-02-10T02:00Z', false, 'interval', '2026-02-10T00:30Z', 60, 'UTC',
+			'created')`, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got ledger.JobAudit
+	status, text := s.Get("/jobs/audit?from=2026-02-10T00:00:00Z&to=2026-02-11T00:00:00Z")
+	s.Into(&got, 200, status, text)
+	if got.Jobs != 1 || got.Due != 2 || got.Missed != 2 || len(got.Findings) != 2 || got.Findings[0].JobID != id {
+		t.Errorf("%+v", got)
+	}
+	for query, field := range map[string]string{
+		"": "from", "?from=2026-02-10T00:00:00Z": "to",
+		"?from=2026-02-10T00:00:00Z&to=2026-02-09T00:00:00Z": "after from",
+		"?from=x&to=2026-02-09T00:00:00Z":                    "from",
+	} {
+		if status, text := s.Get("/jobs/audit" + query); status/100 != 4 || !strings.Contains(text, field) {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+}
+
+// TestUpcoming asks for the due times of a job around a change of clocks.
+func TestUpcoming(t *testing.T) {
+	t.Parallel()
+	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
+	h, err := New(s.Store.Pool(), auth.New(auth.Config{}), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(h)
+	id := uuid.New()
+	for _, sql := range []string{
+		`INSERT INTO millrace.jobs (id, source_id, source_name, url, rate_limit, max_depth, selectors, status,
+			auto_managed, origin,
+			schedule_kind, cron, time_zone, interval_minutes, interval_type, next_run_at, priority, max_concurrent,
+			crawl_window_start, crawl_window_end, crawl_window_zone)
+		VALUES ($1, $1, 'news', 'https://example.com', 10, 1, '{}', 'pending', true, 'event',
+			'cron', '30 2 * * *', 'Europe/Berlin', 60, 'hours', '2100-03-27 01:30Z', 50, 1, 2, 3, 'Europe/Berlin')`,
+		`INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, cron, time_zone, reason)
+		VALUES ($1, 1, '2026-02-10T00:00Z', false, 'cron', '30 2 * * *', 'Europe/Berlin', 'created')`,
+	} {
+		if _, err := s.Store.Pool().Exec(t.Context(), sql, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, text := s.Get("/jobs/" + id.String() + "/upcoming?limit=3")
+	want := `{"paused":false,"time_zone":"Europe/Berlin","items":[` +
+		`{"due_at":"2100-03-27T02:30:00+01:00","clock_shift_s":0,"in_window":true},` +
+		`{"due_at":"2100-03-28T03:00:00+02:00","clock_shift_s":3600,"in_window":false},` +
+		`{"due_at":"2100-03-29T02:30:00+02:00","clock_shift_s":0,"in_window":true}]}`
+	if status != 200 || text != want {
+		t.Errorf("%d %s, want %s", status, text, want)
+	}
+	if status,
+		text := s.Get("/jobs/" + uuid.NewString() + "/upcoming"); status != 404 || !strings.Contains(text, "must be that of a job") {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := s.Get("/jobs/x/upcoming"); status/100 != 4 || !strings.Contains(text, "UUID") {
+		t.Errorf("%d %s", status, text)
+	}
+}
