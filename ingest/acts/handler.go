@@ -10,8 +10,8 @@ import (
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
 )
 
@@ -32,14 +32,14 @@ func New(store *acts.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
 
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts"}
-	trackingapi.Post(api, trackingapi.Operation{
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts"}
+	endpoint.Post(api, endpoint.Operation{
 		ID: "begin-act", Summary: "Retry or cancel everything that a filter matches", Scope: auth.Admin,
 		Text: "What matches now are the members of the act: the oldest 1,000,000 at most. It is answered when they are written down, and the " +
 			"server moves them in turns; a restart does not end it. A member that has moved meanwhile is skipped. An act that nothing matches " +
 			"has ended when it is answered. GET /acts/count with the same filter says the number before.",
 	}, h.begin)
-	trackingapi.Post(api, trackingapi.Operation{
+	endpoint.Post(api, endpoint.Operation{
 		ID: "stop-act", Path: "/{id}/stop", Summary: "Stop an act", Scope: auth.Admin,
 		Text: "What it has done stays done. Stopping an act that has ended changes nothing.",
 	}, h.stop)
@@ -61,7 +61,7 @@ type BegunAct struct {
 	made bool
 }
 
-// Made implements trackingapi.Created.
+// Made implements endpoint.Created.
 func (a BegunAct) Made() bool { return a.made }
 
 func (h *Handler) begin(ctx context.Context, in *BeginActRequest) (BegunAct, error) {
@@ -88,7 +88,7 @@ type ActPath struct {
 func (h *Handler) stop(ctx context.Context, in *ActPath) (acts.Act, error) {
 	a, err := h.store.Stop(ctx, in.ID)
 	if errors.Is(err, acts.ErrNoAct) {
-		return a, trackingapi.NotFound("id", acts.Missing)
+		return a, endpoint.NotFound("id", acts.Missing)
 	}
 	return a, err
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -38,28 +38,28 @@ func New(store *jobs.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
 
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
-	admin := func(id, path, summary, text string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin, Bodiless: true}
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
+	admin := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin, Bodiless: true}
 	}
-	trackingapi.Post(api, admin("pause-job", "/{id}/pause", "Pause a job",
+	endpoint.Post(api, admin("pause-job", "/{id}/pause", "Pause a job",
 		"A run that is under way goes on; one that was asked for and has not begun does not begin."), h.do(jobs.OpPause))
-	trackingapi.Post(api, admin("resume-job", "/{id}/resume", "Resume a job",
+	endpoint.Post(api, admin("resume-job", "/{id}/resume", "Resume a job",
 		"It runs at its next due time. A job whose source is disabled is resumed by enabling the source."), h.do(jobs.OpResume))
-	trackingapi.Post(api, admin("force-run-job", "/{id}/force-run", "Run a job at once",
+	endpoint.Post(api, admin("force-run-job", "/{id}/force-run", "Run a job at once",
 		"Neither a backoff nor a window holds it up. The schedule stays as it is."), h.do(jobs.OpForceRun))
-	trackingapi.Post(api, admin("skip-next-run", "/{id}/skip-next", "Skip the next due time of a job", ""), h.do(jobs.OpSkipNext))
+	endpoint.Post(api, admin("skip-next-run", "/{id}/skip-next", "Skip the next due time of a job", ""), h.do(jobs.OpSkipNext))
 	override := admin("override-job", "/{id}/override", "Set how a job runs",
 		"Settings that are left out stay as they are, and null is back to what follows from the source. auto_managed false keeps all as it is, whatever the source becomes.")
 	override.Unchecked, override.Bodiless = true, false
-	trackingapi.Put(api, override, h.override)
-	trackingapi.Delete(api, admin("automate-job", "/{id}/override", "Have a job follow its source in everything", ""), h.automate)
+	endpoint.Put(api, override, h.override)
+	endpoint.Delete(api, admin("automate-job", "/{id}/override", "Have a job follow its source in everything", ""), h.automate)
 	bulk := admin("change-jobs", "/bulk", "Do one thing to up to 500 jobs",
 		"In one transaction. The answer has a result for each member, in their order; those that are refused keep no other back.")
 	bulk.Bodiless = false
-	trackingapi.Post(api, admin("reconcile-jobs", "/reconcile", "Compare sources and jobs, and mend the differences",
+	endpoint.Post(api, admin("reconcile-jobs", "/reconcile", "Compare sources and jobs, and mend the differences",
 		"Sources that are enabled get the job that they lack, and jobs whose source does not exist become orphaned. With dry_run, nothing changes. Millrace does the same every five minutes."), h.reconcile)
-	trackingapi.Post(api, bulk, h.bulk)
+	endpoint.Post(api, bulk, h.bulk)
 }
 
 // JobID is the path of a job.
@@ -84,7 +84,7 @@ func known(err error) error {
 	var refusal *jobs.Refusal
 	switch {
 	case errors.Is(err, jobs.ErrNotFound):
-		return trackingapi.NotFound("id", "must be that of a job")
+		return endpoint.NotFound("id", "must be that of a job")
 	case errors.As(err, &refusal):
 		return httpapi.NewProblem(http.StatusConflict, "the job is "+refusal.Status,
 			httpapi.FieldError{Field: "status", Code: refusal.Status, Rule: refusal.Rule})

@@ -10,11 +10,12 @@ import (
 	"strconv"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -40,41 +41,41 @@ const maxItemsBody = 16 << 20
 // Register adds the routes: commands for the scope work, and what operators do
 // for admin.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/queues", Tag: "Queues"}
-	work := func(id, path, summary, text string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Work}
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/queues", Tag: "Queues"}
+	work := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Work}
 	}
-	admin := func(id, path, summary, text string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
+	admin := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
 	}
-	trackingapi.Post(api, work("create-queue", "", "Make a queue",
+	endpoint.Post(api, work("create-queue", "", "Make a queue",
 		"Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when it has others."), h.create)
 	add := work("add-items", "/{queue}/items", "Add 1 to 10,000 items to a queue",
 		"All or none. An item whose key a live item of the queue has is not added; existing names that one.")
 	add.MaxBody = maxItemsBody
-	trackingapi.Post(api, add, h.add)
-	trackingapi.Post(api, work("take-queue-items", "/{queue}/take", "Take items of a queue",
+	endpoint.Post(api, add, h.add)
+	endpoint.Post(api, work("take-queue-items", "/{queue}/take", "Take items of a queue",
 		"The highest priority first, and the oldest of it. They are started for the worker, and for nobody else, until it says what became "+
 			"of them or the lease ends: then they are new again, with the attempt counted."), h.take)
-	trackingapi.Post(api, work("move-queue-item", "/{queue}/items/{id}/{transition}", "Say what became of an item",
+	endpoint.Post(api, work("move-queue-item", "/{queue}/items/{id}/{transition}", "Say what became of an item",
 		"done ends it, with a result. fail has it tried again after the backoff of the queue until no attempt is left; with permanent, or where the "+
 			"queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend moves the end of the lease. "+
 			"cancel and retry are for items that nobody has to have. A move that the state does not allow answers 409 with the present state; "+
 			"one that was made before answers 200 and changes nothing."), h.move)
-	trackingapi.Post(api, admin("replay-queue-item", "/{queue}/items/{id}/replay", "Try an item again with another payload",
+	endpoint.Post(api, admin("replay-queue-item", "/{queue}/items/{id}/replay", "Try an item again with another payload",
 		"One that is failed, dead or cancelled. It is new again, and the payload before stays with it: with who has changed it, and when."), h.replay)
-	trackingapi.Post(api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
+	endpoint.Post(api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
 		"What is started goes on. The body may be left out.").WithoutBody(), h.pause(true))
-	trackingapi.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again",
+	endpoint.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again",
 		"The body may be left out.").WithoutBody(), h.pause(false))
-	trackingapi.Post(api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
+	endpoint.Post(api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
 		"Limits that are left out stay as they are."), h.limit)
-	trackingapi.Delete(api, admin("delete-queue", "/{queue}", "Delete a queue",
+	endpoint.Delete(api, admin("delete-queue", "/{queue}", "Delete a queue",
 		"With all its items and their history. Answers 409 with their number while items are new, scheduled or started, unless force is true. "+
 			"A queue that is made with the same name later begins anew."), h.delete)
-	trackingapi.Post(api, admin("cancel-group", "/{queue}/cancel", "Cancel the items of a group",
+	endpoint.Post(api, admin("cancel-group", "/{queue}/cancel", "Cancel the items of a group",
 		"Those that are new, scheduled or started."), h.cancelGroup)
-	trackingapi.Post(api, admin("retry-queue-items", "/{queue}/retry-failed", "Bring failed items back to new",
+	endpoint.Post(api, admin("retry-queue-items", "/{queue}/retry-failed", "Bring failed items back to new",
 		"The oldest first; dead and cancelled ones only when asked for. An item whose key another live item has stays as it is."), h.retryFailed)
 }
 
@@ -90,12 +91,12 @@ type UserQueueSettings struct {
 	MaxAttempts int       `json:"max_attempts" doc:"Attempts after which an item is dead; 0: any number"`
 	LeaseS      float64   `json:"lease_s" doc:"Seconds for which an item is taken by a worker that names no time"`
 	BackoffS    []float64 `json:"backoff_s" nullable:"false" doc:"Seconds to wait after each attempt in vain; the last counts for all that follow"`
-	trackingapi.Limits
+	userqueueapi.Limits
 	Paused bool `json:"paused"`
 	made   bool
 }
 
-// Made implements trackingapi.Created.
+// Made implements endpoint.Created.
 func (s UserQueueSettings) Made() bool { return s.made }
 
 func settingsOf(v queue.Settings, made bool) UserQueueSettings {
@@ -103,7 +104,7 @@ func settingsOf(v queue.Settings, made bool) UserQueueSettings {
 	if backoff == nil {
 		backoff = []float64{}
 	}
-	return UserQueueSettings{v.Name, v.MaxAttempts, v.LeaseS, backoff, trackingapi.LimitsOf(v), v.Paused, made}
+	return UserQueueSettings{v.Name, v.MaxAttempts, v.LeaseS, backoff, userqueueapi.LimitsOf(v), v.Paused, made}
 }
 
 // Defaults of a queue.
@@ -139,7 +140,7 @@ func (l LimitSettings) set() queue.Set {
 	}
 }
 
-func (h *Handler) create(ctx context.Context, in *trackingapi.Body[CreateQueueRequest]) (UserQueueSettings, error) {
+func (h *Handler) create(ctx context.Context, in *endpoint.Body[CreateQueueRequest]) (UserQueueSettings, error) {
 	b := in.Body
 	want := queue.Settings{Name: b.Name, BackoffS: b.BackoffS}
 	want.LeaseS = cmp.Or(b.LeaseS, defaultLeaseS)
@@ -214,7 +215,7 @@ type AddedItems struct {
 	Existing []QueueItemName `json:"existing" nullable:"false" doc:"Live items that had the key of one in the request"`
 }
 
-// Made implements trackingapi.Created.
+// Made implements endpoint.Created.
 func (a AddedItems) Made() bool { return len(a.Added) > 0 }
 
 func (h *Handler) add(ctx context.Context, in *AddItemsRequest) (AddedItems, error) {

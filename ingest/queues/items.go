@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -199,7 +199,7 @@ func (h *Handler) moved(
 	ctx context.Context, q queue.ID, name string, id int64, transition string, result queue.Result, ok bool,
 ) (MovedQueueItem, error) {
 	if result.Outcome == item.NotFound {
-		return MovedQueueItem{}, trackingapi.NotFound("id", "must be an item of the queue")
+		return MovedQueueItem{}, endpoint.NotFound("id", "must be an item of the queue")
 	}
 	state, err := h.state(ctx, q, id)
 	if err != nil {

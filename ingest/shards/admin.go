@@ -9,30 +9,30 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
-func (h *Handler) registerAdmin(api trackingapi.API) {
-	admin := func(id, path, summary, text string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
+func (h *Handler) registerAdmin(api endpoint.API) {
+	admin := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
 	}
-	trackingapi.Post(api, admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage",
+	endpoint.Post(api, admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage",
 		"What is started goes on. The body may be left out.").WithoutBody(), h.pause(true))
-	trackingapi.Post(api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again",
+	endpoint.Post(api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again",
 		"The body may be left out.").WithoutBody(), h.pause(false))
-	trackingapi.Post(api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does",
+	endpoint.Post(api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does",
 		"Limits that are left out stay as they are."), h.limit)
-	trackingapi.Post(api, admin("cancel-file", "/files/{filename}/cancel", "Cancel a file",
+	endpoint.Post(api, admin("cancel-file", "/files/{filename}/cancel", "Cancel a file",
 		"Whatever it has started or in a queue fails for good, and whoever has it learns so when reporting. What is done stays done."), h.cancel)
-	trackingapi.Post(api, admin("prioritize-file", "/files/{filename}/priority", "Set the priority of a file",
+	endpoint.Post(api, admin("prioritize-file", "/files/{filename}/priority", "Set the priority of a file",
 		"Items of higher priorities are taken first."), h.prioritize)
-	trackingapi.Post(api, admin("retry-failed-items", "/stages/{stage}/retry-failed",
+	endpoint.Post(api, admin("retry-failed-items", "/stages/{stage}/retry-failed",
 		"Bring failed items of a stage back to new",
 		"Those that pass every filter given, the longest failed first. Dead items (without attempts left, or cancelled) only when asked for."), h.retryFailed)
-	trackingapi.Post(api, admin("purge-files", "/files/purge", "Drop finished files with their history",
+	endpoint.Post(api, admin("purge-files", "/files/purge", "Drop finished files with their history",
 		"Files all of whose items are done at the last stage, or that were cancelled, that have nothing under way or in a queue, and that have not changed for the time given."), h.purge)
 }
 
@@ -45,7 +45,7 @@ type StagePath struct {
 // Resolve implements huma.Resolver.
 func (p StagePath) Resolve(ctx huma.Context) []error {
 	_, err := shard.CheckQueue(p.Stage)
-	return append(p.Params.Resolve(ctx), trackingapi.Faults(err)...)
+	return append(p.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 // StageSettings are the switches of a stage.
@@ -93,7 +93,7 @@ type FilePath struct {
 // Resolve implements huma.Resolver.
 func (p FilePath) Resolve(ctx huma.Context) []error {
 	_, err := shard.Filename(p.Filename)
-	return append(p.Params.Resolve(ctx), trackingapi.Faults(err)...)
+	return append(p.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 // Cancelled is the answer of a cancellation.
@@ -162,7 +162,7 @@ type RetryFailedRequest struct {
 // Resolve implements huma.Resolver.
 func (r *RetryFailedRequest) Resolve(ctx huma.Context) []error {
 	_, _, err := r.parse()
-	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 func (r *RetryFailedRequest) parse() (f tracking.FailedFilter, delay time.Duration, err error) {
@@ -214,7 +214,7 @@ type PurgeRequest struct {
 // Resolve implements huma.Resolver.
 func (r *PurgeRequest) Resolve(ctx huma.Context) []error {
 	_, err := r.age()
-	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 // age is how long ago a file has changed at least that is dropped.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
@@ -33,22 +34,22 @@ func New(store *tracking.Store, hands *handout.Handout, a *auth.Auth, log *slog.
 // Register adds the routes: commands for the scope work, and what operators do
 // for admin.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log}
-	work := func(id, path, summary, text string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Work}
+	api := trackingapi.New(srv, h.auth, h.log)
+	work := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Work}
 	}
-	trackingapi.Post(api, work("register-file", "/files/register", "Register a file and its shards",
+	endpoint.Post(api, work("register-file", "/files/register", "Register a file and its shards",
 		"Makes an item for each shard that the file lacks. Items that exist stay as they are."), h.register)
-	trackingapi.Post(api, work("finish-event-ingest", "/stages/event-ingest/done", "Mark a file as complete",
+	endpoint.Post(api, work("finish-event-ingest", "/stages/event-ingest/done", "Mark a file as complete",
 		"Its shards become ready for shard-splitter."), h.finishIngest)
-	trackingapi.Post(api, work("move-item", "/stages/{stage}/{transition}", "Move an item at a stage",
+	endpoint.Post(api, work("move-item", "/stages/{stage}/{transition}", "Move an item at a stage",
 		"start, done and fail are what the daemons report, and retry brings a failed item back to new. A move that the status does not allow answers 409 "+
 			"with current_status; one that was made before answers 200 and changes nothing. An item is started by one caller: another start of it answers 409, "+
 			"unless it names the same worker or, where none is named, has the same Idempotency-Key. Beyond these: release gives a started item back without "+
 			"counting the attempt, again gives it back with the attempt counted (it fails, and is dead, when none is left), and extend moves the end of its lease."), h.move)
-	trackingapi.Post(api, work("move-items", "/stages/{stage}/{transition}/bulk", "Move up to 5,000 items at a stage",
+	endpoint.Post(api, work("move-items", "/stages/{stage}/{transition}/bulk", "Move up to 5,000 items at a stage",
 		"Each item is judged by itself, and the answer says of each what became of it. They move in one transaction; start may have one for each few of them."), h.moveMany)
-	trackingapi.Post(api, work("take-items", "/queues/{stage}/take", "Take items that are ready for a stage",
+	endpoint.Post(api, work("take-items", "/queues/{stage}/take", "Take items that are ready for a stage",
 		"They are started for the worker, and for nobody else, until it reports or the lease ends: then they are new again, with the attempt counted."), h.take)
 	h.registerAdmin(api)
 }
@@ -60,10 +61,10 @@ type RegisterFile struct {
 	Priority int16   `json:"priority,omitempty" minimum:"0" maximum:"9" doc:"Of a file that is new: items of higher ones are taken first"`
 }
 
-// Check implements trackingapi.Checked.
+// Check implements endpoint.Checked.
 func (b *RegisterFile) Check() []error {
 	_, err := b.parse()
-	return trackingapi.Faults(err)
+	return endpoint.Faults(err)
 }
 
 func (b *RegisterFile) parse() (tracking.Registration, error) {
@@ -79,7 +80,7 @@ type Registered struct {
 	Created  bool    `json:"created" doc:"Whether any item was made"`
 }
 
-func (h *Handler) register(ctx context.Context, in *trackingapi.Body[RegisterFile]) (Registered, error) {
+func (h *Handler) register(ctx context.Context, in *endpoint.Body[RegisterFile]) (Registered, error) {
 	file, err := in.Body.parse()
 	if err != nil {
 		return Registered{}, err
@@ -97,10 +98,10 @@ type FinishIngest struct {
 	DelayS   *float64 `json:"delay_s,omitempty" doc:"Seconds until its shards stand in the queue of shard-splitter; default 0"`
 }
 
-// Check implements trackingapi.Checked.
+// Check implements endpoint.Checked.
 func (b *FinishIngest) Check() []error {
 	_, _, err := b.parse()
-	return trackingapi.Faults(err)
+	return endpoint.Faults(err)
 }
 
 func (b *FinishIngest) parse() (file string, delay time.Duration, err error) {
@@ -115,7 +116,7 @@ type Finished struct {
 	UpdatedRows int    `json:"updated_rows" doc:"Items that were not done yet" example:"2"`
 }
 
-func (h *Handler) finishIngest(ctx context.Context, in *trackingapi.Body[FinishIngest]) (Finished, error) {
+func (h *Handler) finishIngest(ctx context.Context, in *endpoint.Body[FinishIngest]) (Finished, error) {
 	file, delay, err := in.Body.parse()
 	if err != nil {
 		return Finished{}, err

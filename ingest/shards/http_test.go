@@ -11,10 +11,10 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue/handout"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -313,7 +313,7 @@ func FuzzCommand(f *testing.F) {
 		r.Body = MoveItem{Item{Filename: filename, Shard: number}, Options{Worker: worker, Error: text}}
 		a, err := r.parse()
 		if err != nil {
-			if len(trackingapi.Faults(err)) == 0 {
+			if len(endpoint.Faults(err)) == 0 {
 				t.Errorf("%v is no rule", err)
 			}
 			return

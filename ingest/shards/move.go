@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
@@ -106,7 +107,7 @@ type MoveRequest struct {
 // Resolve implements huma.Resolver.
 func (r *MoveRequest) Resolve(ctx huma.Context) []error {
 	_, err := r.parse()
-	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 func (r *MoveRequest) parse() (asked, error) {
@@ -135,7 +136,7 @@ func (h *Handler) move(ctx context.Context, in *MoveRequest) (Moved, error) {
 	}
 	switch r := results[0]; {
 	case r.Outcome == shard.NotFound:
-		return Moved{}, trackingapi.NotFound("shard", "must be a shard of a file that was registered")
+		return Moved{}, endpoint.NotFound("shard", "must be a shard of a file that was registered")
 	case !r.Outcome.OK():
 		return Moved{}, trackingapi.NewConflict(r, a.stage, a.move)
 	default:
@@ -208,7 +209,7 @@ const shownItems = 20
 // Resolve implements huma.Resolver.
 func (r *BulkRequest) Resolve(ctx huma.Context) []error {
 	_, err := r.parse()
-	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 func (r *BulkRequest) parse() (asked, error) {
@@ -280,7 +281,7 @@ func (h *Handler) moveMany(ctx context.Context, in *BulkRequest) (Bulk, error) {
 // at says which of many items breaks the rules.
 func at(prefix string, err error) error {
 	var all []error
-	for _, e := range trackingapi.Faults(err) {
+	for _, e := range endpoint.Faults(err) {
 		invalid := shard.Invalid(e.(httpapi.FieldError))
 		invalid.Field = prefix + invalid.Field
 		all = append(all, &invalid)

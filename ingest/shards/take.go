@@ -8,9 +8,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -35,7 +35,7 @@ type TakeRequest struct {
 // Resolve implements huma.Resolver.
 func (r *TakeRequest) Resolve(ctx huma.Context) []error {
 	_, err := r.parse()
-	return append(r.Params.Resolve(ctx), trackingapi.Faults(err)...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
 // taking is what a TakeRequest asks for.

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/sources"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -33,23 +33,23 @@ func New(store *sources.Store, a *auth.Auth, log *slog.Logger) (*Handler, error)
 
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/sources", Tag: "Sources"}
-	admin := func(id, path, summary, text string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/sources", Tag: "Sources"}
+	admin := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
 	}
 	create := admin("create-source", "", "Make a source", "name and url are required. Publishes SOURCE_CREATED.")
 	create.Unchecked = true
-	trackingapi.Post(api, create, h.create)
+	endpoint.Post(api, create, h.create)
 	update := admin("update-source", "/{id}", "Change a source",
 		"Fields that are left out stay as they are. Publishes SOURCE_UPDATED with what has changed, and SOURCE_ENABLED or SOURCE_DISABLED for enabled; nothing, if nothing has changed.")
 	update.Unchecked = true
-	trackingapi.Put(api, update, h.update)
-	trackingapi.DeleteNoContent(api, admin("delete-source", "/{id}", "Delete a source", "Publishes SOURCE_DELETED."), h.delete)
-	trackingapi.Post(api, admin("enable-source", "/{id}/enable", "Enable a source",
+	endpoint.Put(api, update, h.update)
+	endpoint.DeleteNoContent(api, admin("delete-source", "/{id}", "Delete a source", "Publishes SOURCE_DELETED."), h.delete)
+	endpoint.Post(api, admin("enable-source", "/{id}/enable", "Enable a source",
 		"Publishes SOURCE_ENABLED, unless it is enabled. The body may be left out.").WithoutBody(), h.toggle(true))
-	trackingapi.Post(api, admin("disable-source", "/{id}/disable", "Disable a source",
+	endpoint.Post(api, admin("disable-source", "/{id}/disable", "Disable a source",
 		"Publishes SOURCE_DISABLED, unless it is disabled. The body may be left out.").WithoutBody(), h.toggle(false))
-	trackingapi.Post(api, admin("change-sources", "/bulk", "Enable, disable or delete up to 500 sources",
+	endpoint.Post(api, admin("change-sources", "/bulk", "Enable, disable or delete up to 500 sources",
 		"In one transaction. The answer has a result for each member, in their order; those that do not exist keep no other back."), h.bulk)
 	h.registerImport(srv)
 }
@@ -123,7 +123,7 @@ func (r *CreateSourceRequest) Resolve(ctx huma.Context) []error {
 // MadeCrawlSource is a source that was made.
 type MadeCrawlSource struct{ source.CrawlSource }
 
-// Made implements trackingapi.Created.
+// Made implements endpoint.Created.
 func (MadeCrawlSource) Made() bool { return true }
 
 func (h *Handler) create(ctx context.Context, in *CreateSourceRequest) (MadeCrawlSource, error) {
@@ -154,7 +154,7 @@ func (h *Handler) update(ctx context.Context, in *UpdateSourceRequest) (source.C
 // known tells a caller that a source does not exist.
 func known(err error) error {
 	if errors.Is(err, sources.ErrNotFound) {
-		return trackingapi.NotFound("id", "must be that of a source")
+		return endpoint.NotFound("id", "must be that of a source")
 	}
 	return err
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/sources/exchange"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -92,7 +92,7 @@ func (h *Handler) serveImport(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var told *httpapi.Problem
-	if !errors.As(trackingapi.Problem(h.log, err), &told) {
+	if !errors.As(endpoint.Problem(h.log, err), &told) {
 		told = httpapi.Internal(err)
 	}
 	httpapi.WriteProblem(w, told)

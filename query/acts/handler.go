@@ -9,8 +9,8 @@ import (
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 )
 
 // Handler answers the reads.
@@ -30,18 +30,18 @@ func New(store *acts.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts"}
-	read := func(id, path, summary, text string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts"}
+	read := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
 	}
-	trackingapi.Get(api, read("list-acts", "", "Bulk acts, the newest first", "They are kept for 90 days."), h.list)
-	trackingapi.Get(api, read("count-act", "/count", "What an act would be about",
+	endpoint.Get(api, read("list-acts", "", "Bulk acts, the newest first", "They are kept for 90 days."), h.list)
+	endpoint.Get(api, read("count-act", "/count", "What an act would be about",
 		"The number of items that the filter matches now. Nothing is done."), h.count)
-	trackingapi.Get(api, read("get-act", "/{id}", "A bulk act, and how far it is", ""), h.one)
-	trackingapi.Get(api, read("list-act-members", "/{id}/members", "Members of an act that were not moved, and why",
+	endpoint.Get(api, read("get-act", "/{id}", "A bulk act, and how far it is", ""), h.one)
+	endpoint.Get(api, read("list-act-members", "/{id}/members", "Members of an act that were not moved, and why",
 		"The first 1,000 that failed, and the first 1,000 that were skipped."), h.members)
 	api.Base = "/failures"
-	trackingapi.Get(api, read("group-failures", "", "Failed items by their errors",
+	endpoint.Get(api, read("group-failures", "", "Failed items by their errors",
 		"Errors that differ only in numbers, ids and addresses are one group. With a state of items that have not ended, those that have failed before."), h.failures)
 }
 
@@ -92,7 +92,7 @@ type ActPath struct {
 func (h *Handler) one(ctx context.Context, in *ActPath) (acts.Act, error) {
 	a, err := h.store.Get(ctx, in.ID)
 	if errors.Is(err, acts.ErrNoAct) {
-		return a, trackingapi.NotFound("id", acts.Missing)
+		return a, endpoint.NotFound("id", acts.Missing)
 	}
 	return a, err
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/ledger"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 )
 
 // Handler answers the audit.
@@ -33,13 +33,13 @@ func New(pool *pgxpool.Pool, a *auth.Auth, log *slog.Logger) (*Handler, error) {
 
 // Register adds the route, for callers with the scope read.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
-	trackingapi.Get(api, trackingapi.Operation{
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
+	endpoint.Get(api, endpoint.Operation{
 		ID: "audit-jobs", Path: "/audit", Summary: "Compare what became of due times with what schedules say",
 		Text:  "Computes the due times of all jobs anew, also of those that were deleted since, and looks for each in the ledger. It reads as much as there is: ask for a day at a time where many jobs run often.",
 		Scope: auth.Read,
 	}, h.audit)
-	trackingapi.Get(api, trackingapi.Operation{
+	endpoint.Get(api, endpoint.Operation{
 		ID: "list-upcoming-runs", Path: "/{id}/upcoming", Summary: "The next due times of a job",
 		Text:  "By the schedule that it has, with the changes of clocks between them.",
 		Scope: auth.Read,
@@ -68,7 +68,7 @@ func (h *Handler) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upc
 	u, err := ledger.Next(ctx, h.pool, in.id, in.Limit)
 	switch {
 	case errors.Is(err, ledger.ErrNoJob):
-		return ledger.Upcoming{}, trackingapi.NotFound("id", "must be that of a job")
+		return ledger.Upcoming{}, endpoint.NotFound("id", "must be that of a job")
 	case err != nil:
 		return ledger.Upcoming{}, err
 	}

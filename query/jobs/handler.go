@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
@@ -37,20 +37,20 @@ func New(store *jobs.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(srv *httpapi.Server) {
-	below := func(base string) trackingapi.API {
-		return trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: base, Tag: "Jobs"}
+	below := func(base string) endpoint.API {
+		return endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: base, Tag: "Jobs"}
 	}
-	read := func(id, path, summary string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Scope: auth.Read}
+	read := func(id, path, summary string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Scope: auth.Read}
 	}
 	api := below("/jobs")
-	trackingapi.Get(api, read("list-jobs", "", "Jobs with their sources and their health, the oldest first"), h.list)
-	trackingapi.Get(api, read("get-job-stats", "/stats", "The numbers of all jobs and runs"), h.stats)
-	trackingapi.Get(api, read("get-job", "/{id}", "A job"), h.one)
-	trackingapi.Get(api, read("get-job-of-source", "/by-source/{source_id}", "The job of a source, with its health and last runs"), h.ofSource)
-	trackingapi.Get(api, read("get-job-ledger", "/{id}/ledger", "What became of each due time of a job, the latest first"), h.ledger)
-	trackingapi.Get(below("/sources"), read("list-executions", "/{source_id}/executions", "Runs of a source's job, the latest first"), h.executions)
-	trackingapi.Get(below("/events"), read("get-event-log", "/log", "What became of each event about a source within seven days, the latest first"), h.events)
+	endpoint.Get(api, read("list-jobs", "", "Jobs with their sources and their health, the oldest first"), h.list)
+	endpoint.Get(api, read("get-job-stats", "/stats", "The numbers of all jobs and runs"), h.stats)
+	endpoint.Get(api, read("get-job", "/{id}", "A job"), h.one)
+	endpoint.Get(api, read("get-job-of-source", "/by-source/{source_id}", "The job of a source, with its health and last runs"), h.ofSource)
+	endpoint.Get(api, read("get-job-ledger", "/{id}/ledger", "What became of each due time of a job, the latest first"), h.ledger)
+	endpoint.Get(below("/sources"), read("list-executions", "/{source_id}/executions", "Runs of a source's job, the latest first"), h.executions)
+	endpoint.Get(below("/events"), read("get-event-log", "/log", "What became of each event about a source within seven days, the latest first"), h.events)
 }
 
 // Cursors of the lists of jobs, runs, due times and events.
@@ -174,7 +174,7 @@ func (h *Handler) one(ctx context.Context, in *JobRequest) (jobs.JobDetail, erro
 
 func known(err error, field, rule string) error {
 	if errors.Is(err, jobs.ErrNotFound) {
-		return trackingapi.NotFound(field, rule)
+		return endpoint.NotFound(field, rule)
 	}
 	return err
 }

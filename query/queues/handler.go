@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
 	"github.com/millrace-io/millrace/query/transitions"
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -39,15 +40,15 @@ func New(feeds transitions.Config, store *userqueue.Store, a *auth.Auth, log *sl
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/queues", Tag: "Queues"}
-	read := func(id, path, summary, text string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/queues", Tag: "Queues"}
+	read := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
 	}
-	trackingapi.Get(api, read("list-queues", "", "Queues of people's own", ""), h.list)
-	trackingapi.Get(api, read("get-user-queue", "/{queue}", "A queue in numbers", "Exact, at a cost that does not depend on the number of items."), h.one)
-	trackingapi.Get(api, read("list-queue-items", "/{queue}/items", "Items of a queue, the oldest first", ""), h.items)
+	endpoint.Get(api, read("list-queues", "", "Queues of people's own", ""), h.list)
+	endpoint.Get(api, read("get-user-queue", "/{queue}", "A queue in numbers", "Exact, at a cost that does not depend on the number of items."), h.one)
+	endpoint.Get(api, read("list-queue-items", "/{queue}/items", "Items of a queue, the oldest first", ""), h.items)
 	srv.Handle(describeFeed(srv), h.feeds.Handler(srv.Draining(), h.feed), h.auth.Require(auth.Read))
-	trackingapi.Get(api, read("get-queue-item", "/{queue}/items/{id}", "An item with what happened to it", ""), h.item)
+	endpoint.Get(api, read("get-queue-item", "/{queue}/items/{id}", "An item with what happened to it", ""), h.item)
 }
 
 type none struct{ httpapi.Params }
@@ -69,7 +70,7 @@ type UserQueue struct {
 	MaxAttempts int       `json:"max_attempts"`
 	LeaseS      float64   `json:"lease_s"`
 	BackoffS    []float64 `json:"backoff_s" nullable:"false"`
-	trackingapi.Limits
+	userqueueapi.Limits
 	Paused     bool       `json:"paused"`
 	Depth      int64      `json:"depth" doc:"Items that can be taken now"`
 	OldestAgeS float64    `json:"oldest_age_s" doc:"Seconds since the item that has been in the queue longest came into it; 0 in an empty queue"`
@@ -92,7 +93,7 @@ func (h *Handler) list(ctx context.Context, _ *none) (UserQueueList, error) {
 
 func queueOf(v queue.State, now time.Time) UserQueue {
 	q := UserQueue{
-		Name: v.Name, MaxAttempts: v.MaxAttempts, LeaseS: v.LeaseS, BackoffS: v.BackoffS, Limits: trackingapi.LimitsOf(v.Settings),
+		Name: v.Name, MaxAttempts: v.MaxAttempts, LeaseS: v.LeaseS, BackoffS: v.BackoffS, Limits: userqueueapi.LimitsOf(v.Settings),
 		Paused: v.Paused, Depth: v.Depth,
 		States: ItemStates{
 			New: v.Depth, Scheduled: v.Delayed, Started: v.Counts[item.Started], Done: v.Counts[item.Done],
@@ -239,7 +240,7 @@ func (h *Handler) item(ctx context.Context, in *UserQueueItemRequest) (UserQueue
 		return UserQueueItemHistory{}, err
 	}
 	if len(items) == 0 {
-		return UserQueueItemHistory{}, trackingapi.NotFound("id", "must be an item of the queue")
+		return UserQueueItemHistory{}, endpoint.NotFound("id", "must be an item of the queue")
 	}
 	events, err := h.store.History(ctx, in.ID)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
@@ -43,16 +44,16 @@ func New(cfg Config, store *tracking.Store, a *auth.Auth, registry prometheus.Re
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log}
-	read := func(id, path, summary, text string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
+	api := trackingapi.New(srv, h.auth, h.log)
+	read := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
 	}
-	trackingapi.Get(api, read("get-queue", "/queues/{stage}", "Items that are ready for a stage",
+	endpoint.Get(api, read("get-queue", "/queues/{stage}", "Items that are ready for a stage",
 		"In the order in which they are taken: the highest priority first, and the oldest of it. To see them reserves nothing."), h.queue)
-	trackingapi.Get(api, read("get-files", "/files", "Files, the newest first", ""), h.files)
-	trackingapi.Get(api, read("get-file", "/files/{filename}", "The statuses of a file's items", ""), h.file)
-	trackingapi.Get(api, read("get-file-history", "/files/{filename}/history", "What happened to a file's items", ""), h.history)
-	trackingapi.Get(api, read("get-shard-summary", "/metrics/summary", "Items in numbers", "Exact, at a cost that does not depend on their number."), h.summary)
+	endpoint.Get(api, read("get-files", "/files", "Files, the newest first", ""), h.files)
+	endpoint.Get(api, read("get-file", "/files/{filename}", "The statuses of a file's items", ""), h.file)
+	endpoint.Get(api, read("get-file-history", "/files/{filename}/history", "What happened to a file's items", ""), h.history)
+	endpoint.Get(api, read("get-shard-summary", "/metrics/summary", "Items in numbers", "Exact, at a cost that does not depend on their number."), h.summary)
 	srv.Handle(describeFeed(srv), h.feeds.Handler(srv.Draining(), h.feed), h.auth.Require(auth.Read))
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/sources/exchange"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -76,7 +76,7 @@ func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request) {
 	first, err := h.store.List(r.Context(), selection.filter(), uuid.Nil, exportPage)
 	if err != nil {
 		var told *httpapi.Problem
-		if !errors.As(trackingapi.Problem(h.log, err), &told) {
+		if !errors.As(endpoint.Problem(h.log, err), &told) {
 			told = httpapi.Internal(err)
 		}
 		httpapi.WriteProblem(w, told)

@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/sources"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -36,12 +36,12 @@ func New(store *sources.Store, a *auth.Auth, log *slog.Logger) (*Handler, error)
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/sources", Tag: "Sources"}
-	read := func(id, path, summary string) trackingapi.Operation {
-		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Scope: auth.Read}
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/sources", Tag: "Sources"}
+	read := func(id, path, summary string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Scope: auth.Read}
 	}
-	trackingapi.Get(api, read("list-sources", "", "Sources that are crawled, the oldest first"), h.list)
-	trackingapi.Get(api, read("get-source", "/{id}", "A source"), h.one)
+	endpoint.Get(api, read("list-sources", "", "Sources that are crawled, the oldest first"), h.list)
+	endpoint.Get(api, read("get-source", "/{id}", "A source"), h.one)
 	h.registerExport(srv)
 }
 
@@ -147,7 +147,7 @@ func (h *Handler) one(ctx context.Context, in *SourceRequest) (source.CrawlSourc
 	}
 	s, err := h.store.Get(ctx, id)
 	if errors.Is(err, sources.ErrNotFound) {
-		err = trackingapi.NotFound("id", "must be that of a source")
+		err = endpoint.NotFound("id", "must be that of a source")
 	}
 	return s, err
 }

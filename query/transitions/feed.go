@@ -14,9 +14,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -105,7 +105,7 @@ func untilExpiry(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 func (f *Feeds) refuse(w http.ResponseWriter, err error) {
-	p := trackingapi.Problem(f.log, err)
+	p := endpoint.Problem(f.log, err)
 	if problem, ok := p.(*httpapi.Problem); ok {
 		httpapi.WriteProblem(w, problem)
 		return

@@ -1,3 +1,4 @@
+// Package trackingapi is what the commands and the reads of shard tracking share over HTTP beyond what all systems do.
 package trackingapi
 
 import (
@@ -5,17 +6,21 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/jackc/pgx/v5/pgconn"
-
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
+
+// Base is the path of shard tracking below the API's.
+const Base = "/pipeline"
+
+// New returns what registers the operations of shard tracking.
+func New(srv *httpapi.Server, a *auth.Auth, log *slog.Logger) endpoint.API {
+	return endpoint.API{Server: srv, Auth: a, Log: log, Base: Base, Tag: "Shards", Known: known}
+}
 
 // Conflict is the problem document of a move that the item's status does not
 // allow.
@@ -55,72 +60,17 @@ func NewConflict(r tracking.Result, stage shard.Stage, move shard.Move) *Conflic
 	}
 }
 
-// Problem turns an error into what the caller is told.
-func Problem(log *slog.Logger, err error) error {
-	var invalid *shard.Invalid
+// known turns an error of shard tracking into what the caller is told, and is nil for others.
+func known(err error) error {
 	var refused *tracking.Refused
-	var told huma.StatusError
 	switch {
-	case errors.As(err, &told):
-		return told
-	case errors.As(err, &invalid):
-		return httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule", httpapi.FieldError(*invalid))
 	case errors.As(err, &refused):
 		return NewConflict(refused.Result, refused.Stage, refused.Move)
-	case errors.Is(err, queue.ErrNoQueue):
-		return NotFound("queue", "must be a queue that was made")
 	case errors.Is(err, tracking.ErrNoFile):
-		return NotFound("filename", "must be a file that was registered")
+		return endpoint.NotFound("filename", "must be a file that was registered")
 	case errors.Is(err, tracking.ErrCancelled):
 		return httpapi.NewProblem(http.StatusConflict, "the file was cancelled",
 			httpapi.FieldError{Field: "filename", Code: "cancelled", Rule: "must not be cancelled"})
-	case ours(err):
-		return httpapi.Internal(err)
 	}
-	log.Warn("shard tracking: Postgres or NATS is away or too slow", "error", err)
-	return httpapi.NewProblem(
-		http.StatusServiceUnavailable,
-		"Postgres or NATS is away or too slow; send the same request again: what it has done already is not done twice",
-	).
-		WithHeader("Retry-After", "1")
-}
-
-// NotFound is the problem of what is not there.
-func NotFound(field, rule string) *httpapi.Problem {
-	return httpapi.NewProblem(http.StatusNotFound, "there is no such item",
-		httpapi.FieldError{Field: field, Code: "not_found", Rule: rule})
-}
-
-// Faults lists the rules that a request breaks, as its Resolve returns them, from
-// the errors of checks. An error may join several; nil is none.
-func Faults(checks ...error) (all []error) {
-	for _, err := range checks {
-		if several, ok := err.(interface{ Unwrap() []error }); ok {
-			all = append(all, Faults(several.Unwrap()...)...)
-		} else if invalid, ok := err.(*shard.Invalid); ok {
-			all = append(all, httpapi.FieldError(*invalid))
-		}
-	}
-	return all
-}
-
-// transient are classes and codes of Postgres' errors that pass by themselves:
-// of the connection and its state, of conflicts, resources, locks, shutdowns and
-// the system; and those of a database that a migration has not reached yet, or
-// has just changed under a prepared statement.
-var transient = []string{
-	"08", "25", "40", "53", "55", "57", "58",
-	"3F", "42P01", "42703", "42704", "42883", "42P10", "0A000",
-}
-
-// ours tells whether Postgres has understood and refused a statement, which is
-// a mistake of this program. One that lets nobody in, or has no database yet,
-// has not been told any.
-func ours(err error) bool {
-	var e *pgconn.PgError
-	var outside *pgconn.ConnectError
-	if !errors.As(err, &e) || errors.As(err, &outside) {
-		return false
-	}
-	return !slices.ContainsFunc(transient, func(class string) bool { return strings.HasPrefix(e.Code, class) })
+	return nil
 }

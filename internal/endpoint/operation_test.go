@@ -1,4 +1,4 @@
-package trackingapi
+package endpoint
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func TestPostSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1"+Base+"/count",
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1/count",
 			strings.NewReader(string(body)))
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()

@@ -1,4 +1,5 @@
-package trackingapi
+// Package userqueueapi is what the commands and the reads of queues of people's own share over HTTP.
+package userqueueapi
 
 import (
 	"github.com/danielgtaylor/huma/v2"

@@ -1,4 +1,4 @@
-package trackingapi
+package endpoint
 
 import (
 	"fmt"

@@ -1,10 +1,8 @@
-// Package trackingapi is what the commands and the reads of shard tracking
-// share over HTTP: how an operation is registered, and what its errors look
-// like to a caller.
-package trackingapi
+// Package endpoint is what the commands and the reads of systems in Postgres share over HTTP: how an operation is
+// registered, and what its errors look like to a caller.
+package endpoint
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -15,9 +13,6 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
-
-// Base is the path of shard tracking below the API's.
-const Base = "/pipeline"
 
 // timeout bounds a request: below the time after which callers and proxies
 // give up.
@@ -38,8 +33,10 @@ type API struct {
 	Server *httpapi.Server
 	Auth   *auth.Auth
 	Log    *slog.Logger
-	Base   string // of the paths; default Base
-	Tag    string // default Shards
+	Base   string // of the paths, below the API's
+	Tag    string // of the operations in the API's description
+	// Known turns an error of the system's own into what the caller is told, and is nil for others; nil: it has none.
+	Known func(error) error
 }
 
 // Body is a request with a document.
@@ -138,7 +135,7 @@ func DeleteNoContent[In any, P Request[In]](a API, op Operation, do func(context
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		if err := do(ctx, in); err != nil {
-			return nil, Problem(a.Log, err)
+			return nil, a.problem(err)
 		}
 		return nil, nil
 	})
@@ -146,9 +143,18 @@ func DeleteNoContent[In any, P Request[In]](a API, op Operation, do func(context
 
 // below puts an operation below the API's base.
 func (a API) below(op huma.Operation) huma.Operation {
-	op.Path = cmp.Or(a.Base, Base) + op.Path
-	op.Tags = []string{cmp.Or(a.Tag, "Shards")}
+	op.Path = a.Base + op.Path
+	op.Tags = []string{a.Tag}
 	return op
+}
+
+func (a API) problem(err error) error {
+	if a.Known != nil {
+		if known := a.Known(err); known != nil {
+			return known
+		}
+	}
+	return Problem(a.Log, err)
 }
 
 // Delete registers an operation that deletes something, and tells what.
@@ -170,7 +176,7 @@ func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context
 			defer cancel()
 			out, err := do(ctx, in)
 			if err != nil {
-				return nil, Problem(a.Log, err)
+				return nil, a.problem(err)
 			}
 			status := http.StatusOK
 			if c, ok := any(out).(Created); ok && c.Made() {
