@@ -119,6 +119,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/articles/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Articles that are stuck or slow as a file */
+        get: operations["get-articles-export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/articles/{url_hash}/journey": {
         parameters: {
             query?: never;
@@ -328,6 +345,23 @@ export interface paths {
         };
         /** Names of sources in the event stream, by number of events */
         get: operations["get-funnel-sources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/funnel/sources/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sources of the event stream as a file */
+        get: operations["get-funnel-sources-export"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3301,6 +3335,8 @@ export interface components {
              * @example 12300
              */
             count: number;
+            /** @description Events in each of the parts of the window, as far as they are counted */
+            counts?: number[] | null;
             /**
              * Format: date-time
              * @description Its newest event of the window; of retired events, the beginning of the quarter of an hour
@@ -3335,6 +3371,20 @@ export interface components {
              */
             to: string;
         };
+        SourceParts: {
+            /**
+             * Format: date-time
+             * @description When the first one begins: the window, or up to an hour before it (a day in windows of more than 31 days)
+             * @example 2026-02-09T15:00:00Z
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @description How long each is; the last one may end after the window
+             * @example 3600
+             */
+            seconds: number;
+        };
         Sources: {
             /**
              * Format: int64
@@ -3350,6 +3400,8 @@ export interface components {
             largest: number;
             /** @description For the next page; absent on the last one. Sources that change places between two pages may be on both, or on neither */
             next_cursor?: string;
+            /** @description What counts are of */
+            parts: components["schemas"]["SourceParts"];
             /** @description One whose name is q first, then most events first */
             sources: components["schemas"]["Source"][] | null;
             /**
@@ -4690,6 +4742,109 @@ export interface operations {
             };
         };
     };
+    "get-articles-export": {
+        parameters: {
+            query?: {
+                /** @description Articles that reached this stage and none after it, the longest stuck first */
+                stuck_after?: string;
+                /** @description With stuck_after: at least this long ago; 90s, 30m, 1h, 2d */
+                older_than?: string;
+                /** @description With stuck_after: at most this long ago */
+                within?: string;
+                /** @description Instead of stuck_after: articles by the time from one stage to another, the slowest first */
+                sort?: "slowest";
+                /** @description With sort=slowest; default the first stage */
+                from_stage?: string;
+                /** @description With sort=slowest; default the last stage */
+                to_stage?: string;
+                /** @description With sort=slowest: the window in which both stages were reached, as for the funnel */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description As for the funnel */
+                from?: string;
+                /** @description As for the funnel */
+                to?: string;
+                /** @description As for the funnel */
+                tz?: string;
+                /** @description Only articles of this source */
+                source?: string;
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "parquet";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": string;
+                    "application/x-ndjson": string;
+                    "text/csv; charset=utf-8; header=present": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "get-journey": {
         parameters: {
             query?: never;
@@ -5574,7 +5729,7 @@ export interface operations {
                 from?: string;
                 /** @description Only events before this time, RFC 3339 */
                 to?: string;
-                /** @description CSV as in RFC 4180, JSON lines as in GET /events, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
                 format?: "csv" | "ndjson" | "parquet";
                 /** @description Only the newest so many events. Without it all of them; more than 1,000,000 are refused */
                 limit?: number;
@@ -5872,6 +6027,97 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Sources"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-funnel-sources-export": {
+        parameters: {
+            query?: {
+                /** @description As for the funnel */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description As for the funnel */
+                from?: string;
+                /** @description As for the funnel */
+                to?: string;
+                /** @description As for the funnel */
+                tz?: string;
+                /** @description Only sources whose names have all of these words in them, in any case; _ stands for a blank */
+                q?: string;
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "parquet";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": string;
+                    "application/x-ndjson": string;
+                    "text/csv; charset=utf-8; header=present": string;
                 };
             };
             /** @description Bad Request */
