@@ -28,6 +28,7 @@ type serveCmd struct {
 	Stream    streamSettings    `embed:"" group:"Streams"`
 	Shared    sharedSettings    `embed:"" group:"Servers"`
 	Retention retentionSettings `embed:"" group:"Retention"`
+	Jobs      jobSettings       `embed:"" group:"Jobs"`
 	Profile   profileSettings   `embed:"" group:"Diagnosis"`
 }
 
@@ -52,7 +53,7 @@ func (c *serveCmd) Run(p *program) error {
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres
 	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
-	n.topology, n.retention = c.Shared.topology(), c.Retention
+	n.topology, n.retention, n.jobSettings = c.Shared.topology(), c.Retention, c.Jobs
 	err = func() error {
 		if err := c.Profile.launch(s); err != nil {
 			return err

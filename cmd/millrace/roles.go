@@ -20,6 +20,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking"
@@ -40,26 +41,28 @@ type roles struct {
 
 // node is what the roles of a process share.
 type node struct {
-	log        *slog.Logger
-	pipeline   pipelineSettings
-	http       httpSettings
-	data       string        // folder of the projector's key store
-	lease      time.Duration // of the projector; 0: its default
-	groups     uint32        // slot groups of the stream; 0: as they are
-	nats       *nats.Conn
-	clickhouse *clickhouse.Options
-	postgres   string // DSN; empty: none
-	work       stream.WorkConfig
-	handout    *handout.Handout // in the ingest role, where there is Postgres
-	ownQueues  *userqueue.Store // where there is Postgres
-	acts       *acts.Store      // where there is Postgres
-	sources    *sources.Store   // where there is Postgres
-	also       []httpapi.Check
-	topology   schema.Topology // of the tables
-	retention  retentionSettings
-	maxAge     time.Duration // of folded events on the stream
-	registry   *prometheus.Registry
-	warnings   []string // what the configuration puts at risk
+	log         *slog.Logger
+	pipeline    pipelineSettings
+	http        httpSettings
+	data        string        // folder of the projector's key store
+	lease       time.Duration // of the projector; 0: its default
+	groups      uint32        // slot groups of the stream; 0: as they are
+	nats        *nats.Conn
+	clickhouse  *clickhouse.Options
+	postgres    string // DSN; empty: none
+	work        stream.WorkConfig
+	handout     *handout.Handout // in the ingest role, where there is Postgres
+	ownQueues   *userqueue.Store // where there is Postgres
+	acts        *acts.Store      // where there is Postgres
+	sources     *sources.Store   // where there is Postgres
+	jobs        *jobs.Store      // where there is Postgres
+	also        []httpapi.Check
+	topology    schema.Topology // of the tables
+	retention   retentionSettings
+	jobSettings jobSettings
+	maxAge      time.Duration // of folded events on the stream
+	registry    *prometheus.Registry
+	warnings    []string // what the configuration puts at risk
 
 	confinement func() map[string]string // of the embedded engines; nil: none is
 }

@@ -93,6 +93,10 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 	if err != nil {
 		return nil, err
 	}
+	follow, err := n.newJobs(pool, r)
+	if err != nil {
+		return nil, err
+	}
 	first, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	err = migratePostgres(first, pool, n.log)
@@ -119,7 +123,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		serve := func(ctx context.Context) error { return n.ownQueues.Serve(ctx, n.nats, n.log) }
 		purge := func(ctx context.Context) error { return n.ownQueues.Run(ctx, n.log) }
 		for _, run := range []func(context.Context) error{
-			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run, n.acts.Run,
+			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run, n.acts.Run, follow,
 		} {
 			g.Go(func() error { return run(ctx) })
 		}
@@ -249,6 +253,11 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		}
 		parts = append(parts, reads, ownReads, actReads, sourceReads)
 	}
+	ofJobs, err := n.jobRoutes(a, r)
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, ofJobs...)
 	// Events and views need no Postgres, and the calls that do say so.
 	n.also = append(n.also, httpapi.Check{Name: "postgres", Probe: store.Ping, Need: httpapi.Never})
 	return func(srv *httpapi.Server) {

@@ -38,6 +38,7 @@ type upCmd struct {
 	PostgresListen string            `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
 	Shared         sharedSettings    `embed:"" group:"Servers to use instead of embedded ones"`
 	Retention      retentionSettings `embed:"" group:"Retention"`
+	Jobs           jobSettings       `embed:"" group:"Jobs"`
 	Profile        profileSettings   `embed:"" group:"Diagnosis"`
 
 	confined confinements
@@ -102,7 +103,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	}
 	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
 	n.clickhouse, n.topology, n.retention, n.postgres = e.clickhouse, c.Shared.topology(), c.Retention, e.postgres()
-	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
+	n.work, n.maxAge, n.jobSettings = c.Stream.work(), c.Stream.MaxAge, c.Jobs
 	n.registry.MustRegister(e.restarts)
 	n.warn(c.atRisk())
 	c.confined.warn(p.log)

@@ -94,6 +94,8 @@ var rules = []rule{
 	{"./schemas/shard", []string{"./schemas/item"}, "the rules of shards are pure"},
 	{"./schemas/source", []string{"./schemas/item", "./internal/nearest"}, "the rules of sources are pure"},
 	{"./internal/nearest", nil, "rules import it, and stay pure"},
+	{"./internal/schedule", []string{"./schemas/item"}, "the rules of schedules are pure"},
+	{"./schemas/job", []string{"./schemas/item", "./internal/nearest"}, "the rules of jobs are pure"},
 	{"./client", []string{"./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry"}, "services import the client: it stays light"},
 	{"./internal/retry", nil, "the client imports it, and stays light"},
 	{"./internal/leader", nil, "whatever is led, and by whom, is its user's matter"},

@@ -62,6 +62,13 @@ func (f Fields) Field(name string) any {
 	return reflect.ValueOf(f).Field(slices.Index(Names, name)).Interface()
 }
 
+// With returns fields of which one is as in others.
+func (f Fields) With(name string, others Fields) Fields {
+	i := slices.Index(Names, name)
+	reflect.ValueOf(&f).Elem().Field(i).Set(reflect.ValueOf(others).Field(i))
+	return f
+}
+
 // Changed lists the fields in which two sources differ, in their order.
 func Changed(from, to Fields) (changed []string) {
 	for _, name := range Names {

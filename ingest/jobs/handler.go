@@ -1,0 +1,225 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/schemas/job"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+// Handler answers the commands.
+type Handler struct {
+	store *jobs.Store
+	auth  *auth.Auth
+	log   *slog.Logger
+}
+
+// New returns the handler; Register puts it on a server.
+func New(store *jobs.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || a == nil || log == nil {
+		return nil, errors.New("job commands: the state, authentication and a logger are needed")
+	}
+	return &Handler{store, a, log}, nil
+}
+
+// Register adds the routes, for callers with the scope admin.
+func (h *Handler) Register(srv *httpapi.Server) {
+	api := trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
+	admin := func(id, path, summary, text string) trackingapi.Operation {
+		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin, Bodiless: true}
+	}
+	trackingapi.Post(api, admin("pause-job", "/{id}/pause", "Pause a job",
+		"A run that is under way goes on; one that was asked for and has not begun does not begin."), h.do(jobs.OpPause))
+	trackingapi.Post(api, admin("resume-job", "/{id}/resume", "Resume a job",
+		"It runs at its next due time. A job whose source is disabled is resumed by enabling the source."), h.do(jobs.OpResume))
+	trackingapi.Post(api, admin("force-run-job", "/{id}/force-run", "Run a job at once",
+		"Neither a backoff nor a window holds it up. The schedule stays as it is."), h.do(jobs.OpForceRun))
+	override := admin("override-job", "/{id}/override", "Set how a job runs",
+		"Settings that are left out stay as they are, and null is back to what follows from the source. auto_managed false keeps all as it is, whatever the source becomes.")
+	override.Unchecked, override.Bodiless = true, false
+	trackingapi.Put(api, override, h.override)
+	trackingapi.Delete(api, admin("automate-job", "/{id}/override", "Have a job follow its source in everything", ""), h.automate)
+	bulk := admin("change-jobs", "/bulk", "Pause, resume or run up to 500 jobs",
+		"In one transaction. The answer has a result for each member, in their order; those that are refused keep no other back.")
+	bulk.Bodiless = false
+	trackingapi.Post(api, bulk, h.bulk)
+}
+
+// JobID is the path of a job.
+type JobID struct {
+	httpapi.Params
+	ID string `path:"id" maxLength:"64" doc:"The job's UUID" example:"0199f0a2-7c1e-7000-8000-000000000002"`
+	id uuid.UUID
+}
+
+// Resolve implements huma.Resolver.
+func (r *JobID) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var ok bool
+	if r.id, ok = source.ParseID(r.ID); !ok {
+		errs = append(errs, httpapi.FieldError(source.BadID("id")))
+	}
+	return errs
+}
+
+// known tells a caller that a job does not exist, or why a command does not apply.
+func known(err error) error {
+	var refusal *jobs.Refusal
+	switch {
+	case errors.Is(err, jobs.ErrNotFound):
+		return trackingapi.NotFound("id", "must be that of a job")
+	case errors.As(err, &refusal):
+		return httpapi.NewProblem(http.StatusConflict, "the job is "+refusal.Status,
+			httpapi.FieldError{Field: "status", Code: refusal.Status, Rule: refusal.Rule})
+	}
+	return err
+}
+
+// JobCommand is a command on a job, without a document.
+type JobCommand struct {
+	JobID
+	Body *struct{}
+}
+
+func (h *Handler) do(operation string) func(context.Context, *JobCommand) (job.Job, error) {
+	return func(ctx context.Context, in *JobCommand) (job.Job, error) {
+		j, err := h.store.Do(ctx, operation, in.id)
+		return j, known(err)
+	}
+}
+
+// JobOverride are settings of a job in a request.
+type JobOverride struct{ draft *job.Draft }
+
+// UnmarshalJSON implements json.Unmarshaler. What the settings break is for Resolve to
+// say.
+func (o *JobOverride) UnmarshalJSON(text []byte) error {
+	o.draft = job.ReadDraft(text)
+	jobs.CheckCron(o.draft)
+	return nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (JobOverride) Schema(r huma.Registry) *huma.Schema {
+	s := huma.SchemaFromType(r, reflect.TypeFor[struct {
+		job.Override
+		AutoManaged *bool `json:"auto_managed,omitempty" doc:"Whether the job follows its source"`
+	}]())
+	s.Required = nil
+	for name := range s.Properties {
+		if name != "auto_managed" && s.Properties[name].Ref == "" {
+			s.Properties[name].Nullable = true
+		}
+	}
+	return s
+}
+
+// OverrideJobRequest sets how a job runs.
+type OverrideJobRequest struct {
+	JobID
+	Body JobOverride
+}
+
+// Resolve implements huma.Resolver.
+func (r *OverrideJobRequest) Resolve(ctx huma.Context) []error {
+	errs := r.JobID.Resolve(ctx)
+	if r.Body.draft != nil { // else there was no JSON
+		for _, b := range r.Body.draft.Broken() {
+			errs = append(errs, httpapi.FieldError(b))
+		}
+	}
+	return errs
+}
+
+func (h *Handler) override(ctx context.Context, in *OverrideJobRequest) (job.Job, error) {
+	j, err := h.store.Set(ctx, in.id, in.Body.draft)
+	return j, known(err)
+}
+
+func (h *Handler) automate(ctx context.Context, in *JobID) (job.Job, error) {
+	j, err := h.store.Unset(ctx, in.id)
+	return j, known(err)
+}
+
+// maxBulk is how many jobs one request may name.
+const maxBulk = 500
+
+// ChangeJobsRequest does one thing to many jobs.
+type ChangeJobsRequest struct {
+	httpapi.Params
+	Body struct {
+		Operation string   `json:"operation" doc:"pause, resume or force-run" example:"pause"`
+		IDs       []string `json:"ids" nullable:"false" doc:"1 to 500 jobs, by their ids"`
+	}
+}
+
+// Resolve implements huma.Resolver.
+func (r *ChangeJobsRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	if !slices.Contains(jobs.Operations, r.Body.Operation) {
+		errs = append(errs, httpapi.FieldError{
+			Field: "operation", Code: "operation_unknown",
+			Rule: "must be one of " + strings.Join(jobs.Operations, ", "),
+		})
+	}
+	if n := len(r.Body.IDs); n < 1 || n > maxBulk {
+		errs = append(errs, httpapi.FieldError{
+			Field: "ids", Code: "length", Rule: fmt.Sprintf("must be 1 to %d ids", maxBulk),
+		})
+	}
+	return errs
+}
+
+// ChangedJob is what became of one job.
+type ChangedJob struct {
+	ID    string `json:"id"`
+	OK    bool   `json:"ok" doc:"Whether it is as it was asked for"`
+	Error string `json:"error,omitempty" doc:"Why not"`
+}
+
+// ChangedJobs has a result for each member of the request, in their order.
+type ChangedJobs struct {
+	Results []ChangedJob `json:"results" nullable:"false"`
+}
+
+func (h *Handler) bulk(ctx context.Context, in *ChangeJobsRequest) (ChangedJobs, error) {
+	ids := make([]uuid.UUID, 0, len(in.Body.IDs))
+	for _, text := range in.Body.IDs {
+		if id, ok := source.ParseID(text); ok {
+			ids = append(ids, id)
+		}
+	}
+	why, err := h.store.Bulk(ctx, in.Body.Operation, ids)
+	out := ChangedJobs{make([]ChangedJob, len(in.Body.IDs))}
+	for i, text := range in.Body.IDs {
+		result := &out.Results[i]
+		result.ID = text
+		id, ok := source.ParseID(text)
+		refusal := (*jobs.Refusal)(nil)
+		switch {
+		case !ok:
+			result.Error = source.BadID("id").Rule
+		case errors.As(why[id], &refusal):
+			result.Error = refusal.Rule
+		case why[id] != nil:
+			result.Error = why[id].Error()
+		default:
+			result.OK = true
+		}
+	}
+	return out, err
+}

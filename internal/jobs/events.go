@@ -1,0 +1,240 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/schemas/job"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+// Outcome is what became of an event.
+type Outcome string
+
+// Outcomes of events.
+const (
+	Applied   Outcome = "applied"
+	Stale     Outcome = "stale"     // later events had said everything
+	Duplicate Outcome = "duplicate" // it was processed before
+	Waiting   Outcome = "waiting"   // its source is not known yet: it is to be handed in again
+	Dead      Outcome = "dead"      // nor did it become known
+)
+
+// Counts are what events have done to jobs.
+type Counts struct{ Created, Updated, Deleted int }
+
+// Handle applies events in one transaction, in the order of their sequences, and says
+// what became of each. They have different sequences.
+func (s *Store) Handle(ctx context.Context, events []Event) (outcomes []Outcome, n Counts, err error) {
+	err = s.transact(ctx, fmt.Sprintf("apply %d events of sources", len(events)), func(c *change) error {
+		h := &handling{change: c, cfg: s.cfg}
+		outcomes, err = h.all(ctx, events)
+		n = h.counts
+		return err
+	})
+	return outcomes, n, err
+}
+
+// seen is an event that was processed before, or that waits.
+type seen struct {
+	outcome Outcome
+	seq     int64
+	at      time.Time
+}
+
+// handling is a transaction that applies events.
+type handling struct {
+	*change
+	cfg    Config
+	seen   map[uuid.UUID]seen
+	states map[uuid.UUID]*state
+	rows   map[uuid.UUID]*source.CrawlSource
+	jobs   map[uuid.UUID]*record // by their sources
+	counts Counts
+}
+
+func (h *handling) all(ctx context.Context, events []Event) ([]Outcome, error) {
+	if err := h.load(ctx, events); err != nil {
+		return nil, err
+	}
+	stored := map[uuid.UUID]bool{}
+	for id := range h.states {
+		stored[id] = true
+	}
+	had := map[uuid.UUID]*record{}
+	for id, r := range h.jobs {
+		had[id] = r
+	}
+	outcomes, touched := make([]Outcome, len(events)), map[uuid.UUID]bool{}
+	order := make([]int, len(events))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(events[a].Seq - events[b].Seq) })
+	for _, i := range order {
+		var err error
+		if outcomes[i], err = h.one(events[i]); err != nil {
+			return nil, err
+		}
+		touched[events[i].SourceID] = true
+	}
+	for _, id := range sorted(touched) {
+		if s := h.states[id]; s != nil {
+			h.saveState(s, !stored[id])
+		}
+		h.settle(had[id], h.jobs[id])
+	}
+	return outcomes, nil
+}
+
+// settle writes what became of a job.
+func (h *handling) settle(was, now *record) {
+	if was != nil && was != now {
+		h.remove(was)
+		h.counts.Deleted++
+	}
+	switch {
+	case now == nil || !now.dirty:
+		return
+	case now.fresh:
+		h.counts.Created++
+	default:
+		h.counts.Updated++
+	}
+	h.save(now)
+}
+
+func sorted(ids map[uuid.UUID]bool) []uuid.UUID {
+	all := make([]uuid.UUID, 0, len(ids))
+	for id := range ids {
+		all = append(all, id)
+	}
+	slices.SortFunc(all, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	return all
+}
+
+// load reads what the events are about. The states come first, and are held: whatever
+// is read after them is as it is when no other consumer works on these sources.
+func (h *handling) load(ctx context.Context, events []Event) error {
+	about, ids := map[uuid.UUID]bool{}, make([]uuid.UUID, len(events))
+	for i, e := range events {
+		about[e.SourceID], ids[i] = true, e.ID
+	}
+	ofSources := sorted(about)
+	var err error
+	if h.states, err = h.lockStates(ctx, ofSources); err != nil {
+		return err
+	}
+	if h.seen, err = h.lookUp(ctx, ids); err != nil {
+		return err
+	}
+	all, err := sources(ctx, h, "WHERE id = ANY ($1)", ofSources)
+	if err != nil {
+		return err
+	}
+	h.rows = map[uuid.UUID]*source.CrawlSource{}
+	for i := range all {
+		h.rows[all[i].ID] = &all[i]
+	}
+	records, err := h.lockJobs(ctx, "source_id", ofSources)
+	h.jobs = byID(records, func(r *record) uuid.UUID { return r.SourceID })
+	return err
+}
+
+func (h *handling) lookUp(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]seen, error) {
+	rows, err := h.Query(ctx,
+		"SELECT event_id, outcome, seq, processed_at FROM millrace.processed_events WHERE event_id = ANY ($1)", ids)
+	if err != nil {
+		return nil, err
+	}
+	all := map[uuid.UUID]seen{}
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+		var id uuid.UUID
+		var one seen
+		err := row.Scan(&id, &one.outcome, &one.seq, &one.at)
+		all[id] = one
+		return struct{}{}, err
+	})
+	return all, err
+}
+
+// one applies an event.
+func (h *handling) one(e Event) (Outcome, error) {
+	before, again := h.seen[e.ID]
+	switch {
+	case again && before.outcome == Dead && before.seq == e.Seq:
+		return Dead, nil
+	case again && before.outcome != Waiting && before.outcome != Dead:
+		return Duplicate, nil
+	}
+	since := h.now
+	if again && before.outcome == Waiting {
+		since = before.at
+	}
+	had := h.jobs[e.SourceID]
+	status := had.status()
+	now, done := apply(h.states[e.SourceID], e, h.rows[e.SourceID])
+	switch {
+	case done.unknown && h.now.Sub(since) < h.cfg.Patience:
+		h.note(e, Waiting, nil, "nothing is known of its source yet", since)
+		return Waiting, nil
+	case done.unknown:
+		h.note(e, Dead, nil, "nothing is known of its source", h.now)
+		return Dead, nil
+	case done.stale && (had != nil || !done.wanted):
+		h.states[e.SourceID] = now
+		h.note(e, Stale, had, "later events have said all of it", h.now)
+		return Stale, nil
+	}
+	h.states[e.SourceID] = now
+	if err := h.follow(now, done); err != nil {
+		return "", err
+	}
+	has := h.jobs[e.SourceID]
+	of := has
+	if of == nil {
+		of = had
+	}
+	h.note(e, Applied, of, told(status, has.status(), done.changed), h.now)
+	return Applied, nil
+}
+
+// follow has the job of a source follow it.
+func (h *handling) follow(s *state, done effect) error {
+	r := h.jobs[s.id]
+	var err error
+	switch {
+	case s.gone():
+		delete(h.jobs, s.id)
+	case r != nil:
+		err = r.follow(s, done.enabled, h.now)
+	case (s.Enabled || done.wanted) && !h.cfg.Manual:
+		h.jobs[s.id], err = newJob(s, job.FromEvent, h.now)
+	}
+	return err
+}
+
+// note remembers what became of an event. What was applied stays so.
+func (h *handling) note(e Event, outcome Outcome, of *record, detail string, at time.Time) {
+	h.seen[e.ID] = seen{outcome, e.Seq, at}
+	h.batch.Queue(`INSERT INTO millrace.processed_events AS p
+			(event_id, event_type, source_id, seq, event_at, outcome, job_id, detail, processed_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT (event_id) DO UPDATE SET outcome = $6, seq = $4, job_id = $7, detail = $8, processed_at = $9
+		WHERE p.outcome IN ('waiting', 'dead')`, e.ID, e.Type, e.SourceID, e.Seq, e.Timestamp, string(outcome), of.id(), detail, at)
+}
+
+// Forget deletes what is remembered of events that were processed more than seven days
+// ago.
+func (s *Store) Forget(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, "DELETE FROM millrace.processed_events WHERE processed_at < now() - $1::interval", keep)
+	if err != nil {
+		return fmt.Errorf("forget events: %w", err)
+	}
+	return nil
+}

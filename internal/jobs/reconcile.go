@@ -1,0 +1,127 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/schemas/job"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+// Difference is a source or a job without its other part.
+type Difference struct {
+	Action     string    `json:"action"` // CreateJob or OrphanJob
+	SourceID   uuid.UUID `json:"source_id"`
+	SourceName string    `json:"source_name"`
+	JobID      uuid.UUID `json:"job_id,omitzero"`
+}
+
+// What is done about differences.
+const (
+	CreateJob = "create_job" // of a source that is enabled and has none
+	OrphanJob = "orphan_job" // whose source does not exist
+)
+
+// reconcilePage is how many differences one transaction mends.
+const reconcilePage = 500
+
+// Reconcile compares the table of sources with the jobs and mends the differences: it
+// makes jobs of sources that are enabled and have none, and marks jobs as orphaned
+// whose source was in the table and is not. With dry, it changes nothing and returns
+// what it would do. Events make all of that too: whatever differs without events under
+// way is one that was lost.
+func (s *Store) Reconcile(ctx context.Context, dry bool) (all []Difference, err error) {
+	for _, step := range []func(context.Context, *change, uuid.UUID, bool) ([]Difference, error){s.missing, s.orphans} {
+		for after := uuid.Nil; ; {
+			var page []Difference
+			err = s.transact(ctx, "reconcile sources and jobs", func(c *change) error {
+				page, err = step(ctx, c, after, dry)
+				return err
+			})
+			all = append(all, page...)
+			if err != nil || len(page) == 0 {
+				break
+			}
+			after = page[len(page)-1].SourceID
+		}
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// missing makes jobs of sources without one.
+func (s *Store) missing(ctx context.Context, c *change, after uuid.UUID, dry bool) (page []Difference, err error) {
+	if s.cfg.Manual {
+		return nil, nil
+	}
+	rows, err := sources(ctx, c, `AS s WHERE id > $1 AND enabled
+		AND NOT EXISTS (SELECT FROM millrace.jobs AS j WHERE j.source_id = s.id) ORDER BY id LIMIT $2`, after, reconcilePage)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	ids := make([]uuid.UUID, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	states, err := c.lockStates(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	made, err := c.lockJobs(ctx, "source_id", ids) // by a consumer, meanwhile
+	if err != nil {
+		return nil, err
+	}
+	there := byID(made, func(r *record) uuid.UUID { return r.SourceID })
+	for _, row := range rows {
+		if there[row.ID] != nil {
+			continue
+		}
+		page = append(page, Difference{Action: CreateJob, SourceID: row.ID, SourceName: row.Name})
+		if !dry {
+			if err := c.adopt(row, states[row.ID]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return page, nil
+}
+
+// adopt makes the job of a source as it is in the table.
+func (c *change) adopt(row source.CrawlSource, was *state) error {
+	now := found(row)
+	if was != nil {
+		now.seqs, now.created, now.creation = was.seqs, was.created, was.creation
+		now.deleted, now.last, now.lastAt = was.deleted, was.last, was.lastAt
+	}
+	r, err := newJob(now, job.FromReconciliation, c.now)
+	if err != nil {
+		return err
+	}
+	c.saveState(now, was == nil)
+	c.save(r)
+	return nil
+}
+
+// orphans marks jobs whose source was in the table and is not.
+func (s *Store) orphans(ctx context.Context, c *change, after uuid.UUID, dry bool) (page []Difference, err error) {
+	all, err := readJobs(ctx, c, `JOIN millrace.source_state AS st ON st.source_id = j.source_id AND st.own
+		WHERE j.source_id > $1 AND j.status <> 'orphaned'
+			AND NOT EXISTS (SELECT FROM millrace.source AS src WHERE src.id = j.source_id)
+		ORDER BY j.source_id LIMIT $2 FOR UPDATE OF j SKIP LOCKED`, after, reconcilePage)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		page = append(page, Difference{Action: OrphanJob, SourceID: r.SourceID, SourceName: r.SourceName, JobID: r.ID})
+		if !dry {
+			r.touch(c.now)
+			r.Status, r.PausedBy, r.ForcedAt = job.Orphaned, "", nil
+			r.begin("orphaned", r.anchor)
+			c.save(r)
+		}
+	}
+	return page, nil
+}

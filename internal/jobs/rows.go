@@ -1,0 +1,226 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/schedule"
+	"github.com/millrace-io/millrace/schemas/job"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// stored are the columns of a job that are written, in the order of args.
+var stored = []string{
+	"id", "source_id", "source_name", "url", "rate_limit", "max_depth", "selectors", "status", "paused_by",
+	"auto_managed", "origin", "migrated_at", "override", "schedule_kind", "cron", "time_zone", "interval_minutes",
+	"interval_type", "jitter_seconds", "schedule_version", "next_run_at", "forced_at", "crawl_window_start",
+	"crawl_window_end", "crawl_window_days", "crawl_window_zone", "priority", "max_concurrent", "overlap_policy",
+	"catch_up_policy", "catch_up_window_seconds", "catch_up_cap", "catch_up_spread_seconds", "failure_count",
+	"last_failure_at", "backoff_until", "last_event_seq", "version", "created_at", "updated_at",
+}
+
+// selectJobs reads jobs with the anchors of their schedules.
+var selectJobs = "SELECT j." + strings.Join(stored, ", j.") + ", j.running, s.anchor_at FROM millrace.jobs AS j " +
+	"JOIN millrace.job_schedule AS s ON s.job_id = j.id AND s.version = j.schedule_version "
+
+var (
+	insertJob = fmt.Sprintf("INSERT INTO millrace.jobs (%s) VALUES (%s)", strings.Join(stored, ", "), places(1, len(stored)))
+	updateJob = fmt.Sprintf("UPDATE millrace.jobs SET (%s) = (%s) WHERE id = $1", strings.Join(stored[1:], ", "),
+		places(2, len(stored)))
+)
+
+func places(from, to int) string {
+	var all []string
+	for i := from; i <= to; i++ {
+		all = append(all, fmt.Sprintf("$%d", i))
+	}
+	return strings.Join(all, ", ")
+}
+
+// args are the values of stored.
+func (r *record) args() []any {
+	var start, end *int
+	days, zone := []int{}, "UTC"
+	if w := r.CrawlWindow; w != nil {
+		start, end, days, zone = &w.StartHour, &w.EndHour, w.Days, w.TimeZone
+	}
+	return []any{
+		r.ID, r.SourceID, r.SourceName, r.URL, r.RateLimit, r.MaxDepth, r.Selectors, r.Status, orNull(r.PausedBy),
+		r.AutoManaged, r.Origin, r.MigratedAt, r.Override, r.Schedule.Kind, orNull(r.Schedule.Cron), r.Schedule.TimeZone,
+		r.IntervalMinutes, schedule.IntervalType(r.IntervalMinutes), r.JitterSeconds, r.schedule, r.next, r.ForcedAt, start,
+		end, days, zone, r.Priority, r.MaxConcurrent, r.OverlapPolicy,
+		r.CatchUpPolicy, r.CatchUpWindowSeconds, r.CatchUpCap, r.CatchUpSpreadSeconds, r.FailureCount,
+		r.LastFailureAt, r.BackoffUntil, r.lastSeq, r.Version, r.CreatedAt, r.UpdatedAt,
+	}
+}
+
+func orNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func scanJob(row pgx.CollectableRow) (*record, error) {
+	r := &record{}
+	var pausedBy, cron *string
+	var selectors, override []byte
+	var start, end *int
+	var window job.Window
+	var anchor *time.Time
+	err := row.Scan(&r.ID, &r.SourceID, &r.SourceName, &r.URL, &r.RateLimit, &r.MaxDepth, &selectors, &r.Status, &pausedBy,
+		&r.AutoManaged, &r.Origin, &r.MigratedAt, &override, &r.Schedule.Kind, &cron, &r.Schedule.TimeZone,
+		&r.IntervalMinutes, &r.IntervalType, &r.JitterSeconds, &r.schedule, &r.next, &r.ForcedAt, &start,
+		&end, &window.Days, &window.TimeZone, &r.Priority, &r.MaxConcurrent, &r.OverlapPolicy,
+		&r.CatchUpPolicy, &r.CatchUpWindowSeconds, &r.CatchUpCap, &r.CatchUpSpreadSeconds, &r.FailureCount,
+		&r.LastFailureAt, &r.BackoffUntil, &r.lastSeq, &r.Version, &r.CreatedAt, &r.UpdatedAt, &r.RunningCount, &anchor)
+	if err != nil {
+		return nil, err
+	}
+	r.Selectors = json.RawMessage(selectors)
+	if err := json.Unmarshal(override, &r.Override); err != nil {
+		return nil, fmt.Errorf("read the override of the job %s: %w", r.ID, err)
+	}
+	if pausedBy != nil {
+		r.PausedBy = *pausedBy
+	}
+	if cron != nil {
+		r.Schedule.Cron = *cron
+	}
+	if start != nil {
+		window.StartHour, window.EndHour = *start, *end
+		r.CrawlWindow = &window
+	}
+	if anchor != nil {
+		r.anchor = *anchor
+	}
+	r.show()
+	return r, nil
+}
+
+// show makes times those that people see.
+func (r *record) show() {
+	for _, at := range []*time.Time{r.MigratedAt, r.ForcedAt, r.LastFailureAt, r.BackoffUntil, &r.CreatedAt, &r.UpdatedAt, &r.next} {
+		if at != nil {
+			*at = at.UTC()
+		}
+	}
+	r.IntervalType = schedule.IntervalType(r.IntervalMinutes)
+	r.NextRunAt = nil
+	if r.Status != job.Paused && r.Status != job.Orphaned {
+		next := r.next
+		r.NextRunAt = &next
+	}
+}
+
+func readJobs(ctx context.Context, from querier, where string, args ...any) ([]*record, error) {
+	rows, err := from.Query(ctx, selectJobs+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanJob)
+}
+
+// lockJobs reads jobs, and holds them until the transaction ends. Their order is one
+// for all: two transactions do not wait for each other.
+func (c *change) lockJobs(ctx context.Context, column string, ids []uuid.UUID) ([]*record, error) {
+	return readJobs(ctx, c, "WHERE j."+column+" = ANY ($1) ORDER BY j.id FOR UPDATE OF j", ids)
+}
+
+// save writes a job that has changed, with the schedule that it has begun.
+func (c *change) save(r *record) {
+	if r.begun != "" {
+		c.batch.Queue(`UPDATE millrace.job_schedule SET to_at = GREATEST(from_at, $2)
+			WHERE job_id = $1 AND to_at IS NULL`, r.ID, c.now)
+		var anchor *time.Time
+		var interval *int
+		if r.Schedule.Kind == "interval" {
+			anchor, interval = &r.anchor, &r.IntervalMinutes
+		}
+		c.batch.Queue(`INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, anchor_at,
+			interval_minutes, cron, time_zone, reason)
+			SELECT $1, $2, GREATEST($3, (SELECT max(to_at) FROM millrace.job_schedule WHERE job_id = $1)), $4, $5, $6, $7, $8, $9, $10`,
+			r.ID, r.schedule, c.now,
+			r.Status == job.Paused || r.Status == job.Orphaned, r.Schedule.Kind, anchor, interval, orNull(r.Schedule.Cron), r.Schedule.TimeZone, r.begun)
+	}
+	switch {
+	case r.fresh:
+		c.batch.Queue(insertJob, r.args()...)
+	case r.dirty:
+		c.batch.Queue(updateJob, r.args()...)
+	}
+	r.show()
+}
+
+// remove deletes a job. Its schedule ends where the ledger ends.
+func (c *change) remove(r *record) {
+	if r.fresh {
+		return
+	}
+	c.batch.Queue(`UPDATE millrace.job_schedule SET to_at = GREATEST(from_at, LEAST(COALESCE(to_at, $2), $3))
+		WHERE job_id = $1`, r.ID, c.now, r.next)
+	c.batch.Queue("DELETE FROM millrace.jobs WHERE id = $1", r.ID)
+}
+
+const stateColumns = "source_id, name, url, rate_limit, max_depth, enabled, selectors, priority, own, field_seqs, " +
+	"created_seq, creation, deleted_seq, last_seq, last_event_at"
+
+// lockStates reads what is known of sources, and holds it until the transaction ends.
+func (c *change) lockStates(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]*state, error) {
+	rows, err := c.Query(ctx, "SELECT "+stateColumns+
+		" FROM millrace.source_state WHERE source_id = ANY ($1) ORDER BY source_id FOR UPDATE", ids)
+	if err != nil {
+		return nil, err
+	}
+	all := map[uuid.UUID]*state{}
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+		s := &state{}
+		var selectors, creation []byte
+		err := row.Scan(&s.id, &s.Name, &s.URL, &s.RateLimit, &s.MaxDepth, &s.Enabled, &selectors, &s.Priority, &s.own,
+			&s.seqs, &s.created, &creation, &s.deleted, &s.last, &s.lastAt)
+		s.Selectors = json.RawMessage(selectors)
+		all[s.id] = s
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, json.Unmarshal(creation, &s.creation)
+	})
+	return all, err
+}
+
+// saveState writes what is known of a source. fresh tells that nothing was.
+func (c *change) saveState(s *state, fresh bool) {
+	statement := `UPDATE millrace.source_state SET (name, url, rate_limit, max_depth, enabled, selectors, priority, own,
+		field_seqs, created_seq, creation, deleted_seq, last_seq, last_event_at) = (` + places(2, 15) + ") WHERE source_id = $1"
+	if fresh {
+		statement = "INSERT INTO millrace.source_state (" + stateColumns + ") VALUES (" + places(1, 15) + ")"
+	}
+	c.batch.Queue(statement, s.id, s.Name, s.URL, s.RateLimit, s.MaxDepth, s.Enabled, s.Selectors, s.Priority, s.own,
+		s.seqs, s.created, s.creation, s.deleted, s.last, s.lastAt)
+}
+
+// sources reads sources in the table.
+func sources(ctx context.Context, from querier, where string, args ...any) ([]source.CrawlSource, error) {
+	rows, err := from.Query(ctx, `SELECT id, name, url, rate_limit, max_depth, enabled, selectors, priority, updated_at
+		FROM millrace.source `+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s source.CrawlSource, err error) {
+		var selectors []byte
+		err = row.Scan(&s.ID, &s.Name, &s.URL, &s.RateLimit, &s.MaxDepth, &s.Enabled, &selectors, &s.Priority, &s.UpdatedAt)
+		s.Selectors = json.RawMessage(selectors)
+		return s, err
+	})
+}

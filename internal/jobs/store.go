@@ -1,0 +1,104 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrNotFound is the error of a job, or of a source, that does not exist.
+var ErrNotFound = errors.New("there is no such job")
+
+// Config shapes a store. The zero value of a field stands for its default.
+type Config struct {
+	// Manual leaves sources that events tell of without a job; those that have one
+	// keep it. Default false.
+	Manual bool
+	// Patience is how long an event waits for the creation of its source; default
+	// 8 s, longer than it takes until another consumer has the events of one that has
+	// died.
+	Patience time.Duration
+}
+
+// Store keeps jobs. It is safe for concurrent use; the pool is the caller's.
+type Store struct {
+	cfg  Config
+	pool *pgxpool.Pool
+}
+
+// New returns a store. It asks nothing of the database.
+func New(cfg Config, pool *pgxpool.Pool) (*Store, error) {
+	if pool == nil {
+		return nil, errors.New("jobs: a connection pool is needed")
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 8 * time.Second
+	}
+	return &Store{cfg, pool}, nil
+}
+
+// Pool is the pool that the store works on.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
+// change is a transaction that changes jobs.
+type change struct {
+	pgx.Tx
+	now   time.Time // of the database, when the transaction began
+	batch pgx.Batch // what is written before the commit
+}
+
+// tries is how often a transaction is begun that Postgres has cut short to let another
+// one go on, or that has met another one which made the same row.
+const tries = 5
+
+// transact commits what do does.
+func (s *Store) transact(ctx context.Context, what string, do func(*change) error) error {
+	for attempt := 1; ; attempt++ {
+		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			c := &change{Tx: tx}
+			if err := tx.QueryRow(ctx, "SELECT now()").Scan(&c.now); err != nil {
+				return err
+			}
+			c.now = c.now.UTC()
+			if err := do(c); err != nil {
+				return err
+			}
+			return tx.SendBatch(ctx, &c.batch).Close()
+		})
+		if err == nil {
+			return nil
+		}
+		if attempt == tries || !cutShort(err) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}
+
+// cutShort tells whether a transaction will go better when it is tried again:
+// deadlock, serialization, or a row that another one has just made.
+func cutShort(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && (e.Code == "40P01" || e.Code == "40001" || e.Code == "23505")
+}
+
+// Refused tells whether Postgres understands and refuses what a transaction writes, so
+// that it would be refused again.
+func Refused(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && (e.Code[:2] == "22" || e.Code[:2] == "23" && e.Code != "23505")
+}
+
+// byID has the records of jobs by a key.
+func byID(all []*record, key func(*record) uuid.UUID) map[uuid.UUID]*record {
+	m := make(map[uuid.UUID]*record, len(all))
+	for _, r := range all {
+		m[key(r)] = r
+	}
+	return m
+}

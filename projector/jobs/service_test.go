@@ -1,0 +1,288 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/job"
+	"github.com/millrace-io/millrace/schemas/source"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+var engine embeddedtest.Postgres
+
+func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
+
+// patience is how long a test waits for what has to happen.
+const patience = 2 * time.Minute
+
+// site is a stream and a database of one test.
+type site struct {
+	*testing.T
+	nats  *natstest.Server
+	js    jetstream.JetStream
+	store *jobs.Store
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	t.Parallel()
+	s := &site{T: t, nats: natstest.Start(t, stream.Config{})}
+	s.js = s.nats.JetStream()
+	var err error
+	if s.store, err = jobs.New(jobs.Config{Patience: time.Millisecond}, engine.Pool(t, queue.Configure)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *site) service() *Service {
+	s.Helper()
+	service, err := New(Config{}, Deps{
+		NATS: s.nats.Connect(), Store: s.store, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(s.T),
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return service
+}
+
+// run runs a service until it is stopped.
+func (s *site) run() (service *Service, stop func()) {
+	s.Helper()
+	service = s.service()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- service.Run(ctx) }()
+	stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.Error(err)
+		}
+		done <- nil
+	}
+	s.Cleanup(stop)
+	return service, stop
+}
+
+// publish publishes texts in their order, and returns when the stream has them.
+func (s *site) publish(texts ...string) {
+	s.Helper()
+	var acks []jetstream.PubAckFuture
+	for _, text := range texts {
+		ack, err := s.js.PublishAsync(stream.SourceSubject("TEST"), []byte(text))
+		if err != nil {
+			s.Fatal(err)
+		}
+		acks = append(acks, ack)
+	}
+	for _, ack := range acks {
+		select {
+		case <-ack.Ok():
+		case err := <-ack.Err():
+			s.Fatal(err)
+		}
+	}
+}
+
+func (s *site) event(kind string, id uuid.UUID, payload any) string {
+	s.Helper()
+	text, err := json.Marshal(source.Event{ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(), Payload: payload})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(text)
+}
+
+var example = source.Fields{
+	Name: "Example News", URL: "https://example.com", RateLimit: 10, MaxDepth: 1, Enabled: true,
+	Selectors: json.RawMessage(`{"title":"h1"}`), Priority: "normal",
+}
+
+// settled waits until every message of the stream is done with.
+func (s *site) settled() {
+	s.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		c, err := s.js.Consumer(s.Context(), stream.Sources, Consumer)
+		if err == nil {
+			if info := c.CachedInfo(); info.NumPending == 0 && info.NumAckPending == 0 {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			s.Fatalf("events are not done with: %v", err)
+		}
+	}
+}
+
+// letters are the codes of the dead letters by their sequences.
+func (s *site) letters() map[uint64]string {
+	s.Helper()
+	dlq, err := s.js.Stream(s.Context(), stream.DLQ)
+	if err != nil {
+		s.Fatal(err)
+	}
+	all := map[uint64]string{}
+	for seq := uint64(1); seq <= dlq.CachedInfo().State.LastSeq; seq++ {
+		m, err := dlq.GetMsg(s.Context(), seq)
+		if err != nil {
+			s.Fatal(err)
+		}
+		n, err := strconv.ParseUint(m.Header.Get(stream.HeaderSeq), 10, 64)
+		if err != nil || all[n] != "" || m.Header.Get(stream.HeaderReason) == "" {
+			s.Errorf("letter %d: %v, %v", seq, m.Header, err)
+		}
+		all[n] = m.Header.Get(stream.HeaderField) + "=" + m.Header.Get(stream.HeaderCode)
+	}
+	return all
+}
+
+// TestStorm: two processes take a storm of events of others, among which are ones that
+// break rules. Every job is right, and what breaks a rule is a dead letter.
+func TestStorm(t *testing.T) {
+	s := newSite(t)
+	const n = 1000
+	ids := make([]uuid.UUID, n)
+	var texts []string
+	want := map[uint64]string{}
+	broken := func(text, code string) {
+		texts = append(texts, text)
+		want[uint64(len(texts))] = code
+	}
+	for i := range ids {
+		ids[i] = uuid.New()
+		texts = append(texts, s.event(source.Created, ids[i], example))
+		switch i % 200 {
+		case 50:
+			broken("no JSON", "=json")
+		case 100:
+			broken(s.event("SOURCE_MOVED", ids[i], nil), "event_type=event_type_unknown")
+		case 150:
+			broken(s.event(source.Created, ids[i], source.Fields{Name: "a"}), "payload.url=url")
+		case 199:
+			broken(s.event(source.Disabled, uuid.New(), nil), "source_id=source_unknown")
+		}
+	}
+	for _, id := range ids {
+		texts = append(texts, s.event(source.Disabled, id, source.Toggle{}))
+	}
+	for _, id := range ids[:n/2] {
+		texts = append(texts, s.event(source.Enabled, id, source.Toggle{}))
+	}
+	s.publish(texts...)
+	first, stop := s.run()
+	second, _ := s.run()
+	s.settled()
+	letters := s.letters()
+	if fmt.Sprint(letters) != fmt.Sprint(want) {
+		t.Errorf("the letters are %v\nwant %v", letters, want)
+	}
+	stats, err := s.store.Stats(t.Context())
+	if err != nil || stats.TotalJobs != n || stats.TotalSources != n || stats.ByStatus[job.Pending] != n/2 ||
+		stats.ByStatus[job.Paused] != n/2 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	stop()
+	made := testutil.ToFloat64(first.metrics.created) + testutil.ToFloat64(second.metrics.created)
+	if made != n {
+		t.Errorf("%v jobs are counted as made", made)
+	}
+	failed := testutil.ToFloat64(first.metrics.processed.WithLabelValues("unknown", "error")) +
+		testutil.ToFloat64(second.metrics.processed.WithLabelValues("unknown", "error"))
+	if failed < 2*n/200 { // more, when one comes again that took long
+		t.Errorf("%v events of no type are counted as errors", failed)
+	}
+}
+
+// TestKilled: a process that was killed after it had committed and before it
+// acknowledged leaves events that come again, and change nothing.
+func TestKilled(t *testing.T) {
+	s := newSite(t)
+	id := uuid.New()
+	s.publish(s.event(source.Created, id, example), s.event(source.Disabled, id, nil), s.event(source.Enabled, id, nil))
+	killed := s.service()
+	c, err := killed.consumer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := c.Fetch(3, jetstream.FetchMaxWait(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []jobs.Event
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, rule := source.ReadEvent(m.Data())
+		if rule != nil {
+			t.Fatal(rule)
+		}
+		events = append(events, jobs.Event{Told: told, Seq: int64(meta.Sequence.Stream), Stored: meta.Timestamp})
+	}
+	if _, n, err := s.store.Handle(t.Context(), events); err != nil || n.Created != 1 {
+		t.Fatal(len(events), n, err)
+	}
+	was, err := s.store.OfSource(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, _ := s.run()
+	s.settled()
+	now, err := s.store.OfSource(t.Context(), id)
+	if err != nil || now.Version != was.Version || now.ID != was.ID {
+		t.Errorf("%+v, %v, was %+v", now.Job, err, was.Job)
+	}
+	if n := testutil.ToFloat64(service.metrics.processed.WithLabelValues(source.Disabled, "duplicate")); n < 1 {
+		t.Errorf("%v are counted as duplicates", n)
+	}
+}
+
+// TestAway: events that come while Postgres refuses, and while NATS is away, are
+// applied when both are back.
+func TestAway(t *testing.T) {
+	s := newSite(t)
+	_, _ = s.run()
+	id := uuid.New()
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := s.store.Pool().Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("ALTER TABLE millrace.processed_events RENAME TO hidden")
+	s.publish(s.event(source.Created, id, example))
+	s.nats.Stop()
+	exec("ALTER TABLE millrace.hidden RENAME TO processed_events")
+	s.nats.Start()
+	s.settled()
+	if d, err := s.store.OfSource(t.Context(), id); err != nil || d.Status != job.Pending {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if letters := s.letters(); len(letters) > 0 {
+		t.Errorf("%v", letters)
+	}
+}
+
+// TestNeeds: a service says what it needs.
+func TestNeeds(t *testing.T) {
+	if _, err := New(Config{}, Deps{}); err == nil || !strings.Contains(err.Error(), "needed") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,221 @@
+package jobs
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/query/reads"
+	"github.com/millrace-io/millrace/schemas/job"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+// Handler answers the reads.
+type Handler struct {
+	store *jobs.Store
+	auth  *auth.Auth
+	log   *slog.Logger
+}
+
+// New returns the handler; Register puts it on a server.
+func New(store *jobs.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || a == nil || log == nil {
+		return nil, errors.New("job reads: the state, authentication and a logger are needed")
+	}
+	return &Handler{store, a, log}, nil
+}
+
+// Register adds the routes, for callers with the scope read.
+func (h *Handler) Register(srv *httpapi.Server) {
+	below := func(base string) trackingapi.API {
+		return trackingapi.API{Server: srv, Auth: h.auth, Log: h.log, Base: base, Tag: "Jobs"}
+	}
+	read := func(id, path, summary string) trackingapi.Operation {
+		return trackingapi.Operation{ID: id, Path: path, Summary: summary, Scope: auth.Read}
+	}
+	api := below("/jobs")
+	trackingapi.Get(api, read("list-jobs", "", "Jobs with their sources and their health, the oldest first"), h.list)
+	trackingapi.Get(api, read("get-job-stats", "/stats", "The numbers of all jobs and runs"), h.stats)
+	trackingapi.Get(api, read("get-job", "/{id}", "A job"), h.one)
+	trackingapi.Get(api, read("get-job-of-source", "/by-source/{source_id}", "The job of a source, with its health and last runs"), h.ofSource)
+	trackingapi.Get(api, read("get-job-ledger", "/{id}/ledger", "What became of each due time of a job, the latest first"), h.ledger)
+	trackingapi.Get(below("/sources"), read("list-executions", "/{source_id}/executions", "Runs of a source's job, the latest first"), h.executions)
+	trackingapi.Get(below("/events"), read("get-event-log", "/log", "What became of each event about a source within seven days, the latest first"), h.events)
+}
+
+// Cursors of the lists of jobs, runs, due times and events.
+const (
+	jobCursor       = 5
+	executionCursor = 6
+	ledgerCursor    = 7
+	eventCursor     = 8
+)
+
+func encodeID(kind byte, id uuid.UUID) string {
+	return reads.EncodeCursor(kind, binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:]))
+}
+
+// decodeID reads the id of the last row of a page; without a cursor, the zero one.
+func decodeID(kind byte, text string) (id uuid.UUID, ok bool) {
+	if text == "" {
+		return id, true
+	}
+	a, b, ok := reads.DecodeCursor(kind, text)
+	binary.BigEndian.PutUint64(id[:8], a)
+	binary.BigEndian.PutUint64(id[8:], b)
+	return id, ok
+}
+
+var badCursor = httpapi.FieldError{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
+
+// Page are the parameters of a page.
+type Page struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many items a page has at most"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before, with the same filters"`
+}
+
+// ListJobsRequest are the parameters of a list of jobs.
+type ListJobsRequest struct {
+	httpapi.Params
+	Page
+	Q        string `query:"q" doc:"Only jobs of sources with this in their name or URL, in any case" example:"news"`
+	Status   string `query:"status" enum:"pending,running,paused,failed,orphaned" doc:"Only jobs in this status"`
+	Auto     string `query:"auto_managed" enum:"true,false" doc:"Only jobs that follow their sources, or that do not"`
+	Priority int    `query:"priority" minimum:"-1" maximum:"100" default:"-1" doc:"Only jobs of this priority; -1: of any"`
+	after    uuid.UUID
+}
+
+// Resolve implements huma.Resolver.
+func (r *ListJobsRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var ok bool
+	if r.after, ok = decodeID(jobCursor, r.Cursor); !ok {
+		errs = append(errs, badCursor)
+	}
+	switch {
+	case len(r.Q) > source.MaxURL:
+		errs = append(errs, httpapi.FieldError{Field: "q", Code: "length", Rule: "must be at most 2048 bytes"})
+	case !utf8.ValidString(r.Q) || strings.ContainsRune(r.Q, 0):
+		errs = append(errs, httpapi.FieldError{Field: "q", Code: "utf8", Rule: "must be valid UTF-8 without zero bytes"})
+	}
+	return errs
+}
+
+// JobPage is a page of jobs.
+type JobPage struct {
+	Items      []jobs.Detail `json:"items" nullable:"false"`
+	NextCursor string        `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
+	Total      int64         `json:"total" doc:"How many jobs the filters select, on all pages"`
+}
+
+func (h *Handler) list(ctx context.Context, in *ListJobsRequest) (JobPage, error) {
+	f := jobs.Filter{Text: in.Q, Status: in.Status}
+	if in.Auto != "" {
+		auto := in.Auto == "true"
+		f.Auto = &auto
+	}
+	if in.Priority >= 0 {
+		f.Priority = &in.Priority
+	}
+	all, err := h.store.List(ctx, f, in.after, in.Limit+1)
+	if err != nil {
+		return JobPage{}, err
+	}
+	page := JobPage{Items: all}
+	if len(all) > in.Limit {
+		page.Items, page.NextCursor = all[:in.Limit], encodeID(jobCursor, all[in.Limit-1].ID)
+	}
+	page.Total, err = h.store.Count(ctx, f)
+	return page, err
+}
+
+// JobStatsRequest has no parameters.
+type JobStatsRequest struct{ httpapi.Params }
+
+// JobStats are the numbers of all jobs.
+type JobStats struct{ job.Stats }
+
+func (h *Handler) stats(ctx context.Context, _ *JobStatsRequest) (JobStats, error) {
+	stats, err := h.store.Stats(ctx)
+	return JobStats{stats}, err
+}
+
+// JobRequest names a job.
+type JobRequest struct {
+	httpapi.Params
+	ID string `path:"id" maxLength:"64" doc:"The job's UUID" example:"0199f0a2-7c1e-7000-8000-000000000002"`
+	id uuid.UUID
+}
+
+// Resolve implements huma.Resolver.
+func (r *JobRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var ok bool
+	if r.id, ok = source.ParseID(r.ID); !ok {
+		errs = append(errs, httpapi.FieldError(source.BadID("id")))
+	}
+	return errs
+}
+
+// JobDetail is a job with what is known of its source and its runs.
+type JobDetail struct{ jobs.Detail }
+
+func (h *Handler) one(ctx context.Context, in *JobRequest) (JobDetail, error) {
+	d, err := h.store.Get(ctx, in.id)
+	return JobDetail{d}, known(err, "id", "must be that of a job")
+}
+
+func known(err error, field, rule string) error {
+	if errors.Is(err, jobs.ErrNotFound) {
+		return trackingapi.NotFound(field, rule)
+	}
+	return err
+}
+
+// OfSourceRequest names a source.
+type OfSourceRequest struct {
+	httpapi.Params
+	SourceID string `path:"source_id" maxLength:"64" doc:"The source's UUID" example:"0199f0a2-7c1e-7000-8000-000000000001"`
+	id       uuid.UUID
+}
+
+// Resolve implements huma.Resolver.
+func (r *OfSourceRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var ok bool
+	if r.id, ok = source.ParseID(r.SourceID); !ok {
+		errs = append(errs, httpapi.FieldError(source.BadID("source_id")))
+	}
+	return errs
+}
+
+// recent is how many runs the job of a source comes with.
+const recent = 10
+
+// JobOfSource is the job of a source, and how it has done.
+type JobOfSource struct {
+	Job    job.Job         `json:"job"`
+	Source *jobs.Source    `json:"source" doc:"null: there is none"`
+	Health job.Health      `json:"health"`
+	Recent []job.Execution `json:"recent_executions" nullable:"false" doc:"The last 10 runs, the latest first"`
+}
+
+func (h *Handler) ofSource(ctx context.Context, in *OfSourceRequest) (JobOfSource, error) {
+	d, err := h.store.OfSource(ctx, in.id)
+	if err != nil {
+		return JobOfSource{}, known(err, "source_id", "must be that of a source with a job")
+	}
+	out := JobOfSource{Job: d.Job, Source: d.Source, Health: d.Health}
+	out.Recent, err = h.store.Executions(ctx, in.id, "", uuid.Nil, recent)
+	return out, err
+}

@@ -1,0 +1,213 @@
+package job
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/nearest"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+// Invalid says which rule a field breaks.
+type Invalid = item.Invalid
+
+// Draft is what somebody says about the settings of a job.
+type Draft struct {
+	set    Override
+	given  []string // with those that are null
+	auto   *bool
+	broken []Invalid
+}
+
+// autoManaged is the member of a draft that switches a job to manual, and back.
+const autoManaged = "auto_managed"
+
+// Names are the names of the settings that people may set, in their order.
+var Names = names()
+
+func names() (all []string) {
+	for f := range reflect.TypeFor[Override]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		all = append(all, name)
+	}
+	return all
+}
+
+// ReadDraft reads a JSON object of settings: null is back to what is computed.
+func ReadDraft(text []byte) *Draft {
+	d := new(Draft)
+	given := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &given); err != nil || given == nil {
+		d.breaks("", "json", "must be one JSON object")
+		return d
+	}
+	known := append(slices.Clone(Names), autoManaged)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(known, name) {
+			near, _ := nearest.Name(name, known)
+			d.breaks(name, "field_unknown", fmt.Sprintf("is no setting of a job: the nearest is %s, of %s", near,
+				strings.Join(known, ", ")))
+		}
+	}
+	if value, ok := given[autoManaged]; ok {
+		d.auto = new(bool)
+		if isNull(value) || json.Unmarshal(value, d.auto) != nil {
+			d.breaks(autoManaged, "type", "must be true or false")
+		}
+	}
+	for i, name := range Names {
+		if value, ok := given[name]; ok {
+			d.given = append(d.given, name)
+			if !isNull(value) {
+				d.setting(i, name, value)
+			}
+		}
+	}
+	if d.set.IntervalMinutes != nil && d.set.Cron != nil {
+		d.breaks("cron", "conflict", "must not be given together with interval_minutes")
+	}
+	return d
+}
+
+func isNull(value json.RawMessage) bool { return string(value) == "null" }
+
+func (d *Draft) breaks(field, code, rule string) {
+	d.broken = append(d.broken, Invalid{Field: field, Code: code, Rule: rule})
+}
+
+// setting reads the field of Override with a number.
+func (d *Draft) setting(number int, name string, value json.RawMessage) {
+	tag := reflect.TypeFor[Override]().Field(number).Tag
+	into := reflect.ValueOf(&d.set).Elem().Field(number)
+	switch into.Interface().(type) {
+	case *int:
+		n, ok := d.whole(name, value, tag)
+		if ok {
+			into.Set(reflect.ValueOf(&n))
+		}
+	case *string:
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			d.breaks(name, "type", "must be a string")
+			return
+		}
+		if choice := tag.Get("enum"); choice != "" && !slices.Contains(strings.Split(choice, ","), text) {
+			d.breaks(name, name+"_unknown", "must be one of "+strings.ReplaceAll(choice, ",", ", "))
+		}
+		if name == "time_zone" {
+			d.zone(name, text)
+		}
+		into.Set(reflect.ValueOf(&text))
+	case *Window:
+		d.window(value)
+	}
+}
+
+// whole reads a whole number within the bounds of a tag.
+func (d *Draft) whole(name string, value json.RawMessage, tag reflect.StructTag) (n int, ok bool) {
+	least, _ := strconv.Atoi(tag.Get("minimum"))
+	most, _ := strconv.Atoi(tag.Get("maximum"))
+	return d.within(name, value, least, most)
+}
+
+func (d *Draft) within(name string, value json.RawMessage, least, most int) (n int, ok bool) {
+	err := json.Unmarshal(value, &n)
+	var kind *json.UnmarshalTypeError
+	large := errors.As(err, &kind) && strings.HasPrefix(kind.Value, "number ") && !bytes.ContainsAny(value, ".eE")
+	switch {
+	case err != nil && !large || isNull(value):
+		d.breaks(name, "type", "must be a whole number")
+	case large || n < least || n > most:
+		d.breaks(name, "range", fmt.Sprintf("must be from %d to %d", least, most))
+	default:
+		return n, true
+	}
+	return 0, false
+}
+
+// zone holds that a name is that of a time zone.
+func (d *Draft) zone(field, name string) {
+	if _, err := time.LoadLocation(name); err != nil || name == "" || name == "Local" {
+		d.breaks(field, "time_zone", "must be a time zone such as UTC or Europe/Berlin")
+	}
+}
+
+func (d *Draft) window(value json.RawMessage) {
+	var w struct {
+		Start json.RawMessage   `json:"start_hour"`
+		End   json.RawMessage   `json:"end_hour"`
+		Days  []json.RawMessage `json:"days"`
+		Zone  *string           `json:"time_zone"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(value))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&w); err != nil {
+		d.breaks("crawl_window", "type", "must be an object with start_hour, end_hour, days and time_zone")
+		return
+	}
+	got := &Window{Days: []int{}, TimeZone: "UTC"}
+	for _, hour := range []struct {
+		name  string
+		value json.RawMessage
+		into  *int
+	}{{"crawl_window.start_hour", w.Start, &got.StartHour}, {"crawl_window.end_hour", w.End, &got.EndHour}} {
+		if hour.value == nil {
+			d.breaks(hour.name, "missing", "is required")
+			continue
+		}
+		*hour.into, _ = d.within(hour.name, hour.value, 0, 23)
+	}
+	for i, day := range w.Days {
+		n, ok := d.within(fmt.Sprintf("crawl_window.days[%d]", i), day, 0, 6)
+		if ok && !slices.Contains(got.Days, n) {
+			got.Days = append(got.Days, n)
+		}
+	}
+	slices.Sort(got.Days)
+	if w.Zone != nil {
+		got.TimeZone = *w.Zone
+		d.zone("crawl_window.time_zone", got.TimeZone)
+	}
+	d.set.CrawlWindow = got
+}
+
+// Refuse notes a rule that the draft breaks in a way that its reader has found.
+func (d *Draft) Refuse(field, code, rule string) { d.breaks(field, code, rule) }
+
+// Broken returns the rules that the draft breaks.
+func (d *Draft) Broken() []Invalid { return d.broken }
+
+// Cron is the cron expression that the draft gives, and its zone; nil: it gives none.
+func (d *Draft) Cron() (expression, zone *string) { return d.set.Cron, d.set.TimeZone }
+
+// AutoManaged says whether the job is to follow its source; nil: it is not said.
+func (d *Draft) AutoManaged() *bool { return d.auto }
+
+// Over returns what people have set, after the draft. It must break no rule. Of
+// interval_minutes and cron, the one that is set takes the other's place.
+func (d *Draft) Over(was Override) Override {
+	from, into := reflect.ValueOf(d.set), reflect.ValueOf(&was).Elem()
+	for i, name := range Names {
+		if slices.Contains(d.given, name) {
+			into.Field(i).Set(from.Field(i))
+		}
+	}
+	switch {
+	case d.set.IntervalMinutes != nil:
+		was.Cron = nil
+	case d.set.Cron != nil:
+		was.IntervalMinutes = nil
+	}
+	if was.Cron == nil {
+		was.TimeZone = nil
+	}
+	return was
+}
