@@ -116,7 +116,7 @@ func (o *JobOverride) UnmarshalJSON(text []byte) error {
 // Schema implements huma.SchemaProvider.
 func (JobOverride) Schema(r huma.Registry) *huma.Schema {
 	s := huma.SchemaFromType(r, reflect.TypeFor[struct {
-		job.Override
+		job.Overrides
 		AutoManaged *bool `json:"auto_managed,omitempty" doc:"Whether the job follows its source"`
 	}]())
 	s.Required = nil

@@ -12,7 +12,7 @@ import (
 var errNever = errors.New("the cron expression is never due again")
 
 // nextCron is the first due time of a cron schedule after a time.
-func nextCron(s job.Schedule, after time.Time) (time.Time, error) {
+func nextCron(s job.CrawlSchedule, after time.Time) (time.Time, error) {
 	recurring, broken := schedule.Spec{Cron: s.Cron, Zone: s.TimeZone}.Compile()
 	if len(broken) > 0 {
 		return time.Time{}, &broken[0]

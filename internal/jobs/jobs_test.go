@@ -356,7 +356,7 @@ func TestOverride(t *testing.T) {
 	}
 	j, err := s.Unset(t.Context(), made.ID)
 	if err != nil || !j.AutoManaged || j.IntervalMinutes != 180 || j.Priority != 25 || j.CrawlWindow != nil ||
-		j.Override != (job.Override{}) {
+		j.Override != (job.Overrides{}) {
 		t.Errorf("%+v, %v", j, err)
 	}
 	schedules(t, s.Store)

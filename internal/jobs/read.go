@@ -28,8 +28,8 @@ const where = `WHERE ($1 = '' OR strpos(lower(j.source_name), lower($1)) > 0 OR 
 
 func (f Filter) args() []any { return []any{f.Text, f.Status, f.Auto, f.Priority} }
 
-// Source is the source of a job, as it is in the table.
-type Source struct {
+// JobSource is the source of a job, as it is in the table.
+type JobSource struct {
 	ID       uuid.UUID `json:"id" format:"uuid"`
 	Name     string    `json:"name"`
 	URL      string    `json:"url"`
@@ -37,16 +37,16 @@ type Source struct {
 	Priority string    `json:"priority" enum:"low,normal,high,critical"`
 }
 
-// Detail is a job with what is known of its source and its runs.
-type Detail struct {
+// JobDetail is a job with what is known of its source and its runs.
+type JobDetail struct {
 	job.Job
-	Source *Source    `json:"source" doc:"null: there is none"`
-	Health job.Health `json:"health"`
+	Source *JobSource      `json:"source" doc:"null: there is none"`
+	Health job.CrawlHealth `json:"health"`
 }
 
 // List returns up to limit jobs that a filter selects, of those that were made after
 // another one; the oldest first.
-func (s *Store) List(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]Detail, error) {
+func (s *Store) List(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]JobDetail, error) {
 	return s.details(ctx, where+" AND j.id > $5 ORDER BY j.id LIMIT $6", append(f.args(), after, limit)...)
 }
 
@@ -60,27 +60,27 @@ func (s *Store) Count(ctx context.Context, f Filter) (n int64, err error) {
 }
 
 // Get returns a job, or ErrNotFound.
-func (s *Store) Get(ctx context.Context, id uuid.UUID) (Detail, error) {
+func (s *Store) Get(ctx context.Context, id uuid.UUID) (JobDetail, error) {
 	return s.detail(ctx, "WHERE j.id = $1", id)
 }
 
 // OfSource returns the job of a source, or ErrNotFound.
-func (s *Store) OfSource(ctx context.Context, id uuid.UUID) (Detail, error) {
+func (s *Store) OfSource(ctx context.Context, id uuid.UUID) (JobDetail, error) {
 	return s.detail(ctx, "WHERE j.source_id = $1", id)
 }
 
-func (s *Store) detail(ctx context.Context, where string, id uuid.UUID) (Detail, error) {
+func (s *Store) detail(ctx context.Context, where string, id uuid.UUID) (JobDetail, error) {
 	all, err := s.details(ctx, where, id)
 	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
 	if err != nil {
-		return Detail{}, err
+		return JobDetail{}, err
 	}
 	return all[0], nil
 }
 
-func (s *Store) details(ctx context.Context, where string, args ...any) ([]Detail, error) {
+func (s *Store) details(ctx context.Context, where string, args ...any) ([]JobDetail, error) {
 	records, err := readJobs(ctx, s.pool, where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read jobs: %w", err)
@@ -101,21 +101,21 @@ func (s *Store) details(ctx context.Context, where string, args ...any) ([]Detai
 	if err != nil {
 		return nil, fmt.Errorf("read the health of jobs: %w", err)
 	}
-	all := make([]Detail, len(records))
+	all := make([]JobDetail, len(records))
 	for i, r := range records {
-		all[i] = Detail{Job: r.Job, Health: healths[r.SourceID]}
+		all[i] = JobDetail{Job: r.Job, Health: healths[r.SourceID]}
 		h := &all[i].Health
 		h.Status = job.HealthOf(r.Status, r.FailureCount, h.Runs, h.Failures)
 		h.SuccessRate = job.Rate(h.Runs, h.Failures)
 		if row, ok := known[r.SourceID]; ok {
-			all[i].Source = &Source{row.ID, row.Name, row.URL, row.Enabled, row.Priority}
+			all[i].Source = &JobSource{row.ID, row.Name, row.URL, row.Enabled, row.Priority}
 		}
 	}
 	return all, nil
 }
 
 // healths are what the runs of sources say.
-func (s *Store) healths(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]job.Health, error) {
+func (s *Store) healths(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]job.CrawlHealth, error) {
 	rows, err := s.pool.Query(ctx, `SELECT u.id, last.at, last.status, day.runs, day.failed, day.articles, day.seconds
 		FROM unnest($1::uuid[]) AS u (id)
 		LEFT JOIN LATERAL (
@@ -131,10 +131,10 @@ func (s *Store) healths(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]job
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[uuid.UUID]job.Health, len(ids))
+	all := make(map[uuid.UUID]job.CrawlHealth, len(ids))
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 		var id uuid.UUID
-		var h job.Health
+		var h job.CrawlHealth
 		err := row.Scan(&id, &h.LastRunAt, &h.LastStatus, &h.Runs, &h.Failures, &h.Articles, &h.AvgDuration)
 		if h.LastRunAt != nil {
 			*h.LastRunAt = h.LastRunAt.UTC()
@@ -155,7 +155,7 @@ func (s *Store) Executions(
 ) ([]job.Execution, error) {
 	rows, err := s.pool.Query(ctx, `SELECT id, job_id, source_id, due_at, forced, attempt, status, queued_at, started_at,
 			completed_at, articles_count, duration_seconds, coalesce(error, ''), item_id FROM millrace.executions
-		WHERE source_id = $1 AND ($2 = '' OR status = $2) AND ($3 = $4 OR id < $3) ORDER BY id DESC LIMIT $5`,
+		WHERE source_id = $1 AND ($2 = '' OR status = $2) AND ($3::uuid = $4::uuid OR id < $3) ORDER BY id DESC LIMIT $5`,
 		ofSource, status, before, uuid.Nil, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the runs of the source %s: %w", ofSource, err)
@@ -258,7 +258,7 @@ type Place struct {
 
 // Events returns up to limit events that were processed within the last seven days,
 // before a place; the latest first.
-func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]job.Processed, error) {
+func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]job.ProcessedEvent, error) {
 	rows, err := s.pool.Query(ctx, `SELECT event_id, event_type, source_id, seq, event_at, outcome, job_id, detail, processed_at
 		FROM millrace.processed_events
 		WHERE ($1 = $2::uuid OR source_id = $1) AND ($3 = '' OR event_type = $3) AND ($4 = '' OR outcome = $4)
@@ -269,7 +269,7 @@ func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]j
 	if err != nil {
 		return nil, fmt.Errorf("read the log of events: %w", err)
 	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e job.Processed, err error) {
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e job.ProcessedEvent, err error) {
 		err = row.Scan(&e.EventID, &e.EventType, &e.SourceID, &e.Sequence, &e.Timestamp, &e.Outcome, &e.JobID, &e.Detail,
 			&e.ProcessedAt)
 		inUTC(&e.Timestamp, &e.ProcessedAt)

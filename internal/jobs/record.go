@@ -232,7 +232,7 @@ func (r *record) pin() {
 // unset has the job follow its source in everything.
 func (r *record) unset(f source.Fields, now time.Time) error {
 	r.touch(now)
-	r.Override, r.AutoManaged = job.Override{}, true
+	r.Override, r.AutoManaged = job.Overrides{}, true
 	return r.settle(f, "automatic", now)
 }
 

@@ -77,7 +77,7 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 	var pausedBy, cron *string
 	var selectors, override []byte
 	var start, end *int
-	var window job.Window
+	var window job.CrawlWindow
 	var anchor *time.Time
 	err := row.Scan(&r.ID, &r.SourceID, &r.SourceName, &r.URL, &r.RateLimit, &r.MaxDepth, &selectors, &r.Status, &pausedBy,
 		&r.AutoManaged, &r.Origin, &r.MigratedAt, &override, &r.Schedule.Kind, &cron, &r.Schedule.TimeZone,

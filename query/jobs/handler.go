@@ -113,9 +113,9 @@ func (r *ListJobsRequest) Resolve(ctx huma.Context) []error {
 
 // JobPage is a page of jobs.
 type JobPage struct {
-	Items      []jobs.Detail `json:"items" nullable:"false"`
-	NextCursor string        `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
-	Total      int64         `json:"total" doc:"How many jobs the filters select, on all pages"`
+	Items      []jobs.JobDetail `json:"items" nullable:"false"`
+	NextCursor string           `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
+	Total      int64            `json:"total" doc:"How many jobs the filters select, on all pages"`
 }
 
 func (h *Handler) list(ctx context.Context, in *ListJobsRequest) (JobPage, error) {
@@ -167,12 +167,9 @@ func (r *JobRequest) Resolve(ctx huma.Context) []error {
 	return errs
 }
 
-// JobDetail is a job with what is known of its source and its runs.
-type JobDetail struct{ jobs.Detail }
-
-func (h *Handler) one(ctx context.Context, in *JobRequest) (JobDetail, error) {
+func (h *Handler) one(ctx context.Context, in *JobRequest) (jobs.JobDetail, error) {
 	d, err := h.store.Get(ctx, in.id)
-	return JobDetail{d}, known(err, "id", "must be that of a job")
+	return d, known(err, "id", "must be that of a job")
 }
 
 func known(err error, field, rule string) error {
@@ -205,8 +202,8 @@ const recent = 10
 // JobOfSource is the job of a source, and how it has done.
 type JobOfSource struct {
 	Job    job.Job         `json:"job"`
-	Source *jobs.Source    `json:"source" doc:"null: there is none"`
-	Health job.Health      `json:"health"`
+	Source *jobs.JobSource `json:"source" doc:"null: there is none"`
+	Health job.CrawlHealth `json:"health"`
 	Recent []job.Execution `json:"recent_executions" nullable:"false" doc:"The last 10 runs, the latest first"`
 }
 

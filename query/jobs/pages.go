@@ -151,8 +151,8 @@ func decodePlace(text string) (p jobs.Place, ok bool) {
 
 // EventLogPage is a page of the log of events.
 type EventLogPage struct {
-	Items      []job.Processed `json:"items" nullable:"false"`
-	NextCursor string          `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
+	Items      []job.ProcessedEvent `json:"items" nullable:"false"`
+	NextCursor string               `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
 }
 
 func (h *Handler) events(ctx context.Context, in *EventLogRequest) (EventLogPage, error) {

@@ -21,7 +21,7 @@ type Invalid = item.Invalid
 
 // Draft is what somebody says about the settings of a job.
 type Draft struct {
-	set    Override
+	set    Overrides
 	given  []string // with those that are null
 	auto   *bool
 	broken []Invalid
@@ -34,7 +34,7 @@ const autoManaged = "auto_managed"
 var Names = names()
 
 func names() (all []string) {
-	for f := range reflect.TypeFor[Override]().Fields() {
+	for f := range reflect.TypeFor[Overrides]().Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		all = append(all, name)
 	}
@@ -83,9 +83,9 @@ func (d *Draft) breaks(field, code, rule string) {
 	d.broken = append(d.broken, Invalid{Field: field, Code: code, Rule: rule})
 }
 
-// setting reads the field of Override with a number.
+// setting reads the field of Overrides with a number.
 func (d *Draft) setting(number int, name string, value json.RawMessage) {
-	tag := reflect.TypeFor[Override]().Field(number).Tag
+	tag := reflect.TypeFor[Overrides]().Field(number).Tag
 	into := reflect.ValueOf(&d.set).Elem().Field(number)
 	switch into.Interface().(type) {
 	case *int:
@@ -106,7 +106,7 @@ func (d *Draft) setting(number int, name string, value json.RawMessage) {
 			d.zone(name, text)
 		}
 		into.Set(reflect.ValueOf(&text))
-	case *Window:
+	case *CrawlWindow:
 		d.window(value)
 	}
 }
@@ -153,7 +153,7 @@ func (d *Draft) window(value json.RawMessage) {
 		d.breaks("crawl_window", "type", "must be an object with start_hour, end_hour, days and time_zone")
 		return
 	}
-	got := &Window{Days: []int{}, TimeZone: "UTC"}
+	got := &CrawlWindow{Days: []int{}, TimeZone: "UTC"}
 	for _, hour := range []struct {
 		name  string
 		value json.RawMessage
@@ -193,7 +193,7 @@ func (d *Draft) AutoManaged() *bool { return d.auto }
 
 // Over returns what people have set, after the draft. It must break no rule. Of
 // interval_minutes and cron, the one that is set takes the other's place.
-func (d *Draft) Over(was Override) Override {
+func (d *Draft) Over(was Overrides) Overrides {
 	from, into := reflect.ValueOf(d.set), reflect.ValueOf(&was).Elem()
 	for i, name := range Names {
 		if slices.Contains(d.given, name) {

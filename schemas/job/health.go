@@ -36,8 +36,8 @@ func HealthOf(status string, failuresInARow int, runs, failures int64) string {
 	return Healthy
 }
 
-// Health is how a job has done.
-type Health struct {
+// CrawlHealth is how a job has done.
+type CrawlHealth struct {
 	Status      string     `json:"status" enum:"healthy,warning,failed" doc:"failed: 3 runs in a row have failed, or its source does not exist; warning: the last run has failed, or less than 90 % of the last 24 hours' runs have succeeded"`
 	LastRunAt   *time.Time `json:"last_run_at" doc:"When its last run began"`
 	LastStatus  *string    `json:"last_run_status" enum:"queued,running,success,failed,cancelled"`
@@ -91,8 +91,8 @@ type Decision struct {
 // Outcomes are all outcomes of due times.
 var Outcomes = []string{"ran", "caught_up", "buffered", "skipped", "coalesced", "outside_window", "backoff", "paused", "expired"}
 
-// Processed is what became of an event about a source.
-type Processed struct {
+// ProcessedEvent is what became of an event about a source.
+type ProcessedEvent struct {
 	EventID     uuid.UUID  `json:"event_id" format:"uuid"`
 	EventType   string     `json:"event_type" enum:"SOURCE_CREATED,SOURCE_UPDATED,SOURCE_DELETED,SOURCE_ENABLED,SOURCE_DISABLED"`
 	SourceID    uuid.UUID  `json:"source_id" format:"uuid"`

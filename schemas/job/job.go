@@ -61,10 +61,10 @@ type Job struct {
 	AutoManaged   bool            `json:"auto_managed" doc:"Whether its settings follow those of its source"`
 	Origin        string          `json:"origin" enum:"event,reconciliation,manual" doc:"What made it"`
 	MigratedAt    *time.Time      `json:"migrated_at" doc:"When a manual job became auto-managed"`
-	Schedule      Schedule        `json:"schedule"`
+	Schedule      CrawlSchedule   `json:"schedule"`
 	Settings                      // what counts: as people have set it, or else computed
 	IntervalType  string          `json:"interval_type" enum:"minutes,hours" doc:"The unit to show the interval in"`
-	Override      Override        `json:"override" doc:"The settings that people have set"`
+	Override      Overrides       `json:"override" doc:"The settings that people have set"`
 	NextRunAt     *time.Time      `json:"next_run_at" doc:"When it runs next; null: it does not, while it is paused or orphaned"`
 	ForcedAt      *time.Time      `json:"forced_at" doc:"When somebody asked for a run that has not begun yet"`
 	RunningCount  int             `json:"running" doc:"How many of its runs are under way"`
@@ -76,8 +76,8 @@ type Job struct {
 	UpdatedAt     time.Time       `json:"updated_at"`
 }
 
-// Schedule is when a job is due.
-type Schedule struct {
+// CrawlSchedule is when a job is due.
+type CrawlSchedule struct {
 	Kind     string `json:"kind" enum:"interval,cron"`
 	Cron     string `json:"cron,omitempty" example:"0 6 * * 1-5"`
 	TimeZone string `json:"time_zone" doc:"Of the cron expression" example:"UTC"`

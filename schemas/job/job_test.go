@@ -12,10 +12,10 @@ func TestDraft(t *testing.T) {
 		`{}`:                                  "",
 		`{"interval_minutes":1,"priority":0}`: "",
 		`{"interval_minutes":527040,"priority":100,"max_concurrent":100,"jitter_seconds":3600,"auto_managed":false}`: "",
-		`{"cron":"0 6 * * *","time_zone":"Europe/Berlin","overlap_policy":"allow","catch_up_policy":"recent"}`:        "",
-		`{"crawl_window":{"start_hour":22,"end_hour":6,"days":[5,1,5],"time_zone":"America/New_York"}}`:               "",
-		`{"crawl_window":{"start_hour":0,"end_hour":0}}`:                                                              "",
-		`{"interval_minutes":null,"crawl_window":null,"cron":null}`:                                                   "",
+		`{"cron":"0 6 * * *","time_zone":"Europe/Berlin","overlap_policy":"allow","catch_up_policy":"recent"}`:       "",
+		`{"crawl_window":{"start_hour":22,"end_hour":6,"days":[5,1,5],"time_zone":"America/New_York"}}`:              "",
+		`{"crawl_window":{"start_hour":0,"end_hour":0}}`:                                                             "",
+		`{"interval_minutes":null,"crawl_window":null,"cron":null}`:                                                  "",
 
 		``:                            "=json",
 		`null`:                        "=json",
@@ -55,7 +55,7 @@ func TestDraft(t *testing.T) {
 // TestOver: what a draft gives counts, null is back to what is computed, and all else
 // stays.
 func TestOver(t *testing.T) {
-	var o Override
+	var o Overrides
 	for _, c := range [][2]string{
 		{`{"interval_minutes":5,"priority":90}`, `{"interval_minutes":5,"priority":90}`},
 		{`{"max_concurrent":2}`, `{"interval_minutes":5,"priority":90,"max_concurrent":2}`},
@@ -132,7 +132,7 @@ func FuzzDraft(f *testing.F) {
 		if len(d.Broken()) > 0 {
 			return
 		}
-		o := d.Over(Override{})
+		o := d.Over(Overrides{})
 		again, err := json.Marshal(o)
 		if err != nil {
 			t.Fatal(err)

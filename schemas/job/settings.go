@@ -7,16 +7,16 @@ import (
 
 // Settings are how a job runs.
 type Settings struct {
-	IntervalMinutes      int     `json:"interval_minutes" doc:"From one due time to the next; of a cron schedule, the base of its backoff" example:"30"`
-	Priority             int     `json:"priority" minimum:"0" maximum:"100" doc:"Of jobs that are due, a higher one runs sooner" example:"75"`
-	MaxConcurrent        int     `json:"max_concurrent" doc:"Runs of the job at a time" example:"2"`
-	JitterSeconds        int     `json:"jitter_seconds" doc:"A run begins up to this long after its due time"`
-	CrawlWindow          *Window `json:"crawl_window" doc:"When it may run; null: always"`
-	OverlapPolicy        string  `json:"overlap_policy" enum:"skip,buffer_one,cancel_other,allow" doc:"What becomes of a due time while max_concurrent runs are under way"`
-	CatchUpPolicy        string  `json:"catch_up_policy" enum:"none,one,recent,all" doc:"Which due times run that passed while no scheduler ran"`
-	CatchUpWindowSeconds int     `json:"catch_up_window_seconds" doc:"Older due times are not caught up"`
-	CatchUpCap           int     `json:"catch_up_cap" doc:"How many are caught up at most"`
-	CatchUpSpreadSeconds int     `json:"catch_up_spread_seconds" doc:"Over how long these are spread"`
+	IntervalMinutes      int          `json:"interval_minutes" doc:"From one due time to the next; of a cron schedule, the base of its backoff" example:"30"`
+	Priority             int          `json:"priority" minimum:"0" maximum:"100" doc:"Of jobs that are due, a higher one runs sooner" example:"75"`
+	MaxConcurrent        int          `json:"max_concurrent" doc:"Runs of the job at a time" example:"2"`
+	JitterSeconds        int          `json:"jitter_seconds" doc:"A run begins up to this long after its due time"`
+	CrawlWindow          *CrawlWindow `json:"crawl_window" doc:"When it may run; null: always"`
+	OverlapPolicy        string       `json:"overlap_policy" enum:"skip,buffer_one,cancel_other,allow" doc:"What becomes of a due time while max_concurrent runs are under way"`
+	CatchUpPolicy        string       `json:"catch_up_policy" enum:"none,one,recent,all" doc:"Which due times run that passed while no scheduler ran"`
+	CatchUpWindowSeconds int          `json:"catch_up_window_seconds" doc:"Older due times are not caught up"`
+	CatchUpCap           int          `json:"catch_up_cap" doc:"How many are caught up at most"`
+	CatchUpSpreadSeconds int          `json:"catch_up_spread_seconds" doc:"Over how long these are spread"`
 }
 
 // Policies of overlap and of catch-up.
@@ -32,17 +32,17 @@ func Defaults() Settings {
 	}
 }
 
-// Window is when a job may run: from one hour of a day to another, on some days. The
+// CrawlWindow is when a job may run: from one hour of a day to another, on some days. The
 // same hour twice is always. One that ends before it begins goes on until the next
 // day, and belongs to the day on which it began.
-type Window struct {
+type CrawlWindow struct {
 	StartHour int    `json:"start_hour" minimum:"0" maximum:"23" doc:"When it opens" example:"22"`
 	EndHour   int    `json:"end_hour" minimum:"0" maximum:"23" doc:"When it closes" example:"6"`
 	Days      []int  `json:"days" nullable:"false" doc:"Days on which it opens, 0 is Sunday; empty: every day"`
 	TimeZone  string `json:"time_zone" doc:"Whose hours these are" example:"Europe/Berlin"`
 }
 
-func (w *Window) equal(other *Window) bool {
+func (w *CrawlWindow) equal(other *CrawlWindow) bool {
 	if w == nil || other == nil {
 		return w == other
 	}
@@ -57,25 +57,25 @@ func (s Settings) Equal(other Settings) bool {
 	return same && s == other
 }
 
-// Override are the settings that people have set; nil: what is computed counts.
-type Override struct {
-	IntervalMinutes      *int    `json:"interval_minutes,omitempty" minimum:"1" maximum:"527040" doc:"From one due time to the next"`
-	Cron                 *string `json:"cron,omitempty" doc:"A cron expression of five fields, in place of an interval" example:"0 6 * * 1-5"`
-	TimeZone             *string `json:"time_zone,omitempty" doc:"Of the cron expression; default UTC" example:"Europe/Berlin"`
-	Priority             *int    `json:"priority,omitempty" minimum:"0" maximum:"100"`
-	MaxConcurrent        *int    `json:"max_concurrent,omitempty" minimum:"1" maximum:"100"`
-	JitterSeconds        *int    `json:"jitter_seconds,omitempty" minimum:"0" maximum:"3600"`
-	CrawlWindow          *Window `json:"crawl_window,omitempty"`
-	OverlapPolicy        *string `json:"overlap_policy,omitempty" enum:"skip,buffer_one,cancel_other,allow"`
-	CatchUpPolicy        *string `json:"catch_up_policy,omitempty" enum:"none,one,recent,all"`
-	CatchUpWindowSeconds *int    `json:"catch_up_window_seconds,omitempty" minimum:"0" maximum:"2678400"`
-	CatchUpCap           *int    `json:"catch_up_cap,omitempty" minimum:"0" maximum:"1000"`
-	CatchUpSpreadSeconds *int    `json:"catch_up_spread_seconds,omitempty" minimum:"0" maximum:"86400"`
+// Overrides are the settings that people have set; nil: what is computed counts.
+type Overrides struct {
+	IntervalMinutes      *int         `json:"interval_minutes,omitempty" minimum:"1" maximum:"527040" doc:"From one due time to the next"`
+	Cron                 *string      `json:"cron,omitempty" doc:"A cron expression of five fields, in place of an interval" example:"0 6 * * 1-5"`
+	TimeZone             *string      `json:"time_zone,omitempty" doc:"Of the cron expression; default UTC" example:"Europe/Berlin"`
+	Priority             *int         `json:"priority,omitempty" minimum:"0" maximum:"100"`
+	MaxConcurrent        *int         `json:"max_concurrent,omitempty" minimum:"1" maximum:"100"`
+	JitterSeconds        *int         `json:"jitter_seconds,omitempty" minimum:"0" maximum:"3600"`
+	CrawlWindow          *CrawlWindow `json:"crawl_window,omitempty"`
+	OverlapPolicy        *string      `json:"overlap_policy,omitempty" enum:"skip,buffer_one,cancel_other,allow"`
+	CatchUpPolicy        *string      `json:"catch_up_policy,omitempty" enum:"none,one,recent,all"`
+	CatchUpWindowSeconds *int         `json:"catch_up_window_seconds,omitempty" minimum:"0" maximum:"2678400"`
+	CatchUpCap           *int         `json:"catch_up_cap,omitempty" minimum:"0" maximum:"1000"`
+	CatchUpSpreadSeconds *int         `json:"catch_up_spread_seconds,omitempty" minimum:"0" maximum:"86400"`
 }
 
 // Over returns settings in which those that people have set have taken the place of
 // what was computed.
-func (o Override) Over(s Settings) Settings {
+func (o Overrides) Over(s Settings) Settings {
 	put(&s.IntervalMinutes, o.IntervalMinutes)
 	put(&s.Priority, o.Priority)
 	put(&s.MaxConcurrent, o.MaxConcurrent)
@@ -98,8 +98,8 @@ func put[T any](into *T, value *T) {
 }
 
 // Schedule is the schedule that follows from what people have set.
-func (o Override) Schedule() Schedule {
-	s := Schedule{Kind: "interval", TimeZone: "UTC"}
+func (o Overrides) Schedule() CrawlSchedule {
+	s := CrawlSchedule{Kind: "interval", TimeZone: "UTC"}
 	if o.Cron != nil {
 		s.Kind, s.Cron = "cron", *o.Cron
 		put(&s.TimeZone, o.TimeZone)
