@@ -127,6 +127,29 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await shows('panel-status', 'data-value', 'true');
   });
 
+  test('the job of a source is paused, resumed and run, and its events are told', async () => {
+    const { id } = await named('site-4242.');
+    await poll('its events to be taken', async () =>
+      (await millrace.get(`/events/log?source_id=${id}`)).items.some(({ event_type: type }) => type === 'SOURCE_ENABLED'));
+    await goto(`/operations?open=${id}&tab=job`);
+    await click('pause-job');
+    await shows('job-status', 'data-value', 'paused');
+    assert.equal(await page.isDisabled('[data-testid="run-now"]'), true);
+    await click('resume-job');
+    await shows('pause-job');
+    await Promise.all([
+      page.waitForResponse((answer) => answer.url().endsWith('/force-run') && answer.ok()),
+      click('run-now'),
+    ]);
+    await click('tab-events');
+    await shows('log-SOURCE_CREATED');
+    await page.waitForSelector('[data-testid="log-SOURCE_UPDATED"] >> text=rate_limit');
+    assert.match(page.url(), /tab=events/);
+    await page.keyboard.press('Escape');
+    await gone('source-panel');
+    await shows('health-sources', 'data-value', String(many));
+  });
+
   test('a source is made, and deleted after asking', async () => {
     await goto('/operations');
     await click('new-source');
@@ -252,9 +275,9 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
         await page.keyboard.press('Escape');
         await gone(shown);
       }
-      for (const tab of ['fields', 'edit']) {
+      for (const [tab, shown] of [['fields', 'tab-fields'], ['job', 'job-status'], ['events', 'log-SOURCE_CREATED'], ['edit', 'save-source']]) {
         await goto(`/operations?open=${id}${tab === 'fields' ? '' : `&tab=${tab}`}`);
-        await shows('panel-status');
+        await shows(shown);
         await check(`the panel, ${tab}`);
       }
       assert.deepEqual(broken, []);

@@ -299,6 +299,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/events/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What became of each event about a source within seven days, the latest first */
+        get: operations["get-event-log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/failures": {
         parameters: {
             query?: never;
@@ -381,6 +398,192 @@ export interface paths {
         get: operations["health"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Jobs with their sources and their health, the oldest first */
+        get: operations["list-jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause, resume or run up to 500 jobs
+         * @description In one transaction. The answer has a result for each member, in their order; those that are refused keep no other back.
+         */
+        post: operations["change-jobs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/by-source/{source_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The job of a source, with its health and last runs */
+        get: operations["get-job-of-source"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The numbers of all jobs and runs */
+        get: operations["get-job-stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A job */
+        get: operations["get-job"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/force-run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a job at once
+         * @description Neither a backoff nor a window holds it up. The schedule stays as it is.
+         */
+        post: operations["force-run-job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/ledger": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What became of each due time of a job, the latest first */
+        get: operations["get-job-ledger"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/override": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set how a job runs
+         * @description Settings that are left out stay as they are, and null is back to what follows from the source. auto_managed false keeps all as it is, whatever the source becomes.
+         */
+        put: operations["override-job"];
+        post?: never;
+        /** Have a job follow its source in everything */
+        delete: operations["automate-job"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause a job
+         * @description A run that is under way goes on; one that was asked for and has not begun does not begin.
+         */
+        post: operations["pause-job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume a job
+         * @description It runs at its next due time. A job whose source is disabled is resumed by enabling the source.
+         */
+        post: operations["resume-job"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1232,6 +1435,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sources/{source_id}/executions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Runs of a source's job, the latest first */
+        get: operations["list-executions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/stats": {
         parameters: {
             query?: never;
@@ -1535,6 +1755,15 @@ export interface components {
             failed: number;
             filename: string;
         };
+        ChangeJobsRequestBody: {
+            /** @description 1 to 500 jobs, by their ids */
+            ids: string[];
+            /**
+             * @description pause, resume or force-run
+             * @example pause
+             */
+            operation: string;
+        };
         ChangeSourcesRequestBody: {
             /** @description 1 to 500 sources, by their ids */
             ids: string[];
@@ -1545,6 +1774,16 @@ export interface components {
             operation: string;
             /** @description Why, for the event; default user_requested */
             reason?: string;
+        };
+        ChangedJob: {
+            /** @description Why not */
+            error?: string;
+            id: string;
+            /** @description Whether it is as it was asked for */
+            ok: boolean;
+        };
+        ChangedJobs: {
+            results: components["schemas"]["ChangedJob"][];
         };
         ChangedSource: {
             /** @description Why not */
@@ -1623,6 +1862,52 @@ export interface components {
              */
             unique_articles: number;
         };
+        CrawlHealth: {
+            /**
+             * Format: double
+             * @description Of these runs; null: there are none
+             * @example 12.3
+             */
+            avg_duration_seconds: number | null;
+            /** Format: int64 */
+            last_24h_articles: number;
+            /** Format: int64 */
+            last_24h_failures: number;
+            /**
+             * Format: int64
+             * @description Runs that ended with success or failed within 24 hours
+             */
+            last_24h_runs: number;
+            /**
+             * Format: date-time
+             * @description When its last run began
+             */
+            last_run_at: string | null;
+            /** @enum {string|null} */
+            last_run_status: "queued" | "running" | "success" | "failed" | "cancelled" | null;
+            /**
+             * @description failed: 3 runs in a row have failed, or its source does not exist; warning: the last run has failed, or less than 90 % of the last 24 hours' runs have succeeded
+             * @enum {string}
+             */
+            status: "healthy" | "warning" | "failed";
+            /**
+             * Format: double
+             * @description Of these runs, in thousandths; null: there are none
+             * @example 0.979
+             */
+            success_rate: number | null;
+        };
+        CrawlSchedule: {
+            /** @example 0 6 * * 1-5 */
+            cron?: string;
+            /** @enum {string} */
+            kind: "interval" | "cron";
+            /**
+             * @description Of the cron expression
+             * @example UTC
+             */
+            time_zone: string;
+        };
         CrawlSource: {
             /** Format: date-time */
             created_at: string;
@@ -1699,6 +1984,27 @@ export interface components {
              */
             unique_urls: number;
         };
+        CrawlWindow: {
+            /** @description Days on which it opens, 0 is Sunday; empty: every day */
+            days: number[];
+            /**
+             * Format: int64
+             * @description When it closes
+             * @example 6
+             */
+            end_hour: number;
+            /**
+             * Format: int64
+             * @description When it opens
+             * @example 22
+             */
+            start_hour: number;
+            /**
+             * @description Whose hours these are
+             * @example Europe/Berlin
+             */
+            time_zone: string;
+        };
         CreateQueueRequest: {
             /** @description Seconds to wait after each attempt in vain; the last counts for all that follow. Without it fail is final */
             backoff_s?: number[] | null;
@@ -1739,6 +2045,20 @@ export interface components {
              * @description Seconds for which finished items are kept, to 31,536,000; default 604800
              */
             retention_s?: number;
+        };
+        Decision: {
+            /** Format: date-time */
+            decided_at: string;
+            /** Format: date-time */
+            due_at: string;
+            /** @description The run, if there was one */
+            execution_id: string;
+            /** @description Whether somebody asked for the run */
+            forced: boolean;
+            /** @enum {string} */
+            outcome: "ran" | "caught_up" | "buffered" | "skipped" | "coalesced" | "outside_window" | "backoff" | "paused" | "expired";
+            /** @description Why, in words */
+            reason: string;
         };
         DeletedQueue: {
             /**
@@ -1985,6 +2305,11 @@ export interface components {
             /** @description Of the trace that the event belongs to. When absent: metadata.trace_id, where that is a text of at most 256 bytes. */
             trace_id?: string | null;
         } | unknown | unknown;
+        EventLogPage: {
+            items: components["schemas"]["ProcessedEvent"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+        };
         EventsPage: {
             /** @description Newest first, by occurred_at */
             events: components["schemas"]["StoredEvent"][] | null;
@@ -1992,6 +2317,46 @@ export interface components {
             next_cursor?: string;
             /** @description As in the funnel */
             notes?: components["schemas"]["FieldError"][] | null;
+        };
+        Execution: {
+            /** Format: int64 */
+            articles_count: number;
+            /** Format: int64 */
+            attempt: number;
+            /** Format: date-time */
+            completed_at: string | null;
+            /**
+             * Format: date-time
+             * @description The due time that it is for
+             */
+            due_at: string;
+            /** Format: double */
+            duration_seconds: number | null;
+            error?: string;
+            /** @description Whether somebody asked for it */
+            forced: boolean;
+            /** Format: uuid */
+            id: string;
+            /**
+             * Format: int64
+             * @description Its item in the queue crawl
+             */
+            item_id: number | null;
+            /** Format: uuid */
+            job_id: string;
+            /** Format: date-time */
+            queued_at: string;
+            /** Format: uuid */
+            source_id: string;
+            /** Format: date-time */
+            started_at: string | null;
+            /** @enum {string} */
+            status: "queued" | "running" | "success" | "failed" | "cancelled";
+        };
+        ExecutionPage: {
+            items: components["schemas"]["Execution"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
         };
         FailureGroup: {
             /** Format: int64 */
@@ -2301,6 +2666,359 @@ export interface components {
             scheduled: number;
             /** Format: int64 */
             started: number;
+        };
+        Job: {
+            /** @description Whether its settings follow those of its source */
+            auto_managed: boolean;
+            /**
+             * Format: date-time
+             * @description It does not run before, since runs have failed
+             */
+            backoff_until: string | null;
+            /**
+             * Format: int64
+             * @description How many are caught up at most
+             */
+            catch_up_cap: number;
+            /**
+             * @description Which due times run that passed while no scheduler ran
+             * @enum {string}
+             */
+            catch_up_policy: "none" | "one" | "recent" | "all";
+            /**
+             * Format: int64
+             * @description Over how long these are spread
+             */
+            catch_up_spread_seconds: number;
+            /**
+             * Format: int64
+             * @description Older due times are not caught up
+             */
+            catch_up_window_seconds: number;
+            /** @description When it may run; null: always */
+            crawl_window: components["schemas"]["CrawlWindow"];
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description How many runs in a row have failed
+             */
+            failure_count: number;
+            /**
+             * Format: date-time
+             * @description When somebody asked for a run that has not begun yet
+             */
+            forced_at: string | null;
+            /** Format: uuid */
+            id: string;
+            /**
+             * Format: int64
+             * @description From one due time to the next; of a cron schedule, the base of its backoff
+             * @example 30
+             */
+            interval_minutes: number;
+            /**
+             * @description The unit to show the interval in
+             * @enum {string}
+             */
+            interval_type: "minutes" | "hours";
+            /**
+             * Format: int64
+             * @description A run begins up to this long after its due time
+             */
+            jitter_seconds: number;
+            /** Format: date-time */
+            last_failure_at: string | null;
+            /**
+             * Format: int64
+             * @description Runs of the job at a time
+             * @example 2
+             */
+            max_concurrent: number;
+            /**
+             * Format: int64
+             * @description How many links away from its URL the source is crawled
+             */
+            max_depth: number;
+            /**
+             * Format: date-time
+             * @description When a manual job became auto-managed
+             */
+            migrated_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it runs next; null: it does not, while it is paused or orphaned
+             */
+            next_run_at: string | null;
+            /**
+             * @description What made it
+             * @enum {string}
+             */
+            origin: "event" | "reconciliation" | "manual";
+            /**
+             * @description What becomes of a due time while max_concurrent runs are under way
+             * @enum {string}
+             */
+            overlap_policy: "skip" | "buffer_one" | "cancel_other" | "allow";
+            /** @description The settings that people have set */
+            override: components["schemas"]["Overrides"];
+            /**
+             * @description Of a paused job: who paused it; source: it is disabled
+             * @enum {string}
+             */
+            paused_by?: "user" | "source";
+            /**
+             * Format: int64
+             * @description Of jobs that are due, a higher one runs sooner
+             * @example 75
+             */
+            priority: number;
+            /**
+             * Format: int64
+             * @description Requests a second that the source allows
+             */
+            rate_limit: number;
+            /**
+             * Format: int64
+             * @description How many of its runs are under way
+             */
+            running: number;
+            schedule: components["schemas"]["CrawlSchedule"];
+            /** @description Where its pages have their parts: a JSON object */
+            selectors: unknown;
+            /** Format: uuid */
+            source_id: string;
+            /** @example Example News */
+            source_name: string;
+            /** @enum {string} */
+            status: "pending" | "running" | "paused" | "failed" | "orphaned";
+            /** Format: date-time */
+            updated_at: string;
+            /** @example https://example.com */
+            url: string;
+            /**
+             * Format: int64
+             * @description Grows with each change by an event or a person
+             */
+            version: number;
+        };
+        JobCommandBody: Record<string, never>;
+        JobDetail: {
+            /** @description Whether its settings follow those of its source */
+            auto_managed: boolean;
+            /**
+             * Format: date-time
+             * @description It does not run before, since runs have failed
+             */
+            backoff_until: string | null;
+            /**
+             * Format: int64
+             * @description How many are caught up at most
+             */
+            catch_up_cap: number;
+            /**
+             * @description Which due times run that passed while no scheduler ran
+             * @enum {string}
+             */
+            catch_up_policy: "none" | "one" | "recent" | "all";
+            /**
+             * Format: int64
+             * @description Over how long these are spread
+             */
+            catch_up_spread_seconds: number;
+            /**
+             * Format: int64
+             * @description Older due times are not caught up
+             */
+            catch_up_window_seconds: number;
+            /** @description When it may run; null: always */
+            crawl_window: components["schemas"]["CrawlWindow"];
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description How many runs in a row have failed
+             */
+            failure_count: number;
+            /**
+             * Format: date-time
+             * @description When somebody asked for a run that has not begun yet
+             */
+            forced_at: string | null;
+            health: components["schemas"]["CrawlHealth"];
+            /** Format: uuid */
+            id: string;
+            /**
+             * Format: int64
+             * @description From one due time to the next; of a cron schedule, the base of its backoff
+             * @example 30
+             */
+            interval_minutes: number;
+            /**
+             * @description The unit to show the interval in
+             * @enum {string}
+             */
+            interval_type: "minutes" | "hours";
+            /**
+             * Format: int64
+             * @description A run begins up to this long after its due time
+             */
+            jitter_seconds: number;
+            /** Format: date-time */
+            last_failure_at: string | null;
+            /**
+             * Format: int64
+             * @description Runs of the job at a time
+             * @example 2
+             */
+            max_concurrent: number;
+            /**
+             * Format: int64
+             * @description How many links away from its URL the source is crawled
+             */
+            max_depth: number;
+            /**
+             * Format: date-time
+             * @description When a manual job became auto-managed
+             */
+            migrated_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it runs next; null: it does not, while it is paused or orphaned
+             */
+            next_run_at: string | null;
+            /**
+             * @description What made it
+             * @enum {string}
+             */
+            origin: "event" | "reconciliation" | "manual";
+            /**
+             * @description What becomes of a due time while max_concurrent runs are under way
+             * @enum {string}
+             */
+            overlap_policy: "skip" | "buffer_one" | "cancel_other" | "allow";
+            /** @description The settings that people have set */
+            override: components["schemas"]["Overrides"];
+            /**
+             * @description Of a paused job: who paused it; source: it is disabled
+             * @enum {string}
+             */
+            paused_by?: "user" | "source";
+            /**
+             * Format: int64
+             * @description Of jobs that are due, a higher one runs sooner
+             * @example 75
+             */
+            priority: number;
+            /**
+             * Format: int64
+             * @description Requests a second that the source allows
+             */
+            rate_limit: number;
+            /**
+             * Format: int64
+             * @description How many of its runs are under way
+             */
+            running: number;
+            schedule: components["schemas"]["CrawlSchedule"];
+            /** @description Where its pages have their parts: a JSON object */
+            selectors: unknown;
+            /** @description null: there is none */
+            source: components["schemas"]["JobSource"];
+            /** Format: uuid */
+            source_id: string;
+            /** @example Example News */
+            source_name: string;
+            /** @enum {string} */
+            status: "pending" | "running" | "paused" | "failed" | "orphaned";
+            /** Format: date-time */
+            updated_at: string;
+            /** @example https://example.com */
+            url: string;
+            /**
+             * Format: int64
+             * @description Grows with each change by an event or a person
+             */
+            version: number;
+        };
+        JobLedgerPage: {
+            items: components["schemas"]["Decision"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+        };
+        JobOfSource: {
+            health: components["schemas"]["CrawlHealth"];
+            job: components["schemas"]["Job"];
+            /** @description The last 10 runs, the latest first */
+            recent_executions: components["schemas"]["Execution"][];
+            /** @description null: there is none */
+            source: components["schemas"]["JobSource"];
+        };
+        JobPage: {
+            items: components["schemas"]["JobDetail"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+            /**
+             * Format: int64
+             * @description How many jobs the filters select, on all pages
+             */
+            total: number;
+        };
+        JobSource: {
+            enabled: boolean;
+            /** Format: uuid */
+            id: string;
+            name: string;
+            /** @enum {string} */
+            priority: "low" | "normal" | "high" | "critical";
+            url: string;
+        };
+        JobStats: {
+            health: components["schemas"]["JobStatsHealthStruct"];
+            /** @description All jobs by pending, running, paused, failed and orphaned */
+            jobs_by_status: {
+                [key: string]: number;
+            };
+            last_24h: components["schemas"]["JobStatsLast24hStruct"];
+            /** @description Of the last 24 hours, rounded */
+            throughput: components["schemas"]["JobStatsThroughputStruct"];
+            /** Format: int64 */
+            total_jobs: number;
+            /** Format: int64 */
+            total_sources: number;
+        };
+        JobStatsHealthStruct: {
+            /** Format: int64 */
+            failed: number;
+            /** Format: int64 */
+            healthy: number;
+            /** Format: int64 */
+            warning: number;
+        };
+        JobStatsLast24hStruct: {
+            /** Format: int64 */
+            articles_extracted: number;
+            /** Format: int64 */
+            failed_runs: number;
+            /**
+             * Format: double
+             * @description In thousandths; null: there were no runs
+             * @example 0.99
+             */
+            success_rate: number | null;
+            /** Format: int64 */
+            successful_runs: number;
+            /**
+             * Format: int64
+             * @description Runs that ended with success or failed
+             */
+            total_runs: number;
+        };
+        JobStatsThroughputStruct: {
+            /** Format: int64 */
+            articles_per_hour: number;
+            /** Format: int64 */
+            runs_per_hour: number;
         };
         Journey: {
             /**
@@ -2916,6 +3634,40 @@ export interface components {
             /** @enum {string} */
             state: "new" | "scheduled" | "started" | "done" | "failed" | "dead" | "cancelled";
         };
+        Overrides: {
+            /** Format: int64 */
+            catch_up_cap?: number;
+            /** @enum {string} */
+            catch_up_policy?: "none" | "one" | "recent" | "all";
+            /** Format: int64 */
+            catch_up_spread_seconds?: number;
+            /** Format: int64 */
+            catch_up_window_seconds?: number;
+            crawl_window?: components["schemas"]["CrawlWindow"];
+            /**
+             * @description A cron expression of five fields, in place of an interval
+             * @example 0 6 * * 1-5
+             */
+            cron?: string;
+            /**
+             * Format: int64
+             * @description From one due time to the next
+             */
+            interval_minutes?: number;
+            /** Format: int64 */
+            jitter_seconds?: number;
+            /** Format: int64 */
+            max_concurrent?: number;
+            /** @enum {string} */
+            overlap_policy?: "skip" | "buffer_one" | "cancel_other" | "allow";
+            /** Format: int64 */
+            priority?: number;
+            /**
+             * @description Of the cron expression; default UTC
+             * @example Europe/Berlin
+             */
+            time_zone?: string;
+        };
         Prioritized: {
             filename: string;
             /** Format: int32 */
@@ -2949,6 +3701,37 @@ export interface components {
              * @example about:blank
              */
             type: string;
+        };
+        ProcessedEvent: {
+            /**
+             * @description What it changed, or why it changed nothing
+             * @example rate_limit: 10 → 5
+             */
+            detail: string;
+            /** Format: uuid */
+            event_id: string;
+            /** @enum {string} */
+            event_type: "SOURCE_CREATED" | "SOURCE_UPDATED" | "SOURCE_DELETED" | "SOURCE_ENABLED" | "SOURCE_DISABLED";
+            job_id: string;
+            /**
+             * @description stale: a later event had said everything; waiting: its source is not known yet; dead: nor did it become known
+             * @enum {string}
+             */
+            outcome: "applied" | "stale" | "waiting" | "dead";
+            /** Format: date-time */
+            processed_at: string;
+            /**
+             * Format: int64
+             * @description On the stream SOURCES
+             */
+            sequence: number;
+            /** Format: uuid */
+            source_id: string;
+            /**
+             * Format: date-time
+             * @description When it happened, as it says
+             */
+            timestamp: string;
         };
         PublishingStats: {
             /** @description Events of the publish stage by metadata.channel */
@@ -5809,6 +6592,100 @@ export interface operations {
             };
         };
     };
+    "get-event-log": {
+        parameters: {
+            query?: {
+                /** @description How many items a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+                /** @description Only events about this source */
+                source_id?: string;
+                /** @description Only events of this type */
+                event_type?: "SOURCE_CREATED" | "SOURCE_UPDATED" | "SOURCE_DELETED" | "SOURCE_ENABLED" | "SOURCE_DISABLED";
+                /** @description Only events of which this became */
+                outcome?: "applied" | "stale" | "waiting" | "dead";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventLogPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "group-failures": {
         parameters: {
             query?: {
@@ -6192,6 +7069,1157 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Health"];
+                };
+            };
+        };
+    };
+    "list-jobs": {
+        parameters: {
+            query?: {
+                /** @description How many items a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+                /** @description Only jobs of sources with this in their name or URL, in any case */
+                q?: string;
+                /** @description Only jobs in this status */
+                status?: "pending" | "running" | "paused" | "failed" | "orphaned";
+                /** @description Only jobs that follow their sources, or that do not */
+                auto_managed?: "true" | "false";
+                /** @description Only jobs of this priority; -1: of any */
+                priority?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "change-jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChangeJobsRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangedJobs"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-job-of-source": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The source's UUID */
+                source_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobOfSource"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-job-stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobStats"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-job": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobDetail"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "force-run-job": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["JobCommandBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-job-ledger": {
+        parameters: {
+            query?: {
+                /** @description How many items a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+                /** @description Only due times from then on */
+                from?: string;
+                /** @description Only due times before */
+                to?: string;
+                /** @description Only due times with this outcome */
+                outcome?: "ran" | "caught_up" | "buffered" | "skipped" | "coalesced" | "outside_window" | "backoff" | "paused" | "expired";
+            };
+            header?: never;
+            path: {
+                /** @description The job's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobLedgerPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "override-job": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Whether the job follows its source */
+                    auto_managed?: boolean;
+                    /** Format: int64 */
+                    catch_up_cap?: number | null;
+                    /** @enum {string|null} */
+                    catch_up_policy?: "none" | "one" | "recent" | "all" | null;
+                    /** Format: int64 */
+                    catch_up_spread_seconds?: number | null;
+                    /** Format: int64 */
+                    catch_up_window_seconds?: number | null;
+                    crawl_window?: components["schemas"]["CrawlWindow"];
+                    /**
+                     * @description A cron expression of five fields, in place of an interval
+                     * @example 0 6 * * 1-5
+                     */
+                    cron?: string | null;
+                    /**
+                     * Format: int64
+                     * @description From one due time to the next
+                     */
+                    interval_minutes?: number | null;
+                    /** Format: int64 */
+                    jitter_seconds?: number | null;
+                    /** Format: int64 */
+                    max_concurrent?: number | null;
+                    /** @enum {string|null} */
+                    overlap_policy?: "skip" | "buffer_one" | "cancel_other" | "allow" | null;
+                    /** Format: int64 */
+                    priority?: number | null;
+                    /**
+                     * @description Of the cron expression; default UTC
+                     * @example Europe/Berlin
+                     */
+                    time_zone?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "automate-job": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "pause-job": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["JobCommandBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "resume-job": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["JobCommandBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -10985,6 +13013,99 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-executions": {
+        parameters: {
+            query?: {
+                /** @description How many items a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+                /** @description Only runs in this status */
+                status?: "queued" | "running" | "success" | "failed" | "cancelled";
+            };
+            header?: never;
+            path: {
+                /** @description The source's UUID */
+                source_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecutionPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
