@@ -65,13 +65,7 @@ var articleTable = export.Table[Article, parquetArticle]{
 			strconv.FormatUint(a.Events, 10), strconv.FormatFloat(a.Seconds, 'f', -1, 64),
 		}, nil
 	},
-	Parquet: func(a Article) parquetArticle {
-		return parquetArticle{
-			URLHash: a.URLHash, ArticleURL: a.ArticleURL, SourceName: a.SourceName, TraceID: a.TraceID, Stage: a.Stage,
-			ReachedAt: a.ReachedAt, Until: a.Until, UntilAt: a.UntilAt, LastAt: a.LastAt, Events: a.Events,
-			Seconds: a.Seconds,
-		}
-	},
+	Parquet: func(a Article) parquetArticle { return parquetArticle(a) },
 }
 
 // parquetArticle is a row of Parquet.
