@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/events"
+	"github.com/millrace-io/millrace/query/pipeline/export"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
@@ -69,6 +70,7 @@ type Service struct {
 	counting  reads.Places // bound how many requests count in the database,
 	feeding   reads.Places // how many feeds do,
 	analysing reads.Places // and how many requests analyse what events carry
+	exporting reads.Places // and how many export sources
 	roles     store.Roles
 	streamEnd *streamEnd
 	retired   retired
@@ -112,6 +114,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, roles: rolesOf(cfg.Stages),
 		counting: make(reads.Places, countsAtOnce), feeding: make(reads.Places, feedsAtOnce),
 		analysing:  make(reads.Places, analysesAtOnce),
+		exporting:  make(reads.Places, export.AtOnce),
 		statistics: resultcache.New[analysis](maxAnswers, age, cfg.Now),
 		drifts:     resultcache.New[Drift](maxAnswers, age, cfg.Now),
 		gaps:       resultcache.New[[]ratio](1, gapEvery, cfg.Now),
@@ -191,6 +194,10 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 		"What a window's events carry, and how long articles take", s.getStats)
 	reads.Get(api, s, "drift", "/stats/drift",
 		"Model versions, and whether their classifications drift", s.getDrift)
+	reads.GetFile(
+		api, s, "funnel-sources-export", "/funnel/sources/export", "Sources of the event stream as a file",
+		export.ContentTypes(), s.exportSources,
+	)
 	reads.Get(api, s, "funnel-sources", "/funnel/sources", "Names of sources in the event stream, by number of events", s.sources)
 	s.events.Register(api)
 }

@@ -14,14 +14,19 @@ import (
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
-// SourcesRequest are the parameters of GET /funnel/sources.
-type SourcesRequest struct {
-	httpapi.Params
+// SourceSelection are the parameters that say which sources.
+type SourceSelection struct {
 	Period string `query:"period" enum:"today,24h,7d,30d" doc:"As for the funnel" example:"today"`
 	From   string `query:"from" doc:"As for the funnel" example:"2026-02-01T00:00:00Z"`
 	To     string `query:"to" doc:"As for the funnel" example:"2026-02-10T00:00:00Z"`
 	TZ     string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
 	Search string `query:"q" doc:"Only sources whose names have all of these words in them, in any case; _ stands for a blank" example:"example"`
+}
+
+// SourcesRequest are the parameters of GET /funnel/sources.
+type SourcesRequest struct {
+	httpapi.Params
+	SourceSelection
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many sources a page has at most"`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before, with the same parameters"`
 }
@@ -33,6 +38,7 @@ type Source struct {
 	Rank        uint64     `json:"rank" doc:"Its place by number of events among all sources of the window" example:"1"`
 	LastEventAt time.Time  `json:"last_event_at" doc:"Its newest event of the window; of retired events, the beginning of the quarter of an hour" example:"2026-02-10T14:30:00Z"`
 	LongestGap  *SourceGap `json:"longest_gap,omitempty" doc:"The longest time without events between two of the window; absent without one of an hour (of a day in windows of more than 31 days)"`
+	Counts      []uint64   `json:"counts,omitempty" doc:"Events in each of the parts of the window, as far as they are counted"`
 }
 
 // SourceGap is a time in which a source was silent, in whole quarters of an hour
@@ -44,13 +50,20 @@ type SourceGap struct {
 	Seconds int64     `json:"seconds" example:"6300"`
 }
 
+// SourceParts are the parts of a window that events of sources are counted in.
+type SourceParts struct {
+	From    time.Time `json:"from" doc:"When the first one begins: the window, or up to an hour before it (a day in windows of more than 31 days)" example:"2026-02-09T15:00:00Z"`
+	Seconds int64     `json:"seconds" doc:"How long each is; the last one may end after the window" example:"3600"`
+}
+
 // Sources is the answer of GET /funnel/sources.
 type Sources struct {
-	Sources    []Source `json:"sources" doc:"One whose name is q first, then most events first"`
-	Total      uint64   `json:"total" doc:"How many there are, on all pages; 0 on a page without any" example:"12556"`
-	Largest    uint64   `json:"largest" doc:"Events of the largest source of the window, whatever q is" example:"12300"`
-	Events     uint64   `json:"events" doc:"Events of all sources of the window, whatever q is" example:"75480"`
-	NextCursor string   `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one. Sources that change places between two pages may be on both, or on neither"`
+	Sources    []Source    `json:"sources" doc:"One whose name is q first, then most events first"`
+	Total      uint64      `json:"total" doc:"How many there are, on all pages; 0 on a page without any" example:"12556"`
+	Largest    uint64      `json:"largest" doc:"Events of the largest source of the window, whatever q is" example:"12300"`
+	Events     uint64      `json:"events" doc:"Events of all sources of the window, whatever q is" example:"75480"`
+	Parts      SourceParts `json:"parts" doc:"What counts are of"`
+	NextCursor string      `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one. Sources that change places between two pages may be on both, or on neither"`
 }
 
 // sourcesCursor is a kind of cursors.
@@ -58,82 +71,130 @@ const sourcesCursor = 4
 
 // Resolve implements huma.Resolver.
 func (r *SourcesRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(s *Service) reads.Faults { _, _, f := r.question(s); return f })
+	return reads.Resolve(ctx, r.Params, func(s *Service) reads.Faults { _, f := r.question(s.cfg.Now()); return f })
 }
 
-func (r *SourcesRequest) question(s *Service) (spec window.Spec, skip int, f reads.Faults) {
-	spec = f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
+// sourcesQuestion is a page of sources that is asked for.
+type sourcesQuestion struct {
+	window      window.Spec
+	now         time.Time
+	search      string
+	skip, limit int
+}
+
+func (r *SourceSelection) question(now time.Time) (q sourcesQuestion, f reads.Faults) {
+	q = sourcesQuestion{now: now, search: r.Search}
+	q.window = f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: now})
 	f.Add(reads.CheckName("q", r.Search))
+	return q, f
+}
+
+func (r *SourcesRequest) question(now time.Time) (q sourcesQuestion, f reads.Faults) {
+	q, f = r.SourceSelection.question(now)
+	q.limit = r.Limit
 	if r.Cursor != "" {
 		at, _, ok := reads.DecodeCursor(sourcesCursor, r.Cursor)
-		if skip = int(at); !ok || skip < 0 {
+		if q.skip = int(at); !ok || q.skip < 0 {
 			f.Add(reads.Broken("cursor", "cursor", "must be the next_cursor of a page"))
 		}
 	}
-	return spec, skip, f
+	return q, f
 }
 
 func (s *Service) sources(ctx context.Context, r SourcesRequest) (Sources, error) {
-	spec, skip, faults := r.question(s)
+	q, faults := r.question(s.cfg.Now())
 	if err := faults.Err(); err != nil {
 		return Sources{}, err
 	}
+	out, err := s.sourcesPage(ctx, q)
+	if end := q.skip + len(out.Sources); len(out.Sources) > 0 && uint64(end) < out.Total {
+		out.NextCursor = reads.EncodeCursor(sourcesCursor, uint64(end), 0)
+	}
+	return out, err
+}
+
+// sourcesPage answers a question, but for the cursor.
+func (s *Service) sourcesPage(ctx context.Context, q sourcesQuestion) (Sources, error) {
 	before, err := s.retiredBefore(ctx)
 	if err != nil {
 		return Sources{}, err
 	}
-	w, _ := widen(spec.At(s.cfg.Now()), mirror.Auto, before) // as the funnel's
+	w, _ := widen(q.window.At(q.now), mirror.Auto, before) // as the funnel's
 	rows, totals, err := s.store.Sources(ctx, store.SourceFilter{
-		From: w.From, To: w.End(), Retired: before, Search: r.Search, Skip: skip, Limit: r.Limit,
+		From: w.From, To: w.End(), Retired: before, Search: q.search, Skip: q.skip, Limit: q.limit,
 	})
 	if err != nil {
 		return Sources{}, err
 	}
-	gaps, err := s.sourceGaps(ctx, rows, w)
+	width := bucketsOf(w)
+	active, err := s.activities(ctx, rows, width, w)
 	if err != nil {
 		return Sources{}, err
 	}
 	out := Sources{
 		Sources: make([]Source, 0, len(rows)), Total: totals.Found, Largest: totals.Largest, Events: totals.Events,
+		Parts: partsOf(w, width),
 	}
 	for _, row := range rows {
+		a := active[row.Name]
 		out.Sources = append(out.Sources, Source{
-			Name: row.Name, Count: row.Events, Rank: row.Rank, LastEventAt: row.LastAt, LongestGap: gaps[row.Name],
+			Name: row.Name, Count: row.Events, Rank: row.Rank, LastEventAt: row.LastAt,
+			LongestGap: longestGap(a.Begins, width), Counts: out.Parts.count(a, w.To),
 		})
-	}
-	if end := skip + len(rows); len(rows) > 0 && uint64(end) < totals.Found {
-		out.NextCursor = reads.EncodeCursor(sourcesCursor, uint64(end), 0)
 	}
 	return out, nil
 }
 
-// sourceGaps finds when each source was silent for longest.
-func (s *Service) sourceGaps(
-	ctx context.Context, sources []store.Source, w window.Window,
-) (map[string]*SourceGap, error) {
-	if len(sources) == 0 {
-		return nil, nil
-	}
-	width := funnel.Quarter
+// bucketsOf is the width of buckets by which the activity in a window is known.
+func bucketsOf(w window.Window) funnel.Width {
 	switch span := w.To.Sub(w.From); {
 	case span > 31*24*time.Hour:
-		width = funnel.Day
+		return funnel.Day
 	case span > 48*time.Hour:
-		width = funnel.Hour
+		return funnel.Hour
+	}
+	return funnel.Quarter
+}
+
+func (s *Service) activities(
+	ctx context.Context, sources []store.Source, width funnel.Width, w window.Window,
+) (map[string]store.Activity, error) {
+	if len(sources) == 0 {
+		return nil, nil
 	}
 	names := make([]string, 0, len(sources))
 	for _, source := range sources {
 		names = append(names, source.Name)
 	}
-	active, err := s.store.Activity(ctx, width, w.From, w.To, names)
-	if err != nil {
-		return nil, err
+	return s.store.Activities(ctx, width, w.From, w.To, names)
+}
+
+// mostParts is how many parts a window has at most, unless they are of a year.
+const mostParts = 48
+
+// partsOf divides a window into parts of one or more buckets each.
+func partsOf(w window.Window, width funnel.Width) SourceParts {
+	from := width.Floor(w.From.Unix())
+	seconds := int64(width)
+	for _, hours := range []int64{1, 6, 24, 7 * 24, 30 * 24, 365 * 24} {
+		if w.To.Unix()-from <= mostParts*seconds {
+			break
+		}
+		seconds = max(seconds, hours*3600)
 	}
-	gaps := map[string]*SourceGap{}
-	for name, begins := range active {
-		gaps[name] = longestGap(begins, width)
+	return SourceParts{time.Unix(from, 0).UTC(), seconds}
+}
+
+// count counts what a source has in each part until a time.
+func (p SourceParts) count(a store.Activity, to time.Time) []uint64 {
+	from := p.From.Unix()
+	counts := make([]uint64, max(0, to.Unix()-from+p.Seconds-1)/p.Seconds)
+	for i, begin := range a.Begins {
+		if at := (int64(begin) - from) / p.Seconds; at < int64(len(counts)) {
+			counts[at] += a.Events[i]
+		}
 	}
-	return gaps, nil
+	return counts
 }
 
 // longestGap returns the longest time between buckets of a width, which are

@@ -1,13 +1,22 @@
 package pipeline
 
 import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
+	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -99,13 +108,127 @@ func TestSources(t *testing.T) {
 	from, to := quarter(8*time.Hour+50*time.Minute).Add(15*time.Minute), quarter(2*time.Hour)
 	want := Source{
 		Name: "The Silent_Herald", Count: 4, Rank: 31, LastEventAt: noon.Add(-time.Hour),
-		LongestGap: &SourceGap{from, to, int64(to.Sub(from).Seconds())},
+		LongestGap: &SourceGap{from, to, int64(to.Sub(from).Seconds())}, Counts: make([]uint64, 25),
+	}
+	begun := noon.Add(-24 * time.Hour).Truncate(15 * time.Minute)
+	if want := (SourceParts{begun, 3600}); first.Parts != want {
+		t.Errorf("parts are %+v, want %+v", first.Parts, want)
+	}
+	for _, ago := range []time.Duration{9 * time.Hour, 8*time.Hour + 50*time.Minute, 2 * time.Hour, time.Hour} {
+		want.Counts[quarter(ago).Sub(begun)/time.Hour]++
 	}
 	if len(found) != 1 || !reflect.DeepEqual(found[0], want) {
 		t.Errorf("%+v, want %+v", found, want)
 	}
 	if all[0].LongestGap != nil {
 		t.Errorf("a source without a gap: %+v", all[0].LongestGap)
+	}
+}
+
+// TestExportSources: a file of each format has the sources of the pages, in their
+// order and with all that is said of them.
+func TestExportSources(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	var events []event.Event
+	for i := range exportedSources + 5 {
+		e := event.Event{
+			ArticleURL: "https://example.com/a", SourceName: fmt.Sprintf("source_%04d", i), Stage: "crawled",
+			OccurredAt: noon.Add(-time.Minute), ServiceName: "test",
+		}
+		events = append(events, e)
+		e.OccurredAt = noon.Add(-7*time.Hour - time.Duration(i)*time.Second)
+		if i%2 == 0 {
+			events = append(events, e)
+		}
+	}
+	events[0].SourceName = "=1+1"
+	r.write(events...)
+	want, _ := r.sourcePages("limit", "1000")
+	for i := range want {
+		want[i].Counts = nil
+	}
+	read := func(format string) []byte {
+		t.Helper()
+		resp, err := http.Get(r.URL + "/api/v1/funnel/sources/export?period=24h&format=" + format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		content, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("status %d, %v: %s", resp.StatusCode, err, content)
+		}
+		return content
+	}
+	var lines []Source
+	for dec := json.NewDecoder(bytes.NewReader(read("ndjson"))); dec.More(); {
+		var one Source
+		if err := dec.Decode(&one); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, one)
+	}
+	if !reflect.DeepEqual(lines, want) {
+		t.Errorf("%d lines are not the %d sources of the pages", len(lines), len(want))
+	}
+	content := read("parquet")
+	rows, err := parquet.Read[parquetSource](bytes.NewReader(content), int64(len(content)))
+	if err != nil || len(rows) != len(want) {
+		t.Fatalf("%d rows: %v", len(rows), err)
+	}
+	table, err := csv.NewReader(bytes.NewReader(read("csv"))).ReadAll()
+	if err != nil || len(table) != 1+len(want) || !slices.Equal(table[0], sourceTable.Columns) {
+		t.Fatalf("%d lines: %v", len(table), err)
+	}
+	for i, source := range want {
+		got := rows[i]
+		same := got.Rank == source.Rank && got.Name == source.Name && got.Count == source.Count &&
+			got.LastEventAt.Equal(source.LastEventAt) && (got.GapFrom == nil) == (source.LongestGap == nil)
+		cells := table[i+1]
+		name, gap := source.Name, []string{"", "", "0"}
+		if name == "=1+1" {
+			name = "'=1+1"
+		}
+		if g := source.LongestGap; g != nil {
+			same = same && got.GapFrom.Equal(g.From) && got.GapTo.Equal(g.To) && got.GapSeconds == g.Seconds
+			gap = []string{g.From.Format(time.RFC3339), g.To.Format(time.RFC3339), fmt.Sprint(g.Seconds)}
+		}
+		cell := append([]string{
+			fmt.Sprint(source.Rank), name, fmt.Sprint(source.Count), source.LastEventAt.Format(time.RFC3339Nano),
+		}, gap...)
+		if !same || !slices.Equal(cells, cell) {
+			t.Fatalf("%+v\nis in Parquet %+v\nand in CSV %q", source, got, cells)
+		}
+	}
+}
+
+// TestParts: a window has a number of parts that can be drawn, however long it is.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	const hour, day = 3600, 24 * 3600
+	for _, tc := range []struct {
+		span    time.Duration
+		seconds int64
+	}{
+		{time.Minute, 900},
+		{11 * time.Hour, 900},
+		{13 * time.Hour, hour},
+		{24 * time.Hour, hour},
+		{49 * time.Hour, 6 * hour},
+		{7 * 24 * time.Hour, 6 * hour},
+		{30 * 24 * time.Hour, day},
+		{40 * 24 * time.Hour, day},
+		{90 * 24 * time.Hour, 7 * day},
+		{2 * 366 * 24 * time.Hour, 30 * day},
+		{30 * 366 * 24 * time.Hour, 365 * day},
+	} {
+		w := window.Window{From: noon.Add(-tc.span), To: noon}
+		parts := partsOf(w, bucketsOf(w))
+		n := len(parts.count(store.Activity{}, w.To))
+		if parts.Seconds != tc.seconds || n < 1 || n > mostParts+1 || parts.From.After(w.From) {
+			t.Errorf("%v has %d parts: %+v", tc.span, n, parts)
+		}
 	}
 }
 

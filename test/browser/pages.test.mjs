@@ -227,9 +227,25 @@ describe('the pages', { skip }, () => {
     await page.waitForSelector('[data-testid="reached-classified"] >> text=+2 min');
   });
 
+  test('Articles: all that a filter finds are saved as a file', async () => {
+    await goto('/articles?stage=indexed');
+    await page.waitForFunction(() => document.querySelectorAll('[data-testid="article"]').length === 50);
+    await click('export');
+    const [saved] = await Promise.all([page.waitForEvent('download'), click('export-ndjson')]);
+    assert.match(saved.suggestedFilename(), /^articles-\d{8}T\d{6}Z\.ndjson$/);
+    const lines = (await readFile(await saved.path(), 'utf8')).trim().split('\n').map((line) => JSON.parse(line));
+    assert.equal(new Set(lines.map((line) => line.article_url)).size, 60);
+    assert.ok(lines.every((line) => line.stage === 'indexed'));
+  });
+
   test('Sources: found by a part of their name', async () => {
     await goto('/sources');
-    await shows('source-example_com');
+    await page.waitForSelector('[data-testid="source-example_com"] svg path[d*="v-22"]');
+    await click('export');
+    const [saved] = await Promise.all([page.waitForEvent('download'), click('export-csv')]);
+    const [head, ...rows] = (await readFile(await saved.path(), 'utf8')).trim().split('\r\n');
+    assert.match(head, /^rank,name,count,/);
+    assert.deepEqual(rows.map((row) => row.split(',').slice(0, 3)), [['1', 'example_com', '113'], ['2', long, '12']]);
     await page.fill('[data-testid="source-search"]', 'much longer');
     await page.waitForSelector('[data-testid="source-example_com"]', { state: 'detached' });
     await page.click(`[data-testid="source-${long}"] >> text=funnel`);

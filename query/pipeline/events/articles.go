@@ -18,9 +18,8 @@ import (
 // Slowest is the order of articles by how long they took.
 const Slowest = "slowest"
 
-// ArticlesRequest are the parameters of GET /articles.
-type ArticlesRequest struct {
-	httpapi.Params
+// ArticleSelection are the parameters that say which articles, and in which order.
+type ArticleSelection struct {
 	StuckAfter string `query:"stuck_after" doc:"Articles that reached this stage and none after it, the longest stuck first" example:"classified"`
 	OlderThan  string `query:"older_than" default:"1h" doc:"With stuck_after: at least this long ago; 90s, 30m, 1h, 2d"`
 	Within     string `query:"within" default:"7d" doc:"With stuck_after: at most this long ago"`
@@ -34,6 +33,12 @@ type ArticlesRequest struct {
 	TZ        string `query:"tz" doc:"As for the funnel" example:"Europe/Berlin"`
 
 	Source string `query:"source" doc:"Only articles of this source" example:"example_com"`
+}
+
+// ArticlesRequest are the parameters of GET /articles.
+type ArticlesRequest struct {
+	httpapi.Params
+	ArticleSelection
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many articles a page has at most"`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before, with the same parameters"`
 }
@@ -62,39 +67,51 @@ type ArticlesPage struct {
 
 // Resolve implements huma.Resolver.
 func (r *ArticlesRequest) Resolve(ctx huma.Context) []error {
-	return reads.Resolve(ctx, r.Params, func(h *Handler) reads.Faults { _, f := h.pageOf(*r); return f })
+	return reads.Resolve(ctx, r.Params, func(h *Handler) reads.Faults {
+		_, f := h.finding(r.ArticleSelection, r.Cursor, h.Now())
+		return f
+	})
 }
 
 func (h *Handler) articles(ctx context.Context, r ArticlesRequest) (ArticlesPage, error) {
-	find, faults := h.pageOf(r)
+	find, faults := h.finding(r.ArticleSelection, r.Cursor, h.Now())
 	if err := faults.Err(); err != nil {
 		return ArticlesPage{}, err
 	}
-	leave, err := h.Analysing.Enter(ctx)
-	if err != nil {
-		return ArticlesPage{}, err
-	}
-	page, err := find(ctx)
-	leave()
+	page, err := h.articlePage(ctx, find, r.Limit)
 	if err == nil && len(page.Articles) == 0 {
 		page.Notes = h.Notes(ctx, r.Source)
 	}
 	return page, err
 }
 
-// finding is how a request for articles is answered.
-type finding func(context.Context) (ArticlesPage, error)
+// finding finds a page of articles.
+type finding func(ctx context.Context, folded store.Cut, limit int) (ArticlesPage, error)
 
-// pageOf checks a request and returns how to answer it.
-func (h *Handler) pageOf(r ArticlesRequest) (find finding, f reads.Faults) {
+// articlePage finds a page of articles when it is its turn.
+func (h *Handler) articlePage(ctx context.Context, find finding, limit int) (ArticlesPage, error) {
+	leave, err := h.Analysing.Enter(ctx)
+	if err != nil {
+		return ArticlesPage{}, err
+	}
+	defer leave()
+	folded, err := h.Folded(ctx)
+	if err != nil {
+		return ArticlesPage{}, err
+	}
+	return find(ctx, folded, limit)
+}
+
+// finding checks a request and returns how to answer it, as of a time.
+func (h *Handler) finding(r ArticleSelection, cursor string, now time.Time) (find finding, f reads.Faults) {
 	f.Add(reads.CheckName("source", r.Source))
 	switch {
 	case r.StuckAfter != "" && r.Sort != "":
 		f.Add(reads.Broken("sort", "stuck_or_slowest", "must be absent where stuck_after is given"))
 	case r.StuckAfter != "":
-		find = h.stuck(r, &f)
+		find = h.stuck(r, cursor, now, &f)
 	case r.Sort == Slowest:
-		find = h.slowest(r, &f)
+		find = h.slowest(r, cursor, now, &f)
 	case r.Sort != "":
 		f.Add(reads.Broken("sort", "sort_unknown", "must be slowest"))
 	default:
@@ -104,7 +121,7 @@ func (h *Handler) pageOf(r ArticlesRequest) (find finding, f reads.Faults) {
 }
 
 // stuck checks a request for stuck articles and returns how to answer it.
-func (h *Handler) stuck(r ArticlesRequest, f *reads.Faults) finding {
+func (h *Handler) stuck(r ArticleSelection, cursor string, now time.Time, f *reads.Faults) finding {
 	names := h.Stages.Names()
 	at, p := h.place("stuck_after", r.StuckAfter)
 	f.Add(p)
@@ -120,17 +137,12 @@ func (h *Handler) stuck(r ArticlesRequest, f *reads.Faults) finding {
 	if tooOld == nil && tooLong == nil && within <= older {
 		f.Add(reads.Broken("within", "span_order", "must be longer than older_than"))
 	}
-	after, p := articleCursor(r.Cursor, stuckCursor, store.ArticleCursor{At: math.MinInt64})
+	after, p := articleCursor(cursor, stuckCursor, store.ArticleCursor{At: math.MinInt64})
 	f.Add(p)
-	return func(ctx context.Context) (ArticlesPage, error) {
-		folded, err := h.Folded(ctx)
-		if err != nil {
-			return ArticlesPage{}, err
-		}
-		now := h.Now().UTC()
+	return func(ctx context.Context, folded store.Cut, limit int) (ArticlesPage, error) {
 		scope := store.Scope{Source: r.Source, From: now.Add(-within), To: now.Add(-older), Cut: folded}
-		rows, err := h.Store.Stuck(ctx, scope, r.StuckAfter, names[at+1:], after, r.Limit+1)
-		return newArticles(rows, r.Limit, stuckCursor, func(a store.Article, out *Article) int64 {
+		rows, err := h.Store.Stuck(ctx, scope, r.StuckAfter, names[at+1:], after, limit+1)
+		return newArticles(rows, limit, stuckCursor, func(a store.Article, out *Article) int64 {
 			out.Stage, out.LastAt, out.Events = r.StuckAfter, &a.LastAt, a.Events
 			out.Seconds = now.Sub(a.ReachedAt).Seconds()
 			return a.ReachedAt.UnixNano()
@@ -139,7 +151,7 @@ func (h *Handler) stuck(r ArticlesRequest, f *reads.Faults) finding {
 }
 
 // slowest checks a request for slow articles and returns how to answer it.
-func (h *Handler) slowest(r ArticlesRequest, f *reads.Faults) finding {
+func (h *Handler) slowest(r ArticleSelection, cursor string, now time.Time, f *reads.Faults) finding {
 	names := h.Stages.Names()
 	if r.FromStage == "" {
 		r.FromStage = names[0]
@@ -154,18 +166,14 @@ func (h *Handler) slowest(r ArticlesRequest, f *reads.Faults) finding {
 	if noFrom == nil && noTo == nil && from >= to {
 		f.Add(reads.Broken("to_stage", "stage_order", "must come after from_stage"))
 	}
-	spec := f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: h.Now()})
-	after, p := articleCursor(r.Cursor, slowestCursor, store.ArticleCursor{At: math.MaxInt64})
+	spec := f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: now})
+	after, p := articleCursor(cursor, slowestCursor, store.ArticleCursor{At: math.MaxInt64})
 	f.Add(p)
-	return func(ctx context.Context) (ArticlesPage, error) {
-		folded, err := h.Folded(ctx)
-		if err != nil {
-			return ArticlesPage{}, err
-		}
-		w := spec.At(h.Now())
+	return func(ctx context.Context, folded store.Cut, limit int) (ArticlesPage, error) {
+		w := spec.At(now)
 		scope := store.Scope{Source: r.Source, From: w.From, To: w.End(), Cut: folded}
-		rows, err := h.Store.Slowest(ctx, scope, r.FromStage, r.ToStage, after, r.Limit+1)
-		return newArticles(rows, r.Limit, slowestCursor, func(a store.Article, out *Article) int64 {
+		rows, err := h.Store.Slowest(ctx, scope, r.FromStage, r.ToStage, after, limit+1)
+		return newArticles(rows, limit, slowestCursor, func(a store.Article, out *Article) int64 {
 			out.Stage, out.Until, out.UntilAt, out.Seconds = r.FromStage, r.ToStage, &a.LastAt, a.Took.Seconds()
 			return int64(a.Took)
 		}), err

@@ -3,11 +3,11 @@ package events
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/query/pipeline/export"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
 )
@@ -18,16 +18,14 @@ const (
 	// exportPage is how many events of an export are held at one time, or fewer,
 	// up to the one whose metadata fills 8 MiB.
 	exportPage = 5_000
-	// exportsAtOnce bounds how many exports are written at one time.
-	exportsAtOnce = 4
 )
 
 // ExportRequest are the parameters of GET /events/export.
 type ExportRequest struct {
 	httpapi.Params
 	EventFilters
-	Format string `query:"format" enum:"csv,ndjson,parquet" default:"csv" doc:"CSV as in RFC 4180, JSON lines as in GET /events, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000000" doc:"Only the newest so many events. Without it all of them; more than 1,000,000 are refused"`
+	export.Format
+	Limit int `query:"limit" minimum:"1" maximum:"1000000" doc:"Only the newest so many events. Without it all of them; more than 1,000,000 are refused"`
 }
 
 // Resolve implements huma.Resolver.
@@ -52,15 +50,7 @@ func (h *Handler) export(ctx context.Context, r ExportRequest) (reads.File, erro
 		leave()
 		return reads.File{}, err
 	}
-	format := formats[r.Format]
-	return reads.File{
-		Name:        "events-" + h.Now().UTC().Format("20060102T150405Z") + "." + r.Format,
-		ContentType: format.contentType,
-		Write: func(ctx context.Context, w io.Writer) error {
-			defer leave()
-			return h.writeExport(ctx, f, r.Limit, format.begin(w))
-		},
-	}, nil
+	return eventTable.File(r.Format, h.Now(), h.exported(f, r.Limit), leave), nil
 }
 
 // checkExport refuses an export of all events where these are too many: what is
@@ -80,29 +70,18 @@ func (h *Handler) checkExport(ctx context.Context, f store.EventFilter, limit in
 	return err
 }
 
-// writeExport writes the newest events up to a limit, 0 for all.
-func (h *Handler) writeExport(ctx context.Context, f store.EventFilter, limit int, out eventWriter) error {
-	for written, more := 0, true; more; {
+// exported are the pages of the newest events up to a limit, 0 for all.
+func (h *Handler) exported(f store.EventFilter, limit int) export.Pages[StoredEvent] {
+	written := 0
+	return func(ctx context.Context) ([]StoredEvent, bool, error) {
 		f.Limit = exportPage
 		if limit > 0 {
 			f.Limit = min(exportPage, limit-written)
 		}
-		if f.Limit == 0 {
-			break
-		}
 		page, next, err := h.exportPage(ctx, f)
-		if err != nil {
-			return err
-		}
-		if err := out.write(page); err != nil {
-			return fmt.Errorf("write events: %w", err)
-		}
-		f.After, more, written = next, next != store.EventCursor{}, written+len(page)
+		f.After, written = next, written+len(page)
+		return page, next != store.EventCursor{} && (limit == 0 || written < limit), err
 	}
-	if err := out.close(); err != nil {
-		return fmt.Errorf("end a file of events: %w", err)
-	}
-	return nil
 }
 
 // exportPage returns events, and after which the next ones are: the zero value

@@ -22,10 +22,10 @@ import (
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
-// file exports events, and returns the file with its name.
-func (r *rig) file(pairs ...string) (name string, content []byte) {
+// file returns a file with its name.
+func (r *rig) file(path string, pairs ...string) (name string, content []byte) {
 	r.T.Helper()
-	resp, err := http.Get(r.URL + "/api/v1/events/export?" + viewtest.Values(pairs...).Encode())
+	resp, err := http.Get(r.URL + "/api/v1" + path + "?" + viewtest.Values(pairs...).Encode())
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestExport(t *testing.T) {
 	for format, read := range map[string]func(*testing.T, []byte) []StoredEvent{
 		"csv": readCSV, "ndjson": readLines, "parquet": readParquet,
 	} {
-		name, content := r.file("format", format)
+		name, content := r.file("/events/export", "format", format)
 		if name != "events-20260317T120713Z."+format {
 			t.Errorf("the file is called %s", name)
 		}
@@ -96,12 +96,12 @@ func TestExport(t *testing.T) {
 		}
 	}
 	// The newest so many, across a page; and those of a filter.
-	if _, content := r.file("format", "ndjson", "limit", strconv.Itoa(exportPage+1)); !reflect.DeepEqual(
+	if _, content := r.file("/events/export", "format", "ndjson", "limit", strconv.Itoa(exportPage+1)); !reflect.DeepEqual(
 		readLines(t, content), want[:exportPage+1],
 	) {
 		t.Error("a limit does not leave the newest")
 	}
-	_, content := r.file("format", "csv", "service", "s=1")
+	_, content := r.file("/events/export", "format", "csv", "service", "s=1")
 	if got := readCSV(t, content); len(got) != 1 || got[0].SourceName != "ünï, cöde" {
 		t.Errorf("%+v", got)
 	}
@@ -114,26 +114,26 @@ func readCSV(t *testing.T, content []byte) (events []StoredEvent) {
 		t.Errorf("%d of %d lines end in CRLF", lines, breaks)
 	}
 	rows, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
-	if err != nil || len(rows) == 0 || !reflect.DeepEqual(rows[0], columns) {
+	if err != nil || len(rows) == 0 || !reflect.DeepEqual(rows[0], eventTable.Columns) {
 		t.Fatalf("%v: %v", err, rows)
 	}
 	for _, row := range rows[1:] {
 		fields := map[string]any{}
 		for i, text := range row {
 			if text != "" && strings.ContainsAny(text[:1], "=+-@") {
-				t.Errorf("a spreadsheet takes %s for a formula: %s", columns[i], text)
+				t.Errorf("a spreadsheet takes %s for a formula: %s", eventTable.Columns[i], text)
 			}
 			text = strings.TrimPrefix(text, "'")
-			switch columns[i] {
+			switch eventTable.Columns[i] {
 			case "seq", "metadata_schema_version":
-				fields[columns[i]] = json.Number(text)
+				fields[eventTable.Columns[i]] = json.Number(text)
 			case "metadata":
-				fields[columns[i]] = json.RawMessage(text)
+				fields[eventTable.Columns[i]] = json.RawMessage(text)
 				if text == "" {
-					fields[columns[i]] = nil
+					fields[eventTable.Columns[i]] = nil
 				}
 			default:
-				fields[columns[i]] = text
+				fields[eventTable.Columns[i]] = text
 			}
 		}
 		document, err := json.Marshal(fields)
@@ -143,6 +143,103 @@ func readCSV(t *testing.T, content []byte) (events []StoredEvent) {
 		events = append(events, decodeEvent(t, document))
 	}
 	return events
+}
+
+// TestExportArticles: a file of each format has the articles of the pages, in
+// their order and with all that is said of them.
+func TestExportArticles(t *testing.T) {
+	t.Parallel()
+	r := serve(t)
+	r.maxArticles = 7
+	odd := odd()
+	odd[0].OccurredAt = noon.Add(-2 * time.Hour)
+	r.Write(append(viewtest.Courses(rand.New(rand.NewPCG(3, 4)), noon, 120), odd[0])...)
+	for name, selection := range map[string][]string{
+		"stuck": {"stuck_after", "classified"}, "slowest": {"sort", "slowest", "period", "7d"},
+	} {
+		want := r.articlePages(viewtest.Values(selection...))
+		if len(want) <= 2*r.maxArticles {
+			t.Fatalf("%s: %d articles do not fill three pages", name, len(want))
+		}
+		_, lines := r.file("/articles/export", append(selection, "format", "ndjson")...)
+		_, table := r.file("/articles/export", append(selection, "format", "csv")...)
+		file, rows := r.file("/articles/export", append(selection, "format", "parquet")...)
+		if file != "articles-20260317T120713Z.parquet" {
+			t.Errorf("the file is called %s", file)
+		}
+		for format, got := range map[string][]Article{
+			"ndjson": readLinesOf[Article](t, lines), "csv": articlesOfCSV(t, table), "parquet": articlesOfParquet(t, rows),
+		} {
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s: %+v\nwant %+v", name, format, got, want)
+			}
+		}
+	}
+	var p httpapi.Problem
+	if status := r.Get("/articles/export", viewtest.Values("format", "xls"), &p); status != http.StatusBadRequest ||
+		len(p.Errors) != 2 {
+		t.Errorf("%d %+v", status, p)
+	}
+}
+
+func articlesOfCSV(t *testing.T, content []byte) (articles []Article) {
+	t.Helper()
+	rows, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
+	if err != nil || len(rows) == 0 || !reflect.DeepEqual(rows[0], articleTable.Columns) {
+		t.Fatalf("%v: %v", err, rows)
+	}
+	for _, row := range rows[1:] {
+		fields := map[string]any{}
+		for i, text := range row {
+			switch name := articleTable.Columns[i]; {
+			case name == "events" || name == "seconds":
+				fields[name] = json.Number(text)
+			case text != "":
+				fields[name] = strings.TrimPrefix(text, "'")
+			}
+		}
+		document, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		articles = append(articles, readLinesOf[Article](t, document)...)
+	}
+	return articles
+}
+
+func articlesOfParquet(t *testing.T, content []byte) (articles []Article) {
+	t.Helper()
+	rows, err := parquet.Read[parquetArticle](bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	utc := func(at *time.Time) *time.Time {
+		if at == nil {
+			return nil
+		}
+		return new(at.UTC())
+	}
+	for _, row := range rows {
+		articles = append(articles, Article{
+			URLHash: row.URLHash, ArticleURL: row.ArticleURL, SourceName: row.SourceName, TraceID: row.TraceID,
+			Stage: row.Stage, ReachedAt: row.ReachedAt.UTC(), Until: row.Until, UntilAt: utc(row.UntilAt),
+			LastAt: utc(row.LastAt), Events: row.Events, Seconds: row.Seconds,
+		})
+	}
+	return articles
+}
+
+// readLinesOf reads documents, one in each line.
+func readLinesOf[T any](t *testing.T, content []byte) (all []T) {
+	t.Helper()
+	for dec := json.NewDecoder(bytes.NewReader(content)); dec.More(); {
+		var one T
+		if err := dec.Decode(&one); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 func readLines(t *testing.T, content []byte) (events []StoredEvent) {
@@ -189,7 +286,7 @@ func TestExportOfNone(t *testing.T) {
 	for format, read := range map[string]func(*testing.T, []byte) []StoredEvent{
 		"csv": readCSV, "ndjson": readLines, "parquet": readParquet,
 	} {
-		if _, content := r.file("format", format); len(read(t, content)) != 0 {
+		if _, content := r.file("/events/export", "format", format); len(read(t, content)) != 0 {
 			t.Errorf("%s: %s", format, content)
 		}
 	}
@@ -206,11 +303,11 @@ func TestExportBound(t *testing.T) {
 		len(p.Errors) != 1 || p.Errors[0].Field != "limit" || p.Errors[0].Code != "export_size" {
 		t.Errorf("%d %+v", status, p)
 	}
-	if _, content := r.file("limit", "3"); len(readCSV(t, content)) != 3 {
+	if _, content := r.file("/events/export", "limit", "3"); len(readCSV(t, content)) != 3 {
 		t.Errorf("%s", content)
 	}
 	r.maxExport = 4
-	if _, content := r.file(); len(readCSV(t, content)) != 4 {
+	if _, content := r.file("/events/export"); len(readCSV(t, content)) != 4 {
 		t.Errorf("%s", content)
 	}
 	p = httpapi.Problem{}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/millrace-io/millrace/query/pipeline/export"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -32,25 +33,30 @@ const readsAtOnce = 4
 // Handler answers the requests.
 type Handler struct {
 	Config
-	reading   reads.Places
-	exporting reads.Places
-	maxExport int
+	reading     reads.Places
+	exporting   reads.Places
+	maxExport   int
+	maxArticles int
 }
 
 // New makes a handler.
 func New(cfg Config) *Handler {
 	return &Handler{
-		Config: cfg, reading: make(reads.Places, readsAtOnce), exporting: make(reads.Places, exportsAtOnce),
-		maxExport: maxExport,
+		Config: cfg, reading: make(reads.Places, readsAtOnce), exporting: make(reads.Places, export.AtOnce),
+		maxExport: maxExport, maxArticles: maxArticles,
 	}
 }
 
 // Register adds the operations.
 func (h *Handler) Register(api reads.API) {
 	reads.Get(api, h, "events", "/events", "Events, newest first", h.events)
-	reads.GetFile(api, h, "events-export", "/events/export", "Events as a file, newest first", contentTypes(), h.export)
+	reads.GetFile(api, h, "events-export", "/events/export", "Events as a file, newest first", export.ContentTypes(), h.export)
 	reads.Get(
 		api, h, "articles", "/articles", "Articles that are stuck after a stage, or slow between two", h.articles,
+	)
+	reads.GetFile(
+		api, h, "articles-export", "/articles/export", "Articles that are stuck or slow as a file", export.ContentTypes(),
+		h.exportArticles,
 	)
 	reads.Get(api, h, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", h.journey)
 }

@@ -68,20 +68,25 @@ func (s *Store) Sources(ctx context.Context, f SourceFilter) (page []Source, t S
 	return page, t, err
 }
 
-// Activity returns in which buckets of a width sources have events, as the
-// seconds since 1970 at which they begin, in their order.
-func (s *Store) Activity(
+// Activity is in which buckets a source has events, in their order.
+type Activity struct {
+	Begins []uint32 // in seconds since 1970
+	Events []uint64 // of each
+}
+
+// Activities returns the activity of sources by their names, in buckets of a width.
+func (s *Store) Activities(
 	ctx context.Context, width funnel.Width, from, to time.Time, sources []string,
-) (map[string][]uint32, error) {
-	active := map[string][]uint32{}
+) (map[string]Activity, error) {
+	active := map[string]Activity{}
 	p := selects.Params{
 		"width": uint32(width), "from": width.Floor(from.Unix()), "to": to.Unix(), "sources": sources,
 	}
 	err := s.set.Each(ctx, "source_activity.sql", p, func(rows driver.Rows) error {
 		var name string
-		var begins []uint32
-		err := rows.Scan(&name, &begins)
-		active[name] = begins
+		var a Activity
+		err := rows.Scan(&name, &a.Begins, &a.Events)
+		active[name] = a
 		return err
 	})
 	return active, err

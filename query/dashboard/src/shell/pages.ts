@@ -126,6 +126,19 @@ export const routes: RouteRecordRaw[] = [
   ),
   below('files', 'file', '/files/:file', 'File', () => import('../files/FilePage.vue')),
   page(
+    'operations',
+    '/operations',
+    {
+      title: 'Source operations',
+      group: 'Work',
+      key: 'o',
+      keeps: ['tz'],
+      scope: 'read',
+      icon: 'M10 3a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM3 10h14M10 3c2.5 2 3.5 4.5 3.5 7s-1 5-3.5 7c-2.5-2-3.5-4.5-3.5-7s1-5 3.5-7',
+    },
+    () => import('../operations/OperationsPage.vue'),
+  ),
+  page(
     'acts',
     '/acts',
     {

@@ -119,6 +119,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/articles/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Articles that are stuck or slow as a file */
+        get: operations["get-articles-export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/articles/{url_hash}/journey": {
         parameters: {
             query?: never;
@@ -353,6 +370,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/funnel/sources/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sources of the event stream as a file */
+        get: operations["get-funnel-sources-export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/health": {
         parameters: {
             query?: never;
@@ -387,26 +421,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/jobs/audit": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Compare what became of due times with what schedules say
-         * @description Computes the due times of all jobs anew, also of those that were deleted since, and looks for each in the ledger. It reads as much as there is: ask for a day at a time where many jobs run often.
-         */
-        get: operations["audit-jobs"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/jobs/bulk": {
         parameters: {
             query?: never;
@@ -417,7 +431,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Do one thing to up to 500 jobs
+         * Pause, resume or run up to 500 jobs
          * @description In one transaction. The answer has a result for each member, in their order; those that are refused keep no other back.
          */
         post: operations["change-jobs"];
@@ -438,26 +452,6 @@ export interface paths {
         get: operations["get-job-of-source"];
         put?: never;
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/jobs/reconcile": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Compare sources and jobs, and mend the differences
-         * @description Sources that are enabled get the job that they lack, and jobs whose source does not exist become orphaned. With dry_run, nothing changes. Millrace does the same every five minutes.
-         */
-        post: operations["reconcile-jobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -590,43 +584,6 @@ export interface paths {
          * @description It runs at its next due time. A job whose source is disabled is resumed by enabling the source.
          */
         post: operations["resume-job"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/jobs/{id}/skip-next": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Skip the next due time of a job */
-        post: operations["skip-next-run"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/jobs/{id}/upcoming": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * The next due times of a job
-         * @description By the schedule that it has, with the changes of clocks between them.
-         */
-        get: operations["list-upcoming-runs"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1676,15 +1633,6 @@ export interface components {
             /** @description As in the funnel */
             notes?: components["schemas"]["FieldError"][] | null;
         };
-        AuditFinding: {
-            /** Format: date-time */
-            due_at: string;
-            /** Format: uuid */
-            job_id: string;
-            /** @enum {string} */
-            kind: "missed" | "doubled";
-            why: string;
-        };
         BatchResult: {
             /**
              * Format: int64
@@ -1811,7 +1759,7 @@ export interface components {
             /** @description 1 to 500 jobs, by their ids */
             ids: string[];
             /**
-             * @description pause, resume, force-run or skip-next
+             * @description pause, resume or force-run
              * @example pause
              */
             operation: string;
@@ -2120,18 +2068,6 @@ export interface components {
             items: number;
             /** @example mail */
             name: string;
-        };
-        Difference: {
-            /** @enum {string} */
-            action: "create_job" | "orphan_job";
-            /**
-             * Format: uuid
-             * @description The job that has no source
-             */
-            job_id?: string;
-            /** Format: uuid */
-            source_id: string;
-            source_name: string;
         };
         Drift: {
             /** @description By default of the newest version with the one before; null without two */
@@ -2850,8 +2786,6 @@ export interface components {
             schedule: components["schemas"]["CrawlSchedule"];
             /** @description Where its pages have their parts: a JSON object */
             selectors: unknown;
-            /** @description Whether the next due time is skipped, since somebody asked for it */
-            skip_next: boolean;
             /** Format: uuid */
             source_id: string;
             /** @example Example News */
@@ -2867,48 +2801,6 @@ export interface components {
              * @description Grows with each change by an event or a person
              */
             version: number;
-        };
-        JobAudit: {
-            /**
-             * Format: int64
-             * @description Due times with more than one run, and rows that no schedule says
-             */
-            doubled: number;
-            /**
-             * Format: int64
-             * @description Due times by the schedules
-             */
-            due: number;
-            /** @description The first 100 of those missed, and of those doubled */
-            findings: components["schemas"]["AuditFinding"][];
-            /**
-             * Format: int64
-             * @description Runs that somebody asked for, which no schedule says
-             */
-            forced: number;
-            /** Format: date-time */
-            from: string;
-            /**
-             * Format: int64
-             * @description Jobs with a schedule in that time, also those that were deleted since
-             */
-            jobs: number;
-            /**
-             * Format: int64
-             * @description Due times without a row in the ledger, or that ran without a run
-             */
-            missed: number;
-            /** @description What became of them, by the ledger */
-            outcomes: {
-                [key: string]: number;
-            };
-            /**
-             * Format: int64
-             * @description Due times about which no scheduler has decided yet
-             */
-            pending: number;
-            /** Format: date-time */
-            to: string;
         };
         JobCommandBody: Record<string, never>;
         JobDetail: {
@@ -3031,8 +2923,6 @@ export interface components {
             schedule: components["schemas"]["CrawlSchedule"];
             /** @description Where its pages have their parts: a JSON object */
             selectors: unknown;
-            /** @description Whether the next due time is skipped, since somebody asked for it */
-            skip_next: boolean;
             /** @description null: there is none */
             source: components["schemas"]["JobSource"];
             /** Format: uuid */
@@ -3744,21 +3634,6 @@ export interface components {
             /** @enum {string} */
             state: "new" | "scheduled" | "started" | "done" | "failed" | "dead" | "cancelled";
         };
-        NextRun: {
-            /**
-             * Format: int64
-             * @description Seconds by which the clocks of the zone are set ahead between the due time before and this one; below 0: back
-             */
-            clock_shift_s: number;
-            /**
-             * Format: date-time
-             * @description With the offset of the schedule's zone then
-             * @example 2026-03-29T03:00:00+02:00
-             */
-            due_at: string;
-            /** @description Whether it is in the crawl window */
-            in_window: boolean;
-        };
         Overrides: {
             /** Format: int64 */
             catch_up_cap?: number;
@@ -4003,14 +3878,6 @@ export interface components {
             /** @enum {string} */
             status: "ready" | "not ready";
         };
-        ReconcileJobsRequestBody: {
-            /** @description Change nothing, and say what would be done */
-            dry_run?: boolean;
-        };
-        ReconciledJobs: {
-            differences: components["schemas"]["Difference"][];
-            dry_run: boolean;
-        };
         RefusedLine: {
             /**
              * @description A stable name of the rule, for programs
@@ -4251,6 +4118,8 @@ export interface components {
              * @example 12300
              */
             count: number;
+            /** @description Events in each of the parts of the window, as far as they are counted */
+            counts?: number[] | null;
             /**
              * Format: date-time
              * @description Its newest event of the window; of retired events, the beginning of the quarter of an hour
@@ -4285,6 +4154,20 @@ export interface components {
              */
             to: string;
         };
+        SourceParts: {
+            /**
+             * Format: date-time
+             * @description When the first one begins: the window, or up to an hour before it (a day in windows of more than 31 days)
+             * @example 2026-02-09T15:00:00Z
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @description How long each is; the last one may end after the window
+             * @example 3600
+             */
+            seconds: number;
+        };
         Sources: {
             /**
              * Format: int64
@@ -4300,6 +4183,8 @@ export interface components {
             largest: number;
             /** @description For the next page; absent on the last one. Sources that change places between two pages may be on both, or on neither */
             next_cursor?: string;
+            /** @description What counts are of */
+            parts: components["schemas"]["SourceParts"];
             /** @description One whose name is q first, then most events first */
             sources: components["schemas"]["Source"][] | null;
             /**
@@ -4736,16 +4621,6 @@ export interface components {
              */
             transition: "register" | "start" | "done" | "fail" | "retry" | "release" | "again" | "expire" | "cancel";
             worker?: string;
-        };
-        Upcoming: {
-            items: components["schemas"]["NextRun"][];
-            /** @description Whether the job is paused: what is due meanwhile does not run */
-            paused: boolean;
-            /**
-             * @description Of the schedule; an interval has UTC
-             * @example Europe/Berlin
-             */
-            time_zone: string;
         };
         UserQueue: {
             backoff_s: number[];
@@ -5592,6 +5467,109 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ArticlesPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-articles-export": {
+        parameters: {
+            query?: {
+                /** @description Articles that reached this stage and none after it, the longest stuck first */
+                stuck_after?: string;
+                /** @description With stuck_after: at least this long ago; 90s, 30m, 1h, 2d */
+                older_than?: string;
+                /** @description With stuck_after: at most this long ago */
+                within?: string;
+                /** @description Instead of stuck_after: articles by the time from one stage to another, the slowest first */
+                sort?: "slowest";
+                /** @description With sort=slowest; default the first stage */
+                from_stage?: string;
+                /** @description With sort=slowest; default the last stage */
+                to_stage?: string;
+                /** @description With sort=slowest: the window in which both stages were reached, as for the funnel */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description As for the funnel */
+                from?: string;
+                /** @description As for the funnel */
+                to?: string;
+                /** @description As for the funnel */
+                tz?: string;
+                /** @description Only articles of this source */
+                source?: string;
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "parquet";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": string;
+                    "application/x-ndjson": string;
+                    "text/csv; charset=utf-8; header=present": string;
                 };
             };
             /** @description Bad Request */
@@ -6534,7 +6512,7 @@ export interface operations {
                 from?: string;
                 /** @description Only events before this time, RFC 3339 */
                 to?: string;
-                /** @description CSV as in RFC 4180, JSON lines as in GET /events, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
                 format?: "csv" | "ndjson" | "parquet";
                 /** @description Only the newest so many events. Without it all of them; more than 1,000,000 are refused */
                 limit?: number;
@@ -6984,6 +6962,97 @@ export interface operations {
             };
         };
     };
+    "get-funnel-sources-export": {
+        parameters: {
+            query?: {
+                /** @description As for the funnel */
+                period?: "today" | "24h" | "7d" | "30d";
+                /** @description As for the funnel */
+                from?: string;
+                /** @description As for the funnel */
+                to?: string;
+                /** @description As for the funnel */
+                tz?: string;
+                /** @description Only sources whose names have all of these words in them, in any case; _ stands for a blank */
+                q?: string;
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "parquet";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": string;
+                    "application/x-ndjson": string;
+                    "text/csv; charset=utf-8; header=present": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     health: {
         parameters: {
             query?: never;
@@ -7033,94 +7102,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobPage"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Internal Server Error */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "audit-jobs": {
-        parameters: {
-            query: {
-                /** @description Due times from then on */
-                from: string;
-                /** @description Due times before; those to come are left out */
-                to: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["JobAudit"];
                 };
             };
             /** @description Bad Request */
@@ -7352,120 +7333,6 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Internal Server Error */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "reconcile-jobs": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["ReconcileJobsRequestBody"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReconciledJobs"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Conflict */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unsupported Media Type */
-            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8321,212 +8188,6 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Internal Server Error */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "skip-next-run": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The job's UUID */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["JobCommandBody"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Job"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Conflict */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unsupported Media Type */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Internal Server Error */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    "list-upcoming-runs": {
-        parameters: {
-            query?: {
-                /** @description How many due times */
-                limit?: number;
-            };
-            header?: never;
-            path: {
-                /** @description The job's UUID */
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Upcoming"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,29 +1,28 @@
 import { ref } from 'vue';
-import { token } from '../shared/api/access';
-import { endpoint } from '../shared/api/address';
-import { refusal } from '../shared/api/client';
+import { endpoint } from './address';
+import { request } from './files';
 
-/** What events are exported as, with what each is good for. */
+/** What rows are exported as, with what each format is good for. */
 export const formats = { csv: 'CSV, for spreadsheets', ndjson: 'JSON lines', parquet: 'Parquet' } as const;
-export type Format = keyof typeof formats;
 
-/** Saves the events that pass a filter as a file, one at a time. */
+/** Saves what passes a filter as a file, one at a time. */
 export function useExport() {
-  const running = ref<Format>();
+  const running = ref(false);
   const failure = ref('');
   let stop = new AbortController();
 
-  async function save(format: Format, filter: Record<string, string>): Promise<void> {
+  /** path is that of the export, below the API. */
+  async function save(path: string, params: Record<string, string>): Promise<void> {
     stop = new AbortController();
-    running.value = format;
+    running.value = true;
     failure.value = '';
     try {
-      const { name, content } = await fetchFile(endpoint('api/v1/events/export', { ...filter, format }), stop.signal);
+      const { name, content } = await fetchFile(endpoint(`api/v1/${path}`, params), stop.signal);
       give(name, content);
     } catch (error) {
       if (!stop.signal.aborted) failure.value = (error as Error).message;
     } finally {
-      running.value = undefined;
+      running.value = false;
     }
   }
   return { running, failure, save, cancel: () => stop.abort() };
@@ -31,15 +30,13 @@ export function useExport() {
 
 /** A link could not carry the token. A file that breaks off is an error here, and none that is saved. */
 async function fetchFile(address: string, signal: AbortSignal): Promise<{ name: string; content: Blob }> {
-  const headers: HeadersInit = token.value ? { Authorization: `Bearer ${token.value}` } : {};
-  const response = await fetch(address, { headers, signal });
-  if (!response.ok) throw await refusal(response);
+  const response = await request(address, { signal });
   return { name: fileName(response.headers.get('Content-Disposition')), content: await response.blob() };
 }
 
 /** The file name that an answer proposes. */
 export function fileName(disposition: string | null): string {
-  return /filename="?([\w.-]+)"?/.exec(disposition ?? '')?.[1] ?? 'events';
+  return /filename="?([\w.-]+)"?/.exec(disposition ?? '')?.[1] ?? 'export';
 }
 
 function give(name: string, content: Blob): void {

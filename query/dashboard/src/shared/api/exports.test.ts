@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { afterEach, expect, test, vi } from 'vitest';
-import { giveToken } from '../shared/api/access';
+import { giveToken } from './access';
 import { fileName, useExport } from './exports';
 
 afterEach(() => {
@@ -11,7 +11,7 @@ afterEach(() => {
 test('a file is called what the server calls it', () => {
   expect(fileName('attachment; filename=events-20260317T120713Z.csv')).toBe('events-20260317T120713Z.csv');
   expect(fileName('attachment; filename="events.csv"')).toBe('events.csv');
-  expect(fileName(null)).toBe('events');
+  expect(fileName(null)).toBe('export');
 });
 
 test('an export asks with the filter and the token, and saves the file', async () => {
@@ -24,11 +24,11 @@ test('an export asks with the filter and the token, and saves the file', async (
     saved.push(this.download);
   });
   const { save, failure, running } = useExport();
-  await save('csv', { stage: 'crawled' });
+  await save('events/export', { stage: 'crawled', format: 'csv' });
   const [address, options] = fetched.mock.calls[0]!;
   expect(String(address)).toMatch(/api\/v1\/events\/export\?stage=crawled&format=csv$/);
-  expect(options?.headers).toEqual({ Authorization: 'Bearer secret' });
-  expect([saved, failure.value, running.value]).toEqual([['events-1.csv'], '', undefined]);
+  expect(new Headers(options?.headers).get('Authorization')).toBe('Bearer secret');
+  expect([saved, failure.value, running.value]).toEqual([['events-1.csv'], '', false]);
 });
 
 test('a refused export says why and saves nothing', async () => {
@@ -36,7 +36,7 @@ test('a refused export says why and saves nothing', async () => {
   vi.stubGlobal('fetch', async () => Response.json(problem, { status: 400 }));
   const click = vi.spyOn(HTMLAnchorElement.prototype, 'click');
   const { save, failure } = useExport();
-  await save('parquet', {});
+  await save('events/export', { format: 'parquet' });
   expect(failure.value).toBe('Bad Request · limit is required');
   expect(click).not.toHaveBeenCalled();
 });

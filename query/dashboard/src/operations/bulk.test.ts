@@ -1,0 +1,51 @@
+// @vitest-environment happy-dom
+import { afterEach, expect, test, vi } from 'vitest';
+import { all, change } from './bulk';
+
+afterEach(() => vi.unstubAllGlobals());
+
+/** Answers in turn, and keeps what was asked. */
+function answering(...answers: ((asked: { url: URL; body: { ids: string[] } }) => Response)[]) {
+  const asked: { url: URL; body: { ids: string[]; reason?: string } }[] = [];
+  vi.stubGlobal('fetch', async (request: Request) => {
+    const one = { url: new URL(request.url), body: request.method === 'POST' ? await request.json() : null };
+    asked.push(one);
+    return answers[asked.length - 1]!(one);
+  });
+  return asked;
+}
+
+const sources = (n: number) => new Map(Array.from({ length: n }, (_, i) => [`id-${i}`, `name ${i}`]));
+const changed = ({ body }: { body: { ids: string[] } }) => Response.json({ results: body.ids.map((id) => ({ id, ok: true })) });
+
+test('all sources of a filter are those of all pages', async () => {
+  const asked = answering(
+    () => Response.json({ items: [{ id: 'a', name: 'A' }], next_cursor: 'more', total: 2 }),
+    () => Response.json({ items: [{ id: 'b', name: 'B' }], total: 2 }),
+  );
+  const found = await all({ q: 'news', enabled: 'false', priority: '' }, AbortSignal.timeout(60_000));
+  expect([...found]).toEqual([['a', 'A'], ['b', 'B']]);
+  expect(asked.map(({ url }) => url.search)).toEqual(['?q=news&enabled=false&limit=1000', '?q=news&enabled=false&cursor=more&limit=1000']);
+});
+
+test('500 sources go at a time, and those that were not changed come first', async () => {
+  const asked = answering(changed, changed, ({ body }) =>
+    Response.json({ results: body.ids.map((id, i) => (i === 1 ? { id, ok: false, error: 'there is no such source' } : { id, ok: true })) }));
+  const seen: number[] = [];
+  const results = await change('disable', sources(1_200), 'moved', (n) => seen.push(n));
+  expect(asked.map(({ body }) => body.ids.length)).toEqual([500, 500, 200]);
+  expect(asked[0]!.body).toMatchObject({ operation: 'disable', reason: 'moved' });
+  expect(seen).toEqual([500, 1_000, 1_200]);
+  expect(results).toHaveLength(1_200);
+  expect(results[0]).toEqual({ id: 'id-1001', name: 'name 1001', error: 'there is no such source' });
+  expect(results.filter(({ error }) => error)).toHaveLength(1);
+});
+
+test('after a request that fails nothing is sent, and each member says why', async () => {
+  const asked = answering(changed, () => Response.json({ title: 'Service Unavailable', status: 503 }, { status: 503 }));
+  const results = await change('delete', sources(1_200), '', () => {});
+  expect(asked).toHaveLength(2);
+  expect(asked[0]!.body).not.toHaveProperty('reason');
+  const count = (error: string) => results.filter((result) => result.error === error).length;
+  expect([count(''), count('Service Unavailable'), count('not asked for, since a request before has failed')]).toEqual([500, 500, 200]);
+});

@@ -1,0 +1,64 @@
+import { api, given } from '../shared/api/client';
+import type { Schema } from '../shared/api/types';
+import type { Filter, Operation } from './registered';
+
+/** The sources that are chosen: names by ids. */
+export type Chosen = ReadonlyMap<string, string>;
+
+/** What became of one of them. */
+export interface Result {
+  id: string;
+  name: string;
+  /** Why it is not as it was asked for; empty if it is. */
+  error: string;
+}
+
+/** How many sources the server lists in one answer, and how many it changes by one request. */
+const listed = 1_000;
+const changed = 500;
+
+/** All sources that a filter selects, whichever page they are on. */
+export async function all(filter: Filter, signal: AbortSignal): Promise<Chosen> {
+  const found = new Map<string, string>();
+  let cursor: string | undefined = '';
+  do {
+    const query = { ...given({ ...filter, cursor }), limit: listed };
+    const page: Schema<'CrawlSourcePage'> = (await api.GET('/sources', { params: { query }, signal })).data!;
+    for (const { id, name } of page.items) found.set(id, name);
+    cursor = page.next_cursor;
+  } while (cursor);
+  return found;
+}
+
+
+/**
+ * Enables, disables or deletes sources, as many at a time as the server takes, and has a result for each, those that
+ * were not changed first. Where the server does not answer or refuses, nothing more is sent.
+ */
+export async function change(
+  operation: Operation,
+  chosen: Chosen,
+  reason: string,
+  progress: (done: number) => void,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  const ids = [...chosen.keys()];
+  let failure = '';
+  for (let from = 0; from < ids.length; from += changed) {
+    const part = ids.slice(from, from + changed);
+    const named = (id: string, error: string) => ({ id, name: chosen.get(id)!, error });
+    if (failure) {
+      results.push(...part.map((id) => named(id, 'not asked for, since a request before has failed')));
+      continue;
+    }
+    try {
+      const { data } = await api.POST('/sources/bulk', { body: { operation, ids: part, ...given({ reason }) } });
+      results.push(...data!.results.map(({ id, ok, error }) => named(id, ok ? '' : (error ?? 'not done'))));
+    } catch (error) {
+      failure = (error as Error).message;
+      results.push(...part.map((id) => named(id, failure)));
+    }
+    progress(results.length);
+  }
+  return results.sort((a, b) => Number(b.error !== '') - Number(a.error !== ''));
+}
