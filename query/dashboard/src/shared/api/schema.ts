@@ -421,6 +421,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/jobs/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compare what became of due times with what schedules say
+         * @description Computes the due times of all jobs anew, also of those that were deleted since, and looks for each in the ledger. It reads as much as there is: ask for a day at a time where many jobs run often.
+         */
+        get: operations["audit-jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/jobs/bulk": {
         parameters: {
             query?: never;
@@ -431,7 +451,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Pause, resume or run up to 500 jobs
+         * Do one thing to up to 500 jobs
          * @description In one transaction. The answer has a result for each member, in their order; those that are refused keep no other back.
          */
         post: operations["change-jobs"];
@@ -452,6 +472,26 @@ export interface paths {
         get: operations["get-job-of-source"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/reconcile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compare sources and jobs, and mend the differences
+         * @description Sources that are enabled get the job that they lack, and jobs whose source does not exist become orphaned. With dry_run, nothing changes. Millrace does the same every five minutes.
+         */
+        post: operations["reconcile-jobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -584,6 +624,43 @@ export interface paths {
          * @description It runs at its next due time. A job whose source is disabled is resumed by enabling the source.
          */
         post: operations["resume-job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/skip-next": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Skip the next due time of a job */
+        post: operations["skip-next-run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/upcoming": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The next due times of a job
+         * @description By the schedule that it has, with the changes of clocks between them.
+         */
+        get: operations["list-upcoming-runs"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -849,7 +926,7 @@ export interface paths {
         put?: never;
         /**
          * Hand out no items of a stage
-         * @description What is started goes on.
+         * @description What is started goes on. The body may be left out.
          */
         post: operations["pause-stage"];
         delete?: never;
@@ -867,7 +944,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Hand out items of a stage again */
+        /**
+         * Hand out items of a stage again
+         * @description The body may be left out.
+         */
         post: operations["resume-stage"];
         delete?: never;
         options?: never;
@@ -1169,7 +1249,7 @@ export interface paths {
         put?: never;
         /**
          * Hand out no items of a queue
-         * @description What is started goes on.
+         * @description What is started goes on. The body may be left out.
          */
         post: operations["pause-queue"];
         delete?: never;
@@ -1187,7 +1267,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Hand out items of a queue again */
+        /**
+         * Hand out items of a queue again
+         * @description The body may be left out.
+         */
         post: operations["resume-queue"];
         delete?: never;
         options?: never;
@@ -1633,6 +1716,15 @@ export interface components {
             /** @description As in the funnel */
             notes?: components["schemas"]["FieldError"][] | null;
         };
+        AuditFinding: {
+            /** Format: date-time */
+            due_at: string;
+            /** Format: uuid */
+            job_id: string;
+            /** @enum {string} */
+            kind: "missed" | "doubled";
+            why: string;
+        };
         BatchResult: {
             /**
              * Format: int64
@@ -1759,7 +1851,7 @@ export interface components {
             /** @description 1 to 500 jobs, by their ids */
             ids: string[];
             /**
-             * @description pause, resume or force-run
+             * @description pause, resume, force-run or skip-next
              * @example pause
              */
             operation: string;
@@ -2068,6 +2160,18 @@ export interface components {
             items: number;
             /** @example mail */
             name: string;
+        };
+        Difference: {
+            /** @enum {string} */
+            action: "create_job" | "orphan_job";
+            /**
+             * Format: uuid
+             * @description The job that has no source
+             */
+            job_id?: string;
+            /** Format: uuid */
+            source_id: string;
+            source_name: string;
         };
         Drift: {
             /** @description By default of the newest version with the one before; null without two */
@@ -2786,6 +2890,8 @@ export interface components {
             schedule: components["schemas"]["CrawlSchedule"];
             /** @description Where its pages have their parts: a JSON object */
             selectors: unknown;
+            /** @description Whether the next due time is skipped, since somebody asked for it */
+            skip_next: boolean;
             /** Format: uuid */
             source_id: string;
             /** @example Example News */
@@ -2801,6 +2907,48 @@ export interface components {
              * @description Grows with each change by an event or a person
              */
             version: number;
+        };
+        JobAudit: {
+            /**
+             * Format: int64
+             * @description Due times with more than one run, and rows that no schedule says
+             */
+            doubled: number;
+            /**
+             * Format: int64
+             * @description Due times by the schedules
+             */
+            due: number;
+            /** @description The first 100 of those missed, and of those doubled */
+            findings: components["schemas"]["AuditFinding"][];
+            /**
+             * Format: int64
+             * @description Runs that somebody asked for, which no schedule says
+             */
+            forced: number;
+            /** Format: date-time */
+            from: string;
+            /**
+             * Format: int64
+             * @description Jobs with a schedule in that time, also those that were deleted since
+             */
+            jobs: number;
+            /**
+             * Format: int64
+             * @description Due times without a row in the ledger, or that ran without a run
+             */
+            missed: number;
+            /** @description What became of them, by the ledger */
+            outcomes: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Due times about which no scheduler has decided yet
+             */
+            pending: number;
+            /** Format: date-time */
+            to: string;
         };
         JobCommandBody: Record<string, never>;
         JobDetail: {
@@ -2923,6 +3071,8 @@ export interface components {
             schedule: components["schemas"]["CrawlSchedule"];
             /** @description Where its pages have their parts: a JSON object */
             selectors: unknown;
+            /** @description Whether the next due time is skipped, since somebody asked for it */
+            skip_next: boolean;
             /** @description null: there is none */
             source: components["schemas"]["JobSource"];
             /** Format: uuid */
@@ -3634,6 +3784,21 @@ export interface components {
             /** @enum {string} */
             state: "new" | "scheduled" | "started" | "done" | "failed" | "dead" | "cancelled";
         };
+        NextRun: {
+            /**
+             * Format: int64
+             * @description Seconds by which the clocks of the zone are set ahead between the due time before and this one; below 0: back
+             */
+            clock_shift_s: number;
+            /**
+             * Format: date-time
+             * @description With the offset of the schedule's zone then
+             * @example 2026-03-29T03:00:00+02:00
+             */
+            due_at: string;
+            /** @description Whether it is in the crawl window */
+            in_window: boolean;
+        };
         Overrides: {
             /** Format: int64 */
             catch_up_cap?: number;
@@ -3877,6 +4042,14 @@ export interface components {
             checks: components["schemas"]["CheckStatus"][] | null;
             /** @enum {string} */
             status: "ready" | "not ready";
+        };
+        ReconcileJobsRequestBody: {
+            /** @description Change nothing, and say what would be done */
+            dry_run?: boolean;
+        };
+        ReconciledJobs: {
+            differences: components["schemas"]["Difference"][];
+            dry_run: boolean;
         };
         RefusedLine: {
             /**
@@ -4621,6 +4794,16 @@ export interface components {
              */
             transition: "register" | "start" | "done" | "fail" | "retry" | "release" | "again" | "expire" | "cancel";
             worker?: string;
+        };
+        Upcoming: {
+            items: components["schemas"]["NextRun"][];
+            /** @description Whether the job is paused: what is due meanwhile does not run */
+            paused: boolean;
+            /**
+             * @description Of the schedule; an interval has UTC
+             * @example Europe/Berlin
+             */
+            time_zone: string;
         };
         UserQueue: {
             backoff_s: number[];
@@ -7169,6 +7352,94 @@ export interface operations {
             };
         };
     };
+    "audit-jobs": {
+        parameters: {
+            query: {
+                /** @description Due times from then on */
+                from: string;
+                /** @description Due times before; those to come are left out */
+                to: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobAudit"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "change-jobs": {
         parameters: {
             query?: never;
@@ -7333,6 +7604,120 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "reconcile-jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReconcileJobsRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReconciledJobs"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8188,6 +8573,212 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "skip-next-run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["JobCommandBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-upcoming-runs": {
+        parameters: {
+            query?: {
+                /** @description How many due times */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The job's UUID */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upcoming"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
