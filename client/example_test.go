@@ -26,7 +26,10 @@ func ExampleClient_Emit() {
 	url, stop := startNATS()
 	defer stop()
 
-	c, err := client.Open(client.Options{URL: url, Service: "crawler", Log: slog.Default(), Registry: prometheus.NewRegistry()})
+	c, err := client.Open(client.Options{
+		URL: url, Service: "crawler", Log: slog.Default(),
+		Registry: prometheus.NewRegistry(),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,7 +65,8 @@ func ExampleClient_EmitBatch() {
 	var events []event.Event
 	for i := range 3 {
 		events = append(events, event.Event{
-			ArticleURL: fmt.Sprintf("https://example.com/article-%d", i), SourceName: "example_com", Stage: "classified",
+			ArticleURL: fmt.Sprintf("https://example.com/article-%d", i), SourceName: "example_com",
+			Stage:    "classified",
 			Metadata: map[string]any{"quality_score": 78, "model_version": "v2.1", "is_reclassification": true},
 		})
 	}
@@ -103,7 +107,10 @@ func ExampleOptions_spool() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_ = c.Emit(context.Background(), event.Event{ArticleURL: "https://example.com/article-1", SourceName: "example_com", Stage: "crawled"})
+	_ = c.Emit(context.Background(), event.Event{
+		ArticleURL: "https://example.com/article-1", SourceName: "example_com",
+		Stage: "crawled",
+	})
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	fmt.Println(c.Close(gone))
@@ -145,7 +152,10 @@ func ExamplePublisher_EmitBatch() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	e := event.Event{ArticleURL: "https://example.com/article-1", SourceName: "example_com", Stage: "crawled", OccurredAt: time.Now()}
+	e := event.Event{
+		ArticleURL: "https://example.com/article-1", SourceName: "example_com", Stage: "crawled",
+		OccurredAt: time.Now(),
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	outcomes, err := p.EmitBatch(ctx, []event.Event{e, e})
@@ -159,7 +169,10 @@ func startNATS() (url string, stop func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	srv, err := embedded.New(embedded.Config{Listen: "127.0.0.1:0", StoreDir: dir, User: "millrace", Password: "example"}, slog.New(slog.DiscardHandler))
+	srv, err := embedded.New(embedded.Config{
+		Listen: "127.0.0.1:0", StoreDir: dir, User: "millrace",
+		Password: "example",
+	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -85,11 +85,14 @@ func (s *session) agree(want checkpoint.Known, fresh bool) error {
 	case known == want.Identities:
 		return nil
 	case !fresh:
-		return keysError(fmt.Errorf("%w: of the identities up to sequence %d it knows %s, and the checkpoint has counted %s",
+		return keysError(fmt.Errorf("%w: of the identities up to sequence %d it knows %s, and the checkpoint has "+
+			"counted %s",
 			keystore.ErrDamaged, want.At, known, want.Identities))
 	}
-	return fmt.Errorf("slot group %d is not folded: up to sequence %d ClickHouse has %d identities (%s), and %d were counted (%s); "+
-		"rows of the tables events or retired_identities are missing, or are those of another installation: restore them, "+
+	return fmt.Errorf("slot group %d is not folded: up to sequence %d ClickHouse has %d identities (%s), and %d "+
+		"were counted (%s); "+
+		"rows of the tables events or retired_identities are missing, or are those of another installation: "+
+		"restore them, "+
 		"or, if what is missing may count again, run millrace accept-identities --slot-group=%d (docs/recovery.md)",
 		s.group.ID, want.At, known.Count, known, want.Identities.Count, want.Identities, s.group.ID)
 }

@@ -33,7 +33,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "millrace_projector_duplicates_total",
 			Help: "Messages whose identity had been counted before.",
 		}),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_projector_key_conflicts_total", Help: "Messages whose identity is that of an event of another stage or service, and which are dead letters therefore."}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "millrace_projector_key_conflicts_total",
+			Help: "Messages whose identity is that of an event of another stage or service, and which are dead " +
+				"letters therefore.",
+		}),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "millrace_projector_rejected_total",
 			Help: "Messages put into the dead-letter stream, by reason.",

@@ -96,7 +96,9 @@ type Projector struct {
 
 // New checks the configuration and starts nothing. The streams have to exist
 // when Run is called, and the tables soon after.
-func New(cfg Config, nc *nats.Conn, ch *clickhouse.Options, reg prometheus.Registerer, log *slog.Logger) (*Projector, error) {
+func New(cfg Config, nc *nats.Conn, ch *clickhouse.Options, reg prometheus.Registerer,
+	log *slog.Logger,
+) (*Projector, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("projector: a folder for the key store is required")
 	}
@@ -179,7 +181,8 @@ func (p *Projector) warnOfGroups(l slots.Layout) {
 		groups = l.Next
 	}
 	if want := p.cfg.SlotGroups; want != 0 && want != groups {
-		p.log.Warn("the setting of slot groups is for the first start only: leave it out, or change their number with millrace regroup",
+		p.log.Warn("the setting of slot groups is for the first start only: leave it out, or change their number "+
+			"with millrace regroup",
 			"slot_groups", groups, "setting", want)
 	}
 }

@@ -468,7 +468,8 @@ func TestUnfit(t *testing.T) {
 
 func TestDeadLetterSaysWhy(t *testing.T) {
 	b := newBench(t)
-	b.publish("events.crawled.00", []byte(`{"article_url":"https://example.com/1","source_name":"s","stage":"shipped","occurred_at":"2026-01-01T00:00:00Z","service_name":"t"}`))
+	b.publish("events.crawled.00", []byte(`{"article_url":"https://example.com/1","source_name":"s",`+
+		`"stage":"shipped","occurred_at":"2026-01-01T00:00:00Z","service_name":"t"}`))
 	stop := b.start(nil)
 	defer stop()
 	b.reach(b.truth.last)

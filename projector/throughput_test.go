@@ -87,7 +87,10 @@ func publishBacklog(b *testing.B, nc *nats.Conn, stages event.Stages, n int) {
 	start := time.Now().Add(-20 * time.Hour)
 	for i := range n {
 		at := start.Add(time.Duration(i) * (20 * time.Hour / time.Duration(n)))
-		text := fmt.Appendf(nil, `{"article_url":"https://news.example.com/2026/02/10/a-longer-article-title-%d","source_name":"source_%d","stage":"%s","occurred_at":"%s","service_name":"classifier","metadata":{"quality_score":%d,"topics":["crime","news"],"content_type":"article","model_version":"v2.1","processing_time_ms":%d}}`,
+		text := fmt.Appendf(nil, `{"article_url":"https://news.example.com/2026/02/10/a-longer-article-title-%d",`+
+			`"source_name":"source_%d","stage":"%s","occurred_at":"%s","service_name":"classifier",`+
+			`"metadata":{"quality_score":%d,"topics":["crime","news"],"content_type":"article",`+
+			`"model_version":"v2.1","processing_time_ms":%d}}`,
 			i, rng.IntN(300), stages.Names()[rng.IntN(5)], at.UTC().Format(time.RFC3339Nano), rng.IntN(100),
 			rng.IntN(500))
 		var r event.Record

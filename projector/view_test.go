@@ -75,7 +75,10 @@ func traffic(b *testing.B, stages event.Stages, n int) []source.Message {
 	for i := range out {
 		at := start.Add(time.Duration(i) * 20 * time.Hour / time.Duration(n))
 		stage := stages.Names()[rng.IntN(5)]
-		text := fmt.Appendf(nil, `{"article_url":"https://news.example.com/2026/02/10/a-longer-article-title-%d","source_name":"source_%d","stage":"%s","occurred_at":"%s","service_name":"classifier","metadata":{"quality_score":%d,"topics":["crime","news"],"content_type":"article","model_version":"v2.1","processing_time_ms":%d}}`,
+		text := fmt.Appendf(nil, `{"article_url":"https://news.example.com/2026/02/10/a-longer-article-title-%d",`+
+			`"source_name":"source_%d","stage":"%s","occurred_at":"%s","service_name":"classifier",`+
+			`"metadata":{"quality_score":%d,"topics":["crime","news"],"content_type":"article",`+
+			`"model_version":"v2.1","processing_time_ms":%d}}`,
 			rng.IntN(n/5), rng.IntN(300), stage, at.UTC().Format(time.RFC3339Nano), rng.IntN(100), rng.IntN(500))
 		var r event.Record
 		if err := event.Decode(text, &r); err != nil {

@@ -16,7 +16,8 @@ import (
 // hour, three quarters, and of seconds, and a day that never was.
 var zones = []string{
 	"UTC", "Europe/Berlin", "America/New_York", "America/Havana", "America/St_Johns", "Australia/Lord_Howe",
-	"Asia/Kolkata", "Asia/Kathmandu", "Pacific/Chatham", "Pacific/Apia", "Africa/Monrovia", "Asia/Tehran", "Africa/Cairo",
+	"Asia/Kolkata", "Asia/Kathmandu", "Pacific/Chatham", "Pacific/Apia", "Africa/Monrovia", "Asia/Tehran",
+	"Africa/Cairo",
 }
 
 // TestFoldedWindows holds that a day of any zone, and any stretch of time, has

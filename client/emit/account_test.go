@@ -32,7 +32,10 @@ func TestAccountLimit(t *testing.T) {
 	must(t, stream.Ensure(t.Context(), js, stream.Config{}))
 	storage := func(limit int64) {
 		must(t, s.GlobalAccount().UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{
-			"": {MaxMemory: -1, MaxStore: limit, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1, MemoryMaxStreamBytes: -1, StoreMaxStreamBytes: -1},
+			"": {
+				MaxMemory: -1, MaxStore: limit, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1,
+				MemoryMaxStreamBytes: -1, StoreMaxStreamBytes: -1,
+			},
 		}))
 	}
 	storage(10_000)

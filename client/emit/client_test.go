@@ -304,7 +304,8 @@ func TestBreaker(t *testing.T) {
 	if h := c.Health(); h.Circuit != "open" || h.Waiting != 1 || !strings.Contains(h.LastError, "does not answer") {
 		t.Errorf("%+v", h)
 	}
-	state := fmt.Sprintf("# HELP pipeline_circuit_state Circuit breaker: 0 closed, 1 open or half-open.\n# TYPE pipeline_circuit_state gauge\npipeline_circuit_state{target_url=%q} 1\n", f.URL)
+	state := fmt.Sprintf("# HELP pipeline_circuit_state Circuit breaker: 0 closed, 1 open or half-open.\n# TYPE "+
+		"pipeline_circuit_state gauge\npipeline_circuit_state{target_url=%q} 1\n", f.URL)
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(state), "pipeline_circuit_state"))
 	must(t, c.Emit(t.Context(), crawled(2)))
 	if err := c.Close(within(t)); !errors.Is(err, ErrUndelivered) || c.Health().Dropped != 2 || len(tries) != 0 {
@@ -380,7 +381,9 @@ func TestNeverWaits(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	logs.await(t, "pipeline event not emitted", "stage=crawled", "url_hash=", "service=crawler", "event dropped")
-	want := "# HELP pipeline_emit_dropped_total Events that found the buffer or the spool full, were lost to damage of the spool, or were left in the buffer when the client closed.\n# TYPE pipeline_emit_dropped_total counter\npipeline_emit_dropped_total 4\n"
+	want := "# HELP pipeline_emit_dropped_total Events that found the buffer or the spool full, were lost to damage " +
+		"of the spool, or were left in the buffer when the client closed.\n# TYPE pipeline_emit_dropped_total " +
+		"counter\npipeline_emit_dropped_total 4\n"
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "pipeline_emit_dropped_total"))
 }
 
@@ -427,7 +430,8 @@ func TestRefusals(t *testing.T) {
 			if i := slices.IndexFunc(events, func(e json.RawMessage) bool {
 				return bytes.Contains(e, []byte("/5\""))
 			}); i >= 0 {
-				return 201, fmt.Sprintf(`{"accepted":%d,"rejected":[{"index":%d,"error":{"field":"stage","code":"c","rule":"must be one of crawled"}}]}`, len(events)-1, i)
+				return 201, fmt.Sprintf(`{"accepted":%d,"rejected":[{"index":%d,"error":{"field":"stage","code":"c",`+
+					`"rule":"must be one of crawled"}}]}`, len(events)-1, i)
 			}
 		}
 		return 200, ""
@@ -484,7 +488,8 @@ func TestTooOld(t *testing.T) {
 // TestMayNotBackfill: a token that may not send what the client has marked
 // keeps it, until it may; what a service has marked is the service's affair.
 func TestMayNotBackfill(t *testing.T) {
-	const rule = `{"field":"metadata.backfilled","code":"backfill_forbidden","rule":"needs a caller with the scope events:backfill"}`
+	const rule = `{"field":"metadata.backfilled","code":"backfill_forbidden","rule":"needs a caller with the scope ` +
+		`events:backfill"}`
 	for n := range 3 { // events that are not too old
 		f := startFake(t)
 		forbid := func(path string, events []json.RawMessage) (int, string) {
@@ -595,8 +600,9 @@ func TestTimes(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	for address, want := range map[string]string{
-		"nats://u:p@a:4222,b:4222": "nats://a:4222,nats://b:4222", "a:4222": "nats://a:4222", "http://u:p@a/api/pipeline?x=1": "http://a/api/pipeline",
-		"https://a": "https://a", "wss://a": "wss://a",
+		"nats://u:p@a:4222,b:4222": "nats://a:4222,nats://b:4222", "a:4222": "nats://a:4222",
+		"http://u:p@a/api/pipeline?x=1": "http://a/api/pipeline",
+		"https://a":                     "https://a", "wss://a": "wss://a",
 		"ftp://a": "", "http://a,http://b": "", "http://": "", "nats://%": "",
 	} {
 		if got, _, err := target(address); got != want || (err == nil) != (want != "") {

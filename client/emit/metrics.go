@@ -34,7 +34,8 @@ func newMetrics(registry prometheus.Registerer, target string) (*metrics, error)
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 2.5, 5, 10},
 		}),
 		drops: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "pipeline_emit_dropped_total", Help: "Events that found the buffer or the spool full, were lost to damage of the spool, or were left in the buffer when the client closed.",
+			Name: "pipeline_emit_dropped_total", Help: "Events that found the buffer or the spool full, were lost " +
+				"to damage of the spool, or were left in the buffer when the client closed.",
 		}),
 	}
 	if registry != nil {

@@ -61,7 +61,8 @@ func (c *acceptCmd) accept(p *program, kv jetstream.KeyValue, g slots.Group) err
 	if err := log.Forget(p.ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "slot group %d: takes what ClickHouse has for what was counted up to sequence %d, which were %d identities\n",
+	_, err = fmt.Fprintf(p.out, "slot group %d: takes what ClickHouse has for what was counted up to sequence %d, "+
+		"which were %d identities\n",
 		g.ID, known.At, known.Identities.Count)
 	return err
 }

@@ -38,7 +38,8 @@ func (s historySettings) open(ctx context.Context, services []string) (sources [
 		case len(services) > 0 && !slices.Contains(services, table.Service):
 			continue
 		case dsn == "" && len(services) > 0:
-			return nil, closeAll, fmt.Errorf("set MILLRACE_%s_DSN to the database that has %s", strings.ToUpper(table.Service), table.Name)
+			return nil, closeAll, fmt.Errorf("set MILLRACE_%s_DSN to the database that has %s",
+				strings.ToUpper(table.Service), table.Name)
 		case dsn == "":
 			continue
 		}
@@ -50,7 +51,8 @@ func (s historySettings) open(ctx context.Context, services []string) (sources [
 		sources = append(sources, src)
 	}
 	if len(sources) == 0 {
-		return nil, closeAll, errors.New("set MILLRACE_CRAWLER_DSN, MILLRACE_CLASSIFIER_DSN or MILLRACE_PUBLISHER_DSN to a database with a service's history")
+		return nil, closeAll, errors.New("set MILLRACE_CRAWLER_DSN, MILLRACE_CLASSIFIER_DSN or " +
+			"MILLRACE_PUBLISHER_DSN to a database with a service's history")
 	}
 	return sources, closeAll, nil
 }

@@ -117,7 +117,10 @@ func newLogger(s logSettings, w io.Writer) *slog.Logger {
 	if s.Format == "json" || (s.Format == "auto" && !terminal) {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: s.Level, ReplaceAttr: durationsInWords}))
 	}
-	return slog.New(tint.NewTextHandler(w, &tint.Options{Level: s.Level, NoColor: !terminal, TimeFormat: "15:04:05.000"}))
+	return slog.New(tint.NewTextHandler(w, &tint.Options{
+		Level: s.Level, NoColor: !terminal,
+		TimeFormat: "15:04:05.000",
+	}))
 }
 
 // durationsInWords writes durations with their unit, as the text format does.

@@ -64,8 +64,9 @@ func (c *clickhouseCmd) Run(p *program) error {
 		return errors.Join(err, native.Close())
 	}
 	srv, err := chserver.New(chserver.Config{
-		Library: c.Library, Path: c.folder(), Database: "millrace", Listeners: &chserver.Listeners{Native: native, HTTP: web},
-		Password: secrets.Default, ReadOnlyPassword: secrets.Analyst, MaxMemory: c.Server.MaxMemory,
+		Library: c.Library, Path: c.folder(), Database: "millrace",
+		Listeners: &chserver.Listeners{Native: native, HTTP: web},
+		Password:  secrets.Default, ReadOnlyPassword: secrets.Analyst, MaxMemory: c.Server.MaxMemory,
 		MemorySetting: "MILLRACE_CLICKHOUSE_MAX_MEMORY", MaxTime: c.Server.MaxTime,
 	}, p.log)
 	if err != nil {
@@ -110,7 +111,8 @@ func (c *clickhouseCmd) confine(p *program) (err error) {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return confine.Exec(c.rules(self), self, c.secondStage(p), append(confine.Environ(), "TMPDIR="+filepath.Join(c.folder(), "tmp")), p.death)
+	return confine.Exec(c.rules(self), self, c.secondStage(p),
+		append(confine.Environ(), "TMPDIR="+filepath.Join(c.folder(), "tmp")), p.death)
 }
 
 // rules are what the engine needs: its folder with a temporary one in it, its
@@ -121,7 +123,8 @@ func (c *clickhouseCmd) rules(self string) confine.Rules {
 		Write:    []string{c.folder()},
 		Read: []string{
 			c.Library, "/etc/localtime", "/usr/share/zoneinfo",
-			"/sys/fs/cgroup", "/sys/devices/system/cpu", "/sys/kernel/mm/transparent_hugepage", "/proc/meminfo", "/proc/cpuinfo",
+			"/sys/fs/cgroup", "/sys/devices/system/cpu", "/sys/kernel/mm/transparent_hugepage", "/proc/meminfo",
+			"/proc/cpuinfo",
 		},
 	}
 }

@@ -86,7 +86,8 @@ func (c *serveCmd) Run(p *program) error {
 
 func (c *serveCmd) roles() roles {
 	return roles{
-		Ingest: slices.Contains(c.Role, "ingest"), Projector: slices.Contains(c.Role, "projector"), Query: slices.Contains(c.Role, "query"),
+		Ingest: slices.Contains(c.Role, "ingest"), Projector: slices.Contains(c.Role, "projector"),
+		Query:     slices.Contains(c.Role, "query"),
 		Scheduler: slices.Contains(c.Role, "scheduler"),
 	}
 }
@@ -162,7 +163,8 @@ func lockData(dir string, use purpose) (unlock func(), err error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder, _ := io.ReadAll(io.LimitReader(f, 32)) // who holds it is told if known
-		return nil, errors.Join(fmt.Errorf("the data folder %s is in use by another millrace (process %s): stop it, or set MILLRACE_DATA to another folder",
+		return nil, errors.Join(fmt.Errorf("the data folder %s is in use by another millrace (process %s): stop it, "+
+			"or set MILLRACE_DATA to another folder",
 			dir, orDefault(string(holder), "unknown")), f.Close())
 	}
 	if err := f.Truncate(0); err != nil {

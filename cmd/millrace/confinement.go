@@ -54,7 +54,8 @@ func (c *confinements) texts() map[string]string {
 func (c *confinements) warn(log *slog.Logger) {
 	for name, r := range c.reports() {
 		if !r.Whole() {
-			log.Warn("this system cannot confine an embedded engine wholly: what reaches it reaches more", "engine", name, "confinement", r.String())
+			log.Warn("this system cannot confine an embedded engine wholly: what reaches it reaches more", "engine",
+				name, "confinement", r.String())
 		}
 	}
 }

@@ -40,7 +40,8 @@ func (n *node) runDemo(ctx context.Context, s *stack) error {
 		s.launch("demo's work", func(ctx context.Context) error {
 			return d.Work(ctx, n.nats, func(ctx context.Context) error {
 				_, err := n.ownQueues.Create(ctx, queue.Settings{
-					Name: demo.Queue, MaxAttempts: 3, BackoffS: []float64{20}, LeaseS: 30, RetentionS: 3600, MaxItems: 10_000,
+					Name: demo.Queue, MaxAttempts: 3, BackoffS: []float64{20}, LeaseS: 30, RetentionS: 3600,
+					MaxItems: 10_000,
 				})
 				if errors.Is(err, userqueue.ErrDiffers) { // somebody has changed its settings
 					return nil

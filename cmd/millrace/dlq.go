@@ -55,7 +55,10 @@ type dlqFilter struct {
 }
 
 func (f dlqFilter) filter() dlq.Filter {
-	return dlq.Filter{Stream: f.Stream, Code: f.Code, Field: f.Field, Subject: f.Subject, Since: f.Since.Time, Until: f.Until.Time}
+	return dlq.Filter{
+		Stream: f.Stream, Code: f.Code, Field: f.Field, Subject: f.Subject, Since: f.Since.Time,
+		Until: f.Until.Time,
+	}
 }
 
 type dlqListCmd struct {

@@ -33,7 +33,8 @@ func startDLQ(t *testing.T) dlqFixture {
 		m.Data = []byte("\x1b[2J")
 		if i%2 == 1 {
 			m.Header.Set(stream.HeaderCode, "subject")
-			m.Data = fmt.Appendf(nil, `{"article_url":"https://example.com/%d","source_name":"s","stage":"crawled","occurred_at":%q,"service_name":"c"}`,
+			m.Data = fmt.Appendf(nil, `{"article_url":"https://example.com/%d","source_name":"s","stage":"crawled",`+
+				`"occurred_at":%q,"service_name":"c"}`,
 				i, time.Now().UTC().Format(time.RFC3339))
 		}
 		if _, err := js.PublishMsg(t.Context(), m); err != nil {
@@ -67,7 +68,8 @@ func TestDLQCommands(t *testing.T) {
 		{"show 11", 1, "there is no such dead letter: 11"},
 		{"replay --code subject --dry-run", 0, "dry run: matched 5, replayed 5"},
 		{"replay 1 2 EVENTS/99", 1, "there are no dead letters EVENTS/99"},
-		{"replay --all", 0, "matched 9, replayed 4 (0 of them by an earlier replay), kept 5, deleted 4\n  kept for json: 5\n  letter 2 (EVENTS/2) kept: the event must be"},
+		{"replay --all", 0, "matched 9, replayed 4 (0 of them by an earlier replay), kept 5, deleted 4\n  kept for " +
+			"json: 5\n  letter 2 (EVENTS/2) kept: the event must be"},
 		{"purge 2 EVENTS/4", 0, "deleted 2"},
 		{"purge --all", 0, "matched 3, replayed 0 (0 of them by an earlier replay), kept 0, deleted 3"},
 	} {
@@ -85,7 +87,8 @@ func TestDLQJSON(t *testing.T) {
 	f := startDLQ(t)
 	status, out, _ := f.run("list --json --oldest --limit 2")
 	var letter dlq.Letter
-	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &letter); status != 0 || err != nil || letter.ID != 1 || strings.Count(out, "\n") != 2 {
+	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &letter); status != 0 || err != nil ||
+		letter.ID != 1 || strings.Count(out, "\n") != 2 {
 		t.Errorf("%d %s %v", status, out, err)
 	}
 	status, out, _ = f.run("show 2 --json")
@@ -95,7 +98,8 @@ func TestDLQJSON(t *testing.T) {
 	}
 	status, out, _ = f.run("replay --all --json")
 	var report dlq.LetterReport
-	if err := json.Unmarshal([]byte(out), &report); status != 0 || err != nil || report.Replayed != 5 || report.Kept != 5 {
+	if err := json.Unmarshal([]byte(out), &report); status != 0 || err != nil || report.Replayed != 5 ||
+		report.Kept != 5 {
 		t.Errorf("%d %s %v", status, out, err)
 	}
 }
@@ -103,7 +107,8 @@ func TestDLQJSON(t *testing.T) {
 func TestDLQBadUsage(t *testing.T) {
 	f := dlqFixture{t: t, nats: natstest.Start(t, stream.Config{})}
 	for _, command := range []string{
-		"purge", "replay", "purge --all 1", "purge --all --code json", "purge x", "replay 0", "show", "show a/b/c", "list --since yesterday", "list --since=-1h",
+		"purge", "replay", "purge --all 1", "purge --all --code json", "purge x", "replay 0", "show", "show a/b/c",
+		"list --since yesterday", "list --since=-1h",
 		"list --subject a..b", "list --limit=-1", "list --stream EVENTS.*", "purge --since 1h --until 2h", "eat",
 	} {
 		if status, out, errOut := f.run(command); status != 2 || errOut == "" {

@@ -47,7 +47,8 @@ func (p *letterPrinter) letters(letters []dlq.Letter) error {
 		if l.Field != "" {
 			reason = l.Field + ": " + reason
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", l.ID, console.Plain(l.Origin), l.ReceivedAt.Format(time.DateTime), console.Plain(l.Subject), console.Plain(l.Code), console.Plain(reason))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", l.ID, console.Plain(l.Origin), l.ReceivedAt.Format(time.DateTime),
+			console.Plain(l.Subject), console.Plain(l.Code), console.Plain(reason))
 	}
 	p.printed += len(letters)
 	return t.Flush()
@@ -109,12 +110,14 @@ func printReport(w io.Writer, r dlq.LetterReport) error {
 	if r.DryRun {
 		b.WriteString("dry run: ")
 	}
-	fmt.Fprintf(&b, "matched %d, replayed %d (%d of them by an earlier replay), kept %d, deleted %d\n", r.Matched, r.Replayed, r.Duplicates, r.Kept, r.Deleted)
+	fmt.Fprintf(&b, "matched %d, replayed %d (%d of them by an earlier replay), kept %d, deleted %d\n", r.Matched,
+		r.Replayed, r.Duplicates, r.Kept, r.Deleted)
 	for _, code := range slices.Sorted(maps.Keys(r.Reasons)) {
 		fmt.Fprintf(&b, "  kept for %s: %d\n", console.Plain(code), r.Reasons[code])
 	}
 	for _, k := range r.Letters {
-		fmt.Fprintf(&b, "  letter %d (%s) kept: %s\n", k.ID, console.Plain(k.Origin), console.Plain(strings.TrimPrefix(k.Field+": "+k.Rule, ": ")))
+		fmt.Fprintf(&b, "  letter %d (%s) kept: %s\n", k.ID, console.Plain(k.Origin),
+			console.Plain(strings.TrimPrefix(k.Field+": "+k.Rule, ": ")))
 	}
 	if r.Kept > len(r.Letters) {
 		fmt.Fprintf(&b, "  and %d more\n", r.Kept-len(r.Letters))

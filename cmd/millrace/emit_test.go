@@ -44,7 +44,8 @@ func until(t *testing.T, what string, holds func() bool) {
 }
 
 func emitLine(stage string, n int) string {
-	return fmt.Sprintf(`{"article_url":"https://example.com/%d","source_name":"s","stage":%q,"occurred_at":%q,"service_name":"c"}`+"\n",
+	return fmt.Sprintf(`{"article_url":"https://example.com/%d","source_name":"s","stage":%q,"occurred_at":%q,`+
+		`"service_name":"c"}`+"\n",
 		n, stage, time.Now().UTC().Format(time.RFC3339))
 }
 
@@ -63,15 +64,20 @@ func TestEmitStatus(t *testing.T) {
 		out, errOut string
 	}{
 		{"", emitLine("mined", 1) + emitLine("smelted", 2), 0, "accepted=2 duplicates=0 rejected=0", ""},
-		{"", emitLine("mined", 3) + emitLine("crawled", 4), 3, "accepted=1 duplicates=0 rejected=1", "line 2: stage: must be one of mined, smelted (stage_unknown)\nmillrace: 1 of 2 lines were rejected\n"},
-		{"crawled,mined", emitLine("crawled", 5), 3, "rejected=1", `the installation has other stages than MILLRACE_STAGES; going by the installation's","installation":"mined,smelted"`},
+		{
+			"", emitLine("mined", 3) + emitLine("crawled", 4), 3, "accepted=1 duplicates=0 rejected=1",
+			"line 2: stage: must be one of mined, smelted (stage_unknown)\nmillrace: 1 of 2 lines were rejected\n",
+		},
+		{"crawled,mined", emitLine("crawled", 5), 3, "rejected=1", `the installation has other stages than ` +
+			`MILLRACE_STAGES; going by the installation's","installation":"mined,smelted"`},
 	} {
 		if t.Setenv("MILLRACE_STAGES", event.DefaultStages); c.setting != "" {
 			t.Setenv("MILLRACE_STAGES", c.setting)
 		}
 		var out, errOut bytes.Buffer
 		if status := run([]string{"emit", "-"}, strings.NewReader(c.in), &out, &errOut, 0); status != c.status ||
-			!strings.Contains(out.String(), c.out) || !strings.Contains(errOut.String(), c.errOut) || (c.errOut == "") != (errOut.Len() == 0) {
+			!strings.Contains(out.String(), c.out) || !strings.Contains(errOut.String(), c.errOut) ||
+			(c.errOut == "") != (errOut.Len() == 0) {
 			t.Errorf("%s: status %d\n%s%s", c.in, status, out.String(), errOut.String())
 		}
 	}
@@ -101,7 +107,10 @@ func TestEmitAway(t *testing.T) {
 	go func() {
 		ended <- run([]string{"emit", "-"}, strings.NewReader(emitLine("crawled", 1)), io.Discard, late, 0)
 	}()
-	until(t, "word of the server that is away", func() bool { return strings.Contains(late.String(), `"at_most":"1m0s"`) })
+	until(t, "word of the server that is away", func() bool {
+		return strings.Contains(late.String(),
+			`"at_most":"1m0s"`)
+	})
 	s.Start()
 	if status := <-ended; status != 0 {
 		t.Errorf("status %d:\n%s", status, late)
@@ -128,7 +137,8 @@ func TestEmitInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		status := <-ended
-		if want := "millrace: interrupted; run it again, each event counts once\n"; status != 128+int(signal) || !strings.HasSuffix(errOut.String(), want) {
+		if want := "millrace: interrupted; run it again, each event counts once\n"; status != 128+int(signal) ||
+			!strings.HasSuffix(errOut.String(), want) {
 			t.Errorf("status %d: %s", status, errOut)
 		}
 		// What is on the stream may not have been acknowledged before the signal.

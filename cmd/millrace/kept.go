@@ -83,6 +83,7 @@ func isStuck(err error) bool {
 func newRestarts() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "millrace_engine_restarts_total",
-		Help: "Starts of an embedded engine after it has ended by itself, or was stuck in a statement that it did not end.",
+		Help: "Starts of an embedded engine after it has ended by itself, or was stuck in a statement that it did " +
+			"not end.",
 	}, []string{"engine", "reason"})
 }

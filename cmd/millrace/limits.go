@@ -36,6 +36,7 @@ func (s limitSettings) atRisk() string {
 	if s.Connections <= s.connections() {
 		return ""
 	}
-	return fmt.Sprintf("MILLRACE_LIVE_CONNECTIONS is %d, but of the %d files that this process may have open, HTTP connections get %d: allow it more (ulimit -n)",
+	return fmt.Sprintf("MILLRACE_LIVE_CONNECTIONS is %d, but of the %d files that this process may have open, HTTP "+
+		"connections get %d: allow it more (ulimit -n)",
 		s.Connections, connlimit.Files(), s.connections())
 }

@@ -40,7 +40,8 @@ func (l newestLetters) Newest(ctx context.Context, most int) ([]views.LiveLetter
 	newest := make([]views.LiveLetter, 0, len(page.Letters))
 	for _, v := range page.Letters {
 		newest = append(newest, views.LiveLetter{
-			ID: v.ID, Origin: v.Origin, Subject: v.Subject, Code: v.Code, Field: v.Field, Reason: v.Reason, DeadAt: v.DeadAt,
+			ID: v.ID, Origin: v.Origin, Subject: v.Subject, Code: v.Code, Field: v.Field, Reason: v.Reason,
+			DeadAt: v.DeadAt,
 		})
 	}
 	return newest, nil

@@ -70,7 +70,10 @@ func run(args []string, in io.Reader, out, errOut io.Writer, death syscall.Signa
 	}
 	ctx, hurry, stop := signals()
 	defer stop()
-	p := &program{ctx: ctx, hurry: hurry, in: in, out: out, errOut: errOut, log: newLogger(cli.Log, errOut), logging: cli.Log, death: death}
+	p := &program{
+		ctx: ctx, hurry: hurry, in: in, out: out, errOut: errOut, log: newLogger(cli.Log, errOut),
+		logging: cli.Log, death: death,
+	}
 	if err := p.interrupted(command.Run(p, p.console()), ""); err != nil {
 		fmt.Fprintln(errOut, "millrace:", console.Plain(err.Error()))
 		if own := new(statusError); errors.As(err, &own) {
@@ -115,7 +118,8 @@ func (s *signalled) Unwrap() error { return context.Canceled }
 func usage(err error, errOut io.Writer) int {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Command() != "" {
-		fmt.Fprintf(errOut, "millrace: %v\nRun \"millrace %s --help\" for its settings.\n", err, parse.Context.Command())
+		fmt.Fprintf(errOut, "millrace: %v\nRun \"millrace %s --help\" for its settings.\n", err,
+			parse.Context.Command())
 		return statusUsage
 	}
 	fmt.Fprintf(errOut, "millrace: %v\nRun \"millrace --help\" for the commands.\n", err)

@@ -40,7 +40,9 @@ func (c natsCommand) connect(p *program) (*nats.Conn, error) {
 
 // connect connects with the login, or, to a server on this machine, with the
 // one that the embedded server has generated in the data folder.
-func (l natsLogin) connect(ctx context.Context, address, data string, log *slog.Logger, options ...nats.Option) (*nats.Conn, error) {
+func (l natsLogin) connect(ctx context.Context, address, data string, log *slog.Logger,
+	options ...nats.Option,
+) (*nats.Conn, error) {
 	login, err := client.Login(l).Options()
 	if err != nil {
 		return nil, err
@@ -144,7 +146,8 @@ func await(ctx context.Context, nc *nats.Conn, address string, most time.Duratio
 		select {
 		case <-changed:
 		case <-over:
-			return fmt.Errorf("NATS at %s has not answered for %s: start it, or name another by MILLRACE_NATS_URL", shownAddress(address), most)
+			return fmt.Errorf("NATS at %s has not answered for %s: start it, or name another by MILLRACE_NATS_URL",
+				shownAddress(address), most)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -155,7 +158,8 @@ func await(ctx context.Context, nc *nats.Conn, address string, most time.Duratio
 // buffer: what can't be sent is an error at once.
 func connect(ctx context.Context, address string, log *slog.Logger, options ...nats.Option) (*nats.Conn, error) {
 	options = append(options,
-		nats.Name("millrace"), nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1),
+		nats.Name("millrace"), nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond),
+		nats.ReconnectBufSize(-1),
 		nats.Timeout(5*time.Second),
 		// A server that has gone without a word is left after 15 s at most.
 		nats.PingInterval(5*time.Second), nats.MaxPingsOutstanding(2),
@@ -170,7 +174,8 @@ func connect(ctx context.Context, address string, log *slog.Logger, options ...n
 	nc, err := nats.Connect(address, options...)
 	if bad := new(url.Error); errors.As(err, &bad) {
 		// It quotes the address, and with it the password, in part even as its cause.
-		return nil, errors.New("connect to NATS: MILLRACE_NATS_URL is not a URL: characters of a password such as / and % have to be escaped")
+		return nil, errors.New("connect to NATS: MILLRACE_NATS_URL is not a URL: characters of a password such as / " +
+			"and % have to be escaped")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS at %s: %w", shownAddress(address), err)
@@ -181,7 +186,8 @@ func connect(ctx context.Context, address string, log *slog.Logger, options ...n
 // report logs what the server says of a connection, beside any answer.
 func report(log *slog.Logger, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		log.Error("NATS refuses this login: log in as Millrace, by MILLRACE_NATS_URL, MILLRACE_NATS_NKEY or MILLRACE_NATS_CREDS", "error", err)
+		log.Error("NATS refuses this login: log in as Millrace, by MILLRACE_NATS_URL, MILLRACE_NATS_NKEY or "+
+			"MILLRACE_NATS_CREDS", "error", err)
 		return
 	}
 	log.Warn("NATS reports", "error", err)

@@ -26,7 +26,8 @@ func (s clickhouseServer) checkFree(ctx context.Context) error {
 		err := waitFree(ctx, a.addr)
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
-			return fmt.Errorf("embedded ClickHouse: %s is taken by another program: set %s to another address, or MILLRACE_CLICKHOUSE_DSN to use a server of your own", a.addr, a.setting)
+			return fmt.Errorf("embedded ClickHouse: %s is taken by another program: set %s to another address, or "+
+				"MILLRACE_CLICKHOUSE_DSN to use a server of your own", a.addr, a.setting)
 		case err != nil:
 			return fmt.Errorf("embedded ClickHouse: cannot listen: set %s to another address: %w", a.setting, err)
 		}

@@ -22,7 +22,8 @@ func (c profileSettings) launch(s *stack) error {
 	}
 	// A profile tells what is in memory, and taking one costs time.
 	if !loopback(c.Addr) {
-		return fmt.Errorf("MILLRACE_PPROF_ADDR=%s is open to other machines: use an address like 127.0.0.1:6060", c.Addr)
+		return fmt.Errorf("MILLRACE_PPROF_ADDR=%s is open to other machines: use an address like 127.0.0.1:6060",
+			c.Addr)
 	}
 	ln, err := net.Listen("tcp", c.Addr)
 	if err != nil {

@@ -56,16 +56,19 @@ func claim(dir string, want purpose) error {
 	case has == want:
 		return nil
 	case has == demonstration:
-		return fmt.Errorf("the data folder %s holds the demonstration's events, among which no others belong: set MILLRACE_DATA to another folder", dir)
+		return fmt.Errorf("the data folder %s holds the demonstration's events, among which no others belong: set "+
+			"MILLRACE_DATA to another folder", dir)
 	case has != "":
-		return fmt.Errorf("the data folder %s is for %s, not for the demonstration: add --no-demo, or set MILLRACE_DATA to another folder", dir, has)
+		return fmt.Errorf("the data folder %s is for %s, not for the demonstration: add --no-demo, or set "+
+			"MILLRACE_DATA to another folder", dir, has)
 	}
 	if want == demonstration {
 		if err := onlyLocked(dir); err != nil {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, purposeFile), []byte(string(want)+"\n"+purposeText[want]), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, purposeFile), []byte(string(want)+"\n"+purposeText[want]),
+		0o644); err != nil {
 		return fmt.Errorf("mark the data folder: %w", err)
 	}
 	return nil
@@ -79,7 +82,8 @@ func onlyLocked(dir string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != lockFile {
-			return fmt.Errorf("the folder %s, in which the demonstration would keep its events, holds others already (%s): add --no-demo, or set MILLRACE_DATA to another folder", dir, e.Name())
+			return fmt.Errorf("the folder %s, in which the demonstration would keep its events, holds others "+
+				"already (%s): add --no-demo, or set MILLRACE_DATA to another folder", dir, e.Name())
 		}
 	}
 	return nil
@@ -93,7 +97,8 @@ func (c *upCmd) settle(log *slog.Logger) (purpose, error) {
 		return ownEvents, nil
 	}
 	if c.Shared.NATS != "" || c.Shared.ClickHouse != "" {
-		return "", errors.New("the demonstration publishes to servers of its own alone, and MILLRACE_NATS_URL or MILLRACE_CLICKHOUSE_DSN names another: add --no-demo")
+		return "", errors.New("the demonstration publishes to servers of its own alone, and MILLRACE_NATS_URL or " +
+			"MILLRACE_CLICKHOUSE_DSN names another: add --no-demo")
 	}
 	has, err := purposeOf(c.Data)
 	if err != nil {
@@ -102,6 +107,7 @@ func (c *upCmd) settle(log *slog.Logger) (purpose, error) {
 	if has != demonstration {
 		c.Data = filepath.Join(c.Data, demoFolder)
 	}
-	log.Info("this is the demonstration, with made-up events and a data folder of its own; --no-demo starts without it, for events of yours", "data", c.Data)
+	log.Info("this is the demonstration, with made-up events and a data folder of its own; --no-demo starts without "+
+		"it, for events of yours", "data", c.Data)
 	return demonstration, nil
 }

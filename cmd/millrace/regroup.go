@@ -54,7 +54,8 @@ func (c *regroupCmd) Run(p *program) error {
 		_, err = fmt.Fprintf(p.out, "slot groups: %d already\n", c.Groups)
 		return err
 	}
-	if _, err := fmt.Fprintf(p.out, "slot groups: %d asked for; the projectors carry it out\n", c.Groups); err != nil || c.NoWait {
+	if _, err := fmt.Fprintf(p.out, "slot groups: %d asked for; the projectors carry it out\n", c.Groups); err != nil ||
+		c.NoWait {
 		return err
 	}
 	after, err := c.follow(p, kv)
@@ -118,7 +119,8 @@ func (c *regroupCmd) look(ctx context.Context, kv jetstream.KeyValue) (l slots.L
 	}
 	current := l.Current()
 	if len(left) > 0 {
-		return l, fmt.Sprintf("waiting for %d of the groups before to fold up to sequence %d", len(left), current[0].After), nil
+		return l, fmt.Sprintf("waiting for %d of the groups before to fold up to sequence %d", len(left),
+			current[0].After), nil
 	}
 	at, err := layout.Records(ctx, kv, current)
 	if err == nil && len(at) < len(current) {

@@ -24,7 +24,8 @@ func TestRegroup(t *testing.T) {
 		t.Helper()
 		var out, errOut bytes.Buffer
 		args = append([]string{"regroup", "--nats-url=" + srv.URL()}, args...)
-		if got := run(args, nil, &out, &errOut, 0); got != status || !strings.Contains(out.String()+errOut.String(), says) {
+		if got := run(args, nil, &out, &errOut, 0); got != status ||
+			!strings.Contains(out.String()+errOut.String(), says) {
 			t.Errorf("%v ended with %d, not %d and %q:\n%s%s", args, got, status, says, &out, &errOut)
 		}
 	}

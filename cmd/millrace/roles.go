@@ -86,7 +86,9 @@ func (n *node) warn(risk string) {
 
 // migrate creates streams and tables or brings them up to date; without a
 // ClickHouse, the streams alone.
-func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, topology schema.Topology, cfg stream.Config) error {
+func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, topology schema.Topology,
+	cfg stream.Config,
+) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -232,7 +234,10 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Ser
 	if err != nil {
 		return err
 	}
-	deps := httpapi.Deps{Log: n.log, Registry: n.registry, MetricsGuard: guard, Checks: []httpapi.Check{{Name: natsCheck, Probe: n.natsConnected}}}
+	deps := httpapi.Deps{
+		Log: n.log, Registry: n.registry, MetricsGuard: guard,
+		Checks: []httpapi.Check{{Name: natsCheck, Probe: n.natsConnected}},
+	}
 	if q != nil {
 		deps.Checks, deps.Site = q.Checks(), dashboard.Handler()
 	}
@@ -245,7 +250,8 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Ser
 	}
 	deps.Checks = append(deps.Checks, n.also...)
 	srv, err := httpapi.New(httpapi.Config{
-		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement, Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
+		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement,
+		Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
 	}, deps)
 	if err != nil {
 		return err

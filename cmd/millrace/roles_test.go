@@ -19,9 +19,13 @@ import (
 
 // TestBadURLIsNotQuoted: an address that cannot be read keeps its password.
 func TestBadURLIsNotQuoted(t *testing.T) {
-	for _, servers := range []string{"nats://user:sec/ret@127.0.0.1:4222", "nats://127.0.0.1:1,nats://user:sec%zzret@127.0.0.1:4222"} {
+	for _, servers := range []string{
+		"nats://user:sec/ret@127.0.0.1:4222",
+		"nats://127.0.0.1:1,nats://user:sec%zzret@127.0.0.1:4222",
+	} {
 		_, err := connect(t.Context(), servers, slog.New(slog.DiscardHandler))
-		if err == nil || strings.Contains(err.Error(), "sec") || strings.Contains(err.Error(), "zz") || !strings.Contains(err.Error(), "MILLRACE_NATS_URL") {
+		if err == nil || strings.Contains(err.Error(), "sec") || strings.Contains(err.Error(), "zz") ||
+			!strings.Contains(err.Error(), "MILLRACE_NATS_URL") {
 			t.Errorf("connect = %v", err)
 		}
 	}
@@ -33,7 +37,8 @@ func TestVanishedServer(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})
 	server := natstest.Start(t, stream.Config{})
-	nc, err := connect(t.Context(), "nats://"+vanishing(t)+","+server.URL(), slog.New(slog.DiscardHandler), nats.DontRandomize())
+	nc, err := connect(t.Context(), "nats://"+vanishing(t)+","+server.URL(), slog.New(slog.DiscardHandler),
+		nats.DontRandomize())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +69,8 @@ func vanishing(t *testing.T) string {
 		}
 		t.Cleanup(func() { conn.Close() })
 		ln.Close() // nobody can come back to it
-		_, _ = conn.Write([]byte(`INFO {"server_id":"gone","version":"2.15.2","max_payload":1048576,"headers":true}` + "\r\n"))
+		_, _ = conn.Write([]byte(`INFO {"server_id":"gone","version":"2.15.2","max_payload":1048576,"headers":true}` +
+			"\r\n"))
 		in := bufio.NewScanner(conn)
 		for in.Scan() && in.Text() != "PING" {
 		}

@@ -28,7 +28,8 @@ func TestIngestAlone(t *testing.T) {
 	}
 	command, err := parser.Parse([]string{
 		"serve", "--role=ingest", "--http-addr=" + addr, "--nats-url=" + server.URL(), "--data=" + t.TempDir(),
-		"--clickhouse-dsn=clickhouse://default@" + nobody + "/millrace", "--postgres-dsn=postgres://millrace@" + nobody + "/millrace",
+		"--clickhouse-dsn=clickhouse://default@" + nobody + "/millrace",
+		"--postgres-dsn=postgres://millrace@" + nobody + "/millrace",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +37,10 @@ func TestIngestAlone(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- command.Run(&program{ctx: ctx, hurry: t.Context(), log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		ended <- command.Run(&program{
+			ctx: ctx, hurry: t.Context(),
+			log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		})
 	}()
 	defer func() {
 		stop()
@@ -48,7 +52,8 @@ func TestIngestAlone(t *testing.T) {
 	if ready.Status != "ready" || len(ready.Checks) != 2 || ready.Checks[1].Status != "down" || ready.Checks[1].Needed {
 		t.Errorf("%+v", ready)
 	}
-	event := fmt.Sprintf(`{"article_url":"https://example.com/1","source_name":"s","stage":"crawled","occurred_at":%q,"service_name":"c"}`,
+	event := fmt.Sprintf(`{"article_url":"https://example.com/1","source_name":"s","stage":"crawled",`+
+		`"occurred_at":%q,"service_name":"c"}`,
 		time.Now().UTC().Format(time.RFC3339))
 	resp, err := http.Post("http://"+addr+"/api/v1/events", "application/json", strings.NewReader(event))
 	if err != nil {

@@ -50,7 +50,8 @@ func (s pipelineSettings) installed(ctx context.Context, nc *nats.Conn, log *slo
 		return s.Stages.Stages, nil
 	}
 	if published := strings.Join(stages.Names(), ","); published != own && own != event.DefaultStages {
-		log.Warn("the installation has other stages than MILLRACE_STAGES; going by the installation's", "installation", published, "setting", own)
+		log.Warn("the installation has other stages than MILLRACE_STAGES; going by the installation's", "installation",
+			published, "setting", own)
 	}
 	return stages, nil
 }
@@ -90,7 +91,8 @@ func (s httpSettings) metricsGuard() (func(http.Handler) http.Handler, error) {
 	}
 	a := auth.New(auth.Config{Secret: s.JWTSecret})
 	if !a.Protected() {
-		return nil, errors.New("MILLRACE_METRICS_AUTH wants tokens of those who read /metrics, but nothing signs any: set AUTH_JWT_SECRET")
+		return nil, errors.New("MILLRACE_METRICS_AUTH wants tokens of those who read /metrics, but nothing signs " +
+			"any: set AUTH_JWT_SECRET")
 	}
 	return a.Require(auth.Read), nil
 }
@@ -109,9 +111,13 @@ type clickhouseServer struct {
 // check refuses to open the server to other machines without a password for
 // analysts; that of the login default is generated where it is not set.
 func (s clickhouseServer) check() error {
-	for setting, addr := range map[string]string{"MILLRACE_CLICKHOUSE_LISTEN": s.Listen, "MILLRACE_CLICKHOUSE_HTTP": s.HTTP} {
+	for setting, addr := range map[string]string{
+		"MILLRACE_CLICKHOUSE_LISTEN": s.Listen,
+		"MILLRACE_CLICKHOUSE_HTTP":   s.HTTP,
+	} {
 		if !loopback(addr) && s.AnalystPassword == "" {
-			return fmt.Errorf("%s=%s is open to other machines: set MILLRACE_CLICKHOUSE_ANALYST_PASSWORD, or listen on 127.0.0.1", setting, addr)
+			return fmt.Errorf("%s=%s is open to other machines: set MILLRACE_CLICKHOUSE_ANALYST_PASSWORD, or listen "+
+				"on 127.0.0.1", setting, addr)
 		}
 	}
 	return nil
@@ -138,7 +144,8 @@ type sharedSettings struct {
 // require returns an error unless both servers are named.
 func (s sharedSettings) require() error {
 	if s.NATS == "" || s.ClickHouse == "" {
-		return errors.New("set MILLRACE_NATS_URL and MILLRACE_CLICKHOUSE_DSN, or use \"millrace up\", which brings its own servers")
+		return errors.New("set MILLRACE_NATS_URL and MILLRACE_CLICKHOUSE_DSN, or use \"millrace up\", which brings " +
+			"its own servers")
 	}
 	return nil
 }

@@ -86,7 +86,8 @@ func settingsPage(model *kong.Application) []byte {
 		fmt.Fprintf(b, "\n## %s\n\n| environment | flag | default | what | commands |\n|---|---|---|---|---|\n", group)
 		for _, s := range all {
 			if s.group == group {
-				fmt.Fprintf(b, "| `%s` | `--%s` | %s | %s | %s |\n", s.Envs[0], s.Name, fallback(s.Value), cell(s.Help), strings.Join(s.commands, ", "))
+				fmt.Fprintf(b, "| `%s` | `--%s` | %s | %s | %s |\n", s.Envs[0], s.Name, fallback(s.Value), cell(s.Help),
+					strings.Join(s.commands, ", "))
 			}
 		}
 	}

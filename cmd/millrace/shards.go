@@ -70,7 +70,8 @@ func migratePostgres(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) 
 	}
 	granted, err := postgres.GrantReading(ctx, db)
 	if err == nil && !granted {
-		log.Info("people cannot read Millrace's tables in Postgres: for that, make a role there and migrate again", "role", postgres.Readers)
+		log.Info("people cannot read Millrace's tables in Postgres: for that, make a role there and migrate again",
+			"role", postgres.Readers)
 	}
 	return err
 }

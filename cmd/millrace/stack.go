@@ -68,7 +68,8 @@ func (s *stack) wait(ctx context.Context) error {
 }
 
 // errHurried is the error of a stop that a second signal has cut short.
-var errHurried = errors.New("stopped in a hurry, by a second signal; what was under way is done again at the next start")
+var errHurried = errors.New("stopped in a hurry, by a second signal; what was under way is done again at the " +
+	"next start")
 
 // stop ends all parts in the opposite order of their start, and returns their
 // errors but for told, which the caller has. It gives up when hurry ends.

@@ -18,7 +18,8 @@ func TestStopTellsEachError(t *testing.T) {
 	<-s.launch("b", func(context.Context) error { return second }).done
 	err := s.wait(t.Context())
 	err = errors.Join(err, s.stop(t.Context(), err))
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != 3 || !errors.Is(err, first) || !errors.Is(err, second) || !errors.Is(err, late) {
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 3 || !errors.Is(err, first) ||
+		!errors.Is(err, second) || !errors.Is(err, late) {
 		t.Error(err)
 	}
 }

@@ -133,7 +133,8 @@ func (c *upCmd) atRisk() string {
 	if c.Shared.NATS != "" || c.NATSSync == 0 {
 		return ""
 	}
-	return fmt.Sprintf("events acknowledged within the last %s can be lost with the machine's power; MILLRACE_NATS_SYNC_INTERVAL=0 syncs each before it is acknowledged", c.NATSSync)
+	return fmt.Sprintf("events acknowledged within the last %s can be lost with the machine's power; "+
+		"MILLRACE_NATS_SYNC_INTERVAL=0 syncs each before it is acknowledged", c.NATSSync)
 }
 
 // closing keeps a connection until the stack stops.
@@ -175,7 +176,8 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 	if e.natsURL == "" {
 		starts["nats"] = func() (func(context.Context) error, <-chan struct{}, error) {
 			srv, err := embeddednats.New(embeddednats.Config{
-				Listen: c.NATSListen, StoreDir: filepath.Join(c.Data, "nats"), User: c.NATSUser, Password: c.NATSPassword, SyncInterval: c.NATSSync,
+				Listen: c.NATSListen, StoreDir: filepath.Join(c.Data, "nats"), User: c.NATSUser,
+				Password: c.NATSPassword, SyncInterval: c.NATSSync,
 			}, p.log)
 			if err != nil {
 				return nil, nil, err

@@ -35,8 +35,10 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts"}
 	endpoint.Post(api, endpoint.Operation{
 		ID: "begin-act", Summary: "Retry or cancel everything that a filter matches", Scope: auth.Admin,
-		Text: "What matches now are the members of the act: the oldest 1,000,000 at most. It is answered when they are written down, and the " +
-			"server moves them in turns; a restart does not end it. A member that has moved meanwhile is skipped. An act that nothing matches " +
+		Text: "What matches now are the members of the act: the oldest 1,000,000 at most. It is answered when they " +
+			"are written down, and the " +
+			"server moves them in turns; a restart does not end it. A member that has moved meanwhile is skipped. " +
+			"An act that nothing matches " +
 			"has ended when it is answered. GET /acts/count with the same filter says the number before.",
 	}, h.begin)
 	endpoint.Post(api, endpoint.Operation{

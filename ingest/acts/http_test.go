@@ -35,7 +35,10 @@ func serve(t *testing.T) *trackingtest.Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := own.Create(t.Context(), queue.Settings{Name: "mail", LeaseS: 30, RetentionS: 60, MaxItems: 10}); err != nil {
+	if _, err := own.Create(t.Context(), queue.Settings{
+		Name: "mail", LeaseS: 30, RetentionS: 60,
+		MaxItems: 10,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	v, err := own.Get(t.Context(), "mail")
@@ -113,7 +116,10 @@ func TestBegin(t *testing.T) {
 // TestScopes: only operators begin and stop acts.
 func TestScopes(t *testing.T) {
 	s := serve(t)
-	for scope, want := range map[auth.Scope][2]int{auth.Read: {403, 403}, auth.Work: {403, 403}, auth.Admin: {201, 404}} {
+	for scope, want := range map[auth.Scope][2]int{
+		auth.Read: {403, 403}, auth.Work: {403, 403},
+		auth.Admin: {201, 404},
+	} {
 		become(s, "bob", scope)
 		begun, text := s.Post("/acts", `{"move":"retry","filter":{"queue":"mail"}}`)
 		stopped, _ := s.Post("/acts/99/stop", "{}")

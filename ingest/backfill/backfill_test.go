@@ -186,7 +186,8 @@ var all = map[string]int{"crawled": 700, "indexed": 600, "classified": 2500, "ro
 func TestBackfill(t *testing.T) {
 	w := newWorld(t)
 	historytest.Fill(t, w.pool, longAgo, 100, 2500, 1200)
-	w.exec(`INSERT INTO classification_history (content_url, classified_at) VALUES ('nothing', '2026-02-10'), ('https://example.com/x', NULL)`)
+	w.exec(`INSERT INTO classification_history (content_url, classified_at) VALUES ('nothing', '2026-02-10'), ` +
+		`('https://example.com/x', NULL)`)
 	var errs, bar bytes.Buffer
 	dry := w.run(Config{DryRun: true, Errors: &errs})
 	if n, _ := w.stored(); n != 0 || dry["job_executions"].Events["crawled"] != 700 ||
@@ -297,7 +298,8 @@ func (w *world) afterEvents(n int, ended <-chan error) error {
 func TestDelay(t *testing.T) {
 	w := newWorld(t)
 	w.exec(`INSERT INTO publish_history (published_at, article_url, channel_name)
-		SELECT $1::timestamptz + n * interval '1 s', 'https://example.com/' || n, 'c' FROM generate_series(1, 25) AS n`, longAgo)
+		SELECT $1::timestamptz + n * interval '1 s', 'https://example.com/' || n, 'c'
+		FROM generate_series(1, 25) AS n`, longAgo)
 	begin := time.Now()
 	w.run(Config{Batch: 10, Delay: 100 * time.Millisecond})
 	if took := time.Since(begin); took < 400*time.Millisecond {
@@ -332,7 +334,8 @@ func TestLive(t *testing.T) {
 	w := newWorld(t)
 	historytest.Fill(t, w.pool, longAgo, 100, 500, 300)
 	w.exec(`UPDATE job_executions SET completed_at = NULL WHERE started_at = '2026-02-10 00:00:10Z'`)
-	w.exec(`UPDATE job_executions SET completed_at = started_at + interval '5 s' WHERE started_at = '2026-02-10 00:00:49Z'`)
+	w.exec(`UPDATE job_executions SET completed_at = started_at + interval '5 s' WHERE started_at = '2026-02-10 ` +
+		`00:00:49Z'`)
 	live, err := client.New(w.nc, client.Config{Service: "classifier"})
 	if err != nil {
 		t.Fatal(err)

@@ -101,8 +101,11 @@ func TestGivesUpOnOldEvents(t *testing.T) {
 func TestStops(t *testing.T) {
 	for name, publisher := range map[string]Publisher{
 		"between events": &recorder{},
-		"in an outage":   &recorder{fail: func([]event.Event) ([]client.Outcome, error) { return nil, errors.New("no") }},
-		"in a call":      hanging{},
+		"in an outage": &recorder{fail: func([]event.Event) ([]client.Outcome, error) {
+			return nil,
+				errors.New("no")
+		}},
+		"in a call": hanging{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

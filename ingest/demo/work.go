@@ -92,7 +92,8 @@ func (w *work) letters(ctx context.Context) {
 	}
 	now := time.Now().UTC().Format(time.RFC3339)
 	for _, e := range []struct{ subject, text string }{
-		{"events.reviewed.00", `{"article_url":"https://example.com/reviewed","source_name":"Example","stage":"reviewed",` +
+		{"events.reviewed.00", `{"article_url":"https://example.com/reviewed","source_name":"Example",` +
+			`"stage":"reviewed",` +
 			`"occurred_at":"` + now + `","service_name":"demo-reviewer","metadata":{"demo":true}}`},
 		{"events.crawled.00", `{"article_url":"example.com/no-scheme","source_name":"Example","stage":"crawled",` +
 			`"occurred_at":"` + now + `","service_name":"demo-crawler","metadata":{"demo":true}}`},

@@ -41,7 +41,8 @@ func (f Filter) Check() error {
 		errs = append(errs, badStream("stream"))
 	}
 	if f.Subject != "" && !isPattern(f.Subject) {
-		errs = append(errs, &Invalid{"subject", "subject", "must be a NATS subject: names with dots between them, where * stands for one name and > at the end for one or more"})
+		errs = append(errs, &Invalid{"subject", "subject", "must be a NATS subject: names with dots between them, " +
+			"where * stands for one name and > at the end for one or more"})
 	}
 	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
 		errs = append(errs, &Invalid{"until", "span_order", "must be later than since"})

@@ -94,7 +94,8 @@ func (f fixture) refuse(subject, code, body string) (id, seq uint64) {
 
 // eventText is a valid event of so long ago.
 func eventText(n int, stage string, ago time.Duration, metadata string) string {
-	return fmt.Sprintf(`{"article_url":"https://example.com/%d","source_name":"s","stage":%q,"occurred_at":%q,"service_name":"crawler","metadata":%s,"new":{"a<b":1e400}}`,
+	return fmt.Sprintf(`{"article_url":"https://example.com/%d","source_name":"s","stage":%q,"occurred_at":%q,`+
+		`"service_name":"crawler","metadata":%s,"new":{"a<b":1e400}}`,
 		n, stage, time.Now().Add(-ago).UTC().Format(time.RFC3339Nano), metadata)
 }
 

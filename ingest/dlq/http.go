@@ -152,7 +152,8 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 		OperationID: "replay-dead-letters", Method: http.MethodPost, Path: "/dlq/replay",
 		Summary: "Publish the messages of dead letters again, and delete these letters",
 		Description: "An event goes to the subject that it belongs on. It counts once, however often it is replayed. " +
-			"What would be refused again stays a letter, and the answer says why. After 503 send the same request again.",
+			"What would be refused again stays a letter, and the answer says why. After 503 send the same " +
+			"request again.",
 	}, func(ctx context.Context, in *body[ReplayLetters]) (LetterReport, error) {
 		sel, err := in.Body.selection()
 		if err != nil {

@@ -106,7 +106,10 @@ func TestHTTP(t *testing.T) {
 	for _, c := range []struct{ path, body, want string }{
 		{"/dlq/replay", `{"filter":{"code":"subject"},"dry_run":true}`, "matched 5 replayed 5 (0) kept 0 deleted 0"},
 		{"/dlq/replay", `{"ids":["1","EVENTS/6","EVENTS/77"]}`, "matched 2 replayed 1 (0) kept 1 deleted 1 json"},
-		{"/dlq/replay", `{"all":true,"as_backfill":true,"limit":10000}`, "matched 5 replayed 4 (0) kept 1 deleted 4 json"},
+		{
+			"/dlq/replay", `{"all":true,"as_backfill":true,"limit":10000}`,
+			"matched 5 replayed 4 (0) kept 1 deleted 4 json",
+		},
 		{"/dlq/purge", `{"filter":{"field":"none"}}`, "matched 0 replayed 0 (0) kept 0 deleted 0"},
 		{"/dlq/purge", `{"all":true}`, "matched 1 replayed 0 (0) kept 0 deleted 1"},
 	} {
@@ -211,7 +214,10 @@ func TestAllFaults(t *testing.T) {
 	s := serve(t, auth.Config{})
 	for _, c := range []struct{ method, path, body, fields string }{
 		{"POST", "/dlq/purge?x=1", `{"ids":["x"],"all":true,"limit":0,"cursor":"?"}`, "limit x cursor  id"},
-		{"POST", "/dlq/replay", `{"filter":{"stream":"a.b","subject":"a..b","since":"now","until":"then"}}`, "since until stream subject"},
+		{
+			"POST", "/dlq/replay", `{"filter":{"stream":"a.b","subject":"a..b","since":"now","until":"then"}}`,
+			"since until stream subject",
+		},
 		{"POST", "/dlq/replay", `{"filter":{"since":"now"},"as_backfill":"x"}`, "as_backfill since"},
 		{"POST", "/dlq/purge", `{"all":`, ""},
 		{"GET", "/dlq?stream=a.b&since=now&limit=0&x=1", "", "limit x since stream"},

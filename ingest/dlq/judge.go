@@ -65,9 +65,11 @@ func tooOld(invalid *event.Invalid) bool { return invalid != nil && invalid.Code
 // late in the first place.
 func (s *Service) whyTooOld(f *found, r *event.Record) *Invalid {
 	if tooOld(r.Validate(s.cfg.Stages, f.ReceivedAt, true)) {
-		return &Invalid{"occurred_at", "time_too_old", "was more than 24 hours in the past when the event came; replay it as backfill (--as-backfill) to count it all the same"}
+		return &Invalid{"occurred_at", "time_too_old", "was more than 24 hours in the past when the event came; " +
+			"replay it as backfill (--as-backfill) to count it all the same"}
 	}
-	return &Invalid{"occurred_at", "too_old_now", "is more than 24 hours in the past by now, and was not when the event came: too old now; replay it as backfill (--as-backfill)"}
+	return &Invalid{"occurred_at", "too_old_now", "is more than 24 hours in the past by now, and was not when the " +
+		"event came: too old now; replay it as backfill (--as-backfill)"}
 }
 
 // publishable keeps a forged letter from speaking to the server itself, to

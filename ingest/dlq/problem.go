@@ -31,7 +31,8 @@ func (s *Service) problem(err error) *httpapi.Problem {
 	case errors.Is(err, ErrNotFound):
 		return httpapi.NewProblem(http.StatusNotFound, err.Error())
 	case errors.Is(err, client.ErrStreamFull):
-		return httpapi.NewProblem(http.StatusServiceUnavailable, "the event stream is full; send the same request again when its limits have been raised or old events have expired",
+		return httpapi.NewProblem(http.StatusServiceUnavailable, "the event stream is full; send the same request "+
+			"again when its limits have been raised or old events have expired",
 			httpapi.FieldError{Code: "stream_full", Rule: err.Error()}).WithHeader("Retry-After", "10")
 	}
 	s.log.Warn("dead letters could not be worked on", "error", err)

@@ -71,7 +71,8 @@ func TestReplayOfCut(t *testing.T) {
 func TestReplayOfInvalid(t *testing.T) {
 	f := start(t)
 	for i, body := range []string{
-		"not JSON", "", eventText(1, "crawled", -time.Hour, "{}"), eventText(2, "cooked", 0, "{}"), strings.Repeat("x", event.MaxSize+1),
+		"not JSON", "", eventText(1, "crawled", -time.Hour, "{}"), eventText(2, "cooked", 0, "{}"),
+		strings.Repeat("x", event.MaxSize+1),
 		eventText(3, "crawled", 0, "[]"),
 	} {
 		f.put(dead{seq: uint64(i + 1), subject: "events.crawled.00", body: body})
@@ -226,7 +227,8 @@ func TestReplayOfOtherMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.want(f.replay(Selection{All: true}, ReplayOptions{}),
-		"matched 10 replayed 1 (0) kept 9 deleted 1 refused refused subject subject subject subject subject subject origin")
+		"matched 10 replayed 1 (0) kept 9 deleted 1 refused refused subject subject subject subject subject "+
+			"subject origin")
 	st, err := f.js.Stream(t.Context(), "WORK")
 	if err != nil || st.CachedInfo().State.Msgs != 1 {
 		t.Errorf("the message is not back: %v", err)

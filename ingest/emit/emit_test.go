@@ -30,7 +30,8 @@ func stages(t testing.TB) event.Stages {
 var now = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 
 func line(n int) string {
-	return fmt.Sprintf(`{"article_url":"https://example.com/%d","source_name":"s","stage":"crawled","occurred_at":"%s","service_name":"crawler","metadata":{"n":%d}}`, n, now, n)
+	return fmt.Sprintf(`{"article_url":"https://example.com/%d","source_name":"s","stage":"crawled",`+
+		`"occurred_at":"%s","service_name":"crawler","metadata":{"n":%d}}`, n, now, n)
 }
 
 func lines(from, to int) string {

@@ -20,11 +20,15 @@ import (
 func TestAllFaults(t *testing.T) {
 	s := natstest.Start(t, stream.Config{})
 	var errs bytes.Buffer
-	in := `{"article_url":"https://example.com/","stage":"cooked","occurred_at":"now","service_name":"c","metadata":{"qualityScore":1}}` + "\n" +
+	in := `{"article_url":"https://example.com/","stage":"cooked","occurred_at":"now","service_name":"c",` +
+		`"metadata":{"qualityScore":1}}` + "\n" +
 		strings.Replace(line(1), `{"n":1}`, `{"model_vesion":"v1"}`, 1) + "\n" + line(2)
 	want(t, run(t, s, strings.NewReader(in), Config{Errors: &errs}), 1, 0, 2)
 	for n, rules := range [][]string{
-		{"occurred_at: must be", "(time_format)", "source_name: is required", "stage: must be one of", "metadata.qualityScore: ", "write quality_score", "(metadata_misspelt)"},
+		{
+			"occurred_at: must be", "(time_format)", "source_name: is required", "stage: must be one of",
+			"metadata.qualityScore: ", "write quality_score", "(metadata_misspelt)",
+		},
 		{"line 2: metadata.model_vesion: ", "write model_version"},
 	} {
 		told := strings.Split(errs.String(), "\n")[n]

@@ -39,11 +39,13 @@ func (t *Table) FirstLive(ctx context.Context) (map[string]time.Time, error) {
 	rows, err := t.conn.Query(ctx, `
 		SELECT stage, min(at) FROM
 		(
-			SELECT toString(stage) AS stage, toInt64(toUnixTimestamp64Nano(min(occurred_at))) AS at FROM events WHERE NOT backfilled GROUP BY stage
+			SELECT toString(stage) AS stage, toInt64(toUnixTimestamp64Nano(min(occurred_at))) AS at FROM events
+			WHERE NOT backfilled GROUP BY stage
 			UNION ALL
 			SELECT toString(stage) AS stage, toInt64(toUnixTimestamp(toDateTime(min(period), 'UTC'))) * 1000000000 AS at
 			FROM events_daily FINAL
-			WHERE dimension = '' AND events > backfilled AND (toYYYYMM(period), upto) GLOBAL IN (SELECT month, upto FROM retired)
+			WHERE dimension = '' AND events > backfilled
+			AND (toYYYYMM(period), upto) GLOBAL IN (SELECT month, upto FROM retired)
 			GROUP BY stage
 		)
 		GROUP BY stage`)
@@ -95,7 +97,8 @@ func (t *Table) Count(
 		if !wholeDays(span) || len(without) > 0 {
 			return 0, fmt.Errorf("count events of %s: %w", stage, ErrRetired)
 		}
-		query = "SELECT toInt64(sum(events)) FROM daily_totals WHERE dimension = '' AND stage = ? AND period >= toDate(" + moment + ") AND period < toDate(" + moment + ")"
+		query = "SELECT toInt64(sum(events)) FROM daily_totals WHERE dimension = '' AND stage = ? AND period " +
+			">= toDate(" + moment + ") AND period < toDate(" + moment + ")"
 	}
 	for _, w := range without {
 		query += " AND NOT (" + within + ")"

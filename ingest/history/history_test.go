@@ -89,7 +89,8 @@ func expand(t *testing.T, s *Source, page int) (events []string, errs []error) {
 
 func TestClassifications(t *testing.T) {
 	dsn, exec := fixture(t)
-	exec(`INSERT INTO classification_history (content_url, source_name, quality_score, topics, model_version, classified_at) VALUES
+	exec(`INSERT INTO classification_history (content_url, source_name, quality_score, topics, model_version,
+		classified_at) VALUES
 		('https://example.com/a', 'example_com', 78, '{crime,news}', 'v2.1', '2026-02-10 14:30:00.1234560'),
 		('https://example.com/b', NULL, NULL, NULL, NULL, '2026-02-10 14:30:00.123456'),
 		('https://example.com/a', 'example_com', 70, '{}', 'v2.2', '2026-02-10 14:30:00.123456'),
@@ -97,7 +98,11 @@ func TestClassifications(t *testing.T) {
 		('https://example.com/c', 's', 1, '{}', '', NULL), ('https://example.com/d', 's', 1, '{}', '', 'infinity'), ('https://example.com/d', 's', 1, '{}', '', '-infinity')`)
 	s := open(t, dsn, "classification_history")
 	want := []string{
-		`classifier:classified:2dce0a4c:2026-02-10T14:30:00.123456Z {"article_url":"https://example.com/a","source_name":"example_com","stage":"classified","occurred_at":"2026-02-10T14:30:00.123456Z","service_name":"classifier","metadata":{"backfilled":true,"model_version":"v2.1","quality_score":78,"topics":["crime","news"]}}`,
+		`classifier:classified:2dce0a4c:2026-02-10T14:30:00.123456Z ` +
+			`{"article_url":"https://example.com/a","source_name":"example_com","stage":"classified",` +
+			`"occurred_at":"2026-02-10T14:30:00.123456Z","service_name":"classifier",` +
+			`"metadata":{"backfilled":true,"model_version":"v2.1","quality_score":78,"topics":["crime",` +
+			`"news"]}}`,
 		`classifier:classified:`, `"source_name":"example.com"`, `"metadata":{"backfilled":true}}`,
 		`classifier:classified:2dce0a4c:2026-02-10T14:30:00.123456Z:3 `,
 	}
@@ -135,8 +140,15 @@ func TestPublications(t *testing.T) {
 		('https://example.com/a', 'articles:news', $1, NULL, 'news')`, at("2026-02-10T14:30:00Z"))
 	got, errs := expand(t, open(t, dsn, "publish_history"), 10)
 	want := []string{
-		`publisher:routed:2dce0a4c:articles%3Anews@2026-02-10T14:30:00Z {"article_url":"https://example.com/a","source_name":"example.com","stage":"routed","occurred_at":"2026-02-10T14:30:00Z","service_name":"publisher","metadata":{"backfilled":true,"channel":"articles:news","matched_topics":["crime"],"route_id":"bb2d6ef5-4eb2-4e2c-9d5b-3b1b3e5d5f10"}}`,
-		`publisher:published:2dce0a4c:articles%3Anews@2026-02-10T14:30:00Z {"article_url":"https://example.com/a","source_name":"example.com","stage":"published","occurred_at":"2026-02-10T14:30:00Z","service_name":"publisher","metadata":{"backfilled":true,"channel":"articles:news"}}`,
+		`publisher:routed:2dce0a4c:articles%3Anews@2026-02-10T14:30:00Z ` +
+			`{"article_url":"https://example.com/a","source_name":"example.com","stage":"routed",` +
+			`"occurred_at":"2026-02-10T14:30:00Z","service_name":"publisher","metadata":{"backfilled":true,` +
+			`"channel":"articles:news","matched_topics":["crime"],` +
+			`"route_id":"bb2d6ef5-4eb2-4e2c-9d5b-3b1b3e5d5f10"}}`,
+		`publisher:published:2dce0a4c:articles%3Anews@2026-02-10T14:30:00Z ` +
+			`{"article_url":"https://example.com/a","source_name":"example.com","stage":"published",` +
+			`"occurred_at":"2026-02-10T14:30:00Z","service_name":"publisher","metadata":{"backfilled":true,` +
+			`"channel":"articles:news"}}`,
 		// another channel
 		`publisher:routed:2dce0a4c:crime@2026-02-10T14:30:00Z `,
 		`publisher:published:2dce0a4c:crime@2026-02-10T14:30:00Z `,
@@ -165,7 +177,9 @@ func TestExecutions(t *testing.T) {
 	}
 	all := strings.Join(got, "\n")
 	for _, want := range []string{
-		`"article_url":"https://backfill.invalid/job_executions/bb2d6ef5-4eb2-4e2c-9d5b-3b1b3e5d5f10/3","source_name":"example_com","stage":"crawled","occurred_at":"2026-02-10T14:30:00Z","service_name":"crawler","metadata":{"backfilled":true,"counted_only":true}}`,
+		`"article_url":"https://backfill.invalid/job_executions/bb2d6ef5-4eb2-4e2c-9d5b-3b1b3e5d5f10/3",` +
+			`"source_name":"example_com","stage":"crawled","occurred_at":"2026-02-10T14:30:00Z",` +
+			`"service_name":"crawler","metadata":{"backfilled":true,"counted_only":true}}`,
 		`d5f10/2","source_name":"example_com","stage":"indexed"`, `/1","source_name":"unknown","stage":"indexed"`,
 	} {
 		if !strings.Contains(all, want) {
@@ -176,7 +190,8 @@ func TestExecutions(t *testing.T) {
 		err != nil {
 		t.Error(n, err)
 	}
-	q := `SELECT id, started_at, items_indexed, source_name, completed_at FROM job_executions WHERE started_at >= '2026-02-10T00:00:00Z' AND started_at < '2026-02-11T00:00:00Z' AND items_indexed > 0`
+	q := `SELECT id, started_at, items_indexed, source_name, completed_at FROM job_executions WHERE started_at >= ` +
+		`'2026-02-10T00:00:00Z' AND started_at < '2026-02-11T00:00:00Z' AND items_indexed > 0`
 	if got := s.Query("indexed", Span{at(day), at(day).AddDate(0, 0, 1)}); got != q {
 		t.Error(got)
 	}

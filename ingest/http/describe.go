@@ -18,8 +18,9 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 	doc.Components.Schemas.Map()["Event"] = &huma.Schema{Extensions: h.schema}
 	event := &huma.Schema{Ref: "#/components/schemas/Event"}
 	lines := &huma.MediaType{
-		Schema:  &huma.Schema{Type: huma.TypeString, Description: "One event as JSON on each line"},
-		Example: `{"article_url":"https://example.com/a","source_name":"example_com","stage":"crawled","occurred_at":"2026-02-10T14:30:00Z","service_name":"crawler"}` + "\n",
+		Schema: &huma.Schema{Type: huma.TypeString, Description: "One event as JSON on each line"},
+		Example: `{"article_url":"https://example.com/a","source_name":"example_com","stage":"crawled",` +
+			`"occurred_at":"2026-02-10T14:30:00Z","service_name":"crawler"}` + "\n",
 	}
 	tooMany := MaxEvents
 	list := &huma.Schema{
@@ -52,8 +53,10 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 		OperationID: "post-events", Method: http.MethodPost, Path: "/events/batch", Tags: []string{"events"},
 		Summary: "Publish many events",
 		Description: "Up to 10,000 events or 8 MiB, gzip or not. Valid events are taken even when others are not. " +
-			"A repeat that the projector does not know yet may be counted as accepted here; it counts once all the same. " +
-			"When none is valid, the problem document also has the members of a BatchResult. After 503 send the same batch again.",
+			"A repeat that the projector does not know yet may be counted as accepted here; it counts once all " +
+			"the same. " +
+			"When none is valid, the problem document also has the members of a BatchResult. After 503 send the " +
+			"same batch again.",
 		Security: auth.Security(auth.EventsWrite),
 		RequestBody: &huma.RequestBody{
 			Required: true,

@@ -172,7 +172,8 @@ func unavailable(err error) *httpapi.Problem {
 	detail, code := "the event stream does not answer; send the same request again, what was stored will count once",
 		"unavailable"
 	if errors.Is(err, client.ErrStreamFull) {
-		detail, code = "the event stream is full; send the same request again when its limits have been raised or old events have expired", "stream_full"
+		detail, code = "the event stream is full; send the same request again when its limits have been raised or "+
+			"old events have expired", "stream_full"
 	}
 	return httpapi.NewProblem(http.StatusServiceUnavailable, detail, httpapi.FieldError{Code: code, Rule: err.Error()}).
 		WithHeader("Retry-After", "2")

@@ -39,7 +39,8 @@ func TestManyLargeBodies(t *testing.T) {
 		defer conn.Close()
 		slow = append(slow, conn)
 		go func() {
-			_, _ = fmt.Fprintf(conn, "POST /api/v1/events/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", MaxBody, large)
+			_, _ = fmt.Fprintf(conn, "POST /api/v1/events/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+				"application/json\r\nContent-Length: %d\r\n\r\n%s", MaxBody, large)
 		}()
 	}
 	until(int64(len(slow)) * (MaxBody - 1 - smallBody))

@@ -156,7 +156,8 @@ func text(s string) []byte {
 }
 
 func eventText(n int) string {
-	return fmt.Sprintf(`{"article_url":"https://example.com/%d","source_name":"s","stage":"crawled","occurred_at":"AT","service_name":"crawler","metadata":{"n":%d}}`, n, n)
+	return fmt.Sprintf(`{"article_url":"https://example.com/%d","source_name":"s","stage":"crawled",`+
+		`"occurred_at":"AT","service_name":"crawler","metadata":{"n":%d}}`, n, n)
 }
 
 // with returns a valid event with fields replaced, or removed by "".
@@ -217,9 +218,15 @@ func TestWhatBadInputGets(t *testing.T) {
 		{"future", with("occurred_at", ago(-time.Minute)), 400, "occurred_at", "time_future"},
 		{"a day old", with("occurred_at", ago(25*time.Hour)), 400, "occurred_at", "time_too_old"},
 		{"url without scheme", with("article_url", `"example.com/a"`), 400, "article_url", "url"},
-		{"long url", with("article_url", `"https://example.com/`+strings.Repeat("x", 3000)+`"`), 400, "article_url", "length"},
+		{
+			"long url", with("article_url", `"https://example.com/`+strings.Repeat("x", 3000)+`"`), 400, "article_url",
+			"length",
+		},
 		{"metadata a list", with("metadata", `[1]`), 400, "metadata", "metadata_object"},
-		{"large metadata", with("metadata", `{"x":"`+strings.Repeat("x", 70_000)+`"}`), 400, "metadata", "metadata_size"},
+		{
+			"large metadata", with("metadata", `{"x":"`+strings.Repeat("x", 70_000)+`"}`), 400, "metadata",
+			"metadata_size",
+		},
 		{"large event", with("extra", `"`+strings.Repeat("x", 200_000)+`"`), 400, "", "size"},
 		{"url a number", with("article_url", `7`), 400, "article_url", "type"},
 		{"invalid UTF-8", with("source_name", `"S"`)[:20] + "\xff" + with("source_name", `"S"`)[20:], 400, "", "utf8"},
@@ -275,7 +282,11 @@ func TestWhatBadRequestsGet(t *testing.T) {
 		{"empty list", "/events/batch", jsonType, `{"events":[]}`, "", 400, "events", "missing"},
 		{"no lines", "/events", linesType, "\n\n", "", 400, "events", "missing"},
 		{"too many lines", "/events/batch", linesType, many, "", 413, "events", "batch_size"},
-		{"too many events", "/events/batch", jsonType, `{"events":[0` + strings.Repeat(",0", MaxEvents) + `]}`, "", 413, "events", "batch_size"},
+		{
+			"too many events", "/events/batch", jsonType, `{"events":[0` + strings.Repeat(",0", MaxEvents) + `]}`, "",
+			413,
+			"events", "batch_size",
+		},
 		{"text", "/events", "text/plain", good, "", 415, "Content-Type", "content_type"},
 		{"form", "/events/batch", "application/x-www-form-urlencoded", good, "", 415, "Content-Type", "content_type"},
 		{"no type", "/events", "", good, "", 415, "Content-Type", "content_type"},
@@ -318,7 +329,8 @@ func TestSingle(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, line := range []string{
-		`level=INFO msg="event ingested" stage=crawled article_url_hash=` + first.Stored.URLHash[:8] + ` service=crawler`,
+		`level=INFO msg="event ingested" stage=crawled article_url_hash=` + first.Stored.URLHash[:8] +
+			` service=crawler`,
 		`level=DEBUG msg="duplicate event skipped" idempotency_key=` + first.Stored.IdempotencyKey,
 		`level=WARN msg="late event received" stage=crawled delay=2h0m`,
 	} {

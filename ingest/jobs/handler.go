@@ -48,17 +48,22 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"It runs at its next due time. A job whose source is disabled is resumed by enabling the source."), h.do(jobs.OpResume))
 	endpoint.Post(api, admin("force-run-job", "/{id}/force-run", "Run a job at once",
 		"Neither a backoff nor a window holds it up. The schedule stays as it is."), h.do(jobs.OpForceRun))
-	endpoint.Post(api, admin("skip-next-run", "/{id}/skip-next", "Skip the next due time of a job", ""), h.do(jobs.OpSkipNext))
+	endpoint.Post(api, admin("skip-next-run", "/{id}/skip-next", "Skip the next due time of a job", ""),
+		h.do(jobs.OpSkipNext))
 	override := admin("override-job", "/{id}/override", "Set how a job runs",
-		"Settings that are left out stay as they are, and null is back to what follows from the source. auto_managed false keeps all as it is, whatever the source becomes.")
+		"Settings that are left out stay as they are, and null is back to what follows from the source. "+
+			"auto_managed false keeps all as it is, whatever the source becomes.")
 	override.Unchecked, override.Bodiless = true, false
 	endpoint.Put(api, override, h.override)
-	endpoint.Delete(api, admin("automate-job", "/{id}/override", "Have a job follow its source in everything", ""), h.automate)
+	endpoint.Delete(api, admin("automate-job", "/{id}/override", "Have a job follow its source in everything", ""),
+		h.automate)
 	bulk := admin("change-jobs", "/bulk", "Do one thing to up to 500 jobs",
-		"In one transaction. The answer has a result for each member, in their order; those that are refused keep no other back.")
+		"In one transaction. The answer has a result for each member, in their order; those that are refused keep "+
+			"no other back.")
 	bulk.Bodiless = false
 	endpoint.Post(api, admin("reconcile-jobs", "/reconcile", "Compare sources and jobs, and mend the differences",
-		"Sources that are enabled get the job that they lack, and jobs whose source does not exist become orphaned. With dry_run, nothing changes. Millrace does the same every five minutes."), h.reconcile)
+		"Sources that are enabled get the job that they lack, and jobs whose source does not exist become orphaned. "+
+			"With dry_run, nothing changes. Millrace does the same every five minutes."), h.reconcile)
 	endpoint.Post(api, bulk, h.bulk)
 }
 

@@ -48,7 +48,10 @@ func serve(t *testing.T, a *auth.Auth) *site {
 // tell applies an event about a source.
 func (s *site) tell(kind string, id uuid.UUID, payload any) {
 	s.T.Helper()
-	text, err := json.Marshal(source.Event{ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(), Payload: payload})
+	text, err := json.Marshal(source.Event{
+		ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(),
+		Payload: payload,
+	})
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -95,30 +98,38 @@ func TestCommands(t *testing.T) {
 	if j := s.want("POST", path+"/skip-next", ""); !j.SkipNext {
 		t.Errorf("%+v", j)
 	}
-	if j := s.want("POST", path+"/pause", "{}"); j.Status != job.Paused || j.PausedBy != job.ByUser || j.NextRunAt != nil {
+	if j := s.want("POST", path+"/pause", "{}"); j.Status != job.Paused || j.PausedBy != job.ByUser ||
+		j.NextRunAt != nil {
 		t.Errorf("%+v", j)
 	}
 	if j := s.want("POST", path+"/resume", ""); j.Status != job.Pending || j.NextRunAt == nil {
 		t.Errorf("%+v", j)
 	}
-	j := s.want("PUT", path+"/override", `{"interval_minutes":7,"priority":90,"crawl_window":{"start_hour":22,"end_hour":6}}`)
+	j := s.want("PUT", path+"/override", `{"interval_minutes":7,"priority":90,"crawl_window":{"start_hour":22,`+
+		`"end_hour":6}}`)
 	if j.IntervalMinutes != 7 || j.Priority != 90 || j.CrawlWindow == nil || *j.Override.Priority != 90 {
 		t.Errorf("%+v", j)
 	}
-	j = s.want("PUT", path+"/override", `{"interval_minutes":null,"cron":"30 6 * * mon-fri","time_zone":"Europe/Berlin"}`)
+	j = s.want("PUT", path+"/override", `{"interval_minutes":null,"cron":"30 6 * * `+
+		`mon-fri","time_zone":"Europe/Berlin"}`)
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if next := j.NextRunAt.In(berlin); j.Schedule.Cron == "" || j.IntervalMinutes != 60 || next.Hour() != 6 || next.Minute() != 30 {
+	if next := j.NextRunAt.In(berlin); j.Schedule.Cron == "" || j.IntervalMinutes != 60 || next.Hour() != 6 ||
+		next.Minute() != 30 {
 		t.Errorf("%+v is due at %s", j, next)
 	}
-	if j := s.want("DELETE", path+"/override", ""); j.IntervalMinutes != 60 || j.Schedule.Kind != "interval" || j.CrawlWindow != nil ||
+	if j := s.want("DELETE", path+"/override", ""); j.IntervalMinutes != 60 || j.Schedule.Kind != "interval" ||
+		j.CrawlWindow != nil ||
 		j.Override != (job.Overrides{}) {
 		t.Errorf("%+v", j)
 	}
 	s.tell(source.Disabled, made.SourceID, nil)
-	for path, rule := range map[string]string{path + "/resume": "enable the source", path + "/force-run": "must not be paused"} {
+	for path, rule := range map[string]string{
+		path + "/resume":    "enable the source",
+		path + "/force-run": "must not be paused",
+	} {
 		if status, text := s.Post(path, ""); status != 409 || !strings.Contains(text, rule) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
@@ -148,8 +159,10 @@ func TestBulk(t *testing.T) {
 	} {
 		s.want("POST", "/jobs/"+a.ID.String()+"/resume", "")
 		got := ask(operation)
-		all := `{"results":[{"id":"` + a.ID.String() + `","ok":true},{"id":"` + b.ID.String() + `","ok":` + want + `},{"id":"` + unknown +
-			`","ok":false,"error":"there is no such job"},{"id":"1","ok":false,"error":"` + source.BadID("id").Rule + `"}]}`
+		all := `{"results":[{"id":"` + a.ID.String() + `","ok":true},{"id":"` + b.ID.String() + `","ok":` + want +
+			`},{"id":"` + unknown +
+			`","ok":false,"error":"there is no such job"},{"id":"1","ok":false,"error":"` + source.BadID("id").Rule +
+			`"}]}`
 		if got != all {
 			t.Errorf("%s: %s\nwant %s", operation, got, all)
 		}
@@ -201,14 +214,17 @@ func TestRefused(t *testing.T) {
 func TestReconcile(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	id := uuid.New()
-	_, err := s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.source (id, name, url, rate_limit, max_depth, enabled, selectors, priority)
+	_, err := s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.source (id, name, url, rate_limit, max_depth,
+		enabled, selectors, priority)
 		VALUES ($1, 'a', 'https://example.com', 10, 1, true, '{}', 'normal')`, id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := `"differences":[{"action":"create_job","source_id":"` + id.String() + `","source_name":"a"}]}`
 	for _, c := range [][2]string{
-		{`{"dry_run":true}`, `{"dry_run":true,` + found}, {``, `{"dry_run":false,` + found}, {`{}`, `{"dry_run":false,"differences":[]}`},
+		{`{"dry_run":true}`, `{"dry_run":true,` + found},
+		{``, `{"dry_run":false,` + found},
+		{`{}`, `{"dry_run":false,"differences":[]}`},
 	} {
 		if status, text := s.Post("/jobs/reconcile", c[0]); status != 200 || text != c[1] {
 			t.Errorf("%s: %d %s, want %s", c[0], status, text, c[1])

@@ -28,7 +28,8 @@ func (h *Handler) delete(ctx context.Context, in *DeleteQueueRequest) (DeletedQu
 	if errors.As(err, &live) {
 		return DeletedQueue{}, httpapi.NewProblem(http.StatusConflict, live.Error(), httpapi.FieldError{
 			Field: "queue", Code: "live_items",
-			Rule: fmt.Sprintf("must have no items that are new, scheduled or started, and has %d; or send force=true", int(live)),
+			Rule: fmt.Sprintf("must have no items that are new, scheduled or started, and has %d; or send force=true",
+				int(live)),
 		})
 	}
 	if err != nil {

@@ -49,21 +49,28 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
 	}
 	endpoint.Post(api, work("create-queue", "", "Make a queue",
-		"Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when it has others."), h.create)
+		"Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when it "+
+			"has others."), h.create)
 	add := work("add-items", "/{queue}/items", "Add 1 to 10,000 items to a queue",
 		"All or none. An item whose key a live item of the queue has is not added; existing names that one.")
 	add.MaxBody = maxItemsBody
 	endpoint.Post(api, add, h.add)
 	endpoint.Post(api, work("take-queue-items", "/{queue}/take", "Take items of a queue",
-		"The highest priority first, and the oldest of it. They are started for the worker, and for nobody else, until it says what became "+
+		"The highest priority first, and the oldest of it. They are started for the worker, and for nobody else, "+
+			"until it says what became "+
 			"of them or the lease ends: then they are new again, with the attempt counted."), h.take)
 	endpoint.Post(api, work("move-queue-item", "/{queue}/items/{id}/{transition}", "Say what became of an item",
-		"done ends it, with a result. fail has it tried again after the backoff of the queue until no attempt is left; with permanent, or where the "+
-			"queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend moves the end of the lease. "+
-			"cancel and retry are for items that nobody has to have. A move that the state does not allow answers 409 with the present state; "+
+		"done ends it, with a result. fail has it tried again after the backoff of the queue until no attempt is "+
+			"left; with permanent, or where the "+
+			"queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend "+
+			"moves the end of the lease. "+
+			"cancel and retry are for items that nobody has to have. A move that the state does not allow answers "+
+			"409 with the present state; "+
 			"one that was made before answers 200 and changes nothing."), h.move)
-	endpoint.Post(api, admin("replay-queue-item", "/{queue}/items/{id}/replay", "Try an item again with another payload",
-		"One that is failed, dead or cancelled. It is new again, and the payload before stays with it: with who has changed it, and when."), h.replay)
+	endpoint.Post(api, admin("replay-queue-item", "/{queue}/items/{id}/replay",
+		"Try an item again with another payload",
+		"One that is failed, dead or cancelled. It is new again, and the payload before stays with it: with who has "+
+			"changed it, and when."), h.replay)
 	endpoint.Post(api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
 		"What is started goes on. The body may be left out.").WithoutBody(), h.pause(true))
 	endpoint.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again",
@@ -71,12 +78,14 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	endpoint.Post(api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
 		"Limits that are left out stay as they are."), h.limit)
 	endpoint.Delete(api, admin("delete-queue", "/{queue}", "Delete a queue",
-		"With all its items and their history. Answers 409 with their number while items are new, scheduled or started, unless force is true. "+
+		"With all its items and their history. Answers 409 with their number while items are new, scheduled or "+
+			"started, unless force is true. "+
 			"A queue that is made with the same name later begins anew."), h.delete)
 	endpoint.Post(api, admin("cancel-group", "/{queue}/cancel", "Cancel the items of a group",
 		"Those that are new, scheduled or started."), h.cancelGroup)
 	endpoint.Post(api, admin("retry-queue-items", "/{queue}/retry-failed", "Bring failed items back to new",
-		"The oldest first; dead and cancelled ones only when asked for. An item whose key another live item has stays as it is."), h.retryFailed)
+		"The oldest first; dead and cancelled ones only when asked for. An item whose key another live item has "+
+			"stays as it is."), h.retryFailed)
 }
 
 // Name is the path of a queue.

@@ -155,12 +155,14 @@ func TestReplay(t *testing.T) {
 	s.want(200, path(first.ID, "replay"), with(first.Generation, `{"n":9007199254740993}`))
 	s.want(409, path(first.ID, "replay"), with(first.Generation, "3"))
 	var before, now string
-	err := s.Store.Pool().QueryRow(t.Context(), `SELECT c.payload::text, i.payload::text FROM millrace.payload_change AS c
+	err := s.Store.Pool().QueryRow(t.Context(), `SELECT c.payload::text, i.payload::text
+		FROM millrace.payload_change AS c
 		JOIN millrace.item AS i ON i.id = c.item_id WHERE i.id = $1 AND c.attempt = 1`, first.ID).Scan(&before, &now)
 	if err != nil || before != `{"n":1}` || now != `{"n":9007199254740993}` {
 		t.Errorf("%s became %s, %v", before, now, err)
 	}
-	if got := s.take(10); len(got.Items) != 1 || got.Items[0].Payload.N != 9007199254740993 || got.Items[0].Attempt != 2 {
+	if got := s.take(10); len(got.Items) != 1 || got.Items[0].Payload.N != 9007199254740993 ||
+		got.Items[0].Attempt != 2 {
 		t.Errorf("took %+v", got)
 	}
 	s.want(200, path(first.ID, "fail"), "{}")
@@ -223,13 +225,20 @@ func TestLimits(t *testing.T) {
 func TestAllFaults(t *testing.T) {
 	s := serve(t, "")
 	for path, c := range map[string]struct{ body, fields string }{
-		"/queues": {`{"name":"Mail!","max_attempts":-1,"lease_s":0.5,"backoff_s":[1,-1]}`, "name max_attempts lease_s backoff_s[1]"},
+		"/queues": {
+			`{"name":"Mail!","max_attempts":-1,"lease_s":0.5,"backoff_s":[1,-1]}`,
+			"name max_attempts lease_s backoff_s[1]",
+		},
 		"/queues/mail/limits": {
-			`{"concurrency":-1,"concurrency_per_group":10001,"rate_per_key":{"count":1,"per_s":0},"retention_s":-1,"max_items":0}`,
+			`{"concurrency":-1,"concurrency_per_group":10001,"rate_per_key":{"count":1,"per_s":0},"retention_s":-1,` +
+				`"max_items":0}`,
 			"concurrency concurrency_per_group rate_per_key.per_s retention_s max_items",
 		},
-		"/queues/mail/items": {`{"items":[{"payload":1,"priority":10},{"payload":1,"key":"a\u0000"}]}`, "items[0].priority items[1].key"},
-		"/queues/mail/take":  {`{"worker":"nats","limit":0,"lease_s":0}`, "worker limit lease_s"},
+		"/queues/mail/items": {
+			`{"items":[{"payload":1,"priority":10},{"payload":1,"key":"a\u0000"}]}`,
+			"items[0].priority items[1].key",
+		},
+		"/queues/mail/take": {`{"worker":"nats","limit":0,"lease_s":0}`, "worker limit lease_s"},
 
 		"/queues/mail/cancel":       {`{"group":"g\u0000"}`, "group"},
 		"/queues/mail/retry-failed": {`{"group":"g\u0000"}`, "group"},

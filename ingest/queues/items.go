@@ -302,7 +302,8 @@ func newConflict(name string, id int64, transition string, r queue.Result, state
 	} else if back && r.Status == item.Failed {
 		rule = "must not have a key that another live item has"
 	}
-	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("item %d of %s is %s: %s is not possible", id, name, state, transition),
+	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("item %d of %s is %s: %s is not possible", id, name, state,
+		transition),
 		httpapi.FieldError{Field: "state", Code: r.Outcome.String(), Rule: rule})
 	return &QueueItemConflict{Problem: *p, ID: id, CurrentState: state, Generation: r.Generation}
 }

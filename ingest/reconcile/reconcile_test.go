@@ -105,7 +105,8 @@ func (w *world) exec(query string, args ...any) {
 // from a time on and so far apart.
 func (w *world) count(stage string, n int, from string, every time.Duration, where string) {
 	w.t.Helper()
-	w.insert(fmt.Sprintf(`SELECT 0, fromUnixTimestamp64Nano(toUnixTimestamp64Nano(toDateTime64('%s', 9, 'UTC')) + toInt64(number + 1) * %d, 'UTC'), '%s', SHA256(concat('https://example.com/article-', toString(number + 1))), 'https://example.com/article-', 'example.com', false
+	w.insert(fmt.Sprintf(`SELECT 0, fromUnixTimestamp64Nano(toUnixTimestamp64Nano(toDateTime64('%s', 9,
+		'UTC')) + toInt64(number + 1) * %d, 'UTC'), '%s', SHA256(concat('https://example.com/article-', toString(number + 1))), 'https://example.com/article-', 'example.com', false
 		FROM numbers(%d) WHERE %s`, from, every, stage, n, where))
 }
 
@@ -199,7 +200,8 @@ func deltas(r *Report) (text string) {
 }
 
 var redis = Outage{
-	Name: "Redis outage", From: must(time.Parse(time.RFC3339, date+"T14:20:00Z")), Until: must(time.Parse(time.RFC3339, date+"T14:35:00Z")),
+	Name: "Redis outage", From: must(time.Parse(time.RFC3339, date+"T14:20:00Z")),
+	Until:  must(time.Parse(time.RFC3339, date+"T14:35:00Z")),
 	Stages: []string{"published"},
 }
 
@@ -209,8 +211,10 @@ func TestSpecification(t *testing.T) {
 	w.exec(`INSERT INTO job_executions (job_id, status, started_at, items_crawled, items_indexed) VALUES
 		(gen_random_uuid(), '', '2026-02-10 01:00Z', 70000, 68000), (gen_random_uuid(), '', '2026-02-10 23:59:59.999999Z', 5480, 345),
 		(gen_random_uuid(), '', '2026-02-11 00:00Z', 1000, 1000), (gen_random_uuid(), '', '2026-02-09 23:59:59Z', 1000, 1000)`)
-	w.exec(`INSERT INTO classification_history (content_url, classified_at) SELECT 'https://example.com/article-' || n, '2026-02-10'::timestamp + n * interval '1 s' FROM generate_series(1, 10002) n`)
-	w.exec(`INSERT INTO publish_history (article_url, published_at) SELECT 'https://example.com/article-' || n, '2026-02-10Z'::timestamptz + n * interval '5 s' FROM generate_series(1, 11990) n`)
+	w.exec(`INSERT INTO classification_history (content_url, classified_at) SELECT 'https://example.com/article-' ` +
+		`|| n, '2026-02-10'::timestamp + n * interval '1 s' FROM generate_series(1, 10002) n`)
+	w.exec(`INSERT INTO publish_history (article_url, published_at) SELECT 'https://example.com/article-' || n, ` +
+		`'2026-02-10Z'::timestamptz + n * interval '5 s' FROM generate_series(1, 11990) n`)
 	w.count("crawled", 75480, date, time.Second, "true")
 	w.count("indexed", 68340, date, time.Second, "true")
 	w.count("classified", 10002, date, time.Second, "true")
@@ -255,7 +259,8 @@ func TestReplayRows(t *testing.T) {
 		{"6", "2026-02-10 12:00:00"},           // without a row
 	}
 	for _, e := range events {
-		w.insert(fmt.Sprintf("SELECT 0, toDateTime64('%s', 9, 'UTC'), 'classified', SHA256('https://example.com/article-%s'), '', '', false", e[1], e[0]))
+		w.insert(fmt.Sprintf("SELECT 0, toDateTime64('%s', 9, 'UTC'), 'classified', "+
+			"SHA256('https://example.com/article-%s'), '', '', false", e[1], e[0]))
 	}
 	report := w.report()
 	if got := deltas(report); got != "c+0 OK  i+0 OK  c-4 UNEXPECTED  r+0 OK  p+0 OK" {
@@ -336,7 +341,8 @@ func TestRetired(t *testing.T) {
 	historytest.Fill(t, w.pool, date, 0, 10, 0)
 	for _, q := range []string{
 		`INSERT INTO retired (month, upto, events) VALUES (202602, 1, 8)`,
-		`INSERT INTO events_daily (period, stage, source_name, upto, events, backfilled) VALUES ('2026-02-10', 'classified', 's', 1, 8, 1)`,
+		`INSERT INTO events_daily (period, stage, source_name, upto, events, backfilled) VALUES ('2026-02-10', ` +
+			`'classified', 's', 1, 8, 1)`,
 	} {
 		if err := w.ch.Exec(t.Context(), q); err != nil {
 			t.Fatal(err)
@@ -364,7 +370,8 @@ func TestRetired(t *testing.T) {
 }
 
 func TestOutages(t *testing.T) {
-	got, err := ReadOutages(strings.NewReader("outages:\n  - name: Redis outage\n    from: 2026-02-10T14:20:00Z\n    to: 2026-02-10T14:35:00Z\n    stages: [published]\n"))
+	got, err := ReadOutages(strings.NewReader("outages:\n  - name: Redis outage\n    from: 2026-02-10T14:20:00Z\n   " +
+		" to: 2026-02-10T14:35:00Z\n    stages: [published]\n"))
 	if err != nil || len(got) != 1 || got[0].Name != redis.Name || !got[0].Until.Equal(redis.Until) {
 		t.Errorf("%+v %v", got, err)
 	}

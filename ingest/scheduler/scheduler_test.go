@@ -434,7 +434,8 @@ func TestDowntime(t *testing.T) {
 	s.settle()
 	s.equal("state", s.state(j), "running, 1 under way, 0 failures, runs: queued")
 	const minutes = 14 * 24 * 60
-	if r := s.audit(); !r.Sound() || r.Due != minutes+1 || r.Outcomes["ran"] != 1 || r.Outcomes["coalesced"] != minutes {
+	if r := s.audit(); !r.Sound() || r.Due != minutes+1 || r.Outcomes["ran"] != 1 ||
+		r.Outcomes["coalesced"] != minutes {
 		t.Errorf("%+v", r)
 	}
 }

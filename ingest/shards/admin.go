@@ -26,14 +26,17 @@ func (h *Handler) registerAdmin(api endpoint.API) {
 	endpoint.Post(api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does",
 		"Limits that are left out stay as they are."), h.limit)
 	endpoint.Post(api, admin("cancel-file", "/files/{filename}/cancel", "Cancel a file",
-		"Whatever it has started or in a queue fails for good, and whoever has it learns so when reporting. What is done stays done."), h.cancel)
+		"Whatever it has started or in a queue fails for good, and whoever has it learns so when reporting. What is "+
+			"done stays done."), h.cancel)
 	endpoint.Post(api, admin("prioritize-file", "/files/{filename}/priority", "Set the priority of a file",
 		"Items of higher priorities are taken first."), h.prioritize)
 	endpoint.Post(api, admin("retry-failed-items", "/stages/{stage}/retry-failed",
 		"Bring failed items of a stage back to new",
-		"Those that pass every filter given, the longest failed first. Dead items (without attempts left, or cancelled) only when asked for."), h.retryFailed)
+		"Those that pass every filter given, the longest failed first. Dead items (without attempts left, or "+
+			"cancelled) only when asked for."), h.retryFailed)
 	endpoint.Post(api, admin("purge-files", "/files/purge", "Drop finished files with their history",
-		"Files all of whose items are done at the last stage, or that were cancelled, that have nothing under way or in a queue, and that have not changed for the time given."), h.purge)
+		"Files all of whose items are done at the last stage, or that were cancelled, that have nothing under way "+
+			"or in a queue, and that have not changed for the time given."), h.purge)
 }
 
 // StagePath names a stage with a queue.

@@ -43,14 +43,20 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	endpoint.Post(api, work("finish-event-ingest", "/stages/event-ingest/done", "Mark a file as complete",
 		"Its shards become ready for shard-splitter."), h.finishIngest)
 	endpoint.Post(api, work("move-item", "/stages/{stage}/{transition}", "Move an item at a stage",
-		"start, done and fail are what the daemons report, and retry brings a failed item back to new. A move that the status does not allow answers 409 "+
-			"with current_status; one that was made before answers 200 and changes nothing. An item is started by one caller: another start of it answers 409, "+
-			"unless it names the same worker or, where none is named, has the same Idempotency-Key. Beyond these: release gives a started item back without "+
-			"counting the attempt, again gives it back with the attempt counted (it fails, and is dead, when none is left), and extend moves the end of its lease."), h.move)
+		"start, done and fail are what the daemons report, and retry brings a failed item back to new. A move that "+
+			"the status does not allow answers 409 "+
+			"with current_status; one that was made before answers 200 and changes nothing. An item is started by "+
+			"one caller: another start of it answers 409, "+
+			"unless it names the same worker or, where none is named, has the same Idempotency-Key. Beyond these: "+
+			"release gives a started item back without "+
+			"counting the attempt, again gives it back with the attempt counted (it fails, and is dead, when none "+
+			"is left), and extend moves the end of its lease."), h.move)
 	endpoint.Post(api, work("move-items", "/stages/{stage}/{transition}/bulk", "Move up to 5,000 items at a stage",
-		"Each item is judged by itself, and the answer says of each what became of it. They move in one transaction; start may have one for each few of them."), h.moveMany)
+		"Each item is judged by itself, and the answer says of each what became of it. They move in one "+
+			"transaction; start may have one for each few of them."), h.moveMany)
 	endpoint.Post(api, work("take-items", "/queues/{stage}/take", "Take items that are ready for a stage",
-		"They are started for the worker, and for nobody else, until it reports or the lease ends: then they are new again, with the attempt counted."), h.take)
+		"They are started for the worker, and for nobody else, until it reports or the lease ends: then they are "+
+			"new again, with the attempt counted."), h.take)
 	h.registerAdmin(api)
 }
 

@@ -65,12 +65,30 @@ func TestContract(t *testing.T) {
 		status     int
 		want       string
 	}{
-		{"/files/register", `{"filename":"20250101000000","shards":[0,1]}`, 200, `{"filename":"20250101000000","shards":[0,1],"created":true}`},
-		{"/files/register", `{"filename":"20250101000000","shards":[0,1]}`, 200, `{"filename":"20250101000000","shards":[0,1],"created":false}`},
-		{"/files/register", `{"filename":"20250101000000","shards":[1,1,2]}`, 200, `{"filename":"20250101000000","shards":[1,2],"created":true}`},
-		{"/files/register", `{"filename":"20250101000000.event-ingest.txt","shards":[2,1,2]}`, 200, `{"filename":"20250101000000","shards":[2,1],"created":false}`},
-		{"/stages/event-ingest/done", `{"filename":"20250101000000"}`, 200, `{"filename":"20250101000000","updated_rows":3}`},
-		{"/stages/event-ingest/done", `{"filename":"20250101000000"}`, 200, `{"filename":"20250101000000","updated_rows":0}`},
+		{
+			"/files/register", `{"filename":"20250101000000","shards":[0,1]}`, 200,
+			`{"filename":"20250101000000","shards":[0,1],"created":true}`,
+		},
+		{
+			"/files/register", `{"filename":"20250101000000","shards":[0,1]}`, 200,
+			`{"filename":"20250101000000","shards":[0,1],"created":false}`,
+		},
+		{
+			"/files/register", `{"filename":"20250101000000","shards":[1,1,2]}`, 200,
+			`{"filename":"20250101000000","shards":[1,2],"created":true}`,
+		},
+		{
+			"/files/register", `{"filename":"20250101000000.event-ingest.txt","shards":[2,1,2]}`, 200,
+			`{"filename":"20250101000000","shards":[2,1],"created":false}`,
+		},
+		{
+			"/stages/event-ingest/done", `{"filename":"20250101000000"}`, 200,
+			`{"filename":"20250101000000","updated_rows":3}`,
+		},
+		{
+			"/stages/event-ingest/done", `{"filename":"20250101000000"}`, 200,
+			`{"filename":"20250101000000","updated_rows":0}`,
+		},
 
 		{"/stages/shard-splitter/start", item(0), 200, moved(0, "shard-splitter", "started")},
 		{"/stages/shard-splitter/start", item(0), 409, "started"}, // perhaps by another
@@ -94,16 +112,35 @@ func TestContract(t *testing.T) {
 		{"/stages/mysql-sender/fail", item(1), 200, moved(1, "mysql-sender", "failed")}, // from new
 		{"/stages/mysql-sender/retry", item(1), 200, moved(1, "mysql-sender", "new")},
 
-		{"/stages/shard-splitter/start", `{"filename":"20250101000000","shard":1,"worker":"a","lease_s":60}`, 200, moved(1, "shard-splitter", "started")},
+		{
+			"/stages/shard-splitter/start", `{"filename":"20250101000000","shard":1,"worker":"a","lease_s":60}`, 200,
+			moved(1, "shard-splitter", "started"),
+		},
 		{"/stages/shard-splitter/start", `{"filename":"20250101000000","shard":1,"worker":"b"}`, 409, "started"},
 		{"/stages/shard-splitter/done", `{"filename":"20250101000000","shard":1,"worker":"b"}`, 409, "started"},
 		{"/stages/shard-splitter/done", `{"filename":"20250101000000","shard":1,"generation":1}`, 409, "started"},
-		{"/stages/shard-splitter/extend", `{"filename":"20250101000000","shard":1,"worker":"a","lease_s":60}`, 200, moved(1, "shard-splitter", "started")},
-		{"/stages/shard-splitter/extend", `{"filename":"20250101000000","shard":1,"worker":"b","lease_s":60}`, 409, "started"},
-		{"/stages/shard-splitter/again", `{"filename":"20250101000000","shard":1,"generation":2,"error":"try later","delay_s":60}`, 200, moved(1, "shard-splitter", "new")},
-		{"/stages/shard-splitter/extend", `{"filename":"20250101000000","shard":1,"worker":"a","lease_s":60}`, 409, "new"},
-		{"/stages/shard-splitter/start", `{"filename":"20250101000000","shard":1,"worker":"b"}`, 200, moved(1, "shard-splitter", "started")},
-		{"/stages/shard-splitter/release", `{"filename":"20250101000000","shard":1,"worker":"b"}`, 200, moved(1, "shard-splitter", "new")},
+		{
+			"/stages/shard-splitter/extend", `{"filename":"20250101000000","shard":1,"worker":"a","lease_s":60}`, 200,
+			moved(1, "shard-splitter", "started"),
+		},
+		{
+			"/stages/shard-splitter/extend", `{"filename":"20250101000000","shard":1,"worker":"b","lease_s":60}`, 409,
+			"started",
+		},
+		{"/stages/shard-splitter/again", `{"filename":"20250101000000","shard":1,"generation":2,"error":"try ` +
+			`later","delay_s":60}`, 200, moved(1, "shard-splitter", "new")},
+		{
+			"/stages/shard-splitter/extend", `{"filename":"20250101000000","shard":1,"worker":"a","lease_s":60}`, 409,
+			"new",
+		},
+		{
+			"/stages/shard-splitter/start", `{"filename":"20250101000000","shard":1,"worker":"b"}`, 200,
+			moved(1, "shard-splitter", "started"),
+		},
+		{
+			"/stages/shard-splitter/release", `{"filename":"20250101000000","shard":1,"worker":"b"}`, 200,
+			moved(1, "shard-splitter", "new"),
+		},
 	} {
 		status, text := s.Post(step.path, step.body)
 		want := step.want
@@ -150,9 +187,15 @@ func TestBadInput(t *testing.T) {
 		{"/stages/shard-worker/start", `{"filename":"a\u0000","shard":0}`, 400, "filename", "control characters"},
 		{"/stages/shard-worker/start", `{"filename":"..","shard":0}`, 400, "filename", "must not be"},
 		{"/stages/shard-worker/start", `{"filename":"a","shard":0,"lease_s":0}`, 400, "lease_s", "from 1 to 86400"},
-		{"/stages/shard-worker/start", `{"filename":"a","shard":0,"lease_s":31536000}`, 400, "lease_s", "from 1 to 86400"},
+		{
+			"/stages/shard-worker/start", `{"filename":"a","shard":0,"lease_s":31536000}`, 400, "lease_s",
+			"from 1 to 86400",
+		},
 		{"/stages/shard-worker/retry", `{"filename":"a","shard":0,"delay_s":-1}`, 400, "delay_s", "from 0"},
-		{"/stages/shard-worker/start", `{"filename":"a","shard":0,"worker":"a\nb"}`, 400, "worker", "control characters"},
+		{
+			"/stages/shard-worker/start", `{"filename":"a","shard":0,"worker":"a\nb"}`, 400, "worker",
+			"control characters",
+		},
 		{"/stages/shard-worker/start", `{"filename":"a","shard":0,"worker":"nats"}`, 400, "worker", "must not be nats"},
 		{"/stages/shard-worker/extend", `{"filename":"a","shard":0}`, 400, "lease_s", "is required"},
 		{"/stages/shard-worker/start", `{"filename":"a","shard":9}`, 404, "shard", "registered"},
@@ -183,7 +226,11 @@ func TestBadInput(t *testing.T) {
 		{"/queues/shard-worker/take", `{"worker":"w","limit":1001}`, 400, "limit", "from 1 to 1000"},
 
 		{"/stages/shard-worker/start/bulk", `{"items":[]}`, 400, "items", "1 to 5000"},
-		{"/stages/shard-worker/start/bulk", `{"items":[{"filename":"a","shard":0},{"filename":"a","shard":-1}]}`, 400, "items[1].shard", "from 0"},
+		{
+			"/stages/shard-worker/start/bulk", `{"items":[{"filename":"a","shard":0},{"filename":"a","shard":-1}]}`,
+			400,
+			"items[1].shard", "from 0",
+		},
 
 		{"/queues/nope/pause", `{}`, 400, "stage", "must be shard-splitter"},
 		{"/queues/shard-worker/limits", `{"concurrency":-1}`, 400, "concurrency", "0"},
@@ -240,7 +287,9 @@ func TestTake(t *testing.T) {
 		t.Errorf("after the leases ended: %+v", again)
 	}
 	var bulk Bulk
-	status, text := s.Post("/stages/shard-splitter/done/bulk", `{"worker":"w","items":[{"filename":"a","shard":0,"generation":2},{"filename":"a","shard":1,"generation":4},{"filename":"a","shard":1},{"filename":"a","shard":7}]}`)
+	status, text := s.Post("/stages/shard-splitter/done/bulk", `{"worker":"w","items":[{"filename":"a","shard":0,`+
+		`"generation":2},{"filename":"a","shard":1,"generation":4},{"filename":"a","shard":1},{"filename":"a",`+
+		`"shard":7}]}`)
 	s.Into(&bulk, 200, status, text)
 	if bulk.Changed != 1 || bulk.Repeated != 1 || bulk.Refused != 2 || bulk.Results[0].Outcome != "fenced" ||
 		bulk.Results[0].Status != "started" ||
@@ -255,14 +304,25 @@ func TestAdmin(t *testing.T) {
 	s.Post("/files/register", `{"filename":"a","shards":[0,1]}`)
 	s.Post("/stages/event-ingest/done", `{"filename":"a"}`)
 	for _, c := range []struct{ path, body, want string }{
-		{"/queues/shard-splitter/pause", `{}`, `{"stage":"shard-splitter","paused":true,"concurrency":0,"max_attempts":20}`},
+		{"/queues/shard-splitter/pause", `{}`, `{"stage":"shard-splitter","paused":true,"concurrency":0,` +
+			`"max_attempts":20}`},
 		{"/queues/shard-splitter/take", `{"worker":"w"}`, `{"stage":"shard-splitter","lease_s":300,"items":[]}`},
-		{"/queues/shard-splitter/resume", ``, `{"stage":"shard-splitter","paused":false,"concurrency":0,"max_attempts":20}`},
-		{"/queues/shard-splitter/limits", `{"concurrency":1,"max_attempts":2}`, `{"stage":"shard-splitter","paused":false,"concurrency":1,"max_attempts":2}`},
+		{"/queues/shard-splitter/resume", ``, `{"stage":"shard-splitter","paused":false,"concurrency":0,` +
+			`"max_attempts":20}`},
+		{
+			"/queues/shard-splitter/limits", `{"concurrency":1,"max_attempts":2}`,
+			`{"stage":"shard-splitter","paused":false,"concurrency":1,"max_attempts":2}`,
+		},
 		{"/files/a/priority", `{"priority":4}`, `{"filename":"a","priority":4}`},
-		{"/stages/shard-splitter/fail", `{"filename":"a","shard":1,"error":"boom"}`, `{"filename":"a","shard":1,"stage":"shard-splitter","status":"failed"}`},
+		{
+			"/stages/shard-splitter/fail", `{"filename":"a","shard":1,"error":"boom"}`,
+			`{"filename":"a","shard":1,"stage":"shard-splitter","status":"failed"}`,
+		},
 		{"/stages/shard-splitter/retry-failed", `{"error":"other"}`, `{"stage":"shard-splitter","retried":0}`},
-		{"/stages/shard-splitter/retry-failed", `{"error":"boo","prefix":"a","delay_s":60}`, `{"stage":"shard-splitter","retried":1}`},
+		{
+			"/stages/shard-splitter/retry-failed", `{"error":"boo","prefix":"a","delay_s":60}`,
+			`{"stage":"shard-splitter","retried":1}`,
+		},
 		{"/files/a/cancel", `{}`, `{"filename":"a","failed":2}`},
 		{"/stages/shard-splitter/retry-failed", `{}`, `{"stage":"shard-splitter","retried":0}`},
 		{"/files/purge", `{"older_than_s":60}`, `{"files":0}`},

@@ -101,13 +101,23 @@ func TestAllFaults(t *testing.T) {
 		{"/files/register", `{"shards":[]}`, "filename shards"},
 		{"/files/register?x=1", `{"shards":[`, " x"},
 		{"/stages/event-ingest/done", `{"filename":"..","delay_s":-1}`, "filename delay_s"},
-		{"/stages/nope/jump", `{"filename":"a/b","shard":-1,"worker":"nats","lease_s":0,"delay_s":-1}`, "stage transition worker lease_s delay_s filename shard"},
+		{
+			"/stages/nope/jump", `{"filename":"a/b","shard":-1,"worker":"nats","lease_s":0,"delay_s":-1}`,
+			"stage transition worker lease_s delay_s filename shard",
+		},
 		{"/stages/shard-worker/extend", `{"filename":"","shard":"x"}`, "shard lease_s filename"},
-		{"/stages/nope/start/bulk", `{"items":[{"filename":"a/b","shard":0},{"filename":"a","shard":-1}],"delay_s":-1}`, "stage delay_s items[0].filename items[1].shard"},
+		{
+			"/stages/nope/start/bulk", `{"items":[{"filename":"a/b","shard":0},{"filename":"a","shard":-1}],` +
+				`"delay_s":-1}`,
+			"stage delay_s items[0].filename items[1].shard",
+		},
 		{"/queues/nope/take", `{"worker":"nats","limit":0,"lease_s":0}`, "stage worker limit lease_s"},
 		{"/queues/nope/limits", `{"concurrency":-1,"max_attempts":-1}`, "concurrency max_attempts stage"},
 		{"/files/a%2Fb/priority", `{"priority":10}`, "priority filename"},
-		{"/stages/nope/retry-failed", `{"filename":"a/b","prefix":"c/","delay_s":-1,"limit":0}`, "limit stage delay_s filename prefix"},
+		{
+			"/stages/nope/retry-failed", `{"filename":"a/b","prefix":"c/","delay_s":-1,"limit":0}`,
+			"limit stage delay_s filename prefix",
+		},
 		{"/files/purge", `{"older_than_s":5,"limit":0}`, "limit older_than_s"},
 	} {
 		var p httpapi.Problem

@@ -41,16 +41,19 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	create.Unchecked = true
 	endpoint.Post(api, create, h.create)
 	update := admin("update-source", "/{id}", "Change a source",
-		"Fields that are left out stay as they are. Publishes SOURCE_UPDATED with what has changed, and SOURCE_ENABLED or SOURCE_DISABLED for enabled; nothing, if nothing has changed.")
+		"Fields that are left out stay as they are. Publishes SOURCE_UPDATED with what has changed, and "+
+			"SOURCE_ENABLED or SOURCE_DISABLED for enabled; nothing, if nothing has changed.")
 	update.Unchecked = true
 	endpoint.Put(api, update, h.update)
-	endpoint.DeleteNoContent(api, admin("delete-source", "/{id}", "Delete a source", "Publishes SOURCE_DELETED."), h.delete)
+	endpoint.DeleteNoContent(api, admin("delete-source", "/{id}", "Delete a source", "Publishes SOURCE_DELETED."),
+		h.delete)
 	endpoint.Post(api, admin("enable-source", "/{id}/enable", "Enable a source",
 		"Publishes SOURCE_ENABLED, unless it is enabled. The body may be left out.").WithoutBody(), h.toggle(true))
 	endpoint.Post(api, admin("disable-source", "/{id}/disable", "Disable a source",
 		"Publishes SOURCE_DISABLED, unless it is disabled. The body may be left out.").WithoutBody(), h.toggle(false))
 	endpoint.Post(api, admin("change-sources", "/bulk", "Enable, disable or delete up to 500 sources",
-		"In one transaction. The answer has a result for each member, in their order; those that do not exist keep no other back."), h.bulk)
+		"In one transaction. The answer has a result for each member, in their order; those that do not exist keep "+
+			"no other back."), h.bulk)
 	h.registerImport(srv)
 }
 

@@ -58,7 +58,8 @@ func (s *site) want(status int, method, path, body string) (got source.CrawlSour
 	return got
 }
 
-const example = `{"name":"Example News","url":"https://example.com","rate_limit":10,"max_depth":3,"selectors":{"title":"h1.article-title"},"priority":"high"}`
+const example = `{"name":"Example News","url":"https://example.com","rate_limit":10,"max_depth":3,` +
+	`"selectors":{"title":"h1.article-title"},"priority":"high"}`
 
 // TestSource goes the way of a source, by the letter of the contract.
 func TestSource(t *testing.T) {
@@ -72,7 +73,8 @@ func TestSource(t *testing.T) {
 		}
 		return string(text)
 	}
-	const is = `{"name":"Example News","url":"https://example.com","rate_limit":%d,"max_depth":3,"enabled":%v,"selectors":{"title":"h1.article-title"},"priority":"high"}`
+	const is = `{"name":"Example News","url":"https://example.com","rate_limit":%d,"max_depth":3,"enabled":%v,` +
+		`"selectors":{"title":"h1.article-title"},"priority":"high"}`
 	for _, c := range []struct {
 		method, path, body, want string
 	}{
@@ -92,7 +94,10 @@ func TestSource(t *testing.T) {
 	}
 	s.want(204, "DELETE", path+"?reason=moved", "")
 	for _, c := range [][3]string{
-		{"DELETE", path, ""}, {"PUT", path, `{"name":"b"}`}, {"POST", path + "/enable", ""}, {"POST", path + "/disable", "{}"},
+		{"DELETE", path, ""},
+		{"PUT", path, `{"name":"b"}`},
+		{"POST", path + "/enable", ""},
+		{"POST", path + "/disable", "{}"},
 	} {
 		s.want(404, c[0], c[1], c[2])
 	}
@@ -181,7 +186,10 @@ func TestScope(t *testing.T) {
 	const secret = "0123456789abcdef0123456789abcdef"
 	s := serve(t, auth.New(auth.Config{Secret: secret}))
 	id := uuid.NewString()
-	for scope, want := range map[auth.Scope]int{"": 401, auth.Read: 403, auth.Work: 403, auth.EventsWrite: 403, auth.Admin: 404} {
+	for scope, want := range map[auth.Scope]int{
+		"": 401, auth.Read: 403, auth.Work: 403, auth.EventsWrite: 403,
+		auth.Admin: 404,
+	} {
 		s.Token = ""
 		if scope != "" {
 			var err error

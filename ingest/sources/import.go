@@ -59,9 +59,12 @@ func (h *Handler) registerImport(srv *httpapi.Server) {
 	srv.Handle(&huma.Operation{
 		OperationID: "import-sources", Method: http.MethodPost, Path: "/sources/import", Tags: []string{"Sources"},
 		Summary: "Make and change sources by a list",
-		Description: "OPML, CSV with a header, or JSON lines, of at most 32 MiB. A source is known by its URL: one that there is none of is made, " +
-			"and of one that there is the fields that the list gives are changed. The same list again changes nothing. " +
-			"A line that breaks a rule keeps no other back; a list that cannot be read as a whole does. After 503 send the same list again.",
+		Description: "OPML, CSV with a header, or JSON lines, of at most 32 MiB. A source is known by its URL: one " +
+			"that there is none of is made, " +
+			"and of one that there is the fields that the list gives are changed. The same list again changes " +
+			"nothing. " +
+			"A line that breaks a rule keeps no other back; a list that cannot be read as a whole does. After 503 " +
+			"send the same list again.",
 		Security:    auth.Security(auth.Admin),
 		RequestBody: &huma.RequestBody{Required: true, Content: content},
 		Responses: srv.Problems(map[string]*huma.Response{

@@ -42,17 +42,20 @@ func TestImport(t *testing.T) {
 	want := ImportedSources{
 		Imported: sources.Imported{Created: 1203}, Repeated: 1, Refused: 1, IgnoredColumns: []string{"kind"},
 		Errors: []RefusedLine{{1206, httpapi.FieldError{
-			Field: "url", Code: "url", Rule: "must be an absolute http or https URL with a host, such as https://example.com/feed",
+			Field: "url", Code: "url", Rule: "must be an absolute http or https URL with a host, such as " +
+				"https://example.com/feed",
 		}}},
 	}
 	if got := s.importList("text/csv", list.String()); !reflect.DeepEqual(got, want) || s.events() != 1203 {
 		t.Errorf("%+v, %d events", got, s.events())
 	}
 	want.Imported = sources.Imported{Unchanged: 1203}
-	if got := s.importList("text/csv; charset=utf-8", list.String()); !reflect.DeepEqual(got, want) || s.events() != 1203 {
+	if got := s.importList("text/csv; charset=utf-8", list.String()); !reflect.DeepEqual(got, want) ||
+		s.events() != 1203 {
 		t.Errorf("again: %+v, %d events", got, s.events())
 	}
-	lines := `{"url":"https://example.com/1","priority":"high"}` + "\n" + `{"url":"https://example.com/new","name":"new"}` + "\n" +
+	lines := `{"url":"https://example.com/1","priority":"high"}` + "\n" +
+		`{"url":"https://example.com/new","name":"new"}` + "\n" +
 		`{"url":"https://example.com/2"}` + "\n"
 	got := s.importList("application/x-ndjson", lines)
 	if got.Imported != (sources.Imported{Created: 1, Updated: 1, Unchanged: 1}) || s.events() != 1205 {

@@ -238,7 +238,8 @@ func TestNamed(t *testing.T) {
 	if a = s.finish(a.ID); a.Skipped != 1300 {
 		t.Errorf("%+v", a)
 	}
-	if got := s.reasons(a.ID); len(got) != acts.Named || !strings.HasPrefix(got[0], fmt.Sprintf("skipped %d ", ids[0])) {
+	if got := s.reasons(a.ID); len(got) != acts.Named ||
+		!strings.HasPrefix(got[0], fmt.Sprintf("skipped %d ", ids[0])) {
 		t.Errorf("%d are named", len(got))
 	}
 }
@@ -499,7 +500,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if _, err := s.Count(t.Context(), acts.Retry, acts.ItemFilter{Filename: "29990101000000"}); !errors.Is(err, tracking.ErrNoFile) {
+	if _, err := s.Count(t.Context(), acts.Retry, acts.ItemFilter{Filename: "29990101000000"}); !errors.Is(err,
+		tracking.ErrNoFile) {
 		t.Error(err)
 	}
 	if _, err := s.Get(t.Context(), 1); !errors.Is(err, acts.ErrNoAct) {

@@ -106,7 +106,8 @@ func (s *Store) Members(ctx context.Context, act int64) ([]ActMember, error) {
 func (s *Store) Stop(ctx context.Context, id int64) (Act, error) {
 	err := s.queues.Transact(ctx, fmt.Sprintf("stop act %d", id), func(t *queue.Tx) error {
 		t.Batch.Queue(
-			"UPDATE millrace.act SET state = 'stopped', ended_at = clock_timestamp() WHERE id = $1 AND state = 'running'", id)
+			"UPDATE millrace.act SET state = 'stopped', ended_at = clock_timestamp() WHERE id = $1 AND state = "+
+				"'running'", id)
 		t.Batch.Queue(`DELETE FROM millrace.act_batch WHERE act_id = $1
 			AND EXISTS (SELECT FROM millrace.act WHERE id = $1 AND state = 'stopped')`, id)
 		return nil

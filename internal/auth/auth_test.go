@@ -50,20 +50,30 @@ func TestTokens(t *testing.T) {
 		{"scheme in lower case", "bearer " + mint(t, secret, time.Hour, Read), Read, 200, ""},
 		{"admin", "Bearer " + mint(t, secret, time.Hour, Admin), Work, 200, ""},
 		{"several scopes", "Bearer " + mint(t, secret, time.Hour, Read, Work), Work, 200, ""},
-		{"list of scopes", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret), jwt.MapClaims{"exp": later, "scopes": []string{"read", "work"}}), Work, 200, ""},
+		{"list of scopes", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret),
+			jwt.MapClaims{"exp": later, "scopes": []string{"read", "work"}}), Work, 200, ""},
 		{"none", "", Read, 401, `Bearer realm="millrace"`},
 		{"other scheme", "Basic YTpi", Read, 401, `Bearer realm="millrace"`},
 		{"other scope", "Bearer " + mint(t, secret, time.Hour, Read), EventsWrite, 403, "insufficient_scope"},
-		{"write is not backfill", "Bearer " + mint(t, secret, time.Hour, EventsWrite), EventsBackfill, 403, "insufficient_scope"},
+		{
+			"write is not backfill", "Bearer " + mint(t, secret, time.Hour, EventsWrite), EventsBackfill, 403,
+			"insufficient_scope",
+		},
 		{"no scope", "Bearer " + mint(t, secret, time.Hour), Read, 403, "insufficient_scope"},
 		{"expired", "Bearer " + mint(t, secret, -time.Minute, Read), Read, 401, "invalid_token"},
-		{"without exp", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret), jwt.MapClaims{"scope": "read"}), Read, 401, "invalid_token"},
-		{"not yet", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret), jwt.MapClaims{"scope": "read", "exp": later, "nbf": later}), Read, 401, "invalid_token"},
+		{
+			"without exp", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret), jwt.MapClaims{"scope": "read"}),
+			Read, 401, "invalid_token",
+		},
+		{"not yet", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret),
+			jwt.MapClaims{"scope": "read", "exp": later, "nbf": later}), Read, 401, "invalid_token"},
 		{"other secret", "Bearer " + mint(t, strings.Repeat("x", 32), time.Hour, Admin), Read, 401, "invalid_token"},
 		{"no algorithm", "Bearer " + none, Read, 401, "invalid_token"},
-		{"other algorithm", "Bearer " + sign(t, jwt.SigningMethodHS512, []byte(secret), jwt.MapClaims{"exp": later, "scope": "admin"}), Read, 401, "invalid_token"},
+		{"other algorithm", "Bearer " + sign(t, jwt.SigningMethodHS512, []byte(secret),
+			jwt.MapClaims{"exp": later, "scope": "admin"}), Read, 401, "invalid_token"},
 		{"cut", "Bearer " + cut[:len(cut)-2], Read, 401, "invalid_token"},
-		{"scope of another type", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret), jwt.MapClaims{"exp": later, "scope": 7}), Read, 401, "invalid_token"},
+		{"scope of another type", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret),
+			jwt.MapClaims{"exp": later, "scope": 7}), Read, 401, "invalid_token"},
 		{"garbage", "Bearer a.b.c", Read, 401, "invalid_token"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,7 +140,9 @@ func TestWebSocketTokens(t *testing.T) {
 				t.Errorf("where no WebSocket is: %d %s", got.Code, got.Body)
 			}
 			got := httptest.NewRecorder()
-			New(Config{Secret: secret}).RequireSocket(Read)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(got, r)
+			New(Config{Secret: secret}).RequireSocket(Read)(http.HandlerFunc(func(http.ResponseWriter,
+				*http.Request) {
+			})).ServeHTTP(got, r)
 			if got.Code != c.status {
 				t.Errorf("%d %s", got.Code, got.Body)
 			}

@@ -130,7 +130,8 @@ func (l *Limiter) admit(raw net.Conn) (c *conn, replaced net.Conn) {
 func (l *Limiter) warn() {
 	if now := time.Now(); now.Sub(l.warned) > time.Minute {
 		l.warned = now
-		l.log.Warn("there are too many HTTP connections: new ones replace those that wait for a request", "most", l.most)
+		l.log.Warn("there are too many HTTP connections: new ones replace those that wait for a request", "most",
+			l.most)
 	}
 }
 

@@ -31,7 +31,10 @@ func serve(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t, New(5, slog.New(slog.DiscardHandler)), ln.Addr().String(), make(chan struct{}), make(chan struct{}), make(chan net.Conn, 10)}
+	s := &site{
+		t, New(5, slog.New(slog.DiscardHandler)), ln.Addr().String(), make(chan struct{}), make(chan struct{}),
+		make(chan net.Conn, 10),
+	}
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/wait":
@@ -169,7 +172,8 @@ func TestBusy(t *testing.T) {
 		t.Fatal("the sixth connection has no answer:", err)
 	}
 	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "too many connections") {
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(string(text), "too many connections") {
 		t.Errorf("the sixth connection: %s %q, %v", resp.Status, text, err)
 	}
 	_ = (<-s.taken).Close()

@@ -131,14 +131,15 @@ func DeleteNoContent[In any, P Request[In]](a API, op Operation, do func(context
 			http.StatusServiceUnavailable,
 		},
 	})
-	huma.Register(a.Server.API(), a.Auth.Protect(deletion, op.Scope), func(ctx context.Context, in *In) (*struct{}, error) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		if err := do(ctx, in); err != nil {
-			return nil, a.problem(err)
-		}
-		return nil, nil
-	})
+	huma.Register(a.Server.API(), a.Auth.Protect(deletion, op.Scope),
+		func(ctx context.Context, in *In) (*struct{}, error) {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			if err := do(ctx, in); err != nil {
+				return nil, a.problem(err)
+			}
+			return nil, nil
+		})
 }
 
 // below puts an operation below the API's base.

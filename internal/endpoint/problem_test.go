@@ -15,9 +15,12 @@ import (
 // server.
 func TestProblemOfPostgres(t *testing.T) {
 	for code, want := range map[string]int{
-		"23505": http.StatusInternalServerError, "42601": http.StatusInternalServerError, "22P02": http.StatusInternalServerError,
-		"40001": http.StatusServiceUnavailable, "57P01": http.StatusServiceUnavailable, "53300": http.StatusServiceUnavailable,
-		"42P01": http.StatusServiceUnavailable, "42703": http.StatusServiceUnavailable, "42883": http.StatusServiceUnavailable,
+		"23505": http.StatusInternalServerError, "42601": http.StatusInternalServerError,
+		"22P02": http.StatusInternalServerError,
+		"40001": http.StatusServiceUnavailable, "57P01": http.StatusServiceUnavailable,
+		"53300": http.StatusServiceUnavailable,
+		"42P01": http.StatusServiceUnavailable, "42703": http.StatusServiceUnavailable,
+		"42883": http.StatusServiceUnavailable,
 		"42P10": http.StatusServiceUnavailable, "0A000": http.StatusServiceUnavailable,
 	} {
 		err := Problem(slog.New(slog.DiscardHandler), fmt.Errorf("finish a file: %w", &pgconn.PgError{Code: code}))

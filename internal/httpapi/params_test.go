@@ -24,7 +24,8 @@ func TestUnknownParameters(t *testing.T) {
 		func(context.Context, *request) (*struct{}, error) { return nil, nil })
 	plain := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	f.Handle(&huma.Operation{
-		OperationID: "b", Method: http.MethodPost, Path: "/b/{x}", Parameters: []*huma.Param{{Name: "stage", In: "query"}, {Name: "x", In: "path"}},
+		OperationID: "b", Method: http.MethodPost, Path: "/b/{x}",
+		Parameters: []*huma.Param{{Name: "stage", In: "query"}, {Name: "x", In: "path"}},
 	}, plain)
 	for _, c := range []struct {
 		method, target, body string

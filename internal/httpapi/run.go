@@ -25,7 +25,8 @@ func checkExposure(cfg Config) error {
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("other machines can reach %s: set AUTH_JWT_SECRET to protect it, or MILLRACE_HTTP_ADDR to a loopback address such as 127.0.0.1:8075", cfg.Addr)
+	return fmt.Errorf("other machines can reach %s: set AUTH_JWT_SECRET to protect it, or MILLRACE_HTTP_ADDR to a "+
+		"loopback address such as 127.0.0.1:8075", cfg.Addr)
 }
 
 // Listen takes the address. An error names the setting that changes it.

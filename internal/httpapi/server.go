@@ -165,7 +165,11 @@ func (s *Server) newAPI() huma.API {
 	cfg.Transformers = []huma.Transformer{exposeCause}
 	cfg.Servers = []*huma.Server{{URL: strings.TrimPrefix(s.cfg.BasePath, "/")}}
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		SecurityScheme: {Type: "http", Scheme: "bearer", BearerFormat: "JWT", Description: "HS256, signed with AUTH_JWT_SECRET; needed only where that is set. The scopes are in the token."},
+		SecurityScheme: {
+			Type: "http", Scheme: "bearer", BearerFormat: "JWT",
+			Description: "HS256, signed with AUTH_JWT_SECRET; needed only where that is set. The scopes are in " +
+				"the token.",
+		},
 	}
 	api := humachi.New(s.base, cfg)
 	describeRoot(api.OpenAPI())

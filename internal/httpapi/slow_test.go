@@ -32,10 +32,21 @@ func TestSlowAndOversized(t *testing.T) {
 			{"a header that never ends", "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", 0},
 			{"nothing at all", "", 0},
 			{"a body that never ends", post + "Content-Length: 900\r\n\r\nx", http.StatusRequestTimeout},
-			{"chunks that never end", post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", http.StatusRequestTimeout},
-			{"a body that is said to be too large", post + "Content-Length: 1001\r\n\r\n" + strings.Repeat("x", 1001), http.StatusRequestEntityTooLarge},
-			{"one that is, in chunks", post + "Transfer-Encoding: chunked\r\n\r\n" + chunk + chunk + "0\r\n\r\n", http.StatusRequestEntityTooLarge},
-			{"a header that is too large", "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Large: " + strings.Repeat("x", 128<<10) + "\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
+			{
+				"chunks that never end", post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+				http.StatusRequestTimeout,
+			},
+			{
+				"a body that is said to be too large", post + "Content-Length: 1001\r\n\r\n" +
+					strings.Repeat("x", 1001),
+				http.StatusRequestEntityTooLarge,
+			},
+			{
+				"one that is, in chunks", post + "Transfer-Encoding: chunked\r\n\r\n" + chunk + chunk + "0\r\n\r\n",
+				http.StatusRequestEntityTooLarge,
+			},
+			{"a header that is too large", "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Large: " +
+				strings.Repeat("x", 128<<10) + "\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
 			{"a request in time", post + "Content-Length: 3\r\n\r\nabc", http.StatusNoContent},
 		} {
 			t.Run(c.name, func(t *testing.T) {

@@ -254,7 +254,8 @@ func (h *handling) writeNotes() {
 	}
 	h.batch.Queue(`INSERT INTO millrace.processed_events AS p
 			(event_id, event_type, source_id, seq, event_at, outcome, job_id, detail, processed_at)
-		SELECT * FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::text[], $7::uuid[],
+		SELECT * FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::bigint[], $5::timestamptz[], $6::text[],
+		$7::uuid[],
 			$8::text[], $9::timestamptz[])
 		ON CONFLICT (event_id) DO UPDATE SET outcome = excluded.outcome, seq = excluded.seq, job_id = excluded.job_id,
 			detail = excluded.detail, processed_at = excluded.processed_at

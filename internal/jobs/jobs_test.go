@@ -100,7 +100,8 @@ func TestLife(t *testing.T) {
 		t.Errorf("made as %+v", j)
 	}
 	s.hand(Applied, s.event(source.Updated, id, source.Update{
-		ChangedFields: []string{"priority", "rate_limit"}, Current: map[string]any{"priority": "critical", "rate_limit": 5},
+		ChangedFields: []string{"priority", "rate_limit"},
+		Current:       map[string]any{"priority": "critical", "rate_limit": 5},
 	}))
 	j = s.job(id)
 	if j.IntervalMinutes != 22 || j.Priority != 100 || j.MaxConcurrent != 3 || j.RateLimit != 5 || j.Version != 2 ||
@@ -111,7 +112,8 @@ func TestLife(t *testing.T) {
 	if j = s.job(id); j.Status != job.Paused || j.PausedBy != job.BySource || j.NextRunAt != nil {
 		t.Errorf("of a source that is disabled %+v", j)
 	}
-	s.exec(`UPDATE millrace.jobs SET failure_count = 7, last_failure_at = now(), backoff_until = now() + interval '1 day'`)
+	s.exec(`UPDATE millrace.jobs SET failure_count = 7, last_failure_at = now(), backoff_until = now() + ` +
+		`interval '1 day'`)
 	s.hand(Applied, s.event(source.Enabled, id, source.Toggle{}))
 	j = s.job(id)
 	if j.Status != job.Pending || j.NextRunAt.After(j.UpdatedAt) || j.BackoffUntil != nil || j.FailureCount != 0 {
@@ -197,7 +199,10 @@ func TestLateOfOwn(t *testing.T) {
 	s.insert(id, example)
 	s.hand(Applied, s.event(source.Created, id, example))
 	s.exec("UPDATE millrace.source SET rate_limit = 3, priority = 'high'")
-	late := s.event(source.Updated, id, source.Update{ChangedFields: []string{"rate_limit"}, Current: map[string]any{"rate_limit": 2}})
+	late := s.event(source.Updated, id, source.Update{
+		ChangedFields: []string{"rate_limit"},
+		Current:       map[string]any{"rate_limit": 2},
+	})
 	late.Stored = late.Timestamp.Add(keep)
 	s.hand(Applied, late)
 	if j := s.job(id); j.RateLimit != 3 || j.Priority != 75 {
@@ -211,7 +216,10 @@ func TestUnknown(t *testing.T) {
 	s := newSite(t)
 	id := uuid.New()
 	deletion := s.event(source.Deleted, uuid.New(), source.Deletion{})
-	update := s.event(source.Updated, id, source.Update{ChangedFields: []string{"name"}, Current: map[string]any{"name": "b"}})
+	update := s.event(source.Updated, id, source.Update{
+		ChangedFields: []string{"name"},
+		Current:       map[string]any{"name": "b"},
+	})
 	s.hand(Waiting, update, deletion)
 	creation := s.event(source.Created, id, example)
 	s.hand(Applied, creation)
@@ -219,7 +227,8 @@ func TestUnknown(t *testing.T) {
 	if j := s.job(id); j.SourceName != "b" {
 		t.Errorf("%+v", j)
 	}
-	s.exec("UPDATE millrace.processed_events SET processed_at = processed_at - interval '9 s' WHERE outcome = 'waiting'")
+	s.exec("UPDATE millrace.processed_events SET processed_at = processed_at - interval '9 s' WHERE outcome = " +
+		"'waiting'")
 	s.hand(Dead, deletion)
 	s.hand(Dead, deletion) // after it was killed before the dead letter
 	replayed := deletion
@@ -235,7 +244,10 @@ func TestFound(t *testing.T) {
 	s := newSite(t)
 	id := uuid.New()
 	s.insert(id, example)
-	s.hand(Applied, s.event(source.Updated, id, source.Update{ChangedFields: []string{"max_depth"}, Current: map[string]any{"max_depth": 4}}))
+	s.hand(Applied, s.event(source.Updated, id, source.Update{
+		ChangedFields: []string{"max_depth"},
+		Current:       map[string]any{"max_depth": 4},
+	}))
 	if j := s.job(id); j.MaxDepth != 4 || j.IntervalMinutes != 75 {
 		t.Errorf("%+v", j)
 	}
@@ -399,7 +411,8 @@ func TestReconcile(t *testing.T) {
 	s.exec("DELETE FROM millrace.source WHERE id = $1", gone)
 	orphan := s.job(gone).ID
 	for _, dry := range []bool{true, true, false} {
-		s.reconcile(dry, Difference{CreateJob, lost, example.Name, uuid.Nil}, Difference{OrphanJob, gone, example.Name, orphan})
+		s.reconcile(dry, Difference{CreateJob, lost, example.Name, uuid.Nil},
+			Difference{OrphanJob, gone, example.Name, orphan})
 	}
 	s.reconcile(false)
 	if j := s.job(lost); j.Origin != job.FromReconciliation || j.Status != job.Pending {
@@ -445,7 +458,8 @@ func TestNumbers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.exec(`INSERT INTO millrace.executions (id, job_id, source_id, due_at, status, started_at, completed_at, articles_count, duration_seconds)
+			s.exec(`INSERT INTO millrace.executions (id, job_id, source_id, due_at, status, started_at, completed_at,
+				articles_count, duration_seconds)
 				SELECT $1, id, source_id, now(), $3, now() - $4::integer * interval '1 hour' - interval '3 s',
 					CASE WHEN $3 <> 'running' THEN now() - $4::integer * interval '1 hour' END, $5, 3
 				FROM millrace.jobs WHERE source_id = $2`, id, of, status, hoursAgo, articles)
@@ -467,9 +481,11 @@ func TestNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"total_sources":5,"total_jobs":4,"jobs_by_status":{"failed":0,"orphaned":0,"paused":0,"pending":4,"running":0},` +
+	const want = `{"total_sources":5,"total_jobs":4,"jobs_by_status":{"failed":0,"orphaned":0,"paused":0,` +
+		`"pending":4,"running":0},` +
 		`"health":{"healthy":2,"warning":1,"failed":1},` +
-		`"last_24h":{"total_runs":55,"successful_runs":53,"failed_runs":2,"articles_extracted":990,"success_rate":0.964},` +
+		`"last_24h":{"total_runs":55,"successful_runs":53,"failed_runs":2,"articles_extracted":990,` +
+		`"success_rate":0.964},` +
 		`"throughput":{"articles_per_hour":41,"runs_per_hour":2}}`
 	if string(got) != want {
 		t.Errorf("%s\nwant %s", got, want)
@@ -483,7 +499,8 @@ func TestNumbers(t *testing.T) {
 		h.Status != job.Healthy || *h.LastStatus != "failed" || h.LastRunAt == nil {
 		t.Errorf("%+v", h)
 	}
-	if h := all[1].Health; h.Status != job.Warning || all[3].Health.Status != job.Failed || all[3].Health.SuccessRate != nil {
+	if h := all[1].Health; h.Status != job.Warning || all[3].Health.Status != job.Failed ||
+		all[3].Health.SuccessRate != nil {
 		t.Errorf("%+v, %+v", h, all[3].Health)
 	}
 	if byStatus, byPriority, err := s.Numbers(ctx); err != nil || byStatus[job.Pending] != 4 || byPriority[50] != 4 {

@@ -103,7 +103,8 @@ func update(r *rand.Rand, now *end, id uuid.UUID, seq int64) Event {
 	if r.IntN(3) == 0 {
 		now.Enabled = r.IntN(2) == 0
 		now.job = now.job || now.Enabled
-		return said(map[bool]string{true: source.Enabled, false: source.Disabled}[now.Enabled], id, seq, source.Toggle{})
+		return said(map[bool]string{true: source.Enabled, false: source.Disabled}[now.Enabled], id, seq,
+			source.Toggle{})
 	}
 	other, u := anything(r), source.Update{Current: map[string]any{}}
 	for _, name := range source.Names {

@@ -153,15 +153,18 @@ func (s *Store) healths(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]job
 func (s *Store) Executions(
 	ctx context.Context, ofSource uuid.UUID, status string, before uuid.UUID, limit int,
 ) ([]job.Execution, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, job_id, source_id, due_at, forced, attempt, status, queued_at, started_at,
+	rows, err := s.pool.Query(ctx, `SELECT id, job_id, source_id, due_at, forced, attempt, status, queued_at,
+		started_at,
 			completed_at, articles_count, duration_seconds, coalesce(error, ''), item_id FROM millrace.executions
-		WHERE source_id = $1 AND ($2 = '' OR status = $2) AND ($3::uuid = $4::uuid OR id < $3) ORDER BY id DESC LIMIT $5`,
+		WHERE source_id = $1 AND ($2 = '' OR status = $2) AND ($3::uuid = $4::uuid OR id < $3) ORDER BY id DESC
+		LIMIT $5`,
 		ofSource, status, before, uuid.Nil, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the runs of the source %s: %w", ofSource, err)
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e job.Execution, err error) {
-		err = row.Scan(&e.ID, &e.JobID, &e.SourceID, &e.DueAt, &e.Forced, &e.Attempt, &e.Status, &e.QueuedAt, &e.StartedAt,
+		err = row.Scan(&e.ID, &e.JobID, &e.SourceID, &e.DueAt, &e.Forced, &e.Attempt, &e.Status, &e.QueuedAt,
+			&e.StartedAt,
 			&e.CompletedAt, &e.Articles, &e.Duration, &e.Error, &e.ItemID)
 		inUTC(&e.DueAt, &e.QueuedAt, e.StartedAt, e.CompletedAt)
 		return e, err
@@ -274,7 +277,8 @@ func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]j
 		return nil, fmt.Errorf("read the log of events: %w", err)
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e job.ProcessedEvent, err error) {
-		err = row.Scan(&e.EventID, &e.EventType, &e.SourceID, &e.Sequence, &e.Timestamp, &e.Outcome, &e.JobID, &e.Detail,
+		err = row.Scan(&e.EventID, &e.EventType, &e.SourceID, &e.Sequence, &e.Timestamp, &e.Outcome, &e.JobID,
+			&e.Detail,
 			&e.ProcessedAt)
 		inUTC(&e.Timestamp, &e.ProcessedAt)
 		return e, err
@@ -303,7 +307,8 @@ func (s *Store) Stats(ctx context.Context) (stats job.Stats, err error) {
 // countSources counts the sources in the table, and those that only events tell of.
 func countSources(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
 	return tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM millrace.source)
-		+ (SELECT count(*) FROM millrace.source_state WHERE NOT own AND (deleted_seq = 0 OR created_seq > deleted_seq))`).
+		+ (SELECT count(*) FROM millrace.source_state WHERE NOT own
+		AND (deleted_seq = 0 OR created_seq > deleted_seq))`).
 		Scan(&stats.TotalSources)
 }
 

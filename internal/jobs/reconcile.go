@@ -58,7 +58,8 @@ func (s *Store) missing(ctx context.Context, c *change, after uuid.UUID, dry boo
 		return nil, nil
 	}
 	rows, err := sources(ctx, c, `AS s WHERE id > $1 AND enabled
-		AND NOT EXISTS (SELECT FROM millrace.jobs AS j WHERE j.source_id = s.id) ORDER BY id LIMIT $2`, after, reconcilePage)
+		AND NOT EXISTS (SELECT FROM millrace.jobs AS j WHERE j.source_id = s.id) ORDER BY id
+		LIMIT $2`, after, reconcilePage)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}

@@ -24,14 +24,16 @@ type querier interface {
 var stored = []string{
 	"id", "source_id", "source_name", "url", "rate_limit", "max_depth", "selectors", "status", "paused_by",
 	"auto_managed", "origin", "migrated_at", "override", "schedule_kind", "cron", "time_zone", "interval_minutes",
-	"interval_type", "jitter_seconds", "schedule_version", "next_run_at", "forced_at", "skip_next", "crawl_window_start",
+	"interval_type", "jitter_seconds", "schedule_version", "next_run_at", "forced_at", "skip_next",
+	"crawl_window_start",
 	"crawl_window_end", "crawl_window_days", "crawl_window_zone", "priority", "max_concurrent", "overlap_policy",
 	"catch_up_policy", "catch_up_window_seconds", "catch_up_cap", "catch_up_spread_seconds", "failure_count",
 	"last_failure_at", "backoff_until", "last_event_seq", "version", "created_at", "updated_at",
 }
 
 // selectJobs reads jobs with the anchors of their schedules.
-var selectJobs = "SELECT j." + strings.Join(stored, ", j.") + ", j.running, s.anchor_at, s.from_at FROM millrace.jobs AS j " +
+var selectJobs = "SELECT j." + strings.Join(stored, ", j.") + ", j.running, s.anchor_at, s.from_at FROM " +
+	"millrace.jobs AS j " +
 	"JOIN millrace.job_schedule AS s ON s.job_id = j.id AND s.version = j.schedule_version "
 
 var updateJob = fmt.Sprintf("UPDATE millrace.jobs SET (%s) = (%s) WHERE id = $1", strings.Join(stored[1:], ", "),
@@ -54,8 +56,10 @@ func (r *record) args() []any {
 	}
 	return []any{
 		r.ID, r.SourceID, r.SourceName, r.URL, r.RateLimit, r.MaxDepth, r.Selectors, r.Status, orNull(r.PausedBy),
-		r.AutoManaged, r.Origin, r.MigratedAt, r.Override, r.Schedule.Kind, orNull(r.Schedule.Cron), r.Schedule.TimeZone,
-		r.IntervalMinutes, schedule.IntervalType(r.IntervalMinutes), r.JitterSeconds, r.schedule, r.next, r.ForcedAt, r.SkipNext, start,
+		r.AutoManaged, r.Origin, r.MigratedAt, r.Override, r.Schedule.Kind, orNull(r.Schedule.Cron),
+		r.Schedule.TimeZone,
+		r.IntervalMinutes, schedule.IntervalType(r.IntervalMinutes), r.JitterSeconds, r.schedule, r.next, r.ForcedAt,
+		r.SkipNext, start,
 		end, days, zone, r.Priority, r.MaxConcurrent, r.OverlapPolicy,
 		r.CatchUpPolicy, r.CatchUpWindowSeconds, r.CatchUpCap, r.CatchUpSpreadSeconds, r.FailureCount,
 		r.LastFailureAt, r.BackoffUntil, r.lastSeq, r.Version, r.CreatedAt, r.UpdatedAt,
@@ -76,7 +80,8 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 	var start, end *int
 	var window job.CrawlWindow
 	var anchor *time.Time
-	err := row.Scan(&r.ID, &r.SourceID, &r.SourceName, &r.URL, &r.RateLimit, &r.MaxDepth, &selectors, &r.Status, &pausedBy,
+	err := row.Scan(&r.ID, &r.SourceID, &r.SourceName, &r.URL, &r.RateLimit, &r.MaxDepth, &selectors, &r.Status,
+		&pausedBy,
 		&r.AutoManaged, &r.Origin, &r.MigratedAt, &override, &r.Schedule.Kind, &cron, &r.Schedule.TimeZone,
 		&r.IntervalMinutes, &r.IntervalType, &r.JitterSeconds, &r.schedule, &r.next, &r.ForcedAt, &r.SkipNext, &start,
 		&end, &window.Days, &window.TimeZone, &r.Priority, &r.MaxConcurrent, &r.OverlapPolicy,
@@ -146,7 +151,8 @@ func (c *change) save(r *record) {
 			c.ended = append(c.ended, r.ID)
 		}
 		c.begun = append(c.begun, []any{
-			r.ID, r.schedule, r.since, r.Status == job.Paused || r.Status == job.Orphaned, r.Schedule.Kind, anchor, interval,
+			r.ID, r.schedule, r.since, r.Status == job.Paused || r.Status == job.Orphaned, r.Schedule.Kind, anchor,
+			interval,
 			orNull(r.Schedule.Cron), r.Schedule.TimeZone, r.begun,
 		})
 	}
@@ -227,7 +233,8 @@ func sources(ctx context.Context, from querier, where string, args ...any) ([]so
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s source.CrawlSource, err error) {
 		var selectors []byte
-		err = row.Scan(&s.ID, &s.Name, &s.URL, &s.RateLimit, &s.MaxDepth, &s.Enabled, &selectors, &s.Priority, &s.UpdatedAt)
+		err = row.Scan(&s.ID, &s.Name, &s.URL, &s.RateLimit, &s.MaxDepth, &s.Enabled, &selectors, &s.Priority,
+			&s.UpdatedAt)
 		s.Selectors = json.RawMessage(selectors)
 		return s, err
 	})

@@ -78,7 +78,8 @@ const versionsSQL = `SELECT s.job_id, GREATEST(s.from_at, $1),
 
 // entriesSQL puts rows and runs side by side by sorting them: a join is as slow as
 // what the database does not know of the tables.
-const entriesSQL = `SELECT job_id, due_at, coalesce(max(outcome), ''), coalesce(bool_or(forced), false), count(*) FILTER (WHERE run)
+const entriesSQL = `SELECT job_id, due_at, coalesce(max(outcome), ''), coalesce(bool_or(forced), false),
+	count(*) FILTER (WHERE run)
 	FROM (
 		SELECT job_id, due_at, outcome, forced, false AS run FROM millrace.job_ledger WHERE due_at >= $1 AND due_at < $2
 		UNION ALL

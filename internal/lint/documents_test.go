@@ -67,8 +67,10 @@ func TestReadme(t *testing.T) {
 // TestFollow holds the checker to finding what is wrong.
 func TestFollow(t *testing.T) {
 	for target, sound := range map[string]bool{
-		"docs/README.md": true, "docs/README.md#generated-pages": true, "docs": true, "#publish": true, "https://example.com/": true,
-		"docs/" + "none.md": false, "docs/README.md#none": false, "#none": false, "Makefile#none": false, "ftp://example.com/": false, "http://": false,
+		"docs/README.md": true, "docs/README.md#generated-pages": true, "docs": true, "#publish": true,
+		"https://example.com/": true,
+		"docs/" + "none.md":    false, "docs/README.md#none": false, "#none": false, "Makefile#none": false,
+		"ftp://example.com/": false, "http://": false,
 	} {
 		if err := follow(t, "README.md", target); (err == nil) != sound {
 			t.Errorf("%s: %v", target, err)

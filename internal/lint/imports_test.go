@@ -96,7 +96,11 @@ var rules = []rule{
 	{"./internal/nearest", nil, "rules import it, and stay pure"},
 	{"./internal/schedule", []string{"./schemas/item"}, "the rules of schedules are pure"},
 	{"./schemas/job", []string{"./schemas/item", "./internal/nearest"}, "the rules of jobs are pure"},
-	{"./client", []string{"./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry"}, "services import the client: it stays light"},
+	{
+		"./client",
+		[]string{"./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry"},
+		"services import the client: it stays light",
+	},
 	{"./internal/retry", nil, "the client imports it, and stays light"},
 	{"./internal/leader", nil, "whatever is led, and by whom, is its user's matter"},
 	{"./ingest", []string{"./client", "./schemas", "./internal"}, "stages meet in schemas"},
@@ -148,7 +152,8 @@ func TestStagesApart(t *testing.T) {
 func TestSystemsApart(t *testing.T) {
 	const stage = "./query"
 	shared := []string{
-		"./query/live", "./query/reads", "./query/resultcache", "./query/selects", "./query/transitions", "./query/window",
+		"./query/live", "./query/reads", "./query/resultcache", "./query/selects", "./query/transitions",
+		"./query/window",
 	}
 	for _, p := range packages(t) {
 		if p.ImportPath == stage {
@@ -220,11 +225,13 @@ func TestClickHouseIsland(t *testing.T) {
 // circuit breaker, the backoff and the log on disk.
 func TestLight(t *testing.T) {
 	light := []string{
-		"./client", "./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry", "github.com/cenkalti/backoff",
+		"./client", "./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry",
+		"github.com/cenkalti/backoff",
 		"github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid",
 		"github.com/synadia-io/orbit.go", "github.com/klauspost/compress", "golang.org/x/crypto", "golang.org/x/sys",
 		"github.com/sony/gobreaker", "github.com/tidwall",
-		"github.com/prometheus", "github.com/beorn7/perks", "github.com/cespare/xxhash", "github.com/munnerz/goautoneg", "google.golang.org/protobuf",
+		"github.com/prometheus", "github.com/beorn7/perks", "github.com/cespare/xxhash", "github.com/munnerz/goautoneg",
+		"google.golang.org/protobuf",
 	}
 	for _, p := range packages(t) {
 		for _, name := range p.Deps {

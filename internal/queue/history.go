@@ -54,7 +54,8 @@ type Transition struct {
 func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transition, error) {
 	rows, err := s.pool.Query(ctx, `SELECT tx::text, id, stage, item_id, move::text, status::text, attempt,
 		coalesce(worker, ''), coalesce(error, ''), at FROM millrace.history
-		WHERE (tx, id) > ($1::text::xid8, $2) AND tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY tx, id LIMIT $3`,
+		WHERE (tx, id) > ($1::text::xid8, $2) AND tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY tx, id
+		LIMIT $3`,
 		strconv.FormatUint(after.TX, 10), after.ID, limit)
 	if err == nil {
 		var all []Transition

@@ -50,7 +50,8 @@ type Kind interface {
 // error and time, until there are no more or it returns an error.
 func EachMember(rows pgx.Rows, each func(Member) error) error {
 	var m Member
-	_, err := pgx.ForEachRow(rows, []any{&m.Item, &m.Queue, &m.Generation, &m.Error, &m.At}, func() error { return each(m) })
+	_, err := pgx.ForEachRow(rows, []any{&m.Item, &m.Queue, &m.Generation, &m.Error, &m.At},
+		func() error { return each(m) })
 	return err
 }
 

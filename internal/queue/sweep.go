@@ -45,8 +45,10 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) Sweep(ctx context.Context) error {
 	var now time.Time
 	var expired, due, added bool
-	err := s.pool.QueryRow(ctx, `SELECT clock_timestamp(), EXISTS (SELECT FROM millrace.claim WHERE lease_until <= now()),
-		EXISTS (SELECT FROM millrace.delayed WHERE due_at <= now()), EXISTS (SELECT FROM millrace.tally_delta)`).Scan(&now, &expired, &due, &added)
+	err := s.pool.QueryRow(ctx, `SELECT clock_timestamp(),
+		EXISTS (SELECT FROM millrace.claim WHERE lease_until <= now()),
+		EXISTS (SELECT FROM millrace.delayed WHERE due_at <= now()),
+		EXISTS (SELECT FROM millrace.tally_delta)`).Scan(&now, &expired, &due, &added)
 	if err != nil {
 		return fmt.Errorf("look for leases and delays that are over: %w", err)
 	}
@@ -159,7 +161,8 @@ func (w *Work) expired(ctx context.Context) (commands []Command, err error) {
 		ids[i] = r.id
 	}
 	w.Batch.Queue(`SELECT item_id, generation FROM millrace.claim
-		WHERE stage = $1 AND item_id = ANY ($2::bigint[]) AND lease_until <= now() ORDER BY item_id FOR UPDATE`, w.queue, ids).
+		WHERE stage = $1 AND item_id = ANY ($2::bigint[]) AND lease_until <= now() ORDER BY item_id
+		FOR UPDATE`, w.queue, ids).
 		Query(func(rows pgx.Rows) error {
 			commands, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Command, error) {
 				c := Command{Error: "the lease has expired"}

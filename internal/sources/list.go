@@ -22,7 +22,8 @@ const where = `WHERE ($1 = '' OR strpos(lower(name), lower($1)) > 0 OR strpos(lo
 // List returns up to limit sources that a filter selects, of those that were made
 // after another one; the oldest first.
 func (s *Store) List(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]source.CrawlSource, error) {
-	all, err := read(ctx, s.pool, where+" AND id > $4 ORDER BY id LIMIT $5", f.Text, f.Enabled, f.Priority, after, limit)
+	all, err := read(ctx, s.pool, where+" AND id > $4 ORDER BY id LIMIT $5", f.Text, f.Enabled, f.Priority, after,
+		limit)
 	if err != nil {
 		return nil, fmt.Errorf("list sources: %w", err)
 	}

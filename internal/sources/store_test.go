@@ -52,7 +52,8 @@ type told struct {
 // events are those that wait, in their order.
 func (s *site) events() (all []told) {
 	s.Helper()
-	rows, err := s.Pool().Query(s.T.Context(), "SELECT subject, message_id, body FROM millrace.message_outbox ORDER BY id")
+	rows, err := s.Pool().Query(s.T.Context(), "SELECT subject, message_id, body FROM millrace.message_outbox "+
+		"ORDER BY id")
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -104,8 +105,10 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`SOURCE_CREATED {"name":"a","url":"https://example.com","rate_limit":10,"max_depth":1,"enabled":true,"selectors":{"title":"h1"},"priority":"high"}`,
-		`SOURCE_UPDATED {"changed_fields":["rate_limit","max_depth"],"previous":{"max_depth":1,"rate_limit":10},"current":{"max_depth":2,"rate_limit":5}}`,
+		`SOURCE_CREATED {"name":"a","url":"https://example.com","rate_limit":10,"max_depth":1,"enabled":true,` +
+			`"selectors":{"title":"h1"},"priority":"high"}`,
+		`SOURCE_UPDATED {"changed_fields":["rate_limit","max_depth"],"previous":{"max_depth":1,"rate_limit":10},` +
+			`"current":{"max_depth":2,"rate_limit":5}}`,
 		`SOURCE_DISABLED {"reason":"why","toggled_by":"user","disabled_by":"user"}`,
 		`SOURCE_ENABLED {"reason":"why","toggled_by":"user"}`,
 		`SOURCE_DELETED {"name":"a","deletion_reason":"gone"}`,
@@ -175,7 +178,10 @@ func TestBulk(t *testing.T) {
 	for _, e := range s.events()[2:] {
 		got = append(got, e.Type)
 	}
-	want := []string{"SOURCE_DISABLED", "SOURCE_DISABLED", "SOURCE_ENABLED", "SOURCE_ENABLED", "SOURCE_DELETED", "SOURCE_DELETED"}
+	want := []string{
+		"SOURCE_DISABLED", "SOURCE_DISABLED", "SOURCE_ENABLED", "SOURCE_ENABLED", "SOURCE_DELETED",
+		"SOURCE_DELETED",
+	}
 	if n, err := s.Count(t.Context(), sources.Filter{}); !slices.Equal(got, want) || n != 0 || err != nil {
 		t.Errorf("%v, %d sources are left, %v", got, n, err)
 	}
@@ -187,7 +193,8 @@ func TestList(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var all []source.CrawlSource
 	for i := range 60 {
-		all = append(all, s.create(fmt.Sprintf(`{"name":"Ängel %d%%","url":"https://news%d.example/A_b","enabled":%v,"priority":%q}`,
+		all = append(all, s.create(fmt.Sprintf(`{"name":"Ängel %d%%","url":"https://news%d.example/A_b",`+
+			`"enabled":%v,"priority":%q}`,
 			i, i%7, random.IntN(2) == 0, source.Priorities[random.IntN(4)])))
 	}
 	yes, no := true, false
@@ -274,7 +281,8 @@ func (s *site) act(ctx context.Context, random *rand.Rand, ids []uuid.UUID) (err
 	case 0:
 		_, err = s.Toggle(ctx, id, random.IntN(2) == 0, "why")
 	case 1:
-		_, err = s.Update(ctx, id, draft(fmt.Sprintf(`{"rate_limit":%d,"enabled":%v}`, 1+random.IntN(3), random.IntN(2) == 0)))
+		_, err = s.Update(ctx, id, draft(fmt.Sprintf(`{"rate_limit":%d,"enabled":%v}`, 1+random.IntN(3),
+			random.IntN(2) == 0)))
 	default:
 		some := slices.Clone(ids)
 		random.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })

@@ -81,7 +81,8 @@ func (s *Store) SetPriority(ctx context.Context, file string, priority int16) er
 		for _, stage := range shard.Queues {
 			for _, table := range []string{"ready", "outbox"} {
 				t.Batch.Queue(`UPDATE millrace.`+table+` AS r SET priority = $4 FROM unnest($2::bigint[], $3::smallint[]) AS u (id, priority)
-					WHERE r.stage = $1 AND r.priority = u.priority AND r.item_id = u.id`, int16(stage), ids, old, priority)
+					WHERE r.stage = $1 AND r.priority = u.priority
+					AND r.item_id = u.id`, int16(stage), ids, old, priority)
 			}
 		}
 		return nil
@@ -148,7 +149,8 @@ func (s *Store) failed(ctx context.Context, f FailedFilter) ([]int64, error) {
 	if before.IsZero() {
 		before = time.Now().Add(24 * time.Hour) // the clocks of two machines
 	}
-	rows, err := s.pool.Query(ctx, `SELECT f.item_id FROM millrace.failed AS f JOIN millrace.pipeline_tracking AS t ON t.id = f.item_id
+	rows, err := s.pool.Query(ctx, `SELECT f.item_id FROM millrace.failed AS f
+		JOIN millrace.pipeline_tracking AS t ON t.id = f.item_id
 		WHERE f.stage = $1 AND ($2 OR NOT f.dead) AND f.failed_at < $3
 			AND ($4 = '' OR t.filename = $4) AND starts_with(t.filename, $5)
 			AND ($6 = '' OR strpos(t.`+f.Stage.Column()+`_error, $6) > 0)

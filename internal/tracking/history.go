@@ -45,7 +45,8 @@ type HistoryPage struct {
 // it happened.
 func (s *Store) History(ctx context.Context, p HistoryPage) ([]Transition, error) {
 	sql := "SELECT " + transitionColumns + ` WHERE t.filename = $1 AND (h.tx, h.id) > ($2::text::xid8, $3)
-		AND ($4::integer IS NULL OR t.shard = $4) AND ($5::smallint IS NULL OR h.stage = $5) ORDER BY h.tx, h.id LIMIT $6`
+		AND ($4::integer IS NULL OR t.shard = $4) AND ($5::smallint IS NULL OR h.stage = $5) ORDER BY h.tx, h.id
+		LIMIT $6`
 	all, err := s.transitions(ctx, sql, p.Filename, strconv.FormatUint(p.After.TX, 10), p.After.ID, p.Shard,
 		(*int16)(p.Stage), p.Limit)
 	if err != nil {

@@ -110,4 +110,5 @@ func (Kind) Follow(_ *pgx.Batch, q queue.ID, _ item.Move, changes []queue.Change
 }
 
 // findIngest is for the stage that nobody is known to have items of.
-const findIngest = "SELECT p.id, '' AS worker FROM millrace.pipeline_tracking AS p WHERE p.id = u.id OR p.filename = u.name AND p.shard = u.part"
+const findIngest = "SELECT p.id, '' AS worker FROM millrace.pipeline_tracking AS p WHERE p.id = u.id OR p.filename " +
+	"= u.name AND p.shard = u.part"

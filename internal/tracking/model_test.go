@@ -506,15 +506,19 @@ func checkPlaces(t *testing.T, pool *pgxpool.Pool) {
 			LEFT JOIN millrace.claim AS c ON c.item_id = s.id AND c.stage = s.stage
 			LEFT JOIN millrace.failed AS f ON f.item_id = s.id AND f.stage = s.stage
 		)
-		SELECT format('item %s at %s is %s after %s: ready %s delayed %s claim %s failed %s', id, stage, status, prev, r, d, c, f) FROM places
+		SELECT format('item %s at %s is %s after %s: ready %s delayed %s claim %s failed %s', id, stage, status, prev,
+		r, d, c, f) FROM places
 		WHERE NOT CASE
-			WHEN status = 'new' AND prev = 'done' THEN num_nonnulls(r, d) = 1 AND coalesce(r, d) = generation AND num_nonnulls(c, f) = 0
+			WHEN status = 'new' AND prev = 'done' THEN num_nonnulls(r, d) = 1 AND coalesce(r, d) = generation
+			AND num_nonnulls(c, f) = 0
 			WHEN status = 'started' THEN c = generation AND num_nonnulls(r, d, f) = 0
 			WHEN status = 'failed' THEN f IS NOT NULL AND num_nonnulls(r, d, c) = 0
 			ELSE num_nonnulls(r, d, c, f) = 0 END
 		UNION ALL
 		SELECT format('dead at %s: %s counted, %s there', stage, n, there) FROM (
-			SELECT stage, (SELECT coalesce(sum(n), 0) FROM (SELECT * FROM millrace.tally UNION ALL SELECT * FROM millrace.tally_delta) AS a WHERE kind = stage * 10 + 6) AS n,
+			SELECT stage, (SELECT coalesce(sum(n), 0)
+			FROM (SELECT * FROM millrace.tally UNION ALL SELECT * FROM millrace.tally_delta) AS a
+			WHERE kind = stage * 10 + 6) AS n,
 				(SELECT count(*) FROM millrace.failed AS f WHERE f.stage = s.stage AND dead) AS there
 			FROM millrace.stage AS s) AS v WHERE n <> there`)
 	if err != nil {

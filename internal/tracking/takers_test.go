@@ -395,7 +395,8 @@ func TestClockSetBack(t *testing.T) {
 		}
 	}
 	// The clock was two days ahead; it was right when the last item was taken.
-	exec(fmt.Sprintf("UPDATE millrace.claim SET lease_until = lease_until + interval '2 days', given_at = given_at + interval '2 days' WHERE item_id != %d", taken[2].ID))
+	exec(fmt.Sprintf("UPDATE millrace.claim SET lease_until = lease_until + interval '2 days', given_at = given_at "+
+		"+ interval '2 days' WHERE item_id != %d", taken[2].ID))
 	exec("UPDATE millrace.delayed SET due_at = due_at + interval '2 days', given_at = given_at + interval '2 days'")
 	exec(fmt.Sprintf(
 		"UPDATE millrace.claim SET lease_until = lease_until + interval '1 hour' WHERE item_id = %d", taken[2].ID,
@@ -406,7 +407,8 @@ func TestClockSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := map[int64]time.Duration{}
-		rows, err := s.Pool().Query(t.Context(), "SELECT item_id, lease_until - now() FROM millrace.claim UNION ALL SELECT item_id, due_at - now() FROM millrace.delayed")
+		rows, err := s.Pool().Query(t.Context(), "SELECT item_id, lease_until - now() FROM millrace.claim UNION ALL "+
+			"SELECT item_id, due_at - now() FROM millrace.delayed")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -552,8 +554,10 @@ func TestPurgeLeavesWhatIsQueued(t *testing.T) {
 		t.Error("purged", n, err)
 	}
 	var orphans int
-	if err := s.Pool().QueryRow(t.Context(), `SELECT count(*) FROM (SELECT item_id FROM millrace.ready UNION ALL SELECT item_id FROM millrace.delayed
-		UNION ALL SELECT item_id FROM millrace.claim) AS p WHERE item_id NOT IN (SELECT id FROM millrace.pipeline_tracking)`).Scan(&orphans); err != nil || orphans != 0 {
+	if err := s.Pool().QueryRow(t.Context(), `SELECT count(*)
+		FROM (SELECT item_id FROM millrace.ready UNION ALL SELECT item_id FROM millrace.delayed
+		UNION ALL SELECT item_id FROM millrace.claim) AS p
+		WHERE item_id NOT IN (SELECT id FROM millrace.pipeline_tracking)`).Scan(&orphans); err != nil || orphans != 0 {
 		t.Errorf("%d items are left that no file has, %v", orphans, err)
 	}
 }
@@ -592,7 +596,10 @@ func TestFiles(t *testing.T) {
 		"started":         {tracking.FilesPage{Status: newest(shard.Started)}, []string{"b"}},
 		"started later":   {tracking.FilesPage{Status: newest(shard.Started), Stage: at(shard.Worker)}, nil},
 		"done":            {tracking.FilesPage{Status: newest(shard.Done)}, nil},
-		"done at first":   {tracking.FilesPage{Status: newest(shard.Done), Stage: at(shard.EventIngest)}, []string{"c", "b", "a%2", "a_1"}},
+		"done at first": {
+			tracking.FilesPage{Status: newest(shard.Done), Stage: at(shard.EventIngest)},
+			[]string{"c", "b", "a%2", "a_1"},
+		},
 	} {
 		if got := list(c.page); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

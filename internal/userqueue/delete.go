@@ -31,7 +31,8 @@ func (s *Store) Delete(ctx context.Context, name string, withLive bool) (items i
 			return err
 		}
 		live, ids := 0, []int64{}
-		t.Batch.Queue("SELECT id, status IN ('new', 'started') FROM millrace.item WHERE stage = $1 ORDER BY id FOR UPDATE",
+		t.Batch.Queue("SELECT id, status IN ('new', 'started') FROM millrace.item WHERE stage = $1 ORDER BY id "+
+			"FOR UPDATE",
 			q).Query(func(rows pgx.Rows) error {
 			var id int64
 			var lives bool

@@ -52,7 +52,8 @@ func TestDelete(t *testing.T) {
 		Scan(&generation); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.Replay(t.Context(), q, ids[1], generation, []byte("1"), "somebody"); err != nil || r.Outcome != item.Changed {
+	if r, err := s.Replay(t.Context(), q, ids[1], generation, []byte("1"), "somebody"); err != nil ||
+		r.Outcome != item.Changed {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	command := []queue.Command{{ID: ids[2], Worker: "w"}}
@@ -138,7 +139,11 @@ func TestDeleteWhileAdding(t *testing.T) {
 		t.Fatalf("deleted while an item was added: %v", err)
 	}
 	deleting := begin("DELETE FROM millrace.stage WHERE name = 'mail'")
-	err = during(deleting, func() error { _, err := s.Enqueue(t.Context(), "mail", make([]userqueue.Item, 1)); return err })
+	err = during(deleting, func() error {
+		_, err := s.Enqueue(t.Context(), "mail",
+			make([]userqueue.Item, 1))
+		return err
+	})
 	if !errors.Is(err, queue.ErrNoQueue) {
 		t.Errorf("added while the queue was deleted: %v", err)
 	}

@@ -119,7 +119,10 @@ func CheckItems(items []Item) (broken []item.Invalid) {
 func CheckPayload(field string, payload json.RawMessage) []item.Invalid {
 	switch {
 	case len(payload) > MaxPayload:
-		return []item.Invalid{{Field: field, Code: "length", Rule: fmt.Sprintf("must be at most %d bytes of JSON", MaxPayload)}}
+		return []item.Invalid{{
+			Field: field, Code: "length",
+			Rule: fmt.Sprintf("must be at most %d bytes of JSON", MaxPayload),
+		}}
 	case len(payload) > 0 && !json.Valid(payload):
 		return []item.Invalid{{Field: field, Code: "json", Rule: "must be JSON"}}
 	case !utf8.Valid(payload):

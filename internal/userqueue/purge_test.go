@@ -201,7 +201,8 @@ func TestCheckLimits(t *testing.T) {
 	for _, b := range userqueue.CheckSettings(v) {
 		fields += b.Field + " " + b.Code + ","
 	}
-	const want = "concurrency range,concurrency_per_group range,rate_per_key.count range,rate_per_key.per_s range,retention_s range,max_items range,"
+	const want = "concurrency range,concurrency_per_group range,rate_per_key.count range,rate_per_key.per_s " +
+		"range,retention_s range,max_items range,"
 	if fields != want {
 		t.Errorf("%q, not %q", fields, want)
 	}

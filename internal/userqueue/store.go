@@ -174,17 +174,21 @@ var States = []string{"new", "scheduled", "started", "done", "failed", "dead", "
 // from is where the items of a state are found; what has a state that moves is in
 // a small table.
 var from = map[string]string{
-	"":          "true",
-	"new":       "EXISTS (SELECT FROM millrace.ready AS r WHERE r.stage = i.stage AND r.priority = i.priority AND r.item_id = i.id)",
+	"": "true",
+	"new": "EXISTS (SELECT FROM millrace.ready AS r WHERE r.stage = i.stage AND r.priority = i.priority AND " +
+		"r.item_id = i.id)",
 	"scheduled": "EXISTS (SELECT FROM millrace.delayed AS d WHERE d.item_id = i.id AND d.stage = i.stage)",
 	"started":   "EXISTS (SELECT FROM millrace.claim AS c WHERE c.item_id = i.id AND c.stage = i.stage)",
 	"done":      "i.status = 'done'",
-	"failed":    "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id AND NOT f.dead)",
-	"dead":      "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id AND f.dead) AND NOT i.cancelled",
+	"failed": "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id AND " +
+		"NOT f.dead)",
+	"dead": "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id AND f.dead) " +
+		"AND NOT i.cancelled",
 	"cancelled": "i.status = 'failed' AND i.cancelled",
 
-	Live:   "i.status IN ('new', 'started')",
-	Unwell: "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id) AND NOT i.cancelled",
+	Live: "i.status IN ('new', 'started')",
+	Unwell: "EXISTS (SELECT FROM millrace.failed AS f WHERE f.stage = i.stage AND f.item_id = i.id) AND NOT " +
+		"i.cancelled",
 }
 
 // Several states together, for a Page.
@@ -196,7 +200,8 @@ const (
 // Items lists items.
 func (s *Store) Items(ctx context.Context, p Page) ([]Stored, error) {
 	source := `(SELECT * FROM millrace.item AS i WHERE i.stage = $1 AND i.id > $2
-		AND ($3 = '' OR i."group" = $3) AND ($4 = '' OR i.key = $4) AND ($5::bigint[] IS NULL OR i.id = ANY ($5)) AND ` +
+		AND ($3 = '' OR i."group" = $3) AND ($4 = '' OR i.key = $4) AND ($5::bigint[] IS NULL OR i.id = ANY ($5))
+		AND ` +
 		from[p.State] + " ORDER BY i.id LIMIT $6)"
 	if p.IDs != nil {
 		source = strings.Replace(source, "($5::bigint[] IS NULL OR i.id = ANY ($5))", "i.id = ANY ($5::bigint[])", 1)
@@ -216,7 +221,8 @@ func (s *Store) Items(ctx context.Context, p Page) ([]Stored, error) {
 // error. A page without a limit has all.
 func (s *Store) Each(ctx context.Context, p Page, each func(queue.Member) error) error {
 	rows, err := s.queues.Pool().Query(ctx, `SELECT i.id, i.stage, i.generation, coalesce(i.error, ''), i.updated_at
-		FROM millrace.item AS i WHERE i.stage = $1 AND i.id > $2 AND ($3 = '' OR i."group" = $3) AND ($4 = '' OR i.key = $4)
+		FROM millrace.item AS i WHERE i.stage = $1 AND i.id > $2 AND ($3 = '' OR i."group" = $3)
+		AND ($4 = '' OR i.key = $4)
 			AND `+from[p.State]+" ORDER BY i.id LIMIT nullif($5, 0)", p.Queue, p.After, p.Group, p.Key, p.Limit)
 	if err == nil {
 		err = queue.EachMember(rows, each)
@@ -245,7 +251,8 @@ type Event struct {
 
 // History returns what happened to an item, in order.
 func (s *Store) History(ctx context.Context, id int64) ([]Event, error) {
-	rows, err := s.queues.Pool().Query(ctx, `SELECT at, move::text, status::text, attempt, coalesce(worker, ''), coalesce(error, '')
+	rows, err := s.queues.Pool().Query(ctx, `SELECT at, move::text, status::text, attempt, coalesce(worker, ''),
+		coalesce(error, '')
 		FROM millrace.history WHERE item_id = $1 ORDER BY tx, id LIMIT 1000`, id)
 	if err == nil {
 		var events []Event
@@ -353,7 +360,8 @@ func (s *Store) Cancel(ctx context.Context, q queue.ID, group, by string, limit 
 			return err
 		}
 		locked, err := w.Lock(ctx, `t.id = ANY (ARRAY(SELECT i.id FROM millrace.item AS i
-			WHERE i.stage = $1 AND i."group" = $2 AND i.status IN ('new', 'started') ORDER BY i.id LIMIT $3))`, q, group, limit)
+			WHERE i.stage = $1 AND i."group" = $2 AND i.status IN ('new', 'started') ORDER BY i.id
+			LIMIT $3))`, q, group, limit)
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,8 @@ func TestDecisions(t *testing.T) {
 	}
 	must(b.Take(ctx))
 	for name, err := range map[string]error{
-		"decide": a.Decide(ctx, 25, 30, ""), "done": a.Done(ctx, 25, 0), "release": a.Release(ctx), "take": a.Take(ctx), "renew": a.Renew(ctx),
+		"decide": a.Decide(ctx, 25, 30, ""), "done": a.Done(ctx, 25, 0), "release": a.Release(ctx), "take": a.Take(ctx),
+		"renew": a.Renew(ctx),
 	} {
 		if !errors.Is(err, ErrLost) {
 			t.Errorf("%s after b has taken over: %v", name, err)

@@ -25,7 +25,10 @@ func TestLargeLetters(t *testing.T) {
 	long := strings.Repeat("long ", 50_000) // more than a stream takes of headers
 	letters := []Letter{
 		{Seq: 1, Subject: "events.a.00", Data: body, Reason: &event.Invalid{Code: "size", Rule: "is too large"}},
-		{Seq: 2, Subject: strings.Repeat("events", 1000), Data: body[:most-1], Reason: &event.Invalid{Code: "a\r\nb", Field: long, Rule: long}},
+		{
+			Seq: 2, Subject: strings.Repeat("events", 1000), Data: body[:most-1],
+			Reason: &event.Invalid{Code: "a\r\nb", Field: long, Rule: long},
+		},
 		{Seq: 3, Subject: "events.a.00", Data: body[:most/2], Reason: &event.Invalid{Code: "fits", Rule: "has room"}},
 		{Seq: 4, Subject: "events.a.00", Reason: &event.Invalid{Code: "empty", Rule: "is empty"}},
 	}

@@ -99,7 +99,10 @@ func foldVisits(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, sink
 	if err != nil {
 		return err
 	}
-	f, err := fold.New(fold.Config{Stream: "VISITS", Consumer: "visits", MinInterval: time.Millisecond, BatchMessages: 50},
+	f, err := fold.New(fold.Config{
+		Stream: "VISITS", Consumer: "visits", MinInterval: time.Millisecond,
+		BatchMessages: 50,
+	},
 		fold.Deps{NATS: nc, JS: js, Lease: lease, Log: slog.New(slog.DiscardHandler)}, sink)
 	if err != nil {
 		return err
@@ -134,7 +137,10 @@ func TestVisits(t *testing.T) {
 	got := &visits{path: t.TempDir() + "/visits.json"}
 	for len(got.Seen) < 400 {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		err := foldVisits(ctx, nc, js, &visits{path: got.path, crash: func() error { return []error{nil, nil, killed}[rng.IntN(3)] }})
+		err := foldVisits(ctx, nc, js, &visits{
+			path:  got.path,
+			crash: func() error { return []error{nil, nil, killed}[rng.IntN(3)] },
+		})
 		if errors.Is(err, killed) {
 			kills++
 		} else if ctx.Err() == nil && !errors.Is(err, checkpoint.ErrLost) { // by what the one before has sent last

@@ -169,7 +169,8 @@ func (r *recovery[B]) open(ctx context.Context) (Event, error) {
 
 // lost is the error of a stream that lacks its end.
 func lost(stream string, folded uint64, reason error) error {
-	return &Stop{fmt.Errorf("the views are folded up to sequence %d of %s, and NATS has lost what it had stored last, or its storage was replaced: %w; "+
+	return &Stop{fmt.Errorf("the views are folded up to sequence %d of %s, and NATS has lost what it had stored "+
+		"last, or its storage was replaced: %w; "+
 		"restore it, or have the stream go on at %d (docs/recovery.md, When NATS has lost its end)", folded, stream,
 		reason, folded+1)}
 }

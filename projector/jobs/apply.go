@@ -94,7 +94,10 @@ func (s *Service) handle(ctx context.Context, all []message) {
 		return
 	case jobs.Refused(err):
 		s.log.Error("Postgres refuses an event of a source", "event_id", all[0].event.ID, "error", err)
-		s.bury(ctx, []deadletter.Letter{letter(all[0], source.Invalid{Code: "refused", Rule: "must be what Postgres takes"})},
+		s.bury(ctx, []deadletter.Letter{letter(all[0], source.Invalid{
+			Code: "refused",
+			Rule: "must be what Postgres takes",
+		})},
 			[]jetstream.Msg{all[0]})
 		return
 	default:
@@ -134,7 +137,8 @@ func (s *Service) settle(ctx context.Context, all []message, outcomes []jobs.Out
 		}
 		s.metrics.processed.WithLabelValues(m.event.Type, result).Inc()
 		s.metrics.duration.WithLabelValues(m.event.Type).Observe(took.Seconds())
-		s.log.Debug("event processed", "event_id", m.event.ID, "event_type", m.event.Type, "source_id", m.event.SourceID,
+		s.log.Debug("event processed", "event_id", m.event.ID, "event_type", m.event.Type, "source_id",
+			m.event.SourceID,
 			"outcome", outcomes[i], "processing_time", took)
 		s.metrics.ended(m.Ack())
 	}

@@ -39,14 +39,19 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(name, help)), labels)
 	}
 	m := &metrics{
-		received:  counters("events_received_total", "Events of sources that were read from the stream, also again.", "event_type"),
-		processed: counters("events_processed_total", "Events of sources that were processed: success, duplicate, or error of those that are dead letters.", "event_type", "result"),
+		received: counters("events_received_total", "Events of sources that were read from the stream, also again.",
+			"event_type"),
+		processed: counters("events_processed_total", "Events of sources that were processed: success, duplicate, "+
+			"or error of those that are dead letters.", "event_type", "result"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "crawler", Name: "event_processing_duration_seconds", Help: "Time until an event of a source was applied, with those that came with it.",
+			Namespace: "crawler", Name: "event_processing_duration_seconds",
+			Help:    "Time until an event of a source was applied, with those that came with it.",
 			Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 5},
 		}, []string{"event_type"}),
-		unanswered: counter("event_answers_failed_total", "Answers to the stream that failed: their events come again."),
-		lag:        prometheus.NewGauge(prometheus.GaugeOpts(opts("consumer_lag_messages", "Events of sources on the stream that are not processed."))),
+		unanswered: counter("event_answers_failed_total",
+			"Answers to the stream that failed: their events come again."),
+		lag: prometheus.NewGauge(prometheus.GaugeOpts(opts("consumer_lag_messages",
+			"Events of sources on the stream that are not processed."))),
 		created:    counter("jobs_created_total", "Jobs that events have made."),
 		updated:    counter("jobs_updated_total", "Changes of jobs by events."),
 		byStatus:   gauges("jobs_by_status", "Jobs by their status.", "status"),

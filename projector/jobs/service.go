@@ -159,7 +159,8 @@ func (s *Service) keepUp(ctx context.Context) error {
 	for {
 		done, err := s.store.Reconcile(ctx, false)
 		for _, d := range done {
-			s.log.Warn("a source and its job differed", "action", d.Action, "source_id", d.SourceID, "source_name", d.SourceName)
+			s.log.Warn("a source and its job differed", "action", d.Action, "source_id", d.SourceID, "source_name",
+				d.SourceName)
 		}
 		if err = errors.Join(err, s.store.Forget(ctx)); err != nil {
 			return err

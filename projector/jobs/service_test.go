@@ -102,7 +102,10 @@ func (s *site) publish(texts ...string) {
 
 func (s *site) event(kind string, id uuid.UUID, payload any) string {
 	s.Helper()
-	text, err := json.Marshal(source.Event{ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(), Payload: payload})
+	text, err := json.Marshal(source.Event{
+		ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(),
+		Payload: payload,
+	})
 	if err != nil {
 		s.Fatal(err)
 	}

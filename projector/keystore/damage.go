@@ -14,7 +14,8 @@ var (
 	// be, or that cannot prove that it knows what it has to.
 	ErrDamaged = errors.New("the key store is damaged")
 	// ErrUnproven is the error of a store that an older millrace has written.
-	ErrUnproven = errors.New("the key store does not say how many identities it must hold: an older millrace has written it")
+	ErrUnproven = errors.New("the key store does not say how many identities it must hold: an older millrace has " +
+		"written it")
 )
 
 // IsDamaged tells whether an error says that the store can't be believed: its

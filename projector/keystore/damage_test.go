@@ -141,7 +141,10 @@ func damages() map[string]func([]byte) ([]byte, bool) {
 		"flipped at its end":    flip(func(n int) int { return n - 1 }),
 		"cut":                   func(data []byte) ([]byte, bool) { return data[:len(data)/2], false },
 		"emptied":               func([]byte) ([]byte, bool) { return nil, false },
-		"overwritten":           func(data []byte) ([]byte, bool) { return slices.Repeat([]byte{0xa5}, len(data)), false },
-		"gone":                  func([]byte) ([]byte, bool) { return nil, true },
+		"overwritten": func(data []byte) ([]byte, bool) {
+			return slices.Repeat([]byte{0xa5}, len(data)),
+				false
+		},
+		"gone": func([]byte) ([]byte, bool) { return nil, true },
 	}
 }

@@ -107,7 +107,8 @@ func TestEndWhileFull(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 	files.full.Store(false) // it closes now, and lets another one open
-	for s, err = openIn(t.Context(), files, dir, Options{}); err != nil; s, err = openIn(t.Context(), files, dir, Options{}) {
+	for s, err = openIn(t.Context(), files, dir, Options{}); err != nil; s, err = openIn(t.Context(), files, dir,
+		Options{}) {
 		if IsDamaged(err) || t.Context().Err() != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +150,8 @@ func TestCloseWhileFull(t *testing.T) {
 		t.Errorf("a call that waited ends with %v", err)
 	}
 	files.full.Store(false) // it closes now, and lets another one open
-	for s, err = openIn(t.Context(), files, dir, Options{}); err != nil; s, err = openIn(t.Context(), files, dir, Options{}) {
+	for s, err = openIn(t.Context(), files, dir, Options{}); err != nil; s, err = openIn(t.Context(), files, dir,
+		Options{}) {
 		if IsDamaged(err) || t.Context().Err() != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,10 @@ func (s *Store) lookup(sightings []Sighting) (known []Repeat, err error) {
 			return nil, err
 		}
 		if first.seq != 0 {
-			known = append(known, Repeat{Row: now.row, Conflict: first.fingerprint.Conflicts(now.fingerprint), First: first.seq})
+			known = append(known, Repeat{
+				Row: now.row, Conflict: first.fingerprint.Conflicts(now.fingerprint),
+				First: first.seq,
+			})
 		}
 	}
 	return known, nil

@@ -97,7 +97,8 @@ func aged(t *testing.T, merged bool) (older []folder, last folder) {
 		must(t, err)
 		for at := life*500 + 1; at <= life*500+500; at += 100 {
 			foldAll(t, s, at, at+99, at)
-			if older = append(older, folderOf(t, files)); life == 0 && at == 201 || life == 2 && at > 1001 && at < 1401 {
+			if older = append(older, folderOf(t, files)); life == 0 && at == 201 || life == 2 && at > 1001 &&
+				at < 1401 {
 				must(t, s.db.Flush())
 			}
 		}

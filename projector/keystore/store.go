@@ -210,7 +210,8 @@ func (s *Store) Empty() bool { return s.applied == 0 && s.held.Count == 0 }
 func (s *Store) Known(at uint64) (event.IdentitySum, error) {
 	known, ok := s.known(at)
 	if !ok {
-		return known, fmt.Errorf("%w: it does not say which identities it knew at sequence %d; it has applied %d", ErrDamaged, at, s.applied)
+		return known, fmt.Errorf("%w: it does not say which identities it knew at sequence %d; it has applied %d",
+			ErrDamaged, at, s.applied)
 	}
 	return known, nil
 }

@@ -75,14 +75,16 @@ func TestFirstSighting(t *testing.T) {
 			id := history[seq-1]
 			i := slices.IndexFunc(repeats, func(r Repeat) bool { return r.Row == int32(seq-at-1) })
 			if first := i < 0; first != (want[id] == seq) {
-				t.Fatalf("seed %d: sequence %d of identity %d first seen at %d: first is %v", seed, seq, id, want[id], first)
+				t.Fatalf("seed %d: sequence %d of identity %d first seen at %d: first is %v", seed, seq, id, want[id],
+					first)
 			}
 			if i < 0 {
 				continue
 			}
 			conflict := sender[seq-1] != sender[want[id]-1]
 			if r := repeats[i]; r.First != uint64(want[id]) || r.Conflict != conflict {
-				t.Fatalf("seed %d: sequence %d of identity %d first seen at %d, conflict %v: got %+v", seed, seq, id, want[id], conflict, r)
+				t.Fatalf("seed %d: sequence %d of identity %d first seen at %d, conflict %v: got %+v", seed, seq, id,
+					want[id], conflict, r)
 			}
 		}
 		if rng.IntN(10) == 0 { // killed after it: it is folded again, perhaps cut elsewhere
@@ -160,7 +162,8 @@ func TestAliases(t *testing.T) {
 	defer func() { s.Close() }()
 	repeats, err := s.Fold([]Sighting{See(identity(1), 1, 7), See(identity(2), 1, 8), See(identity(3), 1, 9)}, 6, 9)
 	slices.SortFunc(repeats, func(a, b Repeat) int { return int(a.Row - b.Row) })
-	if first := []Repeat{{Row: 0, First: 5}, {Row: 1, First: 5}, {Row: 2, First: 6}}; err != nil || !slices.Equal(repeats, first) {
+	if first := []Repeat{{Row: 0, First: 5}, {Row: 1, First: 5}, {Row: 2, First: 6}}; err != nil ||
+		!slices.Equal(repeats, first) {
 		t.Errorf("got %+v, %v; want %+v", repeats, err, first)
 	}
 }

@@ -71,9 +71,11 @@ func (w *world) keeper(cfg Config) *Keeper {
 func (w *world) write(m month, n int) {
 	w.t.Helper()
 	must(w.t, w.db.Exec(w.t.Context(), fmt.Sprintf(`
-		INSERT INTO events (seq, occurred_at, received_at, stage, source_name, service_name, article_hash, idempotency_key, identity, topics, model_version, channel,
+		INSERT INTO events (seq, occurred_at, received_at, stage, source_name, service_name, article_hash,
+		idempotency_key, identity, topics, model_version, channel,
 			is_reclassification, backfilled, quality_score)
-		SELECT %d + number + 1 AS s, toDateTime64('%s', 9, 'UTC') + toIntervalSecond(cityHash64(s) %% 2419200) AS at, at, ['crawled', 'classified'][s %% 2 + 1],
+		SELECT %d + number + 1 AS s, toDateTime64('%s', 9, 'UTC') + toIntervalSecond(cityHash64(s) %% 2419200) AS at,
+		at, ['crawled', 'classified'][s %% 2 + 1],
 			'source ' || toString(s %% 3), 'service', SHA256(toString(cityHash64(s) %% 3000)), 'key ' || toString(s),
 			substring(SHA256(toString(s)), 1, 16), arraySlice(['crime', 'news', 'crime'], 1, s %% 4),
 			if(s %% 2 = 1, 'v' || toString(s %% 5), ''), if(s %% 7 = 0, 'articles:crime', ''), s %% 11 = 0, s %% 13 = 0, if(s %% 2 = 1, s %% 100, NULL)
@@ -159,7 +161,8 @@ func TestTotalsSurviveRetirement(t *testing.T) {
 	if all := w.number("(SELECT sum(events) FROM daily_totals WHERE dimension = '')"); all != fmt.Sprint(w.seq) {
 		t.Errorf("%s events are counted of %d", all, w.seq)
 	}
-	known := "(SELECT (uniqExact(i.seq), uniqExact(i.identity)) FROM (SELECT seq, identity FROM events UNION ALL SELECT seq, identity FROM retired_identities) AS i)"
+	known := "(SELECT (uniqExact(i.seq), uniqExact(i.identity)) FROM (SELECT seq, identity FROM events UNION ALL " +
+		"SELECT seq, identity FROM retired_identities) AS i)"
 	if got := w.number(known); got != fmt.Sprintf("(%d,%d)", w.seq, w.seq) {
 		t.Errorf("known are the sequences and identities of %s events of %d", got, w.seq)
 	}
@@ -255,7 +258,8 @@ func TestKeepsEverythingUnlessTold(t *testing.T) {
 	k := w.keeper(Config{})
 	must(t, k.Round(t.Context()))
 	must(t, k.count(t.Context()))
-	want := "# HELP pipeline_events_row_count Rows of the events table, by partition (the month of occurred_at, yyyymm).\n" +
+	want := "# HELP pipeline_events_row_count Rows of the events table, by partition (the month of occurred_at, " +
+		"yyyymm).\n" +
 		"# TYPE pipeline_events_row_count gauge\npipeline_events_row_count{partition=\"200001\"} 10\n"
 	if err := testutil.GatherAndCompare(w.reg, strings.NewReader(want), "pipeline_events_row_count"); err != nil {
 		t.Error(err)

@@ -92,7 +92,8 @@ func randomEvent(t *testing.T, rng *rand.Rand) *event.Record {
 		Stage:       []string{"crawled", "published"}[rng.IntN(2)],
 		OccurredAt:  time.Unix(1_700_000_000+rng.Int64N(10_000_000), nanos).UTC(),
 		Metadata: map[string]any{
-			"channel": word(), "model_version": word(), "is_reclassification": rng.IntN(2) == 0, "backfilled": rng.IntN(2) == 0,
+			"channel": word(), "model_version": word(), "is_reclassification": rng.IntN(2) == 0,
+			"backfilled": rng.IntN(2) == 0,
 		},
 	}
 	var r event.Record
@@ -137,7 +138,8 @@ func withoutChannel(t *testing.T, r *event.Record) event.Identity {
 func again(t *testing.T, r *event.Record, change func(map[string]any)) *event.Record {
 	t.Helper()
 	e := map[string]any{
-		"article_url": string(r.ArticleURL), "source_name": string(r.SourceName), "service_name": string(r.ServiceName), "stage": string(r.Stage),
+		"article_url": string(r.ArticleURL), "source_name": string(r.SourceName), "service_name": string(r.ServiceName),
+		"stage":       string(r.Stage),
 		"occurred_at": r.Time(), "idempotency_key": string(r.IdempotencyKey), "metadata": json.RawMessage(r.Metadata),
 	}
 	change(e)

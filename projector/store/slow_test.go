@@ -18,7 +18,8 @@ func TestSlowFill(t *testing.T) {
 	db, err := clickhouse.Open(opts)
 	must(t, err)
 	defer db.Close()
-	must(t, db.Exec(t.Context(), `INSERT INTO retired_identities (month, seq, slot, identity) SELECT 202601, number + 1, 0, toFixedString(toString(number), 16)
+	must(t, db.Exec(t.Context(), `INSERT INTO retired_identities (month, seq, slot, identity)
+		SELECT 202601, number + 1, 0, toFixedString(toString(number), 16)
 		FROM numbers($1)`, identities))
 
 	hasty := *opts

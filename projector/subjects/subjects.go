@@ -63,7 +63,8 @@ func New(cfg Config, js jetstream.JetStream, reg prometheus.Registerer, log *slo
 			Help: "Subjects of the stream of events.",
 		}),
 		narrowed: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "millrace_events_narrowed", Help: "1 while the stream of events refuses stages that are not configured, since there are too many subjects.",
+			Name: "millrace_events_narrowed", Help: "1 while the stream of events refuses stages that are not " +
+				"configured, since there are too many subjects.",
 		}),
 	}
 	for _, c := range []prometheus.Collector{g.subjects, g.narrowed} {
@@ -125,7 +126,8 @@ func (g *Guard) Round(ctx context.Context) error {
 	if slices.Equal(want, wide) {
 		g.log.Info("the stream of events takes all stages again", "subjects", there)
 	} else {
-		g.log.Error("publishers have invented subjects for events: the stream takes those of the pipeline's stages alone for now",
+		g.log.Error("publishers have invented subjects for events: the stream takes those of the pipeline's stages "+
+			"alone for now",
 			"subjects", there, "most", g.cfg.Most, "stages", g.cfg.Stages)
 	}
 	return nil

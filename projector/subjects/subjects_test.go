@@ -67,7 +67,8 @@ func TestGuard(t *testing.T) {
 	g := f.guard(most, "crawled", "indexed")
 	shapes := map[string]bool{
 		"events.crawled.00": true, "events.indexed.ff": true,
-		"events.translated.00": false, "events.crawled.zz": false, "events.crawled.FF": false, "events.crawled.0": false, "events.x.y": false,
+		"events.translated.00": false, "events.crawled.zz": false, "events.crawled.FF": false,
+		"events.crawled.0": false, "events.x.y": false,
 	}
 	before := map[string]bool{}
 	for subject := range shapes {
@@ -76,7 +77,8 @@ func TestGuard(t *testing.T) {
 	must(t, g.Round(t.Context()))
 	f.takes("with few subjects", before)
 	cons, err := f.js.CreateOrUpdateConsumer(t.Context(), stream.Events, jetstream.ConsumerConfig{
-		Durable: "group", FilterSubjects: []string{stream.SlotSubjects(0), stream.SlotSubjects(0xff)}, AckPolicy: jetstream.AckExplicitPolicy,
+		Durable: "group", FilterSubjects: []string{stream.SlotSubjects(0), stream.SlotSubjects(0xff)},
+		AckPolicy: jetstream.AckExplicitPolicy,
 	})
 	must(t, err)
 	for i := range most {

@@ -107,7 +107,8 @@ func (b *blocks) load(ctx context.Context, seqs []uint64) ([]*block, error) {
 		asked = append(asked, int64(seq))
 	}
 	rows, err := b.pool.Query(ctx, sqlBlock+`WHERE first_seq = ANY (ARRAY(
-		SELECT (SELECT max(w.first_seq) FROM millrace.work_batch AS w WHERE w.first_seq <= u.seq) FROM unnest($1::bigint[]) AS u (seq)))`, asked)
+		SELECT (SELECT max(w.first_seq) FROM millrace.work_batch AS w WHERE w.first_seq <= u.seq)
+		FROM unnest($1::bigint[]) AS u (seq)))`, asked)
 	if err != nil {
 		return nil, fmt.Errorf("read decided blocks: %w", err)
 	}
@@ -152,7 +153,8 @@ func scanBlock(row pgx.CollectableRow) (*block, error) {
 // drop deletes blocks without messages on the stream, an hour after they were
 // decided: until then an answer may come. The newest block stays.
 func (b *blocks) drop(ctx context.Context, before uint64) error {
-	_, err := b.pool.Exec(ctx, `DELETE FROM millrace.work_batch WHERE last_seq < $1 AND decided_at < now() - interval '1 hour'
+	_, err := b.pool.Exec(ctx, `DELETE FROM millrace.work_batch WHERE last_seq < $1
+		AND decided_at < now() - interval '1 hour'
 		AND first_seq < (SELECT max(first_seq) FROM millrace.work_batch)`, int64(before))
 	if err != nil {
 		return fmt.Errorf("delete blocks: %w", err)

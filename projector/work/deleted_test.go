@@ -40,7 +40,8 @@ func TestDeletedQueue(t *testing.T) {
 	add("old")
 	h.until("2 messages", func() (string, bool) { return fmt.Sprint(h.messages()), h.messages() == 2 })
 	remove()
-	if made, err := s.Create(t.Context(), queue.Settings{Name: "mail", MaxAttempts: 5, LeaseS: 30}); err != nil || !made {
+	if made, err := s.Create(t.Context(), queue.Settings{Name: "mail", MaxAttempts: 5, LeaseS: 30}); err != nil ||
+		!made {
 		t.Fatal(made, err)
 	}
 	if err := h.hands.Ensure(t.Context(), "mail"); err != nil {

@@ -226,7 +226,8 @@ func TestAnswersOfALostEnd(t *testing.T) {
 		}
 		return "", last >= 3
 	})
-	const read = "INSERT INTO millrace.work_position (stream, seq) VALUES ($1, $2) ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq"
+	const read = "INSERT INTO millrace.work_position (stream, seq) VALUES ($1, $2) ON CONFLICT (stream) DO UPDATE " +
+		"SET seq = excluded.seq"
 	if _, err := h.store.Pool().Exec(t.Context(), read, stream.WorkAcks, int64(last-1)); err != nil {
 		t.Fatal(err)
 	}

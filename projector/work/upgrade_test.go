@@ -30,7 +30,8 @@ const released = 51
 // file, each in a state of its own at the stage shard-splitter.
 const fillReleased = `
 INSERT INTO millrace.file (filename) VALUES ('a');
-INSERT INTO millrace.pipeline_tracking (shard, filename, event_ingest_status, shard_splitter_status, shard_splitter_generation,
+INSERT INTO millrace.pipeline_tracking (shard, filename, event_ingest_status, shard_splitter_status,
+shard_splitter_generation,
 	shard_splitter_attempts, shard_splitter_worker, shard_splitter_error, priority)
 VALUES
 	(0, 'a', 'done', 'new', 1, 0, NULL, NULL, 3),         -- ready, and not announced
@@ -51,12 +52,15 @@ INSERT INTO millrace.outbox (item_id, generation, stage)
 	UNION ALL SELECT id, 3, 1 FROM millrace.pipeline_tracking WHERE shard = 9
 	UNION ALL SELECT id, 1, 2 FROM millrace.pipeline_tracking WHERE shard = 7;
 INSERT INTO millrace.claim (item_id, lease_until, generation, stage)
-	SELECT id, CASE shard WHEN 2 THEN now() + interval '1 minute' END, 2, 1 FROM millrace.pipeline_tracking WHERE shard IN (2, 3);
+	SELECT id, CASE shard WHEN 2 THEN now() + interval '1 minute' END, 2, 1 FROM millrace.pipeline_tracking
+	WHERE shard IN (2, 3);
 INSERT INTO millrace.delayed (item_id, due_at, generation, stage)
 	SELECT id, now() + interval '1 second', 3, 1 FROM millrace.pipeline_tracking WHERE shard = 4;
-INSERT INTO millrace.failed (item_id, stage, dead) SELECT id, 1, shard = 6 FROM millrace.pipeline_tracking WHERE shard IN (5, 6);
+INSERT INTO millrace.failed (item_id, stage, dead) SELECT id, 1, shard = 6 FROM millrace.pipeline_tracking
+WHERE shard IN (5, 6);
 INSERT INTO millrace.history (item_id, attempt, stage, move, status, worker)
-	SELECT id, 1, 1, 'start', 'started', shard_splitter_worker FROM millrace.pipeline_tracking WHERE shard_splitter_attempts > 0 ORDER BY id;
+	SELECT id, 1, 1, 'start', 'started', shard_splitter_worker FROM millrace.pipeline_tracking
+	WHERE shard_splitter_attempts > 0 ORDER BY id;
 INSERT INTO millrace.history (item_id, attempt, stage, move, status, worker)
 	SELECT id, 1, 1, 'done', 'done', 'w' FROM millrace.pipeline_tracking WHERE shard = 7;
 INSERT INTO millrace.tally (kind, key, n)

@@ -184,7 +184,8 @@ func (h *house) await(stage shard.Stage, status shard.Status, n int) {
 func (h *house) claims() map[string]int {
 	h.Helper()
 	return h.counts(`SELECT format('item %s of generation %s at stage %s, plain %s, given %s ago, until %s',
-		item_id, generation, stage, plain, now() - given_at, lease_until - now()), generation FROM millrace.claim LIMIT 5`)
+		item_id, generation, stage, plain, now() - given_at, lease_until - now()), generation FROM millrace.claim
+		LIMIT 5`)
 }
 
 // until polls a condition that has no signal of its own, until nothing has changed

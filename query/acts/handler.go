@@ -42,7 +42,8 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"The first 1,000 that failed, and the first 1,000 that were skipped."), h.members)
 	api.Base = "/failures"
 	endpoint.Get(api, read("group-failures", "", "Failed items by their errors",
-		"Errors that differ only in numbers, ids and addresses are one group. With a state of items that have not ended, those that have failed before."), h.failures)
+		"Errors that differ only in numbers, ids and addresses are one group. With a state of items that have not "+
+			"ended, those that have failed before."), h.failures)
 }
 
 // ActsRequest are the parameters of a list.

@@ -44,7 +44,10 @@ func TestReads(t *testing.T) {
 	if s.Token, err = auth.Mint(secret, "ann", []auth.Scope{auth.Read}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := own.Create(t.Context(), queue.Settings{Name: "mail", LeaseS: 30, RetentionS: 60, MaxItems: 10}); err != nil {
+	if _, err := own.Create(t.Context(), queue.Settings{
+		Name: "mail", LeaseS: 30, RetentionS: 60,
+		MaxItems: 10,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	v, err := own.Get(t.Context(), "mail")
@@ -75,7 +78,10 @@ func TestReads(t *testing.T) {
 	get("/acts/count?queue=mail", 400, `"field":"move"`)
 	get("/acts", 200, `{"items":[]}`)
 	for range 2 {
-		if _, _, err := store.Begin(t.Context(), acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}); err != nil {
+		if _, _, err := store.Begin(t.Context(), acts.Request{
+			Move:   acts.Retry,
+			Filter: acts.ItemFilter{Queue: "mail"},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -36,7 +36,8 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
 	endpoint.Get(api, endpoint.Operation{
 		ID: "audit-jobs", Path: "/audit", Summary: "Compare what became of due times with what schedules say",
-		Text:  "Computes the due times of all jobs anew, also of those that were deleted since, and looks for each in the ledger. It reads as much as there is: ask for a day at a time where many jobs run often.",
+		Text: "Computes the due times of all jobs anew, also of those that were deleted since, and looks for each " +
+			"in the ledger. It reads as much as there is: ask for a day at a time where many jobs run often.",
 		Scope: auth.Read,
 	}, h.audit)
 	endpoint.Get(api, endpoint.Operation{

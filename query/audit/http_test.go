@@ -87,7 +87,8 @@ func TestUpcoming(t *testing.T) {
 		t.Errorf("%d %s, want %s", status, text, want)
 	}
 	if status,
-		text := s.Get("/jobs/" + uuid.NewString() + "/upcoming"); status != 404 || !strings.Contains(text, "must be that of a job") {
+		text := s.Get("/jobs/" + uuid.NewString() + "/upcoming"); status != 404 ||
+		!strings.Contains(text, "must be that of a job") {
 		t.Errorf("%d %s", status, text)
 	}
 	if status, text := s.Get("/jobs/x/upcoming"); status/100 != 4 || !strings.Contains(text, "UUID") {

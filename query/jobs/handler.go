@@ -47,10 +47,14 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	endpoint.Get(api, read("list-jobs", "", "Jobs with their sources and their health, the oldest first"), h.list)
 	endpoint.Get(api, read("get-job-stats", "/stats", "The numbers of all jobs and runs"), h.stats)
 	endpoint.Get(api, read("get-job", "/{id}", "A job"), h.one)
-	endpoint.Get(api, read("get-job-of-source", "/by-source/{source_id}", "The job of a source, with its health and last runs"), h.ofSource)
-	endpoint.Get(api, read("get-job-ledger", "/{id}/ledger", "What became of each due time of a job, the latest first"), h.ledger)
-	endpoint.Get(below("/sources"), read("list-executions", "/{source_id}/executions", "Runs of a source's job, the latest first"), h.executions)
-	endpoint.Get(below("/events"), read("get-event-log", "/log", "What became of each event about a source within seven days, the latest first"), h.events)
+	endpoint.Get(api, read("get-job-of-source", "/by-source/{source_id}",
+		"The job of a source, with its health and last runs"), h.ofSource)
+	endpoint.Get(api, read("get-job-ledger", "/{id}/ledger", "What became of each due time of a job, the latest first"),
+		h.ledger)
+	endpoint.Get(below("/sources"), read("list-executions", "/{source_id}/executions",
+		"Runs of a source's job, the latest first"), h.executions)
+	endpoint.Get(below("/events"), read("get-event-log", "/log",
+		"What became of each event about a source within seven days, the latest first"), h.events)
 }
 
 // Cursors of the lists of jobs, runs, due times and events.
@@ -106,7 +110,10 @@ func (r *ListJobsRequest) Resolve(ctx huma.Context) []error {
 	case len(r.Q) > source.MaxURL:
 		errs = append(errs, httpapi.FieldError{Field: "q", Code: "length", Rule: "must be at most 2048 bytes"})
 	case !utf8.ValidString(r.Q) || strings.ContainsRune(r.Q, 0):
-		errs = append(errs, httpapi.FieldError{Field: "q", Code: "utf8", Rule: "must be valid UTF-8 without zero bytes"})
+		errs = append(errs, httpapi.FieldError{
+			Field: "q", Code: "utf8",
+			Rule: "must be valid UTF-8 without zero bytes",
+		})
 	}
 	return errs
 }

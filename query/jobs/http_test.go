@@ -49,7 +49,10 @@ func serve(t *testing.T) *site {
 // tell applies an event about a source.
 func (s *site) tell(kind string, id uuid.UUID, payload any) {
 	s.T.Helper()
-	text, err := json.Marshal(source.Event{ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(), Payload: payload})
+	text, err := json.Marshal(source.Event{
+		ID: uuid.New(), Type: kind, SourceID: id, Timestamp: time.Now().UTC(),
+		Payload: payload,
+	})
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -68,7 +71,8 @@ func (s *site) made(n int) (ids []uuid.UUID) {
 	s.T.Helper()
 	for i := range n {
 		id, f := uuid.New(), source.New()
-		f.Name, f.URL, f.Priority = fmt.Sprintf("Source %d", i), fmt.Sprintf("https://example.com/%d", i), source.Priorities[i%4]
+		f.Name, f.URL, f.Priority = fmt.Sprintf("Source %d", i), fmt.Sprintf("https://example.com/%d",
+			i), source.Priorities[i%4]
 		s.tell(source.Created, id, f)
 		ids = append(ids, id)
 	}
@@ -97,7 +101,8 @@ func (s *site) runs(of uuid.UUID, n int) {
 		if err != nil {
 			s.T.Fatal(err)
 		}
-		s.exec(`INSERT INTO millrace.executions (id, job_id, source_id, due_at, status, started_at, completed_at, articles_count, duration_seconds)
+		s.exec(`INSERT INTO millrace.executions (id, job_id, source_id, due_at, status, started_at, completed_at,
+			articles_count, duration_seconds)
 			SELECT $1, id, source_id, '2026-01-29T10:15:00Z', 'success', now() - interval '13 s', now(), $3, 12.34
 			FROM millrace.jobs WHERE source_id = $2`, id, of, i)
 	}
@@ -113,22 +118,38 @@ func TestShapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	volatile := regexp.MustCompile(`"[0-9a-f]{8}-[0-9a-f-]{27}"|"20[0-9T:.Z+-]+"`)
-	const job = `{"id":*,"source_id":*,"source_name":"Source 0","url":"https://example.com/0","rate_limit":10,"max_depth":1,"selectors":{},"status":"pending","auto_managed":true,"origin":"event","migrated_at":null,"schedule":{"kind":"interval","time_zone":"UTC"},"interval_minutes":180,"priority":25,"max_concurrent":1,"jitter_seconds":0,"crawl_window":null,"overlap_policy":"skip","catch_up_policy":"one","catch_up_window_seconds":86400,"catch_up_cap":10,"catch_up_spread_seconds":0,"interval_type":"hours","override":{},"next_run_at":*,"forced_at":null,"skip_next":false,"running":0,"failure_count":0,"last_failure_at":null,"backoff_until":null,"version":1,"created_at":*,"updated_at":*`
-	const health = `"health":{"status":"healthy","last_run_at":*,"last_run_status":"success","last_24h_runs":12,"last_24h_failures":0,"last_24h_articles":66,"success_rate":1,"avg_duration_seconds":12.3}`
+	const job = `{"id":*,"source_id":*,"source_name":"Source ` +
+		`0","url":"https://example.com/0","rate_limit":10,"max_depth":1,"selectors":{},"status":"pending",` +
+		`"auto_managed":true,"origin":"event","migrated_at":null,"schedule":{"kind":"interval",` +
+		`"time_zone":"UTC"},"interval_minutes":180,"priority":25,"max_concurrent":1,"jitter_seconds":0,` +
+		`"crawl_window":null,"overlap_policy":"skip","catch_up_policy":"one",` +
+		`"catch_up_window_seconds":86400,"catch_up_cap":10,"catch_up_spread_seconds":0,` +
+		`"interval_type":"hours","override":{},"next_run_at":*,"forced_at":null,` +
+		`"skip_next":false,"running":0,"failure_count":0,"last_failure_at":null,` +
+		`"backoff_until":null,"version":1,"created_at":*,"updated_at":*`
+	const health = `"health":{"status":"healthy","last_run_at":*,"last_run_status":"success","last_24h_runs":12,` +
+		`"last_24h_failures":0,"last_24h_articles":66,"success_rate":1,"avg_duration_seconds":12.3}`
 	run := func(articles int) string {
-		return fmt.Sprintf(`{"id":*,"job_id":*,"source_id":*,"due_at":*,"forced":false,"attempt":1,"status":"success","queued_at":*,"started_at":*,"completed_at":*,"articles_count":%d,"duration_seconds":12.34,"item_id":null}`, articles)
+		return fmt.Sprintf(`{"id":*,"job_id":*,"source_id":*,"due_at":*,"forced":false,"attempt":1,`+
+			`"status":"success","queued_at":*,"started_at":*,"completed_at":*,"articles_count":%d,`+
+			`"duration_seconds":12.34,"item_id":null}`, articles)
 	}
 	recent := run(11)
 	for i := 10; i > 1; i-- {
 		recent += "," + run(i)
 	}
 	for path, want := range map[string]string{
-		"/jobs/by-source/" + id.String(): `{"job":` + job + `},"source":null,` + health + `,"recent_executions":[` + recent + `]}`,
-		"/jobs/" + d.ID.String():         job + `,"source":null,` + health + `}`,
-		"/jobs":                          `{"items":[` + job + `,"source":null,` + health + `}],"total":1}`,
+		"/jobs/by-source/" + id.String(): `{"job":` + job + `},"source":null,` + health + `,"recent_executions":[` +
+			recent + `]}`,
+		"/jobs/" + d.ID.String(): job + `,"source":null,` + health + `}`,
+		"/jobs":                  `{"items":[` + job + `,"source":null,` + health + `}],"total":1}`,
 		"/sources/" + id.String() + "/executions?limit=1": ``,
-		"/jobs/stats": `{"total_sources":1,"total_jobs":1,"jobs_by_status":{"failed":0,"orphaned":0,"paused":0,"pending":1,"running":0},"health":{"healthy":1,"warning":0,"failed":0},"last_24h":{"total_runs":12,"successful_runs":12,"failed_runs":0,"articles_extracted":66,"success_rate":1},"throughput":{"articles_per_hour":3,"runs_per_hour":1}}`,
-		"/events/log": `{"items":[{"event_id":*,"event_type":"SOURCE_CREATED","source_id":*,"sequence":1,"timestamp":*,"outcome":"applied","job_id":*,"detail":"job created","processed_at":*}]}`,
+		"/jobs/stats": `{"total_sources":1,"total_jobs":1,"jobs_by_status":{"failed":0,"orphaned":0,"paused":0,` +
+			`"pending":1,"running":0},"health":{"healthy":1,"warning":0,"failed":0},"last_24h":{"total_runs":12,` +
+			`"successful_runs":12,"failed_runs":0,"articles_extracted":66,"success_rate":1},` +
+			`"throughput":{"articles_per_hour":3,"runs_per_hour":1}}`,
+		"/events/log": `{"items":[{"event_id":*,"event_type":"SOURCE_CREATED","source_id":*,"sequence":1,` +
+			`"timestamp":*,"outcome":"applied","job_id":*,"detail":"job created","processed_at":*}]}`,
 	} {
 		status, text := s.Get(path)
 		got := volatile.ReplaceAllString(text, "*")

@@ -45,7 +45,10 @@ func newConn(h *Hub, caller auth.Caller) *conn {
 func (c *conn) serve() {
 	c.pingLater()
 	if at := c.caller.Expires; !at.IsZero() {
-		expiry := time.AfterFunc(time.Until(at), func() { c.end(websocket.ClosePolicyViolation, "the token has expired") })
+		expiry := time.AfterFunc(time.Until(at), func() {
+			c.end(websocket.ClosePolicyViolation,
+				"the token has expired")
+		})
 		defer expiry.Stop()
 	}
 	c.read()

@@ -198,7 +198,8 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 		api, s, "funnel-sources-export", "/funnel/sources/export", "Sources of the event stream as a file",
 		export.ContentTypes(), s.exportSources,
 	)
-	reads.Get(api, s, "funnel-sources", "/funnel/sources", "Names of sources in the event stream, by number of events", s.sources)
+	reads.Get(api, s, "funnel-sources", "/funnel/sources", "Names of sources in the event stream, by number of events",
+		s.sources)
 	s.events.Register(api)
 }
 

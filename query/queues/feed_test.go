@@ -32,7 +32,10 @@ func TestFeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"mail", "mail2"} {
-		if _, err := store.Create(t.Context(), queue.Settings{Name: name, LeaseS: 30, RetentionS: 60, MaxItems: 10}); err != nil {
+		if _, err := store.Create(t.Context(), queue.Settings{
+			Name: name, LeaseS: 30, RetentionS: 60,
+			MaxItems: 10,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +60,8 @@ func TestFeed(t *testing.T) {
 		ids = append(ids, added[0].ID)
 	}
 	first := read(t, s, begin.String(), 1)
-	if got := first[0]; got.Queue != "mail" || got.Item != ids[1] || got.Transition != "register" || got.Status != "new" {
+	if got := first[0]; got.Queue != "mail" || got.Item != ids[1] || got.Transition != "register" ||
+		got.Status != "new" {
 		t.Errorf("%+v", got)
 	}
 	v, err := store.Get(t.Context(), "mail")
@@ -65,12 +69,14 @@ func TestFeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, move := range []item.Move{item.Start, item.Complete} {
-		if _, err := store.Queues().Apply(t.Context(), v.ID, move, []queue.Command{{ID: ids[1], Worker: "w"}}); err != nil {
+		if _, err := store.Queues().Apply(t.Context(), v.ID, move,
+			[]queue.Command{{ID: ids[1], Worker: "w"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rest := read(t, s, first[0].ID, 2)
-	if rest[0].Transition != "start" || rest[0].Worker != "w" || rest[1].Transition != "done" || rest[1].Status != "done" || rest[1].Attempt != 1 {
+	if rest[0].Transition != "start" || rest[0].Worker != "w" || rest[1].Transition != "done" ||
+		rest[1].Status != "done" || rest[1].Attempt != 1 {
 		t.Errorf("%+v", rest)
 	}
 }

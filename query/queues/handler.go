@@ -45,7 +45,8 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
 	}
 	endpoint.Get(api, read("list-queues", "", "Queues of people's own", ""), h.list)
-	endpoint.Get(api, read("get-user-queue", "/{queue}", "A queue in numbers", "Exact, at a cost that does not depend on the number of items."), h.one)
+	endpoint.Get(api, read("get-user-queue", "/{queue}", "A queue in numbers",
+		"Exact, at a cost that does not depend on the number of items."), h.one)
 	endpoint.Get(api, read("list-queue-items", "/{queue}/items", "Items of a queue, the oldest first", ""), h.items)
 	srv.Handle(describeFeed(srv), h.feeds.Handler(srv.Draining(), h.feed), h.auth.Require(auth.Read))
 	endpoint.Get(api, read("get-queue-item", "/{queue}/items/{id}", "An item with what happened to it", ""), h.item)
@@ -93,7 +94,8 @@ func (h *Handler) list(ctx context.Context, _ *none) (UserQueueList, error) {
 
 func queueOf(v queue.State, now time.Time) UserQueue {
 	q := UserQueue{
-		Name: v.Name, MaxAttempts: v.MaxAttempts, LeaseS: v.LeaseS, BackoffS: v.BackoffS, Limits: userqueueapi.LimitsOf(v.Settings),
+		Name: v.Name, MaxAttempts: v.MaxAttempts, LeaseS: v.LeaseS, BackoffS: v.BackoffS,
+		Limits: userqueueapi.LimitsOf(v.Settings),
 		Paused: v.Paused, Depth: v.Depth,
 		States: ItemStates{
 			New: v.Depth, Scheduled: v.Delayed, Started: v.Counts[item.Started], Done: v.Counts[item.Done],
@@ -163,7 +165,10 @@ type UserQueueItems struct {
 func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQueueItems, error) {
 	out := UserQueueItems{Items: []UserQueueItem{}}
 	if in.State != "" && !slices.Contains(userqueue.States, in.State) {
-		return out, &item.Invalid{Field: "state", Code: "state_unknown", Rule: "must be one of " + strings.Join(userqueue.States, ", ")}
+		return out, &item.Invalid{
+			Field: "state", Code: "state_unknown",
+			Rule: "must be one of " + strings.Join(userqueue.States, ", "),
+		}
 	}
 	for field, value := range map[string]string{"group": in.Group, "key": in.Key} {
 		if rule := userqueue.CheckText(field, value); rule != nil {
@@ -181,7 +186,10 @@ func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQue
 	if err != nil {
 		return out, err
 	}
-	page := userqueue.Page{Queue: v.ID, State: in.State, Group: in.Group, Key: in.Key, After: after, Limit: in.Limit + 1}
+	page := userqueue.Page{
+		Queue: v.ID, State: in.State, Group: in.Group, Key: in.Key, After: after,
+		Limit: in.Limit + 1,
+	}
 	items, err := h.store.Items(ctx, page)
 	if len(items) > in.Limit {
 		items = items[:in.Limit]

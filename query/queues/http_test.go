@@ -21,7 +21,10 @@ func TestUnstorable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Create(t.Context(), queue.Settings{Name: "mail", LeaseS: 30, RetentionS: 60, MaxItems: 10}); err != nil {
+	if _, err := store.Create(t.Context(), queue.Settings{
+		Name: "mail", LeaseS: 30, RetentionS: 60,
+		MaxItems: 10,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	h, err := New(transitions.Config{}, store, auth.New(auth.Config{}), embeddedtest.Log(t))

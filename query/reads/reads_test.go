@@ -168,11 +168,14 @@ func TestGetFile(t *testing.T) {
 			if r.Limit == 1 {
 				return File{}, Broken("limit", "fruits", "must be more")
 			}
-			return File{Name: "fruits.txt", ContentType: "text/plain", Write: func(ctx context.Context, w io.Writer) error {
-				wanted <- ctx.Err() == nil
-				_, err := io.WriteString(w, "apple")
-				return errors.Join(err, fails)
-			}}, nil
+			return File{
+				Name: "fruits.txt", ContentType: "text/plain",
+				Write: func(ctx context.Context, w io.Writer) error {
+					wanted <- ctx.Err() == nil
+					_, err := io.WriteString(w, "apple")
+					return errors.Join(err, fails)
+				},
+			}, nil
 		})
 	web := httptest.NewServer(srv.Handler())
 	defer web.Close()

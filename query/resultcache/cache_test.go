@@ -103,10 +103,14 @@ func TestWhoLeaves(t *testing.T) {
 func TestErrorsAreNotKept(t *testing.T) {
 	c := New[int](10, time.Hour, time.Now)
 	broken := errors.New("broken")
-	if _, err := c.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 1, broken }); !errors.Is(err, broken) {
+	if _, err := c.Get(t.Context(), "q", always, func(context.Context) (int, error) {
+		return 1,
+			broken
+	}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if v, err := c.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 2, nil }); v != 2 || err != nil {
+	if v, err := c.Get(t.Context(), "q", always, func(context.Context) (int, error) { return 2, nil }); v != 2 ||
+		err != nil {
 		t.Errorf("got %d, %v", v, err)
 	}
 }
@@ -114,7 +118,8 @@ func TestErrorsAreNotKept(t *testing.T) {
 func TestBound(t *testing.T) {
 	c := New[int](3, time.Hour, time.Now)
 	for i := range 10 {
-		if _, err := c.Get(t.Context(), fmt.Sprint(i), always, func(context.Context) (int, error) { return i, nil }); err != nil {
+		if _, err := c.Get(t.Context(), fmt.Sprint(i), always,
+			func(context.Context) (int, error) { return i, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,7 +139,8 @@ func TestOldAnswersAreDropped(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := New[int](10, time.Minute, func() time.Time { return now })
 	ask := func(question string) {
-		if _, err := c.Get(t.Context(), question, never, func(context.Context) (int, error) { return 0, nil }); err != nil {
+		if _, err := c.Get(t.Context(), question, never,
+			func(context.Context) (int, error) { return 0, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,7 +43,10 @@ func parseStage(name string) (*shard.Stage, error) {
 	}
 	stage, ok := shard.ParseStage(name)
 	if !ok {
-		return nil, &shard.Invalid{Field: "stage", Code: "stage_unknown", Rule: "must be event-ingest, shard-splitter, shard-worker or mysql-sender"}
+		return nil, &shard.Invalid{
+			Field: "stage", Code: "stage_unknown",
+			Rule: "must be event-ingest, shard-splitter, shard-worker or mysql-sender",
+		}
 	}
 	return &stage, nil
 }

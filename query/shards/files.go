@@ -46,7 +46,10 @@ func (h *Handler) files(ctx context.Context, in *FilesRequest) (Files, error) {
 	if in.Stage != "" {
 		stage, ok := shard.ParseStage(in.Stage)
 		if !ok || page.Status == nil {
-			return Files{}, &shard.Invalid{Field: "stage", Code: "stage_unknown", Rule: "must be event-ingest, shard-splitter, shard-worker or mysql-sender, together with status"}
+			return Files{}, &shard.Invalid{
+				Field: "stage", Code: "stage_unknown",
+				Rule: "must be event-ingest, shard-splitter, shard-worker or mysql-sender, together with status",
+			}
 		}
 		page.Stage = &stage
 	}
@@ -71,7 +74,8 @@ func (h *Handler) files(ctx context.Context, in *FilesRequest) (Files, error) {
 	}
 	for _, f := range files {
 		out.Files = append(out.Files, File{
-			Filename: f.Filename, Shards: f.Shards, Started: f.Started, Done: f.Done, Failed: f.Failed, Priority: f.Priority,
+			Filename: f.Filename, Shards: f.Shards, Started: f.Started, Done: f.Done, Failed: f.Failed,
+			Priority:  f.Priority,
 			CreatedAt: f.CreatedAt.UTC(), UpdatedAt: f.UpdatedAt.UTC(), CancelledAt: f.CancelledAt,
 		})
 	}
@@ -137,8 +141,10 @@ func (h *Handler) file(ctx context.Context, in *FileRequest) (FileState, error) 
 	for _, it := range items {
 		v := ShardState{
 			Shard: it.Shard, UpdatedAt: it.UpdatedAt.UTC(),
-			EventIngest: it.Stages[shard.EventIngest].Status.String(), ShardSplitter: it.Stages[shard.Splitter].Status.String(),
-			ShardWorker: it.Stages[shard.Worker].Status.String(), MySQLSender: it.Stages[shard.Sender].Status.String(),
+			EventIngest:   it.Stages[shard.EventIngest].Status.String(),
+			ShardSplitter: it.Stages[shard.Splitter].Status.String(),
+			ShardWorker:   it.Stages[shard.Worker].Status.String(),
+			MySQLSender:   it.Stages[shard.Sender].Status.String(),
 		}
 		if in.Detail {
 			v.Stages = details(it)

@@ -25,10 +25,11 @@ func newGauges(store *tracking.Store) *gauges {
 		return prometheus.NewDesc("millrace_shard_"+name, help, labels, nil)
 	}
 	return &gauges{
-		store:   store,
-		items:   desc("items", "Items by their status at a stage.", "stage", "status"),
-		depth:   desc("queue_depth", "Items that can be taken now.", "stage"),
-		oldest:  desc("queue_oldest_age_seconds", "How long the oldest item has stood in the queue; 0 in an empty one.", "stage"),
+		store: store,
+		items: desc("items", "Items by their status at a stage.", "stage", "status"),
+		depth: desc("queue_depth", "Items that can be taken now.", "stage"),
+		oldest: desc("queue_oldest_age_seconds", "How long the oldest item has stood in the queue; 0 in an empty one.",
+			"stage"),
 		delayed: desc("queue_delayed", "Items that can be taken later.", "stage"),
 		dead:    desc("queue_dead", "Failed items without attempts left.", "stage"),
 		paused:  desc("queue_paused", "1 while the stage is paused.", "stage"),

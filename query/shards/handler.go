@@ -28,7 +28,9 @@ type Handler struct {
 }
 
 // New returns the handler and registers its metrics.
-func New(cfg Config, store *tracking.Store, a *auth.Auth, registry prometheus.Registerer, log *slog.Logger) (*Handler, error) {
+func New(cfg Config, store *tracking.Store, a *auth.Auth, registry prometheus.Registerer,
+	log *slog.Logger,
+) (*Handler, error) {
 	if store == nil || a == nil || registry == nil || log == nil {
 		return nil, errors.New("shard reads: the state, authentication, a metrics registry and a logger are needed")
 	}
@@ -49,11 +51,14 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
 	}
 	endpoint.Get(api, read("get-queue", "/queues/{stage}", "Items that are ready for a stage",
-		"In the order in which they are taken: the highest priority first, and the oldest of it. To see them reserves nothing."), h.queue)
+		"In the order in which they are taken: the highest priority first, and the oldest of it. To see them "+
+			"reserves nothing."), h.queue)
 	endpoint.Get(api, read("get-files", "/files", "Files, the newest first", ""), h.files)
 	endpoint.Get(api, read("get-file", "/files/{filename}", "The statuses of a file's items", ""), h.file)
-	endpoint.Get(api, read("get-file-history", "/files/{filename}/history", "What happened to a file's items", ""), h.history)
-	endpoint.Get(api, read("get-shard-summary", "/metrics/summary", "Items in numbers", "Exact, at a cost that does not depend on their number."), h.summary)
+	endpoint.Get(api, read("get-file-history", "/files/{filename}/history", "What happened to a file's items", ""),
+		h.history)
+	endpoint.Get(api, read("get-shard-summary", "/metrics/summary", "Items in numbers",
+		"Exact, at a cost that does not depend on their number."), h.summary)
 	srv.Handle(describeFeed(srv), h.feeds.Handler(srv.Draining(), h.feed), h.auth.Require(auth.Read))
 }
 

@@ -39,7 +39,10 @@ func serve(t *testing.T, cfg Config) *trackingtest.Site {
 // fill registers a file and finishes its generation.
 func fill(s *trackingtest.Site, file string, shards ...int32) {
 	s.T.Helper()
-	if _, err := s.Store.Register(s.T.Context(), []tracking.Registration{{Filename: file, Shards: shards}}); err != nil {
+	if _, err := s.Store.Register(s.T.Context(), []tracking.Registration{{
+		Filename: file,
+		Shards:   shards,
+	}}); err != nil {
 		s.T.Fatal(err)
 	}
 	if _, err := s.Store.FinishIngest(s.T.Context(), file, tracking.Command{}); err != nil {
@@ -50,7 +53,8 @@ func fill(s *trackingtest.Site, file string, shards ...int32) {
 func move(s *trackingtest.Site, stage shard.Stage, file string, number int32, moves ...shard.Move) {
 	s.T.Helper()
 	for _, m := range moves {
-		results, err := s.Store.Apply(s.T.Context(), stage, m, []tracking.Command{{Filename: file, Shard: number, Worker: "w"}})
+		results, err := s.Store.Apply(s.T.Context(), stage, m,
+			[]tracking.Command{{Filename: file, Shard: number, Worker: "w"}})
 		if err != nil || results[0].Outcome != shard.Changed {
 			s.T.Fatalf("%s: %+v, %v", m, results, err)
 		}
@@ -68,11 +72,14 @@ func TestContract(t *testing.T) {
 	}
 	move(s, shard.Splitter, "20250101000000", 0, shard.Start, shard.Complete)
 	for path, want := range map[string]string{
-		"/queues/shard-worker":   `{"stage":"shard-worker","items":[{"filename":"20250101000000","shard":0,"created_at":T}]}`,
+		"/queues/shard-worker": `{"stage":"shard-worker","items":[{"filename":"20250101000000","shard":0,` +
+			`"created_at":T}]}`,
 		"/queues/shard-splitter": `{"stage":"shard-splitter","items":[]}`,
 		"/files/20250101000000": `{"filename":"20250101000000","shards":[` +
-			`{"shard":0,"event_ingest_status":"done","shard_splitter_status":"done","shard_worker_status":"new","mysql_sender_status":"new","updated_at":T},` +
-			`{"shard":1,"event_ingest_status":"done","shard_splitter_status":"done","shard_worker_status":"done","mysql_sender_status":"done","updated_at":T}]}`,
+			`{"shard":0,"event_ingest_status":"done","shard_splitter_status":"done","shard_worker_status":"new",` +
+			`"mysql_sender_status":"new","updated_at":T},` +
+			`{"shard":1,"event_ingest_status":"done","shard_splitter_status":"done","shard_worker_status":"done",` +
+			`"mysql_sender_status":"done","updated_at":T}]}`,
 	} {
 		if status, text := s.Get(path); status != 200 || times.ReplaceAllString(text, "T") != want {
 			t.Errorf("GET %s:\n%d %s, want\n%s", path, status, text, want)
@@ -81,8 +88,10 @@ func TestContract(t *testing.T) {
 	var sum Summary
 	status, text := s.Get("/metrics/summary")
 	s.Into(&sum, 200, status, text)
-	if sum.Total != 2 || len(sum.ByStage) != 4 || sum.ByStage["shard_worker"] != (StatusCounts{New: 1, Done: 1}) || sum.ByStage["event_ingest"] != (StatusCounts{Done: 2}) ||
-		len(sum.ByShard) != 2 || sum.ByShard[1] != (ShardCounts{Shard: 1, Total: 1, Done: 1}) || sum.Queues["shard_worker"].Depth != 1 {
+	if sum.Total != 2 || len(sum.ByStage) != 4 || sum.ByStage["shard_worker"] != (StatusCounts{New: 1, Done: 1}) ||
+		sum.ByStage["event_ingest"] != (StatusCounts{Done: 2}) ||
+		len(sum.ByShard) != 2 || sum.ByShard[1] != (ShardCounts{Shard: 1, Total: 1, Done: 1}) ||
+		sum.Queues["shard_worker"].Depth != 1 {
 		t.Errorf("%s", text)
 	}
 	if _, text := s.Get("/metrics"); !strings.Contains(text, `millrace_shard_queue_depth{stage="shard-worker"} 1`) {
@@ -192,7 +201,8 @@ func TestPages(t *testing.T) {
 	}
 	var detail FileState
 	page("/files/a?detail=true", &detail)
-	if d := detail.Shards[1].Stages["shard_splitter"]; d.Attempts != 1 || d.Worker != "w" || d.TakenAt == nil || d.Generation != 3 {
+	if d := detail.Shards[1].Stages["shard_splitter"]; d.Attempts != 1 || d.Worker != "w" || d.TakenAt == nil ||
+		d.Generation != 3 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -292,7 +302,10 @@ func TestOutage(t *testing.T) {
 func TestDescribed(t *testing.T) {
 	s := serve(t, Config{})
 	_, text := s.Get("/openapi.json")
-	for _, path := range []string{"/queues/{stage}", "/files", "/files/{filename}", "/files/{filename}/history", "/metrics/summary", "/transitions"} {
+	for _, path := range []string{
+		"/queues/{stage}", "/files", "/files/{filename}", "/files/{filename}/history",
+		"/metrics/summary", "/transitions",
+	} {
 		if !strings.Contains(text, `"/pipeline`+path+`"`) {
 			t.Errorf("%s is not described", path)
 		}
@@ -310,7 +323,8 @@ func FuzzCursor(f *testing.F) {
 			}
 		}
 		if place, err := decode[tracking.FilePlace](cursor); err == nil && place != nil {
-			if again, err := decode[tracking.FilePlace](encode(*place)); err != nil || !again.CreatedAt.Equal(place.CreatedAt) {
+			if again, err := decode[tracking.FilePlace](encode(*place)); err != nil ||
+				!again.CreatedAt.Equal(place.CreatedAt) {
 				t.Errorf("%v → %v, %v", *place, again, err)
 			}
 		}

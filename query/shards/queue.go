@@ -68,7 +68,10 @@ func parseTime(field, text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Year() < 1 || t.Year() > 9999 {
-		return time.Time{}, &shard.Invalid{Field: field, Code: "time_format", Rule: `must be an RFC 3339 time, such as "2025-01-01T00:00:00Z"`}
+		return time.Time{}, &shard.Invalid{
+			Field: field, Code: "time_format",
+			Rule: `must be an RFC 3339 time, such as "2025-01-01T00:00:00Z"`,
+		}
 	}
 	return t, nil
 }

@@ -43,9 +43,15 @@ type Summary struct {
 }
 
 func summaryOf(s tracking.Summary, now time.Time) Summary {
-	out := Summary{Total: s.Total, ByStage: map[string]StatusCounts{}, ByShard: make([]ShardCounts, 0, len(s.ByShard)), Queues: map[string]QueueState{}}
+	out := Summary{
+		Total: s.Total, ByStage: map[string]StatusCounts{}, ByShard: make([]ShardCounts, 0, len(s.ByShard)),
+		Queues: map[string]QueueState{},
+	}
 	for i, n := range s.ByStage {
-		out.ByStage[shard.Stage(i).Column()] = StatusCounts{n[shard.New], n[shard.Started], n[shard.Done], n[shard.Failed]}
+		out.ByStage[shard.Stage(i).Column()] = StatusCounts{
+			n[shard.New], n[shard.Started], n[shard.Done],
+			n[shard.Failed],
+		}
 	}
 	for _, v := range s.ByShard {
 		out.ByShard = append(out.ByShard, ShardCounts(v))

@@ -19,7 +19,8 @@ import (
 )
 
 var typeOf = map[string]string{
-	exchange.CSV: "text/csv; charset=utf-8", exchange.JSONL: "application/x-ndjson", exchange.OPML: "text/x-opml; charset=utf-8",
+	exchange.CSV: "text/csv; charset=utf-8", exchange.JSONL: "application/x-ndjson",
+	exchange.OPML: "text/x-opml; charset=utf-8",
 }
 
 func (h *Handler) registerExport(srv *httpapi.Server) {
@@ -40,7 +41,8 @@ func (h *Handler) registerExport(srv *httpapi.Server) {
 			{Name: "enabled", In: "query", Schema: text("true", "false")},
 			{Name: "priority", In: "query", Schema: text("low", "normal", "high", "critical")},
 		},
-		Responses: srv.Problems(map[string]*huma.Response{"200": {Description: "The list", Content: content}}, 400, 401, 403, 503),
+		Responses: srv.Problems(map[string]*huma.Response{"200": {Description: "The list", Content: content}}, 400, 401,
+			403, 503),
 	}, http.HandlerFunc(h.serveExport), h.auth.Require(auth.Read))
 }
 

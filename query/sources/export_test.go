@@ -25,7 +25,10 @@ func TestExport(t *testing.T) {
 		}
 	}
 	for _, format := range exchange.Formats {
-		for filter, want := range map[string][]string{"": all, "&priority=low": low, "&q=n1004": {"n1004"}, "&enabled=false": nil} {
+		for filter, want := range map[string][]string{
+			"": all, "&priority=low": low, "&q=n1004": {"n1004"},
+			"&enabled=false": nil,
+		} {
 			status, text := s.Get("/sources/export?format=" + format + filter)
 			var got []string
 			_, err := exchange.Read(format, strings.NewReader(text), func(l exchange.Line) error {
@@ -41,10 +44,12 @@ func TestExport(t *testing.T) {
 		}
 	}
 	for query, field := range map[string]string{
-		"": "format", "?format=xls": "format", "?format=csv&enabled=yes": "enabled", "?format=csv&priority=x": "priority",
-		"?format=csv&q=%ff": "q", "?format=csv&limit=1": "limit",
+		"": "format", "?format=xls": "format", "?format=csv&enabled=yes": "enabled",
+		"?format=csv&priority=x": "priority",
+		"?format=csv&q=%ff":      "q", "?format=csv&limit=1": "limit",
 	} {
-		if status, text := s.Get("/sources/export" + query); status != 400 || !strings.Contains(text, `"field":"`+field+`"`) {
+		if status, text := s.Get("/sources/export" + query); status != 400 ||
+			!strings.Contains(text, `"field":"`+field+`"`) {
 			t.Errorf("%s: %d %s", query, status, text)
 		}
 	}

@@ -67,7 +67,10 @@ func (s Selection) check() (errs []error) {
 	case len(s.Q) > source.MaxURL:
 		errs = append(errs, httpapi.FieldError{Field: "q", Code: "length", Rule: "must be at most 2048 bytes"})
 	case !utf8.ValidString(s.Q) || strings.ContainsRune(s.Q, 0):
-		errs = append(errs, httpapi.FieldError{Field: "q", Code: "utf8", Rule: "must be valid UTF-8 without zero bytes"})
+		errs = append(errs, httpapi.FieldError{
+			Field: "q", Code: "utf8",
+			Rule: "must be valid UTF-8 without zero bytes",
+		})
 	}
 	return errs
 }

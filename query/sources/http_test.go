@@ -63,7 +63,8 @@ func TestPages(t *testing.T) {
 	}
 	var want, got []string
 	for i := range 10 {
-		want = append(want, s.create(fmt.Sprintf(`{"name":"n%d","url":"https://e.com","enabled":%v}`, i, i%5 != 0)).Name)
+		want = append(want, s.create(fmt.Sprintf(`{"name":"n%d","url":"https://e.com","enabled":%v}`, i,
+			i%5 != 0)).Name)
 	}
 	for cursor := ""; ; {
 		var page CrawlSourcePage
@@ -95,8 +96,9 @@ func TestFilters(t *testing.T) {
 	made := s.create(`{"name":"Ängel","url":"https://example.com/100%","priority":"high","enabled":false}`)
 	s.create(`{"name":"other","url":"https://e.com"}`)
 	for query, want := range map[string]int64{
-		"q=" + url.QueryEscape("EXAMPLE.com/100%"): 1, "q=ther": 1, "q=none": 0, "enabled=false": 1, "enabled=true": 1, "priority=high": 1,
-		"priority=low": 0, "enabled=false&priority=high&q=ngel": 1, "": 2,
+		"q=" + url.QueryEscape("EXAMPLE.com/100%"): 1, "q=ther": 1, "q=none": 0, "enabled=false": 1, "enabled=true": 1,
+		"priority=high": 1,
+		"priority=low":  0, "enabled=false&priority=high&q=ngel": 1, "": 2,
 	} {
 		var page CrawlSourcePage
 		status, text := s.Get("/sources?" + query)
@@ -113,9 +115,12 @@ func TestFilters(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	for path, field := range map[string]string{
-		"/sources?enabled=yes": "enabled", "/sources?priority=urgent": "priority", "/sources?limit=0": "limit", "/sources?limit=1001": "limit",
-		"/sources?cursor=x": "cursor", "/sources?cursor=" + uuid.NewString(): "cursor", "/sources?q=%00": "q", "/sources?q=%ff": "q",
-		"/sources?q=" + strings.Repeat("a", 2049): "q", "/sources?name=a": "name", "/sources/1": "id", "/sources/1?a=b": "a",
+		"/sources?enabled=yes": "enabled", "/sources?priority=urgent": "priority", "/sources?limit=0": "limit",
+		"/sources?limit=1001": "limit",
+		"/sources?cursor=x":   "cursor", "/sources?cursor=" + uuid.NewString(): "cursor", "/sources?q=%00": "q",
+		"/sources?q=%ff": "q",
+		"/sources?q=" + strings.Repeat("a", 2049): "q", "/sources?name=a": "name", "/sources/1": "id",
+		"/sources/1?a=b": "a",
 	} {
 		if status, text := s.Get(path); status != 400 || !strings.Contains(text, `"errors":[{"field":"`+field+`"`) {
 			t.Errorf("%.60s: %d %s", path, status, text)

@@ -73,7 +73,8 @@ func (f *Feeds) Handler(draining <-chan struct{}, begin func(*http.Request) (Fol
 		case f.open <- struct{}{}:
 			defer func() { <-f.open }()
 		default:
-			httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusServiceUnavailable, "as many feeds are open as the server allows").WithHeader("Retry-After", "10"))
+			httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusServiceUnavailable,
+				"as many feeds are open as the server allows").WithHeader("Retry-After", "10"))
 			return
 		}
 		follow, err := begin(r)
@@ -131,7 +132,9 @@ func (f *Feeds) place(r *http.Request) (queue.Place, error) {
 
 // serve writes until the reader goes, the server ends or Postgres fails: the
 // reader comes again with the id of its last event, and misses nothing.
-func (f *Feeds) serve(ctx context.Context, draining <-chan struct{}, at queue.Place, follow Follow, w http.ResponseWriter) (queue.Place, error) {
+func (f *Feeds) serve(ctx context.Context, draining <-chan struct{}, at queue.Place, follow Follow,
+	w http.ResponseWriter,
+) (queue.Place, error) {
 	conn := http.NewResponseController(w)
 	send := func(text string) error {
 		_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
@@ -207,15 +210,22 @@ func page(ctx context.Context, at queue.Place, follow Follow) (text string, last
 // Describe completes the description of a feed whose events are of the type of v.
 func Describe(srv *httpapi.Server, op huma.Operation, v any) *huma.Operation {
 	param := func(name, in string) *huma.Param {
-		return &huma.Param{Name: name, In: in, Description: "Begin behind this event", Schema: &huma.Schema{Type: huma.TypeString}}
+		return &huma.Param{
+			Name: name, In: in, Description: "Begin behind this event",
+			Schema: &huma.Schema{Type: huma.TypeString},
+		}
 	}
 	op.Method, op.Security = http.MethodGet, auth.Security(auth.Read)
-	op.Description += "Server-sent events: each has the event transition, an id, and as data a transition. The feed begins now, or behind the event that " +
+	op.Description += "Server-sent events: each has the event transition, an id, and as data a transition. The feed " +
+		"begins now, or behind the event that " +
 		"the header Last-Event-ID (or the parameter last_event_id) names: a reader that comes again misses nothing."
 	op.Parameters = append(op.Parameters, param("last_event_id", "query"), param("Last-Event-ID", "header"))
 	schema := srv.Answer("The events", v).Content["application/json"]
 	op.Responses = srv.Problems(map[string]*huma.Response{
-		"200": {Description: "The events, without end", Content: map[string]*huma.MediaType{"text/event-stream": schema}},
+		"200": {
+			Description: "The events, without end",
+			Content:     map[string]*huma.MediaType{"text/event-stream": schema},
+		},
 	}, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable)
 	return &op
 }

@@ -97,7 +97,10 @@ func Parse(r Request) (Spec, error) {
 			s.period = Today
 		}
 		if _, ok := rolling[s.period]; !ok && s.period != Today {
-			faults = append(faults, &Invalid{"period", "period_unknown", "must be today, 24h, 7d or 30d, or absent where from is given"})
+			faults = append(faults, &Invalid{
+				"period", "period_unknown",
+				"must be today, 24h, 7d or 30d, or absent where from is given",
+			})
 		}
 	}
 	if len(faults) > 0 {

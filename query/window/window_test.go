@@ -33,12 +33,18 @@ func TestToday(t *testing.T) {
 		{"America/Sao_Paulo", "2017-10-15T12:00:00Z", "2017-10-15T03:00:00Z", "no midnight: the day begins at 01:00"},
 		{"America/Sao_Paulo", "2018-02-17T12:00:00Z", "2018-02-17T02:00:00Z", "summer time ends at this day's end"},
 		{"America/Sao_Paulo", "2018-02-18T12:00:00Z", "2018-02-18T03:00:00Z", "23:00 came twice on the day before"},
-		{"America/Sao_Paulo", "2018-02-18T02:30:00Z", "2018-02-17T02:00:00Z", "the second 23:30 is still the day before"},
+		{
+			"America/Sao_Paulo", "2018-02-18T02:30:00Z", "2018-02-17T02:00:00Z",
+			"the second 23:30 is still the day before",
+		},
 		{"America/Havana", "2025-11-02T12:00:00Z", "2025-11-02T04:00:00Z", "midnight comes twice"},
 		{"America/Havana", "2025-11-02T05:30:00Z", "2025-11-02T04:00:00Z", "after the second midnight"},
 		{"America/Havana", "2026-03-08T12:00:00Z", "2026-03-08T05:00:00Z", "no midnight"},
 		{"America/St_Johns", "2006-10-29T12:00:00Z", "2006-10-29T02:30:00Z", "clocks fall back at 00:01"},
-		{"Asia/Gaza", "2011-08-01T12:00:00Z", "2011-07-31T22:00:00Z", "summer time is suspended for Ramadan at midnight, which then comes an hour later"},
+		{
+			"Asia/Gaza", "2011-08-01T12:00:00Z", "2011-07-31T22:00:00Z",
+			"summer time is suspended for Ramadan at midnight, which then comes an hour later",
+		},
 		{"Asia/Gaza", "2015-03-28T12:00:00Z", "2015-03-27T22:00:00Z", "no midnight"},
 		{"Australia/Lord_Howe", "2026-04-05T12:00:00Z", "2026-04-04T13:00:00Z", "summer time of half an hour ends"},
 		{"Australia/Lord_Howe", "2026-10-04T12:00:00Z", "2026-10-03T13:30:00Z", "summer time of half an hour begins"},
@@ -65,7 +71,8 @@ func TestToday(t *testing.T) {
 func TestTodayEverywhere(t *testing.T) {
 	for _, zone := range []string{
 		"UTC", "America/Sao_Paulo", "America/Havana", "America/St_Johns", "Asia/Gaza", "Asia/Kathmandu", "Asia/Beirut",
-		"Australia/Lord_Howe", "Pacific/Chatham", "Pacific/Apia", "Africa/Cairo", "Asia/Tehran", "America/Asuncion", "Atlantic/Azores",
+		"Australia/Lord_Howe", "Pacific/Chatham", "Pacific/Apia", "Africa/Cairo", "Asia/Tehran", "America/Asuncion",
+		"Atlantic/Azores",
 	} {
 		s, err := Parse(Request{TZ: zone})
 		if err != nil {
@@ -77,7 +84,8 @@ func TestTodayEverywhere(t *testing.T) {
 			if got := from.In(s.loc).Format(time.DateOnly); got != day {
 				t.Fatalf("%s at %s: the day begins at %s, on %s", zone, now, from, got)
 			}
-			if from.After(now) || now.Sub(from) > 25*time.Hour || from.Add(-time.Nanosecond).In(s.loc).Format(time.DateOnly) == day {
+			if from.After(now) || now.Sub(from) > 25*time.Hour ||
+				from.Add(-time.Nanosecond).In(s.loc).Format(time.DateOnly) == day {
 				t.Fatalf("%s at %s: the day begins at %s", zone, now, from)
 			}
 		}
@@ -86,13 +94,19 @@ func TestTodayEverywhere(t *testing.T) {
 
 func TestRolling(t *testing.T) {
 	now := at(t, "2026-03-29T15:42:03.987654321Z")
-	for period, length := range map[string]time.Duration{"24h": 24 * time.Hour, "7d": 168 * time.Hour, "30d": 720 * time.Hour} {
+	for period, length := range map[string]time.Duration{
+		"24h": 24 * time.Hour, "7d": 168 * time.Hour,
+		"30d": 720 * time.Hour,
+	} {
 		s, err := Parse(Request{Period: period, TZ: "Europe/Berlin"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := s.At(now)
-		want := Window{period, "Europe/Berlin", now.Truncate(time.Millisecond).Add(-length), now.Truncate(time.Millisecond), true}
+		want := Window{
+			period, "Europe/Berlin", now.Truncate(time.Millisecond).Add(-length),
+			now.Truncate(time.Millisecond), true,
+		}
 		if w != want {
 			t.Errorf("%s: %+v, want %+v", period, w, want)
 		}

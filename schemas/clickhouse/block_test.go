@@ -21,7 +21,10 @@ func TestManyValues(t *testing.T) {
 		v := value(i)
 		b.Append(uint64(i), 0, &event.Record{
 			SourceName: v, ServiceName: v, Domain: v,
-			Meta: event.Metadata{QualityScore: math.NaN(), ModelVersion: v, ContentType: v, Channel: v, Topics: [][]byte{v}},
+			Meta: event.Metadata{
+				QualityScore: math.NaN(), ModelVersion: v, ContentType: v, Channel: v,
+				Topics: [][]byte{v},
+			},
 		}, event.Identity{})
 	}
 	for _, i := range []int{0, 1, 1<<16 - 1, 1 << 16, rows - 1} {

@@ -16,7 +16,8 @@ const (
 	keyHead = "service_name, ':', stage, ':', lower(hex(substring(article_hash, 1, 4))), ':', " +
 		"if(is_reclassification AND model_version != '', concat(model_version, ':'), '')"
 	keyChannel = "if(channel = '', '', concat(replaceAll(replaceAll(channel, '%', '%25'), ':', '%3A'), '@'))"
-	keyTime    = "formatDateTime(occurred_at, '%Y-%m-%dT%H:%i:%S', 'UTC'), trim(TRAILING '.' FROM trim(TRAILING '0' FROM " +
+	keyTime    = "formatDateTime(occurred_at, '%Y-%m-%dT%H:%i:%S', 'UTC'), trim(TRAILING '.' FROM trim(TRAILING " +
+		"'0' FROM " +
 		"concat('.', leftPad(toString(toUnixTimestamp64Nano(occurred_at) % 1000000000), 9, '0')))), 'Z'"
 
 	// specifiedKey is the key that the specification computes, without a channel.

@@ -100,16 +100,20 @@ func TestRender(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{
 			"columns are added on both", "ALTER TABLE events ADD COLUMN x UInt8;",
-			"ALTER TABLE events_local ON CLUSTER `main` ADD COLUMN x UInt8;\n\nALTER TABLE events ON CLUSTER `main` ADD COLUMN x UInt8;\n",
+			"ALTER TABLE events_local ON CLUSTER `main` ADD COLUMN x UInt8;\n\nALTER TABLE events ON CLUSTER `main` " +
+				"ADD COLUMN x UInt8;\n",
 		},
 		{
 			"an index is of the rows", "ALTER TABLE events ADD INDEX i x TYPE minmax;",
 			"ALTER TABLE events_local ON CLUSTER `main` ADD INDEX i x TYPE minmax;\n",
 		},
 		{
-			"rows that replace one another meet", "CREATE TABLE t\n(\n    a UInt8\n)\nENGINE = ReplacingMergeTree(a)\nORDER BY (a, b);",
-			"CREATE TABLE IF NOT EXISTS t_local ON CLUSTER `main`\n(\n    a UInt8\n)\nENGINE = ReplicatedReplacingMergeTree(a)\nORDER BY (a, b);\n\n" +
-				"CREATE TABLE IF NOT EXISTS t ON CLUSTER `main` AS t_local\nENGINE = Distributed('main', currentDatabase(), 't_local', cityHash64(a, b));\n",
+			"rows that replace one another meet", "CREATE TABLE t\n(\n    a UInt8\n)\nENGINE = " +
+				"ReplacingMergeTree(a)\nORDER BY (a, b);",
+			"CREATE TABLE IF NOT EXISTS t_local ON CLUSTER `main`\n(\n    a UInt8\n)\nENGINE = " +
+				"ReplicatedReplacingMergeTree(a)\nORDER BY (a, b);\n\n" +
+				"CREATE TABLE IF NOT EXISTS t ON CLUSTER `main` AS t_local\nENGINE = Distributed('main', " +
+				"currentDatabase(), 't_local', cityHash64(a, b));\n",
 		},
 		{"no key to spread by", "CREATE TABLE t\n(\n    a UInt8\n)\nENGINE = MergeTree\nORDER BY (a);", ""},
 		{"unknown", "CREATE DICTIONARY d;", ""},
@@ -145,8 +149,10 @@ func TestMigratedAgain(t *testing.T) {
 	db := driver.OpenDB(engine.Database(t))
 	defer db.Close()
 	for _, lost := range [][]string{
-		{"DROP VIEW monthly_totals", "ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS mutations_sync = 2"},
-		{"DROP TABLE events_monthly", "ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS mutations_sync = 2"},
+		{"DROP VIEW monthly_totals", "ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS " +
+			"mutations_sync = 2"},
+		{"DROP TABLE events_monthly", "ALTER TABLE goose_db_version DELETE WHERE version_id = 5 SETTINGS " +
+			"mutations_sync = 2"},
 		{"TRUNCATE TABLE goose_db_version"},
 		{"DROP TABLE goose_db_version"},
 	} {

@@ -21,8 +21,10 @@ func (v versions) CreateTable(table string) string {
 	if v.topology.Cluster != "" {
 		engine = "ReplicatedMergeTree" + all
 	}
-	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version_id Int64, is_applied UInt8, date Date DEFAULT now(), tstamp DateTime DEFAULT now()) "+
-		"ENGINE = %s ORDER BY version_id SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1",
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version_id Int64, is_applied UInt8, date Date DEFAULT "+
+		"now(), tstamp DateTime DEFAULT now()) "+
+		"ENGINE = %s ORDER BY version_id SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, "+
+		"min_rows_to_fsync_after_merge = 1",
 		table, v.topology.OnCluster(), engine)
 }
 

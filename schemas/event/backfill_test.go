@@ -10,10 +10,14 @@ import (
 // marked, unless it was as large as it may be.
 func FuzzMarkBackfilled(f *testing.F) {
 	for _, metadata := range []string{
-		"null", "{}", `{"backfilled":false,"n":1e400}`, `{"backfilled":false,"backfilled":0}`, `{"is_reclassification":true,"model_version":"\u2028<"}`,
-		`{"model_version":"\ud800","is_reclassification":true}`, `{"a":[1e999,{"b":"<\u2028>"}]}`, `{"a":"` + strings.Repeat("<", MaxMetadata-30) + `"}`,
+		"null", "{}", `{"backfilled":false,"n":1e400}`, `{"backfilled":false,"backfilled":0}`,
+		`{"is_reclassification":true,"model_version":"\u2028<"}`,
+		`{"model_version":"\ud800","is_reclassification":true}`, `{"a":[1e999,{"b":"<\u2028>"}]}`,
+		`{"a":"` + strings.Repeat("<", MaxMetadata-30) + `"}`,
 	} {
-		f.Add([]byte(`{"article_url":"https://example.com/1","source_name":"s","stage":"crawled","occurred_at":"2026-02-10T14:30:00.5Z","service_name":"a","new":{"a<b":1e400},"metadata":` + metadata + `}`))
+		f.Add([]byte(`{"article_url":"https://example.com/1","source_name":"s","stage":"crawled",` +
+			`"occurred_at":"2026-02-10T14:30:00.5Z","service_name":"a","new":{"a<b":1e400},"metadata":` + metadata +
+			`}`))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var before, after Record

@@ -120,7 +120,8 @@ func TestScoreBeyondBounds(t *testing.T) {
 
 func TestBackfillNeedsPermission(t *testing.T) {
 	var r Record
-	text := `{"article_url":"https://a.b/","source_name":"s","stage":"crawled","occurred_at":"2020-02-10T14:30:00Z","service_name":"c","metadata":{"backfilled":true}}`
+	text := `{"article_url":"https://a.b/","source_name":"s","stage":"crawled","occurred_at":"2020-02-10T14:30:00Z",` +
+		`"service_name":"c","metadata":{"backfilled":true}}`
 	if err := Decode([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +279,10 @@ func FuzzStages(f *testing.F) {
 
 func BenchmarkDecode(b *testing.B) {
 	var r Record
-	text := []byte(`{"article_url":"https://news.example.com/2026/02/10/some-longer-article-title-here","source_name":"example_com","stage":"classified","occurred_at":"2026-02-10T14:30:00.123456Z","service_name":"classifier","metadata":{"quality_score":78,"topics":["crime","news"],"content_type":"article","model_version":"v2.1","processing_time_ms":120,"confidence":0.83}}`)
+	text := []byte(`{"article_url":"https://news.example.com/2026/02/10/some-longer-article-title-here",` +
+		`"source_name":"example_com","stage":"classified","occurred_at":"2026-02-10T14:30:00.123456Z",` +
+		`"service_name":"classifier","metadata":{"quality_score":78,"topics":["crime","news"],` +
+		`"content_type":"article","model_version":"v2.1","processing_time_ms":120,"confidence":0.83}}`)
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {

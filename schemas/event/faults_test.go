@@ -17,11 +17,16 @@ func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`:  ":json",
 		`{}`: "occurred_at:missing article_url:missing source_name:missing stage:missing service_name:missing",
-		`{"article_url":1,"source_name":"s","stage":"cooked","occurred_at":"2026-02-10T14:30:00Z","service_name":"x"}`:                                                         "article_url:type stage:stage_unknown",
-		`{"content_url":1,"source_name":"s","stage":"crawled","occurred_at":"2020-02-10T14:30:00Z","service_name":""}`:                                                         "content_url:type service_name:missing occurred_at:time_too_old",
-		`{"article_url":"x","canonical_url":"y","source_name":"s\u0001","stage":"crawled","occurred_at":"now","service_name":"x","metadata":[],"metadata_schema_version":0}`:   "occurred_at:time_format metadata:metadata_object metadata_schema_version:schema_version source_name:control_character article_url:url canonical_url:url",
-		`{"article_url":"https://a.b/","source_name":"s","stage":"crawled","occurred_at":"2020-02-10T14:30:00Z","service_name":"x","metadata":{"backfilled":true}}`:            "metadata.backfilled:backfill_forbidden",
-		`{"article_url":"https://a.b/","source_name":"s","stage":"crawled","occurred_at":"2026-02-10T14:30:00Z","service_name":"x","metadata":{"quality_score":"text, kept"}}`: "",
+		`{"article_url":1,"source_name":"s","stage":"cooked","occurred_at":"2026-02-10T14:30:00Z","service_name":"x"}`: "article_url:type stage:stage_unknown",
+		`{"content_url":1,"source_name":"s","stage":"crawled","occurred_at":"2020-02-10T14:30:00Z","service_name":""}`: "content_url:type service_name:missing occurred_at:time_too_old",
+		`{"article_url":"x","canonical_url":"y","source_name":"s\u0001","stage":"crawled","occurred_at":"now",` +
+			`"service_name":"x","metadata":[],"metadata_schema_version":0}`: "occurred_at:time_format " +
+			"metadata:metadata_object metadata_schema_version:schema_version source_name:control_character " +
+			"article_url:url canonical_url:url",
+		`{"article_url":"https://a.b/","source_name":"s","stage":"crawled","occurred_at":"2020-02-10T14:30:00Z",` +
+			`"service_name":"x","metadata":{"backfilled":true}}`: "metadata.backfilled:backfill_forbidden",
+		`{"article_url":"https://a.b/","source_name":"s","stage":"crawled","occurred_at":"2026-02-10T14:30:00Z",` +
+			`"service_name":"x","metadata":{"quality_score":"text, kept"}}`: "",
 	} {
 		var r Record
 		first := Decode([]byte(text), &r)
@@ -46,8 +51,10 @@ func TestFaults(t *testing.T) {
 // may have any name.
 func TestMisspelt(t *testing.T) {
 	for metadata, want := range map[string]string{
-		`{"qualityScore":1,"Topics":["a"],"model-version":"v1","CHANNEL":"c"}`: "qualityScore=quality_score Topics=topics model-version=model_version CHANNEL=channel",
-		`{"is_backfilled":true,"isReclassification":true}`:                     "is_backfilled=backfilled isReclassification=is_reclassification",
+		`{"qualityScore":1,"Topics":["a"],"model-version":"v1","CHANNEL":"c"}`: "qualityScore=quality_score " +
+			"Topics=topics model-version=model_version CHANNEL=channel",
+		`{"is_backfilled":true,"isReclassification":true}`: "is_backfilled=backfilled " +
+			"isReclassification=is_reclassification",
 		`{"model_vesion":"v1","qualtiy_score":3,"is_reclasification":true,"backfiled":true,"content_typ":"x"}`: "model_vesion=model_version qualtiy_score=quality_score " +
 			"is_reclasification=is_reclassification backfiled=backfilled content_typ=content_type",
 		`{"reclassification":true,"duplicate":false}`:                                              "reclassification=is_reclassification duplicate=is_duplicate",
@@ -61,7 +68,8 @@ func TestMisspelt(t *testing.T) {
 			"min_quality_score":1,"matched_topics":["a"],"redis_subscribers":1,"attempt":1,"backfilled":true,"trace_id":"x","demo":true}`: "",
 		"": "",
 	} {
-		text := `{"article_url":"https://a.b/","source_name":"s","stage":"crawled","occurred_at":"2026-02-10T14:30:00Z","service_name":"x"`
+		text := `{"article_url":"https://a.b/","source_name":"s","stage":"crawled",` +
+			`"occurred_at":"2026-02-10T14:30:00Z","service_name":"x"`
 		if metadata != "" {
 			text += `,"metadata":` + metadata
 		}

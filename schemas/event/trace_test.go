@@ -22,7 +22,8 @@ func TestTraceID(t *testing.T) {
 		`"metadata":{"trace_id":"` + strings.Repeat("x", 257) + `"}`: "",
 	} {
 		var r Record
-		if invalid := Decode([]byte(`{"article_url":"https://example.com/","source_name":"s","stage":"crawled","occurred_at":"2026-02-10T14:30:00Z","service_name":"c",`+fields+`}`), &r); invalid != nil {
+		if invalid := Decode([]byte(`{"article_url":"https://example.com/","source_name":"s","stage":"crawled",`+
+			`"occurred_at":"2026-02-10T14:30:00Z","service_name":"c",`+fields+`}`), &r); invalid != nil {
 			t.Errorf("%.60s: %v", fields, invalid)
 		}
 		if string(r.TraceID) != want {

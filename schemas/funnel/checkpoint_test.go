@@ -19,7 +19,8 @@ func TestCheckpointForms(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		``, `garbage`, `null`, `7`, `{}`, `{"from":1}`, `{"to":1}`, `{"from":2,"to":1}`, `{"from":1,"to":"2"}`, `{"from":-1,"to":1}`, `{"stream":"EVENTS","seq":7}`,
+		``, `garbage`, `null`, `7`, `{}`, `{"from":1}`, `{"to":1}`, `{"from":2,"to":1}`, `{"from":1,"to":"2"}`,
+		`{"from":-1,"to":1}`, `{"stream":"EVENTS","seq":7}`,
 		`{"from":1,"to":2,"known":{"at":2,"identities":"1-00000000000000000000000000000007"}}`,
 	} {
 		if got, err := ParseCheckpoint([]byte(text)); err == nil {

@@ -89,7 +89,10 @@ type Decision struct {
 }
 
 // Outcomes are all outcomes of due times.
-var Outcomes = []string{"ran", "caught_up", "buffered", "skipped", "coalesced", "outside_window", "backoff", "paused", "expired"}
+var Outcomes = []string{
+	"ran", "caught_up", "buffered", "skipped", "coalesced", "outside_window", "backoff", "paused",
+	"expired",
+}
 
 // ProcessedEvent is what became of an event about a source.
 type ProcessedEvent struct {

@@ -28,7 +28,8 @@ var (
 // Defaults are the settings that do not follow from a source.
 func Defaults() Settings {
 	return Settings{
-		OverlapPolicy: "skip", CatchUpPolicy: "one", CatchUpWindowSeconds: int(24 * time.Hour / time.Second), CatchUpCap: 10,
+		OverlapPolicy: "skip", CatchUpPolicy: "one", CatchUpWindowSeconds: int(24 * time.Hour / time.Second),
+		CatchUpCap: 10,
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 
 func example() (Question, Answer) {
 	q := Question{NotBefore: 7, Items: []Item{
-		{Slot: 0, Identity: event.Identity{1}, Fingerprint: 2}, {Slot: 255, Identity: event.Identity{15: 9}, Fingerprint: math.MaxUint64},
+		{Slot: 0, Identity: event.Identity{1}, Fingerprint: 2},
+		{Slot: 255, Identity: event.Identity{15: 9}, Fingerprint: math.MaxUint64},
 	}}
 	a := Answer{Found: []Found{{Item: 0, Seq: 5}, {Item: 1, Conflict: true, Seq: math.MaxUint64}}}
 	a.Slots.Add(0)

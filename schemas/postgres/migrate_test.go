@@ -95,7 +95,8 @@ func TestFilenames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a.event-ingest.txt", "b", "b.event-ingest.txt", ".event-ingest.txt"} {
-		if _, err := db.ExecContext(t.Context(), "WITH f AS (INSERT INTO millrace.file (filename) VALUES ($1)) INSERT INTO millrace.pipeline_tracking (filename, shard) VALUES ($1, 0)", name); err != nil {
+		if _, err := db.ExecContext(t.Context(), "WITH f AS (INSERT INTO millrace.file (filename) VALUES ($1)) "+
+			"INSERT INTO millrace.pipeline_tracking (filename, shard) VALUES ($1, 0)", name); err != nil {
 			t.Fatal(err)
 		}
 	}

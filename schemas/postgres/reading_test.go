@@ -11,7 +11,8 @@ import (
 
 // readable are the tables that people may read.
 var readable = []string{
-	"claim", "delayed", "executions", "failed", "file", "history", "job_ledger", "job_schedule", "jobs", "pipeline_tracking",
+	"claim", "delayed", "executions", "failed", "file", "history", "job_ledger", "job_schedule", "jobs",
+	"pipeline_tracking",
 	"processed_events", "ready", "source", "stage",
 }
 
@@ -20,17 +21,23 @@ var readable = []string{
 func TestEverythingReadableIsDescribed(t *testing.T) {
 	db := migrated(t)
 	if names := column(t, db, `SELECT relname FROM pg_class WHERE relnamespace = 'millrace'::regnamespace
-		AND relkind IN ('r', 'p', 'v', 'm') AND has_table_privilege('millrace_reader', oid, 'SELECT') ORDER BY 1`); !slices.Equal(names, readable) {
+		AND relkind IN ('r', 'p', 'v', 'm') AND has_table_privilege('millrace_reader', oid, 'SELECT')
+		ORDER BY 1`); !slices.Equal(names, readable) {
 		t.Errorf("people may read %v, want %v", names, readable)
 	}
-	if bare := column(t, db, `SELECT c.relname || '.' || a.attname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-		WHERE c.relnamespace = 'millrace'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND a.attnum > 0 AND NOT a.attisdropped
+	if bare := column(t, db, `SELECT c.relname || '.' || a.attname FROM pg_class AS c
+		JOIN pg_attribute AS a ON a.attrelid = c.oid
+		WHERE c.relnamespace = 'millrace'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND a.attnum > 0
+		AND NOT a.attisdropped
 			AND has_column_privilege('millrace_reader', c.oid, a.attnum, 'SELECT')
-			AND (col_description(c.oid, a.attnum) IS NULL OR obj_description(c.oid, 'pg_class') IS NULL) ORDER BY 1`); len(bare) != 0 {
+			AND (col_description(c.oid, a.attnum) IS NULL OR obj_description(c.oid, 'pg_class') IS NULL)
+			ORDER BY 1`); len(bare) != 0 {
 		t.Errorf("without a comment that says what they are: %v", bare)
 	}
-	if more := column(t, db, `SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = 'millrace'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')
-		AND has_table_privilege('millrace_reader', c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')`); len(more) != 0 {
+	if more := column(t, db, `SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = 'millrace'::regnamespace
+		AND c.relkind IN ('r', 'p', 'v', 'm')
+		AND has_table_privilege('millrace_reader', c.oid,
+		'INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')`); len(more) != 0 {
 		t.Errorf("people may change %v", more)
 	}
 }

@@ -47,7 +47,10 @@ func ReadEvent(text []byte) (Told, *Invalid) {
 		return t, bad(BadID("event_id"))
 	}
 	if !slices.Contains(Types, e.Type) {
-		return t, &Invalid{Field: "event_type", Code: "event_type_unknown", Rule: "must be one of " + strings.Join(Types, ", ")}
+		return t, &Invalid{
+			Field: "event_type", Code: "event_type_unknown",
+			Rule: "must be one of " + strings.Join(Types, ", "),
+		}
 	}
 	if t.SourceID, ok = ParseID(e.SourceID); !ok || t.SourceID == uuid.Nil {
 		return t, bad(BadID("source_id"))
@@ -116,7 +119,10 @@ func (t *Told) update(text json.RawMessage) *Invalid {
 		}
 		value, ok := u.Current[name]
 		if !ok {
-			return &Invalid{Field: "payload.current." + name, Code: "missing", Rule: "is required: changed_fields names it"}
+			return &Invalid{
+				Field: "payload.current." + name, Code: "missing",
+				Rule: "is required: changed_fields names it",
+			}
 		}
 		t.says.Set(name, value)
 	}

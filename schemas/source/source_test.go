@@ -21,7 +21,8 @@ func TestRules(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "name=missing url=missing",
 		`{"name":"a","url":"https://example.com"}`: "",
-		`{"name":"a","url":"HTTP://example.com:8080/ü?q=a b#c","rate_limit":1000,"max_depth":100,"enabled":false,"selectors":{},"priority":"critical"}`: "",
+		`{"name":"a","url":"HTTP://example.com:8080/ü?q=a ` +
+			`b#c","rate_limit":1000,"max_depth":100,"enabled":false,"selectors":{},"priority":"critical"}`: "",
 
 		``:                            "=json",
 		`nul`:                         "=json",
@@ -60,11 +61,15 @@ func TestRules(t *testing.T) {
 		`{"name":"a","url":"https://e.com","priority":"urgent"}`: "priority=priority_unknown",
 		`{"name":"a","url":"https://e.com","priority":"High"}`:   "priority=priority_unknown",
 
-		`{"name":"a","url":"https://e.com","max_depth":99999999999999999999999999}`:                                                "max_depth=range",
-		`{"url":"https://e.com/` + strings.Repeat("a", MaxURL) + `","name":"` + strings.Repeat("a", MaxName+1) + `"}`:              "url=length name=length",
-		`{"name":"a","url":"https://e.com","selectors":{"a":"` + strings.Repeat("a", MaxSelectors) + `"}}`:                         "selectors=length",
-		`{"name":"a","url":"https://e.com","selectors":{"a":` + strings.Repeat("[", MaxNesting) + strings.Repeat("]", 32) + `}}`:   "selectors=nesting",
-		`{"name":"a","url":"https://e.com","selectors":{"a":` + strings.Repeat("[", MaxNesting-1) + strings.Repeat("]", 31) + `}}`: "",
+		`{"name":"a","url":"https://e.com","max_depth":99999999999999999999999999}`: "max_depth=range",
+		`{"url":"https://e.com/` + strings.Repeat("a", MaxURL) + `","name":"` + strings.Repeat("a", MaxName+1) +
+			`"}`: "url=length name=length",
+		`{"name":"a","url":"https://e.com","selectors":{"a":"` + strings.Repeat("a", MaxSelectors) +
+			`"}}`: "selectors=length",
+		`{"name":"a","url":"https://e.com","selectors":{"a":` + strings.Repeat("[", MaxNesting) +
+			strings.Repeat("]", 32) + `}}`: "selectors=nesting",
+		`{"name":"a","url":"https://e.com","selectors":{"a":` + strings.Repeat("[", MaxNesting-1) +
+			strings.Repeat("]", 31) + `}}`: "",
 	} {
 		if got := strings.Join(codes(ReadDraft([]byte(text)).BrokenAlone()), " "); got != want {
 			t.Errorf("%.200s\nbreaks %q, want %q", text, got, want)
@@ -135,7 +140,8 @@ func TestChanges(t *testing.T) {
 		`{"enabled":true}`:   nil,
 		`{"selectors":{ } }`: nil,
 		`{"rate_limit":5,"max_depth":2}`: {
-			`SOURCE_UPDATED {"changed_fields":["rate_limit","max_depth"],"previous":{"max_depth":1,"rate_limit":10},"current":{"max_depth":2,"rate_limit":5}}`,
+			`SOURCE_UPDATED {"changed_fields":["rate_limit","max_depth"],"previous":{"max_depth":1,"rate_limit":10},` +
+				`"current":{"max_depth":2,"rate_limit":5}}`,
 		},
 		`{"enabled":false}`: {`SOURCE_DISABLED {"reason":"why","toggled_by":"user","disabled_by":"user"}`},
 		`{"enabled":false,"name":"b"}`: {

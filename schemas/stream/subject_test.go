@@ -12,7 +12,8 @@ func TestSubjects(t *testing.T) {
 		t.Errorf("%s does not match its own event", subject)
 	}
 	for _, other := range []string{
-		"events.classified.00", "events.crawled." + subject[len(subject)-2:], "events.classified", subject + "0", "event" + subject[6:], "",
+		"events.classified.00", "events.crawled." + subject[len(subject)-2:], "events.classified", subject + "0",
+		"event" + subject[6:], "",
 	} {
 		if MatchesSubject(other, []byte("classified"), hash) {
 			t.Errorf("%q matches an event of %s", other, subject)

@@ -29,9 +29,21 @@ func TestMarkdown(t *testing.T) {
 			Date: "2026-11-22",
 		}, Events: 1_000_000, Runs: 3,
 		Lines: summarize([][]line{
-			{{"backlog", "folded", "events/s", more, 90_000, "plain loop", 100_000}, {"backlog", "", "events/s", more, 90_000, "lean", 200_000}, {"work", "idle", "MB", less, 5, "", 0}},
-			{{"backlog", "folded", "events/s", more, 80_000, "plain loop", 100_000}, {"backlog", "", "events/s", more, 80_000, "lean", 200_000}, {"work", "idle", "MB", less, 7, "", 0}},
-			{{"backlog", "folded", "events/s", more, 85_000, "plain loop", 100_000}, {"backlog", "", "events/s", more, 85_000, "lean", 200_000}, {"work", "idle", "MB", less, 6, "", 0}},
+			{
+				{"backlog", "folded", "events/s", more, 90_000, "plain loop", 100_000},
+				{"backlog", "", "events/s", more, 90_000, "lean", 200_000},
+				{"work", "idle", "MB", less, 5, "", 0},
+			},
+			{
+				{"backlog", "folded", "events/s", more, 80_000, "plain loop", 100_000},
+				{"backlog", "", "events/s", more, 80_000, "lean", 200_000},
+				{"work", "idle", "MB", less, 7, "", 0},
+			},
+			{
+				{"backlog", "folded", "events/s", more, 85_000, "plain loop", 100_000},
+				{"backlog", "", "events/s", more, 85_000, "lean", 200_000},
+				{"work", "idle", "MB", less, 6, "", 0},
+			},
 		}),
 	}
 	for range 2 { // the second time over its own

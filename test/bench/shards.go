@@ -72,17 +72,23 @@ func finishItems(ctx context.Context, db *pgx.Conn, files int) error {
 	const step = 25_000
 	for from := 0; from < files; from += step {
 		_, err := db.Exec(ctx, `WITH f AS (
-				INSERT INTO millrace.file (filename) SELECT 'finished-' || lpad(n::text, 9, '0') FROM generate_series($1::integer, $2::integer) AS n RETURNING filename
+				INSERT INTO millrace.file (filename) SELECT 'finished-' || lpad(n::text, 9, '0')
+				FROM generate_series($1::integer, $2::integer) AS n RETURNING filename
 			), made AS (
-				INSERT INTO millrace.pipeline_tracking (filename, shard, event_ingest_status, shard_splitter_status, shard_worker_status, mysql_sender_status,
+				INSERT INTO millrace.pipeline_tracking (filename, shard, event_ingest_status, shard_splitter_status,
+				shard_worker_status, mysql_sender_status,
 					shard_splitter_worker, shard_worker_worker, mysql_sender_worker, shard_splitter_attempts, shard_worker_attempts, mysql_sender_attempts)
-				SELECT filename, s, 'done', 'done', 'done', 'done', 'host-1', 'host-2', 'host-3', 1, 1, 1 FROM f, generate_series(0, 3) AS s RETURNING id, shard
+				SELECT filename, s, 'done', 'done', 'done', 'done', 'host-1', 'host-2', 'host-3', 1, 1, 1
+				FROM f, generate_series(0, 3) AS s RETURNING id, shard
 			), told AS (
-				INSERT INTO millrace.history (item_id, attempt, stage, move, status) SELECT id, 1, 3, 'done', 'done' FROM made
+				INSERT INTO millrace.history (item_id, attempt, stage, move, status) SELECT id, 1, 3, 'done', 'done'
+				FROM made
 			)
 			INSERT INTO millrace.tally_delta (kind, key, n)
-			SELECT 100, shard, count(*) FROM made GROUP BY shard UNION ALL SELECT 101, shard, count(*) FROM made GROUP BY shard
-			UNION ALL SELECT k, 0, (SELECT count(*) FROM made) FROM (VALUES (2), (12), (22), (32)) AS k (k)`, from, min(from+step, files)-1)
+			SELECT 100, shard, count(*) FROM made GROUP BY shard UNION ALL SELECT 101, shard, count(*) FROM made
+			GROUP BY shard
+			UNION ALL SELECT k, 0, (SELECT count(*) FROM made)
+			FROM (VALUES (2), (12), (22), (32)) AS k (k)`, from, min(from+step, files)-1)
 		if err != nil {
 			return fmt.Errorf("write finished items: %w", err)
 		}
@@ -182,7 +188,8 @@ func (b *bench) takes(ctx context.Context, m *millrace, db *pgx.Conn) error {
 }
 
 // summarySQL is what the specification has for a summary.
-const summarySQL = `SELECT count(*), count(*) FILTER (WHERE shard_splitter_status = 'new'), count(*) FILTER (WHERE shard_splitter_status = 'started'),
+const summarySQL = `SELECT count(*), count(*) FILTER (WHERE shard_splitter_status = 'new'),
+	count(*) FILTER (WHERE shard_splitter_status = 'started'),
 	count(*) FILTER (WHERE shard_splitter_status = 'done'), count(*) FILTER (WHERE shard_splitter_status = 'failed'),
 	count(*) FILTER (WHERE shard_worker_status = 'new'), count(*) FILTER (WHERE shard_worker_status = 'started'),
 	count(*) FILTER (WHERE shard_worker_status = 'done'), count(*) FILTER (WHERE shard_worker_status = 'failed'),

@@ -158,7 +158,10 @@ func (b *bench) addSubscribers(
 		}
 		b.add(
 			line{s, who + ": " + name + ", durable to received, median", "ms", less, a.Durable[0], "", 0},
-			line{s, who + ": " + name + ", durable to received, 99th percentile", "ms", less, a.Durable[1], "limit", 300},
+			line{
+				s, who + ": " + name + ", durable to received, 99th percentile", "ms", less, a.Durable[1], "limit",
+				300,
+			},
 			line{s, who + ": " + name + ", durable to received, worst", "ms", less, a.Durable[2], "", 0},
 			line{s, who + ": " + name + ", sent to received, 99th percentile", "ms", less, a.Sent[1], "limit", 300},
 		)
@@ -175,15 +178,24 @@ func (b *bench) addSubscribers(
 		line{s, who + ": messages received", "messages/s", more, float64(seen.Received) / seconds, "", 0},
 		line{s, who + ": processors of the server's process", "cores", less, spent.server.Seconds() / seconds, "", 0},
 		line{s, who + ": processors of its engines", "cores", less, spent.engines.Seconds() / seconds, "", 0},
-		line{s, who + ": processors of the clients, the same ones", "cores", less, spent.clients.Seconds() / seconds, "", 0},
-		line{s, who + ": processors of the publisher, the same ones", "cores", less, spent.publisher.Seconds() / seconds, "", 0},
+		line{
+			s, who + ": processors of the clients, the same ones", "cores", less, spent.clients.Seconds() / seconds,
+			"", 0,
+		},
+		line{
+			s, who + ": processors of the publisher, the same ones", "cores", less,
+			spent.publisher.Seconds() / seconds, "", 0,
+		},
 	)
 	if len(leave) == 0 {
 		b.say("none of those that never read was cut off")
 		return
 	}
 	b.add(
-		line{s, who + ": others that never read, cut off", "readers", more, float64(len(leave)), "of", float64(shape.deaf)},
+		line{
+			s, who + ": others that never read, cut off", "readers", more, float64(len(leave)), "of",
+			float64(shape.deaf),
+		},
 		line{s, who + ": the first of them is cut off after", "s", less, leave[0].Seconds(), "", 0},
 		line{s, who + ": the last of them is cut off after", "s", less, leave[len(leave)-1].Seconds(), "", 0},
 	)
@@ -280,7 +292,8 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 		return nil
 	})
 	beat(200*time.Millisecond, func(time.Time) error {
-		return m.post(ctx, "/queues/"+subscriberQueue+"/take", map[string]any{"worker": "bench", "limit": 5, "lease_s": 600}, nil)
+		return m.post(ctx, "/queues/"+subscriberQueue+"/take",
+			map[string]any{"worker": "bench", "limit": 5, "lease_s": 600}, nil)
 	})
 	beat(500*time.Millisecond, func(sent time.Time) error {
 		ctx, cancel := context.WithTimeout(ctx, subscriberPatience)

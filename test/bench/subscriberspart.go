@@ -228,7 +228,8 @@ func (q *subscriberQuestion) shows(m *mark) bool {
 func (c *subscribers) subscribe(ctx context.Context, cfg partConfig) error {
 	var shared []*subscriberQuestion // each as often as its share
 	for i := range subscriberQuestions {
-		shared = append(shared, slices.Repeat([]*subscriberQuestion{&subscriberQuestions[i]}, subscriberQuestions[i].share)...)
+		shared = append(shared, slices.Repeat([]*subscriberQuestion{&subscriberQuestions[i]},
+			subscriberQuestions[i].share)...)
 	}
 	c.deaf = make([]*os.File, cfg.Deaf)
 	c.readers = make([]*reader, cfg.Subscribers)

@@ -251,7 +251,8 @@ func (m *millrace) allDone(ctx context.Context, stage string, n int) error {
 	err = pool.QueryRow(context.WithoutCancel(ctx),
 		"SELECT count(*) FROM millrace.pipeline_tracking WHERE "+column+"_status = 'done'").Scan(&done)
 	if err == nil {
-		err = pool.QueryRow(context.WithoutCancel(ctx), `SELECT count(*) FROM millrace.history WHERE move IN ('start', 'done')
+		err = pool.QueryRow(context.WithoutCancel(ctx), `SELECT count(*) FROM millrace.history
+			WHERE move IN ('start', 'done')
 			AND stage = (SELECT stage FROM millrace.stage WHERE name = $1)`, stage).Scan(&moves)
 	}
 	if err != nil {

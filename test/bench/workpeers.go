@@ -98,7 +98,8 @@ func riverSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (sp
 func pollSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (speed, error) {
 	for _, sql := range []string{
 		"DROP TABLE IF EXISTS bench_poll",
-		"CREATE TABLE bench_poll (id bigint PRIMARY KEY, status text NOT NULL DEFAULT 'new', updated_at timestamptz NOT NULL DEFAULT now())",
+		"CREATE TABLE bench_poll (id bigint PRIMARY KEY, status text NOT NULL DEFAULT 'new', updated_at timestamptz " +
+			"NOT NULL DEFAULT now())",
 		"CREATE INDEX ON bench_poll (id) WHERE status = 'new'",
 	} {
 		if _, err := pool.Exec(ctx, sql); err != nil {

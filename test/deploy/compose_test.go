@@ -17,9 +17,11 @@ import (
 func loadCompose(t *testing.T) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{"../../docker-compose.yml"}, cli.WithEnv([]string{
-		"CLICKHOUSE_PASSWORD=secret", "POSTGRES_PASSWORD=secret", "GRAFANA_PASSWORD=secret", "AUTH_JWT_SECRET=0123456789abcdef0123456789abcdef",
+		"CLICKHOUSE_PASSWORD=secret", "POSTGRES_PASSWORD=secret", "GRAFANA_PASSWORD=secret",
+		"AUTH_JWT_SECRET=0123456789abcdef0123456789abcdef",
 		// Digits and an exponent, which is how hex may look.
-		"NATS_ROUTE_PASSWORD=123456", "NATS_MILLRACE_PASSWORD=1e9", "NATS_PRODUCER_PASSWORD=2e9", "NATS_WORKER_PASSWORD=3k",
+		"NATS_ROUTE_PASSWORD=123456", "NATS_MILLRACE_PASSWORD=1e9", "NATS_PRODUCER_PASSWORD=2e9",
+		"NATS_WORKER_PASSWORD=3k",
 		"NATS_READER_PASSWORD=4m", "NATS_OPERATOR_PASSWORD=5",
 	}))
 	if err != nil {

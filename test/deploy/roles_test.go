@@ -301,7 +301,8 @@ func (s site) follows(t *testing.T, role string) {
 
 // protected are subjects on which Millrace alone speaks.
 var protected = []string{
-	"$KV.millrace_checkpoints.funnel.0", "dlq.EVENTS.7", "millrace.funnel.deltas", "millrace.work.moves", "work.q", "shards.register",
+	"$KV.millrace_checkpoints.funnel.0", "dlq.EVENTS.7", "millrace.funnel.deltas", "millrace.work.moves", "work.q",
+	"shards.register",
 	"$JS.API.STREAM.PURGE.DLQ", "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK.q",
 }
 

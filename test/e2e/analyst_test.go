@@ -25,22 +25,30 @@ func testAnalysts(t *testing.T, s *server) {
 	defer conn.Close()
 	for _, file := range []string{"/proc/self/environ", "/etc/passwd", s.data + "/postgres/password"} {
 		for _, attack := range []string{
-			"SELECT file('%s')", "SELECT arrayMap(file, ['%s'])", "SELECT * APPLY(file) FROM (SELECT '%s' AS a)", "SELECT sum(1) OVER w FROM events WINDOW w AS (ORDER BY file('%s'))",
-			"SELECT a FROM values('x UInt8, a String ALIAS file(''%s'')', (1))", "SELECT a FROM generateRandom('x UInt8, a String ALIAS file(''%s'')') LIMIT 1",
-			"SHOW TABLES WHERE toUInt64(file('%s')) = 0", "SHOW DICTIONARIES WHERE toUInt64(file('%s')) = 0", "SHOW COLUMNS FROM events LIMIT toUInt64(file('%s'))",
-			"SHOW INDEXES FROM events WHERE toUInt64(file('%s')) = 0", "SELECT * FROM default.`%s`", "SELECT * FROM file('%s', 'LineAsString')",
-			"SELECT hasColumnInTable('default', '%s', 'c1')", "SELECT toTimezone(now(), 'file:%s')", "SELECT now()::DateTime('file:%s')", "EXPLAIN SYNTAX run_query_tree_passes = 1 SELECT file('%s')",
+			"SELECT file('%s')", "SELECT arrayMap(file, ['%s'])", "SELECT * APPLY(file) FROM (SELECT '%s' AS a)",
+			"SELECT sum(1) OVER w FROM events WINDOW w AS (ORDER BY file('%s'))",
+			"SELECT a FROM values('x UInt8, a String ALIAS file(''%s'')', (1))",
+			"SELECT a FROM generateRandom('x UInt8, a String ALIAS file(''%s'')') LIMIT 1",
+			"SHOW TABLES WHERE toUInt64(file('%s')) = 0", "SHOW DICTIONARIES WHERE toUInt64(file('%s')) = 0",
+			"SHOW COLUMNS FROM events LIMIT toUInt64(file('%s'))",
+			"SHOW INDEXES FROM events WHERE toUInt64(file('%s')) = 0", "SELECT * FROM default.`%s`",
+			"SELECT * FROM file('%s', 'LineAsString')",
+			"SELECT hasColumnInTable('default', '%s', 'c1')", "SELECT toTimezone(now(), 'file:%s')",
+			"SELECT now()::DateTime('file:%s')", "EXPLAIN SYNTAX run_query_tree_passes = 1 SELECT file('%s')",
 		} {
 			refuses(t, s, conn, fmt.Sprintf(attack, file))
 		}
 	}
 	for _, attack := range []string{
-		"SELECT getServerSetting('path')", "SELECT * FROM system.processes", "SHOW TABLES WHERE name IN (SELECT query FROM system.processes)", "SHOW PROCESSLIST",
-		"SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')", "SELECT * FROM executable('id', 'CSV', 'a String')", "SELECT 1 FORMAT JSON SETTINGS max_execution_time = 0",
+		"SELECT getServerSetting('path')", "SELECT * FROM system.processes",
+		"SHOW TABLES WHERE name IN (SELECT query FROM system.processes)", "SHOW PROCESSLIST",
+		"SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')", "SELECT * FROM executable('id', 'CSV', 'a String')",
+		"SELECT 1 FORMAT JSON SETTINGS max_execution_time = 0",
 	} {
 		refuses(t, s, conn, attack)
 	}
-	if got := s.ask("SELECT count() >= 0, arrayMap(x -> upper(x), ['a'])[1], max(e) OVER w IS NULL FROM (SELECT max(seq) AS e FROM events) WINDOW w AS ()"); !strings.HasPrefix(got, "1\tA") {
+	if got := s.ask("SELECT count() >= 0, arrayMap(x -> upper(x), ['a'])[1], max(e) OVER w IS NULL FROM (SELECT " +
+		"max(seq) AS e FROM events) WINDOW w AS ()"); !strings.HasPrefix(got, "1\tA") {
 		t.Errorf("an ordinary question is answered by %q", got)
 	}
 }

@@ -32,8 +32,10 @@ func TestAttacks(t *testing.T) {
 	good := s.regular()
 	t.Run("group", func(t *testing.T) { // ends when all of them have ended
 		for name, attack := range map[string]func(*testing.T, *server){
-			"tokens": testTokens, "expiry": testExpiry, "origin": testOrigin, "parameters": testParameters, "commands": testCommands, "sources": testSources,
-			"bodies": testBodies, "pipelined requests": testPipelined, "slow headers": testSlowHeaders, "slow bodies": testSlowBodies,
+			"tokens": testTokens, "expiry": testExpiry, "origin": testOrigin, "parameters": testParameters,
+			"commands": testCommands, "sources": testSources,
+			"bodies": testBodies, "pipelined requests": testPipelined, "slow headers": testSlowHeaders,
+			"slow bodies":    testSlowBodies,
 			"slow strangers": testSlowStrangers, "frames": testFrames, "deaf subscribers": testDeafSubscribers,
 			"messages": testMessages, "forgeries": testForgeries, "silence": testSilence, "statements": testStatements,
 			"analysts": testAnalysts,
@@ -184,16 +186,18 @@ func testTokens(t *testing.T, s *server) {
 		return claims
 	}
 	bad := map[string]string{
-		"none":          "",
-		"nonsense":      "nonsense",
-		"another key":   sign(t, strings.Repeat("x", 32), jwt.SigningMethodHS256, admin(nil)),
-		"expired":       sign(t, attackSecret, jwt.SigningMethodHS256, admin(jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()})),
+		"none":        "",
+		"nonsense":    "nonsense",
+		"another key": sign(t, strings.Repeat("x", 32), jwt.SigningMethodHS256, admin(nil)),
+		"expired": sign(t, attackSecret, jwt.SigningMethodHS256,
+			admin(jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()})),
 		"not yet valid": sign(t, attackSecret, jwt.SigningMethodHS256, admin(jwt.MapClaims{"nbf": hour})),
 		"unsigned":      sign(t, "", jwt.SigningMethodNone, admin(nil)),
 		"HS512":         sign(t, attackSecret, jwt.SigningMethodHS512, admin(nil)),
 		"without end":   sign(t, attackSecret, jwt.SigningMethodHS256, jwt.MapClaims{"sub": "t", "scope": "admin"}),
 		"no key":        sign(t, "", jwt.SigningMethodHS256, admin(nil)),
-		"odd scope":     sign(t, attackSecret, jwt.SigningMethodHS256, admin(jwt.MapClaims{"scope": map[string]bool{"admin": true}})),
+		"odd scope": sign(t, attackSecret, jwt.SigningMethodHS256,
+			admin(jwt.MapClaims{"scope": map[string]bool{"admin": true}})),
 		"from tomorrow": sign(t, attackSecret, jwt.SigningMethodHS256, admin(jwt.MapClaims{"iat": hour})),
 	}
 	scopes := []string{"events:write", "events:backfill", "read", "work"}
@@ -266,7 +270,8 @@ func pathOf(path, value string) string {
 func testOrigin(t *testing.T, s *server) {
 	for origin, want := range map[string]int{
 		"https://evil.example": http.StatusForbidden, "null": http.StatusForbidden,
-		"http://" + s.ports.HTTP + ".evil.example": http.StatusForbidden, "http://" + s.ports.HTTP: http.StatusSwitchingProtocols,
+		"http://" + s.ports.HTTP + ".evil.example": http.StatusForbidden,
+		"http://" + s.ports.HTTP:                   http.StatusSwitchingProtocols,
 	} {
 		header := http.Header{"Origin": {origin}, "Authorization": {"Bearer " + token(t, "read")}}
 		conn, resp, err := s.live(t, "", header)
@@ -311,9 +316,12 @@ func testOrigin(t *testing.T, s *server) {
 // nasty are values that mean something to SQL, to subjects, or to nobody.
 func nasty() []string {
 	return []string{
-		`'; DROP TABLE events; --`, `' OR '1'='1`, `" OR ""="`, `\`, `\'`, "`", `%`, `_`, `*`, `>`, `events.>`, `a.b.*`, ` `, `a b`, "a\tb", "a\r\nX: y",
-		"\x00", "\xff\xfe", `{}`, `[]`, `null`, `-1`, `0`, `1e309`, `99999999999999999999`, `NaN`, `../../etc/passwd`, `%2e%2e%2f`, `$JS.API.STREAM.DELETE.EVENTS`,
-		`UTC'; SELECT sleep(3)`, `2026-02-30T00:00:00Z`, strings.Repeat("a", 5000), strings.Repeat("🦀", 300), `eyJhbGciOiJub25lIn0`, `)(`, `{source:String}`, `@@version`, `--`,
+		`'; DROP TABLE events; --`, `' OR '1'='1`, `" OR ""="`, `\`, `\'`, "`", `%`, `_`, `*`, `>`, `events.>`, `a.b.*`,
+		` `, `a b`, "a\tb", "a\r\nX: y",
+		"\x00", "\xff\xfe", `{}`, `[]`, `null`, `-1`, `0`, `1e309`, `99999999999999999999`, `NaN`, `../../etc/passwd`,
+		`%2e%2e%2f`, `$JS.API.STREAM.DELETE.EVENTS`,
+		`UTC'; SELECT sleep(3)`, `2026-02-30T00:00:00Z`, strings.Repeat("a", 5000), strings.Repeat("🦀", 300),
+		`eyJhbGciOiJub25lIn0`, `)(`, `{source:String}`, `@@version`, `--`,
 	}
 }
 
@@ -418,7 +426,8 @@ func testSlowBodies(t *testing.T, s *server) {
 func testSlowStrangers(t *testing.T, s *server) {
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second) // a body with a token may take 60
 	defer cancel()
-	if cut := drip(ctx, s, 100, "POST "+api+"/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"); cut != 100 {
+	if cut := drip(ctx, s, 100, "POST "+api+"/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+		"application/json\r\nContent-Length: 100000\r\n\r\n"); cut != 100 {
 		t.Errorf("of 100 strangers that drip, the server ends %d", cut)
 	}
 }

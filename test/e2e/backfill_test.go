@@ -68,8 +68,10 @@ func newPast(t *testing.T, rows int) *past {
 	return &past{
 		server: s, pool: pool,
 		env: []string{
-			"MILLRACE_NATS_URL=" + s.natsURL(), "MILLRACE_DATA=" + s.data, "MILLRACE_CLICKHOUSE_DSN=clickhouse://analyst@" + s.ports.ClickHouse + "/millrace",
-			"MILLRACE_CRAWLER_DSN=" + s.postgresDSN(), "MILLRACE_CLASSIFIER_DSN=" + s.postgresDSN(), "MILLRACE_PUBLISHER_DSN=" + s.postgresDSN(),
+			"MILLRACE_NATS_URL=" + s.natsURL(), "MILLRACE_DATA=" + s.data,
+			"MILLRACE_CLICKHOUSE_DSN=clickhouse://analyst@" + s.ports.ClickHouse + "/millrace",
+			"MILLRACE_CRAWLER_DSN=" + s.postgresDSN(), "MILLRACE_CLASSIFIER_DSN=" + s.postgresDSN(),
+			"MILLRACE_PUBLISHER_DSN=" + s.postgresDSN(),
 		},
 		want: map[string]int{
 			"crawled": crawled, "indexed": crawled - executions, "classified": classifications,
@@ -130,7 +132,8 @@ func TestReplay(t *testing.T) {
 	p := newPast(t, 1000)
 	p.backfill()
 	p.mustAgree()
-	historytest.Exec(t, p.pool, `INSERT INTO classification_history (content_url, classified_at) VALUES ('https://example.com/missed', '2026-09-01 12:00')`)
+	historytest.Exec(t, p.pool, `INSERT INTO classification_history (content_url, classified_at) VALUES `+
+		`('https://example.com/missed', '2026-09-01 12:00')`)
 	for _, c := range []struct {
 		args   string
 		status int

@@ -91,21 +91,55 @@ func oddBodies(t *testing.T) map[string]oddBody {
 	event := valid(nil) // each has its own length
 	deep := in(event[:len(event)-1]+`,"metadata":{"a":`, repeat("[", 60_000), "")
 	return map[string]oddBody{
-		"a bomb":                     {one, kind, "gzip", bomb.Bytes(), http.StatusRequestEntityTooLarge, "", "body_size"},
-		"a bomb of lines":            {many, lines, "gzip", bomb.Bytes(), http.StatusRequestEntityTooLarge, "", "body_size"},
-		"half of a bomb":             {one, kind, "gzip", bomb.Bytes()[:100], http.StatusBadRequest, "", ""},
-		"unknown compression":        {one, kind, "br", []byte("x"), http.StatusUnsupportedMediaType, "Content-Encoding", "content_encoding"},
-		"compressed twice":           {one, kind, "gzip, gzip", []byte("x"), http.StatusUnsupportedMediaType, "Content-Encoding", "content_encoding"},
-		"an event of 1 MB":           {one, kind, "", in(valid(nil), repeat(" ", 1<<20), ""), http.StatusBadRequest, "", "size"},
-		"an event without bottom":    {one, kind, "", deep, http.StatusBadRequest, "", "json"},
-		"a list without bottom":      {many, kind, "", in(`{"events":`, repeat("[", 4<<20), ""), http.StatusBadRequest, "", "json"},
-		"one that is whole":          {many, kind, "", in(`{"events":`, append(repeat("[", 3<<20), repeat("]", 3<<20)...), "}"), http.StatusBadRequest, "", "json"},
-		"4,000,000 items":            {many, kind, "", in(`{"events":[0`, repeat(",0", 4<<20-100), "]}"), http.StatusRequestEntityTooLarge, "events", "batch_size"},
-		"4,000,000 lines":            {many, lines, "", repeat("0\n", 4<<20), http.StatusRequestEntityTooLarge, "events", "batch_size"},
-		"a line of 8 MB":             {many, lines, "", repeat("x", 8<<20), http.StatusBadRequest, "events[0]", "size"},
-		"lines to the single events": {one, lines, "", repeat("{}\n", 20_000), http.StatusRequestEntityTooLarge, "events", "batch_size"},
-		"a number of 100,000 digits": {one, kind, "", in(`{"occurred_at":`, repeat("9", 100_000), "}"), http.StatusBadRequest, "occurred_at", ""},
-		"20,000 times one field":     {one, kind, "", in(`{"stage":"crawled"`, repeat(`,"a":1`, 20_000), "}"), http.StatusBadRequest, "occurred_at", "missing"},
+		"a bomb": {
+			one, kind, "gzip", bomb.Bytes(), http.StatusRequestEntityTooLarge, "",
+			"body_size",
+		},
+		"a bomb of lines": {
+			many, lines, "gzip", bomb.Bytes(), http.StatusRequestEntityTooLarge, "",
+			"body_size",
+		},
+		"half of a bomb": {one, kind, "gzip", bomb.Bytes()[:100], http.StatusBadRequest, "", ""},
+		"unknown compression": {
+			one, kind, "br", []byte("x"), http.StatusUnsupportedMediaType,
+			"Content-Encoding", "content_encoding",
+		},
+		"compressed twice": {
+			one, kind, "gzip, gzip", []byte("x"), http.StatusUnsupportedMediaType,
+			"Content-Encoding", "content_encoding",
+		},
+		"an event of 1 MB": {
+			one, kind, "", in(valid(nil), repeat(" ", 1<<20), ""), http.StatusBadRequest, "",
+			"size",
+		},
+		"an event without bottom": {one, kind, "", deep, http.StatusBadRequest, "", "json"},
+		"a list without bottom": {
+			many, kind, "", in(`{"events":`, repeat("[", 4<<20), ""), http.StatusBadRequest,
+			"", "json",
+		},
+		"one that is whole": {many, kind, "", in(`{"events":`,
+			append(repeat("[", 3<<20), repeat("]", 3<<20)...), "}"), http.StatusBadRequest, "", "json"},
+		"4,000,000 items": {
+			many, kind, "", in(`{"events":[0`, repeat(",0", 4<<20-100), "]}"),
+			http.StatusRequestEntityTooLarge, "events", "batch_size",
+		},
+		"4,000,000 lines": {
+			many, lines, "", repeat("0\n", 4<<20), http.StatusRequestEntityTooLarge,
+			"events", "batch_size",
+		},
+		"a line of 8 MB": {many, lines, "", repeat("x", 8<<20), http.StatusBadRequest, "events[0]", "size"},
+		"lines to the single events": {
+			one, lines, "", repeat("{}\n", 20_000), http.StatusRequestEntityTooLarge,
+			"events", "batch_size",
+		},
+		"a number of 100,000 digits": {
+			one, kind, "", in(`{"occurred_at":`, repeat("9", 100_000), "}"),
+			http.StatusBadRequest, "occurred_at", "",
+		},
+		"20,000 times one field": {
+			one, kind, "", in(`{"stage":"crawled"`, repeat(`,"a":1`, 20_000), "}"),
+			http.StatusBadRequest, "occurred_at", "missing",
+		},
 	}
 }
 

@@ -90,7 +90,9 @@ func testCommands(t *testing.T, s *server) {
 // machine, and not for the pages that they look at; who may only read, does.
 func testStatements(t *testing.T, s *server) {
 	for _, header := range []http.Header{
-		{"Origin": {"https://evil.example"}, "Content-Type": {"text/plain"}}, {"Sec-Fetch-Site": {"cross-site"}}, {"Host": {"evil.example"}},
+		{"Origin": {"https://evil.example"}, "Content-Type": {"text/plain"}},
+		{"Sec-Fetch-Site": {"cross-site"}},
+		{"Host": {"evil.example"}},
 	} {
 		for _, method := range []string{http.MethodPost, http.MethodGet} {
 			req, err := http.NewRequestWithContext(t.Context(), method,
@@ -107,10 +109,14 @@ func testStatements(t *testing.T, s *server) {
 		}
 	}
 	for _, sql := range []string{
-		"DROP TABLE events", "INSERT INTO events SELECT * FROM events", "TRUNCATE TABLE funnel", "ALTER TABLE events DELETE WHERE 1", "SYSTEM SHUTDOWN",
-		"SELECT * FROM file('/etc/passwd', 'LineAsString')", "SELECT file('/etc/passwd')", "SELECT * FROM url('http://127.0.0.1/', 'LineAsString')",
-		"SELECT * FROM executable('id', 'CSV', 'a String')", "SELECT * FROM system.processes", "SELECT * FROM system.server_settings", "SELECT 1 INTO OUTFILE '/tmp/x'",
-		"SELECT 1 SETTINGS max_execution_time = 0", "SET max_query_size = 0", "SELECT length(groupArray(toString(number))) FROM numbers(100000000)",
+		"DROP TABLE events", "INSERT INTO events SELECT * FROM events", "TRUNCATE TABLE funnel",
+		"ALTER TABLE events DELETE WHERE 1", "SYSTEM SHUTDOWN",
+		"SELECT * FROM file('/etc/passwd', 'LineAsString')", "SELECT file('/etc/passwd')",
+		"SELECT * FROM url('http://127.0.0.1/', 'LineAsString')",
+		"SELECT * FROM executable('id', 'CSV', 'a String')", "SELECT * FROM system.processes",
+		"SELECT * FROM system.server_settings", "SELECT 1 INTO OUTFILE '/tmp/x'",
+		"SELECT 1 SETTINGS max_execution_time = 0", "SET max_query_size = 0",
+		"SELECT length(groupArray(toString(number))) FROM numbers(100000000)",
 	} {
 		if status, _, answer := s.sql("analyst", sql); status == http.StatusOK {
 			t.Errorf("an analyst is given: %s: %.200s", sql, answer)

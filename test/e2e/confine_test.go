@@ -45,18 +45,26 @@ func confinedClickHouse(t *testing.T, s *server) {
 	}
 	self := fmt.Sprint(os.Getpid())
 	for _, sql := range []string{
-		"SELECT * FROM file('/etc/passwd', 'LineAsString')", "SELECT file('/etc/passwd')", "SELECT arrayMap(file, ['/etc/passwd'])",
-		"SELECT a FROM values('x UInt8, a String ALIAS file(''/etc/passwd'')', (1))", "SHOW TABLES WHERE toUInt64(file('/etc/hostname')) = 0",
-		"SELECT file('/proc/self/environ')", "SELECT file('/proc/1/environ')", "SELECT file('/proc/" + self + "/environ')", "SELECT file('/proc/self/maps')",
-		"SELECT file('" + s.data + "/postgres/password')", "SELECT file('" + s.data + "/clickhouse-password')", "SELECT file('" + outside + "/passwd')",
-		"INSERT INTO FUNCTION file('" + outside + "/x', 'CSV', 'a UInt8') VALUES (1)", "INSERT INTO FUNCTION file('" + s.data + "/x', 'CSV', 'a UInt8') VALUES (1)",
+		"SELECT * FROM file('/etc/passwd', 'LineAsString')", "SELECT file('/etc/passwd')",
+		"SELECT arrayMap(file, ['/etc/passwd'])",
+		"SELECT a FROM values('x UInt8, a String ALIAS file(''/etc/passwd'')', (1))",
+		"SHOW TABLES WHERE toUInt64(file('/etc/hostname')) = 0",
+		"SELECT file('/proc/self/environ')", "SELECT file('/proc/1/environ')",
+		"SELECT file('/proc/" + self + "/environ')", "SELECT file('/proc/self/maps')",
+		"SELECT file('" + s.data + "/postgres/password')", "SELECT file('" + s.data + "/clickhouse-password')",
+		"SELECT file('" + outside + "/passwd')",
+		"INSERT INTO FUNCTION file('" + outside + "/x', 'CSV', 'a UInt8') VALUES (1)",
+		"INSERT INTO FUNCTION file('" + s.data + "/x', 'CSV', 'a UInt8') VALUES (1)",
 		"SELECT 1 INTO OUTFILE '" + outside + "/y'",
 		"SELECT * FROM url('http://" + s.ports.HTTP + "/health', 'LineAsString') SETTINGS http_max_tries = 1",
-		"SELECT * FROM remote('" + s.ports.Postgres + "', system.one, 'default', '') SETTINGS connect_timeout_with_failover_ms = 100",
+		"SELECT * FROM remote('" + s.ports.Postgres + "', system.one, 'default', '') SETTINGS " +
+			"connect_timeout_with_failover_ms = 100",
 		"SELECT * FROM mysql('" + s.ports.Postgres + "', 'a', 'b', 'c', 'd') SETTINGS mysql_max_tries = 1",
 		"SELECT * FROM postgresql('" + s.ports.Postgres + "', 'a', 'b', 'c', 'd')",
-		"SELECT * FROM s3('http://" + s.ports.HTTP + "/a/b', 'LineAsString') SETTINGS s3_max_single_read_retries = 1, http_max_tries = 1, s3_retry_attempts = 0",
-		"SELECT * FROM executable('id', 'CSV', 'a String')", "SELECT * FROM executable('../../../bin/id', 'CSV', 'a String')",
+		"SELECT * FROM s3('http://" + s.ports.HTTP + "/a/b', 'LineAsString') SETTINGS s3_max_single_read_retries = " +
+			"1, http_max_tries = 1, s3_retry_attempts = 0",
+		"SELECT * FROM executable('id', 'CSV', 'a String')",
+		"SELECT * FROM executable('../../../bin/id', 'CSV', 'a String')",
 	} {
 		if status, answer := s.asDefault(sql); status == http.StatusOK {
 			t.Errorf("it is done: %s: %.200s", sql, answer)
@@ -70,7 +78,8 @@ func confinedClickHouse(t *testing.T, s *server) {
 		}
 	}
 	for name, source := range map[string]string{
-		"of_file": "FILE(PATH '/etc/passwd' FORMAT 'LineAsString')", "of_http": "HTTP(URL 'http://" + s.ports.HTTP + "/health' FORMAT 'LineAsString')",
+		"of_file":    "FILE(PATH '/etc/passwd' FORMAT 'LineAsString')",
+		"of_http":    "HTTP(URL 'http://" + s.ports.HTTP + "/health' FORMAT 'LineAsString')",
 		"of_program": "EXECUTABLE(COMMAND 'id' FORMAT 'LineAsString')",
 	} {
 		_, _ = s.asDefault("CREATE DICTIONARY " + name + " (line String, n UInt8 DEFAULT 0) PRIMARY KEY line SOURCE(" +
@@ -87,7 +96,8 @@ func confinedClickHouse(t *testing.T, s *server) {
 	own := filepath.Join(s.data, "clickhouse", "tmp", "own.csv")
 	for _, sql := range []string{
 		"CREATE TABLE mine (a UInt64) ENGINE = MergeTree ORDER BY a", "INSERT INTO mine FORMAT CSV\n1\n2\n",
-		"INSERT INTO FUNCTION file('" + own + "', 'CSV', 'a UInt8') SELECT 1", "SELECT * FROM file('" + own + "', 'CSV', 'a UInt8')",
+		"INSERT INTO FUNCTION file('" + own + "', 'CSV', 'a UInt8') SELECT 1",
+		"SELECT * FROM file('" + own + "', 'CSV', 'a UInt8')",
 	} {
 		if status, answer := s.asDefault(sql); status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", sql, status, answer)

@@ -93,7 +93,8 @@ func testConsole(t *testing.T, s *server) {
 
 // testBulk: many items are named and left alone, unless somebody says --yes.
 func testBulk(t *testing.T, s *server) {
-	status, _, body := s.post("/queues/mail/items", "application/json", `{"items":[{"payload":1,"group":"shop"},{"payload":2,"group":"shop"}]}`)
+	status, _, body := s.post("/queues/mail/items", "application/json",
+		`{"items":[{"payload":1,"group":"shop"},{"payload":2,"group":"shop"}]}`)
 	if status != 201 {
 		t.Fatalf("%d %s", status, body)
 	}

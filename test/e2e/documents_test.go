@@ -32,7 +32,8 @@ func TestDocumentedCommands(t *testing.T) {
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	pages = append([]string{filepath.Join(repository, "README.md"), filepath.Join(repository, "deploy", "README.md")}, pages...)
+	pages = append([]string{filepath.Join(repository, "README.md"), filepath.Join(repository, "deploy", "README.md")},
+		pages...)
 	all, run, unrun := map[string][]block{}, 0, 0
 	for _, page := range pages {
 		all[page] = blocks(t, page)
@@ -192,7 +193,8 @@ func newReader(t *testing.T) *reader {
 		"2026-02-10", yesterday,
 	)
 	r.env = []string{
-		"PATH=" + bin + ":" + os.Getenv("PATH"), "REPOSITORY=" + root, "XDG_CONFIG_HOME=" + filepath.Join(folder, "config"),
+		"PATH=" + bin + ":" + os.Getenv("PATH"), "REPOSITORY=" + root,
+		"XDG_CONFIG_HOME=" + filepath.Join(folder, "config"),
 		// Where commands say no address, this installation is meant.
 		"MILLRACE_NATS_URL=" + s.natsURL(), "NATS_URL=" + s.natsURL(),
 		"MILLRACE_HTTP_ADDR=" + s.ports.HTTP, "MILLRACE_URL=" + s.url(""),
@@ -230,7 +232,8 @@ func (r *reader) prepare(t *testing.T, day string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	letter := `{"article_url":"https://example.com/old","source_name":"example_com","stage":"archived","occurred_at":"` +
+	letter := `{"article_url":"https://example.com/old","source_name":"example_com","stage":"archived",` +
+		`"occurred_at":"` +
 		time.Now().UTC().Format(time.RFC3339) + `","service_name":"archive"}`
 	var last uint64
 	for range 123 {
@@ -286,7 +289,8 @@ func (r *reader) run(t *testing.T, b block) {
 func (b block) end(t *testing.T, p *process) {
 	t.Helper()
 	poll(t, startLimit, "the commands to serve or to print", func() bool {
-		return !p.running() || b.serves && strings.Contains(p.log.String(), `"msg":"serving"`) || b.streams && p.out.String() != ""
+		return !p.running() || b.serves && strings.Contains(p.log.String(), `"msg":"serving"`) || b.streams &&
+			p.out.String() != ""
 	})
 	if !p.running() {
 		t.Errorf("line %d: it has ended by itself:\n%s\n%s", b.line, b.text, p.log)

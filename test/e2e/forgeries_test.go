@@ -59,7 +59,8 @@ func testForgeries(t *testing.T, s *server) {
 		"$JS.API.STREAM.PURGE.DLQ": nil, "$JS.API.STREAM.PURGE.EVENTS": nil,
 		"$JS.API.STREAM.DELETE.DLQ": nil, "$JS.API.STREAM.DELETE.EVENTS": nil, "$JS.API.STREAM.DELETE.WORK": nil,
 		"$JS.API.STREAM.DELETE.KV_millrace_checkpoints": nil, "$JS.API.CONSUMER.DELETE.WORK.shard-worker": nil,
-		"$JS.API.CONSUMER.CREATE.EVENTS.mine": []byte(`{"stream_name":"EVENTS","config":{"name":"mine","deliver_subject":"dlq.EVENTS.1000002"}}`),
+		"$JS.API.CONSUMER.CREATE.EVENTS.mine": []byte(`{"stream_name":"EVENTS","config":{"name":"mine",` +
+			`"deliver_subject":"dlq.EVENTS.1000002"}}`),
 	} {
 		if err := stranger.PublishRequest(subject, "_INBOX.answer", body); err != nil {
 			t.Fatal(err)

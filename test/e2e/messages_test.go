@@ -59,7 +59,8 @@ func testMessages(t *testing.T, s *server) {
 	}
 	odd := []byte(valid(map[string]any{"source_name": "odd"}))
 	for _, subject := range []string{
-		"events.crawled.zz", "events.crawled.000", "events.CRAWLED.00", "events.crawled.\x00", "events.\xff\xfe.00", "events.$JS.API", "events.crawled.🦀",
+		"events.crawled.zz", "events.crawled.000", "events.CRAWLED.00", "events.crawled.\x00", "events.\xff\xfe.00",
+		"events.$JS.API", "events.crawled.🦀",
 		"events." + strings.Repeat("a", 2000) + ".00", "shards.>.x", "shards.a.b.c.d.e", "shards.register",
 	} {
 		publish(true, message(subject, odd))

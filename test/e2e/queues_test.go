@@ -61,18 +61,23 @@ func testLiveQueues(t *testing.T, s *server) {
 	send("/queues", `{"name":"mail","backoff_s":[3600]}`, http.StatusCreated)
 	await("the new queue", func(q map[string]liveQueue) bool { return q["mail"].Name != "" && len(q) == 4 })
 
-	send("/queues/mail/items", `{"items":[{"payload":1},{"payload":2},{"payload":3,"run_at":"2999-01-01T00:00:00Z"}]}`, http.StatusCreated)
+	send("/queues/mail/items", `{"items":[{"payload":1},{"payload":2},{"payload":3,"run_at":"2999-01-01T00:00:00Z"}]}`,
+		http.StatusCreated)
 	await("two items that are ready", func(q map[string]liveQueue) bool {
 		return q["mail"].Ready == 2 && q["mail"].Delayed == 1 && q["mail"].OldestSince != nil
 	})
 	var taken struct{ Items []struct{ ID int } }
 	poll(t, waitLimit, "an item to take", func() bool {
-		if err := json.Unmarshal(send("/queues/mail/take", `{"worker":"w","limit":1}`, http.StatusOK), &taken); err != nil {
+		if err := json.Unmarshal(send("/queues/mail/take", `{"worker":"w","limit":1}`, http.StatusOK),
+			&taken); err != nil {
 			t.Fatal(err)
 		}
 		return len(taken.Items) == 1
 	})
-	await("an item that somebody has", func(q map[string]liveQueue) bool { return q["mail"].Ready == 1 && q["mail"].Running == 1 })
+	await("an item that somebody has", func(q map[string]liveQueue) bool {
+		return q["mail"].Ready == 1 &&
+			q["mail"].Running == 1
+	})
 }
 
 // awaitQueues reads snapshots until one holds.
@@ -112,7 +117,8 @@ func testEnqueueRights(t *testing.T, s *server) {
 	}
 	defer owner.Close(t.Context())
 	dsn := url.URL{
-		Scheme: "postgres", User: url.UserPassword("analyst", s.secret("postgres/analyst-password")), Host: s.ports.Postgres, Path: "/millrace",
+		Scheme: "postgres", User: url.UserPassword("analyst", s.secret("postgres/analyst-password")),
+		Host: s.ports.Postgres, Path: "/millrace",
 		RawQuery: "default_transaction_read_only=off",
 	}
 	service, err := pgx.Connect(t.Context(), dsn.String())
@@ -129,7 +135,8 @@ func testEnqueueRights(t *testing.T, s *server) {
 	}
 	const enqueue = `SELECT * FROM millrace.enqueue('mail', '[{"payload": 1, "key": "rights"}]')`
 	denied(enqueue)
-	_, err = owner.Exec(t.Context(), `GRANT USAGE ON SCHEMA millrace TO analyst; GRANT EXECUTE ON FUNCTION millrace.enqueue(text, json) TO analyst`)
+	_, err = owner.Exec(t.Context(), `GRANT USAGE ON SCHEMA millrace TO analyst; GRANT EXECUTE ON FUNCTION `+
+		`millrace.enqueue(text, json) TO analyst`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,7 +166,8 @@ func TestDocuments(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	for path, word := range map[string]string{
-		"/": "<html", "/docs": "<html", "/openapi.json": `"openapi"`, "/health": "", "/ready": `"ready"`, "/metrics": "go_goroutines",
+		"/": "<html", "/docs": "<html", "/openapi.json": `"openapi"`, "/health": "", "/ready": `"ready"`,
+		"/metrics":                  "go_goroutines",
 		api + "/schemas/event.json": "article_url",
 	} {
 		resp, err := http.Get(s.url(path))

@@ -79,7 +79,8 @@ func TestShards(t *testing.T) {
 		held = command[takenItems](s, "/queues/shard-worker/take", `{"worker":"gone","limit":1,"lease_s":1}`)
 	}
 	killPostgres(t, s)
-	event := fmt.Sprintf(`{"article_url":"https://example.com/a","source_name":"s","stage":"crawled","occurred_at":%q,"service_name":"e2e"}`, time.Now().UTC().Format(time.RFC3339))
+	event := fmt.Sprintf(`{"article_url":"https://example.com/a","source_name":"s","stage":"crawled",`+
+		`"occurred_at":%q,"service_name":"e2e"}`, time.Now().UTC().Format(time.RFC3339))
 	if status, _, text := s.post("/events", "application/json", event); status != http.StatusCreated {
 		t.Errorf("an event while Postgres is away: %d %s", status, text)
 	}

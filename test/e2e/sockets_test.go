@@ -338,17 +338,23 @@ func deflated(t *testing.T, n int) string {
 func testFrames(t *testing.T, s *server) {
 	hello := "GET " + api + "/live HTTP/1.1\r\nHost: " + s.ports.HTTP +
 		"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
-		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\nAuthorization: Bearer " + token(t, "read") + "\r\n\r\n"
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate; " +
+		"client_max_window_bits\r\nAuthorization: Bearer " + token(t, "read") + "\r\n\r\n"
 	const part = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 	endless := append(clientFrame(1, false, part), bytes.Repeat(clientFrame(0, false, part), 200)...)
 	for name, c := range map[string]struct {
 		sent []byte
 		code int
 	}{
-		"fragments without end":       {endless, websocket.CloseMessageTooBig},
-		"empty fragments":             {append(clientFrame(1, false, "{"), append(bytes.Repeat(clientFrame(0, false, ""), 100_000), clientFrame(2, true, "")...)...), websocket.CloseProtocolError},
-		"a frame of 2^63 bytes":       {[]byte{0x81, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0},
-		"a frame of 1 GB":             {[]byte{0x81, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0}, websocket.CloseMessageTooBig},
+		"fragments without end": {endless, websocket.CloseMessageTooBig},
+		"empty fragments": {append(clientFrame(1, false, "{"),
+			append(bytes.Repeat(clientFrame(0, false, ""), 100_000),
+				clientFrame(2, true, "")...)...), websocket.CloseProtocolError},
+		"a frame of 2^63 bytes": {[]byte{0x81, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0},
+		"a frame of 1 GB": {
+			[]byte{0x81, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0},
+			websocket.CloseMessageTooBig,
+		},
 		"a large ping":                {clientFrame(9, true, part+part), websocket.CloseProtocolError},
 		"a ping in fragments":         {clientFrame(9, false, "x"), websocket.CloseProtocolError},
 		"an unmasked frame":           {[]byte{0x81, 2, '{', '}'}, websocket.CloseProtocolError},

@@ -49,7 +49,8 @@ func TestCrawlSources(t *testing.T) {
 
 func (s *server) createSource(t *testing.T, name string) (made crawlSource) {
 	t.Helper()
-	text := s.sourceCommand(t, http.MethodPost, "", fmt.Sprintf(`{"name":%q,"url":"https://example.com"}`, name), http.StatusCreated)
+	text := s.sourceCommand(t, http.MethodPost, "", fmt.Sprintf(`{"name":%q,"url":"https://example.com"}`, name),
+		http.StatusCreated)
 	if err := json.Unmarshal(text, &made); err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,8 @@ func TestTakenPort(t *testing.T) {
 	defer ln.Close()
 	taken := ln.Addr().String()
 	for _, setting := range []string{
-		"MILLRACE_HTTP_ADDR", "MILLRACE_NATS_LISTEN", "MILLRACE_CLICKHOUSE_LISTEN", "MILLRACE_CLICKHOUSE_HTTP", "MILLRACE_POSTGRES_LISTEN",
+		"MILLRACE_HTTP_ADDR", "MILLRACE_NATS_LISTEN", "MILLRACE_CLICKHOUSE_LISTEN", "MILLRACE_CLICKHOUSE_HTTP",
+		"MILLRACE_POSTGRES_LISTEN",
 	} {
 		t.Run(setting, func(t *testing.T) {
 			env := append(freePorts(t).env(), setting+"="+taken) // of two, the last holds
@@ -74,10 +75,12 @@ func TestUnusableData(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mustFail(t, freePorts(t).env(), []string{"up", "--no-demo", "--data", filepath.Join(file, "data")}, "set MILLRACE_DATA")
+	mustFail(t, freePorts(t).env(), []string{"up", "--no-demo", "--data", filepath.Join(file, "data")},
+		"set MILLRACE_DATA")
 
 	s := up(t)
-	mustFail(t, freePorts(t).env(), []string{"up", "--no-demo", "--data", s.data}, s.data, "in use by another millrace", "set MILLRACE_DATA")
+	mustFail(t, freePorts(t).env(), []string{"up", "--no-demo", "--data", s.data}, s.data, "in use by another millrace",
+		"set MILLRACE_DATA")
 }
 
 // TestMissingEngines holds the promise that missing engines are told with the

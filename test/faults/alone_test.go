@@ -12,9 +12,12 @@ import (
 // role that is not there.
 func TestMissing(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"status":"ready","checks":[{"name":"nats","status":"up","needed":true},{"name":"postgres","status":"up","needed":false}]}`:              "",
-		`{"status":"ready","checks":[{"name":"nats","status":"up","needed":true},{"name":"postgres","status":"down","error":"gone"}]}`:            "postgres is down: gone",
-		`{"status":"not ready","checks":[{"name":"nats","status":"down","needed":true,"error":"no answer"},{"name":"clickhouse","status":"up"}]}`: "nats is down: no answer; it is not ready by 2 checks",
+		`{"status":"ready","checks":[{"name":"nats","status":"up","needed":true},{"name":"postgres","status":"up",` +
+			`"needed":false}]}`: "",
+		`{"status":"ready","checks":[{"name":"nats","status":"up","needed":true},{"name":"postgres","status":"down",` +
+			`"error":"gone"}]}`: "postgres is down: gone",
+		`{"status":"not ready","checks":[{"name":"nats","status":"down","needed":true,"error":"no ` +
+			`answer"},{"name":"clickhouse","status":"up"}]}`: "nats is down: no answer; it is not ready by 2 checks",
 		`{"status":"ready","checks":[]}`: "it is ready by 0 checks",
 		`no JSON`:                        "invalid character",
 	} {

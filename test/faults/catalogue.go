@@ -164,7 +164,8 @@ func printCatalogue(out io.Writer) error {
 	for _, a := range append(slices.Clone(catalogue), onlyNamed) {
 		fmt.Fprintf(&b, "\n## %s\n\n| fault | what happens | needs | peers |\n|---|---|---|---|\n", a.title)
 		for _, e := range a.kinds {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", e.kind, e.does, strings.Join(needs(e.kind), ", "), onPeers(e.kind))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", e.kind, e.does, strings.Join(needs(e.kind), ", "),
+				onPeers(e.kind))
 		}
 	}
 	_, err := io.WriteString(out, b.String())

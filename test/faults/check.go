@@ -108,7 +108,8 @@ func totals(ctx context.Context, db database) (rows, distinct map[string]int, er
 	rows, distinct = map[string]int{}, map[string]int{}
 	for part := range parts {
 		found, err := db.query(ctx, fmt.Sprintf(
-			"SELECT stage, count(), uniqExact(identity) FROM events WHERE cityHash64(identity) %% %d = %d GROUP BY stage", parts, part))
+			"SELECT stage, count(), uniqExact(identity) FROM events WHERE cityHash64(identity) %% %d = %d GROUP "+
+				"BY stage", parts, part))
 		if err != nil {
 			return nil, nil, err
 		}

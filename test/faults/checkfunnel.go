@@ -22,7 +22,8 @@ func (v *verdict) compareFunnel(ctx context.Context, db database, t truth) error
 	for _, width := range funnel.Widths {
 		for _, stage := range stageNames() {
 			rows, err := db.query(ctx, fmt.Sprintf(
-				"SELECT width, toUnixTimestamp(bucket), source, stage, events, hex(articles) FROM funnel FINAL WHERE width = %d AND stage = '%s'", width, stage))
+				"SELECT width, toUnixTimestamp(bucket), source, stage, events, hex(articles) FROM funnel FINAL "+
+					"WHERE width = %d AND stage = '%s'", width, stage))
 			if err != nil {
 				return err
 			}

@@ -15,7 +15,8 @@ import (
 func follow(pid int, ahead time.Duration) error {
 	heirs, err := descendants(pid)
 	for _, heir := range append(heirs, pid) { // which may have executed another program
-		if e := bequeath(heir, ahead); !gone(e) && !slices.ContainsFunc(ended, func(is error) bool { return errors.Is(e, is) }) {
+		if e := bequeath(heir, ahead); !gone(e) && !slices.ContainsFunc(ended,
+			func(is error) bool { return errors.Is(e, is) }) {
 			err = errors.Join(err, e)
 		}
 	}

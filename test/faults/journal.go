@@ -111,7 +111,8 @@ func each(ctx context.Context, js jetstream.JetStream, name string, f func(uint6
 // some calls f for the next messages of a stream from a sequence on, at most n, and
 // returns how many there were.
 func some(
-	ctx context.Context, js jetstream.JetStream, name string, from uint64, n int, f func(uint64, time.Time, jetstream.Msg),
+	ctx context.Context, js jetstream.JetStream, name string, from uint64, n int,
+	f func(uint64, time.Time, jetstream.Msg),
 ) (had uint64, err error) {
 	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,

@@ -62,12 +62,34 @@ func TestPeerNotices(t *testing.T) {
 		rollup                                  map[group]int
 		lost, doubled, redelivered, resent, off int
 	}{
-		"right":              {map[uint64]peerRow{1: {x, 1}, 2: {x, 1}, 4: {y, 1}}, map[group]int{x: 2, y: 1}, 0, 0, 0, 0, 0},
-		"lost":               {map[uint64]peerRow{1: {x, 1}, 4: {y, 1}}, map[group]int{x: 1, y: 1}, 1, 0, 0, 0, 1},
-		"delivered again":    {map[uint64]peerRow{1: {x, 1}, 2: {x, 3}, 4: {y, 1}}, map[group]int{x: 4, y: 1}, 0, 2, 2, 0, 2},
-		"sent again":         {map[uint64]peerRow{1: {x, 1}, 2: {x, 1}, 3: {x, 1}, 4: {y, 1}}, map[group]int{x: 3, y: 1}, 0, 1, 0, 1, 1},
-		"breaks a rule":      {map[uint64]peerRow{1: {x, 1}, 2: {x, 1}, 4: {y, 1}, 5: {y, 1}}, map[group]int{x: 2, y: 2}, 0, 0, 0, 0, 0},
-		"rollup of nothing":  {map[uint64]peerRow{1: {x, 1}, 2: {x, 1}, 4: {y, 1}}, map[group]int{x: 2, y: 1, {"", ""}: 3}, 0, 0, 0, 0, 3},
+		"right": {
+			map[uint64]peerRow{1: {x, 1}, 2: {x, 1}, 4: {y, 1}},
+			map[group]int{x: 2, y: 1},
+			0, 0, 0,
+			0, 0,
+		},
+		"lost": {map[uint64]peerRow{1: {x, 1}, 4: {y, 1}}, map[group]int{x: 1, y: 1}, 1, 0, 0, 0, 1},
+		"delivered again": {
+			map[uint64]peerRow{1: {x, 1}, 2: {x, 3}, 4: {y, 1}},
+			map[group]int{x: 4, y: 1},
+			0, 2, 2,
+			0, 2,
+		},
+		"sent again": {
+			map[uint64]peerRow{1: {x, 1}, 2: {x, 1}, 3: {x, 1}, 4: {y, 1}},
+			map[group]int{x: 3, y: 1},
+			0, 1, 0, 1, 1,
+		},
+		"breaks a rule": {
+			map[uint64]peerRow{1: {x, 1}, 2: {x, 1}, 4: {y, 1}, 5: {y, 1}},
+			map[group]int{x: 2, y: 2},
+			0, 0, 0, 0, 0,
+		},
+		"rollup of nothing": {
+			map[uint64]peerRow{1: {x, 1}, 2: {x, 1}, 4: {y, 1}},
+			map[group]int{x: 2, y: 1, {"", ""}: 3},
+			0, 0, 0, 0, 3,
+		},
 		"rollup fell behind": {map[uint64]peerRow{1: {x, 1}, 2: {x, 1}, 4: {y, 1}}, map[group]int{x: 1}, 0, 0, 0, 0, 2},
 	} {
 		v := &verdict{peer: &peerVerdict{}}

@@ -147,7 +147,8 @@ func (v *verdict) countPeer(
 // printPeer says what became of the events in the peer's hands.
 func (v *verdict) printPeer(out io.Writer) {
 	p := v.peer
-	fmt.Fprintf(out, "peer %s: events acknowledged %d, rows %d, lost %d, doubled %d; of the rows in the table %d more than one a message, %d more of messages sent again; rollup off by %d\n",
+	fmt.Fprintf(out, "peer %s: events acknowledged %d, rows %d, lost %d, doubled %d; of the rows in the table %d "+
+		"more than one a message, %d more of messages sent again; rollup off by %d\n",
 		p.name, v.acked, v.counted, v.lost, v.doubled, p.redelivered, p.resent, p.off)
 	if p.name == replacingPeer {
 		fmt.Fprintf(out, "without FINAL, as merges have left it: rows %d, doubled %d\n", p.rows, p.doubled())

@@ -11,7 +11,8 @@ import (
 // afterwards; it is sometimes as it was before, with files that it has lost since.
 func TestRot(t *testing.T) {
 	sound := rotting{
-		"MANIFEST-1": []byte("which tables"), "1.sst": []byte("one"), "2.sst": []byte("two"), "3.log": []byte("log"), "marker.1": {},
+		"MANIFEST-1": []byte("which tables"), "1.sst": []byte("one"), "2.sst": []byte("two"), "3.log": []byte("log"),
+		"marker.1": {},
 	}
 	older := rotting{"MANIFEST-0": []byte("which"), "1.sst": []byte("1")}
 	gone, exchanged, before, changed := 0, 0, 0, 0

@@ -48,7 +48,8 @@ func run(ctx context.Context, cfg config, out io.Writer) (r *report, err error) 
 			fmt.Fprintln(out, told)
 		}
 	}()
-	fmt.Fprintf(out, "seed %d: faults -seed %d -for %s -rate %d -groups %d -nodes %d%s%s repeats this history and plan, but not their timing\n",
+	fmt.Fprintf(out, "seed %d: faults -seed %d -for %s -rate %d -groups %d -nodes %d%s%s repeats this history and "+
+		"plan, but not their timing\n",
 		cfg.seed, cfg.seed, cfg.length, cfg.rate, cfg.groups, cfg.nodes, cfg.peer.flag(), cfg.planFlags())
 	if err := cfg.fit(out); err != nil {
 		return nil, err

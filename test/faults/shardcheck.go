@@ -32,7 +32,8 @@ func (v *workVerdict) wrong(format string, args ...any) {
 }
 
 func (v *workVerdict) String() string {
-	return fmt.Sprintf("files registered %d with %d shards; pieces acknowledged %d, recorded %d, lost %d, doubled %d; taken %d times, %d of them again",
+	return fmt.Sprintf("files registered %d with %d shards; pieces acknowledged %d, recorded %d, lost %d, doubled "+
+		"%d; taken %d times, %d of them again",
 		v.files, v.items, v.acked, v.recorded, v.lost, v.doubled, v.starts, v.again)
 }
 
@@ -62,7 +63,8 @@ func (s *shards) failures(ctx context.Context) (found []piece) {
 	defer cancel()
 	var p piece
 	var stage int
-	_ = s.read(ctx, "SELECT t.filename, t.shard, f.stage FROM millrace.failed AS f JOIN millrace.pipeline_tracking AS t ON t.id = f.item_id LIMIT 100",
+	_ = s.read(ctx, "SELECT t.filename, t.shard, f.stage FROM millrace.failed AS f JOIN millrace.pipeline_tracking "+
+		"AS t ON t.id = f.item_id LIMIT 100",
 		[]any{&p.file, &p.shard, &stage}, func() error {
 			if p.stage = shardStages[stage-1]; stage-1 != poisoned || !s.notes.poison(p.file) {
 				found = append(found, p)
@@ -98,8 +100,10 @@ func (s *shards) left(ctx context.Context) error {
 	}
 	s.notes.mu.Unlock()
 	var done, ready, outbox, claims, delayed int
-	err := s.read(ctx, `SELECT (SELECT count(*) FROM millrace.pipeline_tracking WHERE mysql_sender_status = 'done'), (SELECT count(*) FROM millrace.ready),
-		(SELECT count(*) FROM millrace.outbox), (SELECT count(*) FROM millrace.claim), (SELECT count(*) FROM millrace.delayed)`,
+	err := s.read(ctx, `SELECT (SELECT count(*) FROM millrace.pipeline_tracking WHERE mysql_sender_status = 'done'),
+		(SELECT count(*) FROM millrace.ready),
+		(SELECT count(*) FROM millrace.outbox), (SELECT count(*) FROM millrace.claim),
+		(SELECT count(*) FROM millrace.delayed)`,
 		[]any{&done, &ready, &outbox, &claims, &delayed}, func() error { return nil })
 	if err != nil {
 		return err
@@ -155,7 +159,8 @@ func (s *shards) record(ctx context.Context, v *workVerdict) (*workRecord, error
 	var name string
 	var number int
 	var st [4]string
-	err := s.read(ctx, `SELECT filename, shard, event_ingest_status::text, shard_splitter_status::text, shard_worker_status::text, mysql_sender_status::text
+	err := s.read(ctx, `SELECT filename, shard, event_ingest_status::text, shard_splitter_status::text,
+		shard_worker_status::text, mysql_sender_status::text
 		FROM millrace.pipeline_tracking`, []any{&name, &number, &st[0], &st[1], &st[2], &st[3]}, func() error {
 		if r.items[name] == nil {
 			r.items[name] = map[int][4]string{}
@@ -172,7 +177,8 @@ func (s *shards) record(ctx context.Context, v *workVerdict) (*workRecord, error
 	holder := map[piece]string{}
 	// Ids of one item's rows are in the order in which they were written: it was locked.
 	return r, s.read(ctx, `SELECT t.filename, t.shard, h.stage, h.move::text, h.status::text, coalesce(h.worker, '')
-		FROM millrace.history AS h JOIN millrace.pipeline_tracking AS t ON t.id = h.item_id WHERE h.stage > 0 ORDER BY h.id`,
+		FROM millrace.history AS h JOIN millrace.pipeline_tracking AS t ON t.id = h.item_id WHERE h.stage > 0
+		ORDER BY h.id`,
 		[]any{&p.file, &p.shard, &stage, &move, &status, &worker}, func() error {
 			p.stage = shardStages[stage-1]
 			before := r.now[p]

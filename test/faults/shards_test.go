@@ -61,12 +61,37 @@ func TestHandlersNoticed(t *testing.T) {
 		act  func(n *shardNotes)
 		want int
 	}{
-		"a poller takes what a handler works": {func(n *shardNotes) { n.began(p, "h", now, later); n.took(p, "w", now, later) }, 1},
-		"a handler works what a poller has":   {func(n *shardNotes) { n.took(p, "w", now, later); n.began(p, "h", now, later) }, 1},
-		"two handlers work it":                {func(n *shardNotes) { n.began(p, "g", now, later); n.began(p, "h", now, later) }, 1},
-		"one after the other":                 {func(n *shardNotes) { n.began(p, "h", now, later); n.leaves(p, "h"); n.took(p, "w", now, later) }, 0},
-		"a handler whose lease may be over":   {func(n *shardNotes) { n.took(p, "w", now, later); n.began(p, "h", before, now) }, 0},
-		"a poller whose lease may be over":    {func(n *shardNotes) { n.began(p, "h", now, later); n.took(p, "w", before, now) }, 0},
+		"a poller takes what a handler works": {func(n *shardNotes) {
+			n.began(p, "h", now, later)
+			n.took(p, "w", now,
+				later)
+		}, 1},
+		"a handler works what a poller has": {func(n *shardNotes) {
+			n.took(p, "w", now, later)
+			n.began(p, "h", now,
+				later)
+		}, 1},
+		"two handlers work it": {func(n *shardNotes) {
+			n.began(p, "g", now, later)
+			n.began(p, "h", now,
+				later)
+		}, 1},
+		"one after the other": {func(n *shardNotes) {
+			n.began(p, "h", now, later)
+			n.leaves(p,
+				"h")
+			n.took(p, "w", now, later)
+		}, 0},
+		"a handler whose lease may be over": {func(n *shardNotes) {
+			n.took(p, "w", now, later)
+			n.began(p, "h",
+				before, now)
+		}, 0},
+		"a poller whose lease may be over": {func(n *shardNotes) {
+			n.began(p, "h", now, later)
+			n.took(p, "w",
+				before, now)
+		}, 0},
 	} {
 		n := newShardNotes(nil)
 		if tc.act(n); len(n.failures) != tc.want {

@@ -28,11 +28,20 @@ func TestSoakNotices(t *testing.T) {
 		length time.Duration
 		want   string // nothing is wrong when it is empty
 	}{
-		"steady":                {steady, time.Hour, ""},
-		"more memory":           {change(20, sample{120, 50, 20}), time.Hour, "ingest: memory in MB grew from 100 to 120"},
-		"… in a short soak":     {change(20, sample{120, 50, 20}), time.Minute, ""},
-		"more files":            {change(20, sample{100, 500, 20}), time.Minute, "ingest: open files grew from 50 to 500"},
-		"more goroutines":       {change(20, sample{100, 50, 500}), time.Minute, "ingest: goroutines grew from 20 to 500"},
+		"steady": {steady, time.Hour, ""},
+		"more memory": {
+			change(20, sample{120, 50, 20}), time.Hour,
+			"ingest: memory in MB grew from 100 to 120",
+		},
+		"… in a short soak": {change(20, sample{120, 50, 20}), time.Minute, ""},
+		"more files": {
+			change(20, sample{100, 500, 20}), time.Minute,
+			"ingest: open files grew from 50 to 500",
+		},
+		"more goroutines": {
+			change(20, sample{100, 50, 500}), time.Minute,
+			"ingest: goroutines grew from 20 to 500",
+		},
 		"memory that is hidden": {change(0, sample{-1, 50, 20}), time.Minute, "ingest: memory in MB can't be read"},
 		"no metrics":            {change(20, sample{100, 50, -1}), time.Minute, "ingest: goroutines can't be read"},
 		"hardly a sample":       {steady[:5], time.Minute, "ingest: 5 samples were taken, want 9"},

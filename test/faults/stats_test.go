@@ -61,14 +61,23 @@ func TestStats(t *testing.T) {
 	w := tales(t, strings.TrimSpace(someTales))
 	got := asJSON(newStats(w.in(scope{from: noon.UnixNano()})))
 	want := map[string]any{
-		"crawl": map[string]any{"total_crawled": 3, "unique_urls": 2, "duplicates": 1, "by_source": map[string]int{"x": 2, "y": 1}},
-		"classification": map[string]any{
-			"total_classified": 4, "unique_articles": 3, "reclassifications": 1, "avg_quality_score": 210.5 / 3, "median_quality_score": 70.5,
-			"by_model_version": map[string]int{"v1": 2, "v2": 2}, "by_topic": map[string]int{"a": 2, "b": 1, "c": 1},
+		"crawl": map[string]any{
+			"total_crawled": 3, "unique_urls": 2, "duplicates": 1,
+			"by_source": map[string]int{"x": 2, "y": 1},
 		},
-		"publishing": map[string]any{"total_routed": 1, "total_published": 3, "failed_publishes": 0, "by_channel": map[string]int{"k": 2}},
+		"classification": map[string]any{
+			"total_classified": 4, "unique_articles": 3, "reclassifications": 1, "avg_quality_score": 210.5 / 3,
+			"median_quality_score": 70.5,
+			"by_model_version":     map[string]int{"v1": 2, "v2": 2},
+			"by_topic":             map[string]int{"a": 2, "b": 1, "c": 1},
+		},
+		"publishing": map[string]any{
+			"total_routed": 1, "total_published": 3, "failed_publishes": 0,
+			"by_channel": map[string]int{"k": 2},
+		},
 		"throughput": map[string]any{
-			"median_crawl_to_classify_mins": 3.5, "avg_crawl_to_classify_mins": 3.5, "median_classify_to_publish_mins": 8, "avg_classify_to_publish_mins": 8,
+			"median_crawl_to_classify_mins": 3.5, "avg_crawl_to_classify_mins": 3.5,
+			"median_classify_to_publish_mins": 8, "avg_classify_to_publish_mins": 8,
 			"median_end_to_end_mins": 11.5, "avg_end_to_end_mins": 11.5, "articles": 2, "stages": []map[string]any{
 				{"from": "crawled", "to": "classified", "articles": 2, "median_mins": 3.5, "avg_mins": 3.5},
 				{"from": "classified", "to": "published", "articles": 3, "median_mins": 6, "avg_mins": 20.0 / 3},
@@ -104,8 +113,14 @@ func TestDrift(t *testing.T) {
 		},
 		"drift_indicators": map[string]any{"quality_score_delta": 29.75, "topic_distribution_shift": 1},
 		"comparison": map[string]any{
-			"reference": map[string]any{"version": "v1", "classifications": 2, "articles": 2, "avg_quality_score": 60.25, "sample": 1},
-			"current":   map[string]any{"version": "v2", "classifications": 2, "articles": 2, "avg_quality_score": 90, "sample": 1},
+			"reference": map[string]any{
+				"version": "v1", "classifications": 2, "articles": 2,
+				"avg_quality_score": 60.25, "sample": 1,
+			},
+			"current": map[string]any{
+				"version": "v2", "classifications": 2, "articles": 2, "avg_quality_score": 90,
+				"sample": 1,
+			},
 			"tests": []any{
 				map[string]any{
 					"name": "population_stability_index", "of": "topics", "reference_size": 3,
@@ -166,7 +181,10 @@ func TestArticles(t *testing.T) {
 		{names(w.stuck(routed, late)), "four y 12:11 "},
 		{names(w.stuck(crawled, noon.UnixNano())), ""},
 		{names(w.slowest(crawled, published, 0)), "two y 12:02 840 12:16 one x 12:00 540 12:09 "},
-		{names(w.slowest(crawled, classified, noon.UnixNano()+1)), "two y 12:02 240 12:06 six x 12:02 180 12:05 one x 12:01 120 12:03 "},
+		{
+			names(w.slowest(crawled, classified, noon.UnixNano()+1)),
+			"two y 12:02 240 12:06 six x 12:02 180 12:05 one x 12:01 120 12:03 ",
+		},
 		{differArticles(w.slowest(crawled, published, 0), []httpArticle{{}}), " is 2, want 1 articles"},
 	} {
 		if test[0] != test[1] {

@@ -41,7 +41,8 @@ func TestTold(t *testing.T) {
 		}
 	}
 	if scored < 100 || listed < 100 || sent < 100 || odd < 100 {
-		t.Errorf("%d with a score, %d with topics, %d with a channel, %d of a host with a port", scored, listed, sent, odd)
+		t.Errorf("%d with a score, %d with topics, %d with a channel, %d of a host with a port", scored, listed, sent,
+			odd)
 	}
 }
 
@@ -59,17 +60,23 @@ func columnsOf(r *event.Record) []string {
 		quality = decimal(r.Meta.QualityScore)
 	}
 	return []string{
-		hex.EncodeToString(id[:]), "7", fmt.Sprint(r.OccurredAt), "9000000001", string(r.Stage), string(r.SourceName), string(r.ServiceName),
-		string(r.Domain), string(r.ArticleURL), hash, hash, string(r.CanonicalURL), string(r.TraceID), string(r.IdempotencyKey), string(r.Metadata),
-		fmt.Sprint(r.MetadataSchemaVersion), quality, string(topics), string(r.Meta.ModelVersion), string(r.Meta.ContentType), string(r.Meta.Channel),
-		fmt.Sprint(one(r.Meta.IsReclassification)), fmt.Sprint(one(r.Meta.IsDuplicate)), fmt.Sprint(one(r.Meta.Backfilled)),
+		hex.EncodeToString(id[:]), "7", fmt.Sprint(r.OccurredAt), "9000000001", string(r.Stage), string(r.SourceName),
+		string(r.ServiceName),
+		string(r.Domain), string(r.ArticleURL), hash, hash, string(r.CanonicalURL), string(r.TraceID),
+		string(r.IdempotencyKey), string(r.Metadata),
+		fmt.Sprint(r.MetadataSchemaVersion), quality, string(topics), string(r.Meta.ModelVersion),
+		string(r.Meta.ContentType), string(r.Meta.Channel),
+		fmt.Sprint(one(r.Meta.IsReclassification)), fmt.Sprint(one(r.Meta.IsDuplicate)),
+		fmt.Sprint(one(r.Meta.Backfilled)),
 	}
 }
 
 // TestReadMeta: what is of another type is absent.
 func TestReadMeta(t *testing.T) {
-	m, err := readMeta([]byte(`{"quality_score":"72","topics":["a",1],"model_version":2,"content_type":null,"channel":["x"],"is_duplicate":"true","backfilled":1}`))
-	if err != nil || m.quality != nil || m.topics != nil || m.model+m.content+m.channel != "" || m.duplicate || m.backfilled {
+	m, err := readMeta([]byte(`{"quality_score":"72","topics":["a",1],"model_version":2,"content_type":null,` +
+		`"channel":["x"],"is_duplicate":"true","backfilled":1}`))
+	if err != nil || m.quality != nil || m.topics != nil || m.model+m.content+m.channel != "" || m.duplicate ||
+		m.backfilled {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -83,7 +90,8 @@ func TestColumnNoticed(t *testing.T) {
 		byID[e.fact.id] = e
 	}
 	right := w.told[3].columns()
-	if names := strings.Fields(eventNames); len(names) != len(right) || names[0] != "identity" || names[20] != "channel" {
+	if names := strings.Fields(eventNames); len(names) != len(right) || names[0] != "identity" ||
+		names[20] != "channel" {
 		t.Fatalf("%d names of %d columns", len(names), len(right))
 	}
 	v, seen := &verdict{}, map[string]int{}
@@ -131,9 +139,18 @@ func TestFields(t *testing.T) {
 	w := world(t, 300)
 	f := httpFunnel{From: time.Unix(0, w.told[0].at), Stages: stages(w.told), Method: "exact"}
 	for name, test := range map[string]struct{ read, of any }{
-		"funnel":   {map[string]any{"from": f.From, "stages": f.Stages, "unique_method": f.Method, "stream": map[string]int{"folded_seq": 1}}, new(pipeline.Funnel)},
-		"stats":    {httpStats{From: f.From, DetailsFrom: f.From, Method: "exact", Sample: 1, Cut: []string{"by_topic"}, stats: newStats(w.told)}, new(pipeline.Stats)},
-		"drift":    {httpDrift{GeneratedAt: time.Now(), Sample: 1, drift: w.drift("", time.Now())}, new(pipeline.Drift)},
+		"funnel": {map[string]any{
+			"from": f.From, "stages": f.Stages, "unique_method": f.Method,
+			"stream": map[string]int{"folded_seq": 1},
+		}, new(pipeline.Funnel)},
+		"stats": {httpStats{
+			From: f.From, DetailsFrom: f.From, Method: "exact", Sample: 1, Cut: []string{"by_topic"},
+			stats: newStats(w.told),
+		}, new(pipeline.Stats)},
+		"drift": {
+			httpDrift{GeneratedAt: time.Now(), Sample: 1, drift: w.drift("", time.Now())},
+			new(pipeline.Drift),
+		},
 		"events":   {httpEvents{[]httpEvent{w.told[0].event()}, "next"}, new(events.EventsPage)},
 		"sources":  {w.bySize(), new(pipeline.Sources)},
 		"articles": {httpArticles{w.slowest(crawled, published, 0)[:1], "next"}, new(events.ArticlesPage)},

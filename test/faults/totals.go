@@ -129,7 +129,8 @@ func (n *totalsRow) differs(row []string) string {
 }
 
 // unretiredRows sums up every column of the view unretired.
-const unretiredRows = `SELECT stage, dimension, value, count(), sum(seq), sum(toUnixTimestamp64Nano(occurred_at) % 1000003),
+const unretiredRows = `SELECT stage, dimension, value, count(), sum(seq),
+	sum(toUnixTimestamp64Nano(occurred_at) % 1000003),
 	uniqExact(source_name), uniqExact(article_hash), sum(ifNull(quality_score, 0)), sum(tenth),
 	countIf(is_reclassification), countIf(is_duplicate), countIf(is_backfilled)
 	FROM unretired GROUP BY stage, dimension, value`

@@ -53,7 +53,8 @@ func (f *fleet) check(ctx context.Context, took time.Duration, out io.Writer) er
 	errs = append(errs, f.jobs.check(ctx))
 	fmt.Fprintf(out,
 		"%d pieces in %s: %d by Go, %d by Node, %d over HTTP; %d daemons killed, %d pieces in their hands; "+
-			"%d times Millrace or its Postgres; %d pieces worked again since something died between their end and the record of it\n",
+			"%d times Millrace or its Postgres; %d pieces worked again since something died between their end and "+
+			"the record of it\n",
 		f.jobs.pieces(), took.Round(time.Millisecond), by["go"], by["node"], by["http"], f.kills, struck,
 		f.parts, again)
 	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 0 {

@@ -211,7 +211,8 @@ func (o *own) check(ctx context.Context) error {
 	}
 	defer pool.Close()
 	rows, err := pool.Query(ctx, `SELECT i.id, i.key, i.status::text,
-		(SELECT count(*) FROM millrace.history AS h WHERE h.item_id = i.id AND h.move = 'done') FROM millrace.item AS i`)
+		(SELECT count(*) FROM millrace.history AS h WHERE h.item_id = i.id AND h.move = 'done')
+		FROM millrace.item AS i`)
 	if err != nil {
 		return fmt.Errorf("read the items: %w", err)
 	}

@@ -340,11 +340,20 @@ func TestGone(t *testing.T) {
 	}{
 		"nothing":           {0, func(*testing.T, []string) {}, false},
 		"nothing of a rest": {600, func(*testing.T, []string) {}, false},
-		"the last file":     {600, func(t *testing.T, files []string) { must(t, os.Remove(files[len(files)-1])) }, false},
-		"the end of it":     {0, func(t *testing.T, files []string) { cutToOne(t, files[len(files)-1]) }, false},
-		"the first file":    {0, func(t *testing.T, files []string) { must(t, os.Remove(files[0])) }, false},
-		"the folder":        {0, func(t *testing.T, files []string) { must(t, os.RemoveAll(filepath.Dir(files[0]))) }, true},
-		"all of it":         {n, func(t *testing.T, files []string) { must(t, os.RemoveAll(filepath.Dir(files[0]))) }, true},
+		"the last file": {
+			600, func(t *testing.T, files []string) { must(t, os.Remove(files[len(files)-1])) },
+			false,
+		},
+		"the end of it":  {0, func(t *testing.T, files []string) { cutToOne(t, files[len(files)-1]) }, false},
+		"the first file": {0, func(t *testing.T, files []string) { must(t, os.Remove(files[0])) }, false},
+		"the folder": {
+			0, func(t *testing.T, files []string) { must(t, os.RemoveAll(filepath.Dir(files[0]))) },
+			true,
+		},
+		"all of it": {
+			n, func(t *testing.T, files []string) { must(t, os.RemoveAll(filepath.Dir(files[0]))) },
+			true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, lost := t.TempDir(), 0

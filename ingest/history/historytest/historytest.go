@@ -36,10 +36,14 @@ func Fill(t testing.TB, pool *pgxpool.Pool, from string, executions, classificat
 		query string
 		n     int
 	}{
-		{`INSERT INTO job_executions (job_id, source_name, status, started_at, completed_at, items_crawled, items_indexed)
-			SELECT gen_random_uuid(), 'source_' || n % 3, 'completed', at, at + interval '1 s', 5 + n % 5, 4 + n % 5`, executions},
-		{`INSERT INTO classification_history (content_url, source_name, quality_score, topics, model_version, classified_at)
-			SELECT 'https://example.com/article-' || n, 'source_' || n % 3, n % 100, ARRAY['news', 'topic ' || n % 7], 'v2.' || n % 2, at`, classifications},
+		{`INSERT INTO job_executions (job_id, source_name, status, started_at, completed_at, items_crawled,
+			items_indexed)
+			SELECT gen_random_uuid(), 'source_' || n % 3, 'completed', at, at + interval '1 s', 5 + n % 5,
+			4 + n % 5`, executions},
+		{`INSERT INTO classification_history (content_url, source_name, quality_score, topics, model_version,
+			classified_at)
+			SELECT 'https://example.com/article-' || n, 'source_' || n % 3, n % 100, ARRAY['news', 'topic ' || n % 7],
+			'v2.' || n % 2, at`, classifications},
 		{`INSERT INTO publish_history (article_url, channel_name, published_at)
 			SELECT 'https://example.com/article-' || n, 'articles:topic ' || n % 7, at`, publications},
 	} {

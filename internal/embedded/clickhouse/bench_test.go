@@ -58,7 +58,8 @@ func BenchmarkSelectOne(b *testing.B) {
 // columns, which the native protocol asks before each.
 func BenchmarkDescribe(b *testing.B) {
 	conn := client(b)
-	exec(b, conn, "CREATE OR REPLACE TABLE described (n UInt64, s LowCardinality(String)) ENGINE = MergeTree ORDER BY n")
+	exec(b, conn, "CREATE OR REPLACE TABLE described (n UInt64, s LowCardinality(String)) ENGINE = MergeTree "+
+		"ORDER BY n")
 	exec(b, conn, "INSERT INTO described SELECT number, toString(number % 10) FROM numbers(100000)")
 	defer exec(b, conn, "DROP TABLE described")
 	run, stop, err := server.Selecting()
@@ -67,7 +68,8 @@ func BenchmarkDescribe(b *testing.B) {
 	}
 	defer stop()
 	for name, text := range map[string]string{
-		"one": "SELECT 1", "point": "SELECT s FROM described WHERE n = 777", "group": "SELECT s, count(), sum(n) FROM described GROUP BY s ORDER BY s",
+		"one": "SELECT 1", "point": "SELECT s FROM described WHERE n = 777",
+		"group": "SELECT s, count(), sum(n) FROM described GROUP BY s ORDER BY s",
 	} {
 		b.Run(name, func(b *testing.B) {
 			var took [2]time.Duration

@@ -23,7 +23,8 @@ const (
 func await(t *testing.T, conn driver.Conn, mark string, want uint64) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
-	ask := fmt.Sprintf("SELECT count() FROM system.processes WHERE position(query, concat('%s', '%s')) > 0", mark[:1], mark[1:])
+	ask := fmt.Sprintf("SELECT count() FROM system.processes WHERE position(query, concat('%s', '%s')) > 0", mark[:1],
+		mark[1:])
 	for count(t, conn, ask) != want {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not %d running", mark, want)

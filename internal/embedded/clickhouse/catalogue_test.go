@@ -99,21 +99,28 @@ func (v *vetting) refuses(name, sql string) {
 	switch {
 	case err == nil:
 		v.Errorf("%s is admitted", sql)
-	case !errors.As(err, &e) || e.Code != accessDenied || !strings.Contains(strings.ToLower(e.Message), strings.ToLower(name)):
+	case !errors.As(err, &e) || e.Code != accessDenied ||
+		!strings.Contains(strings.ToLower(e.Message), strings.ToLower(name)):
 		v.Errorf("%s: %v", sql, err)
 	}
 }
 
 // positions are places in which a function's name can stand; %[1]s is the name.
 var positions = []string{
-	"SELECT %[1]s('a')", "SELECT `%[1]s`('a')", "SELECT 1 + %[1]s(%[1]s(1))", "SELECT 1 AS x WHERE %[1]s(x) = 1 ORDER BY x",
-	"SELECT arrayMap(%[1]s, ['a'])", "SELECT arrayMap(`%[1]s`, ['a'])", "SELECT arraySort(%[1]s, ['a'])", "SELECT arrayMap(x -> %[1]s(x), ['a'])",
+	"SELECT %[1]s('a')", "SELECT `%[1]s`('a')", "SELECT 1 + %[1]s(%[1]s(1))",
+	"SELECT 1 AS x WHERE %[1]s(x) = 1 ORDER BY x",
+	"SELECT arrayMap(%[1]s, ['a'])", "SELECT arrayMap(`%[1]s`, ['a'])", "SELECT arraySort(%[1]s, ['a'])",
+	"SELECT arrayMap(x -> %[1]s(x), ['a'])",
 	"SELECT arrayFold(%[1]s, ['a'], '')", "SELECT mapApply(%[1]s, map(1, 2))",
-	"SELECT * APPLY(%[1]s) FROM facts", "SELECT * APPLY %[1]s FROM facts", "SELECT COLUMNS('a') APPLY(x -> %[1]s(x)) FROM facts",
-	"WITH %[1]s AS f SELECT arrayMap(f, ['a'])", "WITH %[1]s('a') AS f SELECT f", "WITH f AS (SELECT %[1]s('a') AS x) SELECT x FROM f",
-	"SELECT sum(a) OVER w FROM facts WINDOW w AS (ORDER BY %[1]s(a))", "SELECT a FROM facts ORDER BY a WITH FILL TO %[1]s(1)",
+	"SELECT * APPLY(%[1]s) FROM facts", "SELECT * APPLY %[1]s FROM facts",
+	"SELECT COLUMNS('a') APPLY(x -> %[1]s(x)) FROM facts",
+	"WITH %[1]s AS f SELECT arrayMap(f, ['a'])", "WITH %[1]s('a') AS f SELECT f",
+	"WITH f AS (SELECT %[1]s('a') AS x) SELECT x FROM f",
+	"SELECT sum(a) OVER w FROM facts WINDOW w AS (ORDER BY %[1]s(a))",
+	"SELECT a FROM facts ORDER BY a WITH FILL TO %[1]s(1)",
 	"SELECT s, a FROM facts ORDER BY a WITH FILL INTERPOLATE (s AS %[1]s(s))",
-	"SELECT * FROM numbers(%[1]s(1))", "SELECT * FROM view(SELECT %[1]s('a'))", "SELECT * FROM facts AS f JOIN facts AS g ON f.a = %[1]s(g.a)",
+	"SELECT * FROM numbers(%[1]s(1))", "SELECT * FROM view(SELECT %[1]s('a'))",
+	"SELECT * FROM facts AS f JOIN facts AS g ON f.a = %[1]s(g.a)",
 	"DESCRIBE (SELECT %[1]s('a'))", "EXPLAIN SELECT %[1]s('a')", "EXPLAIN AST SELECT arrayMap(%[1]s, ['a'])",
 }
 
@@ -159,8 +166,10 @@ func TestEveryFunction(t *testing.T) {
 // literalArgument are functions that are admitted with certain strings only.
 var literalArgument = map[string]bool{
 	"CAST": true, "accurateCast": true, "accurateCastOrNull": true, "accurateCastOrDefault": true, "reinterpret": true,
-	"dynamicElement": true, "variantElement": true, "defaultValueOfTypeName": true, "JSONExtract": true, "JSONExtractCaseInsensitive": true,
-	"JSONExtractKeysAndValues": true, "JSONExtractKeysAndValuesCaseInsensitive": true, "arrayReduce": true, "arrayReduceInRanges": true,
+	"dynamicElement": true, "variantElement": true, "defaultValueOfTypeName": true, "JSONExtract": true,
+	"JSONExtractCaseInsensitive": true,
+	"JSONExtractKeysAndValues":   true, "JSONExtractKeysAndValuesCaseInsensitive": true, "arrayReduce": true,
+	"arrayReduceInRanges":   true,
 	"initializeAggregation": true, "formatRow": true, "formatRowNoNewline": true, "format": true,
 }
 
@@ -173,12 +182,15 @@ func TestEveryAggregate(t *testing.T) {
 		for _, suffix := range combinators {
 			whole := name + suffix
 			if verdict == judge.Allowed {
-				calls = append(calls, fmt.Sprintf("`%[1]s`(a), %[1]s(1)(a), arrayReduce('%[1]s', [1]), initializeAggregation('%[1]s(1)', 1)", whole))
+				calls = append(calls, fmt.Sprintf("`%[1]s`(a), %[1]s(1)(a), arrayReduce('%[1]s', [1]), "+
+					"initializeAggregation('%[1]s(1)', 1)", whole))
 				continue
 			}
 			for _, position := range []string{
-				"SELECT %s(a) FROM facts", "SELECT %s(1)(a) FROM facts", "SELECT %s(a) OVER () FROM facts", "SELECT * APPLY(%s(1)) FROM facts",
-				"SELECT arrayReduce('%s', [1])", "SELECT arrayReduce('%s(1)', [1])", "SELECT initializeAggregation('%s', 1)",
+				"SELECT %s(a) FROM facts", "SELECT %s(1)(a) FROM facts", "SELECT %s(a) OVER () FROM facts",
+				"SELECT * APPLY(%s(1)) FROM facts",
+				"SELECT arrayReduce('%s', [1])", "SELECT arrayReduce('%s(1)', [1])",
+				"SELECT initializeAggregation('%s', 1)",
 				"SELECT arrayReduceInRanges('%s', [(1, 1)], [1])",
 			} {
 				v.refuses(whole, fmt.Sprintf(position, whole))
@@ -204,9 +216,11 @@ func TestEveryTableFunction(t *testing.T) {
 			args = "1, 2"
 		}
 		for _, position := range []string{
-			"SELECT * FROM %s(%s)", "SELECT * FROM `%s`(%s)", "SELECT * FROM facts, %s(%s)", "SELECT * FROM facts AS f JOIN %s(%s) AS g ON 1",
+			"SELECT * FROM %s(%s)", "SELECT * FROM `%s`(%s)", "SELECT * FROM facts, %s(%s)",
+			"SELECT * FROM facts AS f JOIN %s(%s) AS g ON 1",
 			"SELECT 1 IN (SELECT * FROM %s(%s))", "SELECT * FROM view(SELECT * FROM %s(%s))", "DESCRIBE TABLE %s(%s)",
-			"EXPLAIN SELECT * FROM %s(%s)", "WITH x AS (SELECT * FROM %s(%s)) SELECT * FROM x", "SELECT (SELECT 1 FROM %s(%s))",
+			"EXPLAIN SELECT * FROM %s(%s)", "WITH x AS (SELECT * FROM %s(%s)) SELECT * FROM x",
+			"SELECT (SELECT 1 FROM %s(%s))",
 		} {
 			sql := fmt.Sprintf(position, name, args)
 			if verdict == judge.Allowed {
@@ -225,8 +239,10 @@ func TestEveryTable(t *testing.T) {
 	v := vet(t)
 	for name, verdict := range judge.Lists()["system_tables"] {
 		for _, position := range []string{
-			"SELECT * FROM system.%s", "SELECT 1 IN system.%s", "SELECT * FROM facts AS f JOIN system.%s AS g ON 1", "SELECT * FROM `system`.`%s`",
-			"DESCRIBE TABLE system.%s", "SHOW CREATE TABLE system.%s", "EXISTS TABLE system.%s", "SELECT * APPLY(x -> x IN system.%s) FROM facts",
+			"SELECT * FROM system.%s", "SELECT 1 IN system.%s", "SELECT * FROM facts AS f JOIN system.%s AS g ON 1",
+			"SELECT * FROM `system`.`%s`",
+			"DESCRIBE TABLE system.%s", "SHOW CREATE TABLE system.%s", "EXISTS TABLE system.%s",
+			"SELECT * APPLY(x -> x IN system.%s) FROM facts",
 		} {
 			if sql := fmt.Sprintf(position, name); verdict == judge.Allowed {
 				v.admits(sql)
@@ -258,7 +274,10 @@ func (v *vetting) forbids(sql string) {
 func TestEveryType(t *testing.T) {
 	v := vet(t)
 	for name, verdict := range judge.Lists()["types"] {
-		for _, position := range []string{"SELECT CAST(1, '%s')", "SELECT * FROM values('a %s, b String', (1, 2))", "SELECT JSONExtract('', 'Array(%s)')"} {
+		for _, position := range []string{
+			"SELECT CAST(1, '%s')", "SELECT * FROM values('a %s, b String', (1, 2))",
+			"SELECT JSONExtract('', 'Array(%s)')",
+		} {
 			if sql := fmt.Sprintf(position, name); verdict == judge.Allowed {
 				v.admits(sql)
 			} else {

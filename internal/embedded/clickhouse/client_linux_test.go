@@ -36,7 +36,10 @@ func TestKeepAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(option int) (value int) {
-		if err := raw.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option) }); err != nil {
+		if err := raw.Control(func(fd uintptr) {
+			value,
+				err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return value

@@ -10,7 +10,10 @@ import (
 )
 
 // transports are the ways a stock clickhouse-go talks natively.
-var transports = map[string]ch.CompressionMethod{"plain": ch.CompressionNone, "lz4": ch.CompressionLZ4, "zstd": ch.CompressionZSTD}
+var transports = map[string]ch.CompressionMethod{
+	"plain": ch.CompressionNone, "lz4": ch.CompressionLZ4,
+	"zstd": ch.CompressionZSTD,
+}
 
 func options(method ch.CompressionMethod) *ch.Options {
 	return &ch.Options{

@@ -134,7 +134,8 @@ func (c *conn) handshake() error {
 	}
 	who, err := c.server.login(hello.User, hello.Password)
 	if err == nil && !c.server.greet(c, who) {
-		err = exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "There are too many connections of %s", hello.User)
+		err = exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "There are too many connections of %s",
+			hello.User)
 	}
 	if err == nil {
 		if who == writer {

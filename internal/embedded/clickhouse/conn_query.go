@@ -232,7 +232,10 @@ func (c *conn) store(ctx context.Context, q query, rows *spool, format string) e
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stop := c.watch(ctx, cancel)
-		err = c.sess.run(ctx, query{Statement: insert, format: "Null", params: q.params, id: q.id, progress: nativeProgress}, a.chunk)
+		err = c.sess.run(ctx, query{
+			Statement: insert, format: "Null", params: q.params, id: q.id,
+			progress: nativeProgress,
+		}, a.chunk)
 		if err, ended := c.interrupted(ctx, stop, a, err); ended {
 			return err
 		}

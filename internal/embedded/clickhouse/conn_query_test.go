@@ -45,7 +45,10 @@ func TestReadQueryOfAnalyst(t *testing.T) {
 	var b proto.Buffer
 	proto.Query{
 		Body: "SELECT 1", Stage: proto.StageComplete,
-		Info: proto.ClientInfo{ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP, Query: proto.ClientQueryInitial},
+		Info: proto.ClientInfo{
+			ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP,
+			Query: proto.ClientQueryInitial,
+		},
 	}.EncodeAware(&b, native.Revision)
 	b.Buf = append(b.Buf, native.ClientData, 0, 0, 0, 0)
 	for _, writes := range []bool{false, true} {
@@ -56,7 +59,8 @@ func TestReadQueryOfAnalyst(t *testing.T) {
 			t.Fatalf("%+v, %v", packet, err)
 		}
 		if client.bounded == writes || (blocks != nil) != writes || !client.deadline.IsZero() {
-			t.Errorf("who may write (%v) is read under a deadline: %v, has blocks: %v, keeps %v", writes, client.bounded, blocks != nil, client.deadline)
+			t.Errorf("who may write (%v) is read under a deadline: %v, has blocks: %v, keeps %v", writes,
+				client.bounded, blocks != nil, client.deadline)
 		}
 	}
 }

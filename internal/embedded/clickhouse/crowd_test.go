@@ -60,7 +60,8 @@ func TestManyReads(t *testing.T) {
 	defer cancel()
 	var running sync.WaitGroup
 	ask := func(ctx context.Context, sql string) (int, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+server.HTTPAddr().String()+"/?user=analyst&password="+analystPassword, strings.NewReader(sql))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+			"http://"+server.HTTPAddr().String()+"/?user=analyst&password="+analystPassword, strings.NewReader(sql))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,8 +69,9 @@ func openEngine(cfg Config, log *slog.Logger) (*engine, error) {
 		return nil, err
 	}
 	e := &engine{
-		lib: lib, path: path, name: cfg.Name, memory: cfg.MemorySetting, database: cfg.Database, analyst: cfg.ReadOnlyUser,
-		log: log, patience: cfg.Patience, stuck: make(chan error, 1),
+		lib: lib, path: path, name: cfg.Name, memory: cfg.MemorySetting, database: cfg.Database,
+		analyst: cfg.ReadOnlyUser,
+		log:     log, patience: cfg.Patience, stuck: make(chan error, 1),
 	}
 	if e.penalties, err = loadPenalties(filepath.Join(path, "penalties.json")); err != nil {
 		log.Warn("no statement is refused on account of earlier ones", "error", err)
@@ -163,7 +164,9 @@ func plainZone(zone string) string {
 }
 
 // ask runs sql, whose result is known to be small, in conn.
-func (e *engine) ask(ctx context.Context, conn *chdb.Conn, sql, format string, params ...chdb.Param) (chdb.Chunk, error) {
+func (e *engine) ask(ctx context.Context, conn *chdb.Conn, sql, format string,
+	params ...chdb.Param,
+) (chdb.Chunk, error) {
 	tag := e.tag("")
 	defer e.killWhenDone(ctx, tag)()
 	return conn.Query(sql+"\n"+tag, format, params...)

@@ -24,7 +24,8 @@ func (s *Server) foreign(r *http.Request) error {
 	}
 	// A name that a stranger makes point here is a site of the stranger's.
 	if (s.cfg.Password == "" || s.cfg.ReadOnlyPassword == "") && !ownhost.Is(r.Host) {
-		return exception(codeAccessDenied, "ACCESS_DENIED", "Without passwords, queries are taken by address or as localhost only")
+		return exception(codeAccessDenied, "ACCESS_DENIED",
+			"Without passwords, queries are taken by address or as localhost only")
 	}
 	return nil
 }

@@ -25,7 +25,10 @@ func (s *Server) site(ctx context.Context) *http.Server {
 	mux.HandleFunc("/ping", ok)
 	mux.HandleFunc("/replicas_status", ok)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answerEarly(w, r, func() { http.Error(w, "There is nothing at "+r.URL.Path+": queries go to /", http.StatusNotFound) })
+		answerEarly(w, r, func() {
+			http.Error(w, "There is nothing at "+r.URL.Path+": queries go to /",
+				http.StatusNotFound)
+		})
 	})
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.RawQuery == "" {
@@ -48,8 +51,11 @@ func (s *Server) site(ctx context.Context) *http.Server {
 		ReadHeaderTimeout: handshakeTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    1 << 20,
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx,
+				connKey{}, c)
+		},
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -62,7 +68,10 @@ func (s *Server) exchange(queries context.Context, w http.ResponseWriter, r *htt
 	defer context.AfterFunc(queries, func() { stop(errStopping) })()
 	defer watchHangUp(r, func() { stop(nil) })()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of the request before
-	reply := &reply{w: w, r: r, engine: s.engine, each: sendTime, left: s.cfg.hurryTime(), tally: tally{began: time.Now()}}
+	reply := &reply{
+		w: w, r: r, engine: s.engine, each: sendTime, left: s.cfg.hurryTime(),
+		tally: tally{began: time.Now()},
+	}
 	defer reply.close()
 	defer reply.hurryAfter(ctx)()
 	err := s.perform(ctx, r, reply)
@@ -102,7 +111,8 @@ func (s *Server) perform(ctx context.Context, r *http.Request, reply *reply) (er
 	}
 	from := originOf(reply.who, user, r.RemoteAddr)
 	reply.entry = s.engine.queryLog.begin(asked{
-		Statement: req.statement, from: from, id: req.id, settings: req.settings, over: overHTTP, userAgent: r.UserAgent(),
+		Statement: req.statement, from: from, id: req.id, settings: req.settings, over: overHTTP,
+		userAgent: r.UserAgent(),
 	}, &reply.tally)
 	sess, release, err := s.requestSession(from, req)
 	if err != nil {
@@ -114,7 +124,10 @@ func (s *Server) perform(ctx context.Context, r *http.Request, reply *reply) (er
 		return err
 	}
 	defer func() { drop(err) }()
-	q := query{Statement: req.statement, settings: req.settings, params: req.params, limited: r.Method == http.MethodGet || r.Method == http.MethodHead}
+	q := query{
+		Statement: req.statement, settings: req.settings, params: req.params,
+		limited: r.Method == http.MethodGet || r.Method == http.MethodHead,
+	}
 	if q.Insert == nil {
 		return reply.result(ctx, sess, q)
 	}
@@ -197,7 +210,8 @@ func readStatement(r *http.Request, body io.Reader, most int64) (statement.State
 		return statement.Statement{}, bodyError(err)
 	}
 	if int64(len(rest)) > left {
-		return statement.Statement{}, exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The query is larger than %d bytes", most)
+		return statement.Statement{}, exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The query is larger than %d bytes",
+			most)
 	}
 	return statement.Parse(text + string(head) + string(rest))
 }
@@ -215,7 +229,8 @@ func statusOf(code int) int {
 		return http.StatusUnauthorized
 	case 192, 193, codeAuthentication, 497, 512:
 		return http.StatusForbidden
-	case codeBadArguments, 427, 6, 25, 26, 38, 41, 72, 245, 441, 440, 27, 376, 15, 44, 93, 94, 8, 167, 168, 59, codeSyntax, codeIncorrectData, 53, 321:
+	case codeBadArguments, 427, 6, 25, 26, 38, 41, 72, 245, 441, 440, 27, 376, 15, 44, 93, 94, 8, 167, 168, 59,
+		codeSyntax, codeIncorrectData, 53, 321:
 		return http.StatusBadRequest
 	case 60, 46, 47, 50, 56, 81, codeUnknownSetting, 62 + 1, codeUnknownFormat, 336, 78, 511, codeNoSession:
 		return http.StatusNotFound

@@ -57,9 +57,11 @@ func decoded(body io.Reader, coding string) (decoder io.Reader, err error) {
 	case "br":
 		return brotli.NewReader(body), nil
 	case "zstd":
-		decoder, err = zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow))
+		decoder, err = zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(zstdWindow))
 	default:
-		return nil, exception(codeNotImplemented, "NOT_IMPLEMENTED", "Unknown Content-Encoding %s: %s are known", coding, strings.Join(codings, ", "))
+		return nil, exception(codeNotImplemented, "NOT_IMPLEMENTED", "Unknown Content-Encoding %s: %s are known",
+			coding, strings.Join(codings, ", "))
 	}
 	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, io.EOF
@@ -121,7 +123,8 @@ func newEncoder(coding string, w io.Writer) (encoder, error) {
 	case "br":
 		return brotli.NewWriterOptions(w, brotli.WriterOptions{Quality: brotli.BestSpeed, LGWin: 18}), nil
 	case "zstd":
-		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<18))
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithWindowSize(1<<18))
 	}
 	return plain{w}, nil
 }

@@ -73,7 +73,8 @@ func TestCodings(t *testing.T) {
 			}
 		}
 	}
-	if status, text := sendBody(t, "default", password, nil, map[string]string{"Content-Encoding": "lzma"}, strings.NewReader("x")); status != 501 ||
+	if status, text := sendBody(t, "default", password, nil, map[string]string{"Content-Encoding": "lzma"},
+		strings.NewReader("x")); status != 501 ||
 		!strings.Contains(text, "lzma") {
 		t.Errorf("an unknown coding: %d %s", status, text)
 	}
@@ -85,11 +86,13 @@ func TestCodingOfAnalyst(t *testing.T) {
 	for coding := range coded {
 		want := map[string]int{"gzip": 200, "deflate": 200, "br": 501, "zstd": 501}[coding]
 		headers := map[string]string{"Content-Encoding": coding}
-		if status, text := sendBody(t, "analyst", analystPassword, nil, headers, strings.NewReader(encode(t, coding, "SELECT 1"))); status != want {
+		if status, text := sendBody(t, "analyst", analystPassword, nil, headers,
+			strings.NewReader(encode(t, coding, "SELECT 1"))); status != want {
 			t.Errorf("%s: %d %s", coding, status, text)
 		}
 		bomb := encode(t, coding, "SELECT '"+strings.Repeat("x", 2<<20)+"'")
-		if status, text := sendBody(t, "analyst", analystPassword, nil, headers, strings.NewReader(bomb)); status == 200 {
+		if status, text := sendBody(t, "analyst", analystPassword, nil, headers,
+			strings.NewReader(bomb)); status == 200 {
 			t.Errorf("2 MiB by %s: %.100s", coding, text)
 		}
 	}
@@ -124,7 +127,8 @@ func raw(t testing.TB, user, key string, params url.Values, sql string) (*http.R
 // complete.
 func TestWaitEndOfQuery(t *testing.T) {
 	params := values("wait_end_of_query", "1")
-	resp, text, err := raw(t, "default", password, params, "SELECT number, throwIf(number = 900000, 'late') FROM numbers(1000000)")
+	resp, text, err := raw(t, "default", password, params,
+		"SELECT number, throwIf(number = 900000, 'late') FROM numbers(1000000)")
 	if err != nil || resp.StatusCode != 500 || !strings.HasPrefix(text, "Code: 395.") {
 		t.Errorf("%d, %v: %.200s", resp.StatusCode, err, text)
 	}
@@ -142,7 +146,8 @@ func TestWaitEndOfQuery(t *testing.T) {
 func TestResponseBuffer(t *testing.T) {
 	const sql = "SELECT throwIf(number = 3, 'late'), sleepEachRow(0.2) FROM system.numbers FORMAT Native"
 	for size, want := range map[string]int{"1": 200, "": 500} {
-		resp, text, _ := raw(t, "default", password, values("http_response_buffer_size", size, "max_block_size", "1", "max_threads", "1"), sql)
+		resp, text, _ := raw(t, "default", password, values("http_response_buffer_size", size, "max_block_size", "1",
+			"max_threads", "1"), sql)
 		if resp.StatusCode != want || !strings.Contains(text, "late") {
 			t.Errorf("buffer of %q: %d %q", size, resp.StatusCode, text)
 		}

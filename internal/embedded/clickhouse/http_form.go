@@ -34,7 +34,8 @@ func formBoundary(r *http.Request) (string, error) {
 	}
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || params["boundary"] == "" {
-		return "", exception(codeIncorrectData, "INCORRECT_DATA", "A body of multipart/form-data needs a boundary in its Content-Type")
+		return "", exception(codeIncorrectData, "INCORRECT_DATA",
+			"A body of multipart/form-data needs a boundary in its Content-Type")
 	}
 	return params["boundary"], nil
 }
@@ -73,7 +74,8 @@ func (f *form) read(body io.Reader, boundary string) (text string, err error) {
 }
 
 func (f *form) tooLarge() error {
-	return exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The query and its parameters are larger than %d bytes", f.most)
+	return exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The query and its parameters are larger than %d bytes",
+		f.most)
 }
 
 func (f *form) part(part *multipart.Part) error {
@@ -98,7 +100,8 @@ func (f *form) part(part *multipart.Part) error {
 	}
 	if at := strings.LastIndexByte(name, '_'); name != "query" && !tableFields[name[at+1:]] {
 		return exception(codeBadArguments, "BAD_ARGUMENTS",
-			"The form has the unknown field %q: it can have query, param_…, and files as external tables; settings go into the address", name)
+			"The form has the unknown field %q: it can have query, param_…, and files as external tables; settings "+
+				"go into the address", name)
 	}
 	f.fields[name] = string(value)
 	return nil
@@ -108,7 +111,8 @@ func (f *form) part(part *multipart.Part) error {
 func (f *form) file(name string, rows io.Reader) error {
 	switch {
 	case f.engine == nil:
-		return exception(codeNotImplemented, "NOT_IMPLEMENTED", "External tables are not supported for analysts: %q is one", name)
+		return exception(codeNotImplemented, "NOT_IMPLEMENTED",
+			"External tables are not supported for analysts: %q is one", name)
 	case name == "":
 		return exception(codeBadArguments, "BAD_ARGUMENTS", "The form has a file without a name")
 	}
@@ -135,7 +139,8 @@ func (f *form) describe(t *external) (err error) {
 	types, err := native.SplitTypes(said("types"))
 	if err != nil || len(types) == 0 {
 		return exception(codeBadArguments, "BAD_ARGUMENTS",
-			"Neither the structure nor the types of the external table %[1]s are given, as %[1]s_structure or %[1]s_types", t.name)
+			"Neither the structure nor the types of the external table %[1]s are given, as %[1]s_structure or "+
+				"%[1]s_types", t.name)
 	}
 	for i, kind := range types {
 		types[i] = "_" + strconv.Itoa(i+1) + " " + kind

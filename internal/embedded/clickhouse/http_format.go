@@ -8,13 +8,15 @@ func contentType(format string) string {
 		return "application/json; charset=UTF-8"
 	case "JSONEachRow", "JSONCompactEachRow", "JSONStringsEachRow":
 		return "application/x-ndjson; charset=UTF-8"
-	case "TabSeparated", "TSV", "TabSeparatedWithNames", "TSVWithNames", "TabSeparatedWithNamesAndTypes", "TSVWithNamesAndTypes":
+	case "TabSeparated", "TSV", "TabSeparatedWithNames", "TSVWithNames", "TabSeparatedWithNamesAndTypes",
+		"TSVWithNamesAndTypes":
 		return "text/tab-separated-values; charset=UTF-8"
 	case "CSV", "CSVWithNames", "CSVWithNamesAndTypes":
 		return "text/csv; charset=UTF-8; header=" + map[bool]string{true: "absent", false: "present"}[format == "CSV"]
 	case "XML":
 		return "application/xml; charset=UTF-8"
-	case "Native", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes", "Parquet", "Arrow", "ArrowStream", "ORC", "Avro":
+	case "Native", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes", "Parquet", "Arrow", "ArrowStream",
+		"ORC", "Avro":
 		return "application/octet-stream"
 	}
 	return "text/plain; charset=UTF-8"

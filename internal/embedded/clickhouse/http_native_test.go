@@ -28,7 +28,8 @@ func TestNativeOverHTTP(t *testing.T) {
 	for name, method := range httpTransports {
 		t.Run(name, func(t *testing.T) {
 			conn := overHTTP(t, method, ch.Settings{"enable_http_compression": 1})
-			exec(t, conn, "CREATE OR REPLACE TABLE posted_native (n UInt64, s LowCardinality(Nullable(String)), at DateTime64(3, 'UTC'), a Array(String), "+
+			exec(t, conn, "CREATE OR REPLACE TABLE posted_native (n UInt64, s LowCardinality(Nullable(String)), at "+
+				"DateTime64(3, 'UTC'), a Array(String), "+
 				"m Map(String, UInt8), t Tuple(x UInt8, y String)) ENGINE = MergeTree ORDER BY n")
 			batch, err := conn.PrepareBatch(testContext(t), "INSERT INTO posted_native")
 			if err != nil {
@@ -37,7 +38,8 @@ func TestNativeOverHTTP(t *testing.T) {
 			const rows = 70_000
 			for i := range rows {
 				s := fmt.Sprint("s", i%100)
-				if err := batch.Append(uint64(i), &s, time.UnixMilli(int64(i)), []string{s}, map[string]uint8{s: 1}, []any{uint8(1), s}); err != nil {
+				if err := batch.Append(uint64(i), &s, time.UnixMilli(int64(i)), []string{s}, map[string]uint8{s: 1},
+					[]any{uint8(1), s}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -56,7 +58,8 @@ func TestNativeOverHTTP(t *testing.T) {
 					at time.Time
 					a  []string
 				)
-				if err := got.Scan(&m, &s, &at, &a); err != nil || m != n || *s != fmt.Sprint("s", n%100) || at.UnixMilli() != int64(n) || a[0] != *s {
+				if err := got.Scan(&m, &s, &at, &a); err != nil || m != n || *s != fmt.Sprint("s", n%100) ||
+					at.UnixMilli() != int64(n) || a[0] != *s {
 					t.Fatalf("row %d: %d, %s, %s, %s, %v", n, m, *s, at, a, err)
 				}
 			}
@@ -70,11 +73,15 @@ func TestNativeOverHTTP(t *testing.T) {
 // TestNativeOverHTTPExtras: parameters, external tables, results without rows, and
 // exceptions before and behind the first rows.
 func TestNativeOverHTTPExtras(t *testing.T) {
-	for name, method := range map[string]ch.CompressionMethod{"plain": ch.CompressionNone, "lz4": ch.CompressionLZ4, "zstd": ch.CompressionZSTD} {
+	for name, method := range map[string]ch.CompressionMethod{
+		"plain": ch.CompressionNone, "lz4": ch.CompressionLZ4,
+		"zstd": ch.CompressionZSTD,
+	} {
 		t.Run(name, func(t *testing.T) {
 			conn := overHTTP(t, method, nil)
 			var n uint64
-			if err := conn.QueryRow(testContext(t), "SELECT {n:UInt64} + 1", ch.Named("n", 41)).Scan(&n); err != nil || n != 42 {
+			if err := conn.QueryRow(testContext(t), "SELECT {n:UInt64} + 1", ch.Named("n", 41)).Scan(&n); err != nil ||
+				n != 42 {
 				t.Errorf("a parameter: %d, %v", n, err)
 			}
 			table, err := ext.NewTable("ext", ext.Column("a", "UInt64"), ext.Column("s", "String"))
@@ -91,7 +98,8 @@ func TestNativeOverHTTPExtras(t *testing.T) {
 				t.Errorf("an external table: %d, %v", n, err)
 			}
 			var at time.Time
-			if err := conn.QueryRow(testContext(t), "SELECT toDateTime(0, 'Asia/Tokyo')").Scan(&at); err != nil || at.Location().String() != "Asia/Tokyo" {
+			if err := conn.QueryRow(testContext(t), "SELECT toDateTime(0, 'Asia/Tokyo')").Scan(&at); err != nil ||
+				at.Location().String() != "Asia/Tokyo" {
 				t.Errorf("a time zone: %s, %v", at, err)
 			}
 			rows, err := conn.Query(testContext(t), "SELECT 1 WHERE 0")
@@ -102,10 +110,12 @@ func TestNativeOverHTTPExtras(t *testing.T) {
 			if err := conn.Exec(testContext(t), "SELECT * FROM no_such_table"); !errors.As(err, &e) || e.Code != 60 {
 				t.Errorf("an exception: %v", err)
 			}
-			if _, err := conn.Query(testContext(t), "SELECT sumState(number) FROM numbers(3)"); !errors.As(err, &e) || e.Code != 48 {
+			if _, err := conn.Query(testContext(t), "SELECT sumState(number) FROM numbers(3)"); !errors.As(err, &e) ||
+				e.Code != 48 {
 				t.Errorf("a type whose extent is not known: %v", err)
 			}
-			rows, err = conn.Query(testContext(t), "SELECT number, throwIf(number = 900000, 'late') FROM numbers(1000000)")
+			rows, err = conn.Query(testContext(t), "SELECT number, throwIf(number = 900000, 'late') FROM "+
+				"numbers(1000000)")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,9 +25,18 @@ func TestSummary(t *testing.T) {
 		want      map[string]json.Number
 	}{
 		{"CREATE OR REPLACE TABLE summed (a UInt32) ENGINE = MergeTree ORDER BY a", "", nil},
-		{"INSERT INTO summed FORMAT TSV", "1\n2\n3\n", map[string]json.Number{"written_rows": "3", "written_bytes": "12"}},
-		{"INSERT INTO summed SELECT number FROM numbers(7)", "", map[string]json.Number{"read_rows": "7", "written_rows": "7", "written_bytes": "28"}},
-		{"SELECT a FROM summed FORMAT TSV", "", map[string]json.Number{"read_rows": "10", "read_bytes": "40", "result_rows": "10"}},
+		{"INSERT INTO summed FORMAT TSV", "1\n2\n3\n", map[string]json.Number{
+			"written_rows":  "3",
+			"written_bytes": "12",
+		}},
+		{
+			"INSERT INTO summed SELECT number FROM numbers(7)", "",
+			map[string]json.Number{"read_rows": "7", "written_rows": "7", "written_bytes": "28"},
+		},
+		{"SELECT a FROM summed FORMAT TSV", "", map[string]json.Number{
+			"read_rows": "10", "read_bytes": "40",
+			"result_rows": "10",
+		}},
 		{"SELECT throwIf(a = 2) FROM summed", "", nil},
 	} {
 		_, header, _ := call(t, "POST", values("query", c.sql), c.body)
@@ -37,7 +46,10 @@ func TestSummary(t *testing.T) {
 				t.Errorf("%s: %s is %s, want %s", c.sql, name, got[name], want)
 			}
 		}
-		for _, name := range []string{"read_rows", "read_bytes", "written_rows", "written_bytes", "total_rows_to_read", "result_rows", "result_bytes"} {
+		for _, name := range []string{
+			"read_rows", "read_bytes", "written_rows", "written_bytes", "total_rows_to_read",
+			"result_rows", "result_bytes",
+		} {
 			if _, ok := got[name]; !ok {
 				t.Errorf("%s: the summary has no %s", c.sql, name)
 			}
@@ -51,7 +63,8 @@ func TestSummary(t *testing.T) {
 // TestProgressHeaders: a client that asks for it hears how far a statement has got.
 func TestProgressHeaders(t *testing.T) {
 	const sql = "SELECT count() FROM numbers(10) WHERE NOT ignore(sleepEachRow(0.1))"
-	params := values("send_progress_in_http_headers", "1", "http_headers_progress_interval_ms", "100", "max_block_size", "1")
+	params := values("send_progress_in_http_headers", "1", "http_headers_progress_interval_ms", "100", "max_block_size",
+		"1")
 	for login, key := range map[string]string{"default": password, "analyst": analystPassword} {
 		status, header, text := callAs(t, login, key, "POST", withoutSettings(login, params), sql)
 		if status != 200 || text != "10\n" {
@@ -69,7 +82,8 @@ func TestProgressFormat(t *testing.T) {
 	const sql = "SELECT throwIf(number = 10), sleepEachRow(0.01) FROM system.numbers LIMIT 100"
 	params := values("max_block_size", "1", "user", "default", "password", password)
 	for format, want := range map[string]int{"JSONEachRowWithProgress": 200, "JSONEachRow": 500} {
-		resp, err := http.Post("http://"+server.HTTPAddr().String()+"/?"+params.Encode(), "", strings.NewReader(sql+" FORMAT "+format))
+		resp, err := http.Post("http://"+server.HTTPAddr().String()+"/?"+params.Encode(), "",
+			strings.NewReader(sql+" FORMAT "+format))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +101,10 @@ func TestProgressFormat(t *testing.T) {
 // TestProgressComesFirst: how much was read is said before the columns, as a server
 // does.
 func TestProgressComesFirst(t *testing.T) {
-	for _, format := range []string{"JSONEachRowWithProgress", "JSONCompactEachRowWithProgress", "JSONStringsEachRowWithProgress"} {
+	for _, format := range []string{
+		"JSONEachRowWithProgress", "JSONCompactEachRowWithProgress",
+		"JSONStringsEachRowWithProgress",
+	} {
 		for range 20 {
 			_, _, text := call(t, "POST", nil,
 				"SELECT number % 3 AS k, count() FROM numbers(100) GROUP BY k WITH TOTALS ORDER BY k FORMAT "+format)
@@ -103,7 +120,8 @@ func TestProgressComesFirst(t *testing.T) {
 				}
 			}
 			got := strings.Join(kinds, " ")
-			if !strings.HasPrefix(got, "progress meta row row row ") || !strings.Contains(lines[0], `"read_rows":"100"`) {
+			if !strings.HasPrefix(got, "progress meta row row row ") ||
+				!strings.Contains(lines[0], `"read_rows":"100"`) {
 				t.Fatalf("%s: %s", format, text)
 			}
 		}
@@ -127,7 +145,8 @@ func TestNoDelay(t *testing.T) {
 
 // TestCompressionMethod: the engine knows the setting that decides the compression.
 func TestCompressionMethod(t *testing.T) {
-	status, _, text := call(t, "POST", values("network_compression_method", "ZSTD"), "SELECT getSetting('network_compression_method')")
+	status, _, text := call(t, "POST", values("network_compression_method", "ZSTD"),
+		"SELECT getSetting('network_compression_method')")
 	if status != 200 || text != "ZSTD\n" {
 		t.Errorf("%d %s", status, text)
 	}

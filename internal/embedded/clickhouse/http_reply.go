@@ -204,7 +204,8 @@ func (p *reply) write(b []byte) error {
 	p.tally.sent(len(b))
 	if p.whole != nil {
 		if p.who == reader && p.whole.size+int64(len(b)) > maxWholeRead {
-			return exception(codeTooManyBytes, "TOO_MANY_ROWS_OR_BYTES", "With wait_end_of_query an analyst's result has %d bytes at most", maxWholeRead)
+			return exception(codeTooManyBytes, "TOO_MANY_ROWS_OR_BYTES",
+				"With wait_end_of_query an analyst's result has %d bytes at most", maxWholeRead)
 		}
 		_, err := p.whole.Write(b)
 		return err
@@ -299,7 +300,8 @@ func (p *reply) abort(err error) {
 	}
 	text := asException(err).Error()
 	text = text[:min(len(text), maxException-200)] + "\n"
-	_, _ = fmt.Fprintf(p.out, "\r\n__exception__\r\n%[1]s\r\n%[2]s%[3]d %[1]s\r\n__exception__\r\n", p.tag, text, len(text))
+	_, _ = fmt.Fprintf(p.out, "\r\n__exception__\r\n%[1]s\r\n%[2]s%[3]d %[1]s\r\n__exception__\r\n", p.tag, text,
+		len(text))
 	_ = p.out.Flush()
 	_ = http.NewResponseController(p.w).Flush()
 	panic(http.ErrAbortHandler)

@@ -56,7 +56,8 @@ var framing = words("network_compression_method network_zstd_compression_level")
 func readRequest(r *http.Request, who account, files *engine) (_ *request, err error) {
 	values := r.URL.Query()
 	if values.Get("role") != "" {
-		return nil, exception(codeNotImplemented, "NOT_IMPLEMENTED", "Roles are not supported: what a login may do is fixed")
+		return nil, exception(codeNotImplemented, "NOT_IMPLEMENTED",
+			"Roles are not supported: what a login may do is fixed")
 	}
 	req := &request{id: first(values.Get("query_id"), newID()), settings: settings{}}
 	defer func() {

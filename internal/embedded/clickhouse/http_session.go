@@ -28,7 +28,8 @@ func readSessionRequest(values url.Values) (s sessionRequest, err error) {
 	s.id, s.check, s.end = values.Get("session_id"), isOn(values.Get("session_check")), isOn(values.Get("close_session"))
 	seconds, err := number(values, "session_timeout", sessionTimeout)
 	if err != nil || seconds > maxSessionTimeout {
-		return s, exception(codeSessionTimeout, "INVALID_SESSION_TIMEOUT", "Session timeout %s: it can be a number of seconds up to %d",
+		return s, exception(codeSessionTimeout, "INVALID_SESSION_TIMEOUT",
+			"Session timeout %s: it can be a number of seconds up to %d",
 			values.Get("session_timeout"), maxSessionTimeout)
 	}
 	s.timeout = time.Duration(seconds) * time.Second
@@ -79,7 +80,8 @@ func (s *sessions) reserve(key sessionKey, check bool) (named *namedSession, kno
 	case s.all == nil:
 		return nil, false, exception(codeCancelled, "QUERY_WAS_CANCELLED", "The server stops")
 	case known && named.busy:
-		return nil, false, exception(codeSessionLocked, "SESSION_IS_LOCKED", "Session %s is locked by a concurrent client", key.id)
+		return nil, false, exception(codeSessionLocked, "SESSION_IS_LOCKED",
+			"Session %s is locked by a concurrent client", key.id)
 	case known:
 		named.busy = true
 		named.expires.Stop()
@@ -87,7 +89,8 @@ func (s *sessions) reserve(key sessionKey, check bool) (named *namedSession, kno
 	case check:
 		return nil, false, exception(codeNoSession, "SESSION_NOT_FOUND", "Session %s not found", key.id)
 	case !s.makeRoom(key.who):
-		return nil, false, exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "There are too many sessions: %d", maxSessions)
+		return nil, false, exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "There are too many sessions: %d",
+			maxSessions)
 	}
 	named = &namedSession{busy: true}
 	s.all[key] = named

@@ -29,10 +29,12 @@ func TestHTTPSession(t *testing.T) {
 	if got := ask("SELECT sum(x), getSetting('max_block_size') FROM mine"); got != "3\t777\n" {
 		t.Error(got)
 	}
-	if got := ask("SELECT getSetting('max_block_size')", "max_block_size", "5") + ask("SELECT getSetting('max_block_size')"); got != "5\n777\n" {
+	if got := ask("SELECT getSetting('max_block_size')", "max_block_size", "5") +
+		ask("SELECT getSetting('max_block_size')"); got != "5\n777\n" {
 		t.Errorf("settings of a request: %s", got)
 	}
-	if got := ask("SELECT currentDatabase()", "database", "system") + ask("SELECT currentDatabase()"); got != "system\nmillrace\n" {
+	if got := ask("SELECT currentDatabase()", "database", "system") +
+		ask("SELECT currentDatabase()"); got != "system\nmillrace\n" {
 		t.Errorf("the database of a request: %s", got)
 	}
 	ask("USE system")
@@ -46,10 +48,12 @@ func TestHTTPSession(t *testing.T) {
 		t.Error("a temporary table is seen in another session")
 	}
 	ask("SELECT 1", "session_check", "1", "close_session", "1")
-	if status, header, text := call(t, "POST", within(id, "session_check", "1"), "SELECT 1"); status != 404 || header.Get("X-ClickHouse-Exception-Code") != "372" {
+	if status, header, text := call(t, "POST", within(id, "session_check", "1"), "SELECT 1"); status != 404 ||
+		header.Get("X-ClickHouse-Exception-Code") != "372" {
 		t.Errorf("a session that was closed: %d %s", status, text)
 	}
-	if status, header, _ := call(t, "POST", within(id, "session_timeout", "3601"), "SELECT 1"); status == 200 || header.Get("X-ClickHouse-Exception-Code") != "374" {
+	if status, header, _ := call(t, "POST", within(id, "session_timeout", "3601"), "SELECT 1"); status == 200 ||
+		header.Get("X-ClickHouse-Exception-Code") != "374" {
 		t.Errorf("a long timeout: %d", status)
 	}
 }
@@ -62,7 +66,10 @@ func TestHTTPSessionGet(t *testing.T) {
 		return status, text
 	}
 	call(t, "POST", within(id), "CREATE TEMPORARY TABLE mine (x UInt64)")
-	for _, sql := range []string{"INSERT INTO mine VALUES (1)", "DROP TABLE mine", "WITH 1 AS a INSERT INTO mine SELECT a", "INSERT INTO mine SELECT 1"} {
+	for _, sql := range []string{
+		"INSERT INTO mine VALUES (1)", "DROP TABLE mine",
+		"WITH 1 AS a INSERT INTO mine SELECT a", "INSERT INTO mine SELECT 1",
+	} {
 		if status, text := get(sql); status != 500 || !strings.HasPrefix(text, "Code: 164.") {
 			t.Errorf("%s: %d %s", sql, status, text)
 		}
@@ -126,15 +133,22 @@ func TestHTTPSessionOfAnalyst(t *testing.T) {
 	if _, got := ask("SELECT getSetting('max_threads')"); got != "3\n" {
 		t.Errorf("what was set is %s", got)
 	}
-	for _, sql := range append(statements(t, "attacks.sql"), "SET log_comment = '"+strings.Repeat("x", 64<<10)+"'", "USE default") {
+	for _, sql := range append(statements(t, "attacks.sql"), "SET log_comment = '"+strings.Repeat("x", 64<<10)+"'",
+		"USE default") {
 		if status, text := ask(sql); status == 200 {
 			t.Errorf("%.100s: %s", sql, text)
 		}
 	}
-	for _, pairs := range [][]string{{"readonly", "0"}, {"database", "default"}, {"max_memory_usage", "0"}, {"max_execution_time", "0"}} {
+	for _, pairs := range [][]string{
+		{"readonly", "0"},
+		{"database", "default"},
+		{"max_memory_usage", "0"},
+		{"max_execution_time", "0"},
+	} {
 		ask("SELECT 1", pairs...)
 	}
-	if _, got := ask("SELECT getSetting('readonly'), getSetting('max_memory_usage'), getSetting('max_execution_time'), currentDatabase()"); got != "1\t536870912\t120\tmillrace\n" {
+	if _, got := ask("SELECT getSetting('readonly'), getSetting('max_memory_usage'), " +
+		"getSetting('max_execution_time'), currentDatabase()"); got != "1\t536870912\t120\tmillrace\n" {
 		t.Errorf("the session has %s", got)
 	}
 }

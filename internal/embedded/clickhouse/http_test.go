@@ -58,7 +58,10 @@ func TestHTTPResult(t *testing.T) {
 		{"POST", "+ 1", values("query", "SELECT 1"), "2\n"},
 		{"POST", "SELECT 1 AS a FORMAT JSONEachRow", nil, "{\"a\":1}\n"},
 		{"POST", "SELECT 1 AS a", values("default_format", "CSVWithNames"), "\"a\"\n1\n"},
-		{"POST", "SELECT number FROM numbers(3) ORDER BY number DESC FORMAT TSV", values("max_block_size", "1"), "2\n1\n0\n"},
+		{
+			"POST", "SELECT number FROM numbers(3) ORDER BY number DESC FORMAT TSV", values("max_block_size", "1"),
+			"2\n1\n0\n",
+		},
 		{"POST", "SELECT {a:UInt8} + 1, {s:String}", values("param_a", "4", "param_s", "its"), "5\tits\n"},
 		{"POST", "SELECT currentDatabase()", values("database", "system"), "system\n"},
 		{"POST", "SELECT currentDatabase()", nil, "millrace\n"},
@@ -102,8 +105,10 @@ func TestHTTPErrors(t *testing.T) {
 		{"POST", "SELECT 1", values("default_format", "Native", "client_protocol_version", "x"), 400, "36"},
 	} {
 		status, header, text := call(t, c.method, c.params, c.body)
-		if status != c.status || header.Get("X-ClickHouse-Exception-Code") != c.code || !strings.HasPrefix(text, "Code: "+c.code+". DB::Exception: ") {
-			t.Errorf("%s %v %s: %d, code %s: %s", c.method, c.params, c.body, status, header.Get("X-ClickHouse-Exception-Code"), text)
+		if status != c.status || header.Get("X-ClickHouse-Exception-Code") != c.code ||
+			!strings.HasPrefix(text, "Code: "+c.code+". DB::Exception: ") {
+			t.Errorf("%s %v %s: %d, code %s: %s", c.method, c.params, c.body, status,
+				header.Get("X-ClickHouse-Exception-Code"), text)
 		}
 	}
 }
@@ -123,7 +128,8 @@ func TestHTTPPing(t *testing.T) {
 }
 
 func TestHTTPLogin(t *testing.T) {
-	if status, header, _ := callAs(t, "default", "wrong", "POST", nil, "SELECT 1"); status != 403 || header.Get("X-ClickHouse-Exception-Code") != "516" {
+	if status, header, _ := callAs(t, "default", "wrong", "POST", nil, "SELECT 1"); status != 403 ||
+		header.Get("X-ClickHouse-Exception-Code") != "516" {
 		t.Errorf("wrong password: %d", status)
 	}
 	resp, err := http.Get("http://default:" + password + "@" + server.HTTPAddr().String() + "/?query=SELECT+1")
@@ -144,7 +150,8 @@ func TestHTTPLogin(t *testing.T) {
 	}
 	headers := map[string]string{"Authorization": "Bearer token"}
 	params := values("user", "default", "password", password)
-	if status, text := post(t, params, headers, "SELECT 1"); status != 403 || !strings.Contains(text, "Bearer is not supported") {
+	if status, text := post(t, params, headers, "SELECT 1"); status != 403 ||
+		!strings.Contains(text, "Bearer is not supported") {
 		t.Errorf("a token: %d %s", status, text)
 	}
 }
@@ -181,12 +188,14 @@ func TestHTTPInsert(t *testing.T) {
 // A document has one head and one tail, however many blocks it is made of.
 func TestHTTPLargeResult(t *testing.T) {
 	for _, gzip := range []string{"0", "1"} {
-		_, _, text := call(t, "POST", values("enable_http_compression", gzip), "SELECT number AS n FROM numbers(1000000) FORMAT JSONCompact")
+		_, _, text := call(t, "POST", values("enable_http_compression", gzip),
+			"SELECT number AS n FROM numbers(1000000) FORMAT JSONCompact")
 		var doc struct {
 			Rows uint64
 			Data [][]json.Number
 		}
-		if err := json.Unmarshal([]byte(text), &doc); err != nil || doc.Rows != 1_000_000 || len(doc.Data) != 1_000_000 {
+		if err := json.Unmarshal([]byte(text), &doc); err != nil || doc.Rows != 1_000_000 ||
+			len(doc.Data) != 1_000_000 {
 			t.Errorf("gzip %s: %d rows, %v", gzip, doc.Rows, err)
 		}
 	}
@@ -194,7 +203,8 @@ func TestHTTPLargeResult(t *testing.T) {
 
 // TestHTTPTotals: totals and extremes are parts of a JSON document.
 func TestHTTPTotals(t *testing.T) {
-	_, _, text := call(t, "POST", values("extremes", "1"), "SELECT number % 2 AS k, count() AS n FROM numbers(10) GROUP BY k WITH TOTALS ORDER BY k FORMAT JSONCompact")
+	_, _, text := call(t, "POST", values("extremes", "1"),
+		"SELECT number % 2 AS k, count() AS n FROM numbers(10) GROUP BY k WITH TOTALS ORDER BY k FORMAT JSONCompact")
 	var doc struct {
 		Data     [][]int
 		Totals   []int
@@ -212,17 +222,20 @@ func TestHTTPTotals(t *testing.T) {
 // in the frame that the headers announce, and the response has no end.
 func TestHTTPExceptionMidStream(t *testing.T) {
 	target := "http://" + server.HTTPAddr().String() + "/?user=default&password=" + password
-	resp, err := http.Post(target, "", strings.NewReader("SELECT number, throwIf(number = 900000, 'late') FROM numbers(1000000)"))
+	resp, err := http.Post(target, "", strings.NewReader("SELECT number, throwIf(number = 900000, 'late') FROM "+
+		"numbers(1000000)"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	tag := resp.Header.Get("X-ClickHouse-Exception-Tag")
-	frame := regexp.MustCompile(`\r\n__exception__\r\n` + tag + `\r\n((?s)Code: 395\. DB::Exception: late.*\n)(\d+) ` + tag + `\r\n__exception__\r\n$`)
+	frame := regexp.MustCompile(`\r\n__exception__\r\n` + tag + `\r\n((?s)Code: 395\. DB::Exception: late.*\n)(\d+) ` +
+		tag + `\r\n__exception__\r\n$`)
 	match := frame.FindSubmatch(text)
 	if err == nil || resp.StatusCode != 200 || len(tag) != 16 || match == nil {
-		t.Fatalf("%d, %v, tag %q after %d bytes: %q", resp.StatusCode, err, tag, len(text), text[max(0, len(text)-500):])
+		t.Fatalf("%d, %v, tag %q after %d bytes: %q", resp.StatusCode, err, tag, len(text),
+			text[max(0, len(text)-500):])
 	}
 	if length, _ := strconv.Atoi(string(match[2])); length != len(match[1]) {
 		t.Errorf("the exception has %d bytes, %s are announced", len(match[1]), match[2])

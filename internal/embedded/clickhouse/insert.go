@@ -160,7 +160,8 @@ func columnName(s string) (name, rest string, ok bool) {
 	return name, s[i:], true
 }
 
-var tsvEscapes = strings.NewReplacer(`\\`, `\`, `\t`, "\t", `\n`, "\n", `\r`, "\r", `\'`, `'`, `\b`, "\b", `\f`, "\f", `\0`, "\x00")
+var tsvEscapes = strings.NewReplacer(`\\`, `\`, `\t`, "\t", `\n`, "\n", `\r`, "\r", `\'`, `'`, `\b`, "\b", `\f`, "\f",
+	`\0`, "\x00")
 
 // unescape reads a value of a TSV result.
 func unescape(s string) string {

@@ -38,7 +38,10 @@ func TestNestedStatement(t *testing.T) {
 	const tooDeep = 306
 	begin := time.Now()
 	chain := "SELECT 1" + strings.Repeat(" BETWEEN 1 AND 2", 40)
-	for _, sql := range []string{nested(40), chain, "EXPLAIN AST " + nested(40), "SELECT " + strings.Repeat("(", 5000)} {
+	for _, sql := range []string{
+		nested(40), chain, "EXPLAIN AST " + nested(40),
+		"SELECT " + strings.Repeat("(", 5000),
+	} {
 		for _, user := range []struct{ name, key string }{{"analyst", analystPassword}, {"default", password}} {
 			for range 2 * reads {
 				status, header, text := callAs(t, user.name, user.key, http.MethodPost, nil, sql)
@@ -56,7 +59,8 @@ func TestNestedStatement(t *testing.T) {
 	}
 	soon(t, "refusing", begin)
 	for _, sql := range []string{nested(8), "SELECT " + strings.Repeat("1 BETWEEN 1 AND 2 AND ", 100) + "1"} {
-		if status, _, text := callAs(t, "analyst", analystPassword, http.MethodPost, nil, sql); status != http.StatusOK {
+		if status, _, text := callAs(t, "analyst", analystPassword, http.MethodPost, nil,
+			sql); status != http.StatusOK {
 			t.Errorf("%.20s…: status %d: %.200s", sql, status, text)
 		}
 	}
@@ -70,7 +74,8 @@ func TestGreedyStatement(t *testing.T) {
 	if status == http.StatusOK || !strings.Contains(text, "MEMORY_LIMIT_EXCEEDED") {
 		t.Errorf("status %d: %.200s", status, text)
 	}
-	if status, _, text := callAs(t, "analyst", analystPassword, http.MethodPost, nil, "SELECT 1"); status != http.StatusOK {
+	if status, _, text := callAs(t, "analyst", analystPassword, http.MethodPost, nil,
+		"SELECT 1"); status != http.StatusOK {
 		t.Errorf("afterwards: status %d: %.200s", status, text)
 	}
 }
@@ -80,7 +85,10 @@ func TestChGoCancels(t *testing.T) {
 	watch := client(t)
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
-	conn, err := ch.Dial(ctx, ch.Options{Address: server.Addr().String(), Database: "millrace", User: "default", Password: password})
+	conn, err := ch.Dial(ctx, ch.Options{
+		Address: server.Addr().String(), Database: "millrace", User: "default",
+		Password: password,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +96,8 @@ func TestChGoCancels(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		var sum proto.ColUInt64
-		ended <- conn.Do(ctx, ch.Query{Body: fmt.Sprintf("SELECT sum(sipHash64(number)) AS s FROM numbers(10000000000000) WHERE '%s' != ''", "ch-go-mark"), Result: proto.Results{{Name: "s", Data: &sum}}})
+		ended <- conn.Do(ctx, ch.Query{Body: fmt.Sprintf("SELECT sum(sipHash64(number)) AS s FROM "+
+			"numbers(10000000000000) WHERE '%s' != ''", "ch-go-mark"), Result: proto.Results{{Name: "s", Data: &sum}}})
 	}()
 	await(t, watch, "ch-go-mark", 1)
 	cancel()
@@ -103,7 +112,8 @@ func TestChGoCancels(t *testing.T) {
 func TestUnexpectedBytes(t *testing.T) {
 	watch := client(t)
 	for mark, sent := range map[string][]byte{
-		"odd-ping": {native.ClientPing}, "odd-hello": {0, native.ClientCancel}, "odd-data": {native.ClientData, 0}, "odd-noise": {0xff, 0xfe},
+		"odd-ping": {native.ClientPing}, "odd-hello": {0, native.ClientCancel}, "odd-data": {native.ClientData, 0},
+		"odd-noise": {0xff, 0xfe},
 	} {
 		for _, sql := range []string{computing, sending} {
 			raw := dial(t, "default", password)
@@ -158,7 +168,8 @@ func TestHTTPHangUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /?user=default&password=%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", password, len(sql), sql)
+	fmt.Fprintf(conn, "POST /?user=default&password=%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+		password, len(sql), sql)
 	await(t, watch, "http-hangs-up", 1)
 	fmt.Fprint(conn, "GET")
 	_ = conn.Close()
@@ -170,7 +181,8 @@ func TestHTTPHangUp(t *testing.T) {
 func TestInsertIsCancelled(t *testing.T) {
 	watch := client(t)
 	for _, sql := range []string{
-		"CREATE TABLE slow (n UInt64) ENGINE = MergeTree ORDER BY n", "CREATE TABLE slow_copy (n UInt64) ENGINE = MergeTree ORDER BY n",
+		"CREATE TABLE slow (n UInt64) ENGINE = MergeTree ORDER BY n",
+		"CREATE TABLE slow_copy (n UInt64) ENGINE = MergeTree ORDER BY n",
 		"CREATE MATERIALIZED VIEW slow_view TO slow_copy AS SELECT n FROM slow WHERE sleepEachRow(0.5) = 0",
 	} {
 		exec(t, watch, sql)
@@ -182,7 +194,8 @@ func TestInsertIsCancelled(t *testing.T) {
 	}()
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
-	batch, err := client(t).PrepareBatch(ctx, "INSERT INTO slow SETTINGS min_insert_block_size_rows = 1, log_comment = 'slow-mark'")
+	batch, err := client(t).PrepareBatch(ctx, "INSERT INTO slow SETTINGS min_insert_block_size_rows = 1, "+
+		"log_comment = 'slow-mark'")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +228,8 @@ func TestRefusedWhileSending(t *testing.T) {
 			}
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(time.Minute))
-			fmt.Fprintf(conn, "POST /?user=%s&query=INSERT+INTO+t+FORMAT+TSV HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", user, size)
+			fmt.Fprintf(conn, "POST /?user=%s&query=INSERT+INTO+t+FORMAT+TSV HTTP/1.1\r\nHost: "+
+				"localhost\r\nContent-Length: %d\r\n\r\n", user, size)
 			if _, err := conn.Write(make([]byte, size)); err != nil {
 				t.Fatal("while sending:", err)
 			}

@@ -67,8 +67,10 @@ func start(dir string) (stop func() error, err error) {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	cfg := clickhouse.Config{
-		Library: lib, Path: dir, Database: "millrace", MemorySetting: "MILLRACE_CLICKHOUSE_MAX_MEMORY", Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
-		Password: password, ReadOnlyPassword: analystPassword, Grace: time.Second, MaxConnections: most, MaxReads: reads,
+		Library: lib, Path: dir, Database: "millrace", MemorySetting: "MILLRACE_CLICKHOUSE_MAX_MEMORY",
+		Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
+		Password: password, ReadOnlyPassword: analystPassword, Grace: time.Second, MaxConnections: most,
+		MaxReads: reads,
 	}
 	if os.Getenv("MILLRACE_TEST_MODE") == "serve" {
 		cfg.MaxTime, cfg.MaxReadTime, cfg.Patience = 4*time.Second, 2*time.Second, 2*time.Second

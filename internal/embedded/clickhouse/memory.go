@@ -67,7 +67,10 @@ func profileArgs(path string, c Config) ([]string, error) {
 		return nil, fmt.Errorf("make the folder of the engine's profile: %w", err)
 	}
 	config, users := filepath.Join(dir, "config.xml"), filepath.Join(dir, "users.xml")
-	for file, text := range map[string]string{config: "<clickhouse></clickhouse>\n", users: fmt.Sprintf(profile, c.statementMemory(), statementDisk)} {
+	for file, text := range map[string]string{
+		config: "<clickhouse></clickhouse>\n",
+		users:  fmt.Sprintf(profile, c.statementMemory(), statementDisk),
+	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return nil, fmt.Errorf("write the engine's profile: %w", err)
 		}
@@ -82,7 +85,8 @@ func memorySettings(memory string) []string {
 	half := strconv.FormatUint(limit/2, 10)
 	return []string{
 		"max_bytes_before_external_group_by = " + half, "max_bytes_before_external_sort = " + half,
-		"max_temporary_data_on_disk_size_for_query = " + strconv.Itoa(analystDisk), "memory_usage_overcommit_max_wait_microseconds = 0",
+		"max_temporary_data_on_disk_size_for_query = " + strconv.Itoa(analystDisk),
+		"memory_usage_overcommit_max_wait_microseconds = 0",
 	}
 }
 

@@ -40,7 +40,8 @@ func TestGreedyAnalysts(t *testing.T) {
 				t.Errorf("HTTP: status %d: %s", status, text)
 			}
 			var e *driver.Exception
-			if err := open(t, s.options("analyst")).Exec(testContext(t), sql); !errors.As(err, &e) || !namesMemory(e.Message+e.Error()) {
+			if err := open(t, s.options("analyst")).Exec(testContext(t), sql); !errors.As(err, &e) ||
+				!namesMemory(e.Message+e.Error()) {
 				t.Errorf("native: %v", err)
 			}
 		})
@@ -60,7 +61,8 @@ func TestGreedyAnalysts(t *testing.T) {
 	all.Wait()
 	// Three quarters of 1 GiB, and what is not counted.
 	if most, peak := int64(1_100_000_000), s.peak(t); peak > most {
-		t.Errorf("the process took %d MB, before the analysts %d MB, want at most %d MB", peak/1e6, before/1e6, most/1e6)
+		t.Errorf("the process took %d MB, before the analysts %d MB, want at most %d MB", peak/1e6, before/1e6,
+			most/1e6)
 	} else {
 		t.Logf("the process took %d MB, before the analysts %d MB", peak/1e6, before/1e6)
 	}
@@ -76,7 +78,8 @@ func TestSpill(t *testing.T) {
 	s := serveApart(t, t.TempDir(), "serve at length")
 	defer s.stop()
 	const small = "&max_memory_usage=200000000"
-	if status, text := s.ask(t, "analyst"+small, "SELECT count(), sum(c) FROM (SELECT cityHash64(number) AS h, count() AS c FROM numbers(5000000) GROUP BY h)"); text != "5000000\t5000000\n" {
+	if status, text := s.ask(t, "analyst"+small, "SELECT count(), sum(c) FROM (SELECT cityHash64(number) AS h, "+
+		"count() AS c FROM numbers(5000000) GROUP BY h)"); text != "5000000\t5000000\n" {
 		t.Errorf("groups on disk: status %d: %s", status, text)
 	}
 	const disk = "SELECT value FROM system.settings WHERE name = 'max_temporary_data_on_disk_size_for_query'"

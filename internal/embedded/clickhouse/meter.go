@@ -90,7 +90,8 @@ func (e *engine) running(tag string) (all chdb.Chunk, ok bool) {
 	if e.control == nil {
 		return all, false
 	}
-	row, err := e.control.Query("SELECT read_rows, read_bytes, total_rows_approx, written_rows, written_bytes, memory_usage "+
+	row, err := e.control.Query("SELECT read_rows, read_bytes, total_rows_approx, written_rows, written_bytes, "+
+		"memory_usage "+
 		"FROM system.processes WHERE "+taggedBy(tag), "TSV")
 	if err != nil {
 		return all, false

@@ -18,7 +18,8 @@ var (
 )
 
 // clientID is the id that the tag of a running query holds, or else the engine's.
-const clientID = `coalesce(nullIf(decodeURLComponent(extract(query, '(?:^|\\n)/[*]q[0-9]+ ([^ *]+)[*]/')), ''), query_id)`
+const clientID = `coalesce(nullIf(decodeURLComponent(extract(query, '(?:^|\\n)/[*]q[0-9]+ ([^ *]+)[*]/')), ''), ` +
+	`query_id)`
 
 // named is the text of q with the names that login and client have in it.
 func (q query) named(login string) string {

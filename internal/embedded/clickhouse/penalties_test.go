@@ -73,7 +73,8 @@ func (b *book) want(when string, from origin, text string, refused bool) {
 // third address, each for a growing while and over restarts; nobody else ever is.
 func TestPenalties(t *testing.T) {
 	b := newBook(t)
-	here, there, beyond := sentFrom("analyst", "10.0.0.1"), sentFrom("analyst", "10.0.0.2"), sentFrom("analyst", "10.0.0.3")
+	here, there, beyond := sentFrom("analyst", "10.0.0.1"), sentFrom("analyst", "10.0.0.2"), sentFrom("analyst",
+		"10.0.0.3")
 	expect := func(when string, statement, address, login bool) {
 		t.Helper()
 		b.want(when, here, "bomb", statement)
@@ -128,9 +129,13 @@ func TestSharedAddress(t *testing.T) {
 	b.want("under a penalty", here, "bomb 3", true)
 	b.want("under a penalty", there, "new", false)
 	for name, of := range map[string]proof{
-		"setting":   proofOf(here, "millrace", settings{"max_threads": "1"}, query{Statement: statement.Statement{Text: "dashboard"}}),
-		"parameter": proofOf(here, "millrace", nil, query{Statement: statement.Statement{Text: "dashboard"}, params: []chdb.Param{{Name: "n", Value: "1"}}}),
-		"database":  proofOf(here, "other", nil, query{Statement: statement.Statement{Text: "dashboard"}}),
+		"setting": proofOf(here, "millrace", settings{"max_threads": "1"},
+			query{Statement: statement.Statement{Text: "dashboard"}}),
+		"parameter": proofOf(here, "millrace", nil, query{
+			Statement: statement.Statement{Text: "dashboard"},
+			params:    []chdb.Param{{Name: "n", Value: "1"}},
+		}),
+		"database": proofOf(here, "other", nil, query{Statement: statement.Statement{Text: "dashboard"}}),
 	} {
 		if b.open().check(here, "dashboard", of) == nil {
 			t.Errorf("a known statement with another %s is taken for known", name)

@@ -61,10 +61,12 @@ func TestParameters(t *testing.T) {
 // TestColumnTypes: types arrive as they are, with the zones of moments and on one
 // line, in results and in the headers of inserts.
 func TestColumnTypes(t *testing.T) {
-	const kinds = "DateTime('Asia/Tokyo'), Tuple(a UInt8, b Tuple(c String, d Nullable(UInt8))), DateTime, Nullable(DateTime('UTC'))"
+	const kinds = "DateTime('Asia/Tokyo'), Tuple(a UInt8, b Tuple(c String, d Nullable(UInt8))), DateTime, " +
+		"Nullable(DateTime('UTC'))"
 	eachTransport(t, func(t *testing.T, conn driver.Conn) {
 		exec(t, conn, "CREATE OR REPLACE TABLE kinds (k1 DateTime('Asia/Tokyo'), "+
-			"k2 Tuple(a UInt8, b Tuple(c String, d Nullable(UInt8))), k3 DateTime, k4 Nullable(DateTime('UTC'))) ENGINE = Memory")
+			"k2 Tuple(a UInt8, b Tuple(c String, d Nullable(UInt8))), k3 DateTime, k4 Nullable(DateTime('UTC'))) "+
+			"ENGINE = Memory")
 		exec(t, conn, "INSERT INTO kinds VALUES (86400, (1, ('x', 2)), 0, NULL)")
 		for _, sql := range []string{"SELECT * FROM kinds", "SELECT * FROM kinds WHERE 0"} {
 			rows, err := conn.Query(testContext(t), sql)
@@ -96,7 +98,8 @@ func TestColumnTypes(t *testing.T) {
 // TestTotalsAndExtremes: totals arrive beside the rows, whatever is in them, and
 // so do extremes, with either login.
 func TestTotalsAndExtremes(t *testing.T) {
-	const sql = `SELECT s, count(), toDateTime(max(n), 'Asia/Tokyo') FROM (SELECT number AS n, ['', 'a\f\n\t'][n % 2 + 1] AS s FROM numbers(5))
+	const sql = `SELECT s, count(), toDateTime(max(n), 'Asia/Tokyo')
+		FROM (SELECT number AS n, ['', 'a\f\n\t'][n % 2 + 1] AS s FROM numbers(5))
 		GROUP BY s WITH TOTALS ORDER BY s`
 	for name, conn := range map[string]driver.Conn{"default": client(t), "analyst": analyst(t)} {
 		rows, err := conn.Query(testContext(t), sql)
@@ -147,10 +150,14 @@ func TestProgress(t *testing.T) {
 		if got := count(t, conn, "SELECT toUInt64(1)"); got != 1 {
 			t.Fatal(got)
 		}
-		sql := "SELECT count() FROM numbers(40000000000) WHERE NOT ignore(sipHash64(number)) SETTINGS max_execution_time = 2, timeout_overflow_mode = 'break'"
+		sql := "SELECT count() FROM numbers(40000000000) WHERE NOT ignore(sipHash64(number)) SETTINGS " +
+			"max_execution_time = 2, timeout_overflow_mode = 'break'"
 		if name == "analyst" {
 			sql = strings.Split(sql, " SETTINGS")[0]
-			ctx = ch.Context(ctx, ch.WithSettings(ch.Settings{"max_execution_time": 2, "timeout_overflow_mode": "break"}))
+			ctx = ch.Context(ctx, ch.WithSettings(ch.Settings{
+				"max_execution_time":    2,
+				"timeout_overflow_mode": "break",
+			}))
 		}
 		if err := conn.Exec(ctx, sql); err != nil {
 			t.Error(name, err)
@@ -194,15 +201,18 @@ func TestQueryID(t *testing.T) {
 // TestKillInsert: an insert over HTTP is killed by its id, as a query is.
 func TestKillInsert(t *testing.T) {
 	watch := client(t)
-	exec(t, watch, "CREATE OR REPLACE TABLE killed_insert (n UInt64 MATERIALIZED sleepEachRow(0.05), m UInt8) ENGINE = MergeTree ORDER BY m")
+	exec(t, watch, "CREATE OR REPLACE TABLE killed_insert (n UInt64 MATERIALIZED sleepEachRow(0.05), m UInt8) "+
+		"ENGINE = MergeTree ORDER BY m")
 	const id = "an-insert"
 	ended := make(chan string, 1)
 	go func() {
-		params := values("query", "INSERT INTO killed_insert FORMAT TSV", "query_id", id, "function_sleep_max_microseconds_per_block", "0")
+		params := values("query", "INSERT INTO killed_insert FORMAT TSV", "query_id", id,
+			"function_sleep_max_microseconds_per_block", "0")
 		_, _, text := call(t, "POST", params, strings.Repeat("1\n", 500))
 		ended <- text
 	}()
-	for count(t, watch, "SELECT count() FROM system.processes WHERE query LIKE '%INTO killed_insert%INFILE%' AND query NOT LIKE '%processes%'") == 0 {
+	for count(t, watch, "SELECT count() FROM system.processes WHERE query LIKE '%INTO killed_insert%INFILE%' AND "+
+		"query NOT LIKE '%processes%'") == 0 {
 	}
 	exec(t, watch, "KILL QUERY WHERE query_id = '"+id+"' ASYNC")
 	if text := <-ended; !strings.Contains(text, "QUERY_WAS_CANCELLED") {
@@ -214,19 +224,22 @@ func TestKillInsert(t *testing.T) {
 // they have on a server.
 func TestCurrentUser(t *testing.T) {
 	for name, conn := range map[string]driver.Conn{"default": client(t), "analyst": analyst(t)} {
-		rows, err := conn.Query(testContext(t), "SELECT currentUser(), upper(user()), 'currentUser()', currentUser() AS me WHERE me = currentUser()")
+		rows, err := conn.Query(testContext(t), "SELECT currentUser(), upper(user()), 'currentUser()', "+
+			"currentUser() AS me WHERE me = currentUser()")
 		if err != nil {
 			t.Fatal(name, err)
 		}
 		var a, b, c, d string
-		if !rows.Next() || rows.Scan(&a, &b, &c, &d) != nil || a != name || b != strings.ToUpper(name) || c != "currentUser()" || d != name {
+		if !rows.Next() || rows.Scan(&a, &b, &c, &d) != nil || a != name || b != strings.ToUpper(name) ||
+			c != "currentUser()" || d != name {
 			t.Errorf("%s: %q %q %q %q %v", name, a, b, c, d, rows.Err())
 		}
 		if got := strings.Join(rows.Columns(), "|"); got != "currentUser()|upper(user())|'currentUser()'|me" {
 			t.Errorf("%s: columns %s", name, got)
 		}
 		_ = rows.Close()
-		if _, _, text := callAs(t, name, map[string]string{"default": password, "analyst": analystPassword}[name], "POST", nil, "SELECT currentUser()"); text != name+"\n" {
+		if _, _, text := callAs(t, name, map[string]string{"default": password, "analyst": analystPassword}[name],
+			"POST", nil, "SELECT currentUser()"); text != name+"\n" {
 			t.Errorf("%s over HTTP: %q", name, text)
 		}
 	}
@@ -238,7 +251,8 @@ func TestDropDefault(t *testing.T) {
 	conn := client(t)
 	ctx := ch.Context(testContext(t), ch.WithParameters(ch.Parameters{"d": "default"}))
 	for _, sql := range []string{
-		"DROP DATABASE default", "drop /* ! */ database if exists `default` sync", `DROP DATABASE "default"`, "DETACH DATABASE default",
+		"DROP DATABASE default", "drop /* ! */ database if exists `default` sync", `DROP DATABASE "default"`,
+		"DETACH DATABASE default",
 		"RENAME DATABASE default TO other", "DROP DATABASE {d:Identifier}",
 	} {
 		var e *ch.Exception
@@ -248,7 +262,8 @@ func TestDropDefault(t *testing.T) {
 	}
 	for _, session := range []string{"", "dropping"} {
 		params := values("session_id", session, "param_d", "default")
-		if status, _, text := call(t, "POST", params, "DROP DATABASE {d:Identifier}"); status != 501 || !strings.Contains(text, "Database default") {
+		if status, _, text := call(t, "POST", params, "DROP DATABASE {d:Identifier}"); status != 501 ||
+			!strings.Contains(text, "Database default") {
 			t.Errorf("over HTTP: %d %s", status, text)
 		}
 	}
@@ -291,7 +306,8 @@ func TestInsertIntoFunction(t *testing.T) {
 // has them no more.
 func TestExternalTable(t *testing.T) {
 	eachTransport(t, func(t *testing.T, conn driver.Conn) {
-		table, err := ext.NewTable("sent", ext.Column("n", "UInt64"), ext.Column("at", "DateTime('Asia/Tokyo')"), ext.Column("s", "LowCardinality(String)"))
+		table, err := ext.NewTable("sent", ext.Column("n", "UInt64"), ext.Column("at", "DateTime('Asia/Tokyo')"),
+			ext.Column("s", "LowCardinality(String)"))
 		if err != nil {
 			t.Fatal(err)
 		}

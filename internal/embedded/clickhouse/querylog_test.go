@@ -184,7 +184,8 @@ func TestQueryLogKeepsTheNewest(t *testing.T) {
 	}
 	call(t, "POST", values("query_id", "log-newest"), "SELECT 1")
 	wantLogged(t, "log-newest", "type", "QueryStart", "QueryFinish")
-	const bytes = "SELECT assumeNotNull(total_bytes) FROM system.tables WHERE database = 'system' AND name = 'query_log'"
+	const bytes = "SELECT assumeNotNull(total_bytes) FROM system.tables WHERE database = 'system' AND name = " +
+		"'query_log'"
 	if n := count(t, conn, bytes); n > 24<<20 {
 		t.Errorf("the table has %d bytes", n)
 	}

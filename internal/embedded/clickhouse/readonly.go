@@ -46,7 +46,8 @@ const (
 
 func (s *Server) openReader(from origin, database string) (session, error) {
 	r := &readerSession{
-		engine: s.engine, from: from, unjudged: s.cfg.SkipJudge, reads: s.reads, database: s.cfg.Database, settings: settings{},
+		engine: s.engine, from: from, unjudged: s.cfg.SkipJudge, reads: s.reads, database: s.cfg.Database,
+		settings: settings{},
 	}
 	r.limits = map[string]uint64{
 		"max_execution_time":        uint64(max(1, s.cfg.MaxReadTime/time.Second)),
@@ -154,7 +155,8 @@ func (r *readerSession) begin(ctx context.Context) (done func(), err error) {
 	case r.reads <- struct{}{}:
 		return func() { <-r.reads }, nil
 	case <-ctx.Done():
-		return nil, exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "Too many simultaneous queries: %d run", cap(r.reads))
+		return nil, exception(codeTooMany, "TOO_MANY_SIMULTANEOUS_QUERIES", "Too many simultaneous queries: %d run",
+			cap(r.reads))
 	}
 }
 
@@ -200,7 +202,8 @@ func (r *readerSession) set(text string) error {
 		size += len(name) + len(value)
 	}
 	if size > readerSettings {
-		return exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The settings of the session have more than %d bytes", readerSettings)
+		return exception(codeTooLarge, "QUERY_IS_TOO_LARGE", "The settings of the session have more than %d bytes",
+			readerSettings)
 	}
 	r.settings = next
 	return nil

@@ -80,25 +80,33 @@ func TestReaderMayNot(t *testing.T) {
 		t.Error(got, "facts left")
 	}
 	for _, p := range []string{"default./etc/hostname", "default.`/etc/hostname`"} {
-		status, _, text := callAs(t, "analyst", analystPassword, "POST", values("param_t", p), "SELECT * FROM {t:Identifier}")
+		status, _, text := callAs(t, "analyst", analystPassword, "POST", values("param_t", p),
+			"SELECT * FROM {t:Identifier}")
 		if status == 200 {
 			t.Errorf("parameter %s: %s", p, text)
 		}
 	}
-	if status, _, text := callAs(t, "analyst", analystPassword, "POST", values("param_f", "file"), "SELECT arrayMap({f:Identifier}, ['/etc/hostname'])"); status == 200 {
+	if status, _, text := callAs(t, "analyst", analystPassword, "POST", values("param_f", "file"),
+		"SELECT arrayMap({f:Identifier}, ['/etc/hostname'])"); status == 200 {
 		t.Errorf("a function as a parameter: %s", text)
 	}
-	for _, sql := range []string{"SELECT {n:UInt8}, _CAST(1, 'UInt8')", "SELECT _CAST({n:UInt8}, 'UInt8')", "SELECT arrayMap(_CAST, [{n:UInt8}], ['UInt8'])"} {
-		if status, _, text := callAs(t, "analyst", analystPassword, "POST", values("param_n", "7"), sql); status == 200 {
+	for _, sql := range []string{
+		"SELECT {n:UInt8}, _CAST(1, 'UInt8')", "SELECT _CAST({n:UInt8}, 'UInt8')",
+		"SELECT arrayMap(_CAST, [{n:UInt8}], ['UInt8'])",
+	} {
+		if status, _, text := callAs(t, "analyst", analystPassword, "POST", values("param_n", "7"),
+			sql); status == 200 {
 			t.Errorf("%s: %s", sql, text)
 		}
 	}
 	for name, value := range map[string]string{"format_schema": "x", "database": "default", "async_insert": "1"} {
-		if status, _, _ := callAs(t, "analyst", analystPassword, "POST", values(name, value), "SELECT 1"); status == 200 {
+		if status, _, _ := callAs(t, "analyst", analystPassword, "POST", values(name, value),
+			"SELECT 1"); status == 200 {
 			t.Errorf("parameter %s=%s", name, value)
 		}
 	}
-	if status, _, text := callAs(t, "analyst", analystPassword, "POST", values("database", "default"), "SELECT * FROM `/etc/hostname`"); status == 200 {
+	if status, _, text := callAs(t, "analyst", analystPassword, "POST", values("database", "default"),
+		"SELECT * FROM `/etc/hostname`"); status == 200 {
 		t.Error(text)
 	}
 }
@@ -120,12 +128,15 @@ func TestReaderParameters(t *testing.T) {
 
 // TestRefusal: the error names what is refused, for whom, and where the rules are.
 func TestRefusal(t *testing.T) {
-	const want = "Not enough privileges: function file is not allowed for the login analyst; docs/analysts.md lists what is"
-	if status, _, text := callAs(t, "analyst", analystPassword, "POST", nil, "SELECT file('/etc/hostname')"); status != 403 || !strings.Contains(text, want) {
+	const want = "Not enough privileges: function file is not allowed for the login analyst; docs/analysts.md " +
+		"lists what is"
+	if status, _, text := callAs(t, "analyst", analystPassword, "POST", nil,
+		"SELECT file('/etc/hostname')"); status != 403 || !strings.Contains(text, want) {
 		t.Errorf("HTTP: %d %s", status, text)
 	}
 	var e *ch.Exception
-	if err := analyst(t).Exec(testContext(t), "SELECT file('/etc/hostname')"); !errors.As(err, &e) || e.Code != accessDenied || !strings.Contains(e.Message, want) {
+	if err := analyst(t).Exec(testContext(t), "SELECT file('/etc/hostname')"); !errors.As(err, &e) ||
+		e.Code != accessDenied || !strings.Contains(e.Message, want) {
 		t.Errorf("native: %v", err)
 	}
 }
@@ -144,7 +155,8 @@ func TestMutated(t *testing.T) {
 		t.Fatal("the server cannot read the file in any way")
 	}
 	instead := []string{
-		"file", "`file`", "readf", "'file'", "file('%s')", "readf('%s')", "file('%s') AS file", "arrayMap(file, ['%s'])", "arrayMap(x -> readf(x), ['%s'])",
+		"file", "`file`", "readf", "'file'", "file('%s')", "readf('%s')", "file('%s') AS file",
+		"arrayMap(file, ['%s'])", "arrayMap(x -> readf(x), ['%s'])",
 		"default.`%s`", "file('%s', 'LineAsString')", "(SELECT * FROM default.`%s`)", `'x String ALIAS file(\'%s\')'`,
 	}
 	seed := time.Now().UnixNano()
@@ -174,7 +186,8 @@ func TestMutated(t *testing.T) {
 
 func TestReaderLimits(t *testing.T) {
 	ask := func(name string, params ...string) string {
-		_, _, text := callAs(t, "analyst", analystPassword, "POST", values(params...), "SELECT value FROM system.settings WHERE name = '"+name+"'")
+		_, _, text := callAs(t, "analyst", analystPassword, "POST", values(params...),
+			"SELECT value FROM system.settings WHERE name = '"+name+"'")
 		return strings.TrimSpace(text)
 	}
 	for _, c := range [][3]string{

@@ -45,7 +45,10 @@ func (w wire) ends(want string) {
 func packet(change func(*proto.Query)) []byte {
 	q := proto.Query{
 		Body: "SELECT 1", Stage: proto.StageComplete,
-		Info: proto.ClientInfo{ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP, Query: proto.ClientQueryInitial},
+		Info: proto.ClientInfo{
+			ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP,
+			Query: proto.ClientQueryInitial,
+		},
 	}
 	change(&q)
 	var b proto.Buffer
@@ -55,7 +58,10 @@ func packet(change func(*proto.Query)) []byte {
 
 func hello(revision int, user, key string) []byte {
 	var b proto.Buffer
-	proto.ClientHello{Name: "test", ProtocolVersion: revision, Database: "millrace", User: user, Password: key}.Encode(&b)
+	proto.ClientHello{
+		Name: "test", ProtocolVersion: revision, Database: "millrace", User: user,
+		Password: key,
+	}.Encode(&b)
 	return b.Buf
 }
 
@@ -108,20 +114,42 @@ func TestReasons(t *testing.T) {
 		sent    []byte
 		want    string
 	}{
-		"noise":                       {false, overlong, "(INCORRECT_DATA)"},
-		"unknown packet":              {false, []byte{99}, "(UNEXPECTED_PACKET_FROM_CLIENT)"},
-		"rows without a query":        {false, none, "(UNEXPECTED_PACKET_FROM_CLIENT)"},
-		"oversized query":             {false, []byte{native.ClientQuery, 0, 0, 0, 0, 2, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, "(INCORRECT_DATA)"},
-		"oversized query id":          {false, []byte{native.ClientQuery, 0xff, 0xff, 0x7f}, "(INCORRECT_DATA)"},
-		"too many settings":           {false, packet(func(q *proto.Query) { q.Settings = settings }), "(INCORRECT_DATA)"},
-		"another interface":           {false, packet(func(q *proto.Query) { q.Info.Interface = proto.InterfaceHTTP }), "(INCORRECT_DATA)"},
-		"query behind a query":        {false, then(plain, native.ClientQuery), "(UNEXPECTED_PACKET_FROM_CLIENT)"},
-		"oversized table name":        {false, then(plain, native.ClientData, 0xff, 0xff, 0x7f), "(INCORRECT_DATA)"},
-		"a ping among rows":           {false, then(insert, native.ClientPing), "(UNEXPECTED_PACKET_FROM_CLIENT)"},
-		"rows that are noise":         {false, then(insert, then([]byte{native.ClientData, 0, 0}, overlong...)...), "(INCORRECT_DATA)"},
-		"rows of too many columns":    {false, then(insert, native.ClientData, 0, 0, 0xff, 0xff, 0xff, 0x7f), "(INCORRECT_DATA)"},
-		"an analyst's long query":     {true, []byte{native.ClientQuery, 0, 0, 0, 0, 2, 0, 0x80, 0x80, 0x80, 0x01}, "(INCORRECT_DATA)"},
-		"an analyst's table":          {true, then(plain, native.ClientData, 1, 't'), "external tables are not supported"},
+		"noise":                {false, overlong, "(INCORRECT_DATA)"},
+		"unknown packet":       {false, []byte{99}, "(UNEXPECTED_PACKET_FROM_CLIENT)"},
+		"rows without a query": {false, none, "(UNEXPECTED_PACKET_FROM_CLIENT)"},
+		"oversized query": {false, []byte{
+			native.ClientQuery, 0, 0, 0, 0, 2, 0, 0xff, 0xff, 0xff, 0xff,
+			0xff, 0x7f,
+		}, "(INCORRECT_DATA)"},
+		"oversized query id": {false, []byte{native.ClientQuery, 0xff, 0xff, 0x7f}, "(INCORRECT_DATA)"},
+		"too many settings": {
+			false, packet(func(q *proto.Query) { q.Settings = settings }),
+			"(INCORRECT_DATA)",
+		},
+		"another interface": {
+			false, packet(func(q *proto.Query) { q.Info.Interface = proto.InterfaceHTTP }),
+			"(INCORRECT_DATA)",
+		},
+		"query behind a query": {false, then(plain, native.ClientQuery), "(UNEXPECTED_PACKET_FROM_CLIENT)"},
+		"oversized table name": {false, then(plain, native.ClientData, 0xff, 0xff, 0x7f), "(INCORRECT_DATA)"},
+		"a ping among rows":    {false, then(insert, native.ClientPing), "(UNEXPECTED_PACKET_FROM_CLIENT)"},
+		"rows that are noise": {
+			false, then(insert, then([]byte{native.ClientData, 0, 0}, overlong...)...),
+			"(INCORRECT_DATA)",
+		},
+		"rows of too many columns": {
+			false, then(insert, native.ClientData, 0, 0, 0xff, 0xff, 0xff, 0x7f),
+			"(INCORRECT_DATA)",
+		},
+		"an analyst's long query": {
+			true,
+			[]byte{native.ClientQuery, 0, 0, 0, 0, 2, 0, 0x80, 0x80, 0x80, 0x01},
+			"(INCORRECT_DATA)",
+		},
+		"an analyst's table": {
+			true, then(plain, native.ClientData, 1, 't'),
+			"external tables are not supported",
+		},
 		"an analyst's odd packet":     {true, then(plain, 99), "(UNEXPECTED_PACKET_FROM_CLIENT)"},
 		"an analyst's oversized rows": {true, then(plain, native.ClientData, 0, 0, 1), "(INCORRECT_DATA)"},
 	} {
@@ -189,20 +217,24 @@ func TestReasonsOverHTTP(t *testing.T) {
 		status       int
 		want         string
 	}{
-		"wrong password":   {"POST /?user=default&password=wrong", "", 403, "AUTHENTICATION_FAILED"},
-		"token":            {"POST /", "Authorization: Bearer x\r\n", 403, "AUTHENTICATION_FAILED"},
-		"another site":     {"POST /?" + login, "Origin: https://evil.example\r\n", 403, "ACCESS_DENIED"},
-		"no such path":     {"POST /nowhere", "", 404, "/nowhere"},
-		"method":           {"DELETE /?" + login, "", 501, "NOT_IMPLEMENTED"},
-		"role":             {"POST /?role=x&" + login, "", 501, "Roles are not supported"},
-		"coding":           {"POST /?" + login, "Content-Encoding: lzma\r\n", 501, "Unknown Content-Encoding"},
-		"broken body":      {"POST /?" + login, "Content-Encoding: gzip\r\n", 400, "INCORRECT_DATA"},
-		"session":          {"POST /?session_timeout=x&" + login, "", 500, "INVALID_SESSION_TIMEOUT"},
-		"analyst's insert": {"POST /?user=analyst&password=" + analystPassword + "&query=INSERT+INTO+t+FORMAT+TSV", "", 500, "READONLY"},
-		"analyst's book":   {"POST /?user=analyst&password=" + analystPassword, "", 413, "QUERY_IS_TOO_LARGE"},
+		"wrong password": {"POST /?user=default&password=wrong", "", 403, "AUTHENTICATION_FAILED"},
+		"token":          {"POST /", "Authorization: Bearer x\r\n", 403, "AUTHENTICATION_FAILED"},
+		"another site":   {"POST /?" + login, "Origin: https://evil.example\r\n", 403, "ACCESS_DENIED"},
+		"no such path":   {"POST /nowhere", "", 404, "/nowhere"},
+		"method":         {"DELETE /?" + login, "", 501, "NOT_IMPLEMENTED"},
+		"role":           {"POST /?role=x&" + login, "", 501, "Roles are not supported"},
+		"coding":         {"POST /?" + login, "Content-Encoding: lzma\r\n", 501, "Unknown Content-Encoding"},
+		"broken body":    {"POST /?" + login, "Content-Encoding: gzip\r\n", 400, "INCORRECT_DATA"},
+		"session":        {"POST /?session_timeout=x&" + login, "", 500, "INVALID_SESSION_TIMEOUT"},
+		"analyst's insert": {
+			"POST /?user=analyst&password=" + analystPassword + "&query=INSERT+INTO+t+FORMAT+TSV", "",
+			500, "READONLY",
+		},
+		"analyst's book": {"POST /?user=analyst&password=" + analystPassword, "", 413, "QUERY_IS_TOO_LARGE"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			head := fmt.Sprintf("%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n", c.line, c.header, size)
+			head := fmt.Sprintf("%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n", c.line, c.header,
+				size)
 			status, text := answered(t, append([]byte(head), make([]byte, size)...))
 			if status != c.status || !strings.Contains(text, c.want) {
 				t.Errorf("status %d: %.200s", status, text)

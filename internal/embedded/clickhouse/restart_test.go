@@ -91,7 +91,8 @@ func TestDeduplication(t *testing.T) {
 				t.Errorf("after %s: %s, %v; want %s", step.token, got, err, step.want)
 			}
 		}
-		parts := count(t, conn, "SELECT count() FROM system.parts WHERE database = 'millrace' AND table = 'deduped' AND level = 0")
+		parts := count(t, conn, "SELECT count() FROM system.parts WHERE database = 'millrace' AND table = 'deduped' "+
+			"AND level = 0")
 		if parts > 6 {
 			t.Errorf("%d parts for two inserts into three partitions", parts)
 		}
@@ -139,7 +140,8 @@ func keepBusy(ctx context.Context) (wait func(), err error) {
 	var queries sync.WaitGroup
 	queries.Go(func() { report(conn.Exec(ctx, fmt.Sprintf(computing, "busy"))) })
 	queries.Go(func() {
-		resp, err := http.Post("http://"+server.HTTPAddr().String()+"/?user=default&password="+password, "", strings.NewReader(fmt.Sprintf(computing, "busy")))
+		resp, err := http.Post("http://"+server.HTTPAddr().String()+"/?user=default&password="+password, "",
+			strings.NewReader(fmt.Sprintf(computing, "busy")))
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -34,7 +34,8 @@ var sectionSettings = settings{
 // readBack are the settings of the session that reads sections.
 const readBack = "max_threads = 1, input_format_parallel_parsing = 0, input_format_csv_detect_header = 0, " +
 	"input_format_csv_deserialize_separate_columns_into_tuple = 0, input_format_csv_empty_as_default = 0, " +
-	"date_time_input_format = 'best_effort', allow_suspicious_low_cardinality_types = 1, allow_suspicious_variant_types = 1"
+	"date_time_input_format = 'best_effort', allow_suspicious_low_cardinality_types = 1, " +
+	"allow_suspicious_variant_types = 1"
 
 // inSections tells whether q has a result of several sections, for a client that
 // takes them.
@@ -54,7 +55,9 @@ func withSections(set settings) settings {
 
 // executeInSections runs q in conn, which has the sectionSettings, and gives emit
 // its rows, totals and extremes.
-func (e *engine) executeInSections(ctx context.Context, conn *chdb.Conn, q query, columns []native.Column, tag string, emit emitter) error {
+func (e *engine) executeInSections(ctx context.Context, conn *chdb.Conn, q query, columns []native.Column, tag string,
+	emit emitter,
+) error {
 	c, err := e.writeSections(conn, q, tag)
 	defer c.close()
 	if err != nil {
@@ -95,7 +98,9 @@ func (e *engine) writeSections(conn *chdb.Conn, q query, tag string) (*cutter, e
 }
 
 // readSection has the engine read rows and gives them to emit in blocks.
-func (e *engine) readSection(ctx context.Context, conn *chdb.Conn, rows *spool, columns []native.Column, emit emitter) error {
+func (e *engine) readSection(ctx context.Context, conn *chdb.Conn, rows *spool, columns []native.Column,
+	emit emitter,
+) error {
 	if rows.size == 0 {
 		return nil
 	}
@@ -103,7 +108,8 @@ func (e *engine) readSection(ctx context.Context, conn *chdb.Conn, rows *spool, 
 	for i, c := range columns {
 		structure = append(structure, "c"+strconv.Itoa(i+1)+" "+c.Type)
 	}
-	text := "SELECT * FROM file(" + quote(rows.path()) + ", " + sectionFormat + ", " + quote(strings.Join(structure, ", ")) + ")"
+	text := "SELECT * FROM file(" + quote(rows.path()) + ", " + sectionFormat + ", " +
+		quote(strings.Join(structure, ", ")) + ")"
 	q := query{Statement: statement.Statement{Verb: "SELECT", Text: text}, format: "Native"}
 	return execute(ctx, e, conn, q, emit)
 }

@@ -23,15 +23,20 @@ func TestSelfDescribedTypes(t *testing.T) {
 		object.SetValueAtPath("c", "x")
 		for n := range uint32(300) {
 			variant := []any{uint64(n), ch.NewVariantWithType("text", "String"), []uint8{1, 2}, nil}[n%4]
-			dynamic := []any{ch.NewDynamicWithType(int64(n), "Int64"), ch.NewDynamicWithType([]string{"p"}, "Array(String)"), nil}[n%3]
-			if err := batch.Append(n, variant, dynamic, object, []ch.Dynamic{ch.NewDynamicWithType("e", "String")}, "after"); err != nil {
+			dynamic := []any{
+				ch.NewDynamicWithType(int64(n), "Int64"),
+				ch.NewDynamicWithType([]string{"p"}, "Array(String)"), nil,
+			}[n%3]
+			if err := batch.Append(n, variant, dynamic, object, []ch.Dynamic{ch.NewDynamicWithType("e", "String")},
+				"after"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := batch.Send(); err != nil {
 			t.Fatal(err)
 		}
-		_, _, got := call(t, "POST", nil, `SELECT count(), countIf(v.UInt64 = n), countIf(variantType(v) = 'Array(UInt8)'), countIf(v IS NULL),
+		_, _, got := call(t, "POST", nil, `SELECT count(), countIf(v.UInt64 = n),
+			countIf(variantType(v) = 'Array(UInt8)'), countIf(v IS NULL),
 			countIf(d.Int64 = n), countIf(dynamicType(d) = 'Array(String)'), sum(j.a.b), countIf(j.c = 'x'),
 			countIf(dynamicElement(a[1], 'String') = 'e'), any(after) FROM selfdescribed FORMAT TSV`)
 		if want := "300\t75\t75\t75\t100\t100\t2100\t300\t300\tafter\n"; got != want {
@@ -68,7 +73,8 @@ func readSelfDescribed(t *testing.T, conn driver.Conn, flattened int) {
 		}
 		b, _ := ch.ExtractJSONPathAs[uint32](&j, "a.b")
 		got := fmt.Sprint(number, v.Any(), d.Any(), a[0].Any(), after, b)
-		want := fmt.Sprint(n, []any{uint64(n), "text", []uint8{1, 2}, nil}[n%4], []any{int64(n), []string{"p"}, nil}[n%3], "e", "after", uint32(7))
+		want := fmt.Sprint(n, []any{uint64(n), "text", []uint8{1, 2}, nil}[n%4],
+			[]any{int64(n), []string{"p"}, nil}[n%3], "e", "after", uint32(7))
 		if got != want {
 			t.Fatalf("flattened %d: %s, want %s", flattened, got, want)
 		}

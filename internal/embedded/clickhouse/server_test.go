@@ -23,7 +23,10 @@ func (l *failing) Accept() (net.Conn, error) {
 
 // TestNoFilesLeft: a process that has no files left for a moment goes on serving.
 func TestNoFilesLeft(t *testing.T) {
-	l := &failing{errs: []error{os.NewSyscallError("accept4", syscall.EMFILE), os.NewSyscallError("accept4", syscall.ENFILE), net.ErrClosed}}
+	l := &failing{errs: []error{
+		os.NewSyscallError("accept4", syscall.EMFILE),
+		os.NewSyscallError("accept4", syscall.ENFILE), net.ErrClosed,
+	}}
 	s := &Server{log: slog.New(slog.DiscardHandler)}
 	if err := s.accept(t.Context(), l); !errors.Is(err, net.ErrClosed) || len(l.errs) > 0 {
 		t.Errorf("accept = %v, %d errors are left", err, len(l.errs))

@@ -133,7 +133,10 @@ func (s *Server) openSession(from origin, database string) (session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &writerSession{engine: s.engine, from: from, time: s.cfg.MaxTime, conn: conn, applied: settings{}, before: settings{}}, nil
+	return &writerSession{
+		engine: s.engine, from: from, time: s.cfg.MaxTime, conn: conn, applied: settings{},
+		before: settings{},
+	}, nil
 }
 
 // writerSession is a session of the engine: what a client sets, creates and
@@ -165,10 +168,15 @@ func (s *writerSession) run(ctx context.Context, q query, emit emitter) error {
 		return err
 	}
 	if slices.Contains(q.Databases(paramValues(q.params)), engineDatabase) {
-		return exception(codeNotImplemented, "NOT_IMPLEMENTED", "Database %s is the engine's own: it cannot be dropped, detached or renamed", engineDatabase)
+		return exception(codeNotImplemented, "NOT_IMPLEMENTED",
+			"Database %s is the engine's own: it cannot be dropped, detached or renamed", engineDatabase)
 	}
 	j := job{from: s.from, text: q.Text, limit: s.time, lasting: q.lasts()}
-	err := s.engine.supervise(ctx, j, emit, func(ctx context.Context, emit emitter) error { return s.carry(ctx, q, emit) })
+	err := s.engine.supervise(ctx, j, emit, func(ctx context.Context,
+		emit emitter,
+	) error {
+		return s.carry(ctx, q, emit)
+	})
 	s.stuck = isStuck(err)
 	return err
 }
@@ -296,7 +304,8 @@ func (s *writerSession) remember(want settings) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	rows, err := s.conn.Query("SELECT name, value FROM system.settings WHERE changed AND name IN ("+strings.Join(fresh, ", ")+")", "TSV")
+	rows, err := s.conn.Query("SELECT name, value FROM system.settings WHERE changed AND name IN ("+strings.Join(fresh,
+		", ")+")", "TSV")
 	if err != nil {
 		return fmt.Errorf("read settings: %w", err)
 	}

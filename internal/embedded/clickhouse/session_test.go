@@ -44,7 +44,8 @@ func TestQuerySettings(t *testing.T) {
 	conn := one(t)
 	ask := func(ctx ch.Settings) (n uint64) {
 		t.Helper()
-		if err := conn.QueryRow(ch.Context(testContext(t), ch.WithSettings(ctx)), "SELECT toUInt64(getSetting('max_block_size'))").Scan(&n); err != nil {
+		if err := conn.QueryRow(ch.Context(testContext(t), ch.WithSettings(ctx)),
+			"SELECT toUInt64(getSetting('max_block_size'))").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -123,11 +124,13 @@ func TestConcurrentConnections(t *testing.T) {
 		crowd.Go(func() {
 			conn := one(t)
 			for i := range 5 {
-				if err := conn.Exec(testContext(t), fmt.Sprintf("INSERT INTO crowd VALUES (%d, %d)", w, i)); err != nil {
+				if err := conn.Exec(testContext(t), fmt.Sprintf("INSERT INTO crowd VALUES (%d, %d)", w,
+					i)); err != nil {
 					t.Error(err)
 				}
 				var n uint64
-				if err := conn.QueryRow(testContext(t), fmt.Sprintf("SELECT count() FROM crowd WHERE w = %d", w)).Scan(&n); err != nil || n != uint64(i+1) {
+				if err := conn.QueryRow(testContext(t),
+					fmt.Sprintf("SELECT count() FROM crowd WHERE w = %d", w)).Scan(&n); err != nil || n != uint64(i+1) {
 					t.Error(w, i, n, err)
 				}
 			}
@@ -142,7 +145,8 @@ func TestConcurrentConnections(t *testing.T) {
 // A failed insert leaves nothing behind and the connection usable.
 func TestFailedInsert(t *testing.T) {
 	eachTransport(t, func(t *testing.T, conn driver.Conn) {
-		exec(t, conn, "CREATE OR REPLACE TABLE checked (a UInt64, CONSTRAINT small CHECK a < 10) ENGINE = MergeTree ORDER BY a")
+		exec(t, conn, "CREATE OR REPLACE TABLE checked (a UInt64, CONSTRAINT small CHECK a < 10) ENGINE = MergeTree "+
+			"ORDER BY a")
 		batch, err := conn.PrepareBatch(testContext(t), "INSERT INTO checked")
 		if err != nil {
 			t.Fatal(err)

@@ -64,12 +64,14 @@ func TestSessionsFull(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if !all[0].closed || all[1].closed || other.closed || len(s.all) != maxSessions+1 {
-			t.Errorf("%d are left, oldest: %v, next: %v, other login: %v", len(s.all), !all[0].closed, !all[1].closed, !other.closed)
+			t.Errorf("%d are left, oldest: %v, next: %v, other login: %v", len(s.all), !all[0].closed, !all[1].closed,
+				!other.closed)
 		}
 		for key, named := range s.all {
 			named.busy = key.who == reader
 		}
-		if _, err := s.take(sessionKey{reader, "more"}, sessionRequest{}, nil); err == nil || asException(err).Code != codeTooMany {
+		if _, err := s.take(sessionKey{reader, "more"}, sessionRequest{}, nil); err == nil ||
+			asException(err).Code != codeTooMany {
 			t.Errorf("one more than there can be: %v", err)
 		}
 	})

@@ -24,7 +24,8 @@ func TestSpoolMovesToDisk(t *testing.T) {
 		want += int64(n)
 	}
 	got, err := os.ReadFile(s.path())
-	if err != nil || int64(len(got)) != want || s.inMemory || !bytes.HasSuffix(got, part) || !bytes.HasPrefix(got, part) {
+	if err != nil || int64(len(got)) != want || s.inMemory || !bytes.HasSuffix(got, part) ||
+		!bytes.HasPrefix(got, part) {
 		t.Errorf("%d bytes, want %d on disk; in memory: %v; %v", len(got), want, s.inMemory, err)
 	}
 	s.close()

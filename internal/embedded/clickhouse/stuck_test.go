@@ -106,7 +106,8 @@ func (s *served) ask(t *testing.T, login, sql string) (status int, text string) 
 func (s *served) post(ctx context.Context, login, sql string) (int, string, error) {
 	name, _, _ := strings.Cut(login, "&")
 	key := map[string]string{"default": password, "analyst": analystPassword}[name]
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.http+"/?user="+login+"&password="+key, strings.NewReader(sql))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.http+"/?user="+login+"&password="+key,
+		strings.NewReader(sql))
 	if err != nil {
 		return 0, "", err
 	}
@@ -121,7 +122,10 @@ func (s *served) post(ctx context.Context, login, sql string) (int, string, erro
 
 func (s *served) options(login string) *driver.Options {
 	key := map[string]string{"default": password, "analyst": analystPassword}[login]
-	return &driver.Options{Addr: []string{s.native}, Auth: driver.Auth{Database: "millrace", Username: login, Password: key}}
+	return &driver.Options{Addr: []string{s.native}, Auth: driver.Auth{
+		Database: "millrace", Username: login,
+		Password: key,
+	}}
 }
 
 // TestStuckEngine: a statement that the engine does not end has it replaced. Who
@@ -130,7 +134,10 @@ func (s *served) options(login string) *driver.Options {
 func TestStuckEngine(t *testing.T) {
 	dir := t.TempDir()
 	s := serveApart(t, dir, "serve")
-	for _, sql := range []string{"CREATE TABLE kept (n UInt64) ENGINE = MergeTree ORDER BY n", "INSERT INTO kept SELECT number FROM numbers(1000)"} {
+	for _, sql := range []string{
+		"CREATE TABLE kept (n UInt64) ENGINE = MergeTree ORDER BY n",
+		"INSERT INTO kept SELECT number FROM numbers(1000)",
+	} {
 		if status, text := s.ask(t, "default", sql); status != http.StatusOK {
 			t.Fatal(status, text)
 		}
@@ -138,10 +145,12 @@ func TestStuckEngine(t *testing.T) {
 	t.Run("time limit over HTTP", func(t *testing.T) {
 		running := make(chan string, 1)
 		go func() {
-			_, text, err := s.post(context.Background(), "default", "SELECT count() FROM kept WHERE NOT ignore(sleepEachRow(0.001))")
+			_, text, err := s.post(context.Background(), "default",
+				"SELECT count() FROM kept WHERE NOT ignore(sleepEachRow(0.001))")
 			running <- fmt.Sprint(text, err)
 		}()
-		if status, text := s.ask(t, "analyst", bomb); status != http.StatusRequestTimeout || !strings.Contains(text, "is replaced") {
+		if status, text := s.ask(t, "analyst", bomb); status != http.StatusRequestTimeout ||
+			!strings.Contains(text, "is replaced") {
 			t.Errorf("status %d: %s", status, text)
 		}
 		s.replaced(t)
@@ -218,7 +227,8 @@ func TestDeafClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	resp, err := http.Post("http://"+s.http+"/?user=analyst&password="+analystPassword, "", strings.NewReader(fmt.Sprintf(sending, "deaf")))
+	resp, err := http.Post("http://"+s.http+"/?user=analyst&password="+analystPassword, "",
+		strings.NewReader(fmt.Sprintf(sending, "deaf")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,8 @@ func (j job) explain(ctx context.Context, err error) error {
 	if err == nil || !errors.Is(context.Cause(ctx), errTimeLimit) || !errors.As(err, &e) || e.Code != codeCancelled {
 		return err
 	}
-	return exception(codeTimeout, "TIMEOUT_EXCEEDED", "Timeout exceeded: the statement's time is over (at most %s)", j.limit)
+	return exception(codeTimeout, "TIMEOUT_EXCEEDED", "Timeout exceeded: the statement's time is over (at most %s)",
+		j.limit)
 }
 
 // stuckError answers the client of a statement that was left behind.

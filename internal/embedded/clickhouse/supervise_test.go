@@ -19,7 +19,10 @@ func idle(t *testing.T) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &engine{log: slog.New(slog.DiscardHandler), patience: 300 * time.Millisecond, penalties: p, stuck: make(chan error, 1)}
+	return &engine{
+		log: slog.New(slog.DiscardHandler), patience: 300 * time.Millisecond, penalties: p,
+		stuck: make(chan error, 1),
+	}
 }
 
 func (e *engine) replaced() bool {
@@ -84,15 +87,45 @@ func TestSupervise(t *testing.T) {
 		code        int
 		stuck, held bool // the engine is replaced; the statement has a penalty
 	}{
-		"ends by itself":                {t.Context(), job{limit: time.Minute}, endsWith(nil), 0, false, false},
-		"fails by itself":               {t.Context(), job{limit: time.Minute}, endsWith(errReadOnly()), codeReadOnly, false, false},
-		"obeys its time limit":          {t.Context(), job{limit: time.Millisecond}, obedient, codeTimeout, false, false},
-		"obeys a cancel":                {cancel(nil), job{limit: time.Minute}, obedient, codeCancelled, false, false},
-		"ignores its time limit":        {t.Context(), job{limit: time.Millisecond}, stubborn, codeTimeout, true, false},
-		"ignores a cancel":              {cancel(nil), job{limit: time.Minute}, stubborn, codeTimeout, true, false},
-		"of an analyst":                 {cancel(nil), job{limit: time.Minute, from: analyst}, stubborn, codeTimeout, true, true},
-		"lasting, ignores a time limit": {t.Context(), job{limit: time.Millisecond, lasting: true}, stubborn, codeTimeout, true, false},
-		"lasting, ignores the stop":     {cancel(errStopping), job{limit: time.Minute, lasting: true}, stubborn, codeTimeout, true, false},
+		"ends by itself": {t.Context(), job{limit: time.Minute}, endsWith(nil), 0, false, false},
+		"fails by itself": {
+			t.Context(),
+			job{limit: time.Minute},
+			endsWith(errReadOnly()), codeReadOnly,
+			false, false,
+		},
+		"obeys its time limit": {
+			t.Context(),
+			job{limit: time.Millisecond},
+			obedient, codeTimeout, false,
+			false,
+		},
+		"obeys a cancel": {cancel(nil), job{limit: time.Minute}, obedient, codeCancelled, false, false},
+		"ignores its time limit": {
+			t.Context(),
+			job{limit: time.Millisecond},
+			stubborn, codeTimeout, true,
+			false,
+		},
+		"ignores a cancel": {cancel(nil), job{limit: time.Minute}, stubborn, codeTimeout, true, false},
+		"of an analyst": {
+			cancel(nil),
+			job{limit: time.Minute, from: analyst},
+			stubborn, codeTimeout,
+			true, true,
+		},
+		"lasting, ignores a time limit": {
+			t.Context(),
+			job{limit: time.Millisecond, lasting: true},
+			stubborn,
+			codeTimeout, true, false,
+		},
+		"lasting, ignores the stop": {
+			cancel(errStopping),
+			job{limit: time.Minute, lasting: true},
+			stubborn,
+			codeTimeout, true, false,
+		},
 	} {
 		t.Run(name, inVirtualTime(func(t *testing.T) {
 			e := idle(t)
@@ -146,11 +179,12 @@ func TestSuperviseSlowClient(t *testing.T) {
 		}
 		late, reached := make(chan error, 1), false
 		goOn := make(chan struct{})
-		err = e.supervise(ctx, job{limit: time.Minute}, func(chdb.Chunk) error { reached = true; return nil }, func(_ context.Context, emit emitter) error {
-			<-goOn
-			late <- emit(chdb.Chunk{})
-			return nil
-		})
+		err = e.supervise(ctx, job{limit: time.Minute}, func(chdb.Chunk) error { reached = true; return nil },
+			func(_ context.Context, emit emitter) error {
+				<-goOn
+				late <- emit(chdb.Chunk{})
+				return nil
+			})
 		close(goOn)
 		if !isStuck(err) || !errors.Is(<-late, ErrStuck) || reached {
 			t.Errorf("%v; the client is reached: %v", err, reached)

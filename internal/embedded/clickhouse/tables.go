@@ -27,7 +27,8 @@ const maxTables = 100
 // add adds a table without rows.
 func (t *externals) add(name string, e *engine) (*external, error) {
 	if len(*t) == maxTables {
-		return nil, exception(codeBadArguments, "BAD_ARGUMENTS", "The statement has more than %d external tables", maxTables)
+		return nil, exception(codeBadArguments, "BAD_ARGUMENTS", "The statement has more than %d external tables",
+			maxTables)
 	}
 	rows, err := newSpool(e.spoolDir(), &e.spooled)
 	if err != nil {
@@ -56,7 +57,8 @@ func (t externals) attach(ctx context.Context, sess session) (drop func(error), 
 			return // as is the session
 		}
 		for _, table := range t[:made] {
-			_ = perform(context.WithoutCancel(ctx), sess, statement.Statement{Verb: "DROP", Text: "DROP TEMPORARY TABLE " + quoteName(table.name)})
+			_ = perform(context.WithoutCancel(ctx), sess,
+				statement.Statement{Verb: "DROP", Text: "DROP TEMPORARY TABLE " + quoteName(table.name)})
 		}
 	}
 	for _, table := range t {

@@ -31,11 +31,20 @@ func TestAttachFails(t *testing.T) {
 		err  error
 		want []string
 	}{
-		"refused": {errReadOnly(), []string{strings.ReplaceAll(create, "%", "a"), strings.ReplaceAll(create, "%", "b"), drop}},
-		"stuck":   {&stuckError{exception(codeTimeout, "TIMEOUT_EXCEEDED", "stuck")}, []string{strings.ReplaceAll(create, "%", "a"), strings.ReplaceAll(create, "%", "b")}},
+		"refused": {errReadOnly(), []string{
+			strings.ReplaceAll(create, "%", "a"), strings.ReplaceAll(create, "%", "b"),
+			drop,
+		}},
+		"stuck": {
+			&stuckError{exception(codeTimeout, "TIMEOUT_EXCEEDED", "stuck")},
+			[]string{strings.ReplaceAll(create, "%", "a"), strings.ReplaceAll(create, "%", "b")},
+		},
 	} {
 		sess := &refusing{text: "`b`", err: c.err}
-		tables := externals{{name: "a", structure: "n UInt8", rows: &spool{}}, {name: "b", structure: "n UInt8", rows: &spool{}}}
+		tables := externals{
+			{name: "a", structure: "n UInt8", rows: &spool{}},
+			{name: "b", structure: "n UInt8", rows: &spool{}},
+		}
 		if _, err := tables.attach(t.Context(), sess); err != c.err {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -157,10 +157,13 @@ func TestJSONType(t *testing.T) {
 
 func TestAggregateStates(t *testing.T) {
 	eachTransport(t, func(t *testing.T, conn driver.Conn) {
-		exec(t, conn, "CREATE OR REPLACE TABLE states (k String, u AggregateFunction(uniq, UInt64), s AggregateFunction(sum, UInt64)) ENGINE = AggregatingMergeTree ORDER BY k")
-		exec(t, conn, "INSERT INTO states SELECT 'a', uniqState(toUInt64(number % 10)), sumState(number) FROM numbers(100)")
+		exec(t, conn, "CREATE OR REPLACE TABLE states (k String, u AggregateFunction(uniq, UInt64), s "+
+			"AggregateFunction(sum, UInt64)) ENGINE = AggregatingMergeTree ORDER BY k")
+		exec(t, conn, "INSERT INTO states SELECT 'a', uniqState(toUInt64(number % 10)), sumState(number) FROM "+
+			"numbers(100)")
 		var uniq, sum uint64
-		if err := conn.QueryRow(testContext(t), "SELECT uniqMerge(u), sumMerge(s) FROM states").Scan(&uniq, &sum); err != nil || uniq != 10 || sum != 4950 {
+		if err := conn.QueryRow(testContext(t), "SELECT uniqMerge(u), sumMerge(s) FROM states").Scan(&uniq,
+			&sum); err != nil || uniq != 10 || sum != 4950 {
 			t.Error(uniq, sum, err)
 		}
 		var finalised uint64

@@ -61,7 +61,10 @@ func (w wire) login(user, key string) wire {
 func (w wire) hello(revision int, user, key string) {
 	w.t.Helper()
 	var b proto.Buffer
-	proto.ClientHello{Name: "test", ProtocolVersion: revision, Database: "millrace", User: user, Password: key}.Encode(&b)
+	proto.ClientHello{
+		Name: "test", ProtocolVersion: revision, Database: "millrace", User: user,
+		Password: key,
+	}.Encode(&b)
 	w.send(b.Buf)
 }
 
@@ -77,7 +80,10 @@ func (w wire) query(text string) {
 	var b proto.Buffer
 	proto.Query{
 		Body: text, Stage: proto.StageComplete,
-		Info: proto.ClientInfo{ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP, Query: proto.ClientQueryInitial},
+		Info: proto.ClientInfo{
+			ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP,
+			Query: proto.ClientQueryInitial,
+		},
 	}.EncodeAware(&b, native.Revision)
 	b.Buf = append(b.Buf, native.ClientData, 0, 0, 0, 0) // no external tables
 	w.send(b.Buf)

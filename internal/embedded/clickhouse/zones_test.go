@@ -12,9 +12,12 @@ import (
 // beforeZone are arguments in front of a time zone, such as functions take that
 // have one.
 var beforeZone = []string{
-	"", "now(), ", "'2020-01-01 00:00:00', ", "toInt64(1), ", "toUInt64(1), ", "generateUUIDv7(), ", "3, ", "now64(3), ",
-	"now(), 1, ", "now(), '%Y', ", "'2020-01-01', '%Y-%m-%d', ", "'2020', 'yyyy', ", "'2020-01-01 00:00:00', 3, ", "'day', now(), ", "now(), INTERVAL 1 DAY, ",
-	"20200101000000, 3, ", "1700000000, '%Y', ", "'day', now(), now(), ", "now(), INTERVAL 1 DAY, INTERVAL 2 DAY, ", "2020, 1, 1, 0, 0, 0, ", "2020, 1, 1, 0, 0, 0, 0, 3, ",
+	"", "now(), ", "'2020-01-01 00:00:00', ", "toInt64(1), ", "toUInt64(1), ", "generateUUIDv7(), ", "3, ",
+	"now64(3), ",
+	"now(), 1, ", "now(), '%Y', ", "'2020-01-01', '%Y-%m-%d', ", "'2020', 'yyyy', ", "'2020-01-01 00:00:00', 3, ",
+	"'day', now(), ", "now(), INTERVAL 1 DAY, ",
+	"20200101000000, 3, ", "1700000000, '%Y', ", "'day', now(), now(), ", "now(), INTERVAL 1 DAY, INTERVAL 2 DAY, ",
+	"2020, 1, 1, 0, 0, 0, ", "2020, 1, 1, 0, 0, 0, 0, 3, ",
 }
 
 // TestTimeZones: no function that is allowed and that dates pass through reads a

@@ -49,13 +49,17 @@ func tryAll(text string) {
 	listen := func(port int) error { _, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port)); return err }
 	results := map[string]string{}
 	for name, err := range map[string]error{
-		"write inside": write(t.Inside), "read inside": read(filepath.Join(t.Inside, "written")), "listen on its port": listen(t.Port),
-		"write outside": write(t.Outside), "read a secret": read(t.Secret), "list outside": func() error { _, err := os.ReadDir(t.Outside); return err }(),
+		"write inside": write(t.Inside), "read inside": read(filepath.Join(t.Inside, "written")),
+		"listen on its port": listen(t.Port),
+		"write outside":      write(t.Outside), "read a secret": read(t.Secret),
+		"list outside":     func() error { _, err := os.ReadDir(t.Outside); return err }(),
 		"read /etc/passwd": read("/etc/passwd"), "read its own environment": read("/proc/self/environ"),
 		"read the environment of its parent": read("/proc/" + strconv.Itoa(t.Parent) + "/environ"),
-		"run a shell":                        exec.Command("/bin/sh", "-c", "true").Run(), "listen elsewhere": listen(0),
-		"connect": dial("tcp", t.Address), "send a datagram": dial("udp", t.Address), "connect to a Unix socket": dial("unix", t.Socket),
-		"signal its parent": syscall.Kill(t.Parent, 0), "trace its parent": trace(t.Parent),
+		"run a shell":                        exec.Command("/bin/sh", "-c", "true").Run(),
+		"listen elsewhere":                   listen(0),
+		"connect":                            dial("tcp", t.Address), "send a datagram": dial("udp", t.Address),
+		"connect to a Unix socket": dial("unix", t.Socket),
+		"signal its parent":        syscall.Kill(t.Parent, 0), "trace its parent": trace(t.Parent),
 		"link a secret to its folder": os.Link(t.Secret, filepath.Join(t.Inside, "linked")),
 	} {
 		results[name] = fmt.Sprint(err)

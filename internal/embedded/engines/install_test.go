@@ -29,7 +29,8 @@ func lay(runs string) string {
 		"/native/lib\n" +
 		"echo one >node_modules/" + pg.pkg + "/native/bin/postgres\n" +
 		"echo lib >node_modules/" + pg.pkg + "/native/lib/libx.so.1.2\n" +
-		`echo '[{"source":"native/lib/libx.so.1.2","target":"native/lib/libx.so"}]' >node_modules/` + pg.pkg + "/native/pg-symlinks.json\n"
+		`echo '[{"source":"native/lib/libx.so.1.2","target":"native/lib/libx.so"}]' >node_modules/` + pg.pkg +
+		"/native/pg-symlinks.json\n"
 	if ch.pkg != "" {
 		script += "mkdir -p node_modules/" + ch.pkg + "\necho two >node_modules/" + ch.pkg + "/libchdb.so\n"
 	}

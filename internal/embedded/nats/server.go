@@ -105,7 +105,8 @@ func (s *Server) checkAddress() error {
 	}
 	_, err := port.Try(s.hostPort())
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("embedded NATS: %s is taken by another program: set %s to another address, or MILLRACE_NATS_URL to use a server of your own",
+		return fmt.Errorf("embedded NATS: %s is taken by another program: set %s to another address, or "+
+			"MILLRACE_NATS_URL to use a server of your own",
 			s.hostPort(), EnvListen)
 	}
 	if err != nil {

@@ -68,11 +68,14 @@ func attack(t *testing.T, s *Server, outside string, confined bool) {
 	for _, sql := range []string{
 		"COPY (SELECT 1) TO PROGRAM 'cat > " + outside + "/program'",
 		"COPY (SELECT 1) TO '" + outside + "/copied'",
-		"SELECT pg_read_file('/etc/passwd')", "SELECT pg_read_binary_file('/proc/self/environ')", "SELECT pg_read_binary_file('/proc/1/cmdline')",
+		"SELECT pg_read_file('/etc/passwd')", "SELECT pg_read_binary_file('/proc/self/environ')",
+		"SELECT pg_read_binary_file('/proc/1/cmdline')",
 		"SELECT pg_read_binary_file('/proc/" + strconv.Itoa(os.Getpid()) + "/environ')",
-		"SELECT pg_read_file('" + s.config.passwordFile() + "')", "SELECT pg_read_file('" + s.config.analystFile() + "')",
+		"SELECT pg_read_file('" + s.config.passwordFile() + "')",
+		"SELECT pg_read_file('" + s.config.analystFile() + "')",
 		"SELECT pg_ls_dir('/')", "SELECT pg_ls_dir('" + outside + "')",
-		"SELECT lo_import('/etc/passwd')", "SELECT lo_from_bytea(4242, 'x'); SELECT lo_export(4242, '" + outside + "/exported')",
+		"SELECT lo_import('/etc/passwd')", "SELECT lo_from_bytea(4242, 'x'); SELECT lo_export(4242, '" + outside +
+			"/exported')",
 		"CREATE TEMP TABLE stolen (line text); COPY stolen FROM '/etc/passwd'",
 	} {
 		_, err := conn.Exec(t.Context(), sql)

@@ -57,7 +57,8 @@ func asNobody(ctx context.Context, c *Config) (identity, error) {
 	}
 	i, err := try(ctx, c, as("as nobody", uid, gid))
 	if err != nil {
-		return identity{}, fmt.Errorf("it cannot run as root, and the user nobody needs access to %s and %s (set MILLRACE_ENGINES and MILLRACE_DATA to folders below ones that all may enter): %w",
+		return identity{}, fmt.Errorf("it cannot run as root, and the user nobody needs access to %s and %s (set "+
+			"MILLRACE_ENGINES and MILLRACE_DATA to folders below ones that all may enter): %w",
 			c.Engine, c.Dir, err)
 	}
 	return i, nil

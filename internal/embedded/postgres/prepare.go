@@ -28,7 +28,8 @@ func (s *Server) prepare(ctx context.Context) (password string, err error) {
 		return "", fmt.Errorf("read the version of the data: %w", err)
 	}
 	if has := strings.TrimSpace(string(version)); !fresh && has != s.identity.major {
-		return "", fmt.Errorf("%s holds data of Postgres %s, and this is Postgres %s: dump it with the release that wrote it, or set MILLRACE_DATA to another folder",
+		return "", fmt.Errorf("%s holds data of Postgres %s, and this is Postgres %s: dump it with the release that "+
+			"wrote it, or set MILLRACE_DATA to another folder",
 			s.config.data(), has, s.identity.major)
 	}
 	if password, err = s.password(fresh); err != nil {

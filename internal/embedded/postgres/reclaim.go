@@ -63,7 +63,8 @@ func (s *Server) awaitEnd(ctx context.Context, pid int) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limit.C:
-			return fmt.Errorf("another Postgres, process %d, runs on %s: stop what has started it, or the process itself, and start again", pid, s.config.data())
+			return fmt.Errorf("another Postgres, process %d, runs on %s: stop what has started it, or the process "+
+				"itself, and start again", pid, s.config.data())
 		case <-again.C:
 		}
 	}

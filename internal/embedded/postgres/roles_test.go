@@ -44,7 +44,8 @@ func refused(t *testing.T, dsn string, statements ...string) {
 func TestNoSuperuserLogsIn(t *testing.T) {
 	s := newServer(t, Config{Dir: t.TempDir() + "/postgres"})
 	defer run(t, s)()
-	if got := query[string](t, s.DSN(), "SELECT string_agg(rolname, ',' ORDER BY rolname) FROM pg_roles WHERE rolsuper OR rolcreaterole OR rolbypassrls OR rolreplication"); got != "postgres" {
+	if got := query[string](t, s.DSN(), "SELECT string_agg(rolname, ',' ORDER BY rolname) FROM pg_roles WHERE "+
+		"rolsuper OR rolcreaterole OR rolbypassrls OR rolreplication"); got != "postgres" {
 		t.Errorf("with rights beyond their own: %s", got)
 	}
 	for _, password := range []string{"", "postgres", readFile(t, s.config.passwordFile())} {
@@ -54,8 +55,10 @@ func TestNoSuperuserLogsIn(t *testing.T) {
 		}
 	}
 	refused(t, s.DSN(),
-		"COPY (SELECT 1) TO PROGRAM 'true'", "SELECT pg_read_file('/etc/hostname')", "SELECT lo_import('/etc/hostname')",
-		"CREATE ROLE another SUPERUSER", "ALTER ROLE millrace SUPERUSER", "SET ROLE postgres", "CREATE DATABASE another",
+		"COPY (SELECT 1) TO PROGRAM 'true'", "SELECT pg_read_file('/etc/hostname')",
+		"SELECT lo_import('/etc/hostname')",
+		"CREATE ROLE another SUPERUSER", "ALTER ROLE millrace SUPERUSER", "SET ROLE postgres",
+		"CREATE DATABASE another",
 		"CREATE FUNCTION f() RETURNS int LANGUAGE c AS 'libc.so.6', 'abs'", "ALTER SYSTEM SET archive_command = 'true'",
 	)
 }
@@ -70,7 +73,8 @@ func TestAnalystOnlyReads(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	if _, err := conn.Exec(t.Context(), `CREATE SCHEMA millrace; GRANT USAGE ON SCHEMA millrace TO millrace_reader;
-		CREATE TABLE millrace.open (a int); INSERT INTO millrace.open VALUES (7); GRANT SELECT ON millrace.open TO millrace_reader;
+		CREATE TABLE millrace.open (a int); INSERT INTO millrace.open
+		VALUES (7); GRANT SELECT ON millrace.open TO millrace_reader;
 		CREATE TABLE millrace.closed (a int); SELECT pg_advisory_lock(1), lo_from_bytea(0, 'x')`); err != nil {
 		t.Fatal(err) // Millrace's own role may do all of that
 	}
@@ -79,10 +83,13 @@ func TestAnalystOnlyReads(t *testing.T) {
 		t.Errorf("the analyst reads %d", got)
 	}
 	refused(t, dsn,
-		"SELECT * FROM millrace.closed", "INSERT INTO open VALUES (1)", "SET default_transaction_read_only = off; INSERT INTO open VALUES (1)",
+		"SELECT * FROM millrace.closed", "INSERT INTO open VALUES (1)",
+		"SET default_transaction_read_only = off; INSERT INTO open VALUES (1)",
 		"CREATE TABLE millrace.mine (a int)", "CREATE TABLE public.mine (a int)", "CREATE TEMP TABLE mine (a int)",
-		"SET default_transaction_read_only = off; SELECT lo_from_bytea(0, 'x')", "SELECT pg_advisory_lock(2)", "SELECT pg_try_advisory_xact_lock(2)",
-		"SELECT pg_read_file('/etc/hostname')", "SELECT lo_import('/etc/hostname')", "COPY open TO PROGRAM 'true'", "COPY open TO '/tmp/x'",
+		"SET default_transaction_read_only = off; SELECT lo_from_bytea(0, 'x')", "SELECT pg_advisory_lock(2)",
+		"SELECT pg_try_advisory_xact_lock(2)",
+		"SELECT pg_read_file('/etc/hostname')", "SELECT lo_import('/etc/hostname')", "COPY open TO PROGRAM 'true'",
+		"COPY open TO '/tmp/x'",
 		"CREATE EXTENSION dblink", "SELECT rolpassword FROM pg_authid", "SET ROLE millrace",
 	)
 	if got := query[string](t, dsn, "SHOW statement_timeout"); got != "1min" {
@@ -134,7 +141,8 @@ func TestOwnerOfTheClusterIsRenamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := conn.Exec(t.Context(), `INSERT INTO millrace.kept (mood) VALUES ('good'); COMMENT ON TYPE millrace.mood IS 'how it feels';
-			ALTER SEQUENCE millrace.loose RESTART; DROP FUNCTION IF EXISTS millrace.one(); CREATE OR REPLACE VIEW public.seen AS SELECT * FROM millrace.kept`); err != nil {
+			ALTER SEQUENCE millrace.loose RESTART; DROP FUNCTION IF EXISTS millrace.one();
+			CREATE OR REPLACE VIEW public.seen AS SELECT * FROM millrace.kept`); err != nil {
 			t.Error("Millrace's own role does not own what it did:", err)
 		}
 		_ = conn.Close(t.Context())

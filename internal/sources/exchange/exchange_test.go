@@ -19,7 +19,8 @@ func list(format, text string) (lines, ignored []string, err error) {
 		broken := l.Draft.BrokenAlone()
 		if len(broken) == 0 {
 			f := l.Draft.Over(source.New())
-			lines = append(lines, fmt.Sprintf("%d %s %s %d %d %v %s %s", l.Number, f.Name, f.URL, f.RateLimit, f.MaxDepth, f.Enabled, f.Selectors, f.Priority))
+			lines = append(lines, fmt.Sprintf("%d %s %s %d %d %v %s %s", l.Number, f.Name, f.URL, f.RateLimit,
+				f.MaxDepth, f.Enabled, f.Selectors, f.Priority))
 		}
 		for _, b := range broken {
 			lines = append(lines, fmt.Sprintf("%d %s=%s", l.Number, b.Field, b.Code))
@@ -48,8 +49,10 @@ func TestRead(t *testing.T) {
 				"\xff,https://f.example,,x,,,\n" +
 				"last,https://g.example,,,,,",
 			[]string{
-				`2 A, "B" https://a.example 5 1 false {"a":"b"} high`, `3 b.example:8080 https://b.example:8080/x 10 1 true {} normal`,
-				"5 name=control_character", "7 url=url", "7 rate_limit=range", "7 enabled=type", "7 selectors=type", "7 priority=priority_unknown",
+				`2 A, "B" https://a.example 5 1 false {"a":"b"} high`,
+				`3 b.example:8080 https://b.example:8080/x 10 1 true {} normal`,
+				"5 name=control_character", "7 url=url", "7 rate_limit=range", "7 enabled=type", "7 selectors=type",
+				"7 priority=priority_unknown",
 				"8 =cells", "9 =csv", "10 name=utf8", "10 rate_limit=type",
 				`11 last https://g.example 10 1 true {} normal`,
 			},
@@ -57,9 +60,11 @@ func TestRead(t *testing.T) {
 		},
 		{
 			"JSON lines", JSONL,
-			`{"name":"a","url":"https://a.example","max_depth":3}` + "\n\n  \r\n" + `{"url":"https://b.example","id":1}` + "\n[]\n" + `{"url":"https://c.example"}`,
+			`{"name":"a","url":"https://a.example","max_depth":3}` + "\n\n  \r\n" +
+				`{"url":"https://b.example","id":1}` + "\n[]\n" + `{"url":"https://c.example"}`,
 			[]string{
-				"1 a https://a.example 10 3 true {} normal", "4 id=field_unknown", "5 =json", "6 c.example https://c.example 10 1 true {} normal",
+				"1 a https://a.example 10 3 true {} normal", "4 id=field_unknown", "5 =json",
+				"6 c.example https://c.example 10 1 true {} normal",
 			},
 			"",
 		},
@@ -74,7 +79,8 @@ func TestRead(t *testing.T) {
 </outline>
 </body></opml>`,
 			[]string{
-				"4 A <1> https://a.example/?a=1&b=2 10 1 true {} normal", "5 url=url", `6 c.example https://c.example 7 1 false {"a":1} low`,
+				"4 A <1> https://a.example/?a=1&b=2 10 1 true {} normal", "5 url=url",
+				`6 c.example https://c.example 7 1 false {"a":1} low`,
 			},
 			"",
 		},
@@ -84,7 +90,8 @@ func TestRead(t *testing.T) {
 	} {
 		got, ignored, err := list(c.format, c.text)
 		if err != nil || !slices.Equal(got, c.want) || strings.Join(ignored, " ") != c.ignored {
-			t.Errorf("%s: %v, ignored %v\n%s\nwant\n%s", c.name, err, ignored, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			t.Errorf("%s: %v, ignored %v\n%s\nwant\n%s", c.name, err, ignored, strings.Join(got, "\n"),
+				strings.Join(c.want, "\n"))
 		}
 	}
 }
@@ -150,8 +157,9 @@ func TestRoundTrip(t *testing.T) {
 		}
 		for range 200 {
 			f := source.Fields{
-				Name: text(), URL: "https://example.com/?" + text(), RateLimit: 1 + random.IntN(1000), MaxDepth: 1 + random.IntN(100),
-				Enabled: random.IntN(2) == 0, Priority: source.Priorities[random.IntN(4)],
+				Name: text(), URL: "https://example.com/?" + text(), RateLimit: 1 + random.IntN(1000),
+				MaxDepth: 1 + random.IntN(100),
+				Enabled:  random.IntN(2) == 0, Priority: source.Priorities[random.IntN(4)],
 			}
 			if f.Selectors, err = json.Marshal(map[string]string{text(): text() + "\n"}); err != nil {
 				t.Fatal(err)

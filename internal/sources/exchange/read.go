@@ -60,7 +60,10 @@ func Read(format string, list io.Reader, do func(Line) error) (ignored []string,
 	case JSONL:
 		return nil, readLines(in, named)
 	}
-	return nil, &source.Invalid{Field: "format", Code: "format_unknown", Rule: "must be one of " + strings.Join(Formats, ", ")}
+	return nil, &source.Invalid{
+		Field: "format", Code: "format_unknown",
+		Rule: "must be one of " + strings.Join(Formats, ", "),
+	}
 }
 
 func readLines(list io.Reader, do func(int, *source.Draft) error) error {
@@ -105,7 +108,8 @@ func readCSV(list io.Reader, do func(int, *source.Draft) error) (ignored []strin
 	}
 	if !slices.Contains(columns, "url") {
 		near, _ := nearest.Name("url", head)
-		return ignored, unreadable(1, fmt.Sprintf("must be a header with the column url, beside any of %s; the nearest is %q",
+		return ignored, unreadable(1, fmt.Sprintf("must be a header with the column url, beside any of %s; the "+
+			"nearest is %q",
 			strings.Join(source.Names, ", "), near))
 	}
 	for {
@@ -126,7 +130,8 @@ func readCSV(list io.Reader, do func(int, *source.Draft) error) (ignored []strin
 		}
 		line, _ := table.FieldPos(0)
 		if len(row) != len(columns) {
-			d.Refuse("", "cells", fmt.Sprintf("must have %d cells as the header has, and has %d", len(columns), len(row)))
+			d.Refuse("", "cells", fmt.Sprintf("must have %d cells as the header has, and has %d", len(columns),
+				len(row)))
 		}
 		for i, cell := range row[:min(len(row), len(columns))] {
 			if cell = strings.TrimSpace(cell); cell != "" && slices.Contains(source.Names, columns[i]) {

@@ -49,7 +49,8 @@ func NewConflict(r tracking.Result, stage shard.Stage, move shard.Move) *Conflic
 	case r.Outcome == shard.Full:
 		rule = "must not be started while as many are as the stage allows"
 	case move == shard.Start && r.Status == shard.Started:
-		rule = "must be new, and is started; who started it may do so again, named by worker or the header Idempotency-Key"
+		rule = "must be new, and is started; who started it may do so again, named by worker or the header " +
+			"Idempotency-Key"
 	}
 	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("%s/%d cannot be moved by %s at %s", r.Filename,
 		r.Shard, move, stage),

@@ -188,7 +188,10 @@ func (s *Site) URL(path string) string {
 	if path == "/openapi.json" || path == "/metrics" {
 		return s.url + path
 	}
-	ofShards := path != "/queues" && !slices.ContainsFunc([]string{"/queues/mail", "/acts", "/failures", "/sources", "/jobs", "/events/log"},
+	ofShards := path != "/queues" && !slices.ContainsFunc([]string{
+		"/queues/mail", "/acts", "/failures", "/sources",
+		"/jobs", "/events/log",
+	},
 		func(base string) bool { return strings.HasPrefix(path, base) })
 	if ofShards {
 		return s.url + "/api/v1/pipeline" + path

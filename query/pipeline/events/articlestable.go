@@ -60,7 +60,8 @@ var articleTable = export.Table[Article, parquetArticle]{
 	},
 	Cells: func(a Article) ([]string, error) {
 		return []string{
-			a.URLHash, export.Text(a.ArticleURL), export.Text(a.SourceName), export.Text(a.TraceID), export.Text(a.Stage),
+			a.URLHash, export.Text(a.ArticleURL), export.Text(a.SourceName), export.Text(a.TraceID),
+			export.Text(a.Stage),
 			export.Time(&a.ReachedAt), export.Text(a.Until), export.Time(a.UntilAt), export.Time(a.LastAt),
 			strconv.FormatUint(a.Events, 10), strconv.FormatFloat(a.Seconds, 'f', -1, 64),
 		}, nil

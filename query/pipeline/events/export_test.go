@@ -96,7 +96,8 @@ func TestExport(t *testing.T) {
 		}
 	}
 	// The newest so many, across a page; and those of a filter.
-	if _, content := r.file("/events/export", "format", "ndjson", "limit", strconv.Itoa(exportPage+1)); !reflect.DeepEqual(
+	if _, content := r.file("/events/export", "format", "ndjson", "limit",
+		strconv.Itoa(exportPage+1)); !reflect.DeepEqual(
 		readLines(t, content), want[:exportPage+1],
 	) {
 		t.Error("a limit does not leave the newest")
@@ -168,7 +169,8 @@ func TestExportArticles(t *testing.T) {
 			t.Errorf("the file is called %s", file)
 		}
 		for format, got := range map[string][]Article{
-			"ndjson": readLinesOf[Article](t, lines), "csv": articlesOfCSV(t, table), "parquet": articlesOfParquet(t, rows),
+			"ndjson": readLinesOf[Article](t, lines), "csv": articlesOfCSV(t, table),
+			"parquet": articlesOfParquet(t, rows),
 		} {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, %s: %+v\nwant %+v", name, format, got, want)

@@ -50,12 +50,14 @@ func New(cfg Config) *Handler {
 // Register adds the operations.
 func (h *Handler) Register(api reads.API) {
 	reads.Get(api, h, "events", "/events", "Events, newest first", h.events)
-	reads.GetFile(api, h, "events-export", "/events/export", "Events as a file, newest first", export.ContentTypes(), h.export)
+	reads.GetFile(api, h, "events-export", "/events/export", "Events as a file, newest first", export.ContentTypes(),
+		h.export)
 	reads.Get(
 		api, h, "articles", "/articles", "Articles that are stuck after a stage, or slow between two", h.articles,
 	)
 	reads.GetFile(
-		api, h, "articles-export", "/articles/export", "Articles that are stuck or slow as a file", export.ContentTypes(),
+		api, h, "articles-export", "/articles/export", "Articles that are stuck or slow as a file",
+		export.ContentTypes(),
 		h.exportArticles,
 	)
 	reads.Get(api, h, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", h.journey)

@@ -40,7 +40,8 @@ func TestJobsReconcile(t *testing.T) {
 		"jobs reconcile --json": `"create_job"`,
 	} {
 		out, err := s.run(t, line)
-		if err != nil || !strings.Contains(out, want) || !strings.Contains(out, "create_job") || strings.Contains(out, "\x1b") {
+		if err != nil || !strings.Contains(out, want) || !strings.Contains(out, "create_job") ||
+			strings.Contains(out, "\x1b") {
 			t.Errorf("%s: %v: %s", line, err, out)
 		}
 	}

@@ -11,7 +11,10 @@ import (
 func TestRoundTrip(t *testing.T) {
 	want := &Sample{
 		Articles: []Article{
-			{URL: "https://a.example/?q=1,2&x=\"y\"", Source: "A, B", Rank: 3, Length: 4000, Image: true, Categories: []string{"health", "general"}},
+			{
+				URL: "https://a.example/?q=1,2&x=\"y\"", Source: "A, B", Rank: 3, Length: 4000, Image: true,
+				Categories: []string{"health", "general"},
+			},
 			{URL: "https://b.example/новости", Source: "b"},
 		},
 		Sightings: []Sighting{{0, First, 0}, {2 * time.Second, Reappear, 0}, {0, FeedFirst, 1}},

@@ -68,7 +68,8 @@ func (c *Conn) query(sql, format string, params []Param) uintptr {
 	if len(params) == 0 {
 		defer runtime.KeepAlive(sql)
 		defer runtime.KeepAlive(format)
-		return c.lib.query(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)))
+		return c.lib.query(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format),
+			uintptr(len(format)))
 	}
 	return c.withParams(c.lib.queryParams, sql, format, params)
 }
@@ -117,7 +118,8 @@ func (c *Conn) stream(sql, format string, params []Param) uintptr {
 	if len(params) == 0 {
 		defer runtime.KeepAlive(sql)
 		defer runtime.KeepAlive(format)
-		return c.lib.streamQuery(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format), uintptr(len(format)))
+		return c.lib.streamQuery(*c.handle, unsafe.StringData(sql), uintptr(len(sql)), unsafe.StringData(format),
+			uintptr(len(format)))
 	}
 	return c.withParams(c.lib.streamParams, sql, format, params)
 }

@@ -36,7 +36,8 @@ func keepHandlers() (restore func() error, err error) {
 
 func sigaction(s syscall.Signal, set, old *handler) error {
 	const maskSize = 8
-	_, _, failed := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)), maskSize, 0, 0)
+	_, _, failed := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(set)),
+		uintptr(unsafe.Pointer(old)), maskSize, 0, 0)
 	if failed != 0 {
 		return fmt.Errorf("ask or set what handles %s: %w", s, failed)
 	}

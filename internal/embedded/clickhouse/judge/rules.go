@@ -30,8 +30,10 @@ func New(database string, functions []string) *Rules {
 		}
 	}
 	r := &Rules{
-		database: database, functions: all, aggregates: lists["aggregates"].folded(), tables: lists["table_functions"].folded(),
-		types: lists["types"].folded(), formats: lists["formats"].folded(), settings: lists["settings"], systemTables: lists["system_tables"],
+		database: database, functions: all, aggregates: lists["aggregates"].folded(),
+		tables: lists["table_functions"].folded(),
+		types:  lists["types"].folded(), formats: lists["formats"].folded(), settings: lists["settings"],
+		systemTables: lists["system_tables"],
 	}
 	for suffix, verdict := range lists["combinators"] {
 		if verdict == Allowed {

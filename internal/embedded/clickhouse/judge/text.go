@@ -190,7 +190,8 @@ func (j *reading) called(i int) error {
 func (j *reading) columnList(i int) bool {
 	for i += 2; j.at(i).names() || j.at(i).is(","); i++ {
 	}
-	return j.at(i).is(")") && j.at(i+1).keyword("AS") && j.at(i+2).is("(") && (j.at(i+3).keyword("SELECT") || j.at(i+3).keyword("WITH"))
+	return j.at(i).is(")") && j.at(i+1).keyword("AS") && j.at(i+2).is("(") &&
+		(j.at(i+3).keyword("SELECT") || j.at(i+3).keyword("WITH"))
 }
 
 // named judges a name that is not called: the engine takes it for a function

@@ -128,7 +128,10 @@ func TestTruncatedBlock(t *testing.T) {
 }
 
 func TestUnknownTypes(t *testing.T) {
-	for _, name := range []string{"Nonsense", "AggregateFunction(uniq, String)", "Array()", "Array(", "FixedString(0)", "JSON(a Nonsense)", "Variant(Nonsense)", "Tuple()"} {
+	for _, name := range []string{
+		"Nonsense", "AggregateFunction(uniq, String)", "Array()", "Array(", "FixedString(0)",
+		"JSON(a Nonsense)", "Variant(Nonsense)", "Tuple()",
+	} {
 		wire := sent(t, native.Block{Columns: []native.Column{{Name: "c", Type: name}}})[2:]
 		if _, err := native.NewReader(bytes.NewReader(wire)).CopyBlock(io.Discard); !errors.Is(err, native.ErrType) {
 			t.Errorf("%s: %v", name, err)
@@ -141,7 +144,10 @@ func queryPacket(text string, settings ...proto.Setting) []byte {
 	var b proto.Buffer
 	proto.Query{
 		ID: "1", Body: text, Stage: proto.StageComplete, Settings: settings,
-		Info: proto.ClientInfo{ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP, Query: proto.ClientQueryInitial},
+		Info: proto.ClientInfo{
+			ProtocolVersion: native.Revision, Interface: proto.InterfaceTCP,
+			Query: proto.ClientQueryInitial,
+		},
 	}.EncodeAware(&b, native.Revision)
 	return b.Buf[1:]
 }
@@ -175,7 +181,8 @@ func TestQuerySize(t *testing.T) {
 // that is larger is refused by what it announces, before it comes.
 func TestSkipEmpty(t *testing.T) {
 	var blank proto.Buffer
-	if err := (proto.Block{Info: proto.BlockInfo{BucketNum: -1}}).EncodeBlock(&blank, native.Revision, nil); err != nil {
+	if err := (proto.Block{Info: proto.BlockInfo{BucketNum: -1}}).EncodeBlock(&blank, native.Revision,
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	frame := func(method compress.Method, data []byte) []byte {
@@ -222,7 +229,10 @@ func TestSkipEmpty(t *testing.T) {
 
 func FuzzPackets(f *testing.F) {
 	var hello proto.Buffer
-	proto.ClientHello{Name: "test", ProtocolVersion: native.Revision, Database: "d", User: "u", Password: "p"}.Encode(&hello)
+	proto.ClientHello{
+		Name: "test", ProtocolVersion: native.Revision, Database: "d", User: "u",
+		Password: "p",
+	}.Encode(&hello)
 	wire, _ := sample(f, 3)
 	f.Add(hello.Buf)
 	f.Add(queryPacket("SELECT 1", proto.Setting{Key: "a", Value: "b"}))

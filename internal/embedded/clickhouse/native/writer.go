@@ -22,7 +22,10 @@ type Writer struct {
 
 // NewWriter returns a writer to dst at [Revision].
 func NewWriter(dst io.Writer) *Writer {
-	return &Writer{out: bufio.NewWriterSize(dst, 128<<10), compressors: map[compress.Method]*compress.Writer{}, revision: Revision}
+	return &Writer{
+		out: bufio.NewWriterSize(dst, 128<<10), compressors: map[compress.Method]*compress.Writer{},
+		revision: Revision,
+	}
 }
 
 // Flush sends what was written.

@@ -40,8 +40,10 @@ func ReplaceCalls(text string, literals map[string]string) string {
 }
 
 // behindExpression are words that can follow an expression without an alias.
-var behindExpression = strings.Fields(`AND ARRAY ASC BETWEEN CROSS DESC DIV ELSE END EXCEPT FETCH FORMAT FROM FULL GLOBAL GROUP
-	HAVING ILIKE IN INNER INTERSECT INTO IS JOIN LEFT LIKE LIMIT MOD NOT OFFSET ON OR ORDER PREWHERE QUALIFY REGEXP RIGHT
+var behindExpression = strings.Fields(`AND ARRAY ASC BETWEEN CROSS DESC DIV ELSE END EXCEPT FETCH FORMAT
+	FROM FULL GLOBAL GROUP
+	HAVING ILIKE IN INNER INTERSECT INTO IS JOIN LEFT LIKE LIMIT MOD NOT OFFSET ON
+	OR ORDER PREWHERE QUALIFY REGEXP RIGHT
 	SETTINGS THEN UNION USING WHEN WHERE WINDOW WITH`)
 
 // isAlias tells whether the current token, behind an expression, gives it a name.

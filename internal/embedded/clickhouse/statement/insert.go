@@ -132,7 +132,8 @@ func (p *parser) prevEnd() int {
 func (p *parser) settings() string {
 	p.advance()
 	start := p.tok.start
-	for p.tok.kind != end && !p.isWord("VALUES") && !p.isWord("FORMAT") && !p.isWord("SELECT") && !p.isWord("WITH") && !p.isSymbol(';') {
+	for p.tok.kind != end && !p.isWord("VALUES") && !p.isWord("FORMAT") && !p.isWord("SELECT") && !p.isWord("WITH") &&
+		!p.isSymbol(';') {
 		p.advance()
 	}
 	return strings.TrimSpace(p.text[start:p.tok.start])

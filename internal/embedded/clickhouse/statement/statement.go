@@ -41,7 +41,8 @@ func Parse(text string) (Statement, error) {
 		verb = "SELECT"
 	case "INSERT":
 		if insert, data, err := p.insert(); insert != nil || err != nil {
-			return Statement{Verb: verb, Text: text, Sent: text[first.start:max(data, first.start)], Insert: insert}, err
+			return Statement{Verb: verb, Text: text, Sent: text[first.start:max(data, first.start)], Insert: insert},
+				err
 		}
 	}
 	return p.rest(verb, first.start)

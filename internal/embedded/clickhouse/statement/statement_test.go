@@ -18,7 +18,10 @@ func TestParse(t *testing.T) {
 		{"SELECT format FROM t", "SELECT", "SELECT format FROM t", ""},
 		{"SELECT (select 1 format) x", "SELECT", "SELECT (select 1 format) x", ""},
 		{"(SELECT 1) FORMAT CSV", "SELECT", "(SELECT 1)", "CSV"},
-		{"with 1 as x select x, ';', \"a;b\", 'it''s;', 'b\\';'", "SELECT", "with 1 as x select x, ';', \"a;b\", 'it''s;', 'b\\';'", ""},
+		{
+			"with 1 as x select x, ';', \"a;b\", 'it''s;', 'b\\';'", "SELECT",
+			"with 1 as x select x, ';', \"a;b\", 'it''s;', 'b\\';'", "",
+		},
 		{"select $a$ ; $a$", "SELECT", "select $a$ ; $a$", ""},
 		{"create table t (a int) engine=Memory", "CREATE", "create table t (a int) engine=Memory", ""},
 		{"insert into t select 1", "INSERT", "insert into t select 1", ""},
@@ -39,12 +42,30 @@ func TestParseInsert(t *testing.T) {
 		{"INSERT INTO t (a, `b c`) VALUES", Insert{"INSERT INTO t (a, `b c`)", "t", "a, `b c`", "", "Values", ""}},
 		{"insert into db.`t` FORMAT Native", Insert{"insert into db.`t`", "db.`t`", "", "", "Native", ""}},
 		{"insert into t", Insert{"insert into t", "t", "", "", "Values", ""}},
-		{"insert into t settings a=1, b='values' values (1);", Insert{"insert into t", "t", "", "a=1, b='values'", "Values", " (1);"}},
+		{
+			"insert into t settings a=1, b='values' values (1);",
+			Insert{"insert into t", "t", "", "a=1, b='values'", "Values", " (1);"},
+		},
 		{"insert into t(a)format CSV\n\n1", Insert{"insert into t(a)", "t", "a", "", "CSV", "\n1"}},
-		{"insert into table t (* except(a)) format JSONEachRow {}", Insert{"insert into table t (* except(a))", "t", "* except(a)", "", "JSONEachRow", "{}"}},
-		{"insert into function null('a int, b text') (a) format CSV 1\n", Insert{"insert into function null('a int, b text') (a)", "null('a int, b text')", "a", "", "CSV", "1\n"}},
-		{"INSERT INTO TABLE FUNCTION file('x', CSV) VALUES (1)", Insert{"INSERT INTO TABLE FUNCTION file('x', CSV)", "file('x', CSV)", "", "", "Values", " (1)"}},
-		{"insert into {d:Identifier}.{t:Identifier} (a) values", Insert{"insert into {d:Identifier}.{t:Identifier} (a)", "{d:Identifier}.{t:Identifier}", "a", "", "Values", ""}},
+		{
+			"insert into table t (* except(a)) format JSONEachRow {}",
+			Insert{"insert into table t (* except(a))", "t", "* except(a)", "", "JSONEachRow", "{}"},
+		},
+		{
+			"insert into function null('a int, b text') (a) format CSV 1\n",
+			Insert{"insert into function null('a int, b text') (a)", "null('a int, b text')", "a", "", "CSV", "1\n"},
+		},
+		{
+			"INSERT INTO TABLE FUNCTION file('x', CSV) VALUES (1)",
+			Insert{"INSERT INTO TABLE FUNCTION file('x', CSV)", "file('x', CSV)", "", "", "Values", " (1)"},
+		},
+		{
+			"insert into {d:Identifier}.{t:Identifier} (a) values",
+			Insert{
+				"insert into {d:Identifier}.{t:Identifier} (a)", "{d:Identifier}.{t:Identifier}", "a", "", "Values",
+				"",
+			},
+		},
 	} {
 		s, err := Parse(c.text)
 		if err != nil || s.Insert == nil || *s.Insert != c.want {
@@ -84,7 +105,10 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"select 1; select 2", "insert into t (a) values (1)", "$a$", "'\\", "/*", "insert into", "(", ")", "a)format b"} {
+	for _, s := range []string{
+		"select 1; select 2", "insert into t (a) values (1)", "$a$", "'\\", "/*", "insert into",
+		"(", ")", "a)format b",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -100,7 +124,10 @@ func FuzzParse(f *testing.F) {
 func FuzzParseSet(f *testing.F) {
 	f.Add("max_threads", "3", "SET a = 1, b = 'x'")
 	f.Add("log_comment", `it's \'; x\\`, "SET a = -1.5e3 , b = ''''")
-	for _, broken := range []string{"SET a = '", `SET a = 'b\'`, "SET a = $b$c$b$", "SET a = -'b'", "SET a =", "SET a = 'b'c"} {
+	for _, broken := range []string{
+		"SET a = '", `SET a = 'b\'`, "SET a = $b$c$b$", "SET a = -'b'", "SET a =",
+		"SET a = 'b'c",
+	} {
 		if set, err := ParseSet(broken); err == nil {
 			f.Errorf("%s is read as %q", broken, set)
 		}
