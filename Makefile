@@ -16,9 +16,12 @@ ARGS     ?=
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN      := bin/millrace
-PAGE     := query/dashboard/dist/index.html
-PAGE_SRC := $(shell find query/dashboard/src query/dashboard/public query/dashboard/build -type f) \
-	$(wildcard query/dashboard/*.json query/dashboard/*.html query/dashboard/*.ts)
+
+# The built page is in the repository, so that go install gives a program with
+# it. It is built anew when what it was built from has changed.
+PAGE_SRC := $(sort $(shell find query/dashboard/src query/dashboard/public query/dashboard/build -type f) \
+	$(wildcard query/dashboard/*.json query/dashboard/*.html query/dashboard/*.ts))
+PAGE_SUM := query/dashboard/dist.sha256
 
 # Where a race detector can be built, the packages are tested with it. Each
 # benchmark runs once, so that none rots: its figures mean nothing there. It
@@ -44,7 +47,7 @@ demo: build engines ## The same in a data folder that is thrown away at the end
 	@data=$$(mktemp -d) && chmod 711 "$$data" && trap 'rm -rf "$$data"' EXIT && trap : INT TERM && $(BIN) up --data "$$data/data" $(ARGS)
 
 .PHONY: build
-build: $(PAGE) ## Build the page and bin/millrace
+build: page ## Build the page and bin/millrace
 	go build -ldflags '-X main.version=$(VERSION)' -o $(BIN) ./cmd/millrace
 
 .PHONY: engines
@@ -52,7 +55,7 @@ engines: build ## Install the embedded engines into a cache folder
 	$(BIN) engines
 
 .PHONY: test
-test: build engines test/node/node_modules/.package-lock.json test/browser/node_modules/.package-lock.json ## Run all tests: Go, the page, a Node client, a browser
+test: build engines query/dashboard/node_modules/.package-lock.json test/node/node_modules/.package-lock.json test/browser/node_modules/.package-lock.json ## Run all tests: Go, the page, a Node client, a browser
 	$(GOTEST) $$(go list ./... | grep -v /test/)
 	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) ./test/...
@@ -61,7 +64,7 @@ test: build engines test/node/node_modules/.package-lock.json test/browser/node_
 	cd test/browser && npm test
 
 .PHONY: lint
-lint: $(PAGE) ## Check formatting, and look for mistakes
+lint: query/dashboard/node_modules/.package-lock.json ## Check formatting, and look for mistakes
 	@unformatted=$$(go tool gofumpt -l $$(git ls-files '*.go')) && if [ -n "$$unformatted" ]; then \
 		printf 'gofumpt would change:\n%s\n' "$$unformatted"; exit 1; fi
 	go vet ./...
@@ -95,11 +98,13 @@ docs: ## Write the documents that are generated: settings and faults
 .PHONY: clean
 clean: ## Remove what was built, but neither data nor engines
 	rm -rf bin query/dashboard/node_modules test/*/node_modules
-	find query/dashboard/dist -mindepth 1 ! -name .gitkeep -delete
 
-$(PAGE): query/dashboard/node_modules/.package-lock.json $(PAGE_SRC)
-	cd query/dashboard && npm run build
-	@touch $@
+.PHONY: page
+page: ## Build the page, if its sources have changed
+	@sha256sum $(PAGE_SRC) | sha256sum | cmp -s - $(PAGE_SUM) || { \
+		$(MAKE) query/dashboard/node_modules/.package-lock.json && \
+		(cd query/dashboard && npm run build) && \
+		sha256sum $(PAGE_SRC) | sha256sum > $(PAGE_SUM); }
 
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	cd $* && npm ci --ignore-scripts

@@ -8,8 +8,19 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// version is set by the linker.
-var version = "dev"
+// version is set by the linker. What go install builds of a release has its version in the build info.
+var version string
+
+func init() {
+	if version != "" {
+		return
+	}
+	version = "dev"
+	// A build in a clone has the commit there, which about tells.
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" {
+		version = info.Main.Version
+	}
+}
 
 // about is the version, the commit that was built, and what built it.
 func about() string {

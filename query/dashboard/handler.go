@@ -1,12 +1,16 @@
+// Package dashboard holds the web page, built into the binary.
+//
+// The page is the Vite application of this folder. Its build is in dist, which is in the repository, so that every
+// way of building the program gives it the page; make page builds it anew when its sources have changed.
 package dashboard
 
 import (
 	"bytes"
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -26,19 +30,21 @@ const (
 	revalidate   = "no-cache"
 )
 
+// The all: prefix takes in the chunks whose names begin with an underscore.
+//
+//go:embed all:dist
+var built embed.FS
+
 // Handler serves the page at "/", the API reference at "/docs" and the files that they load. It works below any path
 // prefix that http.StripPrefix or a proxy takes away: the page knows only relative addresses.
 func Handler() http.Handler {
-	files, err := FS()
-	if err == nil {
-		_, err = fs.Stat(files, "index.html")
-	}
+	files, err := fs.Sub(built, "dist")
 	if err != nil {
-		return secured(http.HandlerFunc(serveNotBuilt))
+		panic(err) // the name is valid
 	}
 	pages, err := load(files)
 	if err != nil {
-		return secured(http.HandlerFunc(serveNotBuilt))
+		panic(err) // what is embedded can be read
 	}
 	return secured(pages)
 }
@@ -185,31 +191,4 @@ func secured(next http.Handler) http.Handler {
 		header.Set("Referrer-Policy", "same-origin")
 		next.ServeHTTP(w, r)
 	})
-}
-
-const notBuilt = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Millrace</title>
-<style>
-:root { color-scheme: light dark; font: 16px/1.6 system-ui, sans-serif; }
-body { display: grid; place-content: center; min-height: 90vh; padding: 1rem; }
-</style>
-<h1>This program was built without its web page</h1>
-<p>The page is built with npm, which <code>go build</code> and <code>go install</code> do not do. To have it, clone the
-repository, run <code>make build</code>, and start <code>bin/millrace</code>. Your data stays as it is.</p>
-<p>Everything else works: the API below <code>api/v1</code>, described by <a href="openapi.json">openapi.json</a>,
-<a href="ready">ready</a> and <a href="metrics">metrics</a>.</p>
-</html>
-`
-
-func serveNotBuilt(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "" && r.URL.Path != "/" && r.URL.Path != "/docs" {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = io.WriteString(w, notBuilt)
 }

@@ -3,9 +3,15 @@ package dashboard
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -17,7 +23,7 @@ const script = "assets/index-1a2b3c.js"
 func sample(t *testing.T) http.Handler {
 	t.Helper()
 	pages, err := load(fstest.MapFS{
-		".gitkeep":          {},
+		".hidden":           {},
 		"index.html":        {Data: []byte("<title>Millrace</title>")},
 		"docs.html":         {Data: []byte("<title>API</title>")},
 		"sw.js":             {Data: []byte("let worker")},
@@ -117,7 +123,7 @@ func TestHandlerAnswersUnchanged(t *testing.T) {
 }
 
 func TestHandlerRefuses(t *testing.T) {
-	for _, path := range []string{"/nothing", "/.gitkeep", "/" + script + ".gz", "/assets/", "/../embed.go"} {
+	for _, path := range []string{"/nothing", "/.hidden", "/" + script + ".gz", "/assets/", "/../embed.go"} {
 		if res := get(sample(t), path); res.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: got %d, want 404", path, res.StatusCode)
 		}
@@ -147,23 +153,43 @@ func TestHandlerBelowAPrefix(t *testing.T) {
 	}
 }
 
-func TestNotBuiltSaysWhatToDo(t *testing.T) {
-	res := get(http.HandlerFunc(serveNotBuilt), "/")
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
+// TestBuiltPage: the page that is in the repository is served, and was built from the sources beside it. What it was
+// built from is summed up as by the target page of the Makefile.
+func TestBuiltPage(t *testing.T) {
+	res := get(Handler(), "/")
+	if body, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(body), `src="./assets/index-`) {
+		t.Errorf("%d %s, %v", res.StatusCode, body, err)
 	}
-	if !strings.Contains(string(body), "make build") {
-		t.Errorf("got %q", body)
+	var sources []string
+	for _, pattern := range []string{"*.json", "*.html", "*.ts"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, found...)
 	}
-	if res := get(http.HandlerFunc(serveNotBuilt), "/other"); res.StatusCode != http.StatusNotFound {
-		t.Errorf("another path: got %d, want 404", res.StatusCode)
+	for _, folder := range []string{"src", "public", "build"} {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				sources = append(sources, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-}
-
-// The handler of whatever build is there, or none, answers at "/".
-func TestHandlerOfThisBinary(t *testing.T) {
-	if res := get(Handler(), "/"); res.StatusCode != http.StatusOK {
-		t.Errorf("got %d, want 200", res.StatusCode)
+	slices.Sort(sources)
+	all := sha256.New()
+	for _, name := range sources {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(all, "%x  query/dashboard/%s\n", sha256.Sum256(text), name)
+	}
+	noted, err := os.ReadFile("dist.sha256")
+	if want := fmt.Sprintf("%x  -\n", all.Sum(nil)); err != nil || string(noted) != want {
+		t.Errorf("the page was built from other sources: run make page, and commit dist and dist.sha256 (%v)", err)
 	}
 }

@@ -1,0 +1,1 @@
+function e(e){let n=e[0]?.unique_articles??0;return e.map((r,i)=>({name:r.name,count:r.count,unique:r.unique_articles,repeats:Math.max(0,r.count-r.unique_articles),fromPrevious:i===0?null:t(r.unique_articles,e[i-1]?.unique_articles??0),fromFirst:t(r.unique_articles,n)}))}function t(e,t){return t>0?e/t:null}function n(e){return e.every(e=>e.count===0)}export{e as n,n as t};
