@@ -25,7 +25,9 @@ type historySettings struct {
 }
 
 // open opens the tables whose databases are named, of some services or all.
-func (s historySettings) open(ctx context.Context, services []string) (sources []*history.Source, closeAll func(), err error) {
+func (s historySettings) open(
+	ctx context.Context, services []string,
+) (sources []*history.Source, closeAll func(), err error) {
 	closeAll = func() {
 		for _, src := range sources {
 			src.Close()

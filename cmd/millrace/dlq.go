@@ -141,7 +141,9 @@ func (c *dlqSelection) selection() dlq.Selection {
 func (c *dlqSelection) Validate() error { return usageOf(c.selection().Check()) }
 
 // run works on the selection, call by call, and reports all of them as one.
-func (c *dlqSelection) run(p *program, stages stages, call func(*dlq.Service, dlq.Selection) (dlq.LetterReport, error)) error {
+func (c *dlqSelection) run(
+	p *program, stages stages, call func(*dlq.Service, dlq.Selection) (dlq.LetterReport, error),
+) error {
 	return c.Server.with(p, stages, func(s *dlq.Service) error {
 		sel, total := c.selection(), dlq.NewReport(c.DryRun)
 		var err error

@@ -20,9 +20,10 @@ import (
 
 // Exit statuses.
 const (
-	statusFailed  = 1
-	statusUsage   = 2
-	statusPartial = 3   // of emit: lines were rejected; of reconcile: there are gaps; of jobs audit: something was missed
+	statusFailed = 1
+	statusUsage  = 2
+	// Of emit: lines were rejected; of reconcile: there are gaps; of jobs audit: something was missed.
+	statusPartial = 3
 	statusStuck   = 4   // of clickhouse alone: its engine does not end a statement
 	statusSignal  = 128 // and the signal's number
 )

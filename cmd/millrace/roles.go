@@ -70,7 +70,9 @@ type node struct {
 
 func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, data string) *node {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
 	return &node{
 		log: log, pipeline: pipeline, http: http, data: data, registry: registry, collector: newCollector(),
 	}

@@ -213,7 +213,8 @@ func unmade(err error) bool {
 func away(err error) bool {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
-		return strings.HasPrefix(refused.Code, "57P") || strings.HasPrefix(refused.Code, "53") // starting, ending, out of room
+		// Starting, ending, or out of room.
+		return strings.HasPrefix(refused.Code, "57P") || strings.HasPrefix(refused.Code, "53")
 	}
 	return !errors.Is(err, postgres.ErrNewerSchema)
 }

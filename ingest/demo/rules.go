@@ -51,8 +51,9 @@ const minScore = 50
 
 // newsRules are those of a news pipeline: everything is indexed; classified
 // when it has a category; routed when its score, made of its rank, length and
-// picture, is good enough (the new version of the model judges otherwise), to the channel of its first category; published but
-// for one in 97 that fails. Delays depend on the URL.
+// picture, is good enough (the new version of the model judges otherwise), to
+// the channel of its first category; published but for one in 97 that fails.
+// Delays depend on the URL.
 func newsRules(v visit) []step {
 	a, h := v.article, hash(v.article.URL)
 	steps := []step{v.step(0, "crawled", "crawler", map[string]any{

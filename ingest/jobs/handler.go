@@ -43,9 +43,11 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin, Bodiless: true}
 	}
 	endpoint.Post(api, admin("pause-job", "/{id}/pause", "Pause a job",
-		"A run that is under way goes on; one that was asked for and has not begun does not begin."), h.do(jobs.OpPause))
+		"A run that is under way goes on; one that was asked for and has not begun does not begin."),
+		h.do(jobs.OpPause))
 	endpoint.Post(api, admin("resume-job", "/{id}/resume", "Resume a job",
-		"It runs at its next due time. A job whose source is disabled is resumed by enabling the source."), h.do(jobs.OpResume))
+		"It runs at its next due time. A job whose source is disabled is resumed by enabling the source."),
+		h.do(jobs.OpResume))
 	endpoint.Post(api, admin("force-run-job", "/{id}/force-run", "Run a job at once",
 		"Neither a backoff nor a window holds it up. The schedule stays as it is."), h.do(jobs.OpForceRun))
 	endpoint.Post(api, admin("skip-next-run", "/{id}/skip-next", "Skip the next due time of a job", ""),

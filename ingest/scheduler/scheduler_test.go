@@ -291,7 +291,7 @@ func TestFailures(t *testing.T) {
 // until waits until the only job shows a text.
 func (s *site) until(text string) {
 	s.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := s.one.Follow(s.Context()); err != nil {
 			s.Fatal(err)
 		}

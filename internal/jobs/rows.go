@@ -86,7 +86,8 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 		&r.IntervalMinutes, &r.IntervalType, &r.JitterSeconds, &r.schedule, &r.next, &r.ForcedAt, &r.SkipNext, &start,
 		&end, &window.Days, &window.TimeZone, &r.Priority, &r.MaxConcurrent, &r.OverlapPolicy,
 		&r.CatchUpPolicy, &r.CatchUpWindowSeconds, &r.CatchUpCap, &r.CatchUpSpreadSeconds, &r.FailureCount,
-		&r.LastFailureAt, &r.BackoffUntil, &r.lastSeq, &r.Version, &r.CreatedAt, &r.UpdatedAt, &r.RunningCount, &anchor, &r.since)
+		&r.LastFailureAt, &r.BackoffUntil, &r.lastSeq, &r.Version, &r.CreatedAt, &r.UpdatedAt, &r.RunningCount,
+		&anchor, &r.since)
 	if err != nil {
 		return nil, err
 	}

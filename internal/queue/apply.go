@@ -152,7 +152,8 @@ func selectCommands(b *pgx.Batch, to *[]row, sql *Statements, commands []Command
 	}
 	// Names become ids first: one order of locks for both.
 	collect(b, to, sql.Lock+` AND t.id = ANY (ARRAY(
-		SELECT n.id FROM unnest($1::bigint[], $2::text[], $3::integer[]) AS u (id, name, part), LATERAL (`+sql.Find+`) AS n))`+lock,
+		SELECT n.id FROM unnest($1::bigint[], $2::text[], $3::integer[]) AS u (id, name, part),
+		LATERAL (`+sql.Find+`) AS n))`+lock,
 		ids, names, parts)
 }
 

@@ -80,7 +80,8 @@ func (s *Store) SetPriority(ctx context.Context, file string, priority int16) er
 			ids, priority)
 		for _, stage := range shard.Queues {
 			for _, table := range []string{"ready", "outbox"} {
-				t.Batch.Queue(`UPDATE millrace.`+table+` AS r SET priority = $4 FROM unnest($2::bigint[], $3::smallint[]) AS u (id, priority)
+				t.Batch.Queue(`UPDATE millrace.`+table+` AS r SET priority = $4
+					FROM unnest($2::bigint[], $3::smallint[]) AS u (id, priority)
 					WHERE r.stage = $1 AND r.priority = u.priority
 					AND r.item_id = u.id`, int16(stage), ids, old, priority)
 			}
@@ -189,7 +190,8 @@ func (s *Store) CancelledAt(ctx context.Context, file string) (at *time.Time, er
 // until it returns an error.
 func (s *Store) Each(ctx context.Context, f Selection, each func(queue.Member) error) error {
 	col := f.Stage.Column()
-	rows, err := s.pool.Query(ctx, `SELECT t.id, f.stage, t.`+col+`_generation, coalesce(t.`+col+`_error, ''), f.failed_at
+	rows, err := s.pool.Query(ctx, `SELECT t.id, f.stage, t.`+col+`_generation,
+		coalesce(t.`+col+`_error, ''), f.failed_at
 		FROM millrace.failed AS f JOIN millrace.pipeline_tracking AS t ON t.id = f.item_id
 		JOIN millrace.file AS n ON n.filename = t.filename
 		WHERE f.stage = $1 AND ($2::boolean IS NULL OR f.dead = $2) AND n.cancelled_at IS NULL

@@ -55,8 +55,9 @@ type Repeat struct {
 }
 
 // Fold takes the sightings of the batch (from, upTo], in the order of the
-// stream, and returns those that are not the first of their identity, in no order. It remembers the first ones and that the store knows
-// everything up to upTo. Folding the same batch again gives the same answer.
+// stream, and returns those that are not the first of their identity, in no
+// order. It remembers the first ones and that the store knows everything up to
+// upTo. Folding the same batch again gives the same answer.
 // What is known at from has to be known.
 //
 // What it has written survives a crash of the process at once, and one of the

@@ -76,8 +76,8 @@ func finishItems(ctx context.Context, db *pgx.Conn, files int) error {
 				FROM generate_series($1::integer, $2::integer) AS n RETURNING filename
 			), made AS (
 				INSERT INTO millrace.pipeline_tracking (filename, shard, event_ingest_status, shard_splitter_status,
-				shard_worker_status, mysql_sender_status,
-					shard_splitter_worker, shard_worker_worker, mysql_sender_worker, shard_splitter_attempts, shard_worker_attempts, mysql_sender_attempts)
+				shard_worker_status, mysql_sender_status, shard_splitter_worker, shard_worker_worker, mysql_sender_worker,
+					shard_splitter_attempts, shard_worker_attempts, mysql_sender_attempts)
 				SELECT filename, s, 'done', 'done', 'done', 'done', 'host-1', 'host-2', 'host-3', 1, 1, 1
 				FROM f, generate_series(0, 3) AS s RETURNING id, shard
 			), told AS (

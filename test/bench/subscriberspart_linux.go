@@ -9,9 +9,10 @@ import (
 )
 
 // receive takes what comes to all readers until ctx ends, or until they have come
-// as far as they need to, if that is given. It does so in one thread and with one system call for each message: the clients should take as little
-// as they can of the processors that the program has, too. It says once that
-// everyone has received something.
+// as far as they need to, if that is given. It does so in one thread and with one
+// system call for each message: the clients should take as little as they can of the
+// processors that the program has, too. It says once that everyone has received
+// something.
 func (c *subscribers) receive(ctx context.Context, need []uint64) error {
 	poll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {

@@ -117,8 +117,10 @@ const eventColumns = `lower(hex(identity)), seq, toUnixTimestamp64Nano(occurred_
 	toUInt8(is_reclassification), toUInt8(is_duplicate), toUInt8(backfilled)`
 
 // eventNames are the names of these columns.
-const eventNames = `identity seq occurred_at received_at stage source_name service_name domain article_url article_hash url_hash
-	canonical_url trace_id idempotency_key metadata metadata_schema_version quality_score topics model_version content_type channel
+const eventNames = `identity seq occurred_at received_at stage source_name service_name domain article_url article_hash
+	url_hash
+	canonical_url trace_id idempotency_key metadata metadata_schema_version quality_score topics model_version
+	content_type channel
 	is_reclassification is_duplicate backfilled`
 
 // columns are the texts of eventColumns.

@@ -42,7 +42,8 @@ const (
 	// totalsKey of them name a row.
 	totalsColumns = `toString(period), stage, source_name, dimension, value,
 		events, reclassifications, duplicates, backfilled, quality_events, quality_sum,
-		arrayStringConcat(arrayMap((v, n) -> concat(toString(v), ':', toString(n)), tupleElement(quality, 1), tupleElement(quality, 2)), ' '),
+		arrayStringConcat(arrayMap((v, n) -> concat(toString(v), ':', toString(n)), tupleElement(quality, 1), tupleElement(quality, 2)),
+			' '),
 		articles`
 	totalsKey = 5
 )

@@ -20,7 +20,9 @@ import (
 )
 
 const (
-	holdBack     = 64 << 10 // of a result is held until its status is sent: an exception within it still gets a status of its own
+	// Of a result is held until its status is sent: an exception within it still gets a
+	// status of its own.
+	holdBack     = 64 << 10
 	maxHoldBack  = 1 << 20  // that a client may ask for
 	maxWholeRead = 64 << 20 // of an analyst's result under wait_end_of_query
 	maxException = 16 << 10 // of its text behind a result: clients look for no more
@@ -188,7 +190,8 @@ func (p *reply) drain(ctx context.Context, from io.Reader, cancel func()) (err e
 		err = nil
 	case errors.Is(err, native.ErrType):
 		err = exception(codeNotImplemented, "NOT_IMPLEMENTED",
-			"A column of the result cannot be sent as Native over HTTP (%v): select it as text, or in another format", err)
+			"A column of the result cannot be sent as Native over HTTP (%v): "+
+				"select it as text, or in another format", err)
 	}
 	return errors.Join(err, rest)
 }

@@ -25,7 +25,8 @@ type sessionRequest struct {
 }
 
 func readSessionRequest(values url.Values) (s sessionRequest, err error) {
-	s.id, s.check, s.end = values.Get("session_id"), isOn(values.Get("session_check")), isOn(values.Get("close_session"))
+	s.id = values.Get("session_id")
+	s.check, s.end = isOn(values.Get("session_check")), isOn(values.Get("close_session"))
 	seconds, err := number(values, "session_timeout", sessionTimeout)
 	if err != nil || seconds > maxSessionTimeout {
 		return s, exception(codeSessionTimeout, "INVALID_SESSION_TIMEOUT",
