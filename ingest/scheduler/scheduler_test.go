@@ -577,7 +577,7 @@ func (s *site) clockTo(after time.Duration) error {
 // again does something until it is done, whatever connections are killed.
 func (s *site) again(do func() error) {
 	s.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		err := do()
 		if err == nil {
 			return
