@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
 )
 
@@ -32,7 +33,7 @@ func New(store *acts.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
 
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts"}
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts", Known: trackingapi.Known}
 	endpoint.Post(api, endpoint.Operation{
 		ID: "begin-act", Summary: "Retry or cancel everything that a filter matches", Scope: auth.Admin,
 		Text: "What matches now are the members of the act: the oldest 1,000,000 at most. It is answered when they " +

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 )
 
 // Handler answers the reads.
@@ -30,7 +31,7 @@ func New(store *acts.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts"}
+	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts", Known: trackingapi.Known}
 	read := func(id, path, summary, text string) endpoint.Operation {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
 	}

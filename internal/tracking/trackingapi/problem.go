@@ -19,7 +19,7 @@ const Base = "/pipeline"
 
 // New returns what registers the operations of shard tracking.
 func New(srv *httpapi.Server, a *auth.Auth, log *slog.Logger) endpoint.API {
-	return endpoint.API{Server: srv, Auth: a, Log: log, Base: Base, Tag: "Shards", Known: known}
+	return endpoint.API{Server: srv, Auth: a, Log: log, Base: Base, Tag: "Shards", Known: Known}
 }
 
 // Conflict is the problem document of a move that the item's status does not
@@ -61,8 +61,8 @@ func NewConflict(r tracking.Result, stage shard.Stage, move shard.Move) *Conflic
 	}
 }
 
-// known turns an error of shard tracking into what the caller is told, and is nil for others.
-func known(err error) error {
+// Known turns an error of shard tracking into what the caller is told, and is nil for others.
+func Known(err error) error {
 	var refused *tracking.Refused
 	switch {
 	case errors.As(err, &refused):
