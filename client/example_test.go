@@ -27,8 +27,7 @@ func ExampleClient_Emit() {
 	defer stop()
 
 	c, err := client.Open(client.Options{
-		URL: url, Service: "crawler", Log: slog.Default(),
-		Registry: prometheus.NewRegistry(),
+		URL: url, Service: "crawler", Log: slog.Default(), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		log.Fatal(err)

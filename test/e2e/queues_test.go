@@ -45,10 +45,11 @@ func testLiveQueues(t *testing.T, s *server) {
 		t.Helper()
 		awaitQueues(t, conn, what, holds)
 	}
-	await("the queues of shards alone", func(q map[string]liveQueue) bool {
+	await("the queues of shards and of crawls alone", func(q map[string]liveQueue) bool {
 		_, first := q["shard-splitter"]
 		_, last := q["mysql-sender"]
-		return first && last && len(q) == 3
+		_, crawl := q["crawl"]
+		return first && last && crawl && len(q) == 4
 	})
 	send := func(path, body string, want int) []byte {
 		t.Helper()
@@ -59,7 +60,7 @@ func testLiveQueues(t *testing.T, s *server) {
 		return text
 	}
 	send("/queues", `{"name":"mail","backoff_s":[3600]}`, http.StatusCreated)
-	await("the new queue", func(q map[string]liveQueue) bool { return q["mail"].Name != "" && len(q) == 4 })
+	await("the new queue", func(q map[string]liveQueue) bool { return q["mail"].Name != "" && len(q) == 5 })
 
 	send("/queues/mail/items", `{"items":[{"payload":1},{"payload":2},{"payload":3,"run_at":"2999-01-01T00:00:00Z"}]}`,
 		http.StatusCreated)
