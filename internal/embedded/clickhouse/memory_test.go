@@ -59,8 +59,9 @@ func TestGreedyAnalysts(t *testing.T) {
 		}
 	})
 	all.Wait()
-	// Three quarters of 1 GiB, and what is not counted.
-	if most, peak := int64(1_100_000_000), s.peak(t); peak > most {
+	// Three quarters of 1 GiB, and what is not counted: about 300 MB, and more with the race detector. Without the
+	// common limit the eight statements would take half of 1 GiB each.
+	if most, peak := int64(1_400_000_000), s.peak(t); peak > most {
 		t.Errorf("the process took %d MB, before the analysts %d MB, want at most %d MB", peak/1e6, before/1e6,
 			most/1e6)
 	} else {
