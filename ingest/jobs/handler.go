@@ -39,9 +39,6 @@ func New(store *jobs.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(srv *httpapi.Server) {
 	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
-	admin := func(id, path, summary, text string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin, Bodiless: true}
-	}
 	endpoint.Post(api, admin("pause-job", "/{id}/pause", "Pause a job",
 		"A run that is under way goes on; one that was asked for and has not begun does not begin."),
 		h.do(jobs.OpPause))
@@ -67,6 +64,12 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"Sources that are enabled get the job that they lack, and jobs whose source does not exist become orphaned. "+
 			"With dry_run, nothing changes. Millrace does the same every five minutes."), h.reconcile)
 	endpoint.Post(api, bulk, h.bulk)
+	h.registerManual(api)
+}
+
+// admin describes an operation that may come without a document.
+func admin(id, path, summary, text string) endpoint.Operation {
+	return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin, Bodiless: true}
 }
 
 // JobID is the path of a job.
@@ -125,10 +128,14 @@ func (o *JobOverride) UnmarshalJSON(text []byte) error {
 
 // Schema implements huma.SchemaProvider.
 func (JobOverride) Schema(r huma.Registry) *huma.Schema {
-	s := huma.SchemaFromType(r, reflect.TypeFor[struct {
+	return optional(huma.SchemaFromType(r, reflect.TypeFor[struct {
 		job.Overrides
 		AutoManaged *bool `json:"auto_managed,omitempty" doc:"Whether the job follows its source"`
-	}]())
+	}]()))
+}
+
+// optional lets settings be left out, and be null.
+func optional(s *huma.Schema) *huma.Schema {
 	s.Required = nil
 	for name := range s.Properties {
 		if name != "auto_managed" && s.Properties[name].Ref == "" {

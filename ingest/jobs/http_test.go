@@ -29,12 +29,14 @@ type site struct {
 	seq   int64
 }
 
-func serve(t *testing.T, a *auth.Auth) *site {
+func serve(t *testing.T, a *auth.Auth) *site { return serveWith(t, a, jobs.Config{}) }
+
+func serveWith(t *testing.T, a *auth.Auth, cfg jobs.Config) *site {
 	t.Helper()
 	t.Parallel()
 	s := &site{Site: trackingtest.On(t, engine.Pool(t, queue.Configure))}
 	var err error
-	if s.store, err = jobs.New(jobs.Config{}, s.Store.Pool()); err != nil {
+	if s.store, err = jobs.New(cfg, s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
 	h, err := New(s.store, a, embeddedtest.Log(t))

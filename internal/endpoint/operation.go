@@ -75,6 +75,7 @@ type Operation struct {
 	Unchecked bool
 	// Bodiless lets callers leave the body out.
 	Bodiless bool
+	Errors   []int // beside those that all operations of its kind have
 }
 
 // WithoutBody lets callers leave the body out.
@@ -111,11 +112,11 @@ func withBody(method string, op Operation) huma.Operation {
 	}
 	return huma.Operation{
 		OperationID: op.ID, Method: method, Path: op.Path, Summary: op.Summary, Description: op.Text,
-		Errors: []int{
+		Errors: append([]int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
 			http.StatusConflict,
 			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
-		},
+		}, op.Errors...),
 		Middlewares: huma.Middlewares{only}, MaxBodyBytes: max(op.MaxBody, maxBody),
 		SkipValidateBody: op.Unchecked,
 	}

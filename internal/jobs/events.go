@@ -33,6 +33,9 @@ type Counts struct{ Created, Updated, Deleted int }
 func (s *Store) Handle(ctx context.Context, events []Event) (outcomes []Outcome, n Counts, err error) {
 	err = s.transact(ctx, fmt.Sprintf("apply %d events of sources", len(events)), func(c *change) error {
 		h := &handling{change: c, cfg: s.cfg, notes: map[uuid.UUID]note{}}
+		if h.leaves, err = c.leaves(ctx, s.cfg); err != nil {
+			return err
+		}
 		outcomes, err = h.all(ctx, events)
 		n = h.counts
 		return err
@@ -51,6 +54,7 @@ type seen struct {
 type handling struct {
 	*change
 	cfg    Config
+	leaves bool // sources without a job
 	seen   map[uuid.UUID]seen
 	states map[uuid.UUID]*state
 	rows   map[uuid.UUID]*source.CrawlSource
@@ -215,7 +219,7 @@ func (h *handling) follow(s *state, done effect) error {
 		delete(h.jobs, s.id)
 	case r != nil:
 		err = r.follow(s, done.enabled, h.now)
-	case (s.Enabled || done.wanted) && !h.cfg.Manual:
+	case (s.Enabled || done.wanted) && !h.leaves:
 		h.jobs[s.id], err = newJob(s, job.FromEvent, h.now)
 	}
 	return err

@@ -32,31 +32,45 @@ const reconcilePage = 500
 // what it would do. Events make all of that too: whatever differs without events under
 // way is one that was lost.
 func (s *Store) Reconcile(ctx context.Context, dry bool) (all []Difference, err error) {
-	for _, step := range []func(context.Context, *change, uuid.UUID, bool) ([]Difference, error){s.missing, s.orphans} {
-		for after := uuid.Nil; ; {
-			var page []Difference
-			err = s.transact(ctx, "reconcile sources and jobs", func(c *change) error {
-				page, err = step(ctx, c, after, dry)
-				return err
-			})
-			all = append(all, page...)
-			if err != nil || len(page) == 0 {
-				break
-			}
-			after = page[len(page)-1].SourceID
+	const what = "reconcile sources and jobs"
+	all, err = inPages(ctx, s, what, func(c *change, after uuid.UUID) ([]Difference, error) {
+		if leaves, err := c.leaves(ctx, s.cfg); err != nil || leaves {
+			return nil, err
 		}
-		if err != nil {
+		return c.missing(ctx, after, dry)
+	}, sourceOf)
+	if err != nil {
+		return all, err
+	}
+	orphans, err := inPages(ctx, s, what, func(c *change, after uuid.UUID) ([]Difference, error) {
+		return c.orphans(ctx, after, dry)
+	}, sourceOf)
+	return append(all, orphans...), err
+}
+
+func sourceOf(d Difference) uuid.UUID { return d.SourceID }
+
+// inPages does something in transactions, each of which goes on after the source of the
+// last that the one before has returned, until one returns nothing.
+func inPages[T any](
+	ctx context.Context, s *Store, what string, do func(*change, uuid.UUID) ([]T, error), of func(T) uuid.UUID,
+) (all []T, err error) {
+	for after := uuid.Nil; ; {
+		var page []T
+		err = s.transact(ctx, what, func(c *change) error {
+			page, err = do(c, after)
+			return err
+		})
+		if err != nil || len(page) == 0 {
 			return all, err
 		}
+		all = append(all, page...)
+		after = of(page[len(page)-1])
 	}
-	return all, nil
 }
 
 // missing makes jobs of sources without one.
-func (s *Store) missing(ctx context.Context, c *change, after uuid.UUID, dry bool) (page []Difference, err error) {
-	if s.cfg.Manual {
-		return nil, nil
-	}
+func (c *change) missing(ctx context.Context, after uuid.UUID, dry bool) (page []Difference, err error) {
 	rows, err := sources(ctx, c, `AS s WHERE id > $1 AND enabled
 		AND NOT EXISTS (SELECT FROM millrace.jobs AS j WHERE j.source_id = s.id) ORDER BY id
 		LIMIT $2`, after, reconcilePage)
@@ -92,11 +106,7 @@ func (s *Store) missing(ctx context.Context, c *change, after uuid.UUID, dry boo
 
 // adopt makes the job of a source as it is in the table.
 func (c *change) adopt(row source.CrawlSource, was *state) error {
-	now := found(row)
-	if was != nil {
-		now.seqs, now.created, now.creation = was.seqs, was.created, was.creation
-		now.deleted, now.last, now.lastAt = was.deleted, was.last, was.lastAt
-	}
+	now := foundAgain(row, was)
 	r, err := newJob(now, job.FromReconciliation, c.now)
 	if err != nil {
 		return err
@@ -106,8 +116,19 @@ func (c *change) adopt(row source.CrawlSource, was *state) error {
 	return nil
 }
 
+// foundAgain is the state of a source that was found in the table; nil: nothing was
+// known of it.
+func foundAgain(row source.CrawlSource, was *state) *state {
+	now := found(row)
+	if was != nil {
+		now.seqs, now.created, now.creation = was.seqs, was.created, was.creation
+		now.deleted, now.last, now.lastAt = was.deleted, was.last, was.lastAt
+	}
+	return now
+}
+
 // orphans marks jobs whose source was in the table and is not.
-func (s *Store) orphans(ctx context.Context, c *change, after uuid.UUID, dry bool) (page []Difference, err error) {
+func (c *change) orphans(ctx context.Context, after uuid.UUID, dry bool) (page []Difference, err error) {
 	all, err := readJobs(ctx, c, `JOIN millrace.source_state AS st ON st.source_id = j.source_id AND st.own
 		WHERE j.source_id > $1 AND j.status <> 'orphaned'
 			AND NOT EXISTS (SELECT FROM millrace.source AS src WHERE src.id = j.source_id)

@@ -17,7 +17,7 @@ var ErrNotFound = errors.New("there is no such job")
 
 // Config shapes a store. The zero value of a field stands for its default.
 type Config struct {
-	// Manual leaves sources that events tell of without a job; those that have one
+	// Manual leaves sources without a job, until jobs are migrated; those that have one
 	// keep it. Default false.
 	Manual bool
 	// Patience is how long an event waits for the creation of its source; default

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/millrace-io/millrace/internal/nearest"
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -24,6 +26,7 @@ type Draft struct {
 	set    Overrides
 	given  []string // with those that are null
 	auto   *bool
+	source uuid.UUID // of a job that is to be made
 	broken []Invalid
 }
 
@@ -42,14 +45,17 @@ func names() (all []string) {
 }
 
 // ReadDraft reads a JSON object of settings: null is back to what is computed.
-func ReadDraft(text []byte) *Draft {
+func ReadDraft(text []byte) *Draft { return readDraft(text, autoManaged) }
+
+// readDraft reads settings, and one member that is none.
+func readDraft(text []byte, other string) *Draft {
 	d := new(Draft)
 	given := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &given); err != nil || given == nil {
 		d.breaks("", "json", "must be one JSON object")
 		return d
 	}
-	known := append(slices.Clone(Names), autoManaged)
+	known := append(slices.Clone(Names), other)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, name) {
 			near, _ := nearest.Name(name, known)
@@ -57,7 +63,10 @@ func ReadDraft(text []byte) *Draft {
 				strings.Join(known, ", ")))
 		}
 	}
-	if value, ok := given[autoManaged]; ok {
+	if other == sourceID {
+		d.readSource(given[sourceID])
+	}
+	if value, ok := given[autoManaged]; ok && other == autoManaged {
 		d.auto = new(bool)
 		if isNull(value) || json.Unmarshal(value, d.auto) != nil {
 			d.breaks(autoManaged, "type", "must be true or false")

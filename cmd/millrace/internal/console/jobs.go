@@ -14,6 +14,7 @@ import (
 // JobsCmd are the commands on jobs.
 type JobsCmd struct {
 	Reconcile JobsReconcileCmd `cmd:"" help:"Compare sources and jobs, and mend the differences."`
+	Migrate   JobsMigrateCmd   `cmd:"" help:"Have jobs that were made by hand follow their sources. From then on no job is made by hand."`
 	Audit     JobsAuditCmd     `cmd:"" help:"Compare what became of the due times of jobs with what their schedules say. Fails with status 3 when one was missed or doubled."`
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -43,6 +44,29 @@ func TestJobsReconcile(t *testing.T) {
 		if err != nil || !strings.Contains(out, want) || !strings.Contains(out, "create_job") ||
 			strings.Contains(out, "\x1b") {
 			t.Errorf("%s: %v: %s", line, err, out)
+		}
+	}
+}
+
+// TestJobsMigrate: what is printed of a migration, dry and not.
+func TestJobsMigrate(t *testing.T) {
+	s := serve(t, map[string]any{"/jobs/migrate": `{"dry_run":true,"jobs":[
+		{"action":"migrate_job","job_id":"a","source_id":"b","source_name":"Example\u001b News",
+		"changes":["interval_minutes: 7 → 60"]},
+		{"action":"create_job","source_id":"c","source_name":"Other","changes":[]}]}`})
+	for line, want := range map[string]string{
+		"jobs migrate --dry-run": "1 job to be migrated, 1 to be made, 0 left without a source",
+		"jobs migrate":           "1 job migrated, 1 made, 0 left without a source",
+		"jobs migrate --json":    `"migrate_job"`,
+	} {
+		out, err := s.run(t, line)
+		if err != nil || !strings.Contains(out, want) || !strings.Contains(out, "interval_minutes: 7 → 60") ||
+			strings.Contains(out, "\x1b") {
+			t.Errorf("%s: %v: %s", line, err, out)
+		}
+		asked := "POST /jobs/migrate dry_run=" + strconv.FormatBool(strings.Contains(line, "--dry-run"))
+		if last := s.asked[len(s.asked)-1]; last != asked {
+			t.Errorf("%s asks %s", line, last)
 		}
 	}
 }

@@ -414,7 +414,11 @@ export interface paths {
         /** Jobs with their sources and their health, the oldest first */
         get: operations["list-jobs"];
         put?: never;
-        post?: never;
+        /**
+         * Make a job by hand
+         * @description For a source that has none, with an interval or a cron expression. It does not follow its source in when and how it runs. After a migration the answer is 410: Millrace makes a job for each source that is enabled.
+         */
+        post: operations["make-job"];
         delete?: never;
         options?: never;
         head?: never;
@@ -472,6 +476,26 @@ export interface paths {
         get: operations["get-job-of-source"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/migrate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have jobs that were made by hand follow their sources
+         * @description Sources that are enabled get the job that they lack, too. From then on no job is made by hand. With dry_run, nothing changes, and the answer says what would.
+         */
+        post: operations["migrate-jobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3670,6 +3694,167 @@ export interface components {
              * @example https://example.com
              */
             url: string;
+        };
+        MadeJob: {
+            /** @description Whether its settings follow those of its source */
+            auto_managed: boolean;
+            /**
+             * Format: date-time
+             * @description It does not run before, since runs have failed
+             */
+            backoff_until: string | null;
+            /**
+             * Format: int64
+             * @description How many are caught up at most
+             */
+            catch_up_cap: number;
+            /**
+             * @description Which due times run that passed while no scheduler ran
+             * @enum {string}
+             */
+            catch_up_policy: "none" | "one" | "recent" | "all";
+            /**
+             * Format: int64
+             * @description Over how long these are spread
+             */
+            catch_up_spread_seconds: number;
+            /**
+             * Format: int64
+             * @description Older due times are not caught up
+             */
+            catch_up_window_seconds: number;
+            /** @description When it may run; null: always */
+            crawl_window: components["schemas"]["CrawlWindow"];
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description How many runs in a row have failed
+             */
+            failure_count: number;
+            /**
+             * Format: date-time
+             * @description When somebody asked for a run that has not begun yet
+             */
+            forced_at: string | null;
+            /** Format: uuid */
+            id: string;
+            /**
+             * Format: int64
+             * @description From one due time to the next; of a cron schedule, the base of its backoff
+             * @example 30
+             */
+            interval_minutes: number;
+            /**
+             * @description The unit to show the interval in
+             * @enum {string}
+             */
+            interval_type: "minutes" | "hours";
+            /**
+             * Format: int64
+             * @description A run begins up to this long after its due time
+             */
+            jitter_seconds: number;
+            /** Format: date-time */
+            last_failure_at: string | null;
+            /**
+             * Format: int64
+             * @description Runs of the job at a time
+             * @example 2
+             */
+            max_concurrent: number;
+            /**
+             * Format: int64
+             * @description How many links away from its URL the source is crawled
+             */
+            max_depth: number;
+            /**
+             * Format: date-time
+             * @description When a manual job became auto-managed
+             */
+            migrated_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it runs next; null: it does not, while it is paused or orphaned
+             */
+            next_run_at: string | null;
+            /**
+             * @description What made it
+             * @enum {string}
+             */
+            origin: "event" | "reconciliation" | "manual";
+            /**
+             * @description What becomes of a due time while max_concurrent runs are under way
+             * @enum {string}
+             */
+            overlap_policy: "skip" | "buffer_one" | "cancel_other" | "allow";
+            /** @description The settings that people have set */
+            override: components["schemas"]["Overrides"];
+            /**
+             * @description Of a paused job: who paused it; source: it is disabled
+             * @enum {string}
+             */
+            paused_by?: "user" | "source";
+            /**
+             * Format: int64
+             * @description Of jobs that are due, a higher one runs sooner
+             * @example 75
+             */
+            priority: number;
+            /**
+             * Format: int64
+             * @description Requests a second that the source allows
+             */
+            rate_limit: number;
+            /**
+             * Format: int64
+             * @description How many of its runs are under way
+             */
+            running: number;
+            schedule: components["schemas"]["CrawlSchedule"];
+            /** @description Where its pages have their parts: a JSON object */
+            selectors: unknown;
+            /** @description Whether the next due time is skipped, since somebody asked for it */
+            skip_next: boolean;
+            /** Format: uuid */
+            source_id: string;
+            /** @example Example News */
+            source_name: string;
+            /** @enum {string} */
+            status: "pending" | "running" | "paused" | "failed" | "orphaned";
+            /** Format: date-time */
+            updated_at: string;
+            /** @example https://example.com */
+            url: string;
+            /**
+             * Format: int64
+             * @description Grows with each change by an event or a person
+             */
+            version: number;
+        };
+        MigrateJobsRequestBody: Record<string, never>;
+        MigratedJob: {
+            /**
+             * @description leave_job: its source does not exist; create_job: of a source that is enabled and has none
+             * @enum {string}
+             */
+            action: "migrate_job" | "leave_job" | "create_job";
+            /**
+             * @description How its settings change
+             * @example [
+             *       "interval_minutes: 7 → 30"
+             *     ]
+             */
+            changes: string[];
+            /** Format: uuid */
+            job_id?: string;
+            /** Format: uuid */
+            source_id: string;
+            source_name: string;
+        };
+        MigratedJobs: {
+            dry_run: boolean;
+            jobs: components["schemas"]["MigratedJob"][];
         };
         ModelVersion: {
             /**
@@ -7352,6 +7537,167 @@ export interface operations {
             };
         };
     };
+    "make-job": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** Format: int64 */
+                    catch_up_cap?: number | null;
+                    /** @enum {string|null} */
+                    catch_up_policy?: "none" | "one" | "recent" | "all" | null;
+                    /** Format: int64 */
+                    catch_up_spread_seconds?: number | null;
+                    /** Format: int64 */
+                    catch_up_window_seconds?: number | null;
+                    crawl_window?: components["schemas"]["CrawlWindow"];
+                    /**
+                     * @description A cron expression of five fields, in place of an interval
+                     * @example 0 6 * * 1-5
+                     */
+                    cron?: string | null;
+                    /**
+                     * Format: int64
+                     * @description From one due time to the next
+                     */
+                    interval_minutes?: number | null;
+                    /** Format: int64 */
+                    jitter_seconds?: number | null;
+                    /** Format: int64 */
+                    max_concurrent?: number | null;
+                    /** @enum {string|null} */
+                    overlap_policy?: "skip" | "buffer_one" | "cancel_other" | "allow" | null;
+                    /** Format: int64 */
+                    priority?: number | null;
+                    /**
+                     * Format: uuid
+                     * @description The source that it crawls
+                     */
+                    source_id: string;
+                    /**
+                     * @description Of the cron expression; default UTC
+                     * @example Europe/Berlin
+                     */
+                    time_zone?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MadeJob"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "audit-jobs": {
         parameters: {
             query: {
@@ -7604,6 +7950,123 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "migrate-jobs": {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and say what would be done */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["MigrateJobsRequestBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MigratedJobs"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
