@@ -128,19 +128,20 @@ func (o *JobOverride) UnmarshalJSON(text []byte) error {
 
 // Schema implements huma.SchemaProvider.
 func (JobOverride) Schema(r huma.Registry) *huma.Schema {
-	return optional(huma.SchemaFromType(r, reflect.TypeFor[struct {
+	return optional(r, huma.SchemaFromType(r, reflect.TypeFor[struct {
 		job.Overrides
 		AutoManaged *bool `json:"auto_managed,omitempty" doc:"Whether the job follows its source"`
 	}]()))
 }
 
-// optional lets settings be left out, and be null.
-func optional(s *huma.Schema) *huma.Schema {
-	s.Required = nil
+// optional lets settings be left out, and be null; and of a crawl window, what has a
+// default.
+func optional(r huma.Registry, s *huma.Schema) *huma.Schema {
+	window := huma.SchemaFromType(r, reflect.TypeFor[job.CrawlWindow]())
+	window.Required = []string{"start_hour", "end_hour"}
+	s.Required, s.Properties["crawl_window"] = nil, window
 	for name := range s.Properties {
-		if name != "auto_managed" && s.Properties[name].Ref == "" {
-			s.Properties[name].Nullable = true
-		}
+		s.Properties[name].Nullable = name != "auto_managed"
 	}
 	return s
 }

@@ -40,7 +40,7 @@ func (m *ManualJob) UnmarshalJSON(text []byte) error {
 
 // Schema implements huma.SchemaProvider.
 func (ManualJob) Schema(r huma.Registry) *huma.Schema {
-	s := optional(huma.SchemaFromType(r, reflect.TypeFor[struct {
+	s := optional(r, huma.SchemaFromType(r, reflect.TypeFor[struct {
 		SourceID string `json:"source_id" format:"uuid" doc:"The source that it crawls"`
 		job.Overrides
 	}]()))

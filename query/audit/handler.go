@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/ledger"
+	"github.com/millrace-io/millrace/schemas/source"
 )
 
 // Handler answers the audit.
@@ -58,9 +59,9 @@ type UpcomingRequest struct {
 // Resolve implements huma.Resolver.
 func (r *UpcomingRequest) Resolve(ctx huma.Context) []error {
 	errs := r.Params.Resolve(ctx)
-	var err error
-	if r.id, err = uuid.Parse(r.ID); err != nil {
-		errs = append(errs, httpapi.FieldError{Field: "id", Code: "uuid", Rule: "must be a UUID"})
+	var ok bool
+	if r.id, ok = source.ParseID(r.ID); !ok {
+		errs = append(errs, httpapi.FieldError(source.BadID("id")))
 	}
 	return errs
 }

@@ -149,43 +149,65 @@ func (d *Draft) zone(field, name string) {
 	}
 }
 
+// windowNames are the fields of a crawl window; the first two are required.
+var windowNames = []string{"start_hour", "end_hour", "days", "time_zone"}
+
 func (d *Draft) window(value json.RawMessage) {
-	var w struct {
-		Start json.RawMessage   `json:"start_hour"`
-		End   json.RawMessage   `json:"end_hour"`
-		Days  []json.RawMessage `json:"days"`
-		Zone  *string           `json:"time_zone"`
-	}
-	dec := json.NewDecoder(bytes.NewReader(value))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&w); err != nil {
+	given := map[string]json.RawMessage{}
+	if json.Unmarshal(value, &given) != nil {
 		d.breaks("crawl_window", "type", "must be an object with start_hour, end_hour, days and time_zone")
 		return
 	}
 	got := &CrawlWindow{Days: []int{}, TimeZone: "UTC"}
-	for _, hour := range []struct {
-		name  string
-		value json.RawMessage
-		into  *int
-	}{{"crawl_window.start_hour", w.Start, &got.StartHour}, {"crawl_window.end_hour", w.End, &got.EndHour}} {
-		if hour.value == nil {
-			d.breaks(hour.name, "missing", "is required")
-			continue
-		}
-		*hour.into, _ = d.within(hour.name, hour.value, 0, 23)
-	}
-	for i, day := range w.Days {
-		n, ok := d.within(fmt.Sprintf("crawl_window.days[%d]", i), day, 0, 6)
-		if ok && !slices.Contains(got.Days, n) {
-			got.Days = append(got.Days, n)
+	for i, name := range windowNames {
+		switch value, ok := given[name]; {
+		case ok:
+			d.windowField(got, name, value)
+		case i < 2:
+			d.breaks("crawl_window."+name, "missing", "is required")
 		}
 	}
-	slices.Sort(got.Days)
-	if w.Zone != nil {
-		got.TimeZone = *w.Zone
-		d.zone("crawl_window.time_zone", got.TimeZone)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(windowNames, name) {
+			near, _ := nearest.Name(name, windowNames)
+			d.breaks("crawl_window."+name, "field_unknown", fmt.Sprintf(
+				"is no field of a crawl window: the nearest is %s, of %s", near, strings.Join(windowNames, ", ")))
+		}
 	}
 	d.set.CrawlWindow = got
+}
+
+func (d *Draft) windowField(w *CrawlWindow, name string, value json.RawMessage) {
+	field := "crawl_window." + name
+	switch name {
+	case "start_hour":
+		w.StartHour, _ = d.within(field, value, 0, 23)
+	case "end_hour":
+		w.EndHour, _ = d.within(field, value, 0, 23)
+	case "days":
+		d.days(w, field, value)
+	case "time_zone":
+		if isNull(value) || json.Unmarshal(value, &w.TimeZone) != nil {
+			d.breaks(field, "type", "must be a string")
+			return
+		}
+		d.zone(field, w.TimeZone)
+	}
+}
+
+func (d *Draft) days(w *CrawlWindow, field string, value json.RawMessage) {
+	var days []json.RawMessage
+	if isNull(value) || json.Unmarshal(value, &days) != nil {
+		d.breaks(field, "type", "must be a list of numbers from 0, which is Sunday, to 6")
+		return
+	}
+	for i, day := range days {
+		n, ok := d.within(fmt.Sprintf("%s[%d]", field, i), day, 0, 6)
+		if ok && !slices.Contains(w.Days, n) {
+			w.Days = append(w.Days, n)
+		}
+	}
+	slices.Sort(w.Days)
 }
 
 // Refuse notes a rule that the draft breaks in a way that its reader has found.

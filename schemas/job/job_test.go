@@ -36,7 +36,7 @@ func TestDraft(t *testing.T) {
 		`{"time_zone":"Local"}`:                        "time_zone=time_zone",
 		`{"cron":"0 6 * * *","interval_minutes":5}`:    "cron=conflict",
 		`{"crawl_window":"night"}`:                     "crawl_window=type",
-		`{"crawl_window":{"from":1}}`:                  "crawl_window=type",
+		`{"crawl_window":{"start_hour":1,"end":2}}`:    "crawl_window.end_hour=missing crawl_window.end=field_unknown",
 		`{"crawl_window":{}}`: "crawl_window.start_hour=missing " +
 			"crawl_window.end_hour=missing",
 		`{"crawl_window":{"start_hour":24,"end_hour":null}}`: "crawl_window.start_hour=range " +

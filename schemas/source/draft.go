@@ -197,6 +197,8 @@ func plain(field, text string, most int) *Invalid {
 	switch {
 	case len(text) > most:
 		return &Invalid{Field: field, Code: "length", Rule: fmt.Sprintf("must be at most %d bytes", most)}
+	case !utf8.ValidString(text):
+		return &Invalid{Field: field, Code: "utf8", Rule: "must be valid UTF-8"}
 	case strings.ContainsFunc(text, unicode.IsControl):
 		return &Invalid{Field: field, Code: "control_character", Rule: "must not contain control characters"}
 	}

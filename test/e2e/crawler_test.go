@@ -81,14 +81,14 @@ func (c *crawler) count() (n int) {
 	return n
 }
 
-func (c *crawler) jobCommand(t *testing.T, method, path, body string) []byte {
+func (s *server) jobCommand(t *testing.T, method, path, body string) []byte {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, c.url(api+"/jobs/"+path), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, s.url(api+"/jobs/"+path), strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	status, _, text := c.read(http.DefaultClient.Do(req))
+	status, _, text := s.read(http.DefaultClient.Do(req))
 	if status != http.StatusOK {
 		t.Fatalf("%s /jobs/%s: %d %.500s", method, path, status, text)
 	}

@@ -7555,7 +7555,27 @@ export interface operations {
                     catch_up_spread_seconds?: number | null;
                     /** Format: int64 */
                     catch_up_window_seconds?: number | null;
-                    crawl_window?: components["schemas"]["CrawlWindow"];
+                    crawl_window?: {
+                        /** @description Days on which it opens, 0 is Sunday; empty: every day */
+                        days?: number[];
+                        /**
+                         * Format: int64
+                         * @description When it closes
+                         * @example 6
+                         */
+                        end_hour: number;
+                        /**
+                         * Format: int64
+                         * @description When it opens
+                         * @example 22
+                         */
+                        start_hour: number;
+                        /**
+                         * @description Whose hours these are
+                         * @example Europe/Berlin
+                         */
+                        time_zone?: string;
+                    } | null;
                     /**
                      * @description A cron expression of five fields, in place of an interval
                      * @example 0 6 * * 1-5
@@ -8614,7 +8634,27 @@ export interface operations {
                     catch_up_spread_seconds?: number | null;
                     /** Format: int64 */
                     catch_up_window_seconds?: number | null;
-                    crawl_window?: components["schemas"]["CrawlWindow"];
+                    crawl_window?: {
+                        /** @description Days on which it opens, 0 is Sunday; empty: every day */
+                        days?: number[];
+                        /**
+                         * Format: int64
+                         * @description When it closes
+                         * @example 6
+                         */
+                        end_hour: number;
+                        /**
+                         * Format: int64
+                         * @description When it opens
+                         * @example 22
+                         */
+                        start_hour: number;
+                        /**
+                         * @description Whose hours these are
+                         * @example Europe/Berlin
+                         */
+                        time_zone?: string;
+                    } | null;
                     /**
                      * @description A cron expression of five fields, in place of an interval
                      * @example 0 6 * * 1-5
