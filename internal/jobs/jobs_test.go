@@ -503,7 +503,10 @@ func TestNumbers(t *testing.T) {
 		all[3].Health.SuccessRate != nil {
 		t.Errorf("%+v, %+v", h, all[3].Health)
 	}
-	if byStatus, byPriority, err := s.Numbers(ctx); err != nil || byStatus[job.Pending] != 4 || byPriority[50] != 4 {
-		t.Errorf("%v, %v, %v", byStatus, byPriority, err)
+	s.exec("UPDATE millrace.jobs SET running = 2, backoff_until = now() + interval '1 h' WHERE source_id = $1", ids[2])
+	s.exec("UPDATE millrace.jobs SET backoff_until = now() - interval '1 h' WHERE source_id = $1", ids[3])
+	n, err := s.Numbers(ctx)
+	if err != nil || n.ByStatus[job.Pending] != 4 || n.ByPriority[50] != 4 || n.Resting != 1 || n.Queued != 2 {
+		t.Errorf("%+v, %v", n, err)
 	}
 }

@@ -359,28 +359,3 @@ func countRuns(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
 	stats.Throughput.Runs = int64(math.Round(float64(day.Runs) / 24))
 	return err
 }
-
-// Numbers count jobs by status and by priority.
-func (s *Store) Numbers(ctx context.Context) (byStatus map[string]int64, byPriority map[int]int64, err error) {
-	byStatus, byPriority = map[string]int64{}, map[int]int64{}
-	for _, status := range job.Statuses {
-		byStatus[status] = 0
-	}
-	rows, err := s.pool.Query(ctx, "SELECT status, priority, count(*) FROM millrace.jobs GROUP BY 1, 2")
-	if err != nil {
-		return nil, nil, fmt.Errorf("count jobs: %w", err)
-	}
-	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
-		var status string
-		var priority int
-		var n int64
-		err := row.Scan(&status, &priority, &n)
-		byStatus[status] += n
-		byPriority[priority] += n
-		return struct{}{}, err
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("count jobs: %w", err)
-	}
-	return byStatus, byPriority, nil
-}

@@ -23,11 +23,13 @@ type metrics struct {
 	updated    prometheus.Counter
 	byStatus   *prometheus.GaugeVec
 	byPriority *prometheus.GaugeVec
+	resting    prometheus.Gauge
+	runs       *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	opts := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: "crawler", Name: name, Help: help}
+		return prometheus.Opts{Name: name, Help: help}
 	}
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts(opts(name, help)))
@@ -39,27 +41,31 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(name, help)), labels)
 	}
 	m := &metrics{
-		received: counters("events_received_total", "Events of sources that were read from the stream, also again.",
+		received: counters("crawler_events_received_total", "Events of sources that were read from the stream, also again.",
 			"event_type"),
-		processed: counters("events_processed_total", "Events of sources that were processed: success, duplicate, "+
+		processed: counters("crawler_events_processed_total", "Events of sources that were processed: success, duplicate, "+
 			"or error of those that are dead letters.", "event_type", "result"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "crawler", Name: "event_processing_duration_seconds",
+			Name:    "crawler_event_processing_duration_seconds",
 			Help:    "Time until an event of a source was applied, with those that came with it.",
 			Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 5},
 		}, []string{"event_type"}),
-		unanswered: counter("event_answers_failed_total",
+		unanswered: counter("crawler_event_answers_failed_total",
 			"Answers to the stream that failed: their events come again."),
-		lag: prometheus.NewGauge(prometheus.GaugeOpts(opts("consumer_lag_messages",
+		lag: prometheus.NewGauge(prometheus.GaugeOpts(opts("crawler_consumer_lag_messages",
 			"Events of sources on the stream that are not processed."))),
-		created:    counter("jobs_created_total", "Jobs that events have made."),
-		updated:    counter("jobs_updated_total", "Changes of jobs by events."),
-		byStatus:   gauges("jobs_by_status", "Jobs by their status.", "status"),
-		byPriority: gauges("jobs_by_priority", "Jobs by their priority.", "priority"),
+		created:    counter("crawler_jobs_created_total", "Jobs that events have made."),
+		updated:    counter("crawler_jobs_updated_total", "Changes of jobs by events."),
+		byStatus:   gauges("crawler_jobs_by_status", "Jobs by their status.", "status"),
+		byPriority: gauges("crawler_jobs_by_priority", "Jobs by their priority.", "priority"),
+		resting: prometheus.NewGauge(prometheus.GaugeOpts(opts("crawler_jobs_in_backoff",
+			"Jobs that wait, since their runs have failed."))),
+		runs: gauges("crawler_runs_under_way", "Runs that wait for a worker (queued), and that a worker has (active).", "state"),
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.received, m.processed, m.duration, m.unanswered, m.lag, m.created, m.updated, m.byStatus, m.byPriority,
+		m.resting, m.runs,
 	} {
 		errs = append(errs, r.Register(c))
 	}
@@ -107,17 +113,20 @@ func (s *Service) look(ctx context.Context) error {
 	}
 	info := c.CachedInfo()
 	s.metrics.lag.Set(float64(info.NumPending) + float64(info.NumAckPending))
-	byStatus, byPriority, err := s.store.Numbers(ctx)
+	n, err := s.store.Numbers(ctx)
 	if err != nil {
 		return err
 	}
 	s.metrics.byStatus.Reset()
-	for status, n := range byStatus {
-		s.metrics.byStatus.WithLabelValues(status).Set(float64(n))
+	for status, count := range n.ByStatus {
+		s.metrics.byStatus.WithLabelValues(status).Set(float64(count))
 	}
 	s.metrics.byPriority.Reset()
-	for priority, n := range byPriority {
-		s.metrics.byPriority.WithLabelValues(strconv.Itoa(priority)).Set(float64(n))
+	for priority, count := range n.ByPriority {
+		s.metrics.byPriority.WithLabelValues(strconv.Itoa(priority)).Set(float64(count))
 	}
+	s.metrics.resting.Set(float64(n.Resting))
+	s.metrics.runs.WithLabelValues("queued").Set(float64(n.Queued))
+	s.metrics.runs.WithLabelValues("active").Set(float64(n.Active))
 	return nil
 }

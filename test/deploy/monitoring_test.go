@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,8 +41,11 @@ func promtool(t *testing.T, args ...string) {
 
 func TestRules(t *testing.T) {
 	promtool(t, "check", "config", "prometheus.yml") // the rules, too
-	promtool(t, "test", "rules", "rules_test.yml", "growth_test.yml")
+	promtool(t, append([]string{"test", "rules"}, ruleTests...)...)
 }
+
+// ruleTests are the unit tests of the rules.
+var ruleTests = []string{"rules_test.yml", "growth_test.yml", "crawls_test.yml"}
 
 type rule struct{ Record, Alert, Expr string }
 
@@ -73,7 +77,7 @@ func read(t *testing.T, path string, unmarshal func([]byte, any) error, into any
 // it.
 func TestEveryAlertIsTested(t *testing.T) {
 	fired := map[string]bool{}
-	for _, name := range []string{"rules_test.yml", "growth_test.yml"} {
+	for _, name := range ruleTests {
 		var file struct {
 			Tests []struct {
 				Alerts []struct {
@@ -104,15 +108,18 @@ type panel struct {
 	Targets []struct{ Expr, LegendFormat string }
 }
 
-func readDashboard(t *testing.T) []panel {
+// dashboards are the names of the dashboards, and how many panels each has at least.
+var dashboards = map[string]int{"millrace": 20, "crawls": 16}
+
+func readDashboard(t *testing.T, name string) []panel {
 	t.Helper()
 	var d struct {
 		UID    string
 		Title  string
 		Panels []panel
 	}
-	read(t, "../../deploy/grafana/dashboards/millrace.json", json.Unmarshal, &d)
-	if d.UID == "" || d.Title == "" || len(d.Panels) < 20 {
+	read(t, "../../deploy/grafana/dashboards/"+name+".json", json.Unmarshal, &d)
+	if d.UID == "" || d.Title == "" || len(d.Panels) < dashboards[name] {
 		t.Fatalf("dashboard %q %q has %d panels", d.UID, d.Title, len(d.Panels))
 	}
 	return d.Panels
@@ -121,9 +128,15 @@ func readDashboard(t *testing.T) []panel {
 // TestDashboard holds that panels do not overlap, and that Prometheus can read
 // every query.
 func TestDashboard(t *testing.T) {
+	for name := range dashboards {
+		t.Run(name, func(t *testing.T) { checkDashboard(t, readDashboard(t, name)) })
+	}
+}
+
+func checkDashboard(t *testing.T, panels []panel) {
 	ids, cells := map[int]bool{}, map[[2]int]string{}
 	var records []map[string]string
-	for _, p := range readDashboard(t) {
+	for _, p := range panels {
 		if ids[p.ID] || p.Title == "" || (p.Type != "row" && len(p.Targets) == 0) {
 			t.Errorf("panel %d %q: its id is taken, or it shows nothing", p.ID, p.Title)
 		}
@@ -157,7 +170,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // ours finds the metrics of Millrace in a query.
-var ours = regexp.MustCompile(`\b(?:pipeline|millrace)_[a-z0-9_]+\b`)
+var ours = regexp.MustCompile(`\b(?:pipeline|millrace|crawler)_[a-z0-9_]+\b`)
 
 // suffixes are those of a histogram's series.
 var suffixes = regexp.MustCompile(`_(bucket|sum|count)$`)
@@ -176,9 +189,43 @@ func TestMetricsExist(t *testing.T) {
 	for _, r := range readRules(t) {
 		check(r.Record+r.Alert, r.Expr)
 	}
-	for _, p := range readDashboard(t) {
+	for name := range dashboards {
+		for _, p := range readDashboard(t, name) {
+			for _, target := range p.Targets {
+				check(p.Title, target.Expr)
+			}
+		}
+	}
+}
+
+// TestCrawlDashboard holds that the dashboard of crawls has its four rows, and that it
+// or an alert looks at every metric of crawls.
+func TestCrawlDashboard(t *testing.T) {
+	var rows []string
+	asked := map[string]bool{}
+	look := func(expr string) {
+		for _, name := range ours.FindAllString(expr, -1) {
+			asked[suffixes.ReplaceAllString(name, "")] = true
+		}
+	}
+	for _, p := range readDashboard(t, "crawls") {
+		if p.Type == "row" {
+			rows = append(rows, p.Title)
+		}
 		for _, target := range p.Targets {
-			check(p.Title, target.Expr)
+			look(target.Expr)
+		}
+	}
+	for _, r := range readRules(t) {
+		look(r.Expr)
+	}
+	want := []string{"Event pipeline health", "Job lifecycle", "Scheduler performance", "Crawl performance"}
+	if !slices.Equal(rows, want) {
+		t.Errorf("rows %q, want %q", rows, want)
+	}
+	for name := range metricsInCode(t) {
+		if strings.HasPrefix(name, "crawler_") && !asked[name] {
+			t.Errorf("nothing looks at %s", name)
 		}
 	}
 }
