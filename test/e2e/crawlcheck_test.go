@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -147,3 +148,37 @@ func (c *crawler) checkExecutions(id string, got []execution) error {
 	}
 	return nil
 }
+
+// checkMetrics holds the metrics of events, jobs and crawls to their names and labels,
+// and numbers of them to the recount.
+func (c *crawler) checkMetrics(t *testing.T) {
+	t.Helper()
+	resp, err := http.Get(c.url("/metrics"))
+	_, _, text := c.read(resp, err)
+	for _, series := range []string{
+		`crawler_events_received_total{event_type="SOURCE_CREATED"} \d+`,
+		`crawler_events_processed_total{event_type="SOURCE_CREATED",result="success"} \d+`,
+		`crawler_event_processing_duration_seconds_bucket{event_type="SOURCE_CREATED",le="0.01"} \d+`,
+		`crawler_event_processing_duration_seconds_bucket{event_type="SOURCE_CREATED",le="5"} \d+`,
+		`crawler_consumer_lag_messages 0`,
+		fmt.Sprintf(`crawler_jobs_created_total %s`, number(len(c.ids))),
+		`crawler_jobs_updated_total \d+`,
+		`crawler_jobs_by_status{status="paused"} \d+`,
+		`crawler_jobs_by_priority{priority="75"} \d+`,
+		`crawler_jobs_in_backoff \d+`,
+		`crawler_runs_under_way{state="queued"} \d+`,
+		`crawler_runs_under_way{state="active"} \d+`,
+		`crawler_scheduler_runs_total \d+`,
+		fmt.Sprintf(`crawler_scheduler_jobs_dispatched_total %s`, number(c.count())),
+		`crawler_crawl_duration_seconds_bucket{source_name="[^\n]+",status="success",le="1"} \d+`,
+		`crawler_crawl_duration_seconds_bucket{source_name="[^\n]+",status="failed",le="300"} \d+`,
+		`crawler_articles_extracted_total{source_name="[^\n]+"} \d+`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + series).Match(text) {
+			t.Errorf("/metrics has no %s", series)
+		}
+	}
+}
+
+// number is how /metrics writes a whole number.
+func number(n int) string { return regexp.QuoteMeta(fmt.Sprint(float64(n))) + "$" }

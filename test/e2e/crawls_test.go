@@ -43,6 +43,7 @@ func TestCrawls(t *testing.T) {
 	began = time.Now()
 	c.checkStats(t, len(enabled)+len(disabled))
 	c.checkSources(t, disabled)
+	c.checkMetrics(t)
 	t.Logf("%d sources are compared within %s", len(enabled)+len(disabled), time.Since(began).Round(time.Millisecond))
 }
 
