@@ -79,6 +79,6 @@ test('what became of a due time is a sentence', () => {
 
 test('changes of clocks are told', () => {
   expect(shiftOf(0)).toBe('');
-  expect(shiftOf(3_600)).toBe('clocks are set ahead by 60 min before it');
-  expect(shiftOf(-1_800)).toBe('clocks are set back by 30 min before it');
+  expect(shiftOf(3_600)).toBe('clocks are set ahead by 60 min');
+  expect(shiftOf(-1_800)).toBe('clocks are set back by 30 min');
 });

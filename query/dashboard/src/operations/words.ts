@@ -109,5 +109,5 @@ export const outcomeOf = (outcome: string) => outcome.replaceAll('_', ' ');
 /** How clocks are set between one due time and the next; empty if they are not. */
 export function shiftOf(seconds: number): string {
   if (!seconds) return '';
-  return `clocks are set ${seconds > 0 ? 'ahead' : 'back'} by ${formatSeconds(Math.abs(seconds))} before it`;
+  return `clocks are set ${seconds > 0 ? 'ahead' : 'back'} by ${formatSeconds(Math.abs(seconds))}`;
 }
