@@ -204,7 +204,8 @@ type ChangeJobsRequest struct {
 	httpapi.Params
 	Body struct {
 		Operation string   `json:"operation" doc:"pause, resume, force-run or skip-next" example:"pause"`
-		IDs       []string `json:"ids" nullable:"false" doc:"1 to 500 jobs, by their ids"`
+		IDs       []string `json:"ids,omitempty" nullable:"false" doc:"1 to 500 jobs, by their ids"`
+		SourceIDs []string `json:"source_ids,omitempty" nullable:"false" doc:"In place of ids: the jobs of 1 to 500 sources, by the ids of the sources"`
 	}
 }
 
@@ -217,9 +218,18 @@ func (r *ChangeJobsRequest) Resolve(ctx huma.Context) []error {
 			Rule: "must be one of " + strings.Join(jobs.Operations, ", "),
 		})
 	}
-	if n := len(r.Body.IDs); n < 1 || n > maxBulk {
+	field, n := "ids", len(r.Body.IDs)
+	if n == 0 && r.Body.SourceIDs != nil {
+		field, n = "source_ids", len(r.Body.SourceIDs)
+	}
+	switch {
+	case r.Body.IDs != nil && r.Body.SourceIDs != nil:
 		errs = append(errs, httpapi.FieldError{
-			Field: "ids", Code: "length", Rule: fmt.Sprintf("must be 1 to %d ids", maxBulk),
+			Field: "source_ids", Code: "conflict", Rule: "must not be given together with ids",
+		})
+	case n < 1 || n > maxBulk:
+		errs = append(errs, httpapi.FieldError{
+			Field: field, Code: "length", Rule: fmt.Sprintf("must be 1 to %d ids", maxBulk),
 		})
 	}
 	return errs
@@ -227,7 +237,7 @@ func (r *ChangeJobsRequest) Resolve(ctx huma.Context) []error {
 
 // ChangedJob is what became of one job.
 type ChangedJob struct {
-	ID    string `json:"id"`
+	ID    string `json:"id" doc:"As the request names it: that of the job, or of its source"`
 	OK    bool   `json:"ok" doc:"Whether it is as it was asked for"`
 	Error string `json:"error,omitempty" doc:"Why not"`
 }
@@ -238,15 +248,19 @@ type ChangedJobs struct {
 }
 
 func (h *Handler) bulk(ctx context.Context, in *ChangeJobsRequest) (ChangedJobs, error) {
-	ids := make([]uuid.UUID, 0, len(in.Body.IDs))
-	for _, text := range in.Body.IDs {
+	named, do := in.Body.IDs, h.store.Bulk
+	if in.Body.SourceIDs != nil {
+		named, do = in.Body.SourceIDs, h.store.BulkOfSources
+	}
+	ids := make([]uuid.UUID, 0, len(named))
+	for _, text := range named {
 		if id, ok := source.ParseID(text); ok {
 			ids = append(ids, id)
 		}
 	}
-	why, err := h.store.Bulk(ctx, in.Body.Operation, ids)
-	out := ChangedJobs{make([]ChangedJob, len(in.Body.IDs))}
-	for i, text := range in.Body.IDs {
+	why, err := do(ctx, in.Body.Operation, ids)
+	out := ChangedJobs{make([]ChangedJob, len(named))}
+	for i, text := range named {
 		result := &out.Results[i]
 		result.ID = text
 		id, ok := source.ParseID(text)

@@ -171,6 +171,26 @@ func TestBulk(t *testing.T) {
 	}
 }
 
+// TestBulkOfSources: jobs can be named by their sources, and so are the results.
+func TestBulkOfSources(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	a, b := s.made(), s.made()
+	s.tell(source.Disabled, b.SourceID, nil)
+	none := uuid.NewString()
+	status, text := s.Post("/jobs/bulk", `{"operation":"skip-next","source_ids":["`+
+		strings.Join([]string{a.SourceID.String(), b.SourceID.String(), none, a.ID.String()}, `","`)+`"]}`)
+	want := `{"results":[{"id":"` + a.SourceID.String() + `","ok":true},{"id":"` + b.SourceID.String() +
+		`","ok":false,"error":"must not be paused: resume it first"},{"id":"` + none +
+		`","ok":false,"error":"there is no such job"},{"id":"` + a.ID.String() +
+		`","ok":false,"error":"there is no such job"}]}`
+	if status != 200 || text != want {
+		t.Errorf("%d %s\nwant %s", status, text, want)
+	}
+	if j := s.want("POST", "/jobs/"+a.ID.String()+"/resume", ""); !j.SkipNext {
+		t.Errorf("%+v", j)
+	}
+}
+
 // TestRefused: bad input of every request is answered by field and rule.
 func TestRefused(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
@@ -195,7 +215,12 @@ func TestRefused(t *testing.T) {
 		{400, "PUT", "/jobs/" + id + "/override", `[]`, "", "json"},
 		{400, "POST", "/jobs/bulk", `{"operation":"delete","ids":["` + id + `"]}`, "operation", "operation_unknown"},
 		{400, "POST", "/jobs/bulk", `{"operation":"pause","ids":[]}`, "ids", "length"},
-		{400, "POST", "/jobs/bulk", `{"operation":"pause"}`, "ids", "missing"},
+		{400, "POST", "/jobs/bulk", `{"operation":"pause"}`, "ids", "length"},
+		{400, "POST", "/jobs/bulk", `{"operation":"pause","source_ids":[]}`, "source_ids", "length"},
+		{
+			400, "POST", "/jobs/bulk", `{"operation":"pause","ids":["` + id + `"],"source_ids":["` + id + `"]}`,
+			"source_ids", "conflict",
+		},
 	} {
 		status, text := s.Do(c.method, nil, c.path, c.body)
 		var p struct {

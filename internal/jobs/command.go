@@ -104,9 +104,20 @@ func (c *change) fields(ctx context.Context, r *record) (source.Fields, error) {
 
 // Bulk does a command on jobs in one transaction, and returns why it does not apply to
 // some of them: ErrNotFound, or a Refusal.
-func (s *Store) Bulk(ctx context.Context, operation string, ids []uuid.UUID) (why map[uuid.UUID]error, err error) {
+func (s *Store) Bulk(ctx context.Context, operation string, ids []uuid.UUID) (map[uuid.UUID]error, error) {
+	return s.bulk(ctx, operation, "id", ids, func(r *record) uuid.UUID { return r.ID })
+}
+
+// BulkOfSources is Bulk for the jobs of sources, whose ids are those of the sources.
+func (s *Store) BulkOfSources(ctx context.Context, operation string, ids []uuid.UUID) (map[uuid.UUID]error, error) {
+	return s.bulk(ctx, operation, "source_id", ids, func(r *record) uuid.UUID { return r.SourceID })
+}
+
+func (s *Store) bulk(
+	ctx context.Context, operation, column string, ids []uuid.UUID, idOf func(*record) uuid.UUID,
+) (why map[uuid.UUID]error, err error) {
 	err = s.transact(ctx, fmt.Sprintf("%s %d jobs", operation, len(ids)), func(c *change) error {
-		all, err := c.lockJobs(ctx, "id", ids)
+		all, err := c.lockJobs(ctx, column, ids)
 		if err != nil {
 			return err
 		}
@@ -115,10 +126,10 @@ func (s *Store) Bulk(ctx context.Context, operation string, ids []uuid.UUID) (wh
 			why[id] = ErrNotFound
 		}
 		for _, r := range all {
-			delete(why, r.ID)
+			delete(why, idOf(r))
 			err := refused(r, r.do(operation, c.now))
 			if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
-				why[r.ID] = err
+				why[idOf(r)] = err
 				continue
 			}
 			if err != nil {

@@ -18,15 +18,18 @@ import (
 type Filter struct {
 	Text     string // a part of the name or of the URL of the source, in any case
 	Status   string
+	Health   string
 	Auto     *bool
 	Priority *int
+	Sources  []uuid.UUID // only jobs of these
 }
 
-const where = `WHERE ($1 = '' OR strpos(lower(j.source_name), lower($1)) > 0 OR strpos(lower(j.url), lower($1)) > 0)
+var where = `WHERE ($1 = '' OR strpos(lower(j.source_name), lower($1)) > 0 OR strpos(lower(j.url), lower($1)) > 0)
 	AND ($2 = '' OR j.status = $2) AND ($3::boolean IS NULL OR j.auto_managed = $3)
-	AND ($4::integer IS NULL OR j.priority = $4)`
+	AND ($4::integer IS NULL OR j.priority = $4) AND ($5::uuid[] IS NULL OR j.source_id = ANY ($5))
+	AND ($6 = '' OR ` + HealthSQL + ` = $6)`
 
-func (f Filter) args() []any { return []any{f.Text, f.Status, f.Auto, f.Priority} }
+func (f Filter) args() []any { return []any{f.Text, f.Status, f.Auto, f.Priority, f.Sources, f.Health} }
 
 // JobSource is the source of a job, as it is in the table.
 type JobSource struct {
@@ -47,7 +50,7 @@ type JobDetail struct {
 // List returns up to limit jobs that a filter selects, of those that were made after
 // another one; the oldest first.
 func (s *Store) List(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]JobDetail, error) {
-	return s.details(ctx, where+" AND j.id > $5 ORDER BY j.id LIMIT $6", append(f.args(), after, limit)...)
+	return s.details(ctx, where+" AND j.id > $7 ORDER BY j.id LIMIT $8", append(f.args(), after, limit)...)
 }
 
 // Count returns how many jobs a filter selects.
@@ -209,10 +212,12 @@ func (s *Store) exists(ctx context.Context, query string, id uuid.UUID) error {
 }
 
 // Span selects due times of a job: from From (zero: the first) until before To (zero:
-// the last) with an outcome, unless that is empty.
+// the last) with an outcome, unless that is empty, and that ran or did not, unless Ran
+// is nil.
 type Span struct {
 	From, To time.Time
 	Outcome  string
+	Ran      *bool
 }
 
 // Ledger returns what became of up to limit due times of a job before another one
@@ -227,7 +232,8 @@ func (s *Store) Ledger(
 	rows, err := s.pool.Query(ctx, `SELECT due_at, outcome, forced, execution_id, reason, decided_at
 		FROM millrace.job_ledger
 		WHERE job_id = $1 AND due_at >= $2 AND ($3::timestamptz IS NULL OR due_at < $3) AND ($4 = '' OR outcome = $4)
-		ORDER BY due_at DESC LIMIT $5`, id, span.From, orNever(to), span.Outcome, limit)
+			AND ($5::boolean IS NULL OR (outcome IN ('ran', 'caught_up')) = $5)
+		ORDER BY due_at DESC LIMIT $6`, id, span.From, orNever(to), span.Outcome, span.Ran, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger of the job %s: %w", id, err)
 	}

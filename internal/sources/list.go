@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -14,16 +15,22 @@ type Filter struct {
 	Text     string // a part of the name or of the URL, in any case
 	Enabled  *bool
 	Priority string
+	Job      string // the status of its job
+	Health   string // of its job
 }
 
-const where = `WHERE ($1 = '' OR strpos(lower(name), lower($1)) > 0 OR strpos(lower(url), lower($1)) > 0)
-	AND ($2::boolean IS NULL OR enabled = $2) AND ($3 = '' OR priority = $3)`
+var where = `WHERE ($1 = '' OR strpos(lower(name), lower($1)) > 0 OR strpos(lower(url), lower($1)) > 0)
+	AND ($2::boolean IS NULL OR enabled = $2) AND ($3 = '' OR priority = $3)
+	AND ($4 = '' OR EXISTS (SELECT FROM millrace.jobs AS j WHERE j.source_id = source.id AND j.status = $4))
+	AND ($5 = '' OR EXISTS (
+		SELECT FROM millrace.jobs AS j WHERE j.source_id = source.id AND ` + jobs.HealthSQL + ` = $5))`
+
+func (f Filter) args() []any { return []any{f.Text, f.Enabled, f.Priority, f.Job, f.Health} }
 
 // List returns up to limit sources that a filter selects, of those that were made
 // after another one; the oldest first.
 func (s *Store) List(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]source.CrawlSource, error) {
-	all, err := read(ctx, s.pool, where+" AND id > $4 ORDER BY id LIMIT $5", f.Text, f.Enabled, f.Priority, after,
-		limit)
+	all, err := read(ctx, s.pool, where+" AND id > $6 ORDER BY id LIMIT $7", append(f.args(), after, limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list sources: %w", err)
 	}
@@ -32,7 +39,7 @@ func (s *Store) List(ctx context.Context, f Filter, after uuid.UUID, limit int) 
 
 // Count returns how many sources a filter selects.
 func (s *Store) Count(ctx context.Context, f Filter) (n int64, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT count(*) FROM millrace.source "+where, f.Text, f.Enabled, f.Priority).Scan(&n)
+	err = s.pool.QueryRow(ctx, "SELECT count(*) FROM millrace.source "+where, f.args()...).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count sources: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"unicode/utf8"
@@ -93,15 +94,42 @@ type ListJobsRequest struct {
 	httpapi.Params
 	Page
 	Q        string `query:"q" doc:"Only jobs of sources with this in their name or URL, in any case" example:"news"`
+	SourceID string `query:"source_id" maxLength:"4000" doc:"Only jobs of these sources: up to 100 ids, between commas"`
 	Status   string `query:"status" enum:"pending,running,paused,failed,orphaned" doc:"Only jobs in this status"`
+	Health   string `query:"health" enum:"healthy,warning,failed" doc:"Only jobs of this health"`
 	Auto     string `query:"auto_managed" enum:"true,false" doc:"Only jobs that follow their sources, or that do not"`
 	Priority int    `query:"priority" minimum:"-1" maximum:"100" default:"-1" doc:"Only jobs of this priority; -1: of any"`
 	after    uuid.UUID
+	sources  []uuid.UUID
+}
+
+// maxSources is how many sources a list of jobs may be asked for.
+const maxSources = 100
+
+// readSources reads the ids of sources.
+func (r *ListJobsRequest) readSources() (errs []error) {
+	if r.SourceID == "" {
+		return nil
+	}
+	texts := strings.Split(r.SourceID, ",")
+	if len(texts) > maxSources {
+		return []error{httpapi.FieldError{
+			Field: "source_id", Code: "length", Rule: fmt.Sprintf("must be at most %d ids", maxSources),
+		}}
+	}
+	for _, text := range texts {
+		id, ok := source.ParseID(text)
+		if !ok {
+			return []error{httpapi.FieldError(source.BadID("source_id"))}
+		}
+		r.sources = append(r.sources, id)
+	}
+	return nil
 }
 
 // Resolve implements huma.Resolver.
 func (r *ListJobsRequest) Resolve(ctx huma.Context) []error {
-	errs := r.Params.Resolve(ctx)
+	errs := append(r.Params.Resolve(ctx), r.readSources()...)
 	var ok bool
 	if r.after, ok = decodeID(jobCursor, r.Cursor); !ok {
 		errs = append(errs, badCursor)
@@ -126,7 +154,7 @@ type JobPage struct {
 }
 
 func (h *Handler) list(ctx context.Context, in *ListJobsRequest) (JobPage, error) {
-	f := jobs.Filter{Text: in.Q, Status: in.Status}
+	f := jobs.Filter{Text: in.Q, Status: in.Status, Health: in.Health, Sources: in.sources}
 	if in.Auto != "" {
 		auto := in.Auto == "true"
 		f.Auto = &auto

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,9 +194,47 @@ func TestList(t *testing.T) {
 		"&q=COM/4":           {"Source 4"},
 		"&auto_managed=true": {"Source 0", "Source 1", "Source 2", "Source 3", "Source 4", "Source 5", "Source 6"},
 		"&status=orphaned":   nil,
+		"&source_id=" + ids[5].String() + "," + uuid.NewString() + "," + ids[2].String(): {"Source 2", "Source 5"},
 	} {
 		if got := names(query); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+}
+
+// TestHealth: the filter by health selects the jobs that say to be of it.
+func TestHealth(t *testing.T) {
+	s := serve(t)
+	ids := s.made(7)
+	for i, c := range []struct {
+		status, failed string
+		inARow         int
+	}{
+		{"pending", "false", 0},
+		{"pending", "false", 1},
+		{"failed", "false", 5},
+		{"orphaned", "false", 0},
+		{"pending", "articles_count < 1", 0},
+		{"pending", "articles_count < 2", 0},
+	} {
+		s.exec("UPDATE millrace.jobs SET status = $2, failure_count = $3 WHERE source_id = $1", ids[i], c.status,
+			c.inARow)
+		s.runs(ids[i], 10)
+		s.exec("UPDATE millrace.executions SET status = 'failed' WHERE source_id = $1 AND "+c.failed, ids[i])
+	}
+	for health, want := range map[string][]string{
+		"healthy": {"Source 0", "Source 4", "Source 6"}, "warning": {"Source 1", "Source 5"},
+		"failed": {"Source 2", "Source 3"},
+	} {
+		var got []string
+		for _, d := range get[JobPage](s, "/jobs?health="+health).Items {
+			got = append(got, d.SourceName)
+			if d.Health.Status != health {
+				t.Errorf("%s is %s, not %s", d.SourceName, d.Health.Status, health)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", health, got, want)
 		}
 	}
 }
@@ -241,7 +280,8 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for query, want := range map[string][]int{
-		"": {4, 3, 2, 1, 0}, "&outcome=paused": {3, 1}, "&from=2026-02-10T01:00:00Z&to=2026-02-10T04:00:00Z": {3, 2, 1},
+		"": {4, 3, 2, 1, 0}, "&outcome=paused": {3, 1}, "&ran=true": nil, "&ran=false": {4, 3, 2, 1, 0},
+		"&from=2026-02-10T01:00:00Z&to=2026-02-10T04:00:00Z": {3, 2, 1},
 	} {
 		if got := hours(query); !slices.Equal(got, want) {
 			t.Errorf("due times%s: %v, want %v", query, got, want)
@@ -270,18 +310,22 @@ func TestRefused(t *testing.T) {
 	s := serve(t)
 	none := uuid.NewString()
 	for path, want := range map[string]string{
-		"/jobs?limit=0":             "400 limit",
-		"/jobs?cursor=x":            "400 cursor",
-		"/jobs?status=done":         "400 status",
-		"/jobs?priority=101":        "400 priority",
-		"/jobs?q=%ff":               "400 q",
-		"/jobs?state=done":          "400 state",
-		"/jobs/1":                   "400 id",
-		"/jobs/" + none:             "404 id",
-		"/jobs/by-source/1":         "400 source_id",
-		"/jobs/by-source/" + none:   "404 source_id",
-		"/jobs/" + none + "/ledger": "404 id",
-		"/jobs/" + none + "/ledger?from=yesterday":                                    "400 from",
+		"/jobs?limit=0":     "400 limit",
+		"/jobs?cursor=x":    "400 cursor",
+		"/jobs?status=done": "400 status",
+		"/jobs?health=ill":  "400 health",
+		"/jobs?source_id=1": "400 source_id",
+		"/jobs?source_id=" + strings.Repeat(none+",", 100) + none: "400 source_id",
+		"/jobs/" + none + "/ledger?ran=yes":                       "400 ran",
+		"/jobs?priority=101":                                      "400 priority",
+		"/jobs?q=%ff":                                             "400 q",
+		"/jobs?state=done":                                        "400 state",
+		"/jobs/1":                                                 "400 id",
+		"/jobs/" + none:                                           "404 id",
+		"/jobs/by-source/1":                                       "400 source_id",
+		"/jobs/by-source/" + none:                                 "404 source_id",
+		"/jobs/" + none + "/ledger":                               "404 id",
+		"/jobs/" + none + "/ledger?from=yesterday":                "400 from",
 		"/jobs/" + none + "/ledger?from=2026-02-11T00:00:00Z&to=2026-02-10T00:00:00Z": "400 to",
 		"/jobs/" + none + "/ledger?outcome=done":                                      "400 outcome",
 		"/sources/" + none + "/executions":                                            "404 source_id",

@@ -58,6 +58,7 @@ type JobLedgerRequest struct {
 	From    time.Time `query:"from" doc:"Only due times from then on" example:"2026-02-10T00:00:00Z"`
 	To      time.Time `query:"to" doc:"Only due times before" example:"2026-02-11T00:00:00Z"`
 	Outcome string    `query:"outcome" enum:"ran,caught_up,buffered,skipped,coalesced,outside_window,backoff,paused,expired" doc:"Only due times with this outcome"`
+	Ran     string    `query:"ran" enum:"true,false" doc:"Only due times that ran, on time or caught up, or that did not"`
 	before  time.Time
 }
 
@@ -84,6 +85,10 @@ type JobLedgerPage struct {
 
 func (h *Handler) ledger(ctx context.Context, in *JobLedgerRequest) (JobLedgerPage, error) {
 	span := jobs.Span{From: in.From, To: in.To, Outcome: in.Outcome}
+	if in.Ran != "" {
+		ran := in.Ran == "true"
+		span.Ran = &ran
+	}
 	all, err := h.store.Ledger(ctx, in.id, span, in.before, in.Limit+1)
 	if err == nil && len(all) == 0 {
 		err = h.store.Known(ctx, in.id)

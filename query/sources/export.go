@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/sources/exchange"
+	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -40,6 +41,8 @@ func (h *Handler) registerExport(srv *httpapi.Server) {
 			{Name: "q", In: "query", Schema: text()},
 			{Name: "enabled", In: "query", Schema: text("true", "false")},
 			{Name: "priority", In: "query", Schema: text("low", "normal", "high", "critical")},
+			{Name: "job_status", In: "query", Schema: text("pending", "running", "paused", "failed", "orphaned")},
+			{Name: "health", In: "query", Schema: text("healthy", "warning", "failed")},
 		},
 		Responses: srv.Problems(map[string]*huma.Response{"200": {Description: "The list", Content: content}}, 400, 401,
 			403, 503),
@@ -52,7 +55,10 @@ const exportPage = 1000
 func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	format := query.Get("format")
-	selection := Selection{Q: query.Get("q"), Enabled: query.Get("enabled"), Priority: query.Get("priority")}
+	selection := Selection{
+		Q: query.Get("q"), Enabled: query.Get("enabled"), Priority: query.Get("priority"),
+		Job: query.Get("job_status"), Health: query.Get("health"),
+	}
 	errs := selection.check()
 	for _, c := range []struct {
 		field, value string
@@ -61,6 +67,8 @@ func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request) {
 		{"format", format, exchange.Formats},
 		{"enabled", selection.Enabled, []string{"", "true", "false"}},
 		{"priority", selection.Priority, append([]string{""}, source.Priorities...)},
+		{"job_status", selection.Job, append([]string{""}, job.Statuses...)},
+		{"health", selection.Health, []string{"", job.Healthy, job.Warning, job.Failed}},
 	} {
 		if !slices.Contains(c.known, c.value) {
 			rule := "must be one of " + strings.TrimPrefix(strings.Join(c.known, ", "), ", ")

@@ -50,10 +50,12 @@ type Selection struct {
 	Q        string `query:"q" doc:"Only sources with this in their name or URL, in any case" example:"news"`
 	Enabled  string `query:"enabled" enum:"true,false" doc:"Only sources that are enabled, or that are not"`
 	Priority string `query:"priority" enum:"low,normal,high,critical" doc:"Only sources of this priority"`
+	Job      string `query:"job_status" enum:"pending,running,paused,failed,orphaned" doc:"Only sources whose job is in this status"`
+	Health   string `query:"health" enum:"healthy,warning,failed" doc:"Only sources whose job is of this health"`
 }
 
 func (s Selection) filter() sources.Filter {
-	f := sources.Filter{Text: s.Q, Priority: s.Priority}
+	f := sources.Filter{Text: s.Q, Priority: s.Priority, Job: s.Job, Health: s.Health}
 	if s.Enabled != "" {
 		enabled := s.Enabled == "true"
 		f.Enabled = &enabled

@@ -94,11 +94,21 @@ func TestPages(t *testing.T) {
 func TestFilters(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	made := s.create(`{"name":"Ängel","url":"https://example.com/100%","priority":"high","enabled":false}`)
-	s.create(`{"name":"other","url":"https://e.com"}`)
+	other := s.create(`{"name":"other","url":"https://e.com"}`)
+	_, err := s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.jobs (id, source_id, source_name, url, rate_limit,
+		max_depth, selectors, status, paused_by, auto_managed, origin, schedule_kind, interval_minutes, interval_type,
+		next_run_at, priority, max_concurrent, failure_count)
+		VALUES ($1, $1, 'other', 'https://e.com', 10, 1, '{}', 'paused', 'user', true, 'event', 'interval', 60, 'hours',
+			now(), 50, 1, 2)`, other.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for query, want := range map[string]int64{
 		"q=" + url.QueryEscape("EXAMPLE.com/100%"): 1, "q=ther": 1, "q=none": 0, "enabled=false": 1, "enabled=true": 1,
 		"priority=high": 1,
 		"priority=low":  0, "enabled=false&priority=high&q=ngel": 1, "": 2,
+		"job_status=paused": 1, "job_status=pending": 0, "health=warning": 1, "health=healthy": 0,
+		"job_status=paused&health=failed": 0, "job_status=paused&enabled=false": 0,
 	} {
 		var page CrawlSourcePage
 		status, text := s.Get("/sources?" + query)
@@ -115,7 +125,8 @@ func TestFilters(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	for path, field := range map[string]string{
-		"/sources?enabled=yes": "enabled", "/sources?priority=urgent": "priority", "/sources?limit=0": "limit",
+		"/sources?enabled=yes": "enabled", "/sources?priority=urgent": "priority",
+		"/sources?job_status=done": "job_status", "/sources?health=ill": "health", "/sources?limit=0": "limit",
 		"/sources?limit=1001": "limit",
 		"/sources?cursor=x":   "cursor", "/sources?cursor=" + uuid.NewString(): "cursor", "/sources?q=%00": "q",
 		"/sources?q=%ff": "q",

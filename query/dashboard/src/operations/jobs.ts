@@ -1,11 +1,31 @@
-import { useMutation, useQuery } from '@tanstack/vue-query';
+import { keepPreviousData, useMutation, useQuery } from '@tanstack/vue-query';
 import { computed } from 'vue';
 import { every } from '../shared/api/answers';
-import { api, ProblemError } from '../shared/api/client';
+import { api, given, ProblemError } from '../shared/api/client';
 import type { Schema } from '../shared/api/types';
 import { reload } from './registered';
 
 export type JobOfSource = Schema<'JobOfSource'>;
+export type Job = JobOfSource['job'];
+export type Run = Schema<'Execution'>;
+export type Decision = Schema<'Decision'>;
+
+/** How often what is opened is asked for again, while it is looked at. */
+const soon = 5_000;
+
+/** How many runs, due times or events a page of the panel has. */
+export const pageSize = 20;
+
+export const jobStatuses = ['pending', 'running', 'paused', 'failed', 'orphaned'] as const satisfies readonly Job['status'][];
+export const healths = ['healthy', 'warning', 'failed'] as const satisfies readonly JobOfSource['health']['status'][];
+export const runStatuses = ['queued', 'running', 'success', 'failed', 'cancelled'] as const satisfies readonly Run['status'][];
+export const outcomes = [
+  'ran', 'caught_up', 'buffered', 'skipped', 'coalesced', 'outside_window', 'backoff', 'paused', 'expired',
+] as const satisfies readonly Decision['outcome'][];
+
+/** Due times that the panel lists: all, those that did not run, or those with one outcome. */
+export const dueChoices = ['', 'missed', ...outcomes] as const;
+export type DueChoice = (typeof dueChoices)[number];
 
 /** The numbers of all jobs and runs. */
 export function useStats() {
@@ -13,6 +33,34 @@ export function useStats() {
     queryKey: ['registered', 'stats'],
     queryFn: async ({ signal }) => (await api.GET('/jobs/stats', { signal })).data!,
     refetchInterval: every,
+  });
+}
+
+/** The jobs of the sources on a page of the list. */
+export function useJobsOf(sources: () => readonly string[]) {
+  return useQuery({
+    queryKey: computed(() => ['registered', 'jobs', sources()]),
+    queryFn: async ({ signal }) => {
+      const query = { source_id: sources().join(','), limit: sources().length };
+      return (await api.GET('/jobs', { params: { query }, signal })).data!.items;
+    },
+    enabled: computed(() => sources().length > 0),
+    placeholderData: keepPreviousData,
+    refetchInterval: every,
+    meta: { kept: false },
+  });
+}
+
+/** Jobs whose sources do not exist any more, which the list of sources cannot have. */
+export function useOrphaned(q: () => string) {
+  return useQuery({
+    queryKey: computed(() => ['registered', 'orphaned', q()]),
+    queryFn: async ({ signal }) => {
+      const query = { status: 'orphaned' as const, limit: 100, ...given({ q: q() }) };
+      return (await api.GET('/jobs', { params: { query }, signal })).data!;
+    },
+    refetchInterval: every,
+    meta: { kept: false },
   });
 }
 
@@ -29,28 +77,69 @@ export function useJob(source: () => string) {
         throw error;
       }
     },
-    refetchInterval: every,
+    refetchInterval: soon,
     meta: { kept: false },
   });
 }
 
-/** How many events the log shows. */
-export const logged = 50;
-
-/** What became of the newest events about a source. */
-export function useEventLog(source: () => string) {
+/** The next due times of a job. */
+export function useUpcoming(job: () => Job) {
   return useQuery({
-    queryKey: computed(() => ['registered', 'events', source()]),
+    // A change of its schedule makes others.
+    queryKey: computed(() => ['registered', 'upcoming', job().id, job().version, job().next_run_at]),
     queryFn: async ({ signal }) =>
-      (await api.GET('/events/log', { params: { query: { source_id: source(), limit: logged } }, signal })).data!,
-    refetchInterval: every,
+      (await api.GET('/jobs/{id}/upcoming', { params: { path: { id: job().id }, query: { limit: 8 } }, signal })).data!,
+    placeholderData: keepPreviousData,
     meta: { kept: false },
   });
 }
 
-export type Command = 'pause' | 'resume' | 'force-run';
+/** A page of the runs of a source, the latest first. */
+export function useRuns(wanted: () => { source: string; status: '' | Run['status']; cursor: string }) {
+  return useQuery({
+    queryKey: computed(() => ['registered', 'runs', wanted()]),
+    queryFn: async ({ signal }) => {
+      const { source: source_id, ...filter } = wanted();
+      const params = { path: { source_id }, query: { ...given(filter), limit: pageSize } };
+      return (await api.GET('/sources/{source_id}/executions', { params, signal })).data!;
+    },
+    placeholderData: keepPreviousData,
+    refetchInterval: soon,
+    meta: { kept: false },
+  });
+}
 
-/** Has a job wait, go on, or run at once. */
+/** A page of the due times of a job and what became of each, the latest first. */
+export function useLedger(wanted: () => { job: string; due: DueChoice; cursor: string }) {
+  return useQuery({
+    queryKey: computed(() => ['registered', 'ledger', wanted()]),
+    queryFn: async ({ signal }) => {
+      const { job: id, due, cursor } = wanted();
+      const filter = due === 'missed' ? { ran: 'false' as const } : given({ outcome: due });
+      const params = { path: { id }, query: { ...filter, ...given({ cursor }), limit: pageSize } };
+      return (await api.GET('/jobs/{id}/ledger', { params, signal })).data!;
+    },
+    placeholderData: keepPreviousData,
+    refetchInterval: soon,
+    meta: { kept: false },
+  });
+}
+
+/** A page of what became of the events about a source, the newest first. */
+export function useEventLog(wanted: () => { source_id: string; cursor: string }) {
+  return useQuery({
+    queryKey: computed(() => ['registered', 'events', wanted()]),
+    queryFn: async ({ signal }) =>
+      (await api.GET('/events/log', { params: { query: { ...given(wanted()), limit: pageSize } }, signal })).data!,
+    placeholderData: keepPreviousData,
+    refetchInterval: soon,
+    meta: { kept: false },
+  });
+}
+
+export type Command = 'pause' | 'resume' | 'force-run' | 'skip-next';
+
+/** Has a job wait, go on, run at once, or leave out its next due time. */
 export function useCommand() {
   return useMutation({
     mutationFn: async ({ id, command }: { id: string; command: Command }) =>
@@ -59,35 +148,14 @@ export function useCommand() {
   });
 }
 
-/** How statuses of jobs, of their health and of their runs look. */
-export function toneOf(status: string): string {
-  const tones: Record<string, string> = {
-    healthy: 'good',
-    success: 'good',
-    warning: 'warn',
-    paused: 'warn',
-    orphaned: 'warn',
-    cancelled: 'warn',
-    failed: 'bad',
-    dead: 'bad',
-    running: 'accent',
-  };
-  return tones[status] ?? '';
-}
-
-/** When a job is due, in words. */
-export function scheduleOf({ schedule, interval_minutes: minutes }: JobOfSource['job']): string {
-  if (schedule.kind === 'cron') return `${schedule.cron} in ${schedule.time_zone}`;
-  if (minutes % 60 === 0) return minutes === 60 ? 'every hour' : `every ${minutes / 60} hours`;
-  return minutes === 1 ? 'every minute' : `every ${minutes} minutes`;
-}
-
-const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
-
-/** When a job may run, in words. */
-export function windowOf({ crawl_window: window }: JobOfSource['job']): string {
-  if (!window) return 'always';
-  const hour = (of: number) => `${String(of).padStart(2, '0')}:00`;
-  const on = window.days.length ? ` on ${window.days.map((day) => days[day]).join(', ')}` : '';
-  return `${hour(window.start_hour)} to ${hour(window.end_hour)}${on}, ${window.time_zone}`;
+/** Sets how a job runs. The body is JSON, and is sent as it is; null: all is computed again. */
+export function useOverride() {
+  return useMutation({
+    mutationFn: async ({ id, body }: { id: string; body: string | null }) => {
+      const params = { path: { id } };
+      if (body === null) await api.DELETE('/jobs/{id}/override', { params });
+      else await api.PUT('/jobs/{id}/override', { params, body: {}, bodySerializer: () => body });
+    },
+    onSuccess: reload,
+  });
 }

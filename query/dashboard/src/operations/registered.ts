@@ -5,6 +5,7 @@ import { answers, every } from '../shared/api/answers';
 import { api, given } from '../shared/api/client';
 import type { Schema } from '../shared/api/types';
 import { parseExactly } from '../shared/format/exactJson';
+import type { Job, JobOfSource } from './jobs';
 
 export type Source = Schema<'CrawlSource'>;
 export type Priority = Source['priority'];
@@ -15,6 +16,8 @@ export type Filter = {
   q: string;
   enabled: '' | 'true' | 'false';
   priority: '' | Priority;
+  job_status: '' | Job['status'];
+  health: '' | JobOfSource['health']['status'];
 };
 
 /** How many sources a page of the list has. */
@@ -64,6 +67,12 @@ export function useWrite() {
 }
 
 export type Operation = 'enable' | 'disable' | 'delete';
+
+/** What is done to the jobs of sources, and not to the sources. */
+export const jobOperations = ['pause', 'resume', 'force-run'] as const;
+export type JobOperation = (typeof jobOperations)[number];
+export const isOfJobs = (operation: Operation | JobOperation): operation is JobOperation =>
+  (jobOperations as readonly string[]).includes(operation);
 
 /** Enables, disables or deletes one source; without a reason the server has one of its own. */
 export function useChange() {

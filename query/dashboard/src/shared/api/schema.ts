@@ -1873,12 +1873,14 @@ export interface components {
         };
         ChangeJobsRequestBody: {
             /** @description 1 to 500 jobs, by their ids */
-            ids: string[];
+            ids?: string[];
             /**
              * @description pause, resume, force-run or skip-next
              * @example pause
              */
             operation: string;
+            /** @description In place of ids: the jobs of 1 to 500 sources, by the ids of the sources */
+            source_ids?: string[];
         };
         ChangeSourcesRequestBody: {
             /** @description 1 to 500 sources, by their ids */
@@ -1894,6 +1896,7 @@ export interface components {
         ChangedJob: {
             /** @description Why not */
             error?: string;
+            /** @description As the request names it: that of the job, or of its source */
             id: string;
             /** @description Whether it is as it was asked for */
             ok: boolean;
@@ -7450,8 +7453,12 @@ export interface operations {
                 cursor?: string;
                 /** @description Only jobs of sources with this in their name or URL, in any case */
                 q?: string;
+                /** @description Only jobs of these sources: up to 100 ids, between commas */
+                source_id?: string;
                 /** @description Only jobs in this status */
                 status?: "pending" | "running" | "paused" | "failed" | "orphaned";
+                /** @description Only jobs of this health */
+                health?: "healthy" | "warning" | "failed";
                 /** @description Only jobs that follow their sources, or that do not */
                 auto_managed?: "true" | "false";
                 /** @description Only jobs of this priority; -1: of any */
@@ -8527,6 +8534,8 @@ export interface operations {
                 to?: string;
                 /** @description Only due times with this outcome */
                 outcome?: "ran" | "caught_up" | "buffered" | "skipped" | "coalesced" | "outside_window" | "backoff" | "paused" | "expired";
+                /** @description Only due times that ran, on time or caught up, or that did not */
+                ran?: "true" | "false";
             };
             header?: never;
             path: {
@@ -13087,6 +13096,10 @@ export interface operations {
                 enabled?: "true" | "false";
                 /** @description Only sources of this priority */
                 priority?: "low" | "normal" | "high" | "critical";
+                /** @description Only sources whose job is in this status */
+                job_status?: "pending" | "running" | "paused" | "failed" | "orphaned";
+                /** @description Only sources whose job is of this health */
+                health?: "healthy" | "warning" | "failed";
                 /** @description How many sources a page has at most */
                 limit?: number;
                 /** @description next_cursor of the page before, with the same filters */
@@ -13439,6 +13452,8 @@ export interface operations {
                 q?: string;
                 enabled?: "true" | "false";
                 priority?: "low" | "normal" | "high" | "critical";
+                job_status?: "pending" | "running" | "paused" | "failed" | "orphaned";
+                health?: "healthy" | "warning" | "failed";
             };
             header?: never;
             path?: never;

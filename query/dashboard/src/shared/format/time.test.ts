@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatAge, formatWindow } from './time';
+import { formatAge, formatDue, formatWindow } from './time';
 import { allZones, formatOffset, isZone } from './zone';
 
 describe('ages', () => {
@@ -25,6 +25,10 @@ describe('windows', () => {
   it('name both days when they differ', () => {
     expect(formatWindow('2026-02-03T15:42:00Z', '2026-02-10T15:42:00Z', 'UTC')).toBe('3 Feb, 15:42 – 10 Feb, 15:42');
   });
+});
+
+it('moments to come have their day and minute', () => {
+  expect(formatDue(Date.parse('2026-03-29T01:00:00Z'), 'Europe/Berlin')).toBe('Sun 29 Mar, 03:00');
 });
 
 describe('zones', () => {

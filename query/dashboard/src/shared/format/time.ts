@@ -35,10 +35,16 @@ export function formatFull(moment: number, zone: string): string {
   return `${formatter(zone, 'full').format(moment)} ${zone.replaceAll('_', ' ')}`;
 }
 
+/** A moment to come: "Sun 29 Mar, 03:00". */
+export function formatDue(moment: number, zone: string): string {
+  return formatter(zone, 'due').format(moment);
+}
+
 const shapes = {
   day: { day: 'numeric', month: 'short' },
   minute: { hour: '2-digit', minute: '2-digit' },
   second: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
+  due: { weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' },
   full: {
     weekday: 'short', day: 'numeric', month: 'short', year: 'numeric',
     hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3,

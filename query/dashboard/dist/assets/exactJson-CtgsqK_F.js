@@ -1,1 +1,0 @@
-function e(e){let{rawJSON:t,parse:n}=JSON;return n(e,(e,n,r)=>{let i=r?.source;return typeof n==`number`&&t&&i&&i!==String(n)?t(i):n})}export{e as t};

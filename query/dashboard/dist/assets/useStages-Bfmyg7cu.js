@@ -1,1 +1,0 @@
-import{G as e}from"./parts-B8JZXE6G.js";import{g as t}from"./vue-BvZSYtSc.js";import{ot as n}from"./shared-DDn7UQqb.js";function r(){let{data:r}=e({queryKey:[`stages`],queryFn:async({signal:e})=>{let{data:t}=await n.GET(`/funnel`,{params:{query:{period:`today`}},signal:e});return(t.stages??[]).map(e=>e.name)},staleTime:3e5});return t(()=>r.value??[])}export{r as t};
