@@ -382,6 +382,18 @@ func TestForced(t *testing.T) {
 	}
 }
 
+// TestOneAtOnce: what is due when a run begins that somebody has asked for, or that has
+// waited, is beside that run.
+func TestOneAtOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, scheduler.Config{})
+	j := s.job(0, 60, "overlap_policy = 'cancel_other', forced_at = now() - interval '90 seconds'")
+	s.settle()
+	s.settle()
+	s.equal("ledger", s.ledger(j), "11:58 ran forced, 12:00 ran")
+	s.equal("state", s.state(j), "running, 1 under way, 0 failures, runs: cancelled queued")
+}
+
 // TestHolds: a paused job, a changed one, one outside its window, and one of which the
 // next run is to be skipped.
 func TestHolds(t *testing.T) {
