@@ -294,6 +294,10 @@ func TestCommands(t *testing.T) {
 	if j := s.do(OpForceRun, made.ID); j.ForcedAt == nil {
 		t.Errorf("%+v", j)
 	}
+	s.exec("UPDATE millrace.jobs SET forced_at = now() + interval '1 hour'") // and the clock was set back
+	if j := s.do(OpForceRun, made.ID); j.ForcedAt == nil || j.ForcedAt.After(j.UpdatedAt) {
+		t.Errorf("it was asked for at once, and is at %s", j.ForcedAt)
+	}
 	if j := s.do(OpSkipNext, made.ID); !j.SkipNext {
 		t.Errorf("%+v", j)
 	}

@@ -214,7 +214,7 @@ func (r *record) do(operation string, now time.Time) error {
 		switch {
 		case r.Status == job.Paused:
 			return &refusal{r.Status, "must not be paused: resume it first"}
-		case r.ForcedAt == nil:
+		case r.ForcedAt == nil || r.ForcedAt.After(now): // the clock was set back
 			r.touch(now)
 			r.ForcedAt = &now
 		}
