@@ -53,7 +53,7 @@ type change struct {
 	batch               pgx.Batch   // what is written before the commit, and then:
 	ended               []uuid.UUID // jobs whose schedule ends
 	endedAt             []time.Time
-	begun, jobs, states [][]any     // rows that are made
+	begun, jobs, states [][]any // rows that are made
 }
 
 // write writes what has gathered. Rows that are made come last: some take the place of

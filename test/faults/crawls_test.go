@@ -1,7 +1,6 @@
 package main
 
 import (
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -82,14 +81,16 @@ func TestCrawlsNoticed(t *testing.T) {
 		"a run is doubled": {func(r *crawlRecord) {
 			r.runs["4"] = sound("a", begin, 4, 40, 41)
 		}, 0, 1, 0, 0},
-		"a run is gone":                      {func(r *crawlRecord) { delete(r.runs, "2") }, 1, 0, 0, 0},
-		"it ran without a run":               {func(r *crawlRecord) { r.ledger[0].run = ""; delete(r.runs, "1") }, 1, 0, 0, 0},
-		"skipped, and has a run":             {func(r *crawlRecord) { r.ledger[0].outcome = "skipped" }, 0, 1, 0, 0},
-		"two at one time":                    {func(r *crawlRecord) { r.runs["1"].ends = 25 }, 0, 0, 1, 0},
-		"one takes its place":                {func(r *crawlRecord) { r.runs["1"].ends = 22; r.runs["1"].endedBy = r.runs["2"].begunBy }, 0, 0, 0, 0},
+		"a run is gone":          {func(r *crawlRecord) { delete(r.runs, "2") }, 1, 0, 0, 0},
+		"it ran without a run":   {func(r *crawlRecord) { r.ledger[0].run = ""; delete(r.runs, "1") }, 1, 0, 0, 0},
+		"skipped, and has a run": {func(r *crawlRecord) { r.ledger[0].outcome = "skipped" }, 0, 1, 0, 0},
+		"two at one time":        {func(r *crawlRecord) { r.runs["1"].ends = 25 }, 0, 0, 1, 0},
+		"one takes its place": {func(r *crawlRecord) {
+			r.runs["1"].ends, r.runs["1"].endedBy = 22, r.runs["2"].begunBy
+		}, 0, 0, 0, 0},
 		"the end is not followed":            {func(r *crawlRecord) { r.runs["1"].status = "running" }, 0, 0, 0, 2},
 		"an end counts twice":                {func(r *crawlRecord) { r.jobs["a"].running = 1 }, 0, 0, 0, 1},
-		"no job":                             {func(r *crawlRecord) { maps.DeleteFunc(r.sources, func(string, map[string]any) bool { return true }) }, 0, 0, 0, 1},
+		"no job":                             {func(r *crawlRecord) { clear(r.sources) }, 0, 0, 0, 1},
 		"a source without a job":             {func(r *crawlRecord) { r.sources["t"] = map[string]any{"enabled": true} }, 0, 0, 0, 1},
 		"a job of a source that is disabled": {func(r *crawlRecord) { r.sources["s"]["enabled"] = false }, 0, 0, 0, 1},
 		"a job that has another name":        {func(r *crawlRecord) { r.jobs["a"].fields["name"] = "m" }, 0, 0, 0, 1},
@@ -169,7 +170,10 @@ func TestDueTimes(t *testing.T) {
 		{planRow{anchor: &anchor, interval: 2}, 1, 4*time.Minute + 1, []time.Duration{2 * time.Minute, 4 * time.Minute}},
 		{planRow{anchor: &anchor, interval: 1}, -time.Minute, 1, []time.Duration{0}},
 		{planRow{cron: "* * * * *"}, 0, time.Minute, []time.Duration{30 * time.Second}},
-		{planRow{cron: "*/2 * * * *"}, -30 * time.Second, 2 * time.Minute, []time.Duration{-30 * time.Second, 90 * time.Second}},
+		{
+			planRow{cron: "*/2 * * * *"}, -30 * time.Second, 2 * time.Minute,
+			[]time.Duration{-30 * time.Second, 90 * time.Second},
+		},
 	} {
 		got, known := tc.plan.dueTimes(anchor.Add(tc.from), anchor.Add(tc.to))
 		var want []time.Time

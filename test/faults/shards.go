@@ -230,7 +230,8 @@ func (s *shards) report(ctx context.Context, js jetstream.JetStream, stage, move
 func (s *shards) operate(ctx context.Context) error {
 	for ctx.Err() == nil {
 		for _, p := range s.failures(ctx) {
-			got := s.insist(ctx, "/pipeline/stages/"+p.stage+"/retry", map[string]any{"filename": p.file, "shard": p.shard}, nil)
+			it := map[string]any{"filename": p.file, "shard": p.shard}
+			got := s.insist(ctx, "/pipeline/stages/"+p.stage+"/retry", it, nil)
 			if got.status != http.StatusOK && got.status != http.StatusConflict && ctx.Err() == nil {
 				s.notes.fail("retry of %v: status %d", p, got.status)
 			}
