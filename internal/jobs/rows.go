@@ -136,10 +136,15 @@ func readJobs(ctx context.Context, from querier, where string, args ...any) ([]*
 	return pgx.CollectRows(rows, scanJob)
 }
 
-// lockJobs reads jobs, and holds them until the transaction ends. Their order is one
-// for all: two transactions do not wait for each other.
+// lockJobs holds jobs until the transaction ends, and reads them. Their order is one
+// for all: two transactions do not wait for each other. A statement that both waits and
+// reads would not see the schedule that a job has begun meanwhile, and so not the job.
 func (c *change) lockJobs(ctx context.Context, column string, ids []uuid.UUID) ([]*record, error) {
-	return readJobs(ctx, c, "WHERE j."+column+" = ANY ($1) ORDER BY j.id FOR UPDATE OF j", ids)
+	locked := "SELECT FROM millrace.jobs WHERE " + column + " = ANY ($1) ORDER BY id FOR UPDATE"
+	if _, err := c.Exec(ctx, locked, ids); err != nil {
+		return nil, err
+	}
+	return readJobs(ctx, c, "WHERE j."+column+" = ANY ($1) ORDER BY j.id", ids)
 }
 
 // save writes a job that has changed, with the schedule that it has begun.
