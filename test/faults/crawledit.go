@@ -195,13 +195,11 @@ func (e *editor) many(ctx context.Context) {
 // replace deletes a source and makes another.
 func (e *editor) replace(ctx context.Context, i int) {
 	c := e.mine[i]
-	r := e.ask(ctx, "delete", http.MethodDelete, "/sources/"+c.id, nil, nil)
-	if r.status == 0 {
-		return
-	}
-	e.mine = append(e.mine[:i:i], e.mine[i+1:]...)
 	e.mu.Lock()
-	c.gone = true
+	c.gone = true // or may be, if there is no time for an answer
 	e.mu.Unlock()
-	e.make(ctx)
+	if r := e.ask(ctx, "delete", http.MethodDelete, "/sources/"+c.id, nil, nil); r.status != 0 {
+		e.mine = append(e.mine[:i:i], e.mine[i+1:]...)
+		e.make(ctx)
+	}
 }

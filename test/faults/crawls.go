@@ -35,8 +35,7 @@ type crawls struct {
 	dsn   recordOf
 	js    jetstream.JetStream // over no wire
 	begin time.Time
-	clock *clock // of Postgres
-	river []*clock
+	river []*clock // of the brokers
 
 	mu    sync.Mutex
 	known map[string]*crawlSource // sources that are known to have been made, by their ids
@@ -49,13 +48,13 @@ type crawlSource struct {
 	most    int
 	overlap string
 	set     bool // how it runs
-	gone    bool
+	gone    bool // somebody has asked for that
 }
 
 func newCrawls(seed uint64, c *cluster, js jetstream.JetStream) *crawls {
 	s := &crawls{
 		crew: newCrew(seed, c, newWorkNotes(c.postgres.clock), crawlQueue), js: js, begin: time.Now(),
-		dsn: recordOf(c.postgresURL(c.postgresAddr)), clock: c.postgres.clock, known: map[string]*crawlSource{},
+		dsn: recordOf(c.postgresURL(c.postgresAddr)), known: map[string]*crawlSource{},
 		acts: map[string]int{},
 	}
 	s.own = true

@@ -171,7 +171,8 @@ func TestDueTimes(t *testing.T) {
 		{planRow{anchor: &anchor, interval: 1}, -time.Minute, 1, []time.Duration{0}},
 		{planRow{cron: "* * * * *"}, 0, time.Minute, []time.Duration{30 * time.Second}},
 		{
-			planRow{cron: "*/2 * * * *"}, -30 * time.Second, 2 * time.Minute,
+			planRow{cron: "*/2 * * * *"},
+			-30 * time.Second, 2 * time.Minute,
 			[]time.Duration{-30 * time.Second, 90 * time.Second},
 		},
 	} {
