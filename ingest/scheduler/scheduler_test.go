@@ -485,6 +485,11 @@ func TestChangedWhenSetBack(t *testing.T) {
 			_, err := s.jobs().Set(s.Context(), j, job.ReadDraft([]byte(`{"interval_minutes":1}`)))
 			return err
 		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran, 12:04 ran"},
+		"its end": {func(s *site, j uuid.UUID) error {
+			s.exec("UPDATE millrace.job_schedule SET to_at = $1 WHERE to_at IS NULL", s.noon.Add(3*time.Minute+1000))
+			s.exec("DELETE FROM millrace.jobs")
+			return nil
+		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran"},
 		"a pause": {func(s *site, j uuid.UUID) error {
 			_, err := s.jobs().Do(s.Context(), jobs.OpPause, j)
 			return err
@@ -505,6 +510,9 @@ func TestChangedWhenSetBack(t *testing.T) {
 			s.clock(30 * time.Second)
 			if err := tc.change(s, j); err != nil {
 				t.Fatal(err)
+			}
+			if r := s.audit(); !r.Sound() {
+				t.Errorf("as soon as it has changed: %+v", r)
 			}
 			for minute := range time.Duration(4) {
 				s.clock((minute + 1) * time.Minute)
