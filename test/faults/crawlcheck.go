@@ -85,7 +85,7 @@ func (s *crawls) limits() map[string]limit {
 		l := limit{c.most}
 		switch {
 		case !c.set:
-			l.most = 3 // as for every critical source
+			l.most = mostAtFirst
 		case c.overlap == "allow":
 			l.most = 0
 		}

@@ -148,6 +148,21 @@ func (v *crawlVerdict) compareItem(id string, run *runRow) {
 	}
 }
 
+// mostAtFirst is how many runs of a job may be at one time before people have said it:
+// its source is critical.
+const mostAtFirst = 3
+
+// changed is from when on each job has run as people have said.
+func (r *crawlRecord) changed() map[string]time.Time {
+	plans, from := map[string]int{}, map[string]time.Time{}
+	for _, p := range r.plans {
+		if plans[p.job]++; plans[p.job] <= 2 {
+			from[p.job] = p.from
+		}
+	}
+	return from
+}
+
 // compareBeside holds that no job has more runs at one time than it may. A run that
 // others make room for ends in the transaction in which the next begins.
 func (v *crawlVerdict) compareBeside(r *crawlRecord, limits map[string]limit) {
@@ -157,14 +172,15 @@ func (v *crawlVerdict) compareBeside(r *crawlRecord, limits map[string]limit) {
 			ofJob[run.job] = append(ofJob[run.job], run)
 		}
 	}
+	set := r.changed()
 	for job, runs := range ofJob {
 		slices.SortFunc(runs, func(a, b *runRow) int { return int(a.begins - b.begins) })
-		most := 3
-		if l, known := limits[runs[0].source]; known {
-			most = l.most
-		}
 		live := map[*runRow]bool{}
 		for _, run := range runs {
+			most := mostAtFirst
+			if l, known := limits[run.source]; known && !run.due.Before(set[job]) {
+				most = l.most
+			}
 			maps.DeleteFunc(live, func(other *runRow, _ bool) bool {
 				return other.ends > 0 && (other.ends < run.begins || other.endedBy == run.begunBy)
 			})

@@ -145,7 +145,7 @@ func (s *crawls) settle(ctx context.Context) error {
 func (s *crawls) until(ctx context.Context, holds func(context.Context) error) error {
 	left := errors.New("no answer from Postgres")
 	for ctx.Err() == nil {
-		attempt, cancel := context.WithTimeout(ctx, 3*time.Second)
+		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
 		err := holds(attempt)
 		cancel()
 		if err == nil {

@@ -13,7 +13,7 @@ func soundCrawls() (*crawlRecord, time.Time) {
 	begin := time.Date(2026, 11, 23, 10, 0, 30, 0, time.UTC)
 	gone := begin.Add(90 * time.Second)
 	at := func(minutes int) time.Time { return begin.Add(time.Duration(minutes) * time.Minute) }
-	asked := begin.Add(70 * time.Second)
+	asked := begin.Add(100 * time.Second)
 	return &crawlRecord{
 		now:  at(3),
 		jobs: map[string]*jobRow{"a": {source: "s", status: "pending", next: at(3), fields: map[string]any{"name": "n"}}},
