@@ -94,7 +94,7 @@ func (w *worker) ended(t *task, kind stream.MoveKind, v stream.WorkVerdict, know
 		return
 	}
 	w.log.Warn("the end of an item was not taken: its lease was over", "stage", w.stage,
-		"filename", t.item.Filename, "shard", t.item.Shard, "move", kind, "answered", known)
+		"filename", t.item.Filename, "shard", t.item.Shard, "item", t.item.ID, "move", kind, "answered", known)
 }
 
 // heartbeat looks after leases until quiet is closed.

@@ -105,6 +105,9 @@ func (s *Scheduler) decide(j *due, page int) error {
 	}
 	j.force()
 	j.unbuffer()
+	if len(j.runs) > 0 && j.policy.Overlap == schedule.OverlapCancel {
+		return nil // what is due takes the place of runs that are stored: the next look decides
+	}
 	for _, v := range j.versions {
 		if v.to != nil && !v.to.After(j.next) {
 			continue

@@ -19,11 +19,13 @@ import (
 
 	"github.com/millrace-io/millrace/ingest/scheduler"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/ledger"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/job"
 )
 
 var engine embeddedtest.Postgres
@@ -382,6 +384,18 @@ func TestForced(t *testing.T) {
 	}
 }
 
+// TestOneAtOnce: what is due when a run begins that somebody has asked for, or that has
+// waited, is beside that run.
+func TestOneAtOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, scheduler.Config{})
+	j := s.job(0, 60, "overlap_policy = 'cancel_other', forced_at = now() - interval '90 seconds'")
+	s.settle()
+	s.settle()
+	s.equal("ledger", s.ledger(j), "11:58 ran forced, 12:00 ran")
+	s.equal("state", s.state(j), "running, 1 under way, 0 failures, runs: cancelled queued")
+}
+
 // TestHolds: a paused job, a changed one, one outside its window, and one of which the
 // next run is to be skipped.
 func TestHolds(t *testing.T) {
@@ -453,6 +467,73 @@ func TestClockSetBack(t *testing.T) {
 	if r := s.audit(); !r.Sound() {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestChangedWhenSetBack (2): what was decided stays, and nothing is due that was
+// decided, whatever becomes of the schedule while the clock is set back.
+func TestChangedWhenSetBack(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(s *site, j uuid.UUID) error
+		want   string
+	}{
+		"another expression": {func(s *site, j uuid.UUID) error {
+			_, err := s.jobs().Set(s.Context(), j, job.ReadDraft([]byte(`{"cron":"*/2 * * * *"}`)))
+			return err
+		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran, 12:04 ran"},
+		"an interval": {func(s *site, j uuid.UUID) error {
+			_, err := s.jobs().Set(s.Context(), j, job.ReadDraft([]byte(`{"interval_minutes":1}`)))
+			return err
+		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran, 12:04 ran"},
+		"its end": {func(s *site, j uuid.UUID) error {
+			s.exec("UPDATE millrace.job_schedule SET to_at = $1 WHERE to_at IS NULL", s.noon.Add(3*time.Minute+1000))
+			s.exec("DELETE FROM millrace.jobs")
+			return nil
+		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran"},
+		"a pause": {func(s *site, j uuid.UUID) error {
+			_, err := s.jobs().Do(s.Context(), jobs.OpPause, j)
+			return err
+		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran, 12:04 paused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, scheduler.Config{})
+			j := s.job(0, 1, "overlap_policy = 'allow'")
+			if _, err := s.jobs().Set(t.Context(), j,
+				job.ReadDraft([]byte(`{"cron":"* * * * *","overlap_policy":"allow"}`))); err != nil {
+				t.Fatal(err)
+			}
+			for minute := range time.Duration(4) {
+				s.clock(minute * time.Minute)
+				s.settle()
+			}
+			s.clock(30 * time.Second)
+			if err := tc.change(s, j); err != nil {
+				t.Fatal(err)
+			}
+			if r := s.audit(); !r.Sound() {
+				t.Errorf("as soon as it has changed: %+v", r)
+			}
+			for minute := range time.Duration(4) {
+				s.clock((minute + 1) * time.Minute)
+				s.settle()
+			}
+			s.equal("ledger", s.ledger(j), tc.want)
+			if r := s.audit(); !r.Sound() {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// jobs are the commands on jobs by the clock of the test.
+func (s *site) jobs() *jobs.Store {
+	s.Helper()
+	store, err := jobs.New(jobs.Config{}, s.pool)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return store
 }
 
 // TestAudit holds that the audit finds what is wrong.

@@ -294,6 +294,10 @@ func TestCommands(t *testing.T) {
 	if j := s.do(OpForceRun, made.ID); j.ForcedAt == nil {
 		t.Errorf("%+v", j)
 	}
+	s.exec("UPDATE millrace.jobs SET forced_at = now() + interval '1 hour'") // and the clock was set back
+	if j := s.do(OpForceRun, made.ID); j.ForcedAt == nil || j.ForcedAt.After(j.UpdatedAt) {
+		t.Errorf("it was asked for at once, and is at %s", j.ForcedAt)
+	}
 	if j := s.do(OpSkipNext, made.ID); !j.SkipNext {
 		t.Errorf("%+v", j)
 	}
@@ -394,6 +398,71 @@ func TestPast(t *testing.T) {
 		t.Errorf("it is due at %s, and was at %s", j.NextRunAt, passed)
 	}
 	schedules(t, s.Store)
+}
+
+// TestWaits: whoever waits for a job whose schedule somebody is changing finds it, and
+// changes what it is then.
+func TestWaits(t *testing.T) {
+	s := newSite(t)
+	id, made := s.created()
+	for _, tc := range []struct {
+		name string
+		act  func() error
+		want func(j job.Job) bool
+	}{
+		{"a command", func() error {
+			_, err := s.Do(t.Context(), OpPause, made.ID)
+			return err
+		}, func(j job.Job) bool { return j.PausedBy == job.ByUser }},
+		{"an event", func() error {
+			_, _, err := s.Handle(t.Context(), []Event{s.event(source.Disabled, id, source.Toggle{})})
+			return err
+		}, func(j job.Job) bool { return j.PausedBy == job.BySource }},
+	} {
+		tx, err := s.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sql := range []string{
+			"UPDATE millrace.jobs SET schedule_version = schedule_version + 1",
+			"UPDATE millrace.job_schedule SET to_at = now() WHERE to_at IS NULL",
+			`INSERT INTO millrace.job_schedule SELECT job_id, version + 1, to_at, NULL, paused, kind, anchor_at,
+				interval_minutes, cron, time_zone, 'test' FROM millrace.job_schedule ORDER BY version DESC LIMIT 1`,
+		} {
+			if _, err := tx.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+		done := make(chan error, 1)
+		go func() { done <- tc.act() }()
+		s.waiting()
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if j := s.job(id); !tc.want(j) {
+			t.Errorf("%s: %+v", tc.name, j)
+		}
+	}
+}
+
+// waiting waits until a transaction waits for another.
+func (s *site) waiting() {
+	s.Helper()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+		var n int
+		err := s.pool.QueryRow(s.T.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+	s.Fatal("nobody waits")
 }
 
 // TestReconcile: sources without a job get one, and jobs without a source are orphans,

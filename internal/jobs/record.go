@@ -20,6 +20,7 @@ type record struct {
 	lastSeq  int64
 	schedule int64     // version of the schedule
 	since    time.Time // from when that counts
+	decided  time.Time // a due time to come that the ledger has, since the clock was set back; zero: there is none
 	fresh    bool      // it is not stored yet
 	dirty    bool
 	begun    string // why another schedule began in this transaction; empty: none did
@@ -78,6 +79,18 @@ func (r *record) begin(why string, anchor time.Time) {
 	r.begun, r.anchor, r.dirty = why, anchor, true
 }
 
+// open is from when on due times are open: now, or later where the clock was set back.
+func (r *record) open(now time.Time) time.Time {
+	at := now
+	if !r.decided.Before(at) {
+		at = r.decided.Add(time.Microsecond) // the precision with which they are kept
+	}
+	if r.since.After(at) {
+		at = r.since
+	}
+	return at
+}
+
 // follow has a job follow its source after an event. enabled says that the event
 // enables the source.
 func (r *record) follow(s *state, enabled bool, now time.Time) error {
@@ -108,11 +121,12 @@ func (r *record) settle(f source.Fields, why string, now time.Time) error {
 	if r.Schedule == wasSchedule && (r.IntervalMinutes == was.IntervalMinutes || r.Schedule.Kind == "cron") {
 		return nil
 	}
-	first, err := r.first(now)
+	open := r.open(now)
+	first, err := r.first(open)
 	if err != nil {
 		return err
 	}
-	if r.next.After(now) { // else the scheduler has yet to settle it
+	if !r.next.Before(open) { // else the scheduler has yet to settle it
 		if first.After(r.next) && r.Schedule.Kind == "interval" {
 			first = r.next
 		}
@@ -122,12 +136,12 @@ func (r *record) settle(f source.Fields, why string, now time.Time) error {
 	return nil
 }
 
-// first is the first due time of a schedule that begins now.
-func (r *record) first(now time.Time) (time.Time, error) {
+// first is the first due time of a schedule that begins at some time.
+func (r *record) first(at time.Time) (time.Time, error) {
 	if r.Schedule.Kind == "interval" {
-		return now.Add(time.Duration(r.IntervalMinutes) * time.Minute), nil
+		return at.Add(time.Duration(r.IntervalMinutes) * time.Minute), nil
 	}
-	return nextCron(r.Schedule, now)
+	return nextCron(r.Schedule, at.Add(-time.Microsecond)) // or then
 }
 
 // pause pauses the job. What has been asked for and has not begun does not run.
@@ -151,10 +165,11 @@ func (r *record) enable(now time.Time) {
 		r.begin("enabled", r.anchor)
 		return
 	}
-	if r.next.After(now) {
-		r.next = now
+	open := r.open(now)
+	if r.next.After(open) {
+		r.next = open
 	}
-	r.begin("enabled", now)
+	r.begin("enabled", open)
 }
 
 // refusal is why a command does not apply to a job as it is.
@@ -199,7 +214,7 @@ func (r *record) do(operation string, now time.Time) error {
 		switch {
 		case r.Status == job.Paused:
 			return &refusal{r.Status, "must not be paused: resume it first"}
-		case r.ForcedAt == nil:
+		case r.ForcedAt == nil || r.ForcedAt.After(now): // the clock was set back
 			r.touch(now)
 			r.ForcedAt = &now
 		}

@@ -31,9 +31,11 @@ var stored = []string{
 	"last_failure_at", "backoff_until", "last_event_seq", "version", "created_at", "updated_at",
 }
 
-// selectJobs reads jobs with the anchors of their schedules.
-var selectJobs = "SELECT j." + strings.Join(stored, ", j.") + ", j.running, s.anchor_at, s.from_at FROM " +
-	"millrace.jobs AS j " +
+// selectJobs reads jobs with the anchors of their schedules, and the last due times to
+// come that are decided.
+var selectJobs = "SELECT j." + strings.Join(stored, ", j.") + ", j.running, s.anchor_at, s.from_at, " +
+	"(SELECT max(l.due_at) FROM millrace.job_ledger AS l WHERE l.job_id = j.id AND l.due_at > now() AND NOT l.forced) " +
+	"FROM millrace.jobs AS j " +
 	"JOIN millrace.job_schedule AS s ON s.job_id = j.id AND s.version = j.schedule_version "
 
 var updateJob = fmt.Sprintf("UPDATE millrace.jobs SET (%s) = (%s) WHERE id = $1", strings.Join(stored[1:], ", "),
@@ -79,7 +81,7 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 	var selectors, override []byte
 	var start, end *int
 	var window job.CrawlWindow
-	var anchor *time.Time
+	var anchor, decided *time.Time
 	err := row.Scan(&r.ID, &r.SourceID, &r.SourceName, &r.URL, &r.RateLimit, &r.MaxDepth, &selectors, &r.Status,
 		&pausedBy,
 		&r.AutoManaged, &r.Origin, &r.MigratedAt, &override, &r.Schedule.Kind, &cron, &r.Schedule.TimeZone,
@@ -87,7 +89,7 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 		&end, &window.Days, &window.TimeZone, &r.Priority, &r.MaxConcurrent, &r.OverlapPolicy,
 		&r.CatchUpPolicy, &r.CatchUpWindowSeconds, &r.CatchUpCap, &r.CatchUpSpreadSeconds, &r.FailureCount,
 		&r.LastFailureAt, &r.BackoffUntil, &r.lastSeq, &r.Version, &r.CreatedAt, &r.UpdatedAt, &r.RunningCount,
-		&anchor, &r.since)
+		&anchor, &r.since, &decided)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +109,9 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 	}
 	if anchor != nil {
 		r.anchor = *anchor
+	}
+	if decided != nil {
+		r.decided = *decided
 	}
 	r.show()
 	return r, nil
@@ -131,10 +136,15 @@ func readJobs(ctx context.Context, from querier, where string, args ...any) ([]*
 	return pgx.CollectRows(rows, scanJob)
 }
 
-// lockJobs reads jobs, and holds them until the transaction ends. Their order is one
-// for all: two transactions do not wait for each other.
+// lockJobs holds jobs until the transaction ends, and reads them. Their order is one
+// for all: two transactions do not wait for each other. A statement that both waits and
+// reads would not see the schedule that a job has begun meanwhile, and so not the job.
 func (c *change) lockJobs(ctx context.Context, column string, ids []uuid.UUID) ([]*record, error) {
-	return readJobs(ctx, c, "WHERE j."+column+" = ANY ($1) ORDER BY j.id FOR UPDATE OF j", ids)
+	locked := "SELECT FROM millrace.jobs WHERE " + column + " = ANY ($1) ORDER BY id FOR UPDATE"
+	if _, err := c.Exec(ctx, locked, ids); err != nil {
+		return nil, err
+	}
+	return readJobs(ctx, c, "WHERE j."+column+" = ANY ($1) ORDER BY j.id", ids)
 }
 
 // save writes a job that has changed, with the schedule that it has begun.
@@ -145,11 +155,9 @@ func (c *change) save(r *record) {
 		if r.Schedule.Kind == "interval" {
 			anchor, interval = &r.anchor, &r.IntervalMinutes
 		}
-		if r.since.Before(c.now) { // else the clock was set back
-			r.since = c.now
-		}
+		r.since = r.open(c.now)
 		if !r.fresh {
-			c.ended = append(c.ended, r.ID)
+			c.ended, c.endedAt = append(c.ended, r.ID), append(c.endedAt, r.since)
 		}
 		c.begun = append(c.begun, []any{
 			r.ID, r.schedule, r.since, r.Status == job.Paused || r.Status == job.Orphaned, r.Schedule.Kind, anchor,
@@ -172,7 +180,7 @@ func (c *change) remove(r *record) {
 		return
 	}
 	c.batch.Queue(`UPDATE millrace.job_schedule SET to_at = GREATEST(from_at, LEAST(COALESCE(to_at, $2), $3))
-		WHERE job_id = $1`, r.ID, c.now, r.next)
+		WHERE job_id = $1`, r.ID, r.open(c.now), r.next)
 	c.batch.Queue("DELETE FROM millrace.jobs WHERE id = $1", r.ID)
 }
 

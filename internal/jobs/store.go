@@ -52,15 +52,17 @@ type change struct {
 	now                 time.Time   // of the database, when the transaction began
 	batch               pgx.Batch   // what is written before the commit, and then:
 	ended               []uuid.UUID // jobs whose schedule ends
-	begun, jobs, states [][]any     // rows that are made
+	endedAt             []time.Time
+	begun, jobs, states [][]any // rows that are made
 }
 
 // write writes what has gathered. Rows that are made come last: some take the place of
 // rows that go.
 func (c *change) write(ctx context.Context) error {
 	if len(c.ended) > 0 {
-		c.batch.Queue(`UPDATE millrace.job_schedule SET to_at = GREATEST(from_at, $2)
-			WHERE job_id = ANY ($1) AND to_at IS NULL`, c.ended, c.now)
+		c.batch.Queue(`UPDATE millrace.job_schedule AS s SET to_at = GREATEST(s.from_at, u.at)
+			FROM unnest($1::uuid[], $2::timestamptz[]) AS u (job_id, at)
+			WHERE s.job_id = u.job_id AND s.to_at IS NULL`, c.ended, c.endedAt)
 	}
 	if err := c.SendBatch(ctx, &c.batch).Close(); err != nil {
 		return err

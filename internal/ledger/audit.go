@@ -67,9 +67,10 @@ type entry struct {
 }
 
 // versionsSQL ends where the due times are decided, or now where that is later: the
-// clock may have been set back since.
+// clock may have been set back since. The schedules of a job that was deleted end where
+// it was decided.
 const versionsSQL = `SELECT s.job_id, GREATEST(s.from_at, $1),
-		LEAST(s.to_at, $2, GREATEST(now() + interval '1 microsecond', j.next_run_at)),
+		LEAST(s.to_at, $2, CASE WHEN j.id IS NOT NULL THEN GREATEST(now() + interval '1 microsecond', j.next_run_at) END),
 		coalesce(s.anchor_at, s.from_at), coalesce(s.interval_minutes, 0), coalesce(s.cron, ''), s.time_zone,
 			j.next_run_at
 	FROM millrace.job_schedule AS s LEFT JOIN millrace.jobs AS j ON j.id = s.job_id

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
@@ -44,11 +45,23 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	if err := refuseNewer(ctx, p); err != nil {
 		return err
 	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate postgres: %w", err)
+	// Parts that run already work on tables that a migration locks one by one. Postgres
+	// cuts one of two short that wait for each other.
+	const tries = 10
+	for attempt := 1; ; attempt++ {
+		_, err := p.Up(ctx)
+		if err == nil {
+			return nil
+		}
+		var cut *pgconn.PgError
+		if attempt == tries || !errors.As(err, &cut) || cut.Code != deadlock {
+			return fmt.Errorf("migrate postgres: %w", err)
+		}
 	}
-	return nil
 }
+
+// deadlock is the code of Postgres for a transaction that was cut short.
+const deadlock = "40P01"
 
 func provider(db *sql.DB) (*goose.Provider, error) {
 	dir, err := fs.Sub(files, "migrations")

@@ -55,6 +55,46 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestDeadlock cuts migrations short, as Postgres does with one of two transactions that
+// wait for each other.
+func TestDeadlock(t *testing.T) {
+	db := empty(t)
+	for _, sql := range []string{
+		"CREATE SCHEMA millrace",
+		"CREATE SEQUENCE public.tries",
+		`CREATE FUNCTION public.cut() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF nextval('public.tries') IN (2, 5) THEN
+				RAISE EXCEPTION 'deadlock detected' USING ERRCODE = 'deadlock_detected';
+			END IF;
+			RETURN NEW;
+		END $$`,
+	} {
+		if _, err := db.ExecContext(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := postgres.Provider(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.GetDBVersion(t.Context()); err != nil { // makes the table of versions
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "CREATE TRIGGER cut BEFORE INSERT ON millrace.schema_version "+
+		"FOR EACH ROW EXECUTE FUNCTION public.cut()"); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	var tries int
+	err = db.QueryRowContext(t.Context(), "SELECT last_value FROM public.tries").Scan(&tries)
+	if err != nil || tries < 5 {
+		t.Errorf("%d versions were written, so that nothing was cut short, %v", tries, err)
+	}
+}
+
 // TestDown goes all the way down and up again.
 func TestDown(t *testing.T) {
 	db := empty(t)

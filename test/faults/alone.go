@@ -23,7 +23,8 @@ func (s *saboteur) alone() {
 // without; when says at what point of the run.
 func (s *saboteur) allUp(when string) {
 	c := s.cluster
-	for _, p := range []*process{c.ingest, c.otherIngest, c.query, c.projectors[0], c.projectors[1]} {
+	for _, p := range append([]*process{c.ingest, c.otherIngest, c.query, c.projectors[0], c.projectors[1]},
+		c.schedulers...) {
 		why := "nothing"
 		if !within(recoveryLimit, func() bool { why = missing(p.http()); return why == "" }) {
 			s.fail("%s, /ready of %s: %s", when, p.name, why)

@@ -94,6 +94,7 @@ var catalogue = []area{
 		{skewClocks, "the clocks of all processes jump, each by another amount"},
 	}},
 	ofShardsArea,
+	ofJobsArea,
 }
 
 // ofShardsArea has the faults of what the shards' work needs.

@@ -25,6 +25,7 @@ type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
 	since time.Time // when it last jumped
+	moved bool      // ever
 	// heirs: it is that of what the process starts, and of what that does, which
 	// notice within heirsNotice.
 	heirs bool
@@ -108,6 +109,7 @@ func (c *clock) step(ahead time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ahead, c.since = ahead.Truncate(time.Second), time.Now()
+	c.moved = c.moved || c.ahead != 0
 	if c.heirs {
 		return c.err
 	}
@@ -128,6 +130,16 @@ func (c *clock) right(since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ahead == 0 && c.since.Before(since)
+}
+
+// everMoved tells whether the clock has been another than that of the machine.
+func (c *clock) everMoved() bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved
 }
 
 // reading is what a process says of its clocks.

@@ -29,10 +29,10 @@ type cluster struct {
 	nats, clickhouse, postgres, ingest, query *process
 	projectors                                []*process // two at work, and two that are held down at first
 	otherIngest                               *process   // for the shards' work
-	toNATS, toClickHouse                      wires      // all that there are
-	toPostgres                                *wire
-	shared                                    links    // of the roles that have none of their own: projectors do
-	natsAddrs                                 []string // of one server, or of the nodes
+	schedulers                                []*process // two; none in a soak
+	toNATS, toClickHouse, toPostgres          wires      // all that there are
+	shared                                    links      // of the roles that have none of their own: projectors do
+	natsAddrs                                 []string   // of one server, or of the nodes
 	chHTTP, ingestAddr, queryAddr             string
 	postgresAddr, otherIngestAddr             string
 	postgresPassword                          string
@@ -46,7 +46,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := port.Reserve(60)
+	addrs, err := port.Reserve(80)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +68,16 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		c.toNATS, c.toClickHouse = append(c.toNATS, l.nats...), append(c.toClickHouse, l.clickhouse...)
 		return l
 	}
-	c.shared, c.toPostgres = connections(), newWire(take(1)[0], c.postgresAddr)
+	toPostgres := func() wires {
+		ws := newWires(take, c.postgresAddr)
+		c.toPostgres = append(c.toPostgres, ws...)
+		return ws
+	}
+	c.shared = connections()
+	c.shared.postgres = toPostgres()
 	shared := append(c.shared.env(),
 		fmt.Sprint("MILLRACE_NATS_REPLICAS=", cfg.nodes),
-		"MILLRACE_POSTGRES_DSN="+c.postgresURL(c.toPostgres.listen), "MILLRACE_WORK_ACK_WAIT="+shardAckWait.String(),
+		c.postgresEnv(c.shared.postgres), "MILLRACE_WORK_ACK_WAIT="+workAckWait.String(),
 		"MILLRACE_DEDUP_WINDOW="+cfg.window().String(),
 		"MILLRACE_PROJECTOR_LEASE="+lease.String(),
 		"MILLRACE_EVENTS_MAX_AGE="+cfg.maxAge().String(),
@@ -98,6 +104,15 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		p.links = connections()
 		p.env = append(p.env, p.links.env()...)
 		c.projectors = append(c.projectors, p)
+	}
+	if cfg.peer == noPeer && !cfg.soak {
+		for _, name := range []string{"scheduler-a", "scheduler-b"} {
+			p := serve(name, "scheduler", take(1)[0])
+			p.links = connections()
+			p.links.postgres = toPostgres()
+			p.env = append(append(p.env, p.links.env()...), c.postgresEnv(p.links.postgres))
+			c.schedulers = append(c.schedulers, p)
+		}
 	}
 	c.projectors[2].holds, c.projectors[3].holds = 1, 1
 	if cfg.peer != noPeer {
@@ -168,7 +183,7 @@ func (c *cluster) natsURL() string { return natsURL(c.natsAddrs, stream.RoleMill
 func (c *cluster) publishURL() string { return c.shared.natsURL(stream.RoleProducer) }
 
 func (c *cluster) all() []*process {
-	ps := append([]*process{c.clickhouse, c.ingest}, c.projectors...)
+	ps := slices.Concat([]*process{c.clickhouse, c.ingest}, c.projectors, c.schedulers)
 	if c.peer == noPeer {
 		ps = append(ps, c.postgres, c.otherIngest, c.query)
 	}
@@ -189,7 +204,7 @@ func (c *cluster) run(ctx context.Context) error {
 			g.Go(func() error { return w.run(ctx) })
 		}
 	}
-	for _, w := range slices.Concat(c.toNATS, c.toClickHouse, wires{c.toPostgres}) {
+	for _, w := range slices.Concat(c.toNATS, c.toClickHouse, c.toPostgres) {
 		g.Go(func() error { return w.run(ctx) })
 	}
 	return g.Wait()

@@ -29,6 +29,15 @@
 // they finish what is there, and the record in Postgres is held to what was
 // acknowledged, to the rules of its history, and to the summary.
 //
+// A third workload are jobs. People make sources over HTTP, change, disable and delete
+// them, and pause their jobs, force their runs and change their schedules, while two
+// schedulers have the jobs run, and a crew of the same kinds of daemons works the runs.
+// At the end all jobs are paused. What Postgres has is held to a plain recount: each due
+// time of each schedule that a job had has one row in the ledger, what ran has one run,
+// no job has more runs at one time than it may, what was acknowledged to a worker is so,
+// the events about sources lead to the sources that there are, and jobs to their
+// sources. The product's own audit has to find nothing either.
+//
 //	go run ./test/faults -seed 7 -for 2m
 //	go run ./test/faults -seed 7 -for 2m -nodes 3     three NATS servers, streams in three copies
 //	go run ./test/faults -seed 7 -for 2m -overlap     faults overlap from the first one on
@@ -81,7 +90,10 @@
 // and while that is wrong any refusal for a time is taken as it is. Windows end
 // by the clock of the process that answers: the WebSocket's counts are looked at
 // only while that is right, and everything is compared when all clocks are right
-// again. The broker forgets message ids by its clock, which changes what it
+// again. Due times of jobs are by Postgres's clock, which jumps by ten hours at most:
+// what it passes over is decided, and what it comes to again is not decided again. The
+// order of runs is that of the rows of their items' history, which no clock decides.
+// The broker forgets message ids by its clock, which changes what it
 // drops, but not what is counted. Leases, patience and waits are measured by the
 // clock that does not jump.
 //

@@ -21,6 +21,7 @@ type saboteur struct {
 	watch   *watch
 	tape    *tape
 	shards  *shards // nil: they are not worked
+	crawls  *crawls // nil: there are no jobs
 	out     io.Writer
 
 	mu       sync.Mutex
@@ -89,12 +90,13 @@ func (s *saboteur) one(f fault) {
 	})
 	before := s.watch.decided()
 	limit := f.lasts + stopGrace*4 + recoveryLimit
-	moved := s.watch.beyond(before, limit) && (!ofShards(f.kind) || s.shards == nil || s.shards.beyond(begin, limit))
+	moved := s.watch.beyond(before, limit) && (!ofShards(f.kind) || s.shards == nil || s.shards.beyond(begin, limit)) &&
+		(!ofJobs(f.kind) || s.crawls == nil || s.crawls.beyond(begin, limit))
 	in := injection{begin: begin, silence: time.Since(begin), stuck: !moved, held: <-over}
 	fmt.Fprintf(s.out, "%s %-19s held %5.1fs, position moves after %5.1fs\n",
 		begin.Format(time.TimeOnly), f.kind, in.held.Seconds(), in.silence.Seconds())
 	if in.stuck {
-		s.fail("%s: the position stands still at %v, or the shards' work does", f.kind, before)
+		s.fail("%s: the position stands still at %v, or the work of shards or jobs does", f.kind, before)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -417,7 +419,7 @@ func (s *saboteur) endInTime(p *process) {
 // next goes.
 func (s *saboteur) roll() (end func() error) {
 	c := s.cluster
-	for _, p := range []*process{c.ingest, c.projectors[0], c.projectors[1], c.query} {
+	for _, p := range append([]*process{c.ingest, c.projectors[0], c.projectors[1], c.query}, c.schedulers...) {
 		s.endInTime(p)
 		p.release()
 		time.Sleep(500 * time.Millisecond) // not to know when it is at work, but to spread the ends

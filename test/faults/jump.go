@@ -13,14 +13,17 @@ import (
 // How far a clock may jump, either way.
 const (
 	farthest = 400 * 24 * time.Hour
-	// farthestBroker keeps dead letters, which have an age limit of 90 days.
-	farthestBroker = 60 * 24 * time.Hour
+	// farthestBroker keeps what happens to sources, which has an age limit of 30 days.
+	farthestBroker = 14 * 24 * time.Hour
+	// farthestPostgres keeps the due times of jobs to some hundreds each: whatever its
+	// clock passes over is decided, and jobs are due again when it comes there again.
+	farthestPostgres = 10 * time.Hour
 )
 
 // clocked are the processes whose clocks are moved.
 func (c *cluster) clocked() []*process {
 	ps := append([]*process{c.clickhouse, c.postgres, c.ingest, c.otherIngest, c.query}, c.projectors...)
-	return append(ps, c.brokers()...)
+	return slices.Concat(ps, c.schedulers, c.brokers())
 }
 
 func (c *cluster) brokers() []*process {
@@ -59,6 +62,9 @@ func (s *saboteur) moveClocks(f fault) (end func() error, err error) {
 // leap is how far ahead a clock is set: of any order of magnitude, either way.
 func (s *saboteur) leap(p *process, random *rand.Rand) time.Duration {
 	limit := farthest
+	if p == s.cluster.postgres {
+		limit = farthestPostgres
+	}
 	for _, broker := range s.cluster.brokers() {
 		if p == broker {
 			limit = farthestBroker

@@ -182,10 +182,13 @@ func (p *plan) next() fault {
 	f.seed = p.random.Uint64()
 	switch f.kind {
 	case killLeader, killStandby, killQuery, killIngest, killClickHouse, killNATS, killPostgres, cutClickHouse, cutNATS,
-		cutPostgres,
-		cutLeaderNATS, cutLeaderClickHouse, killRelay, regroup:
+		cutPostgres, cutLeaderNATS, cutLeaderClickHouse, killRelay, regroup, killScheduler, killSchedulers, cutScheduler,
+		killFollowers, killCrawlers:
 	default:
 		f.joined = false // what is stopped obeys no SIGTERM, and what is full or slow ends no other fault in time
+	}
+	if f.kind == stallScheduler && f.seed%2 == 0 {
+		f.lasts += lease
 	}
 	if f.kind == stallLeader || f.kind == stallRelay || f.kind == lateInsert {
 		f.lasts = lease + time.Duration(1000+p.random.IntN(3000))*time.Millisecond

@@ -62,7 +62,7 @@ func (s *saboteur) disturbShards(f fault) (end func() error, err error) {
 	case stallRelay:
 		return c.relay().pause(), nil
 	default:
-		return nil, errors.New("no such fault")
+		return s.disturbJobs(f)
 	}
 }
 
@@ -108,6 +108,11 @@ func (c *cluster) postgresURL(addr string) string {
 		Path: "/millrace", RawQuery: "sslmode=disable&connect_timeout=2",
 	}
 	return u.String()
+}
+
+// postgresEnv tells a role where Postgres is.
+func (c *cluster) postgresEnv(to wires) string {
+	return "MILLRACE_POSTGRES_DSN=" + c.postgresURL(to[0].listen)
 }
 
 // preparePostgres writes the password that all others are told, for whoever it

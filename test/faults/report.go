@@ -18,8 +18,9 @@ type report struct {
 	messages int // acknowledged, repeats included
 	connects int // of the WebSocket
 	verdict  *verdict
-	work     *workVerdict // nil: no shards were worked
-	failures []string     // beside what the verdict says
+	work     *workVerdict  // nil: no shards were worked
+	crawling *crawlVerdict // nil: there were no jobs
+	failures []string      // beside what the verdict says
 }
 
 func (r *report) failed() bool {
@@ -28,7 +29,7 @@ func (r *report) failed() bool {
 	}
 	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 ||
 		r.verdict.doubled > 0 ||
-		r.work != nil && len(r.work.mismatches) > 0
+		r.work != nil && len(r.work.mismatches) > 0 || r.crawling != nil && len(r.crawling.mismatches) > 0
 }
 
 func (r *report) print(out io.Writer) {
@@ -66,6 +67,10 @@ func (r *report) print(out io.Writer) {
 	if r.work != nil {
 		fmt.Fprintln(out, r.work)
 		r.list(out, "the record of shards differs", r.work.mismatches)
+	}
+	if r.crawling != nil {
+		fmt.Fprintln(out, r.crawling)
+		r.list(out, "jobs differ from the recount", r.crawling.mismatches)
 	}
 	r.list(out, "what should not have happened", r.failures)
 	if !r.failed() {

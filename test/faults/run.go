@@ -34,6 +34,7 @@ type trial struct {
 	pubs       *publishers
 	sab        *saboteur
 	shards     *shards // nil: they are not worked
+	crawls     *crawls // nil: there are no jobs
 }
 
 // run breaks an installation in a folder of its own and reports what was
@@ -103,10 +104,10 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	t.pubs.clock = c.ingest.clock
 	t.watch = &watch{js: t.js, peer: cfg.peer}
 	if !cfg.soak && cfg.peer == noPeer {
-		t.shards = newShards(cfg.seed, c, t.js)
+		t.shards, t.crawls = newShards(cfg.seed, c, t.js), newCrawls(cfg.seed, c, t.js)
 	}
 	t.sab = &saboteur{
-		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, out: out,
+		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, crawls: t.crawls, out: out,
 		injected: map[kind][]injection{},
 	}
 	return t, nil
@@ -167,6 +168,8 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	defer cancelActing()
 	working := t.startShards(ctx)
 	defer working.abandon()
+	crawling := t.startCrawls(ctx)
+	defer crawling.abandon()
 	begin := time.Now()
 	plan := newPlan(t.cfg.seed, t.cfg.kinds)
 	plan.overlap = t.cfg.overlap
@@ -191,7 +194,7 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := working.end(ctx, r); err != nil {
+	if err := errors.Join(working.end(ctx, r), crawling.end(ctx, r)); err != nil {
 		return nil, err
 	}
 	return r, t.conclude(ctx, r)

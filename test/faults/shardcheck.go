@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -37,25 +36,6 @@ func (v *workVerdict) String() string {
 		v.files, v.items, v.acked, v.recorded, v.lost, v.doubled, v.starts, v.again)
 }
 
-// read runs a query and calls row for each of its rows. Until ctx ends it waits
-// for a Postgres that is away, or that starts after a loss of power.
-func (s *shards) read(ctx context.Context, sql string, into []any, row func() error) error {
-	var conn *pgx.Conn
-	err := backoff.Do(ctx, func() (err error) {
-		conn, err = pgx.Connect(ctx, s.dsn)
-		return err
-	}, nil)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	rows, err := conn.Query(ctx, sql)
-	if err == nil {
-		_, err = pgx.ForEachRow(rows, into, row)
-	}
-	return err
-}
-
 // failures are pieces that have failed, for reasons that can be mended: none
 // while Postgres is away.
 func (s *shards) failures(ctx context.Context) (found []piece) {
@@ -63,7 +43,7 @@ func (s *shards) failures(ctx context.Context) (found []piece) {
 	defer cancel()
 	var p piece
 	var stage int
-	_ = s.read(ctx, "SELECT t.filename, t.shard, f.stage FROM millrace.failed AS f JOIN millrace.pipeline_tracking "+
+	_ = s.dsn.read(ctx, "SELECT t.filename, t.shard, f.stage FROM millrace.failed AS f JOIN millrace.pipeline_tracking "+
 		"AS t ON t.id = f.item_id LIMIT 100",
 		[]any{&p.file, &p.shard, &stage}, func() error {
 			if p.stage = shardStages[stage-1]; stage-1 != poisoned || !s.notes.poison(p.file) {
@@ -100,7 +80,7 @@ func (s *shards) left(ctx context.Context) error {
 	}
 	s.notes.mu.Unlock()
 	var done, ready, outbox, claims, delayed int
-	err := s.read(ctx, `SELECT (SELECT count(*) FROM millrace.pipeline_tracking WHERE mysql_sender_status = 'done'),
+	err := s.dsn.read(ctx, `SELECT (SELECT count(*) FROM millrace.pipeline_tracking WHERE mysql_sender_status = 'done'),
 		(SELECT count(*) FROM millrace.ready),
 		(SELECT count(*) FROM millrace.outbox), (SELECT count(*) FROM millrace.claim),
 		(SELECT count(*) FROM millrace.delayed)`,
@@ -130,7 +110,7 @@ func (s *shards) check(ctx context.Context) (*workVerdict, error) {
 	s.notes.mu.Lock()
 	defer s.notes.mu.Unlock()
 	v.compareFiles(s.notes.files, r)
-	v.compareEnds(s.notes, r)
+	v.compareEnds(s.notes.workNotes, r)
 	if err := s.compareSummary(ctx, v, r); err != nil {
 		return v, err
 	}
@@ -159,7 +139,7 @@ func (s *shards) record(ctx context.Context, v *workVerdict) (*workRecord, error
 	var name string
 	var number int
 	var st [4]string
-	err := s.read(ctx, `SELECT filename, shard, event_ingest_status::text, shard_splitter_status::text,
+	err := s.dsn.read(ctx, `SELECT filename, shard, event_ingest_status::text, shard_splitter_status::text,
 		shard_worker_status::text, mysql_sender_status::text
 		FROM millrace.pipeline_tracking`, []any{&name, &number, &st[0], &st[1], &st[2], &st[3]}, func() error {
 		if r.items[name] == nil {
@@ -171,36 +151,10 @@ func (s *shards) record(ctx context.Context, v *workVerdict) (*workRecord, error
 	if err != nil {
 		return r, err
 	}
-	var p piece
-	var stage int
-	var move, status, worker string
-	holder := map[piece]string{}
-	// Ids of one item's rows are in the order in which they were written: it was locked.
-	return r, s.read(ctx, `SELECT t.filename, t.shard, h.stage, h.move::text, h.status::text, coalesce(h.worker, '')
+	return r, s.dsn.history(ctx, v, r, `SELECT t.filename, t.shard, h.stage, h.move::text, h.status::text,
+		coalesce(h.worker, '')
 		FROM millrace.history AS h JOIN millrace.pipeline_tracking AS t ON t.id = h.item_id WHERE h.stage > 0
-		ORDER BY h.id`,
-		[]any{&p.file, &p.shard, &stage, &move, &status, &worker}, func() error {
-			p.stage = shardStages[stage-1]
-			before := r.now[p]
-			switch {
-			case before == "started" && move == "start" && holder[p] != stream.PlainWorker:
-				v.wrong("%v: %s takes what %s has", p, worker, holder[p])
-			case !allowed(before, move, status):
-				v.wrong("%v: %s from %q to %q", p, move, before, status)
-			}
-			switch move {
-			case "start":
-				holder[p] = worker
-				v.starts++
-				v.again += btoi(r.said[end{piece: p, move: "start"}] > 0)
-				r.said[end{piece: p, move: "start"}]++
-			case "done":
-				r.done[p]++
-			}
-			r.said[end{p, move, worker}]++
-			r.now[p] = status
-			return nil
-		})
+		ORDER BY h.id`, func(stage int) string { return shardStages[stage-1] })
 }
 
 // allowed is the specification's table of moves, with those beyond it.
@@ -209,6 +163,10 @@ func allowed(from, move, to string) bool {
 		from = "new"
 	}
 	switch move {
+	case "register":
+		return from == "new" && to == "new"
+	case "cancel":
+		return (from == "new" || from == "started") && to == "failed"
 	case "start":
 		return to == "started" && (from == "new" || from == "started")
 	case "done":
@@ -261,7 +219,7 @@ func (v *workVerdict) compareFiles(files map[string]*fileNote, r *workRecord) {
 }
 
 // compareEnds holds the history to what was acknowledged to daemons.
-func (v *workVerdict) compareEnds(n *shardNotes, r *workRecord) {
+func (v *workVerdict) compareEnds(n *workNotes, r *workRecord) {
 	for p, times := range r.done {
 		v.recorded++
 		if times > 1 {

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,38 +17,28 @@ import (
 // shardStages are those that have queues, in their order.
 var shardStages = []string{"shard-splitter", "shard-worker", "mysql-sender"}
 
-// Times of the shards' daemons: short, so that those who vanish are many in a
-// run.
-const (
-	shardLease   = 3 * time.Second
-	shardAckWait = 4 * time.Second
-	fileEvery    = 500 * time.Millisecond // for a file of 2.5 shards on average, of 3 pieces each
-)
+// fileEvery is how often a file is registered: of 2.5 shards on average, of 3
+// pieces each.
+const fileEvery = 500 * time.Millisecond
 
-// shards is the other workload: files are registered, and daemons work their
-// shards through the stages. Some of them vanish with what they have, answer
-// twice, late, or with a failure.
+// shards is the second workload: files are registered, and a crew works their
+// shards through the stages.
 type shards struct {
-	seed    uint64
+	*crew
 	notes   *shardNotes
-	ingest  []string // addresses
-	query   string
-	dsn     string              // of Postgres, over no wire
+	dsn     recordOf            // of Postgres
 	natsURL string              // of who registers files
-	workURL string              // of who works
 	js      jetstream.JetStream // over no wire
-	web     *http.Client
-	honest  atomic.Bool // whoever takes an item works it, and says so
-	serial  atomic.Int64
 }
 
 func newShards(seed uint64, c *cluster, js jetstream.JetStream) *shards {
-	return &shards{
-		seed: seed, notes: newShardNotes(c.postgres.clock), ingest: []string{c.ingestAddr, c.otherIngestAddr},
-		query: c.queryAddr,
-		dsn:   c.postgresURL(c.postgresAddr), natsURL: c.publishURL(), workURL: c.shared.natsURL(stream.RoleWorker),
-		js: js, web: &http.Client{Timeout: 8 * time.Second},
+	notes := newShardNotes(c.postgres.clock)
+	s := &shards{
+		crew: newCrew(seed, c, notes.workNotes, shardStages...), notes: notes, dsn: recordOf(c.postgresURL(c.postgresAddr)),
+		natsURL: c.publishURL(), js: js,
 	}
+	s.doomed = notes.poisonous
+	return s
 }
 
 // file is one to register.
@@ -114,11 +104,7 @@ func (s *shards) run(registering, working context.Context) error {
 			}
 		}
 	})
-	for i := range 2 {
-		g.Go(func() error { return s.poller(working, i) })
-		g.Go(func() error { return s.clients(working, i) })
-		g.Go(func() error { return s.stock(working, i) })
-	}
+	g.Go(func() error { return s.work(working) })
 	g.Go(func() error { return s.operate(working) })
 	return g.Wait()
 }
@@ -189,11 +175,11 @@ func (s *shards) register(ctx context.Context, js jetstream.JetStream, f file) {
 }
 
 func (s *shards) registerHTTP(ctx context.Context, _ jetstream.JetStream, f file) bool {
-	return s.accepted(ctx, "/files/register", map[string]any{"filename": f.name, "shards": f.shards})
+	return s.accepted(ctx, "/pipeline/files/register", map[string]any{"filename": f.name, "shards": f.shards})
 }
 
 func (s *shards) completeHTTP(ctx context.Context, _ jetstream.JetStream, f file) bool {
-	return s.accepted(ctx, "/stages/event-ingest/done", map[string]any{"filename": f.name})
+	return s.accepted(ctx, "/pipeline/stages/event-ingest/done", map[string]any{"filename": f.name})
 }
 
 // accepted insists on a request that breaks no rule.
@@ -222,12 +208,30 @@ func (s *shards) strange(ctx context.Context, js jetstream.JetStream, name strin
 	)
 }
 
+// report publishes on SHARDS until the stream has it.
+func (s *shards) report(ctx context.Context, js jetstream.JetStream, stage, move string, r stream.ShardReport) bool {
+	data, err := json.Marshal(r)
+	if err != nil {
+		s.notes.fail("report %v: %v", r, err)
+		return false
+	}
+	id := stage + move + r.Filename
+	return backoff.Do(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		_, err := js.Publish(ctx, stream.ShardSubject(stage, move), data, jetstream.WithMsgID(id),
+			jetstream.WithRetryAttempts(0))
+		return err
+	}, nil) == nil
+}
+
 // operate has what has failed tried again, as somebody would who has mended the
 // cause.
 func (s *shards) operate(ctx context.Context) error {
 	for ctx.Err() == nil {
 		for _, p := range s.failures(ctx) {
-			got := s.insist(ctx, "/stages/"+p.stage+"/retry", map[string]any{"filename": p.file, "shard": p.shard}, nil)
+			it := map[string]any{"filename": p.file, "shard": p.shard}
+			got := s.insist(ctx, "/pipeline/stages/"+p.stage+"/retry", it, nil)
 			if got.status != http.StatusOK && got.status != http.StatusConflict && ctx.Err() == nil {
 				s.notes.fail("retry of %v: status %d", p, got.status)
 			}

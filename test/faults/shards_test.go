@@ -28,7 +28,7 @@ func TestShardsNoticed(t *testing.T) {
 		t.Errorf("a shard too few, one that is not done, and a file that nobody registered: %q", v.mismatches)
 	}
 	v = &workVerdict{}
-	v.compareEnds(n, r)
+	v.compareEnds(n.workNotes, r)
 	if v.lost != 1 || v.doubled != 1 || v.acked != 1 || v.recorded != 1 || len(v.mismatches) != 4 {
 		t.Errorf("%v: %q", v, v.mismatches)
 	}
@@ -111,7 +111,7 @@ func TestHandlersNoticed(t *testing.T) {
 		for range tc.open {
 			n.open(p, "h")
 		}
-		v.compareEnds(n, &workRecord{said: map[end]int{{p, "start", "h"}: tc.starts}})
+		v.compareEnds(n.workNotes, &workRecord{said: map[end]int{{p, "start", "h"}: tc.starts}})
 		if len(v.mismatches) != tc.want {
 			t.Errorf("%+v: %q", tc, v.mismatches)
 		}

@@ -169,9 +169,9 @@ func (ws wires) reset(after time.Duration) (end func() error, err error) {
 	return ws.each(func(w *wire) (func() error, error) { return w.reset(after) })
 }
 
-// links are the wires by which a role reaches NATS, each node of it, and
-// ClickHouse.
-type links struct{ nats, clickhouse wires }
+// links are the wires by which a role reaches NATS, each node of it, ClickHouse
+// and Postgres.
+type links struct{ nats, clickhouse, postgres wires }
 
 func (l links) natsURL(role string) string {
 	var addrs []string

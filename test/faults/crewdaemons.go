@@ -21,11 +21,14 @@ import (
 // clients is a daemon that works all stages with the client, for one life after
 // the other: some end in peace, and some with the connection, in the middle of
 // their work.
-func (s *shards) clients(ctx context.Context, i int) error {
-	random := rand.New(rand.NewPCG(s.seed, 30+uint64(i)))
+func (c *crew) clients(ctx context.Context, i int) error {
+	random := rand.New(rand.NewPCG(c.seed, 30+uint64(i)))
 	for ctx.Err() == nil {
 		length := time.Duration(2000+random.IntN(8000)) * time.Millisecond
-		if err := s.life(ctx, random.Uint64(), length, random.IntN(2) == 0); err != nil {
+		life, die := c.live(ctx)
+		err := c.life(life, random.Uint64(), length, random.IntN(2) == 0)
+		die()
+		if err != nil {
 			return err
 		}
 	}
@@ -34,49 +37,57 @@ func (s *shards) clients(ctx context.Context, i int) error {
 
 // life works until its length or ctx is over. What was done in a life that
 // ended in peace is acknowledged, but for what the client has said it is not.
-func (s *shards) life(ctx context.Context, seed uint64, length time.Duration, peaceful bool) error {
-	nc, err := connect(s.workURL)
+func (c *crew) life(ctx context.Context, seed uint64, length time.Duration, peaceful bool) error {
+	nc, err := connect(c.workURL)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
+	defer context.AfterFunc(ctx, func() {
+		if killed(ctx) {
+			nc.Close()
+		}
+	})()
+	long := ctx
 	ctx, stop := context.WithTimeout(ctx, length)
 	defer stop()
 	if !peaceful {
 		defer context.AfterFunc(ctx, nc.Close)()
 	}
 	l := &life{
-		shards: s, random: rand.New(rand.NewPCG(seed, 1)), refused: map[piece]int{}, since: time.Now(),
+		crew: c, random: rand.New(rand.NewPCG(seed, 1)), refused: map[piece]int{}, since: time.Now(),
 		workers: map[string]string{},
 	}
-	for _, stage := range shardStages {
-		l.workers[stage] = fmt.Sprint("client-", s.serial.Add(1))
+	for _, stage := range c.queues {
+		l.workers[stage] = fmt.Sprint("client-", c.serial.Add(1))
 	}
-	errs := make([]error, len(shardStages))
+	errs := make([]error, len(c.queues))
 	var all sync.WaitGroup
-	for i, stage := range shardStages {
+	for i, stage := range c.queues {
 		all.Go(func() {
 			errs[i] = client.Work(ctx, nc, stage, l.handle, client.WorkConfig{
-				Worker: l.workers[stage], Concurrency: 2, Lease: shardLease, Grace: time.Second, Log: slog.New(l),
+				Worker: l.workers[stage], Concurrency: 2, Lease: workLease, Grace: time.Second, Log: slog.New(l),
 				Backoff: func(int) time.Duration { return 300 * time.Millisecond },
 			})
 		})
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		if peaceful {
-			s.notes.fail("client.Work: %v", err)
+		if peaceful && !killed(long) {
+			c.notes.fail("client.Work: %v", err)
 		}
 		return nil
 	}
-	l.noteAcks()
+	if !killed(long) {
+		l.noteAcks()
+	}
 	return nil
 }
 
 // life is one of a daemon. It reads the client's log, where that says of which
 // items it does not know the end.
 type life struct {
-	*shards
+	*crew
 	mu      sync.Mutex
 	random  *rand.Rand
 	done    []end
@@ -89,8 +100,9 @@ type life struct {
 // life on is its own until that is over, for sure: how old a later one is, it is
 // not told.
 func (l *life) handle(ctx context.Context, it client.Item) error {
-	p, worker := piece{it.Filename, it.Shard, it.Stage}, l.workers[it.Stage]
-	l.notes.began(p, worker, l.since, l.since.Add(shardLease))
+	p := l.piece(it.Stage, takenItem{ID: it.ID, Filename: it.Filename, Shard: it.Shard})
+	worker := l.workers[it.Stage]
+	l.notes.began(p, worker, l.since, l.since.Add(workLease))
 	defer l.notes.leaves(p, worker)
 	l.mu.Lock()
 	whim, long := l.random.IntN(100), time.Duration(l.random.IntN(5000))*time.Millisecond
@@ -99,7 +111,7 @@ func (l *life) handle(ctx context.Context, it client.Item) error {
 		whim = 99
 	}
 	switch {
-	case l.notes.poison(it.Filename) && it.Stage == shardStages[poisoned]:
+	case l.doomed(p):
 		return client.Permanent(errors.New("poison"))
 	case whim < 4:
 		return client.After(long/10, errors.New("not now"))
@@ -112,6 +124,7 @@ func (l *life) handle(ctx context.Context, it client.Item) error {
 	case whim < 15:
 		wait(ctx, long) // beyond the lease, which is renewed
 	}
+	l.notes.done(time.Now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.done = append(l.done, end{p, "done", worker})
@@ -136,26 +149,30 @@ func (l *life) Handle(_ context.Context, r slog.Record) error {
 	if !strings.Contains(r.Message, "was not taken") {
 		return nil
 	}
-	var p piece
+	var it takenItem
+	var queue string
 	answered := true
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "stage":
-			p.stage = a.Value.String()
+			queue = a.Value.String()
 		case "filename":
-			p.file = a.Value.String()
+			it.Filename = a.Value.String()
 		case "shard":
-			p.shard = int(a.Value.Int64())
+			it.Shard = int(a.Value.Int64())
+		case "item":
+			it.ID = a.Value.Int64()
 		case "answered":
 			answered = a.Value.Bool()
 		}
 		return true
 	})
+	p := l.piece(queue, it)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused[p]++
 	if !answered {
-		l.notes.open(p, l.workers[p.stage])
+		l.notes.open(p, l.workers[queue])
 	}
 	return nil
 }
@@ -165,9 +182,9 @@ func (l *life) WithGroup(string) slog.Handler      { return l }
 
 // stock is a daemon that knows NATS and nothing else: it pulls, and
 // acknowledges.
-func (s *shards) stock(ctx context.Context, i int) error {
-	random := rand.New(rand.NewPCG(s.seed, 20+uint64(i)))
-	nc, err := connect(s.workURL)
+func (c *crew) stock(ctx context.Context, i int) error {
+	random := rand.New(rand.NewPCG(c.seed, 20+uint64(i)))
+	nc, err := connect(c.workURL)
 	if err != nil {
 		return err
 	}
@@ -177,44 +194,53 @@ func (s *shards) stock(ctx context.Context, i int) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		stage := shardStages[random.IntN(len(shardStages))]
-		attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
-		c, err := js.Consumer(attempt, stream.Work, stage)
-		cancel()
-		if err != nil {
-			wait(ctx, 200*time.Millisecond)
-			continue
-		}
-		batch, err := c.Fetch(1+random.IntN(3), jetstream.FetchMaxWait(300*time.Millisecond))
-		if err != nil {
-			wait(ctx, 200*time.Millisecond)
-			continue
-		}
-		for m := range batch.Messages() {
-			s.acknowledge(ctx, random, nc, stage, m)
-		}
+		life, die := c.live(ctx)
+		c.pull(life, random, nc, js)
+		die()
 	}
 	return nil
 }
 
+// pull works some messages of a queue.
+func (c *crew) pull(ctx context.Context, random *rand.Rand, nc *nats.Conn, js jetstream.JetStream) {
+	queue := c.queues[random.IntN(len(c.queues))]
+	attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
+	consumer, err := js.Consumer(attempt, stream.Work, queue)
+	cancel()
+	if err != nil {
+		wait(ctx, 200*time.Millisecond)
+		return
+	}
+	batch, err := consumer.Fetch(1+random.IntN(3), jetstream.FetchMaxWait(300*time.Millisecond))
+	if err != nil {
+		wait(ctx, 200*time.Millisecond)
+		return
+	}
+	for m := range batch.Messages() {
+		if ctx.Err() == nil {
+			c.acknowledge(ctx, random, nc, queue, m)
+		}
+	}
+}
+
 // acknowledge answers a message at a whim. What is lost of it the server
 // makes good.
-func (s *shards) acknowledge(ctx context.Context, random *rand.Rand, nc *nats.Conn, stage string, m jetstream.Msg) {
+func (c *crew) acknowledge(ctx context.Context, random *rand.Rand, nc *nats.Conn, stage string, m jetstream.Msg) {
 	var it takenItem
 	if err := json.Unmarshal(m.Data(), &it); err != nil {
-		s.notes.fail("a message of %s is no item: %v", stage, err)
+		c.notes.fail("a message of %s is no item: %v", stage, err)
 		return
 	}
 	whim := random.IntN(100)
-	if s.honest.Load() {
+	if c.honest.Load() {
 		whim = 99
 	}
 	switch {
-	case s.notes.poison(it.Filename) && stage == shardStages[poisoned]:
+	case c.doomed(c.piece(stage, it)):
 		_ = m.TermWithReason("poison")
 	case whim < 4:
 	case whim < 8:
-		time.AfterFunc(shardAckWait+time.Duration(random.IntN(2000))*time.Millisecond, func() { _ = m.Ack() })
+		time.AfterFunc(workAckWait+time.Duration(random.IntN(2000))*time.Millisecond, func() { _ = m.Ack() })
 	case whim < 11:
 		_ = m.TermWithReason("somebody has to mend it")
 	case whim < 14:

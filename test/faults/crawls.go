@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// crawlQueue is the queue whose items are runs of jobs.
+const crawlQueue = "crawl"
+
+// Of the people who look after sources.
+const (
+	editors       = 4
+	sourcesEach   = 15
+	sourcesBegin  = "https://example.com/"
+	bulkSize      = 500
+	betweenEdits  = 500 * time.Millisecond // about
+	betweenMaking = 50 * time.Millisecond
+)
+
+// crawls is the third workload: sources are made, changed and deleted, and their
+// jobs too, while schedulers have the jobs run and a crew works the runs.
+type crawls struct {
+	*crew
+	dsn   recordOf
+	js    jetstream.JetStream // over no wire
+	begin time.Time
+	river []*clock // of the brokers
+
+	mu    sync.Mutex
+	known map[string]*crawlSource // sources that are known to have been made, by their ids
+	acts  map[string]int          // that were answered
+}
+
+// crawlSource is a source, and how its job is to run.
+type crawlSource struct {
+	id, job string // the job is empty while it is not known
+	most    int
+	overlap string
+	set     bool // how it runs
+	gone    bool // somebody has asked for that
+}
+
+func newCrawls(seed uint64, c *cluster, js jetstream.JetStream) *crawls {
+	s := &crawls{
+		crew: newCrew(seed, c, newWorkNotes(c.postgres.clock), crawlQueue), js: js, begin: time.Now(),
+		dsn: recordOf(c.postgresURL(c.postgresAddr)), known: map[string]*crawlSource{},
+		acts: map[string]int{},
+	}
+	s.own = true
+	s.taken = func(piece) bool { return true } // cancel_other takes runs away
+	for _, p := range c.brokers() {
+		s.river = append(s.river, p.clock)
+	}
+	return s
+}
+
+// run has people look after sources until editing ends, and works runs until working
+// ends.
+func (s *crawls) run(editing, working context.Context) error {
+	g, working := errgroup.WithContext(working)
+	for i := range editors {
+		g.Go(func() error {
+			e := &editor{crawls: s, random: rand.New(rand.NewPCG(s.seed, 40+uint64(i))), name: i}
+			e.run(editing)
+			return nil
+		})
+	}
+	g.Go(func() error { return s.work(working) })
+	return g.Wait()
+}
+
+// startCrawls begins to make sources and to work the runs of their jobs.
+func (t *trial) startCrawls(ctx context.Context) *crawlShift {
+	editing, close := context.WithCancel(ctx)
+	working, abandon := context.WithCancel(ctx)
+	w := &crawlShift{crawls: t.crawls, close: close, abandon: abandon, over: make(chan error, 1)}
+	if t.crawls == nil {
+		w.over <- nil
+	} else {
+		go func() { w.over <- t.crawls.run(editing, working) }()
+	}
+	return w
+}
+
+// crawlShift is the time in which jobs run.
+type crawlShift struct {
+	crawls  *crawls
+	close   context.CancelFunc // nobody changes sources any more
+	abandon context.CancelFunc
+	over    chan error
+}
+
+// end has all runs end, and compares.
+func (w *crawlShift) end(ctx context.Context, r *report) error {
+	w.close()
+	if w.crawls == nil {
+		return nil
+	}
+	w.crawls.honest.Store(true)
+	finishing, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	if err := w.crawls.settle(finishing); err != nil {
+		r.failures = append(r.failures, err.Error())
+	}
+	w.abandon()
+	err := <-w.over
+	if err == nil {
+		checking, cancel := context.WithTimeout(ctx, checkLimit)
+		defer cancel()
+		r.crawling, err = w.crawls.check(checking)
+	}
+	return err
+}
+
+// settle waits until all events about sources are followed, pauses all jobs, and waits
+// until every due time that has passed is decided and every run has ended.
+func (s *crawls) settle(ctx context.Context) error {
+	if err := s.until(ctx, s.followed); err != nil {
+		return fmt.Errorf("jobs do not follow their sources: %w", err)
+	}
+	if s.moved(s.river...) { // an event may be taken for one that is a week old
+		s.demand(ctx, http.MethodPost, "/jobs/reconcile", nil, nil)
+	}
+	if err := s.pauseAll(ctx); err != nil {
+		return err
+	}
+	if err := s.until(ctx, s.decided); err != nil {
+		return fmt.Errorf("the schedulers have not caught up: %w", err)
+	}
+	return nil
+}
+
+// until waits until something holds, and says what does not when ctx ends.
+func (s *crawls) until(ctx context.Context, holds func(context.Context) error) error {
+	left := errors.New("no answer from Postgres")
+	for ctx.Err() == nil {
+		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err := holds(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		left = err
+		wait(ctx, 200*time.Millisecond)
+	}
+	return left
+}
+
+// followed is an error while an event about a source is under way.
+func (s *crawls) followed(ctx context.Context) error {
+	var outbox int
+	err := s.dsn.read(ctx, "SELECT count(*) FROM millrace.message_outbox", []any{&outbox}, func() error { return nil })
+	if err != nil {
+		return err
+	}
+	c, err := s.js.Consumer(ctx, stream.Sources, "jobs")
+	if err != nil {
+		return err
+	}
+	info := c.CachedInfo()
+	if n := outbox + int(info.NumPending) + info.NumAckPending; n > 0 {
+		return fmt.Errorf("in the outbox %d, unread %d, unanswered %d", outbox, info.NumPending, info.NumAckPending)
+	}
+	return nil
+}
+
+// pauseAll pauses every job, as somebody does who wants to see all runs at their ends.
+func (s *crawls) pauseAll(ctx context.Context) error {
+	var ids []string
+	var id string
+	err := s.dsn.read(ctx, "SELECT id::text FROM millrace.jobs ORDER BY id", []any{&id}, func() error {
+		ids = append(ids, id)
+		return nil
+	})
+	for ; err == nil && len(ids) > 0; ids = ids[min(bulkSize, len(ids)):] {
+		body := map[string]any{"operation": "pause", "ids": ids[:min(bulkSize, len(ids))]}
+		if r := s.demand(ctx, http.MethodPost, "/jobs/bulk", body, nil); r.status != http.StatusOK {
+			err = fmt.Errorf("pause all jobs: status %d", r.status)
+		}
+	}
+	return err
+}
+
+// decided is an error that says what is still to be decided, or to end. A run that is
+// to begin later, since the clock was wrong, need not.
+func (s *crawls) decided(ctx context.Context) error {
+	var due, changes, live int
+	err := s.dsn.read(ctx, `SELECT (SELECT count(*) FROM millrace.jobs WHERE due_at <= now() - interval '1 second'),
+		(SELECT count(*) FROM millrace.run_change),
+		(SELECT count(*) FROM millrace.executions AS e WHERE status IN ('queued', 'running')
+			AND NOT EXISTS (SELECT FROM millrace.delayed AS d WHERE d.item_id = e.item_id))`,
+		[]any{&due, &changes, &live}, func() error { return nil })
+	if err == nil && due+changes+live > 0 {
+		err = fmt.Errorf("%d jobs are due, %d changes of runs are not followed, %d runs go on", due, changes, live)
+	}
+	return err
+}
+
+// beyond waits until a run has been worked that was taken after a moment.
+func (s *crawls) beyond(begin time.Time, limit time.Duration) bool {
+	return within(limit, func() bool { return s.notes.lastDone().After(begin) })
+}
+
+// moved tells whether any of some clocks has been wrong in this run.
+func (s *crawls) moved(clocks ...*clock) bool {
+	for _, c := range clocks {
+		if c.everMoved() {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *crawls) acted(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acts[what]++
+}
