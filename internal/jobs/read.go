@@ -360,24 +360,31 @@ func countRuns(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
 	return err
 }
 
-// Numbers count jobs by status and by priority.
+// Numbers count jobs by status and by priority. They read all jobs.
 func (s *Store) Numbers(ctx context.Context) (byStatus map[string]int64, byPriority map[int]int64, err error) {
 	byStatus, byPriority = map[string]int64{}, map[int]int64{}
 	for _, status := range job.Statuses {
 		byStatus[status] = 0
 	}
-	rows, err := s.pool.Query(ctx, "SELECT status, priority, count(*) FROM millrace.jobs GROUP BY 1, 2")
-	if err != nil {
-		return nil, nil, fmt.Errorf("count jobs: %w", err)
-	}
-	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		// The pool plans for single rows. What else the database does is more urgent.
+		_, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = on; SET LOCAL max_parallel_workers_per_gather = 0")
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, "SELECT status, priority, count(*) FROM millrace.jobs GROUP BY 1, 2")
+		if err != nil {
+			return err
+		}
 		var status string
 		var priority int
 		var n int64
-		err := row.Scan(&status, &priority, &n)
-		byStatus[status] += n
-		byPriority[priority] += n
-		return struct{}{}, err
+		_, err = pgx.ForEachRow(rows, []any{&status, &priority, &n}, func() error {
+			byStatus[status] += n
+			byPriority[priority] += n
+			return nil
+		})
+		return err
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("count jobs: %w", err)
