@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -24,14 +23,14 @@ const crawl = "crawl"
 
 // resting is what a program costs that has nothing to do.
 type resting struct {
-	cpu, postgres float64 // processor time, ms for each second
-	memory        int64   // bytes, a page that processes share once
-	look          float64 // ms for each look of the scheduler
+	cpu    float64 // processor time, ms for each second
+	memory int64   // bytes, a page that processes share once
+	look   float64 // ms for each look of the scheduler
 }
 
 // rest measures a program that has nothing to do.
 func (s *schedules) rest(ctx context.Context) (r resting, err error) {
-	long := 2 * s.window()
+	long := max(2*s.window(), time.Second) // of which processor time is told in ticks
 	s.say("resting for %v", long)
 	time.Sleep(long / 2) // what was begun before comes to its end
 	count, seconds, err := s.looks(ctx)
@@ -39,27 +38,14 @@ func (s *schedules) rest(ctx context.Context) (r resting, err error) {
 		return r, err
 	}
 	memory := watch(s.m.pid())
-	postgres := s.m.postgresPids()
-	begin, cpu, server := time.Now(), spentBy(family(s.m.pid())), spentBy(postgres)
+	begin, cpu := time.Now(), spentBy(family(s.m.pid()))
 	time.Sleep(long)
 	took := time.Since(begin).Seconds()
-	cpu, server = spentBy(family(s.m.pid()))-cpu, spentBy(postgres)-server
-	r = resting{cpu: 1e3 * cpu.Seconds() / took, postgres: 1e3 * server.Seconds() / took, memory: memory.end().PSS}
+	cpu = spentBy(family(s.m.pid())) - cpu
+	r = resting{cpu: 1e3 * cpu.Seconds() / took, memory: memory.end().PSS}
 	counted, summed, err := s.looks(ctx)
 	r.look = 1e3 * (summed - seconds) / max(1, counted-count)
 	return r, err
-}
-
-// postgresPids are the processes of Postgres: the server, which the program has started,
-// and one for each connection.
-func (m *millrace) postgresPids() (pids []int) {
-	for _, pid := range family(m.pid()) {
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // empty when it has ended
-		if string(bytes.TrimSpace(name)) == "postgres" {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 func spentBy(pids []int) (sum time.Duration) {
@@ -204,7 +190,7 @@ func (w *worker) work(_ context.Context, item client.Item) error {
 
 // take works runs until there were as many as wanted, and each end is durable.
 func (s *schedules) take(ctx context.Context, n int) ([]time.Duration, error) {
-	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 15*time.Minute)
 	defer stop()
 	w := &worker{want: n, all: make(chan struct{})}
 	ended := make(chan error, 1)

@@ -1,7 +1,7 @@
 -- Of the jobs that were due once from $1 to before $2: how many there are; how many have
 -- one row in the ledger, and one run, with an item; and how late each was decided, in ms.
 WITH due AS (
-    SELECT s.job_id, s.anchor_at AS at FROM millrace.job_schedule AS s WHERE s.anchor_at >= $1 AND s.anchor_at < $2
+    SELECT s.job_id, s.anchor_at AS at FROM millrace.job_schedule AS s WHERE s.anchor_at >= $1 AND s.anchor_at < $2 AND s.to_at IS NULL
 ), decided AS (
     SELECT due.job_id, count(l.job_id) AS decisions, bool_and(l.outcome = 'ran' AND l.due_at = due.at) AS ran
     FROM due LEFT JOIN millrace.job_ledger AS l ON l.job_id = due.job_id GROUP BY due.job_id
