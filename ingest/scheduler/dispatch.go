@@ -18,10 +18,24 @@ import (
 // Dispatch decides about a batch of jobs that are due, in one transaction, and tells
 // whether more may be.
 func (s *Scheduler) Dispatch(ctx context.Context) (more bool, err error) {
+	wait, err := s.dispatch(ctx)
+	return wait == 0 && err == nil, err
+}
+
+// dispatch decides about a batch of jobs, and returns when there is more to decide; 0: at
+// once, else between a fifth of Config.Every and all of it.
+func (s *Scheduler) dispatch(ctx context.Context) (wait time.Duration, err error) {
+	begin := time.Now()
 	var jobs []*due
+	var more bool
 	err = s.queues.Queues().Transact(ctx, "dispatch jobs", func(t *queue.Tx) error {
-		if jobs, err = s.lock(ctx, t); err != nil || len(jobs) == 0 {
+		more, wait = false, s.cfg.Every
+		if jobs, err = s.lock(ctx, t); err != nil {
 			return err
+		}
+		if len(jobs) == 0 {
+			s.next(t, &wait)
+			return nil
 		}
 		room := s.cfg.Page * 4
 		for i, j := range jobs {
@@ -39,13 +53,34 @@ func (s *Scheduler) Dispatch(ctx context.Context) (more bool, err error) {
 			return err
 		}
 		write(t, jobs)
+		if more = more || len(jobs) == s.cfg.Batch || anyDue(jobs); !more {
+			s.next(t, &wait)
+		}
 		return nil
 	})
-	if err != nil || len(jobs) == 0 {
-		return false, err
+	if err != nil {
+		return 0, err
 	}
+	s.metrics.cycles.Inc()
+	s.metrics.look.Observe(time.Since(begin).Seconds())
 	s.count(jobs)
-	return more || len(jobs) == s.cfg.Batch || anyDue(jobs), nil
+	if more {
+		return 0, nil
+	}
+	return wait, nil
+}
+
+// next asks when the next job is due, as far as what has been decided says. People may
+// have one be due sooner.
+func (s *Scheduler) next(t *queue.Tx, wait *time.Duration) {
+	t.Batch.Queue(text("next_due")).QueryRow(func(r pgx.Row) error {
+		var seconds *float64
+		err := r.Scan(&seconds)
+		if seconds != nil && *seconds < s.cfg.Every.Seconds() {
+			*wait = max(s.cfg.Every/5, time.Duration(*seconds*float64(time.Second)))
+		}
+		return err
+	})
 }
 
 func anyDue(jobs []*due) bool {

@@ -9,7 +9,7 @@ import (
 type metrics struct {
 	cycles, dispatched prometheus.Counter
 	outcomes           *prometheus.CounterVec
-	lateness           prometheus.Histogram
+	look, lateness     prometheus.Histogram
 	duration           *prometheus.HistogramVec
 	articles           *prometheus.CounterVec
 }
@@ -27,6 +27,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "millrace_scheduler_due_total", Help: "Due times of jobs, by what became of them.",
 		}, []string{"outcome"}),
+		look: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "millrace_scheduler_look_seconds",
+			Help:    "Duration of looks for jobs that are due, with the decisions about them.",
+			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5},
+		}),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "millrace_scheduler_lateness_seconds",
 			Help:    "From the due time of a regular run to the decision that it runs.",
@@ -41,7 +46,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}, []string{"source_name"}),
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.cycles, m.dispatched, m.outcomes, m.lateness, m.duration, m.articles} {
+	for _, c := range []prometheus.Collector{
+		m.cycles, m.dispatched, m.outcomes, m.look, m.lateness, m.duration, m.articles,
+	} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)

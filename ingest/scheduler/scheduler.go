@@ -32,7 +32,7 @@ const KeyPrefix = "run:"
 
 // Config shapes a scheduler. The zero value of a field stands for its default.
 type Config struct {
-	Every time.Duration // between two looks for jobs that are due; default 50 ms
+	Every time.Duration // between two looks for jobs that are due, at most; default 50 ms
 	Batch int           // jobs that one transaction decides about; default 500
 	Page  int           // due times of a job that one transaction decides about; default 500
 }
@@ -94,36 +94,62 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		made := false // workers look for the queue before there is a run
-		s.repeat(ctx, "look for jobs that are due", func(ctx context.Context) (more bool, err error) {
+		s.repeat(ctx, "look for jobs that are due", func(ctx context.Context) (wait time.Duration, err error) {
 			if !made {
 				if err := s.MakeQueue(ctx); err != nil {
-					return false, err
+					return 0, err
 				}
 			}
-			s.metrics.cycles.Inc()
-			more, err = s.Dispatch(ctx)
+			wait, err = s.look(ctx)
 			var refused *pgconn.PgError
 			made = !errors.As(err, &refused) || refused.Code != noData // somebody has deleted it
-			return more, err
+			return wait, err
 		})
 		return nil
 	})
 	g.Go(func() error {
-		s.repeat(ctx, "follow runs", s.Follow)
+		s.repeat(ctx, "follow runs", func(ctx context.Context) (time.Duration, error) {
+			if more, err := s.Follow(ctx); more || err != nil {
+				return 0, err
+			}
+			return s.cfg.Every, nil
+		})
 		return nil
 	})
 	return g.Wait()
 }
 
+// look dispatches a batch and returns how long to wait for the next. After a full one,
+// two transactions at a time dispatch until nothing is due: while one waits for the disk
+// or for this process, the other one works.
+func (s *Scheduler) look(ctx context.Context) (wait time.Duration, err error) {
+	if wait, err = s.dispatch(ctx); wait > 0 || err != nil {
+		return wait, err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for range 2 {
+		g.Go(func() error {
+			for ctx.Err() == nil {
+				if wait, err := s.dispatch(ctx); wait > 0 || err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return s.cfg.Every / 5, g.Wait()
+}
+
 // noData is the code of Postgres for what is not there.
 const noData = "P0002"
 
-// repeat does something again and again, at once while it says that there is more.
-func (s *Scheduler) repeat(ctx context.Context, what string, do func(context.Context) (more bool, err error)) {
+// repeat does something again and again, and waits in between as long as it says.
+func (s *Scheduler) repeat(
+	ctx context.Context, what string, do func(context.Context) (wait time.Duration, err error),
+) {
 	failing := false
 	for ctx.Err() == nil {
-		more, err := do(ctx)
-		wait := s.cfg.Every
+		wait, err := do(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			if wait = 20 * s.cfg.Every; !failing {
@@ -133,9 +159,6 @@ func (s *Scheduler) repeat(ctx context.Context, what string, do func(context.Con
 		case err == nil && failing:
 			failing = false
 			s.log.Info("can " + what + " again")
-		}
-		if more && err == nil {
-			continue
 		}
 		select {
 		case <-ctx.Done():

@@ -18,28 +18,14 @@ type Numbers struct {
 	Active     int64 // runs that a worker has
 }
 
-// Numbers count jobs and runs as they are now.
+// Numbers count jobs and runs as they are now. They read all jobs.
 func (s *Store) Numbers(ctx context.Context) (*Numbers, error) {
 	n := &Numbers{ByStatus: map[string]int64{}, ByPriority: map[int]int64{}}
 	for _, status := range job.Statuses {
 		n.ByStatus[status] = 0
 	}
-	rows, err := s.pool.Query(ctx, `SELECT status, priority, count(*),
-			count(*) FILTER (WHERE backoff_until > now() AND status NOT IN ('paused', 'orphaned')),
-			coalesce(sum(running), 0)
-		FROM millrace.jobs GROUP BY 1, 2`)
-	if err != nil {
-		return nil, fmt.Errorf("count jobs: %w", err)
-	}
-	var status string
-	var priority int
-	var count, resting, running int64
-	_, err = pgx.ForEachRow(rows, []any{&status, &priority, &count, &resting, &running}, func() error {
-		n.ByStatus[status] += count
-		n.ByPriority[priority] += count
-		n.Resting += resting
-		n.Queued += running
-		return nil
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		return n.count(ctx, tx)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count jobs: %w", err)
@@ -51,4 +37,31 @@ func (s *Store) Numbers(ctx context.Context) (*Numbers, error) {
 	}
 	n.Queued = max(0, n.Queued-n.Active) // read a moment before
 	return n, nil
+}
+
+// count reads the jobs, and leaves the processors to what is more urgent.
+func (n *Numbers) count(ctx context.Context, tx pgx.Tx) error {
+	// The pool plans for single rows.
+	_, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = on; SET LOCAL max_parallel_workers_per_gather = 0")
+	if err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, `SELECT status, priority, count(*),
+			count(*) FILTER (WHERE backoff_until > now() AND status NOT IN ('paused', 'orphaned')),
+			coalesce(sum(running), 0)
+		FROM millrace.jobs GROUP BY 1, 2`)
+	if err != nil {
+		return err
+	}
+	var status string
+	var priority int
+	var count, resting, running int64
+	_, err = pgx.ForEachRow(rows, []any{&status, &priority, &count, &resting, &running}, func() error {
+		n.ByStatus[status] += count
+		n.ByPriority[priority] += count
+		n.Resting += resting
+		n.Queued += running
+		return nil
+	})
+	return err
 }

@@ -87,25 +87,33 @@ func (m *metrics) ended(err error) {
 	}
 }
 
-// lookEvery is how often gauges are read.
-const lookEvery = 5 * time.Second
+// Gauges are read every lookEvery, and so rarely that reading them takes no more than a
+// part in restAfter of the time: all jobs are counted.
+const (
+	lookEvery = 5 * time.Second
+	restAfter = 100
+)
 
 // watch keeps the gauges, until ctx ends.
 func (s *Service) watch(ctx context.Context) error {
 	for {
+		begin := time.Now()
 		if err := s.look(ctx); err != nil && ctx.Err() == nil {
 			s.log.Debug("the numbers of jobs are not read", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(lookEvery):
+		case <-time.After(max(lookEvery, restAfter*time.Since(begin))):
 		}
 	}
 }
 
+// lookFor is how long the gauges may take to be read.
+const lookFor = time.Minute
+
 func (s *Service) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
 	c, err := s.consumer(ctx)
 	if err != nil {

@@ -49,7 +49,7 @@ type config struct {
 	subscribers int // of live views
 }
 
-var sectionNames = []string{"backlog", "query", "live", "subscribers", "http", "publish", "shards", "work"}
+var sectionNames = []string{"backlog", "query", "live", "subscribers", "http", "publish", "shards", "work", "scheduler"}
 
 func parse(args []string, errOut io.Writer) (config, error) {
 	cfg := config{bin: os.Getenv("MILLRACE_BIN")}
@@ -58,12 +58,12 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(errOut)
-	flags.IntVar(&cfg.events, "events", 1_000_000, "events in the backlog")
+	flags.IntVar(&cfg.events, "events", 1_000_000, "events in the backlog, and jobs of the scheduler")
 	flags.IntVar(&cfg.runs, "runs", 1, "how often to measure everything; the report has the medians")
 	flags.BoolVar(&cfg.json, "json", false, "print JSON in place of a table")
 	flags.StringVar(&cfg.page, "markdown", "", "page to write the table into as Markdown, between its two marks")
 	flags.StringVar(&cfg.profile, "profile", "",
-		"file for a processor profile of the program while it folds the backlog, or while many watch")
+		"file for a processor profile of the program while it folds the backlog, while many watch, or in a burst of jobs")
 	flags.IntVar(&cfg.subscribers, "subscribers", 10_000, "subscribers of live views")
 	only := flags.String("only", strings.Join(sectionNames, ","), "sections to measure")
 	if err := flags.Parse(args); err != nil {
@@ -168,7 +168,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	sections := map[string]func(context.Context) error{
 		"backlog": b.backlog, "query": b.query, "live": b.live, "subscribers": b.subscribers,
 		"http": b.post, "publish": b.publish,
-		"shards": b.shards, "work": b.work,
+		"shards": b.shards, "work": b.work, "scheduler": b.scheduler,
 	}
 	for _, name := range sectionNames {
 		if !slices.Contains(b.cfg.only, name) {

@@ -41,19 +41,14 @@ func (w *noops) Work(context.Context, *river.Job[noop]) error {
 // riverSpeed returns the speed of River, from the start of its
 // client until the end of the last one is durable.
 func riverSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (speed, error) {
-	driver := riverpgxv5.New(pool)
-	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return speed{}, err
-	}
-	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+	if err := migrateRiver(ctx, pool); err != nil {
 		return speed{}, err
 	}
 	w := &noops{all: make(chan struct{})}
 	w.left.Store(int64(n))
 	all := river.NewWorkers()
 	river.AddWorker(all, w)
-	c, err := river.NewClient(driver, &river.Config{
+	c, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger: slog.New(slog.DiscardHandler), Workers: all,
 		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
 		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 10 * time.Millisecond,
@@ -91,6 +86,16 @@ func riverSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (sp
 	}
 	_, err = pool.Exec(ctx, "TRUNCATE river_job")
 	return v, err
+}
+
+// migrateRiver makes the tables of River unless they are there.
+func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
 }
 
 // pollSpeed returns the speed of a loop that takes ten at a
