@@ -90,7 +90,7 @@ func (b *bench) watched(
 	}
 	b.say("subscribed in %.1f s; %d events/s for %s", time.Since(begin).Seconds(), subscriberRate, shape.window)
 	profiled := b.profile(ctx, m, max(1, int(shape.window.Seconds())-2))
-	memory := watch(m.pid())
+	memory := watchResident(m.pid())
 	type departures struct {
 		after []time.Duration
 		err   error
@@ -105,7 +105,7 @@ func (b *bench) watched(
 	after := b.subscriberSpent(m, clients)
 	gone := <-left
 	peak := memory.end()
-	if err := errors.Join(err, <-profiled, gone.err); err != nil {
+	if err := errors.Join(err, <-profiled, b.heapProfile(ctx, m), gone.err); err != nil {
 		return err
 	}
 	text, err := json.Marshal(marks)
@@ -134,71 +134,8 @@ func (b *bench) watched(
 		b.say("%d times a subscriber was told that its view cannot be shown at present", seen.Problems)
 	}
 	b.addSubscribers(shape, seen, marks, peak, after.less(before), gone.after)
+	b.addAnnounced(m, shape, marks)
 	return nil
-}
-
-func (b *bench) addSubscribers(
-	shape subscriberShape, seen subscriberSeen, marks []mark, peak peaks, spent subscriberTime, leave []time.Duration,
-) {
-	const s = "subscribers"
-	who := thousands(strconv.Itoa(shape.subscribers)) + " subscribers"
-	seconds := shape.window.Seconds()
-	events := 0
-	for _, k := range marks {
-		events += k.Events
-	}
-	b.add(
-		line{s, who + ": events meanwhile", "events/s", more, float64(events) / seconds, "wanted", subscriberRate},
-		line{s, who + ": size of a message", "bytes", less, float64(seen.Bytes) / float64(seen.Messages), "", 0},
-	)
-	for _, v := range append([]string{""}, subscriberViews()...) {
-		name, a := "each change", seen.Views[v]
-		if v != "" {
-			name = "each change of " + v
-		}
-		b.add(
-			line{s, who + ": " + name + ", durable to received, median", "ms", less, a.Durable[0], "", 0},
-			line{
-				s, who + ": " + name + ", durable to received, 99th percentile", "ms", less, a.Durable[1], "limit",
-				300,
-			},
-			line{s, who + ": " + name + ", durable to received, worst", "ms", less, a.Durable[2], "", 0},
-			line{s, who + ": " + name + ", sent to received, 99th percentile", "ms", less, a.Sent[1], "limit", 300},
-		)
-	}
-	b.add(
-		line{s, who + ": the 99th percentile of who has the worst", "ms", less, seen.WorstReader, "limit", 300},
-		line{s, who + ": memory of the server's process (RSS)", "MB", less, megabytes(peak.Root), "limit", 500},
-		line{s, who + ": memory of the whole tree (RSS)", "MB", less, megabytes(peak.RSS), "", 0},
-	)
-	if shape.window < time.Second { // it only shows that it runs
-		return
-	}
-	b.add(
-		line{s, who + ": messages received", "messages/s", more, float64(seen.Received) / seconds, "", 0},
-		line{s, who + ": processors of the server's process", "cores", less, spent.server.Seconds() / seconds, "", 0},
-		line{s, who + ": processors of its engines", "cores", less, spent.engines.Seconds() / seconds, "", 0},
-		line{
-			s, who + ": processors of the clients, the same ones", "cores", less, spent.clients.Seconds() / seconds,
-			"", 0,
-		},
-		line{
-			s, who + ": processors of the publisher, the same ones", "cores", less,
-			spent.publisher.Seconds() / seconds, "", 0,
-		},
-	)
-	if len(leave) == 0 {
-		b.say("none of those that never read was cut off")
-		return
-	}
-	b.add(
-		line{
-			s, who + ": others that never read, cut off", "readers", more, float64(len(leave)), "of",
-			float64(shape.deaf),
-		},
-		line{s, who + ": the first of them is cut off after", "s", less, leave[0].Seconds(), "", 0},
-		line{s, who + ": the last of them is cut off after", "s", less, leave[len(leave)-1].Seconds(), "", 0},
-	)
 }
 
 // subscriberTime is the processor time of all that share the processors.
