@@ -10,6 +10,10 @@ func (b *bench) addSubscribers(
 ) {
 	const s = "subscribers"
 	who := thousands(strconv.Itoa(shape.subscribers)) + " subscribers"
+	server, others := "the server's process", "its engines"
+	if b.cfg.apart {
+		server, others = "the process that has the role query alone", "all other roles and the engines"
+	}
 	seconds := shape.window.Seconds()
 	events := 0
 	for _, k := range marks {
@@ -36,16 +40,18 @@ func (b *bench) addSubscribers(
 	}
 	b.add(
 		line{s, who + ": the 99th percentile of who has the worst", "ms", less, seen.WorstReader, "limit", 300},
-		line{s, who + ": memory of the server's process (RSS)", "MB", less, megabytes(peak.Root), "limit", 500},
-		line{s, who + ": memory of the whole tree (RSS)", "MB", less, megabytes(peak.RSS), "", 0},
+		line{s, who + ": memory of " + server + " (RSS)", "MB", less, megabytes(peak.Root), "limit", 500},
 	)
+	if !b.cfg.apart {
+		b.add(line{s, who + ": memory of the whole tree (RSS)", "MB", less, megabytes(peak.RSS), "", 0})
+	}
 	if shape.window < time.Second { // it only shows that it runs
 		return
 	}
 	b.add(
 		line{s, who + ": messages received", "messages/s", more, float64(seen.Received) / seconds, "", 0},
-		line{s, who + ": processors of the server's process", "cores", less, spent.server.Seconds() / seconds, "", 0},
-		line{s, who + ": processors of its engines", "cores", less, spent.engines.Seconds() / seconds, "", 0},
+		line{s, who + ": processors of " + server, "cores", less, spent.server.Seconds() / seconds, "", 0},
+		line{s, who + ": processors of " + others, "cores", less, spent.engines.Seconds() / seconds, "", 0},
 		line{
 			s, who + ": processors of the clients, the same ones", "cores", less, spent.clients.Seconds() / seconds,
 			"", 0,
