@@ -163,8 +163,9 @@ func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause time.Du
 	start := time.Now()
 	snapshot, err := f.source.Snapshot(ctx)
 	// A snapshot that is dear to compute is computed more seldom, so that a feed
-	// takes a tenth of a processor at most.
-	rest := min(9*time.Since(start), maxPause)
+	// does so for a quarter of the time at most. On a busy machine much of that is
+	// waiting, and to rest for longer would make everyone wait more.
+	rest := min(3*time.Since(start), maxPause)
 	if err != nil {
 		if f.fail(ctx, err) {
 			f.tell()
