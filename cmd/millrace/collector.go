@@ -11,7 +11,7 @@ import (
 // Most of what is in use stays: the funnel, key stores, WebSockets. In a backlog the
 // collector's time is the fold's, and the heap may grow up to its limit.
 const (
-	growthAtRest    = 50
+	growthAtRest    = 25
 	growthInBacklog = 100
 )
 

@@ -22,7 +22,7 @@ type Config struct {
 	// MinInterval is the least time between the starts of two batches that are not
 	// full; default 100 ms. The first message after a pause is not delayed.
 	MinInterval time.Duration
-	// MaxInterval bounds how far a slow sink stretches that time, to four times
+	// MaxInterval bounds how far a slow sink stretches that time, to three times
 	// what the last batch took; default 1 s.
 	MaxInterval time.Duration
 	// Lease is how long a silent owner keeps the lease; default 10 s.

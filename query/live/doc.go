@@ -13,8 +13,10 @@
 //     compressed once for clients that offer that, whatever the ids of their
 //     subscriptions.
 //  2. A feed sends its snapshot to one WebSocket after another, as far as that
-//     does not have to wait, and then rests for as long as that took, at least
-//     the Interval. A reader without room has a writer that waits for it, and
+//     does not have to wait, and then rests for half as long as that took, at
+//     least until the Interval is over. Feeds take turns, and as many of them send
+//     at once as half of the processors. Each sends what is newest when its turn
+//     has come. A reader without room has a writer that waits for it, and
 //     takes the newest snapshot when there is room. So a slow reader delays
 //     nobody and skips what it was too slow for. It never has a backlog, and is
 //     closed when a write takes too long.

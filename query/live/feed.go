@@ -35,6 +35,7 @@ type feed struct {
 	every  time.Duration
 	log    *slog.Logger
 	turn   sync.Mutex // held by run: a run begins when the one before has ended
+	turns  turns      // shared by all feeds
 
 	mu      sync.Mutex
 	frame   frame
@@ -104,17 +105,32 @@ func (f *feed) fail(ctx context.Context, err error) (news bool) {
 // processor: what counts the next events must not wait for thousands of readers.
 const yieldAfter = 16
 
+// perTurn is how many readers a feed tells before it lets another feed tell its own.
+const perTurn = 4096
+
+// turns are held by feeds that tell their readers: by as many at once as half of the
+// processors. The others wait in the order in which they came. If all told at once,
+// whatever else the process does would wait behind all of them, and each reader for
+// as long as the last.
+type turns chan struct{}
+
+func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
+
 // tell tells the readers of a frame, and returns how long that took.
 func (f *feed) tell() time.Duration {
 	start := time.Now()
 	f.mu.Lock()
 	readers := slices.Collect(maps.Keys(f.readers))
 	f.mu.Unlock()
-	for i, r := range readers {
-		r.news()
-		if i%yieldAfter == yieldAfter-1 {
-			runtime.Gosched()
+	for some := range slices.Chunk(readers, perTurn) {
+		f.turns <- struct{}{}
+		for i, r := range some {
+			r.news()
+			if i%yieldAfter == yieldAfter-1 {
+				runtime.Gosched()
+			}
 		}
+		<-f.turns
 	}
 	return time.Since(start)
 }
@@ -147,8 +163,9 @@ func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause time.Du
 	start := time.Now()
 	snapshot, err := f.source.Snapshot(ctx)
 	// A snapshot that is dear to compute is computed more seldom, so that a feed
-	// takes a tenth of a processor at most.
-	rest := min(9*time.Since(start), maxPause)
+	// does so for a quarter of the time at most. On a busy machine much of that is
+	// waiting, and to rest for longer would make everyone wait more.
+	rest := min(3*time.Since(start), maxPause)
 	if err != nil {
 		if f.fail(ctx, err) {
 			f.tell()
@@ -164,8 +181,8 @@ func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause time.Du
 		told = f.tell()
 	}
 	if news && *begun {
-		// Telling many readers takes half of the time at most.
-		pause = max(pause, cfg.Interval-told, told)
+		// Telling many readers takes two thirds of the time at most.
+		pause = max(pause, cfg.Interval-told, told/2)
 	} else if news {
 		pause = 0 // the first change is sent at once
 	}

@@ -26,6 +26,7 @@ type Hub struct {
 	log      *slog.Logger
 	upgrader websocket.Upgrader
 	epoch    string // of this process
+	turns    turns
 
 	mu      sync.Mutex
 	conns   int
@@ -50,6 +51,7 @@ func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) 
 	h := &Hub{
 		cfg: cfg.withDefaults(), views: registered, log: log,
 		sockets: map[*conn]struct{}{}, feeds: map[feedKey]*feed{}, epoch: strings.ToLower(rand.Text()[:10]),
+		turns: newTurns(),
 		upgrader: websocket.Upgrader{
 			Subprotocols: []string{auth.Subprotocol},
 			// The HTTP server's buffers are larger than an idle connection needs.
@@ -201,7 +203,7 @@ func (h *Hub) join(r reader, v View, question string, source Source) *feed {
 		h.made++
 		f = &feed{
 			key: key, epoch: fmt.Sprintf("%s.%d", h.epoch, h.made), source: source, every: v.Every, log: h.log,
-			readers: map[reader]int{},
+			readers: map[reader]int{}, turns: h.turns,
 		}
 		if f.every == 0 {
 			f.every = h.cfg.Refresh

@@ -28,7 +28,8 @@ type messages struct {
 
 // form is how a snapshot is sent over WebSockets.
 type form struct {
-	head       string
+	id         string
+	at         snapshotID
 	compressed bool
 }
 
@@ -63,12 +64,13 @@ func head(id string, p snapshotID) []byte {
 
 // frame returns the WebSocket's frame for a subscription.
 func (m *messages) frame(id string, p snapshotID, compressed bool) []byte {
-	head := head(id, p)
+	f := form{id, p, compressed}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if ready := m.frames[form{string(head), compressed}]; ready != nil {
+	if ready := m.frames[f]; ready != nil {
 		return ready
 	}
+	head := head(id, p)
 	var frame []byte
 	if compressed {
 		frame = m.deflatedFrame(head)
@@ -76,7 +78,7 @@ func (m *messages) frame(id string, p snapshotID, compressed bool) []byte {
 		frame = append(append(appendFrameHeader(nil, false, len(head)+len(m.rest)), head...), m.rest...)
 	}
 	if len(m.frames) < maxFrames {
-		m.frames[form{string(head), compressed}] = frame
+		m.frames[f] = frame
 	}
 	return frame
 }

@@ -10,6 +10,10 @@ import (
 	"github.com/millrace-io/millrace/query/live"
 )
 
+// lettersEvery is how often letters are looked at. Beyond that an invalid event has
+// waited for a batch of its projector, and to look costs little.
+const lettersEvery = 100 * time.Millisecond
+
 // newestLetters is how many letters the view dlq shows.
 const newestLetters = 10
 
@@ -44,6 +48,7 @@ func DeadLettersOf(letters Letters) live.View {
 	d := &deadLetters{letters: letters}
 	return live.Polled(live.View{
 		Name: "dlq", Summary: "the dead letters: how many, and why the newest are", Scope: auth.Admin,
+		Every: lettersEvery,
 	}, func(ctx context.Context) (LiveLetters, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

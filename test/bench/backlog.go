@@ -117,13 +117,21 @@ func (b *bench) profile(ctx context.Context, m *millrace, seconds int) <-chan er
 		close(done)
 		return done
 	}
-	go func() { done <- saveProfile(ctx, m.profile, b.cfg.profile, seconds) }()
+	go func() { done <- m.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", seconds), b.cfg.profile) }()
 	return done
 }
 
-func saveProfile(ctx context.Context, addr, path string, seconds int) error {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// heapProfile takes a profile of what the program holds in memory, when one is
+// asked for, into a file beside that of its processor time.
+func (b *bench) heapProfile(ctx context.Context, m *millrace) error {
+	if b.cfg.profile == "" {
+		return nil
+	}
+	return m.saveProfile(ctx, "heap", b.cfg.profile+".heap")
+}
+
+func (m *millrace) saveProfile(ctx context.Context, name, path string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.profile+"/debug/pprof/"+name, nil)
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}

@@ -5,6 +5,7 @@
 //	go run ./test/bench -events 1000000 -runs 3
 //	go run ./test/bench -only backlog -profile cpu.pprof
 //	go run ./test/bench -only subscribers -subscribers 10000
+//	go run ./test/bench -only subscribers -apart
 //	go run ./test/bench -runs 3 -markdown docs/benchmarks.md
 //
 // A machine's speed drifts by a quarter within minutes, so compare ratios of
@@ -14,7 +15,9 @@
 //
 // The section subscribers has many WebSockets watch mixed views while 10,000
 // events/s flow. They are one process on the same cores as the program, and say
-// how old each change was when each of them received it.
+// how old each change was when each of them received it. With -apart they are
+// served by "millrace serve --role=query" beside the program, whose memory by itself
+// is the server's then, and the program counts among the engines.
 //
 // The program to measure is MILLRACE_BIN, by default bin/millrace. Processor
 // time and memory are read from /proc, so it needs Linux.

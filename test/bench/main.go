@@ -46,7 +46,8 @@ type config struct {
 	page    string // Markdown page to write the table into; empty: none
 	profile string // file for a profile of the fold; empty: none
 
-	subscribers int // of live views
+	subscribers int  // of live views
+	apart       bool // they are served by a process of its own
 }
 
 var sectionNames = []string{"backlog", "query", "live", "subscribers", "http", "publish", "shards", "work", "scheduler"}
@@ -65,6 +66,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.StringVar(&cfg.profile, "profile", "",
 		"file for a processor profile of the program while it folds the backlog, while many watch, or in a burst of jobs")
 	flags.IntVar(&cfg.subscribers, "subscribers", 10_000, "subscribers of live views")
+	flags.BoolVar(&cfg.apart, "apart", false, "have subscribers served by a process that has the role query alone")
 	only := flags.String("only", strings.Join(sectionNames, ","), "sections to measure")
 	if err := flags.Parse(args); err != nil {
 		return cfg, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 	"sync"
 	"time"
 
@@ -15,11 +16,16 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// announced is the last batch that the projector has announced, which it does
-// as soon as the batch has every effect. Its checkpoint says so with the next
+// announced are the batches that the projector has announced, which it does
+// as soon as a batch has every effect. Its checkpoint says so with the next
 // batch, or when no other has come for a while.
 type announced struct {
-	mu sync.Mutex
+	mu      sync.Mutex
+	batches []announcedBatch // their ends grow
+}
+
+// announcedBatch is the end of a batch, and when it was announced.
+type announcedBatch struct {
 	to uint64
 	at time.Time
 }
@@ -33,8 +39,8 @@ func (a *announced) follow(nc *nats.Conn) error {
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if d.To > a.to {
-			a.to, a.at = d.To, now
+		if n := len(a.batches); n == 0 || d.To > a.batches[n-1].to {
+			a.batches = append(a.batches, announcedBatch{d.To, now})
 		}
 	})
 	if err != nil {
@@ -70,15 +76,38 @@ func (m *millrace) folded(ctx context.Context, seq uint64) (time.Time, error) {
 	}
 }
 
-// when returns when the batch that ends at seq was announced; now, if that
-// was missed.
+// when returns when the last batch was announced, now, if seq is not part of it or
+// of one before: that was missed.
 func (a *announced) when(seq uint64) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.to < seq {
-		return time.Now()
+	if n := len(a.batches); n > 0 && a.batches[n-1].to >= seq {
+		return a.batches[n-1].at
 	}
-	return a.at
+	return time.Now()
+}
+
+// of returns when the batch that has a sequence was announced.
+func (a *announced) of(seq uint64) (at time.Time, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := sort.Search(len(a.batches), func(i int) bool { return a.batches[i].to >= seq })
+	if i == len(a.batches) {
+		return at, false
+	}
+	return a.batches[i].at, true
+}
+
+// between counts the batches that were announced in a time.
+func (a *announced) between(first, last int64) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range a.batches {
+		if at := b.at.UnixMicro(); at >= first && at <= last {
+			n++
+		}
+	}
+	return n
 }
 
 // checkpoint returns the sequence up to which everything has every effect.

@@ -92,15 +92,22 @@ type peaks struct {
 
 // watcher samples the memory of a process tree.
 type watcher struct {
+	shares bool // PSS, too
+
 	mu   sync.Mutex
 	seen peaks
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-func watch(root int) *watcher {
+func watch(root int) *watcher { return newWatcher(root, true) }
+
+// watchResident does not tell shared pages apart, which takes longer than the rest.
+func watchResident(root int) *watcher { return newWatcher(root, false) }
+
+func newWatcher(root int, shares bool) *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watcher{stop: cancel, done: make(chan struct{})}
+	w := &watcher{shares: shares, stop: cancel, done: make(chan struct{})}
 	go w.run(ctx, root)
 	return w
 }
@@ -117,7 +124,7 @@ func (w *watcher) run(ctx context.Context, root int) {
 		if rare {
 			pids, clickhouse = family(root), clickhouseIn(root)
 		}
-		w.sample(root, pids, clickhouse, rare)
+		w.sample(root, pids, clickhouse, rare && w.shares)
 		select {
 		case <-ctx.Done():
 			return

@@ -20,6 +20,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-io/millrace/internal/embedded/port"
 )
 
 const (
@@ -48,7 +50,7 @@ func (b *bench) subscriberShape() subscriberShape {
 // subscribers measures how old what many subscribers of mixed views receive is, while
 // events flow and work goes on. The subscribers are one process of their own, on
 // the same processors as the program.
-func (b *bench) subscribers(ctx context.Context) error {
+func (b *bench) subscribers(ctx context.Context) (err error) {
 	m, err := b.ready(ctx)
 	if err != nil {
 		return err
@@ -63,14 +65,21 @@ func (b *bench) subscribers(ctx context.Context) error {
 	if err := m.post(ctx, "/queues", map[string]any{"name": subscriberQueue}, nil); err != nil {
 		return err
 	}
+	server := m
+	if b.cfg.apart {
+		if server, err = b.queryRole(ctx, m); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, server.close()) }()
+	}
 	out := newLines()
 	clients, err := start("subscribers", partConfig{
-		Dir: dir, HTTP: m.http, Subscribers: shape.subscribers, Deaf: shape.deaf,
+		Dir: dir, HTTP: server.http, Subscribers: shape.subscribers, Deaf: shape.deaf,
 	}, out)
 	if err != nil {
 		return err
 	}
-	err = b.watched(ctx, m, shape, dir, clients, out)
+	err = b.watched(ctx, m, server, shape, dir, clients, out)
 	if err != nil && clients.ProcessState == nil {
 		err = errors.Join(err, clients.stop())
 	}
@@ -80,32 +89,62 @@ func (b *bench) subscribers(ctx context.Context) error {
 	return b.awaitFolded(ctx, m)
 }
 
+// queryRole starts a process beside the program that serves its views, and nothing else.
+func (b *bench) queryRole(ctx context.Context, m *millrace) (*millrace, error) {
+	addrs, err := port.Reserve(2)
+	if err != nil {
+		return nil, err
+	}
+	postgres, err := m.postgresURL()
+	if err != nil {
+		return nil, err
+	}
+	q := &millrace{http: addrs[0], profile: addrs[1]}
+	args := []string{
+		"--log-format=json", "serve", "--role=query", "--http-addr=" + q.http, "--nats-url=" + natsURL(m.nats),
+		"--clickhouse-dsn=clickhouse://default:" + chPassword + "@" + m.clickhouse + "/millrace",
+		"--postgres-dsn=" + postgres.String(), "--live-connections=" + strconv.Itoa(b.cfg.subscribers*2),
+	}
+	if b.cfg.profile != "" {
+		args = append(args, "--pprof-addr="+q.profile)
+	}
+	if q.program, err = launch(b.cfg.bin, args, nil); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, subscriberPatience)
+	defer cancel()
+	if _, err := q.await(ctx, "HTTP server listens"); err != nil {
+		return nil, errors.Join(err, q.close())
+	}
+	return q, nil
+}
+
 // watched presses while they watch, and adds what it has seen.
 func (b *bench) watched(
-	ctx context.Context, m *millrace, shape subscriberShape, dir string, clients *part, out *outputLines,
+	ctx context.Context, m, server *millrace, shape subscriberShape, dir string, clients *part, out *outputLines,
 ) error {
 	begin := time.Now()
 	if _, err := out.next(ctx, subscriberPatience); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
 	b.say("subscribed in %.1f s; %d events/s for %s", time.Since(begin).Seconds(), subscriberRate, shape.window)
-	profiled := b.profile(ctx, m, max(1, int(shape.window.Seconds())-2))
-	memory := watch(m.pid())
+	profiled := b.profile(ctx, server, max(1, int(shape.window.Seconds())-2))
+	memory := watchResident(server.pid())
 	type departures struct {
 		after []time.Duration
 		err   error
 	}
 	left := make(chan departures, 1)
 	go func() {
-		after, err := m.departures(ctx, begin, shape)
+		after, err := server.departures(ctx, begin, shape)
 		left <- departures{after, err}
 	}()
-	before := b.subscriberSpent(m, clients)
+	before := b.subscriberSpent(m, server, clients)
 	marks, err := b.flow(ctx, m, shape.window)
-	after := b.subscriberSpent(m, clients)
+	after := b.subscriberSpent(m, server, clients)
 	gone := <-left
 	peak := memory.end()
-	if err := errors.Join(err, <-profiled, gone.err); err != nil {
+	if err := errors.Join(err, <-profiled, b.heapProfile(ctx, server), gone.err); err != nil {
 		return err
 	}
 	text, err := json.Marshal(marks)
@@ -134,83 +173,22 @@ func (b *bench) watched(
 		b.say("%d times a subscriber was told that its view cannot be shown at present", seen.Problems)
 	}
 	b.addSubscribers(shape, seen, marks, peak, after.less(before), gone.after)
+	b.addAnnounced(m, shape, marks)
 	return nil
-}
-
-func (b *bench) addSubscribers(
-	shape subscriberShape, seen subscriberSeen, marks []mark, peak peaks, spent subscriberTime, leave []time.Duration,
-) {
-	const s = "subscribers"
-	who := thousands(strconv.Itoa(shape.subscribers)) + " subscribers"
-	seconds := shape.window.Seconds()
-	events := 0
-	for _, k := range marks {
-		events += k.Events
-	}
-	b.add(
-		line{s, who + ": events meanwhile", "events/s", more, float64(events) / seconds, "wanted", subscriberRate},
-		line{s, who + ": size of a message", "bytes", less, float64(seen.Bytes) / float64(seen.Messages), "", 0},
-	)
-	for _, v := range append([]string{""}, subscriberViews()...) {
-		name, a := "each change", seen.Views[v]
-		if v != "" {
-			name = "each change of " + v
-		}
-		b.add(
-			line{s, who + ": " + name + ", durable to received, median", "ms", less, a.Durable[0], "", 0},
-			line{
-				s, who + ": " + name + ", durable to received, 99th percentile", "ms", less, a.Durable[1], "limit",
-				300,
-			},
-			line{s, who + ": " + name + ", durable to received, worst", "ms", less, a.Durable[2], "", 0},
-			line{s, who + ": " + name + ", sent to received, 99th percentile", "ms", less, a.Sent[1], "limit", 300},
-		)
-	}
-	b.add(
-		line{s, who + ": the 99th percentile of who has the worst", "ms", less, seen.WorstReader, "limit", 300},
-		line{s, who + ": memory of the server's process (RSS)", "MB", less, megabytes(peak.Root), "limit", 500},
-		line{s, who + ": memory of the whole tree (RSS)", "MB", less, megabytes(peak.RSS), "", 0},
-	)
-	if shape.window < time.Second { // it only shows that it runs
-		return
-	}
-	b.add(
-		line{s, who + ": messages received", "messages/s", more, float64(seen.Received) / seconds, "", 0},
-		line{s, who + ": processors of the server's process", "cores", less, spent.server.Seconds() / seconds, "", 0},
-		line{s, who + ": processors of its engines", "cores", less, spent.engines.Seconds() / seconds, "", 0},
-		line{
-			s, who + ": processors of the clients, the same ones", "cores", less, spent.clients.Seconds() / seconds,
-			"", 0,
-		},
-		line{
-			s, who + ": processors of the publisher, the same ones", "cores", less,
-			spent.publisher.Seconds() / seconds, "", 0,
-		},
-	)
-	if len(leave) == 0 {
-		b.say("none of those that never read was cut off")
-		return
-	}
-	b.add(
-		line{
-			s, who + ": others that never read, cut off", "readers", more, float64(len(leave)), "of",
-			float64(shape.deaf),
-		},
-		line{s, who + ": the first of them is cut off after", "s", less, leave[0].Seconds(), "", 0},
-		line{s, who + ": the last of them is cut off after", "s", less, leave[len(leave)-1].Seconds(), "", 0},
-	)
 }
 
 // subscriberTime is the processor time of all that share the processors.
 type subscriberTime struct{ server, engines, clients, publisher time.Duration }
 
-func (b *bench) subscriberSpent(m *millrace, clients *part) (t subscriberTime) {
-	_, t.server, _ = stat(m.pid())
+func (b *bench) subscriberSpent(m, server *millrace, clients *part) (t subscriberTime) {
+	_, t.server, _ = stat(server.pid())
 	_, t.clients, _ = stat(clients.Process.Pid)
 	_, t.publisher, _ = stat(os.Getpid())
-	for _, pid := range family(m.pid())[1:] {
-		_, cpu, _ := stat(pid)
-		t.engines += cpu
+	for _, pid := range family(m.pid()) {
+		if pid != server.pid() {
+			_, cpu, _ := stat(pid)
+			t.engines += cpu
+		}
 	}
 	return t
 }

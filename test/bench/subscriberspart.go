@@ -253,7 +253,7 @@ func (c *subscribers) subscribe(ctx context.Context, cfg partConfig) error {
 }
 
 // openSubscription opens a WebSocket by hand, so that a client costs as little
-// as it can, and subscribes.
+// as it can, and subscribes. Go's poller does not watch the file.
 func openSubscription(addr string, q *subscriberQuestion) (*os.File, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -282,7 +282,7 @@ func openSubscription(addr string, q *subscriberQuestion) (*os.File, error) {
 	if _, err = conn.Write(clientFrame(0x1, []byte(text+"}"))); err != nil {
 		return nil, fmt.Errorf("subscribe: %w", err)
 	}
-	return conn.(*net.TCPConn).File()
+	return unwatchedCopy(conn.(*net.TCPConn))
 }
 
 // clientFrame is a frame of up to 64 KiB, masked by zeros.

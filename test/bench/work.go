@@ -128,13 +128,9 @@ func (b *bench) empty(ctx context.Context) (*millrace, error) {
 
 // postgresPool connects to the program's Postgres.
 func (m *millrace) postgresPool(ctx context.Context) (*pgxpool.Pool, error) {
-	password, err := os.ReadFile(filepath.Join(m.data, "postgres", "password"))
+	u, err := m.postgresURL()
 	if err != nil {
-		return nil, fmt.Errorf("find the password of Postgres: %w", err)
-	}
-	u := url.URL{
-		Scheme: "postgres", User: url.UserPassword("millrace", string(bytes.TrimSpace(password))),
-		Host: m.postgres, Path: "/millrace",
+		return nil, err
 	}
 	u.RawQuery = "pool_max_conns=16"
 	pool, err := pgxpool.New(ctx, u.String())
@@ -142,6 +138,17 @@ func (m *millrace) postgresPool(ctx context.Context) (*pgxpool.Pool, error) {
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}
 	return pool, pool.Ping(ctx)
+}
+
+func (m *millrace) postgresURL() (*url.URL, error) {
+	password, err := os.ReadFile(filepath.Join(m.data, "postgres", "password"))
+	if err != nil {
+		return nil, fmt.Errorf("find the password of Postgres: %w", err)
+	}
+	return &url.URL{
+		Scheme: "postgres", User: url.UserPassword("millrace", string(bytes.TrimSpace(password))),
+		Host: m.postgres, Path: "/millrace",
+	}, nil
 }
 
 // register makes n items that are ready for the first stage.
