@@ -87,8 +87,8 @@ func (m *metrics) ended(err error) {
 	}
 }
 
-// Gauges are read every lookEvery, and so rarely that reading them takes no more than a
-// part in restAfter of the time: all jobs are counted.
+// The lag is read every lookEvery. Jobs are counted so rarely that it takes no more than
+// a part in restAfter of the time, since all of them are read.
 const (
 	lookEvery = 5 * time.Second
 	restAfter = 100
@@ -96,24 +96,26 @@ const (
 
 // watch keeps the gauges, until ctx ends.
 func (s *Service) watch(ctx context.Context) error {
+	var count time.Time // when jobs are counted again
 	for {
-		begin := time.Now()
-		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+		err := s.lookAtLag(ctx)
+		if begin := time.Now(); !begin.Before(count) {
+			err = errors.Join(err, s.lookAtJobs(ctx))
+			count = time.Now().Add(restAfter * time.Since(begin))
+		}
+		if err != nil && ctx.Err() == nil {
 			s.log.Debug("the numbers of jobs are not read", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(max(lookEvery, restAfter*time.Since(begin))):
+		case <-time.After(lookEvery):
 		}
 	}
 }
 
-// lookFor is how long the gauges may take to be read.
-const lookFor = time.Minute
-
-func (s *Service) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookFor)
+func (s *Service) lookAtLag(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
 	c, err := s.consumer(ctx)
 	if err != nil {
@@ -121,6 +123,15 @@ func (s *Service) look(ctx context.Context) error {
 	}
 	info := c.CachedInfo()
 	s.metrics.lag.Set(float64(info.NumPending) + float64(info.NumAckPending))
+	return nil
+}
+
+// countFor is how long jobs may take to be counted.
+const countFor = time.Minute
+
+func (s *Service) lookAtJobs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, countFor)
+	defer cancel()
 	n, err := s.store.Numbers(ctx)
 	if err != nil {
 		return err

@@ -189,7 +189,7 @@ func (b *badCrawls) document(
 		if name == "$schema" {
 			continue
 		}
-		may := name == "dry_run" || name == "reason" // be null, which is as good as left out
+		may := name == "dry_run" || name == "reason" || name == "source_ids" // be null, which is as good as left out
 		of = b.schema(of)
 		for _, bad := range badValues(name, of) {
 			if bad != "null" || !may {

@@ -153,8 +153,6 @@ func (c *crawler) checkExecutions(id string, got []execution) error {
 // and numbers of them to the recount.
 func (c *crawler) checkMetrics(t *testing.T) {
 	t.Helper()
-	resp, err := http.Get(c.url("/metrics"))
-	_, _, text := c.read(resp, err)
 	for _, series := range []string{
 		`crawler_events_received_total{event_type="SOURCE_CREATED"} \d+`,
 		`crawler_events_processed_total{event_type="SOURCE_CREATED",result="success"} \d+`,
@@ -174,9 +172,12 @@ func (c *crawler) checkMetrics(t *testing.T) {
 		`crawler_crawl_duration_seconds_bucket{source_name="[^\n]+",status="failed",le="300"} \d+`,
 		`crawler_articles_extracted_total{source_name="[^\n]+"} \d+`,
 	} {
-		if !regexp.MustCompile(`(?m)^` + series).Match(text) {
-			t.Errorf("/metrics has no %s", series)
-		}
+		wanted := regexp.MustCompile(`(?m)^` + series)
+		poll(t, waitLimit, series+" in /metrics", func() bool { // jobs are counted now and then
+			resp, err := http.Get(c.url("/metrics"))
+			_, _, text := c.read(resp, err)
+			return wanted.Match(text)
+		})
 	}
 }
 
