@@ -39,7 +39,7 @@ type worker struct {
 	holdOff atomic.Pointer[time.Time] // until when nothing is pulled; nil: no such time
 
 	// Of the one who pulls:
-	behind   bool      // the last pull has got all that it asked for at once
+	behind   bool      // the last pull has got at once what it asked for, or most of it
 	noOffers time.Time // until when no offers are asked for
 
 	mu   sync.Mutex
@@ -175,8 +175,10 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return js.Consumer(ctx, stream.Work, w.stage)
 }
 
-// room waits until this worker may take more items, and returns how many.
+// room waits until this worker may take more items, and returns how many. One that is
+// behind waits a little longer, for room that is worth a request.
 func (w *worker) room(ctx context.Context) int {
+	var late <-chan time.Time
 	for ctx.Err() == nil {
 		if until := w.holdOff.Load(); until != nil && time.Until(*until) > 0 {
 			select {
@@ -185,43 +187,55 @@ func (w *worker) room(ctx context.Context) int {
 			}
 			continue
 		}
-		n := w.cfg.Concurrency + w.pace.ahead(w.cfg.Concurrency) - int(w.out.Load())
-		if n > 0 {
+		all := w.cfg.Concurrency + w.pace.ahead(w.cfg.Concurrency)
+		n := all - int(w.out.Load())
+		if n >= min(worthAsking, (all+3)/4) || n > 0 && !w.behind {
 			return min(n, stream.MaxWorkMoves)
+		}
+		if n > 0 && late == nil {
+			late = time.After(worthWaiting)
 		}
 		select {
 		case <-w.freed:
+		case <-late:
+			return n
 		case <-ctx.Done():
 		}
 	}
 	return 0
 }
 
+// worthAsking is how many items are worth a request, unless a worker has room for few, and worthWaiting how long a worker
+// that is behind waits for room for so many.
+const (
+	worthAsking  = 100
+	worthWaiting = 5 * time.Millisecond
+)
+
 // idleWait is how long a request for items waits at the server when there are
 // none.
 const idleWait = 5 * time.Second
 
-// fetch pulls up to n items and has each one started as it comes.
+// fetch takes up to n items that are there. When there are none it waits for one: a
+// request for more would wait for the last of them while handlers have nothing to do.
 func (w *worker) fetch(ctx context.Context, consumer jetstream.Consumer, n int) error {
-	if w.behind && n >= fewestOffers {
-		got, err := w.fetchNow(ctx, consumer, n)
-		if w.behind = got == n; got > 0 || err != nil {
-			return err
-		}
+	got, err := w.take(consumer.FetchNoWait(n))
+	if err == nil && got < n && w.behind {
+		var offered int
+		offered, err = w.takeOffers(ctx, n-got)
+		got += offered
 	}
-	begin := time.Now()
+	w.behind = got > n/2 // others may have taken some of what was offered
+	if got > 0 || err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, idleWait)
 	defer cancel()
 	ctx, end := whileConnected(ctx, w.nc)
 	defer end()
-	got, err := w.take(consumer.Fetch(n, jetstream.FetchContext(ctx)))
-	w.behind = got == n && time.Since(begin) < soon
+	_, err = w.take(consumer.Fetch(1, jetstream.FetchContext(ctx)))
 	return err
 }
-
-// soon is how soon a worker has all items that it asks for when others wait behind
-// them.
-const soon = 100 * time.Millisecond
 
 // take has the items of messages started, and returns how many there were.
 func (w *worker) take(batch jetstream.MessageBatch, err error) (n int, _ error) {
