@@ -15,10 +15,10 @@ type Entry struct {
 	Priority int16
 }
 
-// Waiting returns the queues that have entries in the outbox, with the highest
+// Waiting returns the queues that have entries in the outbox, but some, with the highest
 // priority there.
-func (s *Store) Waiting(ctx context.Context) (map[ID]int16, error) {
-	rows, err := s.pool.Query(ctx, text("waiting"))
+func (s *Store) Waiting(ctx context.Context, but []ID) (map[ID]int16, error) {
+	rows, err := s.pool.Query(ctx, text("waiting"), but)
 	if err != nil {
 		return nil, fmt.Errorf("read the outbox: %w", err)
 	}

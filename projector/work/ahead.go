@@ -47,6 +47,17 @@ func (a *ahead) window() int {
 	return window
 }
 
+// taken are the queues of which clients take what is in the outbox themselves, and that
+// were looked at a moment ago.
+func (r *relay) taken() (queues []queue.ID) {
+	for q, a := range r.ahead {
+		if time.Since(a.looked) < r.cfg.Poll && r.offered(q).isBehind() {
+			queues = append(queues, q)
+		}
+	}
+	return queues
+}
+
 // room is how many more messages of a queue may be put on the stream, of which
 // the first has the priority top, and how long to wait where there is no room.
 func (r *relay) room(ctx context.Context, q queue.ID, top int16) (n int, full time.Duration, err error) {
@@ -59,8 +70,6 @@ func (r *relay) room(ctx context.Context, q queue.ID, top int16) (n int, full ti
 	behind := r.offered(q).isBehind()
 	switch {
 	case passes:
-	case behind && time.Since(a.looked) < r.cfg.Poll:
-		return 0, r.cfg.Poll, nil
 	case a.messages >= a.window() && time.Since(a.looked) < soonFull:
 		return 0, soonFull, nil
 	case !behind && a.messages < a.window()/2:

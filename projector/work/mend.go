@@ -74,7 +74,7 @@ func (t *session) mend(ctx context.Context) error {
 // long. It goes by the shorter of the two: a server that was away for a while may
 // have held the other up.
 func (c Config) pause(took, last time.Duration) time.Duration {
-	return max(c.MendEvery, 9*min(took, last))
+	return max(c.MendEvery, 19*min(took, last))
 }
 
 // diff compares the stream with Postgres. It reads the stream, waits until Postgres

@@ -29,6 +29,11 @@ const (
 	behindFor = time.Second
 	// offerSize bounds the bodies of one answer, in bytes.
 	offerSize = 512 << 10
+	// readAhead is how many requests' entries are read at a time, and freshFor how long
+	// those that are left over are offered. What has come since and goes before them is
+	// published, and clients take what is on the stream first.
+	readAhead = 4
+	freshFor  = 250 * time.Millisecond
 	// offersAtOnce bounds how many requests are answered at a time.
 	offersAtOnce = 8
 )
@@ -38,7 +43,9 @@ const (
 type offers struct {
 	mu     sync.Mutex
 	until  map[ref]time.Time
-	behind time.Time // when a client was last offered as many as it had asked for
+	ahead  []queue.Entry // read, and left to nobody yet
+	read   time.Time     // when
+	behind time.Time     // when a client was last offered as many as it had asked for
 }
 
 // offered returns the offers of a queue.
@@ -52,24 +59,56 @@ func (t *session) offered(q queue.ID) *offers {
 func (o *offers) free(ctx context.Context, store *queue.Store, q queue.ID, n int) ([]queue.Entry, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	all, err := store.Outbox(ctx, q, n+len(o.until))
-	if err != nil {
+	if err := o.look(ctx, store, q, n); err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	return o.leave(n), nil
+}
+
+// next is free for clients that take one part of the outbox after the other: it reads
+// several parts at a time.
+func (o *offers) next(ctx context.Context, store *queue.Store, q queue.ID, n int) ([]queue.Entry, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.ahead) < n || time.Since(o.read) > freshFor {
+		if err := o.look(ctx, store, q, readAhead*n); err != nil {
+			return nil, err
+		}
+	}
+	return o.leave(n), nil
+}
+
+// look reads up to n entries at the head that are left to nobody.
+func (o *offers) look(ctx context.Context, store *queue.Store, q queue.ID, n int) error {
+	begin := time.Now()
+	all, err := store.Outbox(ctx, q, n+len(o.until))
+	if err != nil {
+		return err
+	}
 	// What is not among the first entries any more has left the outbox.
-	until := make(map[ref]time.Time, len(all))
-	var free []queue.Entry
+	until := make(map[ref]time.Time, len(o.until))
+	o.ahead, o.read = o.ahead[:0], begin
 	for _, e := range all {
-		if at, ok := o.until[e.Ref]; ok && now.Before(at) {
+		if at, ok := o.until[e.Ref]; ok && begin.Before(at) {
 			until[e.Ref] = at
-		} else if len(free) < n {
-			until[e.Ref] = now.Add(offeredFor)
-			free = append(free, e)
+		} else if len(o.ahead) < n {
+			o.ahead = append(o.ahead, e)
 		}
 	}
 	o.until = until
-	return free, nil
+	return nil
+}
+
+// leave leaves up to n of the entries that were read to the caller.
+func (o *offers) leave(n int) []queue.Entry {
+	n = min(n, len(o.ahead))
+	left := slices.Clone(o.ahead[:n])
+	o.ahead = o.ahead[n:]
+	at := time.Now().Add(offeredFor)
+	for _, e := range left {
+		o.until[e.Ref] = at
+	}
+	return left
 }
 
 // release leaves entries to nobody any more.
@@ -146,7 +185,7 @@ func (t *session) offer(ctx context.Context, name string, n int) ([]json.RawMess
 		return nil, nil
 	}
 	o := t.offered(v.ID)
-	entries, err := o.free(ctx, t.store, v.ID, n)
+	entries, err := o.next(ctx, t.store, v.ID, n)
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (r *relay) turn(ctx context.Context) (wait time.Duration, err error) {
 // gather reads the entries to publish next: as many of each queue as there is room
 // for on the stream, the highest priority first.
 func (r *relay) gather(ctx context.Context) (entries []queue.Entry, wait time.Duration, err error) {
-	waiting, err := r.store.Waiting(ctx)
+	waiting, err := r.store.Waiting(ctx, r.taken())
 	if err != nil || len(waiting) == 0 {
 		return nil, r.cfg.Poll, err
 	}

@@ -29,7 +29,7 @@ type Config struct {
 	// Streams shape the streams and consumers, which the service makes.
 	Streams stream.WorkConfig
 	// MendEvery is the least time between two comparisons of the stream with
-	// Postgres; default 300 ms. They take a tenth of the time at most.
+	// Postgres; default 300 ms. They take a twentieth of the time at most.
 	MendEvery time.Duration
 }
 
