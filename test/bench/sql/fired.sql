@@ -1,6 +1,7 @@
 -- Of the jobs that were due once from $1 to before $2: how many there are; how many have
--- one row in the ledger, and one run, with an item; and how late each was decided, in ms.
-WITH due AS (
+-- one row in the ledger, and one run, with an item; and how many of the runs have ended
+-- well. It is run without nested loops: statistics know nothing yet of what has just come.
+WITH due AS MATERIALIZED (
     SELECT s.job_id, s.anchor_at AS at FROM millrace.job_schedule AS s WHERE s.anchor_at >= $1 AND s.anchor_at < $2 AND s.to_at IS NULL
 ), decided AS (
     SELECT due.job_id, count(l.job_id) AS decisions, bool_and(l.outcome = 'ran' AND l.due_at = due.at) AS ran
