@@ -50,7 +50,8 @@ func (f *Fold[B]) write(ctx context.Context, s sealed[B]) error {
 		return fmt.Errorf("batch (%d, %d]: %w", s.cut.From, s.cut.To, err)
 	}
 	took := time.Since(start)
-	f.took.Store(int64(took))
+	f.took.Store(int64(min(took, f.before)))
+	f.before = took
 	f.durable.Store(s.cut.To)
 	f.folder.view.Announce(s.batch, took)
 	return nil

@@ -37,7 +37,8 @@ type Fold[B any] struct {
 	machine machine
 	folder  folder[B]
 	durable atomic.Uint64 // up to here everything is stored
-	took    atomic.Int64  // the time in which the last batch became durable
+	took    atomic.Int64  // the time in which a batch becomes durable: the shorter of the last two
+	before  time.Duration // what the last one took; of the flusher
 
 	sealed chan sealed[B] // from the folder to the flusher
 	idle   chan struct{}  // the flusher waits for a batch
