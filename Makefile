@@ -27,6 +27,7 @@ PAGE_SUM := query/dashboard/dist.sha256
 # benchmark runs once, so that none rots: its figures mean nothing there. It
 # runs by itself, because go test runs one package at a time when it measures.
 RACE   := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
+# Tests of the whole program wait more than they work, so more of them run at once.
 # Half of the time of the tests is linking them: without what debuggers read it
 # takes half as long. Vet has its place in lint.
 TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w'
@@ -58,7 +59,7 @@ engines: build ## Install the embedded engines into a cache folder
 test: build engines query/dashboard/node_modules/.package-lock.json test/node/node_modules/.package-lock.json test/browser/node_modules/.package-lock.json ## Run all tests: Go, the page, a Node client, a browser
 	$(GOTEST) $$(go list ./... | grep -v /test/)
 	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
-	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) ./test/...
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -parallel=4 ./test/...
 	cd query/dashboard && npm test
 	cd test/node && npm test
 	cd test/browser && npm test
