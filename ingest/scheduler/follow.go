@@ -27,6 +27,7 @@ type change struct {
 type followed struct {
 	id, job    uuid.UUID
 	item       int64
+	again      bool // it had ended
 	started    *time.Time
 	itemStatus string // empty: the item is gone
 	cancelled  bool
@@ -41,7 +42,7 @@ type followed struct {
 	articles  int32
 }
 
-// ended is a job whose runs have ended.
+// ended is a job whose runs have ended, or are under way again.
 type ended struct {
 	id                uuid.UUID
 	source, status    string
@@ -73,8 +74,8 @@ func (s *Scheduler) Follow(ctx context.Context) (more bool, err error) {
 			return err
 		}
 		for _, r := range runs {
-			if j := jobs[r.job]; j != nil && r.completed != nil {
-				j.end(r)
+			if j := jobs[r.job]; j != nil {
+				j.follow(r)
 			}
 		}
 		writeFollowed(t, runs)
@@ -111,7 +112,7 @@ func lockRuns(ctx context.Context, t *queue.Tx, changes map[int64]change) (runs 
 	t.Batch.Queue(text("runs"), items).Query(func(rows pgx.Rows) (err error) {
 		runs, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*followed, error) {
 			r := new(followed)
-			return r, row.Scan(&r.id, &r.job, &r.item, &r.started, &r.itemStatus, &r.cancelled, &r.err,
+			return r, row.Scan(&r.id, &r.job, &r.item, &r.again, &r.started, &r.itemStatus, &r.cancelled, &r.err,
 				&r.result, &r.taken, &r.updated)
 		})
 		return err
@@ -122,7 +123,7 @@ func lockRuns(ctx context.Context, t *queue.Tx, changes map[int64]change) (runs 
 func lockJobs(ctx context.Context, t *queue.Tx, runs []*followed, into map[uuid.UUID]*ended) error {
 	var ids []uuid.UUID
 	for _, r := range runs {
-		if r.completed != nil {
+		if r.again || r.completed != nil {
 			ids = append(ids, r.job)
 		}
 	}
@@ -199,9 +200,17 @@ func (r *followed) readResult(at time.Time) {
 	r.duration = &duration
 }
 
-// end has a job follow the end of a run. One that was cancelled is no failure.
-func (j *ended) end(r *followed) {
-	j.running = max(0, j.running-1)
+// follow has a job follow the end of a run, or that a run is under way again. One that
+// was cancelled is no failure.
+func (j *ended) follow(r *followed) {
+	switch {
+	case r.completed == nil && !r.again:
+		return
+	case r.completed == nil:
+		j.running++
+	case !r.again:
+		j.running = max(0, j.running-1)
+	}
 	switch r.status {
 	case "success":
 		j.failures, j.lastFailure, j.backoff = 0, nil, nil
@@ -213,22 +222,23 @@ func (j *ended) end(r *followed) {
 	if j.status != job.Paused && j.status != job.Orphaned {
 		j.status = job.Status(j.running, j.failures)
 	}
-	j.wakes = j.buffered
+	j.wakes = j.wakes || j.buffered && r.completed != nil
 }
 
 func writeFollowed(t *queue.Tx, runs []*followed) {
 	n := len(runs)
 	ids, statuses, articles := make([]uuid.UUID, n), make([]string, n), make([]int32, n)
 	started, completed := make([]*time.Time, n), make([]*time.Time, n)
-	durations, errs := make([]*float64, n), make([]*string, n)
+	durations, errs, again := make([]*float64, n), make([]*string, n), make([]bool, n)
 	for i, r := range runs {
 		ids[i], statuses[i], articles[i] = r.id, r.status, r.articles
 		started[i], completed[i], durations[i] = r.started, r.completed, r.duration
+		again[i] = r.again
 		if r.err != "" {
 			errs[i] = &r.err
 		}
 	}
-	t.Batch.Queue(text("follow_runs"), ids, statuses, started, completed, durations, articles, errs)
+	t.Batch.Queue(text("follow_runs"), ids, statuses, started, completed, durations, articles, errs, again)
 }
 
 func writeEnded(t *queue.Tx, jobs map[uuid.UUID]*ended) {

@@ -290,6 +290,65 @@ func TestFailures(t *testing.T) {
 	s.equal("twice", s.state(j), "pending, 0 under way, 2 failures, runs: failed failed")
 }
 
+// TestTriedAgain (3): an item of a run that somebody tries again is the run's next
+// attempt, and under way for its job, however late that is followed.
+func TestTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := start(t, scheduler.Config{})
+	j := s.job(0, 10, "overlap_policy = 'skip'")
+	minute := 0
+	pass := func() { minute++; s.clock(time.Duration(minute) * time.Minute) }
+	retry := func() {
+		t.Helper()
+		pass()
+		var id int64
+		if err := s.pool.QueryRow(t.Context(), "SELECT item_id FROM millrace.executions ORDER BY id LIMIT 1").
+			Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.q.Retry(t.Context(), s.id, []int64{id}); err != nil || r[0].Outcome != item.Changed {
+			t.Fatal(r, err)
+		}
+		pass()
+	}
+	attempt := func(want int) {
+		t.Helper()
+		var got int
+		if err := s.pool.QueryRow(t.Context(), "SELECT attempt FROM millrace.executions ORDER BY id LIMIT 1").
+			Scan(&got); err != nil || got != want {
+			t.Errorf("attempt %d, %v, want %d", got, err, want)
+		}
+	}
+	s.settle()
+	s.work(item.Start, "")
+	s.work(item.Fail, "no answer")
+	s.settle()
+	s.equal("failed", s.state(j), "pending, 0 under way, 1 failures, runs: failed")
+
+	retry()
+	s.settle()
+	s.equal("tried again", s.state(j), "running, 1 under way, 1 failures, runs: queued")
+	attempt(2)
+	s.work(item.Start, "")
+	pass()
+	s.work(item.Fail, "no answer")
+	s.settle()
+	s.equal("failed again", s.state(j), "pending, 0 under way, 2 failures, runs: failed")
+
+	retry()
+	s.work(item.Start, "")
+	pass()
+	s.work(item.Complete, `{"articles_count": 7}`)
+	s.settle() // all at once
+	s.equal("done", s.state(j), "pending, 0 under way, 0 failures, runs: success")
+	attempt(3)
+	s.settle()
+	attempt(3)
+	if r := s.audit(); r.Missed+r.Doubled > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // until waits until the only job shows a text.
 func (s *site) until(text string) {
 	s.Helper()

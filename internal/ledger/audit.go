@@ -85,7 +85,7 @@ const entriesSQL = `SELECT job_id, due_at, coalesce(max(outcome), ''), coalesce(
 		SELECT job_id, due_at, outcome, forced, false AS run FROM millrace.job_ledger WHERE due_at >= $1 AND due_at < $2
 		UNION ALL
 		SELECT job_id, due_at, NULL, NULL, true FROM millrace.executions
-		WHERE due_at >= $1 AND due_at < $2 AND NOT forced AND attempt = 1
+		WHERE due_at >= $1 AND due_at < $2 AND NOT forced
 	) AS u
 	GROUP BY job_id, due_at ORDER BY job_id, due_at`
 
