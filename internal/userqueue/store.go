@@ -148,7 +148,14 @@ type Page struct {
 	After      int64 // only items with larger ids
 	Limit      int
 	IDs        []int64 // these alone; nil: all
+
+	Payload   string        // what the JSON of the payload has somewhere, as it was given; any case
+	Retried   bool          // at work, or waiting, after an attempt that has failed
+	Unchanged time.Duration // the time since the last change, at least
 }
+
+// searched is how many items one search for what payloads have reads at most.
+const searched = 20_000
 
 // Stored is an item as it is now.
 type Stored struct {
@@ -199,22 +206,49 @@ const (
 
 // Items lists items.
 func (s *Store) Items(ctx context.Context, p Page) ([]Stored, error) {
+	items, _, err := s.Search(ctx, p)
+	return items, err
+}
+
+// Search lists items. A search for what payloads have may end before the last item of the
+// queue: then upTo is the id up to which it has looked.
+func (s *Store) Search(ctx context.Context, p Page) (items []Stored, upTo int64, err error) {
 	source := `(SELECT * FROM millrace.item AS i WHERE i.stage = $1 AND i.id > $2
-		AND ($3 = '' OR i."group" = $3) AND ($4 = '' OR i.key = $4) AND ($5::bigint[] IS NULL OR i.id = ANY ($5))
-		AND ` +
-		from[p.State] + " ORDER BY i.id LIMIT $6)"
+		AND ($3 = '' OR i."group" = $3) AND ($4 = '' OR i.key = $4) AND ` + from[p.State]
+	args := []any{p.Queue, p.After, p.Group, p.Key, p.Limit}
+	also := func(condition string, value any) {
+		args = append(args, value)
+		source += fmt.Sprintf(" AND "+condition, len(args))
+	}
 	if p.IDs != nil {
-		source = strings.Replace(source, "($5::bigint[] IS NULL OR i.id = ANY ($5))", "i.id = ANY ($5::bigint[])", 1)
+		also("i.id = ANY ($%d::bigint[])", p.IDs)
 	}
-	sql := strings.ReplaceAll(text("items"), "{from}", source)
-	rows, err := s.queues.Pool().Query(ctx, sql, p.Queue, p.After, p.Group, p.Key, p.IDs, p.Limit)
-	if err == nil {
-		var items []Stored
-		if items, err = pgx.CollectRows(rows, scanStored); err == nil {
-			return items, nil
+	if p.Payload != "" {
+		err := s.queues.Pool().QueryRow(ctx, `SELECT id FROM millrace.item WHERE stage = $1 AND id > $2
+			ORDER BY id OFFSET $3 LIMIT 1`, p.Queue, p.After, searched-1).Scan(&upTo)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return nil, 0, fmt.Errorf("search items: %w", err)
 		}
+		if upTo > 0 {
+			also("i.id <= $%d", upTo)
+		}
+		also("strpos(lower(i.payload::text), lower($%d)) > 0", p.Payload)
 	}
-	return nil, fmt.Errorf("list items: %w", err)
+	if p.Retried {
+		source += " AND i.attempts > CASE i.status WHEN 'new' THEN 0 ELSE 1 END AND i.status IN ('new', 'started')"
+	}
+	if p.Unchanged > 0 {
+		also("i.updated_at <= now() - $%d * interval '1 second'", p.Unchanged.Seconds())
+	}
+	sql := strings.ReplaceAll(text("items"), "{from}", source+" ORDER BY i.id LIMIT $5)")
+	rows, err := s.queues.Pool().Query(ctx, sql, args...)
+	if err == nil {
+		items, err = pgx.CollectRows(rows, scanStored)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("search items: %w", err)
+	}
+	return items, upTo, nil
 }
 
 // Each calls each with every item of a page, the oldest first, until it returns an

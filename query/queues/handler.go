@@ -130,9 +130,14 @@ func (h *Handler) one(ctx context.Context, in *Name) (UserQueue, error) {
 // UserQueueItemsRequest are the parameters of a list of items.
 type UserQueueItemsRequest struct {
 	Name
-	State  string `query:"state" doc:"new, scheduled, started, done, failed, dead or cancelled"`
-	Group  string `query:"group" maxLength:"255"`
-	Key    string `query:"key" maxLength:"255"`
+	State string `query:"state" doc:"new, scheduled, started, done, failed, dead or cancelled"`
+	Group string `query:"group" maxLength:"255"`
+	Key   string `query:"key" maxLength:"255"`
+
+	Payload    string `query:"payload" maxLength:"255" doc:"Text that the payload has somewhere, as its JSON was given; any case"`
+	Retried    bool   `query:"retried" doc:"Only items that are at work, or wait, after an attempt that has failed"`
+	UnchangedS int    `query:"unchanged_s" minimum:"0" maximum:"31536000" doc:"Only items that have not changed for so many seconds"`
+
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	Cursor string `query:"cursor" maxLength:"20" doc:"next_cursor of the page before"`
 }
@@ -159,7 +164,7 @@ type UserQueueItem struct {
 // UserQueueItems is a page of items.
 type UserQueueItems struct {
 	Items      []UserQueueItem `json:"items" nullable:"false"`
-	NextCursor string          `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
+	NextCursor string          `json:"next_cursor,omitempty" doc:"For the next page; absent from the last. A page found by payload may have fewer items than limit, or none"`
 }
 
 func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQueueItems, error) {
@@ -170,7 +175,7 @@ func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQue
 			Rule: "must be one of " + strings.Join(userqueue.States, ", "),
 		}
 	}
-	for field, value := range map[string]string{"group": in.Group, "key": in.Key} {
+	for field, value := range map[string]string{"group": in.Group, "key": in.Key, "payload": in.Payload} {
 		if rule := userqueue.CheckText(field, value); rule != nil {
 			return out, rule
 		}
@@ -187,13 +192,16 @@ func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQue
 		return out, err
 	}
 	page := userqueue.Page{
-		Queue: v.ID, State: in.State, Group: in.Group, Key: in.Key, After: after,
-		Limit: in.Limit + 1,
+		Queue: v.ID, State: in.State, Group: in.Group, Key: in.Key, After: after, Limit: in.Limit + 1,
+		Payload: in.Payload, Retried: in.Retried, Unchanged: time.Duration(in.UnchangedS) * time.Second,
 	}
-	items, err := h.store.Items(ctx, page)
-	if len(items) > in.Limit {
+	items, upTo, err := h.store.Search(ctx, page)
+	switch {
+	case len(items) > in.Limit:
 		items = items[:in.Limit]
 		out.NextCursor = fmt.Sprint(items[in.Limit-1].ID)
+	case upTo > 0:
+		out.NextCursor = fmt.Sprint(upTo)
 	}
 	for _, it := range items {
 		out.Items = append(out.Items, itemOf(it))

@@ -164,6 +164,28 @@ describe('the pages', { skip }, () => {
     await page.waitForSelector('[data-testid="confirm"]', { state: 'detached' });
   });
 
+  test('Queues: items are found by what their payloads hold, by attempts before, and by what has not changed', async () => {
+    const rows = () => page.locator('tr[data-testid^="item-"]');
+    await goto('/queues/mail?state=new');
+    await page.waitForFunction(() => document.querySelectorAll('tr[data-testid^="item-"]').length > 8);
+    await page.fill('[data-testid="payload"]', '12@EXAMPLE');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.querySelectorAll('tr[data-testid^="item-"]').length === 1);
+    assert.match(await rows().textContent(), /order-12/);
+    assert.match(page.url(), /payload=12@EXAMPLE/);
+    await page.waitForSelector('[data-testid="cancel-all"]', { state: 'detached' });
+    await page.fill('[data-testid="payload"]', '');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('[data-testid="cancel-all"]');
+    await click('retried');
+    await page.waitForFunction(() => {
+      const shown = [...document.querySelectorAll('tr[data-testid^="item-"]')];
+      return shown.length > 0 && shown.every((row) => row.children[4].textContent !== '0');
+    });
+    await page.selectOption('[data-testid="unchanged"]', '1d');
+    await page.waitForSelector('main >> text=No item is new and passes these filters.');
+  });
+
   test('Dead letters: by rule, with their bodies; replayed and deleted after saying what would be done', async () => {
     await goto('/letters');
     await shows('letter-count', 'data-value', '3');

@@ -5115,7 +5115,7 @@ export interface components {
         };
         UserQueueItems: {
             items: components["schemas"]["UserQueueItem"][];
-            /** @description For the next page; absent from the last */
+            /** @description For the next page; absent from the last. A page found by payload may have fewer items than limit, or none */
             next_cursor?: string;
         };
         UserQueueList: {
@@ -11878,6 +11878,12 @@ export interface operations {
                 state?: string;
                 group?: string;
                 key?: string;
+                /** @description Text that the payload has somewhere, as its JSON was given; any case */
+                payload?: string;
+                /** @description Only items that are at work, or wait, after an attempt that has failed */
+                retried?: boolean;
+                /** @description Only items that have not changed for so many seconds */
+                unchanged_s?: number;
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: string;

@@ -1,1 +1,0 @@
-import{G as e}from"./parts-BCiCzSRZ.js";import{v as t}from"./vue-9oqbszvp.js";import{dt as n}from"./shared-BkOT3nB2.js";function r(){let{data:r}=e({queryKey:[`stages`],queryFn:async({signal:e})=>{let{data:t}=await n.GET(`/funnel`,{params:{query:{period:`today`}},signal:e});return(t.stages??[]).map(e=>e.name)},staleTime:3e5});return t(()=>r.value??[])}export{r as t};
