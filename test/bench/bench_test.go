@@ -129,10 +129,10 @@ func TestQuantile(t *testing.T) {
 // show several, and those of other views and sources do not count.
 func TestDelays(t *testing.T) {
 	marks := []mark{
-		{Clock: "events", At: 10, Sent: 1000, Durable: 2000, Sources: []string{"a"}},
+		{Clock: "events", At: 10, Sent: 1000, Durable: 2000, Shown: 3000, Sources: []string{"a"}},
 		{Clock: "items", At: 11, Sent: 1, Durable: 1},
-		{Clock: "events", At: 20, Sent: 3000, Durable: 4000},
-		{Clock: "events", At: 30, Sent: 5000, Durable: 9000, Sources: []string{"a"}},
+		{Clock: "events", At: 20, Sent: 3000, Durable: 4000, Shown: 4500},
+		{Clock: "events", At: 30, Sent: 5000, Durable: 9000, Shown: 7500, Sources: []string{"a"}},
 		{Clock: "events", At: 40, Sent: 7000, Durable: 9000},
 	}
 	got := []receipt{{at: 1500, to: 9}, {at: 5000, to: 25}, {at: 8000, to: 30}}
@@ -141,8 +141,8 @@ func TestDelays(t *testing.T) {
 		want    []delay
 		missing int
 	}{
-		{subscriberQuestion{view: "funnel"}, []delay{{3, 4}, {1, 2}, {0.001, 3}}, 1},
-		{subscriberQuestion{view: "funnel", source: "a"}, []delay{{3, 4}, {0.001, 3}}, 0},
+		{subscriberQuestion{view: "funnel"}, []delay{{3, 4, 2}, {1, 2, 0.5}, {0.001, 3, 0.5}}, 1},
+		{subscriberQuestion{view: "funnel", source: "a"}, []delay{{3, 4, 2}, {0.001, 3, 0.5}}, 0},
 		{subscriberQuestion{view: "dlq"}, nil, 0},
 	} {
 		all, missing := delays(&tt.q, got, marks)

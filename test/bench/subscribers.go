@@ -147,6 +147,13 @@ func (b *bench) watched(
 	if err := errors.Join(err, <-profiled, b.heapProfile(ctx, server), gone.err); err != nil {
 		return err
 	}
+	for i := range marks {
+		k := &marks[i]
+		k.Shown = k.Durable
+		if at, ok := m.announced.of(k.At); ok && k.Clock == "events" {
+			k.Shown = at.UnixMicro()
+		}
+	}
 	text, err := json.Marshal(marks)
 	if err != nil {
 		return fmt.Errorf("write the marks: %w", err)
@@ -205,6 +212,7 @@ type mark struct {
 	Sources []string // of the events; only those that are watched
 	Sent    int64    // when it was, in Unix microseconds
 	Durable int64    // when that was acknowledged
+	Shown   int64    // when the view had it; of events, when their batch was announced
 }
 
 // marksFile is where the marks are left for the subscribers.

@@ -145,7 +145,7 @@ type subscribers struct {
 }
 
 // subscriberAges are the median, the 99th percentile and the worst, in milliseconds.
-type subscriberAges struct{ Durable, Sent [3]float64 }
+type subscriberAges struct{ Durable, Sent, Shown [3]float64 }
 
 // subscriberSeen is what the subscribers report.
 type subscriberSeen struct {
@@ -413,9 +413,9 @@ func (a *agesOf) at(q float64) float64 {
 	return a.worst
 }
 
-// viewAges are the delays of a view's changes since they were durable, and since
-// they were sent.
-type viewAges struct{ durable, sent agesOf }
+// viewAges are the delays of a view's changes since they were durable, since they were
+// sent, and since the view had them.
+type viewAges struct{ durable, sent, shown agesOf }
 
 // compare tells how old each change was when each subscriber had it: with the
 // first message that has come as far.
@@ -443,6 +443,7 @@ func (c *subscribers) compare(marks []mark) subscriberSeen {
 			for _, a := range []*viewAges{byView[""], byView[r.question.view]} {
 				a.durable.add(d.durable)
 				a.sent.add(d.sent)
+				a.shown.add(d.shown)
 			}
 		}
 		if len(mine) > 0 {
@@ -451,14 +452,14 @@ func (c *subscribers) compare(marks []mark) subscriberSeen {
 		}
 	}
 	for name, a := range byView {
-		seen.Views[name] = subscriberAges{a.durable.three(), a.sent.three()}
+		seen.Views[name] = subscriberAges{a.durable.three(), a.sent.three(), a.shown.three()}
 	}
 	return seen
 }
 
 // delay is how old a change was when it was received, in milliseconds since it
-// was durable and since it was sent.
-type delay struct{ durable, sent float64 }
+// was durable, since it was sent and since the view had it.
+type delay struct{ durable, sent, shown float64 }
 
 // delays are those of the changes that a subscriber watches. Missing are the
 // changes that it has not received.
@@ -475,7 +476,8 @@ func delays(q *subscriberQuestion, got []receipt, marks []mark) (all []delay, mi
 			missing++
 			continue
 		}
-		all = append(all, delay{since(got[0].at, m.Durable), since(got[0].at, m.Sent)})
+		at := got[0].at
+		all = append(all, delay{since(at, m.Durable), since(at, m.Sent), since(at, m.Shown)})
 	}
 	return all, missing
 }

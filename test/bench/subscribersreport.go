@@ -36,6 +36,11 @@ func (b *bench) addSubscribers(
 			},
 			line{s, who + ": " + name + ", durable to received, worst", "ms", less, a.Durable[2], "", 0},
 			line{s, who + ": " + name + ", sent to received, 99th percentile", "ms", less, a.Sent[1], "limit", 300},
+			line{s, who + ": " + name + ", in the view to received, median", "ms", less, a.Shown[0], "", 0},
+			line{
+				s, who + ": " + name + ", in the view to received, 99th percentile", "ms", less, a.Shown[1], "limit",
+				300,
+			},
 		)
 	}
 	b.add(
