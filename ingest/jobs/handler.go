@@ -49,6 +49,8 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"Neither a backoff nor a window holds it up. The schedule stays as it is."), h.do(jobs.OpForceRun))
 	endpoint.Post(api, admin("skip-next-run", "/{id}/skip-next", "Skip the next due time of a job", ""),
 		h.do(jobs.OpSkipNext))
+	endpoint.Post(api, admin("unskip-next-run", "/{id}/unskip-next", "Have a job run at its next due time all the same",
+		"Takes skip-next back, until that due time has come."), h.do(jobs.OpUnskipNext))
 	override := admin("override-job", "/{id}/override", "Set how a job runs",
 		"Settings that are left out stay as they are, and null is back to what follows from the source. "+
 			"auto_managed false keeps all as it is, whatever the source becomes.")
@@ -203,7 +205,7 @@ const maxBulk = 500
 type ChangeJobsRequest struct {
 	httpapi.Params
 	Body struct {
-		Operation string   `json:"operation" doc:"pause, resume, force-run or skip-next" example:"pause"`
+		Operation string   `json:"operation" doc:"pause, resume, force-run, skip-next or unskip-next" example:"pause"`
 		IDs       []string `json:"ids,omitempty" nullable:"false" doc:"1 to 500 jobs, by their ids"`
 		SourceIDs []string `json:"source_ids,omitempty" nullable:"false" doc:"In place of ids: the jobs of 1 to 500 sources, by the ids of the sources"`
 	}

@@ -298,8 +298,15 @@ func TestCommands(t *testing.T) {
 	if j := s.do(OpForceRun, made.ID); j.ForcedAt == nil || j.ForcedAt.After(j.UpdatedAt) {
 		t.Errorf("it was asked for at once, and is at %s", j.ForcedAt)
 	}
-	if j := s.do(OpSkipNext, made.ID); !j.SkipNext {
-		t.Errorf("%+v", j)
+	for range 2 {
+		if j := s.do(OpSkipNext, made.ID); !j.SkipNext {
+			t.Errorf("%+v", j)
+		}
+	}
+	for range 2 {
+		if j := s.do(OpUnskipNext, made.ID); j.SkipNext {
+			t.Errorf("%+v", j)
+		}
 	}
 	if j := s.do(OpPause, made.ID); j.Status != job.Paused || j.PausedBy != job.ByUser || j.ForcedAt != nil {
 		t.Errorf("%+v", j)

@@ -179,14 +179,15 @@ func (e *refusal) Error() string { return e.rule }
 
 // Commands on jobs, as operations on many name them.
 const (
-	OpPause    = "pause"
-	OpResume   = "resume"
-	OpForceRun = "force-run"
-	OpSkipNext = "skip-next"
+	OpPause      = "pause"
+	OpResume     = "resume"
+	OpForceRun   = "force-run"
+	OpSkipNext   = "skip-next"
+	OpUnskipNext = "unskip-next"
 )
 
 // Operations are all of them.
-var Operations = []string{OpPause, OpResume, OpForceRun, OpSkipNext}
+var Operations = []string{OpPause, OpResume, OpForceRun, OpSkipNext, OpUnskipNext}
 
 // do does a command, or returns a refusal. One that the job is after already changes
 // nothing.
@@ -225,6 +226,11 @@ func (r *record) do(operation string, now time.Time) error {
 		case !r.SkipNext:
 			r.touch(now)
 			r.SkipNext = true
+		}
+	case OpUnskipNext:
+		if r.SkipNext {
+			r.touch(now)
+			r.SkipNext = false
 		}
 	default:
 		return fmt.Errorf("there is no operation %s", operation)

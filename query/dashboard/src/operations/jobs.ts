@@ -137,7 +137,7 @@ export function useEventLog(wanted: () => { source_id: string; cursor: string })
   });
 }
 
-export type Command = 'pause' | 'resume' | 'force-run' | 'skip-next';
+export type Command = 'pause' | 'resume' | 'force-run' | 'skip-next' | 'unskip-next';
 
 /** Has a job wait, go on, run at once, or leave out its next due time. */
 export function useCommand() {
