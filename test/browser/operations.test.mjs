@@ -244,8 +244,10 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await shows('skipped');
     assert.equal((await jobOf(id)).skip_next, true);
     await click('unskip-next');
-    await shows('skip-next');
+    await click('skip-next');
     assert.equal((await jobOf(id)).skip_next, false);
+    await click('confirm-act');
+    await shows('skipped');
   });
 
   test('a job is automatic again after asking', async () => {
