@@ -150,7 +150,7 @@ func (b *bench) watched(
 	for i := range marks {
 		k := &marks[i]
 		k.Shown = k.Durable
-		if at, ok := m.announced.of(k.At); ok && k.Clock == "events" {
+		if at, ok := m.announced.of(k.Seq); ok && k.Seq > 0 {
 			k.Shown = at.UnixMicro()
 		}
 	}
@@ -208,11 +208,12 @@ func (t subscriberTime) less(u subscriberTime) subscriberTime {
 type mark struct {
 	Clock   string // whose position At is: that of events, items or letters
 	At      uint64
+	Seq     uint64   // of the event on the stream; 0: it is none
 	Events  int      // published with it
 	Sources []string // of the events; only those that are watched
 	Sent    int64    // when it was, in Unix microseconds
 	Durable int64    // when that was acknowledged
-	Shown   int64    // when the view had it; of events, when their batch was announced
+	Shown   int64    // when the view had it; of events, valid or not, when their batch was announced
 }
 
 // marksFile is where the marks are left for the subscribers.
@@ -262,7 +263,7 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 			if err != nil {
 				return fmt.Errorf("publish: %w", err)
 			}
-			note(mark{Clock: "events", At: ack.Sequence, Events: len(batch), Sources: sources}, sent)
+			note(mark{Clock: "events", At: ack.Sequence, Seq: ack.Sequence, Events: len(batch), Sources: sources}, sent)
 			return nil
 		})
 		return nil
@@ -284,11 +285,12 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 	beat(500*time.Millisecond, func(sent time.Time) error {
 		ctx, cancel := context.WithTimeout(ctx, subscriberPatience)
 		defer cancel()
-		if _, err := m.js.Publish(ctx, "events.crawled.00", []byte(`{"no":"event"}`)); err != nil {
+		ack, err := m.js.Publish(ctx, "events.crawled.00", []byte(`{"no":"event"}`))
+		if err != nil {
 			return fmt.Errorf("publish an invalid event: %w", err)
 		}
 		letters++
-		note(mark{Clock: "letters", At: letters}, sent)
+		note(mark{Clock: "letters", At: letters, Seq: ack.Sequence}, sent)
 		return nil
 	})
 	if err := errors.Join(g.Wait(), batches.Wait()); err != nil {
