@@ -145,4 +145,3 @@ func scanStored(r pgx.CollectableRow) (v Stored, err error) {
 		&v.Worker, &v.Error,
 		&v.CreatedAt, &v.UpdatedAt, &v.LeaseUntil, &v.RunAt, &v.State)
 }
-
