@@ -39,7 +39,7 @@ type worker struct {
 	holdOff atomic.Pointer[time.Time] // until when nothing is pulled; nil: no such time
 
 	// Of the one who pulls:
-	behind   bool      // the last pull has got at once what it asked for, or most of it
+	behind   bool      // the last pull has got more than half of what it asked for
 	noOffers time.Time // until when no offers are asked for
 
 	mu   sync.Mutex
@@ -175,8 +175,8 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return js.Consumer(ctx, stream.Work, w.stage)
 }
 
-// room waits until this worker may take more items, and returns how many. One that is
-// behind waits a little longer, for room that is worth a request.
+// room waits until this worker may take more items, and returns how many. A worker that
+// is behind waits up to worthWaiting longer, for room that is worth a request.
 func (w *worker) room(ctx context.Context) int {
 	var late <-chan time.Time
 	for ctx.Err() == nil {
@@ -205,8 +205,8 @@ func (w *worker) room(ctx context.Context) int {
 	return 0
 }
 
-// worthAsking is how many items are worth a request, unless a worker has room for few, and worthWaiting how long a worker
-// that is behind waits for room for so many.
+// worthAsking is how many items are worth a request of a worker that is behind; one that
+// has room for few asks for a quarter of them. worthWaiting is how long it waits for that.
 const (
 	worthAsking  = 100
 	worthWaiting = 5 * time.Millisecond

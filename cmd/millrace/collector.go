@@ -53,10 +53,12 @@ func newCollector() *collector {
 	return c
 }
 
-// cycle is garbage, which a cycle of the collector finds.
+// cycle is an object that nothing refers to, so that each cycle of the collector finds it
+// and calls ended.
 type cycle struct{ c *collector }
 
-// ended fits the collector to what the cycle has found in use, and waits for the next.
+// ended fits the growth to what the cycle has found in use, and has the next cycle call it
+// again.
 func (y *cycle) ended() {
 	y.c.mu.Lock()
 	defer y.c.mu.Unlock()
@@ -72,7 +74,7 @@ func (c *collector) adjust() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	percent := growthFor(c.growth, live[0].Value.Uint64())
-	// Telling Go stops the process for a moment, so small differences are let be.
+	// Telling Go stops the process for a moment, so a small difference changes nothing.
 	if d := percent - c.percent; d > c.percent/8 || -d > c.percent/8 || percent == c.growth && d != 0 {
 		c.percent = percent
 		debug.SetGCPercent(percent)

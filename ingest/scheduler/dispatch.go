@@ -73,7 +73,7 @@ func (s *Scheduler) dispatch(ctx context.Context) (wait time.Duration, err error
 // next asks when the next job is due, as far as what has been decided says. People may
 // have one be due sooner.
 func (s *Scheduler) next(t *queue.Tx, wait *time.Duration) {
-	t.Batch.Queue(text("next_due")).QueryRow(func(r pgx.Row) error {
+	t.Batch.Queue(sqlNextDue).QueryRow(func(r pgx.Row) error {
 		var seconds *float64
 		err := r.Scan(&seconds)
 		if seconds != nil && *seconds < s.cfg.Every.Seconds() {
@@ -94,7 +94,7 @@ func anyDue(jobs []*due) bool {
 
 // lock reads jobs that are due, with their schedules.
 func (s *Scheduler) lock(ctx context.Context, t *queue.Tx) (jobs []*due, err error) {
-	t.Batch.Queue(text("due"), s.cfg.Batch).Query(func(rows pgx.Rows) (err error) {
+	t.Batch.Queue(sqlDue, s.cfg.Batch).Query(func(rows pgx.Rows) (err error) {
 		jobs, err = pgx.CollectRows(rows, scanDue)
 		return err
 	})

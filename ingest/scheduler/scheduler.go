@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -22,6 +23,16 @@ import (
 var texts embed.FS
 
 func text(name string) string { return queue.Text(texts, name) }
+
+// withPriorities completes a statement that reads the jobs of each priority.
+func withPriorities(name string) string {
+	return strings.ReplaceAll(text(name), "{priorities}", text("priorities"))
+}
+
+var (
+	sqlDue     = withPriorities("due")
+	sqlNextDue = withPriorities("next_due")
+)
 
 // Queue is the queue whose items are runs.
 const Queue = "crawl"

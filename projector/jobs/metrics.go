@@ -60,7 +60,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		byPriority: gauges("crawler_jobs_by_priority", "Jobs by their priority.", "priority"),
 		resting: prometheus.NewGauge(prometheus.GaugeOpts(opts("crawler_jobs_in_backoff",
 			"Jobs that wait, since their runs have failed."))),
-		runs: gauges("crawler_runs_under_way", "Runs that wait for a worker (queued), and that a worker has (active).", "state"),
+		runs: gauges("crawler_runs_under_way",
+			"Runs that wait for a worker (queued), and that a worker has (active).", "state"),
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{

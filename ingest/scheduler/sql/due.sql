@@ -1,15 +1,7 @@
 -- The jobs that are due, by their priority; another scheduler has those that are locked.
 -- Each priority is read from its first due time on, so a batch costs the same however many
--- are due. Which priorities there are is read from the other end of the index: at its due
--- end are the entries of jobs that have moved on.
-WITH RECURSIVE priorities AS (
-    (SELECT priority FROM millrace.jobs WHERE due_at IS NOT NULL ORDER BY priority, due_at DESC LIMIT 1)
-    UNION ALL
-    SELECT n.priority FROM priorities AS p, LATERAL (
-        SELECT j.priority FROM millrace.jobs AS j WHERE j.due_at IS NOT NULL AND j.priority > p.priority
-        ORDER BY j.priority, j.due_at DESC LIMIT 1
-    ) AS n
-)
+-- are due.
+{priorities}
 SELECT j.* FROM (SELECT priority FROM priorities ORDER BY priority DESC) AS p, LATERAL (
     SELECT j.id, j.source_id, j.source_name, j.url, j.rate_limit, j.max_depth, j.selectors, j.status,
         j.next_run_at, j.forced_at, j.buffered_due_at, j.backoff_until, j.catch_up_from, j.skip_next,
