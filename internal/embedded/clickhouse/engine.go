@@ -37,6 +37,8 @@ type engine struct {
 	queryLog  *queryLog
 	stuck     chan error // has why the engine has to be replaced
 	kept      []any      // of statements that were left behind; mu guards it
+	killer    killer
+	watched   watched
 
 	// control runs what belongs to no client. Open as long as the engine: its
 	// closing stops it.
@@ -73,6 +75,7 @@ func openEngine(cfg Config, log *slog.Logger) (*engine, error) {
 		analyst: cfg.ReadOnlyUser,
 		log:     log, patience: cfg.Patience, stuck: make(chan error, 1),
 	}
+	e.killer.kill = e.kill
 	if e.penalties, err = loadPenalties(filepath.Join(path, "penalties.json")); err != nil {
 		log.Warn("no statement is refused on account of earlier ones", "error", err)
 	}
@@ -198,42 +201,6 @@ func (e *engine) tag(id string) string {
 		tag += " " + url.PathEscape(id)
 	}
 	return tag + "*/"
-}
-
-// killWhenDone cancels the query that has tag once ctx is done, again and
-// again until stop is called: the query may not have begun to run when ctx is.
-func (e *engine) killWhenDone(ctx context.Context, tag string) (stop func()) {
-	ended := make(chan struct{})
-	unregister := context.AfterFunc(ctx, func() {
-		for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-			e.kill(tag)
-			select {
-			case <-ended:
-				return
-			case <-time.After(wait):
-			}
-		}
-	})
-	return func() {
-		unregister()
-		close(ended)
-	}
-}
-
-func (e *engine) kill(tag string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.control == nil {
-		return
-	}
-	_ = e.control.Exec("KILL QUERY WHERE " + taggedBy(tag))
-}
-
-// taggedBy is the condition that a running query has tag, written so that a
-// statement with the condition does not match itself.
-func taggedBy(tag string) string {
-	text := "concat(" + quote(tag[:2]) + ", " + quote(tag[2:]) + ")"
-	return "(endsWith(query, " + text + ") OR startsWith(query, " + text + "))"
 }
 
 // close stops the engine, which flushes its data. All sessions must be closed.

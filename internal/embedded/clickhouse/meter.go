@@ -1,8 +1,6 @@
 package clickhouse
 
 import (
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +23,7 @@ type meter struct {
 // start looks at the statement now and then until stop is called.
 func (m *meter) start() (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
+	m.engine.watched.add(m.tag)
 	go func() {
 		defer close(ended)
 		tick := time.NewTicker(m.every)
@@ -43,6 +42,7 @@ func (m *meter) start() (stop func()) {
 	return func() {
 		close(end)
 		<-ended
+		m.engine.watched.remove(m.tag)
 	}
 }
 
@@ -81,28 +81,4 @@ func (m *meter) news(all, c chdb.Chunk) chdb.Chunk {
 		*f.news, *f.known = most-*f.known, most
 	}
 	return c
-}
-
-// running asks the engine what the statement with tag has done.
-func (e *engine) running(tag string) (all chdb.Chunk, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.control == nil {
-		return all, false
-	}
-	row, err := e.control.Query("SELECT read_rows, read_bytes, total_rows_approx, written_rows, written_bytes, "+
-		"memory_usage "+
-		"FROM system.processes WHERE "+taggedBy(tag), "TSV")
-	if err != nil {
-		return all, false
-	}
-	fields := strings.Fields(string(row.Data))
-	to := []*uint64{&all.ReadRows, &all.ReadBytes, &all.TotalRows, &all.WrittenRows, &all.WrittenBytes, &all.Memory}
-	if len(fields) != len(to) {
-		return all, false
-	}
-	for i, field := range fields {
-		*to[i], _ = strconv.ParseUint(field, 10, 64) // memory can be below 0 for a moment
-	}
-	return all, true
 }
