@@ -47,7 +47,8 @@
 //     an item with a plain daemon whose message is gone is given back after
 //     the time that a silent daemon has, from when it was found or from the
 //     daemon's last word. A difference that only one comparison has found may be
-//     a message under way, and is left alone.
+//     a message under way, and is left alone. A message that the server has given up
+//     counts as gone: what it says of that may be lost.
 //     The server waits for a daemon by its clock; when that has been set back,
 //     all daemons have their time anew.
 //  8. Reports once. The position in the stream SHARDS moves in the transaction

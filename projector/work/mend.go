@@ -16,7 +16,7 @@ import (
 // differences are what the stream and Postgres do not agree on.
 type differences struct {
 	missing map[ref]struct{}    // ready, and no message says so
-	lost    map[ref]struct{}    // with a silent plain daemon, and its message is gone; by the generation of the taking
+	lost    map[ref]struct{}    // with a silent plain daemon for ever; by the generation of the taking
 	stale   map[uint64]struct{} // messages of items that nobody may take
 
 	at   time.Time           // of the comparison, by the server's clock
@@ -102,7 +102,9 @@ func (t *session) diff(ctx context.Context) (d differences, err error) {
 	}
 	messages := make(map[ref]uint64, len(about))
 	for seq, r := range about {
-		messages[r] = seq
+		if !t.givenUp(r.Queue, seq) {
+			messages[r] = seq
+		}
 	}
 	for _, seq := range live.seqs {
 		d.stale[seq] = struct{}{} // until it is found to belong
@@ -111,6 +113,15 @@ func (t *session) diff(ctx context.Context) (d differences, err error) {
 		return d, err
 	}
 	return d, t.diffClaims(ctx, messages, &d)
+}
+
+// givenUp tells whether the server, when watch last looked, had done with a message
+// that is still on the stream: it has delivered the message as often as it may. It
+// says so in an advisory, which is lost when it has nowhere to go, as while the
+// server's cluster has no leader for the answers.
+func (t *session) givenUp(q queue.ID, seq uint64) bool {
+	floor, known := t.floors.Load(q)
+	return known && seq <= floor.(uint64)
 }
 
 // catchUp waits until all answers of daemons are applied.
@@ -165,28 +176,37 @@ func (t *session) diffReady(ctx context.Context, messages map[ref]uint64, d *dif
 	return nil
 }
 
-// diffClaims finds items that plain daemons have and whose messages are gone, if
-// the daemons have been silent for as long as the server would have waited.
+// diffClaims finds items that plain daemons have and that the server would leave with
+// them for ever. When a message is gone or not delivered again, the daemon has been
+// silent for as long as the server would have waited; otherwise for as long as the
+// server waits for all the daemons that it may deliver the message to.
 func (t *session) diffClaims(ctx context.Context, messages map[ref]uint64, d *differences) error {
 	rows, err := t.store.Pool().Query(ctx, sqlPlainClaims)
 	if err != nil {
 		return fmt.Errorf("compare what plain daemons have: %w", err)
 	}
+	deliveries := map[queue.ID]int{}
+	for _, v := range t.queues() {
+		deliveries[v.ID] = v.MaxAttempts
+	}
 	var r ref
-	var gone []ref
+	patience := map[ref]time.Duration{}
 	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Queue, &r.Generation}, func() error {
-		if seq, ok := messages[ref{Item: r.Item, Queue: r.Queue, Generation: r.Generation - 1}]; ok {
+		if seq, ok := messages[ref{Item: r.Item, Queue: r.Queue, Generation: r.Generation - 1}]; !ok {
+			patience[r] = t.cfg.Streams.AckWait
+		} else {
 			delete(d.stale, seq)
 			d.held[seq] = r.Queue
-		} else {
-			gone = append(gone, r)
+			if n := deliveries[r.Queue]; n > 0 {
+				patience[r] = time.Duration(n+1) * t.cfg.Streams.AckWait
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("compare what plain daemons have: %w", err)
 	}
-	for _, r := range t.orphans.silent(gone, t.cfg.Streams.AckWait) {
+	for _, r := range t.orphans.silent(patience) {
 		d.lost[r] = struct{}{}
 	}
 	return nil
@@ -252,14 +272,13 @@ func (t *session) enterOutbox(ctx context.Context, refs map[ref]struct{}) (enter
 	return entered, nil
 }
 
-// giveBack makes items ready again that silent daemons have and whose messages the
-// server has lost.
+// giveBack takes items from silent daemons.
 func (t *session) giveBack(ctx context.Context, lost map[ref]struct{}) error {
 	commands := map[queue.ID][]queue.Command{}
 	for r := range lost {
 		commands[r.Queue] = append(commands[r.Queue], queue.Command{
 			ID: r.Item, Generation: r.Generation, Worker: stream.PlainWorker,
-			Error: "not answered, and its message is gone",
+			Error: "not answered, and not delivered again",
 		})
 	}
 	for q, commands := range commands {

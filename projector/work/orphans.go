@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// orphans are items that plain daemons have and whose messages are gone: the
-// server waits for these daemons no more, and this process does in its place.
-// It goes by the monotonic clock. The zero value is that of a new leader.
+// orphans are items that plain daemons have and that the server may wait for no more,
+// as when their messages are gone: this process does in its place. It goes by the
+// monotonic clock. The zero value is that of a new leader.
 type orphans struct {
 	mu    sync.Mutex
 	since map[ref]time.Time // by the generation of the taking: the last word, or when it was found
@@ -23,13 +23,13 @@ func (o *orphans) hear(r ref) {
 }
 
 // silent notes what a comparison has found, forgets all others, and returns
-// those that nothing was heard of for longer than patience.
-func (o *orphans) silent(found []ref, patience time.Duration) []ref {
+// those that nothing was heard of for longer than the patience with them.
+func (o *orphans) silent(found map[ref]time.Duration) []ref {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	since := make(map[ref]time.Time, len(found))
 	var silent []ref
-	for _, r := range found {
+	for r, patience := range found {
 		at, known := o.since[r]
 		if !known {
 			at = time.Now()

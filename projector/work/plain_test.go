@@ -139,6 +139,49 @@ func TestDead(t *testing.T) {
 	}
 }
 
+// TestDeadUnheard: nobody hears that the server has given messages up. An item that a
+// plain daemon had fails, one that nobody may start has a new message (invariant 7).
+func TestDeadUnheard(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, quick)
+	acks, err := h.js.Stream(t.Context(), stream.WorkAcks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deaf := acks.CachedInfo().Config
+	deaf.Subjects = []string{stream.WorkAckSubjects}
+	if _, err := h.js.UpdateStream(t.Context(), deaf); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.store.Pool().Exec(t.Context(), "UPDATE millrace.stage SET max_attempts = 1"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := h.js.Consumer(t.Context(), stream.Work, shard.Splitter.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.until("1 delivery at most", func() (string, bool) {
+		info, err := c.Info(t.Context())
+		return "", err == nil && info.Config.MaxDeliver == 1
+	})
+	h.file("a", 2)
+	msgs := h.pull(shard.Splitter, 2)
+	if err := h.nc.Publish(msgs[1].Reply(), stream.Refused(0)); err != nil {
+		t.Fatal(err)
+	}
+	// The server gives messages up when it would deliver them once more.
+	again := h.pull(shard.Splitter, 1)[0]
+	if h.item(again).ID != h.item(msgs[1]).ID {
+		t.Errorf("item %d comes again, not that which was refused", h.item(again).ID)
+	}
+	if err := again.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	h.await(shard.Splitter, shard.Failed, 1)
+	h.await(shard.Splitter, shard.Done, 1)
+	h.until("the message of the next stage alone", func() (string, bool) { return "", h.messages() == 1 })
+}
+
 // TestDeadBefore: what the server says of a message that is gone is not about an
 // item that has come again, and which another daemon has (invariant 6).
 func TestDeadBefore(t *testing.T) {

@@ -61,6 +61,7 @@ func (t *session) dropDeleted(ctx context.Context, marks map[queue.ID]*mark) err
 			continue
 		}
 		delete(marks, q)
+		t.floors.Delete(q)
 		if err := t.handout.Drop(ctx, t.name(q)); err != nil {
 			return err
 		}
@@ -89,6 +90,11 @@ func (t *session) look(ctx context.Context, of queue.Settings, m *mark) error {
 		*m = mark{} // made anew
 	}
 	m.before, m.last, m.now = m.last, m.now, info.Delivered.Stream
+	floor := info.AckFloor.Stream
+	if info.NumAckPending == 0 {
+		floor = info.Delivered.Stream // which the server's own floor takes over with the next answer
+	}
+	t.floors.Store(of.ID, floor)
 	from := max(m.started, info.AckFloor.Stream) + 1
 	if info.NumAckPending == 0 || from > m.before {
 		m.started = m.before

@@ -126,6 +126,9 @@ type session struct {
 	// refused are messages that the client or HTTP gave back, since their items
 	// could not be started: uint64 → the consumer's name. watch forgets them.
 	refused sync.Map
+	// floors are the sequences up to which the server has done with all messages of a
+	// queue, as watch has last seen: queue.ID → uint64.
+	floors sync.Map
 	// settings are those of all queues, as they were read last.
 	settings atomic.Pointer[[]queue.Settings]
 	// names of queues by their numbers, also of those that were deleted in this term:
