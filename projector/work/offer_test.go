@@ -21,16 +21,34 @@ import (
 const window = 1000
 
 // backlog makes items ready for the first stage: as many as go on the stream, and
-// hundreds that wait in the outbox.
-func (h *house) backlog(waiting int) {
+// about a hundred that wait in the outbox. It returns how many do.
+func (h *house) backlog() (waiting int) {
 	h.Helper()
-	for i := range (window + waiting) / 100 {
-		h.file(fmt.Sprintf("f%02d", i), 100)
+	const files, shards = (window + 100) / 50, 50
+	for i := range files {
+		h.file(fmt.Sprintf("f%02d", i), shards)
 	}
+	return h.full(files * shards)
+}
+
+// full waits until no more of the items that are ready go on the stream, and returns how
+// many wait. The server counts messages some time after it has stored them: a few more
+// than the window may be on the stream.
+func (h *house) full(items int) (waiting int) {
+	h.Helper()
+	same := 0
 	h.until("a full stream", func() (string, bool) {
-		n := h.outbox()
-		return fmt.Sprint(n), n == waiting && h.messages() == window
+		n, m := h.outbox(), h.messages()
+		if same++; n != waiting || n+m != items || m < window {
+			same = 0
+		}
+		waiting = n
+		return fmt.Sprint(n, m), same > 10
 	})
+	if waiting < 50 && items > window+50 {
+		h.Fatalf("of %d items %d wait", items, waiting)
+	}
+	return waiting
 }
 
 func (h *house) outbox() int { return h.counts("SELECT 'all', count(*) FROM millrace.outbox")["all"] }
@@ -102,7 +120,7 @@ func (h *house) startOffered(worker string, it stream.WorkItem) stream.WorkVerdi
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, time.Minute)
-	h.backlog(100)
+	waiting := h.backlog()
 	stage := shard.Splitter.String()
 	begin := time.Now()
 	first, others := h.offered(stage, 1), h.offers(stage, 50)
@@ -113,8 +131,8 @@ func TestOffers(t *testing.T) {
 			t.Errorf("offered after item %d: %+v", it.ID, o)
 		}
 	}
-	if n := h.outbox(); n != 100 {
-		t.Errorf("offers have changed the outbox: it has %d entries", n)
+	if n := h.outbox(); n != waiting {
+		t.Errorf("offers have changed the outbox: it has %d entries, not %d", n, waiting)
 	}
 	made := h.startOffered("a", it)
 	if made.Verdict != stream.VerdictMade || made.Generation != it.Generation+1 || made.Attempts != 1 {
@@ -126,8 +144,8 @@ func TestOffers(t *testing.T) {
 	if other := h.startOffered("b", it); other.Verdict != stream.VerdictGone {
 		t.Errorf("another client is answered by %+v", other)
 	}
-	if n := h.outbox(); n != 99 {
-		t.Errorf("the outbox has %d entries, not 99", n)
+	if n := h.outbox(); n != waiting-1 {
+		t.Errorf("the outbox has %d entries, not %d", n, waiting-1)
 	}
 	pulled := h.item(h.pull(shard.Splitter, 1)[0])
 	if got := h.startOffered("a", pulled); got.Verdict != stream.VerdictGone {
@@ -147,8 +165,9 @@ func TestOffers(t *testing.T) {
 func TestOffersEnd(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, time.Minute)
-	h.backlog(100)
-	offered := h.offered(shard.Splitter.String(), 100)
+	waiting := h.backlog()
+	items := h.messages() + waiting
+	offered := h.offered(shard.Splitter.String(), waiting)
 	for _, it := range offered[:40] {
 		if v := h.startOffered("a", it); v.Verdict != stream.VerdictMade {
 			t.Fatalf("%+v", v)
@@ -164,7 +183,7 @@ func TestOffersEnd(t *testing.T) {
 		calls[fmt.Sprint(it.Filename, it.Shard)]++
 		return nil
 	}, client.WorkConfig{Concurrency: 500, Lease: time.Hour})
-	h.await(shard.Splitter, shard.Done, window+60)
+	h.await(shard.Splitter, shard.Done, items-40)
 	mu.Lock()
 	defer mu.Unlock()
 	for name, n := range calls {
@@ -187,7 +206,7 @@ func TestOffersEnd(t *testing.T) {
 func TestOffersOfLimitedQueue(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, time.Minute)
-	h.backlog(100)
+	waiting := h.backlog()
 	it := h.offered(shard.Splitter.String(), 1)[0]
 	for _, c := range []struct {
 		set  string
@@ -199,8 +218,8 @@ func TestOffersOfLimitedQueue(t *testing.T) {
 		if got := h.startOffered("a", it); got.Verdict != c.want {
 			t.Errorf("%s: the start is answered by %+v", c.set, got)
 		}
-		if n := h.outbox(); n != 100 {
-			t.Errorf("%s: the outbox has %d entries, not 100", c.set, n)
+		if n := h.outbox(); n != waiting {
+			t.Errorf("%s: the outbox has %d entries, not %d", c.set, n, waiting)
 		}
 	}
 	h.until("no offers", func() (string, bool) {
@@ -228,10 +247,7 @@ func TestOffersFitAMessage(t *testing.T) {
 	enqueue(window, nil)
 	enqueue(10, payload)
 	enqueue(10, payload)
-	h.until("a full stream", func() (string, bool) {
-		n := h.outbox()
-		return fmt.Sprint(n), n == 20 && h.messages() == window
-	})
+	waiting := h.full(window + 20)
 	v, err := s.Get(t.Context(), "mail")
 	if err != nil {
 		t.Fatal(err)
@@ -255,6 +271,6 @@ func TestOffersFitAMessage(t *testing.T) {
 			}
 			started++
 		}
-		return fmt.Sprint(started), started == 20
+		return fmt.Sprint(started), started == waiting
 	})
 }
