@@ -53,11 +53,8 @@ func (s *Server) Limited(name string) bool {
 	return limited
 }
 
-// Try runs a statement that is admitted.
-func (v *Vetting) Try(text string) error {
-	if err := v.Vet(text); err != nil {
-		return err
-	}
+// Raw runs a statement, admitted or not.
+func (v *Vetting) Raw(text string) error {
 	_, err := v.conn.Query(text, "Null")
 	return err
 }

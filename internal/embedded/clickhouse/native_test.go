@@ -40,7 +40,7 @@ func TestEmptyResult(t *testing.T) {
 
 func TestLargeResult(t *testing.T) {
 	eachTransport(t, func(t *testing.T, conn driver.Conn) {
-		rows, err := conn.Query(testContext(t), "SELECT number, toString(number) FROM numbers(1000000)")
+		rows, err := conn.Query(testContext(t), "SELECT number, toString(number) FROM numbers(300000)")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestLargeResult(t *testing.T) {
 			sum += v
 			n++
 		}
-		if rows.Err() != nil || n != 1_000_000 || sum != 499_999_500_000 || s != "999999" {
+		if rows.Err() != nil || n != 300_000 || sum != 44_999_850_000 || s != "299999" {
 			t.Errorf("%d rows, sum %d, last %q, %v", n, sum, s, rows.Err())
 		}
 	})

@@ -67,6 +67,7 @@ func hello(revision int, user, key string) []byte {
 
 // TestReasonsBeforeLogin: a connection that cannot be opened ends with a reason.
 func TestReasonsBeforeLogin(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		sent []byte
 		want string
@@ -172,6 +173,14 @@ func TestReasons(t *testing.T) {
 // come or that they have to go.
 func TestReasonsOfLimits(t *testing.T) {
 	const tooMany = "(TOO_MANY_SIMULTANEOUS_QUERIES)"
+	t.Cleanup(func() { // when all of these have been closed: the next test finds room
+		for end := time.Now().Add(time.Minute); dialRaw(t).answer("default", password) != proto.ServerCodeHello; {
+			if time.Now().After(end) {
+				t.Fatal("there is no room again")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
 	silent := dialRaw(t)
 	var in int
 	for range most {
@@ -192,6 +201,7 @@ func TestReasonsOfLimits(t *testing.T) {
 // TestReasonsOfTime: a query that does not come in time, and a server that stops,
 // end connections with a reason.
 func TestReasonsOfTime(t *testing.T) {
+	t.Parallel()
 	s := serveApart(t, t.TempDir(), "serve") // statements have 4 s
 	stop := sync.OnceFunc(s.stop)
 	defer stop()
@@ -210,6 +220,7 @@ func TestReasonsOfTime(t *testing.T) {
 // TestReasonsOverHTTP: a request that is refused has a status and a text, even
 // while its body is still on its way.
 func TestReasonsOverHTTP(t *testing.T) {
+	t.Parallel()
 	const size = 16 << 20
 	login := "user=default&password=" + password
 	for name, c := range map[string]struct {

@@ -132,6 +132,7 @@ func (s *served) options(login string) *driver.Options {
 // sent it is told, and what was written stays. The statement is refused then, and
 // one after the other all that is new from there, but nobody who may write.
 func TestStuckEngine(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := serveApart(t, dir, "serve")
 	for _, sql := range []string{
@@ -219,6 +220,7 @@ func TestStuckEngine(t *testing.T) {
 // TestDeafClient: a client that does not read its result is no reason to replace
 // the engine; it is disconnected when its time is over.
 func TestDeafClient(t *testing.T) {
+	t.Parallel()
 	s := serveApart(t, t.TempDir(), "serve")
 	defer s.stop()
 	conn := open(t, s.options("analyst"))
