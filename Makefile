@@ -27,10 +27,11 @@ PAGE_SUM := query/dashboard/dist.sha256
 # benchmark runs once, so that none rots: its figures mean nothing there. It
 # runs by itself, because go test runs one package at a time when it measures.
 RACE   := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
-# Tests of the whole program wait more than they work, so more of them run at once.
+# Tests wait as well as work, so one package more than there are processors is tested
+# at a time; tests of the whole program wait more, so more of them run at once.
 # Half of the time of the tests is linking them: without what debuggers read it
 # takes half as long. Vet has its place in lint.
-TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w'
+TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w' -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 GOTEST := $(if $(RACE),CGO_ENABLED=1) go $(TEST) $(RACE)
 
 .DEFAULT_GOAL := help
