@@ -145,6 +145,9 @@ func Permanent(err error) error { return work.Permanent(err) }
 // After has an item tried again after the delay. The attempt counts.
 func After(delay time.Duration, err error) error { return work.After(delay, err) }
 
+// Progress says what a handler is at to whoever looks at its item; see [work.Progress].
+func Progress(ctx context.Context, text string) { work.Progress(ctx, text) }
+
 // Enqueue adds items to a queue over NATS; see [work.Enqueue].
 func Enqueue(ctx context.Context, nc *nats.Conn, queue string, items ...NewItem) ([]Enqueued, error) {
 	return work.Enqueue(ctx, nc, queue, items...)

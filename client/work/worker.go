@@ -55,6 +55,8 @@ type task struct {
 	msg        jetstream.Msg    // nil of one that was offered
 	generation int32            // of the taking
 	lease      time.Time        // when it was last known to be this worker's
+	progress   string           // what the handler has last said that it is at
+	told       string           // what of that the server was told
 	lost       bool             // it may be in other hands
 	cancel     context.CancelCauseFunc
 }

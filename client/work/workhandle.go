@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -38,6 +39,11 @@ func (w *worker) handle(t *task) stream.WorkMove {
 	if lost {
 		return stream.WorkMove{Kind: stream.MoveRelease}
 	}
+	ctx = context.WithValue(ctx, progressKey{}, func(text string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		t.progress = item.CutProgress(text)
+	})
 	begin := time.Now()
 	err := w.call(ctx, Item{
 		Filename: t.item.Filename, Shard: t.item.Shard, Stage: w.stage,
@@ -64,6 +70,17 @@ func (w *worker) handle(t *task) stream.WorkMove {
 		again.Delay, again.Backoff = backoff(int(t.item.Attempts)), true
 	}
 	return again
+}
+
+type progressKey struct{}
+
+// Progress says what a handler is at, such as "page 3 of 10", to whoever looks at its
+// item. ctx is the handler's; with any other it does nothing. It does not wait: the server
+// hears within about a second what was said last. Text beyond 500 bytes is cut.
+func Progress(ctx context.Context, text string) {
+	if say, ok := ctx.Value(progressKey{}).(func(string)); ok {
+		say(text)
+	}
 }
 
 // call turns a panic into an error.
@@ -99,7 +116,7 @@ func (w *worker) ended(t *task, kind stream.MoveKind, v stream.WorkVerdict, know
 
 // heartbeat looks after leases until quiet is closed.
 func (w *worker) heartbeat(quiet <-chan struct{}, look func(now time.Time)) {
-	tick := time.NewTicker(w.cfg.Lease / 6)
+	tick := time.NewTicker(min(w.cfg.Lease/6, time.Second))
 	defer tick.Stop()
 	for {
 		select {
@@ -111,16 +128,18 @@ func (w *worker) heartbeat(quiet <-chan struct{}, look func(now time.Time)) {
 	}
 }
 
-// renew extends the leases of which a third has passed.
+// renew extends the leases of which a third has passed, and of items of which there is
+// something to say.
 func (w *worker) renew(now time.Time) {
 	var due []*move
 	w.mu.Lock()
 	for _, t := range w.held {
-		if now.Sub(t.lease) < w.cfg.Lease/3 {
+		if now.Sub(t.lease) < w.cfg.Lease/3 && t.progress == t.told {
 			continue
 		}
+		t.told = t.progress
 		due = append(due, &move{
-			WorkMove: stream.WorkMove{Kind: stream.MoveExtend, ID: t.item.ID, Generation: t.generation},
+			WorkMove: stream.WorkMove{Kind: stream.MoveExtend, ID: t.item.ID, Generation: t.generation, Progress: t.progress},
 			then:     func(v stream.WorkVerdict, known bool) { w.renewed(t, now, v, known) },
 		})
 	}

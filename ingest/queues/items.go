@@ -128,6 +128,7 @@ type MoveQueueItemRequest struct {
 		Permanent  bool            `json:"permanent,omitempty" doc:"With fail: no other attempt"`
 		DelayS     *float64        `json:"delay_s,omitempty" doc:"With fail, again, release: seconds until it can be taken again"`
 		LeaseS     *float64        `json:"lease_s,omitempty" doc:"With extend: seconds from now; default that of the queue"`
+		Progress   string          `json:"progress,omitempty" doc:"With extend: what the worker is at, in up to 500 bytes; empty: as before"`
 	}
 }
 
@@ -175,6 +176,7 @@ func (in *MoveQueueItemRequest) check() (item.Move, error) {
 	if b.LeaseS != nil {
 		broken = note(broken, item.CheckLease(*b.LeaseS))
 	}
+	broken = note(broken, item.CheckProgress(b.Progress))
 	return move, refuse(broken)
 }
 
@@ -243,7 +245,7 @@ func (h *Handler) apply(
 	b := in.Body
 	c := queue.Command{
 		ID: in.ID, Generation: b.Generation, Worker: b.Worker, Error: item.CutError(b.Error),
-		Result: b.Result,
+		Result: b.Result, Progress: b.Progress,
 	}
 	if b.DelayS != nil {
 		c.Delay = seconds(*b.DelayS)

@@ -34,6 +34,7 @@ type Command struct {
 	Takeover   bool          // of Start: see item.Ask
 	Has        bool          // of Start: the worker has the item already, whatever the queue's switches say by now
 	Offered    bool          // of Start: the item has no message, and is started only if its entry leaves the outbox
+	Progress   string        // of Extend: what the worker is at; empty: nothing new
 	Result     []byte        // of Complete: a JSON document that is kept with the item, where its kind keeps one
 }
 

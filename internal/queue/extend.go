@@ -10,8 +10,8 @@ import (
 )
 
 // Extend makes leases end Lease from now on, each for the caller that has the
-// item: by generation, or by worker where no generation is given. It says of
-// each whether the lease was extended.
+// item: by generation, or by worker where no generation is given, and notes what the
+// caller says that it is at. It says of each whether the lease was extended.
 func (s *Store) Extend(ctx context.Context, q ID, commands []Command) ([]bool, error) {
 	kind, err := s.kindOf(q)
 	if err != nil {
@@ -19,12 +19,13 @@ func (s *Store) Extend(ctx context.Context, q ID, commands []Command) ([]bool, e
 	}
 	n := len(commands)
 	ids, names, parts := make([]int64, n), make([]string, n), make([]int32, n)
-	generations, workers, leases := make([]int32, n), make([]string, n), make([]int64, n)
+	generations, workers, leases, progress := make([]int32, n), make([]string, n), make([]int64, n), make([]string, n)
 	for i, c := range commands {
 		ids[i], names[i], parts[i] = c.ID, c.Name, c.Part
-		generations[i], workers[i], leases[i] = c.Generation, c.Worker, c.Lease.Milliseconds()
+		generations[i], workers[i], leases[i], progress[i] = c.Generation, c.Worker, c.Lease.Milliseconds(), c.Progress
 	}
-	rows, err := s.pool.Query(ctx, kind.Statements(q).extend, q, ids, names, parts, generations, workers, leases)
+	rows, err := s.pool.Query(ctx, kind.Statements(q).extend, q, ids, names, parts, generations, workers, leases,
+		progress)
 	if err != nil {
 		return nil, fmt.Errorf("extend %d leases of queue %d: %w", n, q, err)
 	}

@@ -44,6 +44,8 @@ type Stored struct {
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 	LeaseUntil *time.Time
+	Progress   string     // what the worker has last said that it is at
+	ProgressAt *time.Time // nil: it has said nothing
 	RunAt      *time.Time
 	State      string
 }
@@ -143,5 +145,5 @@ func (s *Store) Each(ctx context.Context, p Page, each func(queue.Member) error)
 func scanStored(r pgx.CollectableRow) (v Stored, err error) {
 	return v, r.Scan(&v.ID, &v.Generation, &v.Attempts, &v.Priority, &v.Key, &v.Group, &v.Payload, &v.Result,
 		&v.Worker, &v.Error,
-		&v.CreatedAt, &v.UpdatedAt, &v.LeaseUntil, &v.RunAt, &v.State)
+		&v.CreatedAt, &v.UpdatedAt, &v.LeaseUntil, &v.Progress, &v.ProgressAt, &v.RunAt, &v.State)
 }

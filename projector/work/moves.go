@@ -178,6 +178,7 @@ func split(r *request, b stream.WorkMoveBatch) map[stream.MoveKind]*part {
 		p.commands = append(p.commands, queue.Command{
 			ID: m.ID, Generation: m.Generation, Worker: b.Worker, Lease: b.Lease, Delay: m.Delay, Backoff: m.Backoff,
 			Error: item.CutError(m.Error), Result: m.Result, Offered: m.Offered,
+			Progress: item.CutProgress(m.Progress),
 		})
 	}
 	return parts

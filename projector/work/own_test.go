@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -108,6 +110,62 @@ func TestOwnQueueClient(t *testing.T) {
 	if _, err := client.Enqueue(t.Context(), h.nc, "nowhere", client.NewItem{}); !errors.Is(err, client.ErrRefused) {
 		t.Error(err)
 	}
+}
+
+// TestProgress: what a handler says last stands at its item while it is at work, and is
+// cut; what it says elsewhere is nothing.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, time.Minute)
+	s := h.own("mail")
+	if _, err := client.Enqueue(t.Context(), h.nc, "mail", client.NewItem{}, client.NewItem{}); err != nil {
+		t.Fatal(err)
+	}
+	client.Progress(t.Context(), "nobody's")
+	begun, say, end := make(chan struct{}, 2), make(chan string), make(chan struct{})
+	h.run(func(ctx context.Context) error {
+		return client.Work(ctx, h.nc, "mail", func(ctx context.Context, it client.Item) error {
+			begun <- struct{}{}
+			if it.ID == 2 {
+				<-end
+				return nil
+			}
+			for text := range say {
+				client.Progress(ctx, text)
+			}
+			return nil
+		}, client.WorkConfig{Concurrency: 2})
+	})
+	<-begun
+	<-begun
+	v, err := s.Get(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shows := func(want ...string) {
+		t.Helper()
+		h.until(fmt.Sprint("progress ", want), func() (string, bool) {
+			items, err := s.Items(t.Context(), userqueue.Page{Queue: v.ID, Limit: 10})
+			var got []string
+			for _, it := range items {
+				if (it.Progress == "") != (it.ProgressAt == nil) {
+					t.Errorf("%q at %v", it.Progress, it.ProgressAt)
+				}
+				got = append(got, it.Progress)
+			}
+			return fmt.Sprint(got, err), slices.Equal(got, want)
+		})
+	}
+	say <- "page 1"
+	say <- "page 2"
+	shows("page 2", "")
+	say <- strings.Repeat("ä\x00", 200)
+	shows(strings.Repeat("ä\uFFFD", 100), "")
+	close(say)
+	h.awaitOwn(s, "mail", "done", 1)
+	shows("", "")
+	close(end)
+	h.awaitOwn(s, "mail", "done", 2)
 }
 
 // TestOwnQueuePlain: a plain daemon's answers are moves of items of a queue of

@@ -158,6 +158,8 @@ type UserQueueItem struct {
 	CreatedAt  time.Time       `json:"created_at"`
 	UpdatedAt  time.Time       `json:"updated_at"`
 	LeaseUntil *time.Time      `json:"lease_until,omitempty"`
+	Progress   string          `json:"progress,omitempty" doc:"What the worker has last said that it is at"`
+	ProgressAt *time.Time      `json:"progress_at,omitempty" doc:"When it said so"`
 	RunAt      *time.Time      `json:"run_at,omitempty" doc:"Of a scheduled one: when it can be taken"`
 }
 
@@ -212,7 +214,7 @@ func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQue
 func itemOf(v userqueue.Stored) UserQueueItem {
 	return UserQueueItem{
 		v.ID, v.State, v.Generation, v.Attempts, v.Priority, v.Key, v.Group, v.Payload, v.Result, v.Worker, v.Error,
-		v.CreatedAt.UTC(), v.UpdatedAt.UTC(), v.LeaseUntil, v.RunAt,
+		v.CreatedAt.UTC(), v.UpdatedAt.UTC(), v.LeaseUntil, v.Progress, v.ProgressAt, v.RunAt,
 	}
 }
 

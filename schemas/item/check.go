@@ -11,6 +11,7 @@ import (
 const (
 	MaxWorker   = 200  // bytes
 	MaxError    = 4096 // bytes; what is longer is cut
+	MaxProgress = 500  // bytes
 	MaxPriority = 9
 	MaxLease    = 24 * 60 * 60      // seconds
 	MaxDelay    = 30 * 24 * 60 * 60 // seconds
@@ -52,10 +53,24 @@ func CheckDelay(seconds float64) error {
 
 // CutError makes a text of an error that a column can hold: valid, without
 // zero bytes, and of MaxError bytes at most.
-func CutError(text string) string {
+func CutError(text string) string { return cut(text, MaxError) }
+
+// CutProgress makes such a text of what a worker says that it is at, of MaxProgress
+// bytes at most.
+func CutProgress(text string) string { return cut(text, MaxProgress) }
+
+func cut(text string, most int) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-	if len(text) > MaxError {
-		text = strings.ToValidUTF8(text[:MaxError], "")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
 	}
 	return text
+}
+
+// CheckProgress holds what a worker says that it is at.
+func CheckProgress(text string) error {
+	if text != CutProgress(text) {
+		return &Invalid{"progress", "text", fmt.Sprintf("must be at most %d bytes of UTF-8 without zero bytes", MaxProgress)}
+	}
+	return nil
 }

@@ -127,6 +127,8 @@ type WorkMove struct {
 	Backoff bool            `json:"b,omitempty"`
 	Result  json.RawMessage `json:"r,omitempty"` // with MoveDone
 	Offered bool            `json:"o,omitempty"` // with MoveStart: the item was offered, and has no message
+	// Progress is what the worker is at, with MoveExtend; see item.MaxProgress.
+	Progress string `json:"p,omitempty"`
 }
 
 // MaxWorkMoves is the number of moves that a request may hold.

@@ -186,6 +186,19 @@ describe('the pages', { skip }, () => {
     await page.waitForSelector('main >> text=No item is new and passes these filters.');
   });
 
+  test('Queues: what a worker says that it is at stands at the item', async () => {
+    const { body } = await millrace.send('/queues/mail/take', { worker: 'host-7', limit: 1 });
+    const [{ id, generation }] = body.items;
+    const said = await millrace.send(`/queues/mail/items/${id}/extend`, { generation, progress: '3 of 10 sent' });
+    assert.equal(said.status, 200, JSON.stringify(said.body));
+    await goto('/queues/mail?state=started');
+    await page.waitForSelector(`[data-testid="item-${id}"] [data-testid="progress"] >> text=3 of 10 sent`);
+    await goto(`/queues/mail/items/${id}`);
+    await page.waitForSelector('[data-testid="progress"] >> text=3 of 10 sent');
+    await millrace.send(`/queues/mail/items/${id}/release`, { generation });
+    await page.waitForSelector('[data-testid="progress"]', { state: 'detached' });
+  });
+
   test('Dead letters: by rule, with their bodies; replayed and deleted after saying what would be done', async () => {
     await goto('/letters');
     await shows('letter-count', 'data-value', '3');

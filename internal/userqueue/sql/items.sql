@@ -1,5 +1,6 @@
 SELECT t.id, t.generation, t.attempts, t.priority, coalesce(t.key, ''), coalesce(t."group", ''), coalesce(t.payload, 'null')::text,
-    coalesce(t.result, 'null')::text, coalesce(t.worker, ''), coalesce(t.error, ''), t.created_at, t.updated_at, c.lease_until, d.due_at,
+    coalesce(t.result, 'null')::text, coalesce(t.worker, ''), coalesce(t.error, ''), t.created_at, t.updated_at, c.lease_until,
+    coalesce(c.progress, ''), c.progress_at, d.due_at,
     CASE
         WHEN t.status = 'new' AND d.item_id IS NOT NULL THEN 'scheduled'
         WHEN t.status = 'failed' AND t.cancelled THEN 'cancelled'

@@ -3953,6 +3953,8 @@ export interface components {
             lease_s?: number;
             /** @description With fail: no other attempt */
             permanent?: boolean;
+            /** @description With extend: what the worker is at, in up to 500 bytes; empty: as before */
+            progress?: string;
             /** @description With done: a JSON document of up to 64 KiB that is kept with the item */
             result?: unknown;
             /** @description Who has it; a worker that is named cannot report for another */
@@ -5075,6 +5077,13 @@ export interface components {
             payload: unknown;
             /** Format: int32 */
             priority: number;
+            /** @description What the worker has last said that it is at */
+            progress?: string;
+            /**
+             * Format: date-time
+             * @description When it said so
+             */
+            progress_at?: string;
             result: unknown;
             /**
              * Format: date-time
@@ -5120,6 +5129,13 @@ export interface components {
             payload_changes: components["schemas"]["UserQueuePayloadChange"][];
             /** Format: int32 */
             priority: number;
+            /** @description What the worker has last said that it is at */
+            progress?: string;
+            /**
+             * Format: date-time
+             * @description When it said so
+             */
+            progress_at?: string;
             result: unknown;
             /**
              * Format: date-time

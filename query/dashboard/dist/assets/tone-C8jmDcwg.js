@@ -1,1 +1,0 @@
-var e={done:`good`,started:`accent`,failed:`bad`,dead:`bad`,cancelled:`warn`,scheduled:`warn`};function t(t){return e[t]??``}export{t};
