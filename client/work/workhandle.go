@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -42,7 +42,7 @@ func (w *worker) handle(t *task) stream.WorkMove {
 	ctx = context.WithValue(ctx, progressKey{}, func(text string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		t.progress = item.CutProgress(text)
+		t.progress = cut(text, longestProgress)
 	})
 	begin := time.Now()
 	err := w.call(ctx, Item{
@@ -95,12 +95,21 @@ func (w *worker) call(ctx context.Context, item Item) (err error) {
 	return w.handler(ctx, item)
 }
 
-// longestReason bounds the text that is kept of an error.
-const longestReason = 2000
+// Bounds of the texts that are kept of an error, and of what a worker is at, in bytes.
+const (
+	longestReason   = 2000
+	longestProgress = 500
+)
 
 func reason(err error) string {
-	text := err.Error()
-	return text[:min(len(text), longestReason)]
+	return cut(err.Error(), longestReason)
+}
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
 }
 
 func (w *worker) ended(t *task, kind stream.MoveKind, v stream.WorkVerdict, known bool) {
