@@ -43,7 +43,7 @@ type worker struct {
 	noOffers time.Time // until when no offers are asked for
 
 	mu   sync.Mutex
-	held map[taking]*task // started, and their end not told yet
+	held map[offer]*task // asked for, and their end not told yet
 
 	handlers context.Context // ends when the grace is over
 }
@@ -53,7 +53,8 @@ type task struct {
 	item       stream.WorkItem
 	own        stream.QueueItem // set for an item of a user's queue
 	msg        jetstream.Msg    // nil of one that was offered
-	generation int32            // of the taking
+	again      []jetstream.Msg  // the message, as it has come again before the item was started
+	generation int32            // of the taking; 0: it is not started yet
 	lease      time.Time        // when it was last known to be this worker's
 	progress   string           // what the handler has last said that it is at
 	told       string           // what of that the server was told
@@ -61,13 +62,13 @@ type task struct {
 	cancel     context.CancelCauseFunc
 }
 
-// taking names one taking of one item.
-type taking struct {
+// offer names an item in the generation in which it was offered.
+type offer struct {
 	item       int64
 	generation int32
 }
 
-func (t *task) taking() taking { return taking{t.item.ID, t.generation} }
+func (t *task) offer() offer { return offer{t.item.ID, t.item.Generation} }
 
 // mostAhead bounds what is taken beyond what handlers are working on.
 const mostAhead = 4000
@@ -75,7 +76,7 @@ const mostAhead = 4000
 func newWorker(nc *nats.Conn, stage string, handler Handler, cfg Config) *worker {
 	w := &worker{
 		nc: nc, stage: stage, handler: handler, cfg: cfg, log: cfg.Log,
-		ready: make(chan *task, cfg.Concurrency+mostAhead), freed: make(chan struct{}, 1), held: map[taking]*task{},
+		ready: make(chan *task, cfg.Concurrency+mostAhead), freed: make(chan struct{}, 1), held: map[offer]*task{},
 	}
 	w.starts, w.ends, w.beat = newMover(w, mostAhead), newMover(w, mostAhead), newMover(w, 16)
 	return w
@@ -279,7 +280,26 @@ func parse(body []byte) (*task, error) {
 	return t, err
 }
 
+// start asks for an item, unless this worker has asked for it and its end is not told yet.
+// A message comes again when its acknowledgement was lost, or is late. If the item were
+// asked for again, the answer might come after its end, and have it worked once more.
 func (w *worker) start(t *task) {
+	w.mu.Lock()
+	first := w.held[t.offer()]
+	switch {
+	case first == nil:
+		w.held[t.offer()] = t
+	case first.generation == 0 && t.msg != nil:
+		first.again = append(first.again, t.msg)
+	}
+	settled := first != nil && first.generation != 0
+	w.mu.Unlock()
+	if settled {
+		w.answer(t.msg, stream.Settled)
+	}
+	if first != nil {
+		return
+	}
 	w.out.Add(1)
 	w.starts.in <- &move{
 		WorkMove: stream.WorkMove{
@@ -290,48 +310,46 @@ func (w *worker) start(t *task) {
 }
 
 // begun hands an item to the handlers when the server says that it is this
-// worker's. After a lost acknowledgement the server sends the message again: its
-// item may have gone on by then, or a handler of this worker may still have it.
+// worker's.
 func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
-	switch {
-	case known && v.Verdict == stream.VerdictMade:
-		w.answer(t, stream.Settled)
+	made := known && v.Verdict == stream.VerdictMade
+	w.mu.Lock()
+	msgs := append(t.again, t.msg)
+	t.again = nil
+	if made {
 		t.generation, t.item.Attempts = v.Generation, v.Attempts
-		if w.hold(t) {
-			w.ready <- t
-			return
-		}
-	case known && v.Verdict == stream.VerdictGone:
-		w.answer(t, stream.Settled)
-	case known:
+	} else {
+		delete(w.held, t.offer())
+	}
+	w.mu.Unlock()
+	text := stream.Settled
+	if known && !made && v.Verdict != stream.VerdictGone {
 		until := time.Now().Add(fullWait)
 		w.holdOff.Store(&until)
-		w.answer(t, stream.Refused(fullWait)) // lost: it comes again after the server's ack_wait
+		text = stream.Refused(fullWait) // lost: it comes again after the server's ack_wait
 	}
-	w.free()
-}
-
-// hold notes that an item is this worker's, and returns false if it was so
-// before.
-func (w *worker) hold(t *task) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.held[t.taking()] != nil {
-		return false
+	if known {
+		for _, msg := range msgs {
+			w.answer(msg, text)
+		}
 	}
-	w.held[t.taking()] = t
-	return true
+	if made {
+		w.ready <- t
+	} else {
+		w.free()
+	}
 }
 
 // fullWait is how long a worker pulls nothing after the server has said that the
 // queue is paused or at its limit.
 const fullWait = 500 * time.Millisecond
 
-func (w *worker) answer(t *task, text []byte) {
-	if t.msg == nil { // it was offered
+// answer answers a message; none where an item was offered without.
+func (w *worker) answer(msg jetstream.Msg, text []byte) {
+	if msg == nil {
 		return
 	}
-	if err := w.nc.Publish(t.msg.Reply(), text); err != nil {
+	if err := w.nc.Publish(msg.Reply(), text); err != nil {
 		w.log.Debug("message not answered", "stage", w.stage, "error", err)
 	}
 }

@@ -114,7 +114,7 @@ func cut(text string, most int) string {
 
 func (w *worker) ended(t *task, kind stream.MoveKind, v stream.WorkVerdict, known bool) {
 	w.mu.Lock()
-	delete(w.held, t.taking())
+	delete(w.held, t.offer())
 	w.mu.Unlock()
 	if known && v.Verdict == stream.VerdictMade {
 		return
@@ -143,7 +143,7 @@ func (w *worker) renew(now time.Time) {
 	var due []*move
 	w.mu.Lock()
 	for _, t := range w.held {
-		if now.Sub(t.lease) < w.cfg.Lease/3 && t.progress == t.told {
+		if t.generation == 0 || now.Sub(t.lease) < w.cfg.Lease/3 && t.progress == t.told {
 			continue
 		}
 		t.told = t.progress
@@ -164,7 +164,7 @@ func (w *worker) expire(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.held {
-		if now.Sub(t.lease) >= w.cfg.Lease {
+		if t.generation != 0 && now.Sub(t.lease) >= w.cfg.Lease {
 			t.lose()
 		}
 	}
