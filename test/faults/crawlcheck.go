@@ -75,14 +75,17 @@ func (s *crawls) check(ctx context.Context) (*crawlVerdict, error) {
 }
 
 // limit is how many runs of a source's job may be at one time; 0: any number.
-type limit struct{ most int }
+type limit struct {
+	most    int
+	cancels bool // a new run takes the place of others
+}
 
 func (s *crawls) limits() map[string]limit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[string]limit{}
 	for id, c := range s.known {
-		l := limit{c.most}
+		l := limit{c.most, c.set && c.overlap == "cancel_other"}
 		switch {
 		case !c.set:
 			l.most = mostAtFirst

@@ -164,7 +164,8 @@ func (r *crawlRecord) changed() map[string]time.Time {
 }
 
 // compareBeside holds that no job has more runs at one time than it may. A run that
-// others make room for ends in the transaction in which the next begins.
+// others make room for ends in the transaction in which the next begins; or it has ended
+// by itself when that transaction comes to it, which then has registered the next.
 func (v *crawlVerdict) compareBeside(r *crawlRecord, limits map[string]limit) {
 	ofJob := map[string][]*runRow{}
 	for _, run := range r.runs {
@@ -177,12 +178,13 @@ func (v *crawlVerdict) compareBeside(r *crawlRecord, limits map[string]limit) {
 		slices.SortFunc(runs, func(a, b *runRow) int { return int(a.begins - b.begins) })
 		live := map[*runRow]bool{}
 		for _, run := range runs {
-			most := mostAtFirst
+			most, cancels := mostAtFirst, false
 			if l, known := limits[run.source]; known && !run.due.Before(set[job]) {
-				most = l.most
+				most, cancels = l.most, l.cancels
 			}
 			maps.DeleteFunc(live, func(other *runRow, _ bool) bool {
-				return other.ends > 0 && (other.ends < run.begins || other.endedBy == run.begunBy)
+				return other.ends > 0 && (other.ends < run.begins || other.endedBy == run.begunBy ||
+					cancels && (run.works == 0 || other.ends < run.works))
 			})
 			if live[run] = true; len(live) > most {
 				v.beside++

@@ -44,13 +44,14 @@ type ledgerRow struct {
 }
 
 // runRow is a run with its item. The moves of items are in an order that no clock
-// decides: a run begins when its item is registered, and ends when that ends.
+// decides: a run begins when its item is registered, is worked from when that is first
+// started, and ends when that ends.
 type runRow struct {
 	job, source, status string
 	due                 time.Time
 	item                int // 0: there is none
 	itemStatus          string
-	begins, ends        int64 // 0: it has not
+	begins, works, ends int64 // 0: it has not
 	begunBy, endedBy    string
 }
 
@@ -109,7 +110,8 @@ func (r *crawlRecord) readRuns(ctx context.Context, from querier) error {
 	var row runRow
 	err := query(ctx, from, `SELECT e.id::text, e.job_id::text, e.source_id::text, e.status, e.due_at,
 		coalesce(e.item_id, 0), coalesce(i.status::text, ''),
-		coalesce(first.id, 0), coalesce(first.tx::text, ''), coalesce(last.id, 0), coalesce(last.tx::text, '')
+		coalesce(first.id, 0), coalesce(first.tx::text, ''), coalesce(last.id, 0), coalesce(last.tx::text, ''),
+		coalesce((SELECT min(id) FROM millrace.history WHERE item_id = e.item_id AND move = 'start'), 0)
 		FROM millrace.executions AS e LEFT JOIN millrace.item AS i ON i.id = e.item_id
 		LEFT JOIN LATERAL (SELECT id, tx FROM millrace.history WHERE item_id = e.item_id ORDER BY id LIMIT 1)
 			AS first ON true
@@ -117,7 +119,7 @@ func (r *crawlRecord) readRuns(ctx context.Context, from querier) error {
 			AND status IN ('done', 'failed') ORDER BY id LIMIT 1) AS last ON true`,
 		[]any{
 			&id, &row.job, &row.source, &row.status, &row.due, &row.item, &row.itemStatus,
-			&row.begins, &row.begunBy, &row.ends, &row.endedBy,
+			&row.begins, &row.begunBy, &row.ends, &row.endedBy, &row.works,
 		}, func() error {
 			run := row
 			r.runs[id] = &run

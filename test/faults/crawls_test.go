@@ -48,11 +48,11 @@ func sound(job string, due time.Time, item int, begins, ends int64) *runRow {
 	}
 }
 
-func compareCrawls(r *crawlRecord, most int) *crawlVerdict {
+func compareCrawls(r *crawlRecord, most limit) *crawlVerdict {
 	v := &crawlVerdict{outcomes: map[string]int{}}
 	v.compareDue(r)
 	v.compareRuns(r)
-	v.compareBeside(r, map[string]limit{"s": {most}})
+	v.compareBeside(r, map[string]limit{"s": most})
 	v.compareJobs(r, false)
 	return v
 }
@@ -61,7 +61,7 @@ func compareCrawls(r *crawlRecord, most int) *crawlVerdict {
 // where all is well.
 func TestCrawlsNoticed(t *testing.T) {
 	r, begin := soundCrawls()
-	if v := compareCrawls(r, 1); len(v.mismatches) > 0 || v.due != 4 || v.forced != 1 || v.runs != 3 {
+	if v := compareCrawls(r, limit{most: 1}); len(v.mismatches) > 0 || v.due != 4 || v.forced != 1 || v.runs != 3 {
 		t.Errorf("%v: %q", v, v.mismatches)
 	}
 	for name, tc := range map[string]struct {
@@ -88,6 +88,12 @@ func TestCrawlsNoticed(t *testing.T) {
 		"one takes its place": {func(r *crawlRecord) {
 			r.runs["1"].ends, r.runs["1"].endedBy = 22, r.runs["2"].begunBy
 		}, 0, 0, 0, 0},
+		"one ends before it is taken": {func(r *crawlRecord) {
+			r.runs["1"].ends, r.runs["2"].works = 22, 23
+		}, 0, 0, 0, 0},
+		"one goes on": {func(r *crawlRecord) {
+			r.runs["1"].ends, r.runs["2"].works = 25, 23
+		}, 0, 0, 1, 0},
 		"the end is not followed":            {func(r *crawlRecord) { r.runs["1"].status = "running" }, 0, 0, 0, 2},
 		"an end counts twice":                {func(r *crawlRecord) { r.jobs["a"].running = 1 }, 0, 0, 0, 1},
 		"no job":                             {func(r *crawlRecord) { clear(r.sources) }, 0, 0, 0, 1},
@@ -97,7 +103,7 @@ func TestCrawlsNoticed(t *testing.T) {
 	} {
 		r, _ := soundCrawls()
 		tc.spoil(r)
-		v := compareCrawls(r, 1)
+		v := compareCrawls(r, limit{most: 1, cancels: name == "one ends before it is taken" || name == "one goes on"})
 		if v.missed != tc.missed || v.doubled != tc.doubled || v.beside != tc.beside ||
 			len(v.mismatches) != tc.missed+tc.doubled+tc.beside+tc.others {
 			t.Errorf("%s: missed %d, doubled %d, beside %d: %q", name, v.missed, v.doubled, v.beside, v.mismatches)
