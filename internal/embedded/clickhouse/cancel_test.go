@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,4 +102,34 @@ func TestHTTPKilledClient(t *testing.T) {
 			await(t, watch, c.mark, 0)
 		})
 	}
+}
+
+// TestCancelledWithLongIDs: statements are cancelled whatever their clients have named
+// them, at one time, and beside others.
+func TestCancelledWithLongIDs(t *testing.T) {
+	watch := client(t)
+	const mark = "cancelled-long-ids"
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	var all sync.WaitGroup
+	const statements = 12
+	for i := range statements {
+		id := fmt.Sprint(i, strings.Repeat("x", i%2*60_000))
+		all.Go(func() {
+			params := url.Values{"query_id": {id}, "user": {"default"}, "password": {password}}
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+				"http://"+server.HTTPAddr().String()+"/?"+params.Encode(), strings.NewReader(fmt.Sprintf(computing, mark)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		})
+	}
+	await(t, watch, mark, statements)
+	cancel()
+	all.Wait()
+	await(t, watch, mark, 0)
 }

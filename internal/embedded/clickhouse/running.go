@@ -16,15 +16,19 @@ import (
 // them at one time: a statement of its own for each would have those that were
 // cancelled wait for one another.
 
-// whichOf is the number of the one among tags that a running statement has, or 0. It is
-// written so that a statement with it does not match itself.
+// tagNumber is the number in the tag that a running statement ends or begins with, or 0.
+const tagNumber = `toUInt64OrZero(coalesce(nullIf(extract(query, '\\n/[*]q([0-9]+)(?: [^ *]+)?[*]/$'), ''), ` +
+	`extract(query, '^/[*]q([0-9]+)[ *]')))`
+
+// whichOf is the place in tags of the tag that a running statement has, or 0. It goes by
+// their numbers: what clients have named their statements can be long, and a text that is
+// too long for the engine would end none of them.
 func whichOf(tags []string) string {
-	list := make([]string, len(tags))
+	numbers := make([]string, len(tags))
 	for i, tag := range tags {
-		list[i] = quote(tag[len("/*"):])
+		numbers[i], _, _ = strings.Cut(strings.TrimSuffix(strings.TrimPrefix(tag, "/*q"), "*/"), " ")
 	}
-	return "arrayFirstIndex(t -> endsWith(query, t) OR startsWith(query, t), " +
-		"arrayMap(t -> concat('/*', t), [" + strings.Join(list, ", ") + "]))"
+	return "indexOf([" + strings.Join(numbers, ", ") + "]::Array(UInt64), " + tagNumber + ")"
 }
 
 // killer cancels statements again and again until they have ended: one may not have
@@ -115,8 +119,10 @@ func (e *engine) kill(tags []string) {
 
 // watched are statements whose progress is asked for. It is safe for concurrent use.
 type watched struct {
+	looking sync.Mutex // held by who asks the engine
+	at      time.Time  // of the last look; looking guards it
+
 	mu  sync.Mutex
-	at  time.Time              // of the last look
 	all map[string]*chdb.Chunk // by tag: what they had done then; nil when they did not run
 }
 
@@ -138,23 +144,44 @@ func (w *watched) remove(tag string) {
 	delete(w.all, tag)
 }
 
-// running tells what a statement that is watched has done.
-func (e *engine) running(tag string) (all chdb.Chunk, ok bool) {
-	w := &e.watched
+func (w *watched) tags() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if time.Since(w.at) >= lookEvery {
-		tags := slices.Collect(maps.Keys(w.all))
-		now := e.look(tags)
-		for _, tag := range tags {
+	return slices.Collect(maps.Keys(w.all))
+}
+
+// note notes what a look at statements has found.
+func (w *watched) note(tags []string, now map[string]*chdb.Chunk) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, tag := range tags {
+		if _, still := w.all[tag]; still {
 			w.all[tag] = now[tag]
 		}
-		w.at = time.Now()
 	}
+}
+
+func (w *watched) get(tag string) (all chdb.Chunk, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if c := w.all[tag]; c != nil {
 		return *c, true
 	}
 	return all, false
+}
+
+// running tells what a statement that is watched has done. Statements can begin and end
+// while the engine is asked.
+func (e *engine) running(tag string) (all chdb.Chunk, ok bool) {
+	w := &e.watched
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	if time.Since(w.at) >= lookEvery {
+		tags := w.tags()
+		w.note(tags, e.look(tags))
+		w.at = time.Now()
+	}
+	return w.get(tag)
 }
 
 // look asks the engine what statements have done.
