@@ -314,7 +314,7 @@ func (w *worker) start(t *task) {
 func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 	made := known && v.Verdict == stream.VerdictMade
 	w.mu.Lock()
-	msgs := append(t.again, t.msg)
+	again := t.again
 	t.again = nil
 	if made {
 		t.generation, t.item.Attempts = v.Generation, v.Attempts
@@ -329,7 +329,8 @@ func (w *worker) begun(t *task, v stream.WorkVerdict, known bool) {
 		text = stream.Refused(fullWait) // lost: it comes again after the server's ack_wait
 	}
 	if known {
-		for _, msg := range msgs {
+		w.answer(t.msg, text)
+		for _, msg := range again {
 			w.answer(msg, text)
 		}
 	}

@@ -92,7 +92,8 @@ func TestOwnQueue(t *testing.T) {
 	}
 	first, second := got.Items[0], got.Items[1]
 	path := func(id int64, move string) string { return fmt.Sprintf("/queues/mail/items/%d/%s", id, move) }
-	s.want(200, path(first.ID, "extend"), fmt.Sprintf(`{"generation":%d,"lease_s":60,"progress":"half"}`, first.Generation))
+	half := fmt.Sprintf(`{"generation":%d,"lease_s":60,"progress":"half"}`, first.Generation)
+	s.want(200, path(first.ID, "extend"), half)
 	s.want(200, path(first.ID, "extend"), fmt.Sprintf(`{"generation":%d,"lease_s":60}`, first.Generation))
 	s.want(409, path(first.ID, "extend"), fmt.Sprintf(`{"generation":%d,"progress":"all"}`, first.Generation-1))
 	if text := s.want(400, path(first.ID, "extend"), `{"progress":"`+strings.Repeat("x", 501)+`"}`); !strings.Contains(

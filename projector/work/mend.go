@@ -16,7 +16,7 @@ import (
 // differences are what the stream and Postgres do not agree on.
 type differences struct {
 	missing map[ref]struct{}    // ready, and no message says so
-	lost    map[ref]struct{}    // with a silent plain daemon for ever; by the generation of the taking
+	lost    map[ref]struct{}    // a silent plain daemon has them, and would for ever; by the generation of the taking
 	stale   map[uint64]struct{} // messages of items that nobody may take
 
 	at   time.Time           // of the comparison, by the server's clock

@@ -14,7 +14,7 @@ describe('what a worker says that it is at', () => {
   it('is marked when it is old', async () => {
     const shown = mount(ProgressText, {
       props: { text: 'page 3 of 10', at: '2026-01-02T03:03:10Z' },
-      global: { mocks: { $route: {} }, stubs: { TimeText: { props: ['at', 'age'], template: '<time>{{ at }}</time>' } } },
+      global: { stubs: ['TimeText'] },
     });
     expect(shown.get('[data-testid=progress]').text()).toBe('page 3 of 10');
     expect(shown.find('[data-testid=progress-old]').exists()).toBe(false);
