@@ -98,12 +98,11 @@ func (s *server) showsAll() {
 		sources := get[struct{ Sources []source }](s, "/funnel/sources", "period=24h&q=Youtube.com").Sources
 		return len(sources) > 0 && sources[0].LongestGap.Seconds >= 75*60 // 105 minutes, but for parts of quarters
 	})
-	versions := get[struct {
-		Versions []any `json:"model_versions"`
-	}](s, "/stats/drift", "period=24h").Versions
-	if len(versions) != 2 {
-		t.Errorf("versions of the model: %v", versions)
-	}
+	poll(t, waitLimit, "two versions of the model", func() bool {
+		return len(get[struct {
+			Versions []any `json:"model_versions"`
+		}](s, "/stats/drift", "period=24h").Versions) == 2
+	})
 }
 
 // TestDemonstrationAmongOthers holds the promise that a demonstration does not
