@@ -5,3 +5,5 @@ var (
 	Provider = provider
 	Files    = files
 )
+
+const MakeSchema = makeSchema

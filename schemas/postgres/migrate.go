@@ -24,19 +24,21 @@ const Schema = "millrace"
 // ErrNewerSchema is the error of a database that a newer release has migrated.
 var ErrNewerSchema = errors.New("the schema is newer than this release")
 
+// makeSchema has one process look at a time. CREATE SCHEMA IF NOT EXISTS alone is
+// refused when another process has made it a moment ago: a session remembers that
+// there was none.
+const makeSchema = `DO $$ BEGIN
+	PERFORM pg_advisory_xact_lock(hashtextextended('make the schema ` + Schema + `', 0));
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = '` + Schema + `') THEN
+		CREATE SCHEMA ` + Schema + `;
+	END IF;
+END $$`
+
 // Migrate brings the database up to date. It is idempotent, and several
 // processes may run it at the same time: one of them works, the others wait.
 func Migrate(ctx context.Context, db *sql.DB) error {
-	// Two that make the same schema at once may still collide, and the second
-	// then finds it made.
-	for attempt := 0; ; attempt++ {
-		_, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+Schema)
-		if err == nil {
-			break
-		}
-		if attempt == 2 {
-			return fmt.Errorf("make the postgres schema %s: %w", Schema, err)
-		}
+	if _, err := db.ExecContext(ctx, makeSchema); err != nil {
+		return fmt.Errorf("make the postgres schema %s: %w", Schema, err)
 	}
 	p, err := provider(db)
 	if err != nil {

@@ -55,6 +55,25 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestSchemaTogether lets many processes make the schema at once, again and again.
+func TestSchemaTogether(t *testing.T) {
+	db := empty(t)
+	for range 50 {
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				if _, err := db.ExecContext(t.Context(), postgres.MakeSchema); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if _, err := db.ExecContext(t.Context(), "DROP SCHEMA millrace"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestDeadlock cuts migrations short, as Postgres does with one of two transactions that
 // wait for each other.
 func TestDeadlock(t *testing.T) {
