@@ -43,7 +43,7 @@ type Config struct {
 	// Lease is how long a silent owner keeps its slot group; default 10 s.
 	Lease time.Duration
 	// FunnelCacheBytes bounds the funnel rows of a slot group in memory;
-	// default 128 MiB.
+	// default 48 MiB.
 	FunnelCacheBytes int
 	// KeyStore is for the key store of each slot group. Their filters share 64 MiB
 	// by default.

@@ -41,11 +41,14 @@ import (
 // poolConns is how many connections to Postgres a process opens at most, and
 // poolIdle after what time without use it closes one, unless its DSN says otherwise
 // (pool_max_conns, pool_max_conn_idle_time). What serves a connection in Postgres
-// takes some 20 MB. The pool gives out the one that was used last, so those that only
-// a burst needed are left alone.
+// takes some 20 MB.
 const (
 	poolConns = 16
 	poolIdle  = 15 * time.Second
+	// poolCheck is the time between two looks for them. The pool gives out the
+	// connection that was used last, so those that only a burst needed are left alone,
+	// but a look turns that order around.
+	poolCheck = 20 * time.Second
 )
 
 // openPostgres makes the pool. It connects when it is used first.
@@ -58,7 +61,7 @@ func openPostgres(dsn string, reg prometheus.Registerer) (*pgxpool.Pool, error) 
 		cfg.MaxConns = poolConns
 	}
 	if !strings.Contains(dsn, "pool_max_conn_idle_time") {
-		cfg.MaxConnIdleTime, cfg.HealthCheckPeriod = poolIdle, min(poolIdle/3, cfg.HealthCheckPeriod)
+		cfg.MaxConnIdleTime, cfg.HealthCheckPeriod = poolIdle, poolCheck
 	}
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = 5 * time.Second

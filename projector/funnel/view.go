@@ -33,7 +33,7 @@ type Sink func(key contract.Key, events uint64, articles *contract.Set, seq uint
 
 // Config of a View. The zero value of a field stands for its default.
 type Config struct {
-	CacheBytes int // of rows in memory; default 128 MiB
+	CacheBytes int // of rows in memory; default 48 MiB
 	// IdleAfter is how long a bucket that gets no events stays in memory;
 	// default 15 min.
 	IdleAfter time.Duration
@@ -77,7 +77,7 @@ type dirtyRow struct {
 // Open reads which buckets there are.
 func Open(ctx context.Context, cfg Config, db Database) (*View, error) {
 	if cfg.CacheBytes == 0 {
-		cfg.CacheBytes = 128 << 20
+		cfg.CacheBytes = 48 << 20
 	}
 	if cfg.IdleAfter == 0 {
 		cfg.IdleAfter = 15 * time.Minute

@@ -108,7 +108,7 @@ func engineArgs(path string, memory int64) []string {
 		"mmap_cache_size":                100,
 		"query_condition_cache_size":     memory / 64,
 		"compiled_expression_cache_size": memory / 64,
-		"background_pool_size":           4,
+		"background_pool_size":           2,
 		"background_move_pool_size":      1,
 		"background_fetches_pool_size":   1,
 		"background_common_pool_size":    2,
