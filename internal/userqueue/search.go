@@ -27,8 +27,11 @@ type Page struct {
 	Unchanged time.Duration // the time since the last change, at least
 }
 
-// searched is how many items one search for what payloads have reads at most.
+// searched is how many items one search for what no index has reads at most.
 const searched = 20_000
+
+// scans tells whether items have to be read to see whether they pass.
+func (p Page) scans() bool { return p.Payload != "" || p.Retried || p.Unchanged > 0 }
 
 // Stored is an item as it is now.
 type Stored struct {
@@ -85,8 +88,8 @@ func (s *Store) Items(ctx context.Context, p Page) ([]Stored, error) {
 	return items, err
 }
 
-// Search lists items. A search for what payloads have may end before the last item of the
-// queue: then upTo is the id up to which it has looked.
+// Search lists items. A search by Payload, Retried or Unchanged may end before the last
+// item of the queue: then upTo is the id up to which it has looked.
 func (s *Store) Search(ctx context.Context, p Page) (items []Stored, upTo int64, err error) {
 	source := `(SELECT * FROM millrace.item AS i WHERE i.stage = $1 AND i.id > $2
 		AND ($3 = '' OR i."group" = $3) AND ($4 = '' OR i.key = $4) AND ` + from[p.State]
@@ -98,7 +101,7 @@ func (s *Store) Search(ctx context.Context, p Page) (items []Stored, upTo int64,
 	if p.IDs != nil {
 		also("i.id = ANY ($%d::bigint[])", p.IDs)
 	}
-	if p.Payload != "" {
+	if p.scans() {
 		err := s.queues.Pool().QueryRow(ctx, `SELECT id FROM millrace.item WHERE stage = $1 AND id > $2
 			ORDER BY id OFFSET $3 LIMIT 1`, p.Queue, p.After, searched-1).Scan(&upTo)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -107,6 +110,8 @@ func (s *Store) Search(ctx context.Context, p Page) (items []Stored, upTo int64,
 		if upTo > 0 {
 			also("i.id <= $%d", upTo)
 		}
+	}
+	if p.Payload != "" {
 		also("strpos(lower(i.payload::text), lower($%d)) > 0", p.Payload)
 	}
 	if p.Retried {

@@ -79,24 +79,29 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestSearchEnds: one search of payloads reads a part of a large queue, and says where
-// the next begins.
+// TestSearchEnds: one search for what no index has reads a part of a large queue, and
+// says where the next begins.
 func TestSearchEnds(t *testing.T) {
 	s, q := open(t, func(*queue.Settings) {})
 	const n = 20_001
-	_, err := s.Queues().Pool().Exec(t.Context(), fmt.Sprintf(`INSERT INTO millrace.item (id, stage, payload)
-		SELECT 1000000 + i, $1, CASE i WHEN %d THEN '"needle"' ELSE '1' END::json FROM generate_series(1, %[1]d) AS i`, n), q)
+	_, err := s.Queues().Pool().Exec(t.Context(), fmt.Sprintf(`
+		INSERT INTO millrace.item (id, stage, payload, attempts, updated_at)
+		SELECT 1000000 + i, $1, CASE WHEN last THEN '"needle"' ELSE '1' END::json, last::int,
+			now() - CASE WHEN last THEN interval '2 hours' ELSE '0' END
+		FROM generate_series(1, %d) AS i, LATERAL (SELECT i = %[1]d AS last)`, n), q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := userqueue.Page{Queue: q, Limit: 10, Payload: "needle"}
-	items, upTo, err := s.Search(t.Context(), page)
-	if err != nil || len(items) != 0 || upTo != 1_000_000+n-1 {
-		t.Errorf("%d items up to %d, %v", len(items), upTo, err)
-	}
-	page.After = upTo
-	items, upTo, err = s.Search(t.Context(), page)
-	if err != nil || len(items) != 1 || upTo != 0 {
-		t.Errorf("then %d items up to %d, %v", len(items), upTo, err)
+	for _, page := range []userqueue.Page{{Payload: "needle"}, {Retried: true}, {Unchanged: time.Hour}} {
+		page.Queue, page.Limit = q, 10
+		items, upTo, err := s.Search(t.Context(), page)
+		if err != nil || len(items) != 0 || upTo != 1_000_000+n-1 {
+			t.Errorf("%+v: %d items up to %d, %v", page, len(items), upTo, err)
+		}
+		page.After = upTo
+		items, upTo, err = s.Search(t.Context(), page)
+		if err != nil || len(items) != 1 || upTo != 0 {
+			t.Errorf("%+v: then %d items up to %d, %v", page, len(items), upTo, err)
+		}
 	}
 }
