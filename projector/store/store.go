@@ -113,6 +113,7 @@ func (w *writer) insert(ctx context.Context, table, token string, input proto.In
 			ch.Setting{Key: "distributed_foreground_insert", Value: "1"}, // on a cluster: what is confirmed is there
 			ch.Setting{Key: "max_partitions_per_insert_block", Value: "0"},
 			ch.Setting{Key: "max_insert_block_size", Value: "1048576"},
+			ch.Setting{Key: "optimize_on_insert", Value: "0"}, // no key is in a block twice
 		),
 	})
 	if err != nil {

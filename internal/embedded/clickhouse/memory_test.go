@@ -16,6 +16,19 @@ import (
 // greedy takes 8 bytes of memory for each number, and twice as much while it grows.
 const greedy = "SELECT length(groupArray(cityHash64(number + %d))) FROM numbers(%d)"
 
+// TestPartsOfInserts: a part as it is inserted has all columns in one file, though it
+// has more than the 10 MB from which an engine by itself gives each column its own.
+func TestPartsOfInserts(t *testing.T) {
+	conn := client(t)
+	exec(t, conn, "CREATE TABLE one_file (n UInt64, text String) ENGINE = MergeTree ORDER BY n")
+	defer exec(t, conn, "DROP TABLE one_file")
+	exec(t, conn, "INSERT INTO one_file SELECT number, repeat('x', 500) FROM numbers(50000)")
+	if n := count(t, conn, `SELECT count() FROM system.parts WHERE table = 'one_file' AND active
+		AND part_type = 'Compact' AND data_uncompressed_bytes > 20000000`); n != 1 {
+		t.Errorf("%d compact parts of 25 MB, want 1", n)
+	}
+}
+
 // TestGreedyAnalysts: analysts that each take all the memory that they can, at one
 // time, do so within one limit, by an error that names the setting. One who writes
 // beside them gets through, at the latest when it repeats what an analyst left no
