@@ -61,8 +61,17 @@ test: build engines query/dashboard/node_modules/.package-lock.json test/node/no
 	$(GOTEST) $$(go list ./... | grep -v /test/)
 	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -parallel=4 ./test/...
+	@$(MAKE) --no-print-directory --jobs $(SYNC) test-page test-node test-browser
+
+# Tests in JavaScript wait as well as work, so they run beside one another; what each
+# prints stays together where make can do that.
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+.PHONY: test-page test-node test-browser
+test-page:
 	cd query/dashboard && npm test
+test-node:
 	cd test/node && npm test
+test-browser:
 	cd test/browser && npm test
 
 .PHONY: lint
