@@ -169,6 +169,8 @@ describe('the pages', { skip }, () => {
     await goto('/queues/mail?state=new');
     await page.waitForFunction(() => document.querySelectorAll('tr[data-testid^="item-"]').length > 8);
     await page.fill('[data-testid="payload"]', '12@EXAMPLE');
+    await page.waitForResponse(/queues.mail.items/); // what is typed stays while the list is drawn anew
+    await page.evaluate(() => new Promise(requestAnimationFrame));
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.querySelectorAll('tr[data-testid^="item-"]').length === 1);
     assert.match(await rows().textContent(), /order-12/);
