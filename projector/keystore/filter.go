@@ -2,11 +2,12 @@ package keystore
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 
-	"github.com/bits-and-blooms/bloom/v3"
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/parquet-go/parquet-go/bloom"
 
 	"github.com/millrace-io/millrace/schemas/event"
 )
@@ -16,9 +17,9 @@ import (
 const DefaultFilterMemory = 64 << 20
 
 const (
-	// filterWrong is the share of unknown identities that a full filter passes on
-	// to the database.
-	filterWrong = 0.01
+	// filterBits is how many bits a filter has for each identity. A full one passes
+	// one in a hundred unknown identities on to the database.
+	filterBits = 10
 	// readAhead is how many identities of a store that was there already the
 	// filter reads for each one that is folded.
 	readAhead = 4
@@ -36,7 +37,7 @@ var (
 // used by all of them at one time.
 type FilterMemory struct{ left atomic.Int64 }
 
-// NewFilterMemory returns a bound in bytes. One byte serves for 0.8 identities.
+// NewFilterMemory returns a bound in bytes. Ten bits serve for an identity.
 func NewFilterMemory(bytes int64) *FilterMemory {
 	m := new(FilterMemory)
 	m.left.Store(bytes)
@@ -58,10 +59,14 @@ func (m *FilterMemory) take(bytes int64) bool {
 // others are folded. When its memory is used up it is wrong more often, and more
 // identities are looked up in the database.
 //
+// A bit is set in each word of one block of 32 bytes for an identity, which the
+// beginning of the identity chooses: so a sorted batch goes through the filter from
+// its beginning to its end.
+//
 // It is written and read by Fold and Fill alone, in one goroutine at a time.
 type filter struct {
 	memory *FilterMemory
-	parts  []*bloom.BloomFilter
+	parts  []bloom.SplitBlockFilter
 	taken  int64  // bytes of memory
 	size   uint64 // identities that the last part is made for
 	room   uint64 // how many more it takes
@@ -87,10 +92,10 @@ func (f *filter) start(memory *FilterMemory, held uint64) {
 // for. Where there is none, the last part takes more than it was made for.
 func (f *filter) extend(identities uint64) {
 	for ; identities >= filterPart; identities /= 2 {
-		bits, probes := bloom.EstimateParameters(uint(identities), filterWrong)
-		if bytes := int64(bits+63) / 64 * 8; f.memory.take(bytes) {
+		blocks := bloom.NumSplitBlocksOf(int64(identities), filterBits)
+		if bytes := int64(blocks) * bloom.BlockSize; f.memory.take(bytes) {
 			f.taken += bytes
-			f.parts = append(f.parts, bloom.New(bits, probes))
+			f.parts = append(f.parts, make(bloom.SplitBlockFilter, blocks))
 			f.size, f.room = identities, identities
 			return
 		}
@@ -118,9 +123,9 @@ func (f *filter) lacks(key []byte) bool {
 	if !f.covers(key) {
 		return false
 	}
-	id := key[:len(event.Identity{})]
+	hash := filterHash(key)
 	for _, part := range f.parts {
-		if part.Test(id) {
+		if part.Check(hash) {
 			return false
 		}
 	}
@@ -140,8 +145,12 @@ func (f *filter) set(key []byte) {
 		f.extend(2 * f.size)
 	}
 	f.room--
-	f.parts[len(f.parts)-1].Add(key[:len(event.Identity{})])
+	f.parts[len(f.parts)-1].Insert(filterHash(key))
 }
+
+// filterHash is what a filter knows of a key: the beginning of the identity, which is
+// one of a hash.
+func filterHash(key []byte) uint64 { return binary.BigEndian.Uint64(key) }
 
 // read reads what is owed to so many identities that are folded.
 func (f *filter) read(db *pebble.DB, folded int) (err error) {
