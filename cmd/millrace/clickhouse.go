@@ -111,8 +111,8 @@ func (c *clickhouseCmd) confine(p *program) (err error) {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return confine.Exec(c.rules(self), self, c.secondStage(p),
-		append(confine.Environ(), "TMPDIR="+filepath.Join(c.folder(), "tmp")), p.death)
+	env := append(confine.Environ(), "TMPDIR="+filepath.Join(c.folder(), "tmp"))
+	return confine.Exec(c.rules(self), self, c.secondStage(p), append(env, chserver.Environ()...), p.death)
 }
 
 // rules are what the engine needs: its folder with a temporary one in it, its

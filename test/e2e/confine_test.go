@@ -31,6 +31,7 @@ func TestConfinement(t *testing.T) {
 		t.Skipf("the kernel cannot confine: %s", health)
 	}
 	t.Run("ClickHouse", func(t *testing.T) { confinedClickHouse(t, s) })
+	t.Run("allocator", func(t *testing.T) { freedMemory(t, s) })
 	t.Run("environments", func(t *testing.T) { noSecrets(t, s, secret) })
 	t.Run("folders", func(t *testing.T) { privateFolders(t, s) })
 	t.Run("logins", func(t *testing.T) { databaseLogins(t, s) })
@@ -105,6 +106,15 @@ func confinedClickHouse(t *testing.T, s *server) {
 	}
 	if got := s.ask("SELECT sum(a) FROM mine"); got != "3" {
 		t.Errorf("the rows add up to %s", got)
+	}
+}
+
+// freedMemory: although the engine's environment is made anew, its allocator learns
+// from it when to give memory back.
+func freedMemory(t *testing.T, s *server) {
+	const sql = `SELECT extract(toString(stats), 'opt\\.dirty_decay_ms: (\\d+)') FROM system.jemalloc_stats`
+	if status, got := s.asDefault(sql); status != http.StatusOK || got != "500" {
+		t.Errorf("free memory is given back after so many milliseconds: %s (status %d)", got, status)
 	}
 }
 

@@ -57,6 +57,11 @@ const serverConfig = `<clickhouse>
 </clickhouse>
 `
 
+// Environ is what the engine's allocator reads from the environment: it gives memory
+// that is free back to the system after half a second, in place of five seconds, in
+// which several merges and inserts would each take more.
+func Environ() []string { return []string{"JE_MALLOC_CONF=dirty_decay_ms:500"} }
+
 // What a GROUP BY or an ORDER BY may put on disk, in bytes: of one statement of an
 // analyst, and of all statements at one time.
 const (
