@@ -41,7 +41,7 @@ func TestFaults(t *testing.T) {
 		t.Skip("takes two minutes")
 	}
 	for name, flags := range map[string]string{
-		"any":     "-for 50s -rate 200",
+		"any":     "-for 30s -rate 200",
 		"cluster": "-for 14s -rate 200 -nodes 3 -faults kill-node,partition-node",
 		"soak":    "-for 15s -rate 200 -soak",
 	} {
