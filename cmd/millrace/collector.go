@@ -43,7 +43,7 @@ type collector struct {
 // as fits a process at rest, unless the user has set these.
 func newCollector() *collector {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(512 << 20)
+		debug.SetMemoryLimit(608 << 20)
 	}
 	c := &collector{set: os.Getenv("GOGC") != "", growth: growthAtRest}
 	c.adjust()
