@@ -28,7 +28,9 @@ PAGE_SUM := query/dashboard/dist.sha256
 # runs by itself, because go test runs one package at a time when it measures.
 RACE   := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
 # Tests wait as well as work, so one package more than there are processors is tested
-# at a time; tests of the whole program wait more, so more of them run at once.
+# at a time. Those of the whole program each start its engines, so fewer run at once, and
+# what they are made of is compiled before: on a new machine that takes minutes, in which
+# a server would have no processor to answer with.
 # Half of the time of the tests is linking them: without what debuggers read it
 # takes half as long. Vet has its place in lint.
 TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w' -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
@@ -60,7 +62,9 @@ engines: build ## Install the embedded engines into a cache folder
 test: build engines query/dashboard/node_modules/.package-lock.json test/node/node_modules/.package-lock.json test/browser/node_modules/.package-lock.json ## Run all tests: Go, the page, a Node client, a browser
 	$(GOTEST) $$(go list ./... | grep -v /test/)
 	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
-	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -parallel=4 ./test/...
+	go list -export -deps -test ./test/... >/dev/null
+	cd test/natscli && go build -o /dev/null github.com/nats-io/natscli/nats
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -p=2 -parallel=3 ./test/...
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-page test-node test-browser
 
 # Tests in JavaScript wait as well as work, so they run beside one another; what each

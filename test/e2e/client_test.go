@@ -84,6 +84,10 @@ func TestClient(t *testing.T) {
 		one = append(one, startService(t, program, addresses[i], spools[i]))
 	}
 	each(one, func(i int, s *service) { s.crawl(t, i, i+500) })
+	// A service that has yet to read its lines has nothing waiting, either.
+	poll(t, waitLimit, "the first events of both to be counted", func() bool {
+		return get[funnel](s, "/funnel", "period=24h").Stages[0].Events == 1000
+	})
 	each(one, func(_ int, s *service) { s.await(t, `"waiting":0`) })
 	s.stop()
 	each(one, func(i int, s *service) { s.crawl(t, i+500, i+1500) })

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -36,22 +38,30 @@ func testEndless(t *testing.T, s *server) {
 		t.Errorf("a statement that the engine does not end: status %d: %.200s", status, answer)
 	}
 	poll(t, waitLimit, "the engine to end", func() bool { // it answers others for a moment more
-		resp, err := http.Get(s.url("/metrics"))
-		_, _, body := s.read(resp, err)
-		return strings.Contains(string(body), `millrace_engine_restarts_total{engine="clickhouse",reason="stuck"} 1`)
+		body, err := text(http.Get(s.url("/metrics")))
+		return err == nil && strings.Contains(body, `millrace_engine_restarts_total{engine="clickhouse",reason="stuck"} 1`)
 	})
 	poll(t, waitLimit, "the engine to be replaced", func() bool {
-		resp, err := http.Get("http://" + s.ports.ClickHouseHTTP + "/?user=analyst&query=" +
-			url.QueryEscape("SELECT count() >= "+before+" FROM events"))
-		if err != nil {
-			return false
-		}
-		_, _, body := s.read(resp, nil)
-		return resp.StatusCode == http.StatusOK && string(body) == "1\n"
+		body, err := text(http.Get("http://" + s.ports.ClickHouseHTTP + "/?user=analyst&query=" +
+			url.QueryEscape("SELECT count() >= "+before+" FROM events")))
+		return err == nil && body == "1\n"
 	})
 	if status, _, answer := s.within(t, 10*time.Second, "", bomb); status != http.StatusTooManyRequests {
 		t.Errorf("the statement again: status %d: %.200s", status, answer)
 	}
+}
+
+// text is the body of an answer with status 200.
+func text(resp *http.Response, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d: %.200s", resp.StatusCode, body)
+	}
+	return string(body), err
 }
 
 // within has an analyst's statement answered in time.

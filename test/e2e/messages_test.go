@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -42,7 +43,13 @@ func testMessages(t *testing.T, s *server) {
 	var bad []string // the subjects of the letters that are due
 	publish := func(stored bool, m *nats.Msg) {
 		t.Helper()
-		ack, err := js.PublishMsg(t.Context(), m)
+		limit := waitLimit
+		if !stored {
+			limit = 5 * time.Second // some are never answered
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		ack, err := js.PublishMsg(ctx, m)
 		if stored && err == nil {
 			bad = append(bad, stream.DeadLetterSubject(ack.Stream, ack.Sequence))
 		}

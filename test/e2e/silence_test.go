@@ -92,8 +92,10 @@ func testSilence(t *testing.T, s *server) {
 	poll(t, waitLimit, "two dead letters", func() bool { return conflicts() == 2 })
 	poll(t, waitLimit, "six events", func() bool { return counted() == "6" })
 	for range 2 {
-		if status, body := s.with(t, token(t, "admin"), http.MethodPost, "/dlq/replay",
-			`{"filter":{"code":"key_conflict"}}`); status != http.StatusOK {
+		replay := func() (int, []byte) {
+			return s.with(t, token(t, "admin"), http.MethodPost, "/dlq/replay", `{"filter":{"code":"key_conflict"}}`)
+		}
+		if status, body := patient(t, "the replay", replay); status != http.StatusOK {
 			t.Errorf("replay: %d %s", status, body)
 		}
 	}

@@ -43,14 +43,14 @@ func TestFaults(t *testing.T) {
 	for name, flags := range map[string]string{
 		"any":     "-for 30s -rate 200",
 		"cluster": "-for 14s -rate 200 -nodes 3 -faults kill-node,partition-node",
-		"soak":    "-for 15s -rate 200 -soak",
+		"soak":    "-for 20s -rate 200 -soak",
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, err := parse(append(strings.Fields(flags), "-seed", testSeed()), t.Output())
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 			defer cancel()
 			r, err := run(ctx, cfg, t.Output())
 			if err != nil {

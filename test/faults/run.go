@@ -17,7 +17,7 @@ const (
 	startLimit = 90 * time.Second
 	drainLimit = 90 * time.Second // for all that was sent to be acknowledged
 	foldLimit  = 90 * time.Second
-	checkLimit = 4 * time.Minute
+	checkLimit = 10 * time.Minute
 )
 
 // trial is one execution of the program.

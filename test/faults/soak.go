@@ -53,7 +53,7 @@ const (
 	// soakGrowth is by what part something may have grown.
 	soakGrowth = 0.10
 	// soakLeast is how many samples tell something.
-	soakLeast = 9
+	soakLeast = 6
 )
 
 // sample is what a part takes at a moment, with all that it has started; a
