@@ -23,7 +23,8 @@ func (s *Scheduler) Dispatch(ctx context.Context) (more bool, err error) {
 }
 
 // dispatch decides about a batch of jobs, and returns when there is more to decide; 0: at
-// once, else between a fifth of Config.Every and all of it.
+// once, else between half of Config.Every and all of it. Jobs that are due one shortly after
+// the other share a transaction, so that others have the processor meanwhile.
 func (s *Scheduler) dispatch(ctx context.Context) (wait time.Duration, err error) {
 	begin := time.Now()
 	var jobs []*due
@@ -77,7 +78,7 @@ func (s *Scheduler) next(t *queue.Tx, wait *time.Duration) {
 		var seconds *float64
 		err := r.Scan(&seconds)
 		if seconds != nil && *seconds < s.cfg.Every.Seconds() {
-			*wait = max(s.cfg.Every/5, time.Duration(*seconds*float64(time.Second)))
+			*wait = max(s.cfg.Every/2, time.Duration(*seconds*float64(time.Second)))
 		}
 		return err
 	})

@@ -91,7 +91,7 @@ func (s *Scheduler) Follow(ctx context.Context) (more bool, err error) {
 			s.metrics.articles.WithLabelValues(j.source).Add(float64(r.articles))
 		}
 	}
-	return len(changes) > 0, nil
+	return len(changes) == changesAtOnce, nil
 }
 
 func takeChanges(ctx context.Context, t *queue.Tx, into map[int64]change) error {
