@@ -19,6 +19,10 @@ func (s *Service) problem(err error) *httpapi.Problem {
 		return httpapi.NewProblem(http.StatusServiceUnavailable,
 			"events are being counted, and no projector has completed that yet; try again").
 			WithHeader("Retry-After", "1")
+	case errors.Is(err, mirror.ErrUnheard):
+		s.deps.Log.Warn("a query waits for the projectors' checkpoints", "error", err)
+		return httpapi.NewProblem(http.StatusServiceUnavailable,
+			"NATS has yet to say up to where events are counted; try again").WithHeader("Retry-After", "1")
 	case errors.Is(err, mirror.ErrNotLoaded):
 		err = fmt.Errorf("%w: %w", selects.ErrUnavailable, err)
 	}

@@ -50,6 +50,7 @@
 //     again when a checkpoint says that it is complete, and reads single events
 //     up to what is counted. So the mirror of a service that starts again shows
 //     no less than the one before. While nothing is loaded yet, Landed holds
-//     answers from the tables to the same. Estimates of distinct articles alone may be
+//     answers from the tables to the same, and gives none before the checkpoints
+//     have been read: groups without rows are behind all others. Estimates of distinct articles alone may be
 //     ahead: what they are merged from carries no sequence.
 package mirror

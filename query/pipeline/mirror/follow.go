@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,10 +36,9 @@ func (m *Mirror) Run(ctx context.Context, nc *nats.Conn, js jetstream.JetStream)
 		return nil
 	}
 
-	initial := make(chan struct{})
-	m.loads.Go(func() { m.watchCheckpoints(m.ctx, js, initial) })
+	m.loads.Go(func() { m.watchCheckpoints(m.ctx, js) })
 	select {
-	case <-initial:
+	case <-m.heard:
 	case <-ctx.Done():
 		return nil
 	}
@@ -121,17 +121,10 @@ func (m *Mirror) check() {
 	}
 }
 
-// watchCheckpoints follows the projectors' checkpoints. It closes initial when
-// it has the present ones, or there are none yet.
-func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream, initial chan struct{}) {
-	begun := func() {
-		select {
-		case <-initial:
-		default:
-			close(initial)
-		}
-	}
-	defer begun()
+// watchCheckpoints follows the projectors' checkpoints. It closes heard when it has
+// the present ones, or there are none yet.
+func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream) {
+	begun := sync.OnceFunc(func() { close(m.heard) })
 	retry := backoff{}
 	for ctx.Err() == nil {
 		err := m.watchOnce(ctx, js, func() {

@@ -99,6 +99,10 @@ var ErrNotLoaded = errors.New("the funnel is not loaded yet")
 // durable yet and that no projector completes.
 var ErrUnderWay = errors.New("a batch is under way, of which the funnel's rows may hold a part")
 
+// ErrUnheard is the error of asking how far events are counted before the projectors'
+// checkpoints have been read.
+var ErrUnheard = errors.New("the projectors' checkpoints are not known yet")
+
 // ErrBusy is the error of asking for a source while many others are being
 // loaded, or for a window that begins within a quarter for which events keep
 // coming.
@@ -119,6 +123,7 @@ type Mirror struct {
 	loads    sync.WaitGroup
 	places   loadPlaces
 	verifier *verifier
+	heard    chan struct{} // closed when the checkpoints are known, or that there are none
 
 	mu      sync.Mutex
 	state   *state // what answers; nil before the first load
@@ -148,7 +153,7 @@ func New(cfg Config, store Store, log *slog.Logger) (*Mirror, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Mirror{
 		cfg: cfg, store: store, log: log, ctx: ctx, cancel: cancel,
-		pos: newPositions(), wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		pos: newPositions(), wake: make(chan struct{}, 1), changed: make(chan struct{}), heard: make(chan struct{}),
 		parts: map[uint32][]*funnel.Delta{}, places: newLoadPlaces(), damage: map[uint32]error{},
 	}
 	m.verifier = newVerifier(m.Apply, log, cfg.Now)
@@ -187,8 +192,10 @@ func (m *Mirror) Groups() []uint64 {
 const landing = time.Second
 
 // Landed returns what Groups will after a load, of rows that reach up to these
-// sequences by slot group. Where it is not known which groups there are, it is
-// the last of them for all. The last batches of the rows may be under way: it
+// sequences by slot group. Where no projector has ever said anything, it is the last
+// of them for all. Before the checkpoints have been read it is not known which groups
+// there are, and how far those without rows: it waits for that, and returns
+// ErrUnheard when it takes too long. The last batches of the rows may be under way: it
 // waits until projectors say that these are durable, and returns ErrUnderWay
 // when that takes too long. Nothing true could be told then: up to the rows' end
 // events may be missing, and up to the last checkpoint there may be fewer than
@@ -196,6 +203,13 @@ const landing = time.Second
 func (m *Mirror) Landed(ctx context.Context, rows map[uint32]uint64) ([]uint64, error) {
 	limit := time.NewTimer(landing)
 	defer limit.Stop()
+	select {
+	case <-m.heard:
+	case <-limit.C:
+		return nil, ErrUnheard
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	for {
 		m.mu.Lock()
 		groups, moved := m.pos.landed(rows), m.pos.moved

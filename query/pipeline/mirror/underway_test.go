@@ -143,6 +143,7 @@ func TestLandedUnderWay(t *testing.T) {
 		w, m, c := newWorld(t, Limits{})
 		rng := rand.New(rand.NewPCG(4, 6))
 		m.Arrange(layout)
+		close(m.heard)
 		first := w.commit(draw(rng, c.time(), 40, 60))
 		second := w.commit(draw(rng, c.time(), 40, 60))
 		const soon = 300 * time.Millisecond
@@ -169,11 +170,33 @@ func TestLandedUnderWay(t *testing.T) {
 	})
 }
 
-// TestLandedUnheard: where no projector has ever said anything, the rows are all
-// that is known.
+// TestLandedUnheard: nothing is told before the checkpoints have been read, since
+// groups that have no rows yet are behind all that have. Where no projector has ever
+// said anything, the rows are all that is known.
 func TestLandedUnheard(t *testing.T) {
+	layout, err := slots.New(4)
+	if err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		_, m, _ := newWorld(t, Limits{})
+		rows := map[uint32]uint64{0: 2644}
+		if got, err := m.Landed(t.Context(), rows); !errors.Is(err, ErrUnheard) {
+			t.Errorf("before the checkpoints are read: %v, %v", got, err)
+		}
+		go func() {
+			time.Sleep(landing / 2)
+			m.Arrange(layout)
+			m.Checkpoint(Checkpoint{Group: 0, Durable: 2644})
+			close(m.heard)
+		}()
+		if got, err := m.Landed(t.Context(), rows); err != nil || !slices.Equal(got, []uint64{2644, 0, 0, 0}) {
+			t.Errorf("of four groups one has rows: %v, %v", got, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		_, m, _ := newWorld(t, Limits{})
+		close(m.heard)
 		if got, err := m.Landed(t.Context(), map[uint32]uint64{0: 40}); err != nil ||
 			!slices.Equal(got, []uint64{40}) {
 			t.Errorf("%v, %v", got, err)
