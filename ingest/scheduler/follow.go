@@ -56,12 +56,13 @@ type ended struct {
 // Follow has runs and their jobs follow the changes of their items, in one
 // transaction, and tells whether there may be more.
 func (s *Scheduler) Follow(ctx context.Context) (more bool, err error) {
+	var taken int
 	var changes map[int64]change
 	var runs []*followed
 	var jobs map[uuid.UUID]*ended
 	err = s.queues.Queues().Transact(ctx, "follow runs", func(t *queue.Tx) error {
 		changes, runs, jobs = map[int64]change{}, nil, map[uuid.UUID]*ended{}
-		if err := takeChanges(ctx, t, changes); err != nil || len(changes) == 0 {
+		if taken, err = takeChanges(ctx, t, changes); err != nil || taken == 0 {
 			return err
 		}
 		if runs, err = lockRuns(ctx, t, changes); err != nil || len(runs) == 0 {
@@ -91,17 +92,23 @@ func (s *Scheduler) Follow(ctx context.Context) (more bool, err error) {
 			s.metrics.articles.WithLabelValues(j.source).Add(float64(r.articles))
 		}
 	}
-	return len(changes) == changesAtOnce, nil
+	return taken == changesAtOnce, nil
 }
 
-func takeChanges(ctx context.Context, t *queue.Tx, into map[int64]change) error {
+// takeChanges takes the oldest changes, of which an item may have several, and returns how
+// many they were.
+func takeChanges(ctx context.Context, t *queue.Tx, into map[int64]change) (taken int, err error) {
 	t.Batch.Queue(text("changes"), changesAtOnce).Query(func(rows pgx.Rows) error {
 		var id int64
 		var c change
-		_, err := pgx.ForEachRow(rows, []any{&id, &c.status, &c.err, &c.at}, func() error { into[id] = c; return nil })
+		_, err := pgx.ForEachRow(rows, []any{&id, &c.status, &c.err, &c.at, &taken}, func() error {
+			into[id] = c
+			return nil
+		})
 		return err
 	})
-	return t.Flush(ctx)
+	err = t.Flush(ctx)
+	return taken, err
 }
 
 func lockRuns(ctx context.Context, t *queue.Tx, changes map[int64]change) (runs []*followed, err error) {

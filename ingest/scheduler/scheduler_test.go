@@ -349,6 +349,20 @@ func TestTriedAgain(t *testing.T) {
 	}
 }
 
+// TestFollowBehind: a full batch of changes says that there may be more, also when many of
+// them are of one item.
+func TestFollowBehind(t *testing.T) {
+	const followedAtOnce = 1000
+	s := start(t, scheduler.Config{})
+	s.exec("INSERT INTO millrace.run_change (item_id, status) SELECT n / 3, 'done' FROM generate_series(1, $1::integer) AS n",
+		followedAtOnce+1)
+	for _, want := range []bool{true, false} {
+		if more, err := s.one.Follow(t.Context()); more != want || err != nil {
+			t.Errorf("%v, %v, want %v", more, err, want)
+		}
+	}
+}
+
 // until waits until the only job shows a text.
 func (s *site) until(text string) {
 	s.Helper()

@@ -39,7 +39,8 @@ func testEndless(t *testing.T, s *server) {
 	}
 	poll(t, waitLimit, "the engine to end", func() bool { // it answers others for a moment more
 		body, err := text(http.Get(s.url("/metrics")))
-		return err == nil && strings.Contains(body, `millrace_engine_restarts_total{engine="clickhouse",reason="stuck"} 1`)
+		return err == nil && strings.Contains(body,
+			`millrace_engine_restarts_total{engine="clickhouse",reason="stuck"} 1`)
 	})
 	poll(t, waitLimit, "the engine to be replaced", func() bool {
 		body, err := text(http.Get("http://" + s.ports.ClickHouseHTTP + "/?user=analyst&query=" +

@@ -51,6 +51,7 @@
 //     up to what is counted. So the mirror of a service that starts again shows
 //     no less than the one before. While nothing is loaded yet, Landed holds
 //     answers from the tables to the same, and gives none before the checkpoints
-//     have been read: groups without rows are behind all others. Estimates of distinct articles alone may be
-//     ahead: what they are merged from carries no sequence.
+//     have been read: groups without rows are behind all others. Estimates of
+//     distinct articles alone may be ahead: what they are merged from carries no
+//     sequence.
 package mirror

@@ -194,7 +194,7 @@ const landing = time.Second
 // Landed returns what Groups will after a load, of rows that reach up to these
 // sequences by slot group. Where no projector has ever said anything, it is the last
 // of them for all. Before the checkpoints have been read it is not known which groups
-// there are, and how far those without rows: it waits for that, and returns
+// there are, and how far those are that have no rows: it waits for that, and returns
 // ErrUnheard when it takes too long. The last batches of the rows may be under way: it
 // waits until projectors say that these are durable, and returns ErrUnderWay
 // when that takes too long. Nothing true could be told then: up to the rows' end
