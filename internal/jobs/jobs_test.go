@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
@@ -27,6 +28,44 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	t.Parallel()
 	return &site{T: t, Store: newStore(t, Config{})}
+}
+
+// counted makes sure that the numbers of jobs are those of a recount.
+func counted(t *testing.T, s *Store) {
+	t.Helper()
+	n, err := s.Numbers(context.Background())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	rows, err := s.pool.Query(context.Background(),
+		"SELECT status, priority, count(*), sum(running) FROM millrace.jobs GROUP BY 1, 2")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var status string
+	var priority int
+	var jobs, running int64
+	_, err = pgx.ForEachRow(rows, []any{&status, &priority, &jobs, &running}, func() error {
+		n.ByStatus[status] -= jobs
+		n.ByPriority[priority] -= jobs
+		n.Queued -= running
+		return nil
+	})
+	for status, wrong := range n.ByStatus {
+		if wrong != 0 {
+			t.Errorf("%d jobs too many are counted as %s", wrong, status)
+		}
+	}
+	for priority, wrong := range n.ByPriority {
+		if wrong != 0 {
+			t.Errorf("%d jobs too many are counted with priority %d", wrong, priority)
+		}
+	}
+	if wrong := n.Queued + n.Active; err != nil || wrong != 0 {
+		t.Errorf("%d runs too many are counted: %v", wrong, err)
+	}
 }
 
 // hand hands in events, each of which has to become of what is said.

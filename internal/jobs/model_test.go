@@ -274,5 +274,6 @@ func newStore(t *testing.T, cfg Config) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { counted(t, store) })
 	return store
 }

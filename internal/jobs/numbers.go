@@ -18,50 +18,47 @@ type Numbers struct {
 	Active     int64 // runs that a worker has
 }
 
-// Numbers count jobs and runs as they are now. They read all jobs.
+// Kinds of counters in the table tally, which the database keeps as jobs change.
+const (
+	jobCounter = 900 // with the keys 10 * priority + place in job.Statuses
+	runCounter = 901 // runs under way
+)
+
+// Numbers count jobs and runs as they are now. What it costs does not depend on how many
+// jobs there are, but on how many of them rest and run.
 func (s *Store) Numbers(ctx context.Context) (*Numbers, error) {
 	n := &Numbers{ByStatus: map[string]int64{}, ByPriority: map[int]int64{}}
 	for _, status := range job.Statuses {
 		n.ByStatus[status] = 0
 	}
-	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		return n.count(ctx, tx)
+	rows, err := s.pool.Query(ctx, `SELECT kind, key, sum(n)::bigint FROM (
+			SELECT kind, key, n FROM millrace.tally UNION ALL SELECT kind, key, n FROM millrace.tally_delta
+		) AS t WHERE kind IN ($1, $2) GROUP BY kind, key HAVING sum(n) <> 0`, jobCounter, runCounter)
+	if err != nil {
+		return nil, fmt.Errorf("count jobs: %w", err)
+	}
+	var kind, key int
+	var count int64
+	_, err = pgx.ForEachRow(rows, []any{&kind, &key, &count}, func() error {
+		if kind == runCounter {
+			n.Queued = count
+			return nil
+		}
+		n.ByStatus[job.Statuses[key%10]] += count
+		n.ByPriority[key/10] += count
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count jobs: %w", err)
 	}
-	err = s.pool.QueryRow(ctx, `SELECT count(*) FROM millrace.claim AS c JOIN millrace.stage AS s ON s.stage = c.stage
-		WHERE s.name = 'crawl'`).Scan(&n.Active)
+	err = s.pool.QueryRow(ctx, `SELECT
+			(SELECT count(*) FROM millrace.jobs
+				WHERE backoff_until > now() AND status NOT IN ('paused', 'orphaned')),
+			(SELECT count(*) FROM millrace.claim AS c JOIN millrace.stage AS s ON s.stage = c.stage
+				WHERE s.name = 'crawl')`).Scan(&n.Resting, &n.Active)
 	if err != nil {
-		return nil, fmt.Errorf("count runs: %w", err)
+		return nil, fmt.Errorf("count jobs that rest, and runs: %w", err)
 	}
 	n.Queued = max(0, n.Queued-n.Active) // read a moment before
 	return n, nil
-}
-
-// count reads the jobs, and leaves the processors to what is more urgent.
-func (n *Numbers) count(ctx context.Context, tx pgx.Tx) error {
-	// The pool plans for single rows.
-	_, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = on; SET LOCAL max_parallel_workers_per_gather = 0")
-	if err != nil {
-		return err
-	}
-	rows, err := tx.Query(ctx, `SELECT status, priority, count(*),
-			count(*) FILTER (WHERE backoff_until > now() AND status NOT IN ('paused', 'orphaned')),
-			coalesce(sum(running), 0)
-		FROM millrace.jobs GROUP BY 1, 2`)
-	if err != nil {
-		return err
-	}
-	var status string
-	var priority int
-	var count, resting, running int64
-	_, err = pgx.ForEachRow(rows, []any{&status, &priority, &count, &resting, &running}, func() error {
-		n.ByStatus[status] += count
-		n.ByPriority[priority] += count
-		n.Resting += resting
-		n.Queued += running
-		return nil
-	})
-	return err
 }

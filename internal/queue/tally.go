@@ -11,7 +11,7 @@ import (
 
 // Kinds of counters. Those of a queue are ten times its number and more, with
 // the key 0. Those from ForKinds up to ten times FirstOwn are for what kinds of
-// items count besides.
+// items count besides, and from 900 on for what jobs count.
 const (
 	ForKinds int32 = 100
 

@@ -42,7 +42,7 @@ func (s *Store) Summary(ctx context.Context) (Summary, error) {
 	var out Summary
 	states, err := s.queues.Summary(ctx, func(kind, key int32, n int64) {
 		switch {
-		case kind >= queue.ForKinds:
+		case kind >= countTotal && kind <= countFailed:
 			out.addShard(kind, key, n)
 		case kind < int32(len(out.ByStage[0])): // of event-ingest, which has no queue
 			out.ByStage[shard.EventIngest][kind] = n

@@ -88,23 +88,13 @@ func (m *metrics) ended(err error) {
 	}
 }
 
-// The lag is read every lookEvery. Jobs are counted so rarely that it takes no more than
-// a part in restAfter of the time, since all of them are read.
-const (
-	lookEvery = 5 * time.Second
-	restAfter = 100
-)
+// lookEvery is how often the gauges are set.
+const lookEvery = 5 * time.Second
 
 // watch keeps the gauges, until ctx ends.
 func (s *Service) watch(ctx context.Context) error {
-	var count time.Time // when jobs are counted again
 	for {
-		err := s.lookAtLag(ctx)
-		if begin := time.Now(); !begin.Before(count) {
-			err = errors.Join(err, s.lookAtJobs(ctx))
-			count = time.Now().Add(restAfter * time.Since(begin))
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := errors.Join(s.lookAtLag(ctx), s.lookAtJobs(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Debug("the numbers of jobs are not read", "error", err)
 		}
 		select {
@@ -127,11 +117,8 @@ func (s *Service) lookAtLag(ctx context.Context) error {
 	return nil
 }
 
-// countFor is how long jobs may take to be counted.
-const countFor = time.Minute
-
 func (s *Service) lookAtJobs(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, countFor)
+	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
 	n, err := s.store.Numbers(ctx)
 	if err != nil {
