@@ -33,12 +33,12 @@ func (b *bench) backlog(ctx context.Context) (err error) {
 func (b *bench) measureFold(ctx context.Context, m *millrace) (r run, err error) {
 	memory := watch(m.pid())
 	ch := clickhouseIn(m.pid())
-	_, root, _ := stat(m.pid())
-	_, child, _ := stat(ch)
+	root := spentBy(m.pid())
+	child := spentBy(ch)
 	profiled := b.profile(ctx, m, max(1, b.cfg.events/150_000))
 	end, err := m.folded(ctx, uint64(b.cfg.events))
-	_, rootEnd, _ := stat(m.pid())
-	_, childEnd, _ := stat(ch)
+	rootEnd := spentBy(m.pid())
+	childEnd := spentBy(ch)
 	peak := memory.end()
 	if err := errors.Join(err, <-profiled); err != nil {
 		return r, err

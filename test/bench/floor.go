@@ -102,8 +102,8 @@ func (p *program) prepare(ctx context.Context, addr, name string) error {
 func (b *bench) drain(ctx context.Context, name string, cfg partConfig, server, ch int) (r run, err error) {
 	memory := watch(ch)
 	memoryNATS := watch(server)
-	_, natsStart, _ := stat(server)
-	_, chStart, _ := stat(ch)
+	natsStart := spentBy(server)
+	chStart := spentBy(ch)
 	var out bytes.Buffer
 	// The lean reader has the program's own setting, the plain loop none.
 	env := map[string][]string{"lean": {"GOGC=300"}}[name]
@@ -114,8 +114,8 @@ func (b *bench) drain(ctx context.Context, name string, cfg partConfig, server, 
 	memoryConsumer := watch(p.Process.Pid)
 	defer context.AfterFunc(ctx, func() { _ = p.input.Close() })()
 	err = p.wait()
-	_, natsEnd, _ := stat(server)
-	_, chEnd, _ := stat(ch)
+	natsEnd := spentBy(server)
+	chEnd := spentBy(ch)
 	r = run{events: cfg.Events, nats: natsEnd - natsStart, clickhouse: chEnd - chStart}
 	r.peak.ClickHouse, r.peak.Root = memory.end().Root, memoryConsumer.end().Root+memoryNATS.end().Root
 	if err != nil {

@@ -15,20 +15,44 @@ import (
 // tick is the unit of processor times in /proc (USER_HZ, 100 on Linux).
 const tick = 10 * time.Millisecond
 
-// stat reads the parent and the processor time of a process. Of one that has
-// ended it returns ok false.
-func stat(pid int) (parent int, cpu time.Duration, ok bool) {
+// process is what /proc says of a process.
+type process struct {
+	parent int
+	own    time.Duration // processor time
+	ended  time.Duration // that of its children which have ended
+}
+
+// stat reads a process. Of one that has ended it returns ok false.
+func stat(pid int) (p process, ok bool) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, 0, false
+		return p, false
 	}
 	// The name may hold anything, but it ends with the last parenthesis.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	if len(fields) < 13 {
-		return 0, 0, false
+	if len(fields) < 15 {
+		return p, false
 	}
 	number := func(i int) int64 { n, _ := strconv.ParseInt(fields[i], 10, 64); return n }
-	return int(number(1)), time.Duration(number(11)+number(12)) * tick, true
+	return process{
+		int(number(1)), time.Duration(number(11)+number(12)) * tick, time.Duration(number(13)+number(14)) * tick,
+	}, true
+}
+
+// spentBy is the processor time of a process, without its children.
+func spentBy(pid int) time.Duration {
+	p, _ := stat(pid) // none of one that has ended
+	return p.own
+}
+
+// spentByFamily is the processor time of a process and all that descend from it, those
+// that have ended, too: a server's connections and workers come and go.
+func spentByFamily(root int) (sum time.Duration) {
+	for _, pid := range family(root) {
+		p, _ := stat(pid)
+		sum += p.own + p.ended
+	}
+	return sum
 }
 
 // family returns a process and all that descend from it.
@@ -37,8 +61,8 @@ func family(root int) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if parent, _, ok := stat(pid); ok {
-			children[parent] = append(children[parent], pid)
+		if p, ok := stat(pid); ok {
+			children[p.parent] = append(children[p.parent], pid)
 		}
 	}
 	all := []int{root}

@@ -38,22 +38,14 @@ func (s *schedules) rest(ctx context.Context) (r resting, err error) {
 		return r, err
 	}
 	memory := watch(s.m.pid())
-	begin, cpu := time.Now(), spentBy(family(s.m.pid()))
+	begin, cpu := time.Now(), spentByFamily(s.m.pid())
 	time.Sleep(long)
 	took := time.Since(begin).Seconds()
-	cpu = spentBy(family(s.m.pid())) - cpu
+	cpu = spentByFamily(s.m.pid()) - cpu
 	r = resting{cpu: 1e3 * cpu.Seconds() / took, memory: memory.end().PSS}
 	counted, summed, err := s.looks(ctx)
 	r.look = 1e3 * (summed - seconds) / max(1, counted-count)
 	return r, err
-}
-
-func spentBy(pids []int) (sum time.Duration) {
-	for _, pid := range pids {
-		_, cpu, _ := stat(pid) // none of one that has ended
-		sum += cpu
-	}
-	return sum
 }
 
 // looks are how often the scheduler has looked for due jobs, and for how long.
@@ -105,7 +97,7 @@ func (s *schedules) burst(ctx context.Context) error {
 	}
 	time.Sleep(time.Until(at))
 	profiled := s.profile(ctx, s.m, max(1, n/10_000))
-	watch := s.m.watch()
+	watch := newStopwatch()
 	if err := s.until(ctx, "all are decided", noneDue, at); err != nil {
 		return err
 	}
@@ -120,7 +112,7 @@ func (s *schedules) burst(ctx context.Context) error {
 		return err
 	}
 	s.say("%d periodic jobs of River are due at once", n)
-	river, err := riverBurst(ctx, s.m, s.pool, n)
+	river, err := riverBurst(ctx, s.pool, n)
 	if err != nil {
 		return fmt.Errorf("river: %w", err)
 	}
@@ -219,7 +211,7 @@ func (s *schedules) take(ctx context.Context, n int) ([]time.Duration, error) {
 
 // workOff works runs that were due at an instant, until the scheduler has followed each.
 func (s *schedules) workOff(ctx context.Context, at time.Time, n int) (speed, error) {
-	watch := s.m.watch()
+	watch := newStopwatch()
 	late, err := s.take(ctx, n)
 	if err != nil {
 		return speed{}, err
@@ -251,8 +243,8 @@ func (s *schedules) lateness(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(time.Until(first) - 100*time.Millisecond)
-	watch := s.m.watch()
+	time.Sleep(time.Until(first) - 2*time.Second) // the worker is there by then
+	watch := newStopwatch()
 	late, err := s.take(ctx, n)
 	if err != nil {
 		return err
@@ -268,7 +260,7 @@ func (s *schedules) lateness(ctx context.Context) error {
 		return err
 	}
 	s.say("%d periodic jobs of River are due each second", rate)
-	river, err := riverLateness(ctx, s.m, s.pool, rate, n/rate)
+	river, err := riverLateness(ctx, s.pool, rate, n/rate)
 	if err != nil {
 		return fmt.Errorf("river: %w", err)
 	}

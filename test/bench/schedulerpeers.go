@@ -43,7 +43,7 @@ func (f scheduleFunc) Next(now time.Time) time.Time { return f(now) }
 // riverBurst returns the speed at which the leader of River makes the jobs of n periodic
 // jobs that are due at one instant, from that until they are committed. River keeps its
 // periodic jobs in the memory of the leader, and writes one row for each.
-func riverBurst(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (speed, error) {
+func riverBurst(ctx context.Context, pool *pgxpool.Pool, n int) (speed, error) {
 	if err := migrateRiver(ctx, pool); err != nil {
 		return speed{}, err
 	}
@@ -65,7 +65,7 @@ func riverBurst(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (sp
 	if err := c.Start(ctx); err != nil {
 		return speed{}, err
 	}
-	v, err := due.measure(ctx, m, pool, n)
+	v, err := due.measure(ctx, pool, n)
 	if stopped := c.Stop(ctx); err == nil {
 		err = stopped
 	}
@@ -77,14 +77,14 @@ func riverBurst(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (sp
 }
 
 // measure waits for the instant, and for the jobs.
-func (i *instant) measure(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (speed, error) {
+func (i *instant) measure(ctx context.Context, pool *pgxpool.Pool, n int) (speed, error) {
 	at := func() time.Time { i.mu.Lock(); defer i.mu.Unlock(); return i.at }
 	for deadline := time.Now().Add(time.Minute); at().IsZero() || time.Until(at()) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			return speed{}, fmt.Errorf("no leader has the periodic jobs")
 		}
 	}
-	watch, there := m.watch(), 0
+	watch, there := newStopwatch(), 0
 	for deadline := time.Now().Add(time.Minute); there < n; time.Sleep(5 * time.Millisecond) {
 		if err := pool.QueryRow(ctx, "SELECT count(*) FROM river_job").Scan(&there); err != nil {
 			return speed{}, err
@@ -127,7 +127,7 @@ type punctuality struct {
 // riverLateness has as many periodic jobs of River as are to be due each second be due
 // each second, one after the other: the fewest that make that rate, so that its leader,
 // which reads through all of them whenever one is due, has the least to do.
-func riverLateness(ctx context.Context, m *millrace, pool *pgxpool.Pool, rate, seconds int) (punctuality, error) {
+func riverLateness(ctx context.Context, pool *pgxpool.Pool, rate, seconds int) (punctuality, error) {
 	if err := migrateRiver(ctx, pool); err != nil {
 		return punctuality{}, err
 	}
@@ -154,7 +154,7 @@ func riverLateness(ctx context.Context, m *millrace, pool *pgxpool.Pool, rate, s
 	if err := c.Start(ctx); err != nil {
 		return punctuality{}, err
 	}
-	watch := m.watch()
+	watch := newStopwatch()
 	select {
 	case <-w.all:
 	case <-time.After(time.Duration(seconds)*2*time.Second + time.Minute):

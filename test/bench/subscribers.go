@@ -188,14 +188,12 @@ func (b *bench) watched(
 type subscriberTime struct{ server, engines, clients, publisher time.Duration }
 
 func (b *bench) subscriberSpent(m, server *millrace, clients *part) (t subscriberTime) {
-	_, t.server, _ = stat(server.pid())
-	_, t.clients, _ = stat(clients.Process.Pid)
-	_, t.publisher, _ = stat(os.Getpid())
-	for _, pid := range family(m.pid()) {
-		if pid != server.pid() {
-			_, cpu, _ := stat(pid)
-			t.engines += cpu
-		}
+	t = subscriberTime{
+		server: spentBy(server.pid()), clients: spentBy(clients.Process.Pid), publisher: spentBy(os.Getpid()),
+	}
+	t.engines = spentByFamily(m.pid())
+	if server == m {
+		t.engines -= t.server
 	}
 	return t
 }

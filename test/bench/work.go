@@ -53,12 +53,12 @@ func (b *bench) work(ctx context.Context) (err error) {
 		}
 	}
 	b.say("working %d jobs with River", n)
-	jobs, err := riverSpeed(ctx, m, pool, n)
+	jobs, err := riverSpeed(ctx, pool, n)
 	if err != nil {
 		return fmt.Errorf("river: %w", err)
 	}
 	b.say("polling Postgres")
-	polled, err := pollSpeed(ctx, m, pool, max(1000, n/10))
+	polled, err := pollSpeed(ctx, pool, max(1000, n/10))
 	if err != nil {
 		return fmt.Errorf("polling: %w", err)
 	}
@@ -80,25 +80,16 @@ type speed struct{ rate, cpu float64 }
 
 // stopwatch measures a speed.
 type stopwatch struct {
-	m     *millrace
 	begin time.Time
 	cpu   time.Duration
 }
 
-func (m *millrace) watch() stopwatch { return stopwatch{m, time.Now(), m.spent()} }
+// newStopwatch begins to measure what this process and all that it has started do.
+func newStopwatch() stopwatch { return stopwatch{time.Now(), spentByFamily(os.Getpid())} }
 
 func (w stopwatch) stop(n int) speed {
-	took, cpu := time.Since(w.begin), w.m.spent()-w.cpu
+	took, cpu := time.Since(w.begin), spentByFamily(os.Getpid())-w.cpu
 	return speed{float64(n) / took.Seconds(), float64(cpu.Microseconds()) / float64(n)}
-}
-
-// spent is the processor time of the program's processes and of this one.
-func (m *millrace) spent() (sum time.Duration) {
-	for _, pid := range append(family(m.pid()), os.Getpid()) {
-		_, cpu, _ := stat(pid) // none of one that has ended
-		sum += cpu
-	}
-	return sum
 }
 
 // empty starts the program on an empty folder, alone on the machine.
@@ -212,7 +203,7 @@ func (m *millrace) workThrough(ctx context.Context, stage string, n int) (speed,
 		return nil
 	}
 	ended := make(chan error, 1)
-	watch := m.watch()
+	watch := newStopwatch()
 	go func() { ended <- client.Work(ctx, m.nc, stage, handler, client.WorkConfig{Concurrency: workers}) }()
 	select {
 	case <-all:

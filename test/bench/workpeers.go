@@ -40,7 +40,7 @@ func (w *noops) Work(context.Context, *river.Job[noop]) error {
 
 // riverSpeed returns the speed of River, from the start of its
 // client until the end of the last one is durable.
-func riverSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (speed, error) {
+func riverSpeed(ctx context.Context, pool *pgxpool.Pool, n int) (speed, error) {
 	if err := migrateRiver(ctx, pool); err != nil {
 		return speed{}, err
 	}
@@ -66,7 +66,7 @@ func riverSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (sp
 			return speed{}, err
 		}
 	}
-	watch := m.watch()
+	watch := newStopwatch()
 	if err := c.Start(ctx); err != nil {
 		return speed{}, err
 	}
@@ -100,7 +100,7 @@ func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
 
 // pollSpeed returns the speed of a loop that takes ten at a
 // time and writes the end of each by a statement of its own.
-func pollSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (speed, error) {
+func pollSpeed(ctx context.Context, pool *pgxpool.Pool, n int) (speed, error) {
 	for _, sql := range []string{
 		"DROP TABLE IF EXISTS bench_poll",
 		"CREATE TABLE bench_poll (id bigint PRIMARY KEY, status text NOT NULL DEFAULT 'new', updated_at timestamptz " +
@@ -114,7 +114,7 @@ func pollSpeed(ctx context.Context, m *millrace, pool *pgxpool.Pool, n int) (spe
 	if _, err := pool.Exec(ctx, "INSERT INTO bench_poll (id) SELECT generate_series(1, $1::bigint)", n); err != nil {
 		return speed{}, err
 	}
-	watch := m.watch()
+	watch := newStopwatch()
 	for done := 0; done < n; {
 		rows, err := pool.Query(ctx, `UPDATE bench_poll SET status = 'started', updated_at = now() WHERE id IN (
 			SELECT id FROM bench_poll WHERE status = 'new' ORDER BY id LIMIT 10 FOR UPDATE SKIP LOCKED) RETURNING id`)
