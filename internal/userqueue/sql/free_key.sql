@@ -1,2 +1,5 @@
-DELETE FROM millrace.item_key AS k USING millrace.item AS t
-WHERE t.id = ANY ($2::bigint[]) AND k.stage = $1 AND k.key = t.key AND k.item_id = t.id
+-- The keys are found one by one, by index, however many items are live and whatever the
+-- statistics say.
+DELETE FROM millrace.item_key
+WHERE stage = $1 AND key = ANY (ARRAY(SELECT key FROM millrace.item WHERE id = ANY ($2::bigint[])))
+    AND item_id = ANY ($2::bigint[])
