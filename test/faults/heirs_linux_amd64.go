@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -24,8 +25,9 @@ func follow(pid int, ahead time.Duration) error {
 }
 
 // ended are errors of the files and the memory of a process that has ended:
-// io.EOF of reading it, io.ErrUnexpectedEOF of writing.
-var ended = []error{fs.ErrNotExist, io.EOF, io.ErrUnexpectedEOF, errNoVDSO}
+// io.EOF of reading it, io.ErrUnexpectedEOF of writing. EIO is that of one which has
+// executed another program since it was asked where the vDSO lies.
+var ended = []error{fs.ErrNotExist, io.EOF, io.ErrUnexpectedEOF, syscall.EIO, errNoVDSO}
 
 func bequeath(pid int, ahead time.Duration) error {
 	memory, where, err := install(pid, byEntry)
