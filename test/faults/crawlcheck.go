@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/millrace-io/millrace/schemas/job"
 )
 
 // crawlVerdict is what the comparison of jobs found.
@@ -51,6 +53,7 @@ func (s *crawls) check(ctx context.Context) (*crawlVerdict, error) {
 	v.compareRuns(r)
 	v.compareBeside(r, s.limits())
 	v.compareJobs(r, s.moved(s.river...))
+	v.compareCounters(r)
 	if err := s.compareAcks(ctx, v, r); err != nil {
 		return v, err
 	}
@@ -72,6 +75,19 @@ func (s *crawls) check(ctx context.Context) (*crawlVerdict, error) {
 	}
 	v.mismatches = append(v.mismatches, s.notes.failures...)
 	return v, nil
+}
+
+// compareCounters holds the numbers of jobs to a recount.
+func (v *crawlVerdict) compareCounters(r *crawlRecord) {
+	there := map[string]int{}
+	for _, j := range r.jobs {
+		there[j.status]++
+	}
+	for _, status := range job.Statuses {
+		if r.counted[status] != there[status] {
+			v.wrong("%d jobs are counted as %s, and %d are", r.counted[status], status, there[status])
+		}
+	}
 }
 
 // limit is how many runs of a source's job may be at one time; 0: any number.

@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/millrace-io/millrace/schemas/job"
 )
 
 // crawlRecord is what Postgres says of jobs, at one moment.
 type crawlRecord struct {
 	now     time.Time
 	jobs    map[string]*jobRow
-	plans   []planRow // by job, in the order in which they counted
+	counted map[string]int // jobs by their status, as the database counts them
+	plans   []planRow      // by job, in the order in which they counted
 	ledger  []ledgerRow
 	runs    map[string]*runRow
 	sources map[string]map[string]any
@@ -57,10 +60,13 @@ type runRow struct {
 
 // readCrawls reads all of it.
 func (s *crawls) readCrawls(ctx context.Context) (*crawlRecord, error) {
-	r := &crawlRecord{jobs: map[string]*jobRow{}, runs: map[string]*runRow{}, sources: map[string]map[string]any{}}
+	r := &crawlRecord{
+		jobs: map[string]*jobRow{}, counted: map[string]int{}, runs: map[string]*runRow{},
+		sources: map[string]map[string]any{},
+	}
 	return r, s.dsn.snapshot(ctx, func(from querier) error {
 		for _, read := range []func(context.Context, querier) error{
-			r.readJobs, r.readPlans, r.readLedger, r.readRuns, r.readSources,
+			r.readJobs, r.readCounters, r.readPlans, r.readLedger, r.readRuns, r.readSources,
 		} {
 			if err := read(ctx, from); err != nil {
 				return err
@@ -84,6 +90,16 @@ func (r *crawlRecord) readJobs(ctx context.Context, from querier) error {
 			r.jobs[id] = &row
 			return json.Unmarshal([]byte(fields), &row.fields)
 		})
+}
+
+func (r *crawlRecord) readCounters(ctx context.Context, from querier) error {
+	var place, n int
+	return query(ctx, from, `SELECT key % 10, sum(n)::integer FROM (
+			SELECT kind, key, n FROM millrace.tally UNION ALL SELECT kind, key, n FROM millrace.tally_delta
+		) AS t WHERE kind = 900 GROUP BY 1`, []any{&place, &n}, func() error {
+		r.counted[job.Statuses[place]] = n
+		return nil
+	})
 }
 
 func (r *crawlRecord) readPlans(ctx context.Context, from querier) error {

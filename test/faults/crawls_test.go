@@ -15,8 +15,9 @@ func soundCrawls() (*crawlRecord, time.Time) {
 	at := func(minutes int) time.Time { return begin.Add(time.Duration(minutes) * time.Minute) }
 	asked := begin.Add(100 * time.Second)
 	return &crawlRecord{
-		now:  at(3),
-		jobs: map[string]*jobRow{"a": {source: "s", status: "pending", next: at(3), fields: map[string]any{"name": "n"}}},
+		now:     at(3),
+		jobs:    map[string]*jobRow{"a": {source: "s", status: "pending", next: at(3), fields: map[string]any{"name": "n"}}},
+		counted: map[string]int{"pending": 1},
 		plans: []planRow{
 			{job: "a", from: begin, to: &gone, anchor: &begin, interval: 1},
 			{job: "a", from: gone, anchor: &begin, interval: 1},
@@ -54,6 +55,7 @@ func compareCrawls(r *crawlRecord, most limit) *crawlVerdict {
 	v.compareRuns(r)
 	v.compareBeside(r, map[string]limit{"s": most})
 	v.compareJobs(r, false)
+	v.compareCounters(r)
 	return v
 }
 
@@ -100,6 +102,8 @@ func TestCrawlsNoticed(t *testing.T) {
 		"no job":                             {func(r *crawlRecord) { clear(r.sources) }, 0, 0, 0, 1, false},
 		"a source without a job":             {func(r *crawlRecord) { r.sources["t"] = map[string]any{"enabled": true} }, 0, 0, 0, 1, false},
 		"a job of a source that is disabled": {func(r *crawlRecord) { r.sources["s"]["enabled"] = false }, 0, 0, 0, 1, false},
+		"a job is not counted":               {func(r *crawlRecord) { clear(r.counted) }, 0, 0, 0, 1, false},
+		"a job is counted twice":             {func(r *crawlRecord) { r.counted["failed"] = 1 }, 0, 0, 0, 1, false},
 		"a job that has another name":        {func(r *crawlRecord) { r.jobs["a"].fields["name"] = "m" }, 0, 0, 0, 1, false},
 	} {
 		r, _ := soundCrawls()
