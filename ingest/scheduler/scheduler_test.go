@@ -354,7 +354,8 @@ func TestTriedAgain(t *testing.T) {
 func TestFollowBehind(t *testing.T) {
 	const followedAtOnce = 1000
 	s := start(t, scheduler.Config{})
-	s.exec("INSERT INTO millrace.run_change (item_id, status) SELECT n / 3, 'done' FROM generate_series(1, $1::integer) AS n",
+	s.exec(`INSERT INTO millrace.run_change (item_id, status)
+		SELECT n / 3, 'done' FROM generate_series(1, $1::integer) AS n`,
 		followedAtOnce+1)
 	for _, want := range []bool{true, false} {
 		if more, err := s.one.Follow(t.Context()); more != want || err != nil {

@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/job"
 )
 
@@ -31,23 +30,16 @@ func (s *Store) Numbers(ctx context.Context) (*Numbers, error) {
 	for _, status := range job.Statuses {
 		n.ByStatus[status] = 0
 	}
-	rows, err := s.pool.Query(ctx, `SELECT kind, key, sum(n)::bigint FROM (
-			SELECT kind, key, n FROM millrace.tally UNION ALL SELECT kind, key, n FROM millrace.tally_delta
-		) AS t WHERE kind IN ($1, $2) GROUP BY kind, key HAVING sum(n) <> 0`, jobCounter, runCounter)
-	if err != nil {
-		return nil, fmt.Errorf("count jobs: %w", err)
-	}
-	var kind, key int
-	var count int64
-	_, err = pgx.ForEachRow(rows, []any{&kind, &key, &count}, func() error {
+	err := queue.SumsOf(ctx, s.pool, func(kind, key int32, count int64) {
 		if kind == runCounter {
 			n.Queued = count
-			return nil
+			return
 		}
 		n.ByStatus[job.Statuses[key%10]] += count
-		n.ByPriority[key/10] += count
-		return nil
-	})
+		if count != 0 {
+			n.ByPriority[int(key/10)] += count
+		}
+	}, jobCounter, runCounter)
 	if err != nil {
 		return nil, fmt.Errorf("count jobs: %w", err)
 	}

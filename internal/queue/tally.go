@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -30,8 +31,19 @@ const sqlSums = "SELECT kind, key, n FROM millrace.tally UNION ALL SELECT kind, 
 // Sums calls each with every counter, all of one moment, by key. What it costs
 // does not depend on the number of items.
 func (s *Store) Sums(ctx context.Context, each func(kind, key int32, n int64)) error {
-	rows, err := s.pool.Query(ctx,
-		"SELECT kind, key, sum(n)::bigint FROM ("+sqlSums+") AS t GROUP BY kind, key ORDER BY key, kind")
+	return sums(ctx, s.pool, each, "")
+}
+
+// SumsOf does so with the counters of some kinds.
+func SumsOf(ctx context.Context, pool *pgxpool.Pool, each func(kind, key int32, n int64), kinds ...int32) error {
+	return sums(ctx, pool, each, "WHERE kind = ANY ($1)", kinds)
+}
+
+func sums(
+	ctx context.Context, pool *pgxpool.Pool, each func(kind, key int32, n int64), where string, args ...any,
+) error {
+	rows, err := pool.Query(ctx,
+		"SELECT kind, key, sum(n)::bigint FROM ("+sqlSums+") AS t "+where+" GROUP BY kind, key ORDER BY key, kind", args...)
 	if err != nil {
 		return fmt.Errorf("sum counters: %w", err)
 	}
