@@ -45,5 +45,8 @@ export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'build/**/*.test.mjs'],
     restoreMocks: true,
+    // To load a document and the page's modules anew for each file took most of the time of the tests.
+    pool: 'threads',
+    isolate: false,
   },
 });
