@@ -33,10 +33,16 @@ type stageCount struct {
 	Uniques int    `json:"unique_articles"`
 }
 
-// get reads JSON. Params are a query, such as "period=24h".
+// get reads JSON. Params are a query, such as "period=24h". It asks again, as a client
+// does, while the answer is that it should.
 func get[T any](s *server, path, params string) T {
 	s.t.Helper()
-	status, _, body := s.fetch(path + "?" + params)
+	var status int
+	var body []byte
+	poll(s.t, waitLimit, path+" to be answered other than 503", func() bool {
+		status, _, body = s.fetch(path + "?" + params)
+		return status != http.StatusServiceUnavailable
+	})
 	if status != http.StatusOK {
 		s.t.Fatalf("GET %s?%s: status %d: %s", path, params, status, body)
 	}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -159,16 +158,12 @@ func (s *server) nats() *nats.Conn {
 // poll returns when the condition holds.
 func poll(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	retry := time.NewTicker(20 * time.Millisecond)
-	defer retry.Stop()
-	for !holds() {
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
+	end := time.Now().Add(limit)
+	for pause := 20 * time.Millisecond; !holds(); pause = min(pause*5/4, 250*time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatalf("waited %s for %s", limit, what)
 		}
+		time.Sleep(pause)
 	}
 }
 

@@ -300,7 +300,7 @@ func proportional(pid int) (float64, error) {
 
 // gauge reads a metric of a role; -1 when it does not answer.
 func gauge(ctx context.Context, addr, name string) float64 {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	text, err := fetchOnce(ctx, http.MethodGet, "http://"+addr+"/metrics", "")
 	if err != nil {
