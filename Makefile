@@ -25,17 +25,18 @@ PAGE_SUM := query/dashboard/dist.sha256
 
 # The race detector doubles what a test takes, so make test has it for packages whose
 # goroutines share memory, and make race for all. It needs a C compiler.
-RACE   := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
-SHARES := $(shell grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
-	'^\s*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u)
+RACE     := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
+PACKAGES  = go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -v '^./test/'
+SHARING   = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
+	'^[[:space:]]*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u
 # Each benchmark runs once, so that none rots: its figures mean nothing there. It runs by
 # itself, because go test runs one package at a time when it measures.
 # Tests wait as well as work, so one package more than there are processors is tested
 # at a time. Those of the whole program each start its engines, so one package runs at a
 # time, four tests of it, and what they are made of is compiled before: on a new machine
 # that takes minutes, in which a server would have no processor to answer with.
-# Half of the time of the tests is linking them: without what debuggers read it
-# takes half as long. Vet has its place in lint.
+# Linking the tests takes half as long without what debuggers read. Vet has its place
+# in lint.
 TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w' -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 GORACE := $(if $(RACE),CGO_ENABLED=1) go $(TEST) $(RACE)
 
@@ -63,8 +64,8 @@ engines: build ## Install the embedded engines into a cache folder
 
 .PHONY: test
 test: build engines query/dashboard/node_modules/.package-lock.json test/node/node_modules/.package-lock.json test/browser/node_modules/.package-lock.json ## Run all tests: Go, the page, a Node client, a browser
-	$(GORACE) $(SHARES)
-	go $(TEST) $$(go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -v '^./test/' | grep -vxF "$$(printf '%s\n' $(SHARES))")
+	$(GORACE) $$($(PACKAGES) | grep -xF "$$($(SHARING))")
+	go $(TEST) $$($(PACKAGES) | grep -vxF "$$($(SHARING))")
 	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 	go list -export -deps -test ./test/... >/dev/null
 	cd test/natscli && go build -o /dev/null github.com/nats-io/natscli/nats
@@ -73,7 +74,8 @@ test: build engines query/dashboard/node_modules/.package-lock.json test/node/no
 
 .PHONY: race
 race: ## Run the tests of all packages with the race detector
-	$(GORACE) $$(go list ./... | grep -v /test/)
+	@test -n '$(RACE)' || { echo 'the race detector needs gcc or clang' >&2; exit 1; }
+	$(GORACE) $$($(PACKAGES))
 
 # Tests in JavaScript wait as well as work, so they run beside one another; what each
 # prints stays together where make can do that.
