@@ -93,7 +93,7 @@ func New(ctx context.Context, cfg Config, nc *nats.Conn) (*Backfill, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backfill: %w", err)
 	}
-	saved, err := openCursors(ctx, js)
+	saved, err := openCursors(ctx, js, cfg.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
@@ -328,6 +329,52 @@ func TestOutage(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCursorOutage holds that a broker which goes away while a cursor is saved or
+// loaded is waited for.
+func TestCursorOutage(t *testing.T) {
+	w := newWorld(t)
+	src, err := history.Open(t.Context(), w.dsn(), history.Tables()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	tried := make(chan struct{}, 100) // is told of each attempt that failed
+	log := slog.New(slog.NewTextHandler(writerFunc(func() { tried <- struct{}{} }), nil))
+	saved, err := openCursors(t.Context(), w.nats.JetStream(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := cursor{At: at(longAgo), Rows: 7, Same: 2}
+	for what, ask := range map[string]func() error{
+		"save": func() error { return saved.save(t.Context(), src, history.Span{}, want) },
+		"load": func() (err error) { _, err = saved.load(t.Context(), src, history.Span{}); return err },
+	} {
+		w.nats.Stop()
+		for len(tried) > 0 {
+			<-tried
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- ask() }()
+		select {
+		case <-tried:
+		case err := <-ended:
+			t.Fatalf("%s without a broker ended with %v", what, err)
+		}
+		w.nats.Start()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got, err := saved.load(t.Context(), src, history.Span{}); err != nil || got != want {
+		t.Errorf("%v was loaded, %v; want %v", got, err, want)
+	}
+}
+
+// writerFunc is called for each write.
+type writerFunc func()
+
+func (f writerFunc) Write(p []byte) (int, error) { f(); return len(p), nil }
 
 // TestLive holds invariant 3: over live events nothing changes.
 func TestLive(t *testing.T) {

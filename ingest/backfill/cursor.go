@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/ingest/history"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -36,9 +38,18 @@ func (c cursor) after(row *history.Row) cursor {
 func (c cursor) reread() cursor { return cursor{c.At, c.Rows - c.Same, 0} }
 
 // cursors are kept in a bucket of the broker, one for each table and begin.
-type cursors struct{ bucket jetstream.KeyValue }
+type cursors struct {
+	bucket jetstream.KeyValue
+	log    *slog.Logger
+}
 
-func openCursors(ctx context.Context, js jetstream.JetStream) (*cursors, error) {
+// While the broker is away, a cursor is asked for and saved again. Each attempt
+// has askLimit.
+const askLimit = 2 * time.Second
+
+var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}
+
+func openCursors(ctx context.Context, js jetstream.JetStream, log *slog.Logger) (*cursors, error) {
 	events, err := js.Stream(ctx, stream.Events)
 	if err != nil {
 		return nil, fmt.Errorf("backfill: look for the stream %s: %w", stream.Events, err)
@@ -50,7 +61,7 @@ func openCursors(ctx context.Context, js jetstream.JetStream) (*cursors, error) 
 	if err != nil {
 		return nil, fmt.Errorf("backfill: create bucket %s: %w", stream.Backfills, err)
 	}
-	return &cursors{bucket}, nil
+	return &cursors{bucket, log}, nil
 }
 
 func key(src *history.Source, span history.Span) string {
@@ -58,28 +69,48 @@ func key(src *history.Source, span history.Span) string {
 	return src.Name + "." + hex.EncodeToString(sum[:8])
 }
 
-func (c *cursors) load(ctx context.Context, src *history.Source, span history.Span) (cursor, error) {
-	var at cursor
-	entry, err := c.bucket.Get(ctx, key(src, span))
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return at, nil
-	}
-	if err != nil {
-		return at, fmt.Errorf("load the cursor: %w", err)
-	}
-	if err := json.Unmarshal(entry.Value(), &at); err != nil {
-		return at, fmt.Errorf("load the cursor: %w", err)
-	}
-	return at, nil
+// load returns the zero cursor when there is none. It waits for a broker that is
+// away until ctx ends.
+func (c *cursors) load(ctx context.Context, src *history.Source, span history.Span) (at cursor, err error) {
+	err = c.ask(ctx, "load the cursor", func(ctx context.Context) error {
+		entry, err := c.bucket.Get(ctx, key(src, span))
+		switch {
+		case errors.Is(err, jetstream.ErrKeyNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := json.Unmarshal(entry.Value(), &at); err != nil {
+			return retry.Stop(err)
+		}
+		return nil
+	})
+	return at, err
 }
 
+// save waits for a broker that is away until ctx ends.
 func (c *cursors) save(ctx context.Context, src *history.Source, span history.Span, at cursor) error {
 	text, err := json.Marshal(at)
 	if err != nil {
 		return fmt.Errorf("save the cursor: %w", err)
 	}
-	if _, err := c.bucket.Put(ctx, key(src, span), text); err != nil {
-		return fmt.Errorf("save the cursor: %w", err)
+	return c.ask(ctx, "save the cursor", func(ctx context.Context) error {
+		_, err := c.bucket.Put(ctx, key(src, span), text)
+		return err
+	})
+}
+
+// ask asks the broker until it answers, or ctx ends.
+func (c *cursors) ask(ctx context.Context, what string, do func(context.Context) error) error {
+	err := backoff.Do(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, askLimit)
+		defer cancel()
+		return do(ctx)
+	}, func(err error, wait time.Duration) {
+		c.log.Warn("asking NATS again", "to", what, "wait", wait, "error", err)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }

@@ -11,7 +11,9 @@
 //     for that stage. Where live events and rows overlap nevertheless, by choice
 //     of Config.Until, those of one time are the same event; see package
 //     history, which also tells why counts are another matter.
-//  4. Its memory is bounded by a page of rows and the chunks under way.
+//  4. A broker that goes away during a run is waited for, with events as with
+//     cursors, until the run is cancelled.
+//  5. Its memory is bounded by a page of rows and the chunks under way.
 //
 // Of events whose key another event has, a run says so, and goes on.
 package backfill
