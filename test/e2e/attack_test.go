@@ -429,7 +429,7 @@ func testSources(t *testing.T, s *server) {
 	}
 	for _, name := range names {
 		poll(t, waitLimit, fmt.Sprintf("the source %q to be counted", name), func() bool {
-			status, body := s.with(t, reader, http.MethodGet, "/funnel?period=24h&source="+url.QueryEscape(name), "")
+			status, body := s.patient(t, reader, "/funnel?period=24h&source="+url.QueryEscape(name))
 			var f funnel
 			if status != http.StatusOK || json.Unmarshal(body, &f) != nil || f.Stages[0].Events > 1 {
 				t.Fatalf("source %q: status %d: %.300s", name, status, body)

@@ -18,14 +18,25 @@ const shardsAPI = "/pipeline"
 
 // command posts to shard tracking, tries again while Postgres is away, and
 // decodes the answer.
-func command[T any](s *server, path, body string) (v T) {
+func command[T any](s *server, path, body string) T {
+	s.t.Helper()
+	v, status := tried[T](s, path, body)
+	if status != http.StatusOK {
+		s.t.Fatalf("POST %s %s: %d %+v", path, body, status, v)
+	}
+	return v
+}
+
+// tried is command where a conflict may be the answer.
+func tried[T any](s *server, path, body string) (v T, status int) {
 	s.t.Helper()
 	poll(s.t, waitLimit, "an answer to POST "+path, func() bool {
-		status, _, text := s.post(shardsAPI+path, "application/json", body)
+		var text []byte
+		status, _, text = s.post(shardsAPI+path, "application/json", body)
 		if status == http.StatusServiceUnavailable {
 			return false
 		}
-		if status != http.StatusOK {
+		if status != http.StatusOK && status != http.StatusConflict {
 			s.t.Fatalf("POST %s %s: %d %s", path, body, status, text)
 		}
 		if err := json.Unmarshal(text, &v); err != nil {
@@ -33,7 +44,7 @@ func command[T any](s *server, path, body string) (v T) {
 		}
 		return true
 	})
-	return v
+	return v, status
 }
 
 type takenItems struct {
@@ -44,7 +55,10 @@ type takenItems struct {
 	} `json:"items"`
 }
 
-type moved struct{ Status string }
+type moved struct {
+	Status any // the item's; of a conflict, HTTP's number
+	Errors []struct{ Code string }
+}
 
 // TestShards works files through all stages by HTTP, while Postgres is killed
 // and then everything is: each item is done once per stage, events go on in
@@ -65,7 +79,13 @@ func TestShards(t *testing.T) {
 			taken := command[takenItems](s, "/queues/"+stage+"/take", `{"worker":"e2e","limit":5,"lease_s":2}`)
 			for _, it := range taken.Items {
 				body := fmt.Sprintf(`{"filename":%q,"shard":%d,"generation":%d}`, it.Filename, it.Shard, it.Generation)
-				if command[moved](s, "/stages/"+stage+"/done", body).Status == "done" {
+				m, status := tried[moved](s, "/stages/"+stage+"/done", body)
+				switch {
+				case status == http.StatusConflict: // its lease has ended while Postgres was away
+					if len(m.Errors) != 1 || m.Errors[0].Code != "fenced" {
+						t.Fatalf("%s: %+v", body, m)
+					}
+				case m.Status == "done":
 					done[stage]++
 				}
 			}
