@@ -33,7 +33,7 @@ SHARING   = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_
 # itself, because go test runs one package at a time when it measures.
 # Tests wait as well as work, so one package more than there are processors is tested
 # at a time. Those of the whole program each start its engines, so one package runs at a
-# time, four tests of it, and what they are made of is compiled before: on a new machine
+# time, three tests of it, and what they are made of is compiled before: on a new machine
 # that takes minutes, in which a server would have no processor to answer with.
 # Linking the tests takes half as long without what debuggers read. Vet has its place
 # in lint.
@@ -69,7 +69,7 @@ test: build engines query/dashboard/node_modules/.package-lock.json test/node/no
 	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 	go list -export -deps -test ./test/... >/dev/null
 	cd test/natscli && go build -o /dev/null github.com/nats-io/natscli/nats
-	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -p=1 -parallel=4 ./test/...
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -p=1 -parallel=3 ./test/...
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-page test-node test-browser
 
 .PHONY: race

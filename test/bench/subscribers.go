@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,32 +153,18 @@ func (b *bench) watched(
 			k.Shown = at.UnixMicro()
 		}
 	}
-	text, err := json.Marshal(marks)
-	if err != nil {
-		return fmt.Errorf("write the marks: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, marksFile), text, 0o600); err != nil {
-		return fmt.Errorf("write the marks: %w", err)
-	}
-	if err := clients.stop(); err != nil {
-		return err
-	}
-	line, err := out.next(ctx, subscriberPatience)
+	seen, err := told(ctx, dir, marks, clients, out)
 	if err != nil {
 		return err
-	}
-	var seen subscriberSeen
-	if err := json.Unmarshal(line, &seen); err != nil {
-		return fmt.Errorf("the subscribers' report %s: %w", line, err)
-	}
-	if seen.Missing > 0 || seen.Lost > 0 {
-		return fmt.Errorf("%d changes were never received, %d subscribers lost their connection: %s",
-			seen.Missing, seen.Lost, seen.Why)
 	}
 	if seen.Problems > 0 {
 		b.say("%d times a subscriber was told that its view cannot be shown at present", seen.Problems)
 	}
-	b.addSubscribers(shape, seen, marks, peak, after.less(before), gone.after)
+	plain, err := b.broadcast(ctx, shape, seen.rate(shape))
+	if err != nil {
+		return err
+	}
+	b.addSubscribers(shape, seen, plain, marks, peak, after.less(before), gone.after)
 	b.addAnnounced(m, shape, marks)
 	return nil
 }

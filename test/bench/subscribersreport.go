@@ -6,9 +6,10 @@ import (
 )
 
 func (b *bench) addSubscribers(
-	shape subscriberShape, seen subscriberSeen, marks []mark, peak peaks, spent subscriberTime, leave []time.Duration,
+	shape subscriberShape, seen, plain subscriberSeen, marks []mark, peak peaks, spent subscriberTime,
+	leave []time.Duration,
 ) {
-	const s = "subscribers"
+	const s, loop = "subscribers", "plain loop that sends as much as often"
 	who := thousands(strconv.Itoa(shape.subscribers)) + " subscribers"
 	server, others := "the server's process", "its engines"
 	if b.cfg.apart {
@@ -36,12 +37,17 @@ func (b *bench) addSubscribers(
 			},
 			line{s, who + ": " + name + ", durable to received, worst", "ms", less, a.Durable[2], "", 0},
 			line{s, who + ": " + name + ", sent to received, 99th percentile", "ms", less, a.Sent[1], "limit", 300},
-			line{s, who + ": " + name + ", in the view to received, median", "ms", less, a.Shown[0], "", 0},
-			line{
-				s, who + ": " + name + ", in the view to received, 99th percentile", "ms", less, a.Shown[1], "limit",
-				300,
-			},
 		)
+		shown := who + ": " + name + ", in the view to received, "
+		median, last := line{s, shown + "median", "ms", less, a.Shown[0], "", 0},
+			line{s, shown + "99th percentile", "ms", less, a.Shown[1], "limit", 300}
+		if v != "" {
+			b.add(median, last)
+			continue
+		}
+		least := plain.Views[v].Shown
+		median.Peer, median.Against = loop, least[0]
+		b.add(median, last, line{s, "", "ms", less, a.Shown[1], loop, least[1]})
 	}
 	b.add(
 		line{s, who + ": the 99th percentile of who has the worst", "ms", less, seen.WorstReader, "limit", 300},
