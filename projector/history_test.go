@@ -375,8 +375,14 @@ func (l *lab) write(b *batch, lost func() bool) {
 			l.letters[c.seq] = event.KeyConflict
 		}
 	}
+	gone := map[contract.Key]bool{} // both rows of a key, or neither
 	for key, row := range l.decode(b) {
-		if !lost() && l.table[key].seq <= row.seq {
+		both := key
+		both.Recent = false
+		if _, decided := gone[both]; !decided {
+			gone[both] = lost()
+		}
+		if !gone[both] && l.table[key].seq <= row.seq {
 			l.table[key] = row
 		}
 	}
@@ -398,6 +404,7 @@ func (l *lab) decode(b *batch) map[contract.Key]tableRow {
 		bucket        proto.ColDateTime
 		source, stage = new(proto.ColStr).LowCardinality(), new(proto.ColStr).LowCardinality()
 		group         proto.ColUInt32
+		recent        proto.ColUInt8
 		events, seq   proto.ColUInt64
 		articles      proto.ColStr
 	)
@@ -407,6 +414,7 @@ func (l *lab) decode(b *batch) map[contract.Key]tableRow {
 		{Name: "source", Data: source},
 		{Name: "stage", Data: stage},
 		{Name: "slot_group", Data: &group},
+		{Name: "recent", Data: &recent},
 		{Name: "events", Data: &events},
 		{Name: "articles", Data: &articles},
 		{Name: "seq", Data: &seq},
@@ -426,7 +434,7 @@ func (l *lab) decode(b *batch) map[contract.Key]tableRow {
 	for i := range b.funnel.Rows() {
 		key := contract.Key{
 			Width: contract.Width(width.Row(i)), Bucket: uint32(bucket.Data[i]), Source: source.Row(i),
-			Stage: stage.Row(i),
+			Stage: stage.Row(i), Recent: recent.Row(i) == 1,
 		}
 		rows[key] = tableRow{events.Row(i), articles.RowBytes(i), seq.Row(i)}
 	}
@@ -473,6 +481,7 @@ func (l *lab) Rows(
 // add adds the group's rows to those of others.
 func (l *lab) add(to map[contract.Key]*counted) {
 	for key, row := range l.table {
+		key.Recent = false
 		if to[key] == nil {
 			to[key] = new(counted)
 		}

@@ -1,6 +1,14 @@
 // Package funnel folds events into the rows of the funnel view. It holds the
 // rows that events are being added to in memory, and reads those that were put
 // out of it back from the database.
+//
+// A row whose set is a sketch takes kilobytes, and a batch that adds one article to
+// it would write all of it again. So such a row stays as it was written, and what
+// comes after it is in a second row of its key, the recent one, while that is an exact
+// set; then the first takes it up. Which row has what depends on the events up to the
+// end of a batch alone, so that whoever folds the batch again writes the same. Both
+// rows of a key are in one bucket, thus in one partition, and land together or not at
+// all.
 package funnel
 
 import (
@@ -17,7 +25,44 @@ type Row struct {
 	Events   uint64
 	Articles contract.Set
 	Seq      uint64 // folded up to
-	dirty    bool   // changed by the batch being folded
+}
+
+// cell is the rows of a bucket, a source and a stage. They add up.
+type cell struct {
+	whole, recent Row
+	into          *Row // what the batch being folded is added to; nil: it adds nothing
+}
+
+func (c *cell) size() (bytes int) {
+	for _, r := range [...]*Row{&c.whole, &c.recent} {
+		if r.Seq > 0 {
+			bytes += r.Articles.Size()
+		}
+	}
+	return bytes
+}
+
+// add adds articles, of which each is an event.
+func (c *cell) add(articles []uint64) {
+	for _, id := range articles {
+		if c.into == &c.recent && !c.recent.Articles.InsertExact(id) {
+			c.takeUp()
+		}
+		if c.into == &c.whole {
+			c.whole.Articles.Insert(id)
+		}
+	}
+	c.into.Events += uint64(len(articles))
+}
+
+// takeUp adds the recent row to the whole one, and what follows as well.
+func (c *cell) takeUp() {
+	if err := c.whole.Articles.Merge(&c.recent.Articles); err != nil {
+		panic("funnel: an exact set does not merge: " + err.Error())
+	}
+	c.whole.Events += c.recent.Events
+	c.recent = Row{Seq: c.recent.Seq}
+	c.into = &c.whole
 }
 
 // Database is where rows come from when they are not in memory.
@@ -49,7 +94,7 @@ type View struct {
 	bytes int
 	now   time.Time // when the batch came that is being folded
 	swept time.Time
-	dirty []dirtyRow
+	dirty []change
 }
 
 type pageKey struct {
@@ -59,19 +104,21 @@ type pageKey struct {
 
 // page holds all rows of a bucket.
 type page struct {
-	rows  map[rowKey]*Row
+	cells map[cellKey]*cell
 	bytes int
 	used  time.Time
 	seq   uint64 // end of the last batch that changed it
 }
 
-type rowKey struct{ source, stage string }
+type cellKey struct{ source, stage string }
 
-type dirtyRow struct {
-	key  contract.Key
-	page *page
-	row  *Row
-	size int // before the change
+// change is a cell that the batch being folded adds to.
+type change struct {
+	key    contract.Key
+	page   *page
+	cell   *cell
+	size   int  // before
+	recent bool // the recent row had something before
 }
 
 // Open reads which buckets there are.
@@ -140,7 +187,7 @@ func (v *View) load(ctx context.Context, groups []Group) error {
 				p.used = v.now
 				return
 			}
-			v.pages[k] = &page{rows: map[rowKey]*Row{}, used: v.now}
+			v.pages[k] = &page{cells: map[cellKey]*cell{}, used: v.now}
 			if _, ok := v.known[k]; ok {
 				missing[k.width] = append(missing[k.width], k.bucket)
 			}
@@ -150,7 +197,12 @@ func (v *View) load(ctx context.Context, groups []Group) error {
 	for width, buckets := range missing {
 		err := v.db.Rows(ctx, width, buckets, func(key contract.Key, r Row) {
 			p := v.pages[pageKey{key.Width, key.Bucket}]
-			p.rows[rowKey{key.Source, key.Stage}] = &r
+			c := p.cell(cellKey{key.Source, key.Stage})
+			if key.Recent {
+				c.recent = r
+			} else {
+				c.whole = r
+			}
 			p.bytes += r.Articles.Size()
 			v.bytes += r.Articles.Size()
 		})
@@ -161,47 +213,64 @@ func (v *View) load(ctx context.Context, groups []Group) error {
 	return nil
 }
 
+func (p *page) cell(key cellKey) *cell {
+	c := p.cells[key]
+	if c == nil {
+		c = new(cell)
+		p.cells[key] = c
+	}
+	return c
+}
+
 func (v *View) add(g *Group, seq uint64) {
 	pagesOf(g.Quarter, func(k pageKey) {
 		p := v.pages[k]
 		for _, source := range [...]string{contract.AllSources, g.Source} {
-			v.addTo(p, k, rowKey{source, g.Stage}, g.Articles, seq)
+			v.addTo(p, k, cellKey{source, g.Stage}, g.Articles, seq)
 		}
 	})
 }
 
-func (v *View) addTo(p *page, at pageKey, key rowKey, articles []uint64, seq uint64) {
-	r := p.rows[key]
-	if r == nil {
-		r = new(Row)
-		p.rows[key] = r
-	}
-	if r.Seq >= seq && !r.dirty { // the batch is in it already
-		return
-	}
-	if !r.dirty {
-		r.dirty = true
-		size := 0
-		if r.Seq > 0 {
-			size = r.Articles.Size()
+func (v *View) addTo(p *page, at pageKey, key cellKey, articles []uint64, seq uint64) {
+	c := p.cell(key)
+	if c.into == nil {
+		if max(c.whole.Seq, c.recent.Seq) >= seq { // the batch is in it already
+			return
 		}
-		v.dirty = append(v.dirty, dirtyRow{
+		v.dirty = append(v.dirty, change{
 			key:  contract.Key{Width: at.width, Bucket: at.bucket, Source: key.source, Stage: key.stage},
-			page: p, row: r, size: size,
+			page: p, cell: c, size: c.size(), recent: c.recent.Events > 0,
 		})
+		if c.into = &c.recent; c.whole.Articles.Exact() {
+			c.into = &c.whole
+		}
 	}
-	r.Events += uint64(len(articles))
-	for _, id := range articles {
-		r.Articles.Insert(id)
-	}
+	c.add(articles)
 }
 
-func (v *View) flush(d dirtyRow, seq uint64, sink Sink) error {
-	d.row.dirty, d.row.Seq, d.page.seq = false, seq, seq
-	if err := sink(d.key, d.row.Events, &d.row.Articles, seq); err != nil {
-		return fmt.Errorf("write funnel row %+v: %w", d.key, err)
+func (v *View) flush(d change, seq uint64, sink Sink) error {
+	write := func(r *Row, recent bool) error {
+		key := d.key
+		key.Recent, r.Seq = recent, seq
+		if err := sink(key, r.Events, &r.Articles, seq); err != nil {
+			return fmt.Errorf("write funnel row %+v: %w", key, err)
+		}
+		return nil
 	}
-	grown := d.row.Articles.Size() - d.size
+	c := d.cell
+	into := c.into
+	c.into, d.page.seq = nil, seq
+	if into == &c.whole {
+		if err := write(&c.whole, false); err != nil {
+			return err
+		}
+	}
+	if into == &c.recent || d.recent { // which the whole one has taken up
+		if err := write(&c.recent, true); err != nil {
+			return err
+		}
+	}
+	grown := c.size() - d.size
 	d.page.bytes += grown
 	v.bytes += grown
 	return nil

@@ -202,8 +202,9 @@ func (s *Store) Rows(ctx context.Context, group uint32, width funnel.Width, buck
 	defer r.Close()
 	for r.Next() {
 		row := &Row{Key: funnel.Key{Width: width}}
-		var set string
-		if err := r.Scan(&row.Key.Bucket, &row.Key.Source, &row.Key.Stage, &row.Events, &set, &row.Seq); err != nil {
+		k, set := &row.Key, ""
+		err := r.Scan(&k.Bucket, &k.Source, &k.Stage, &k.Recent, &row.Events, &set, &row.Seq)
+		if err != nil {
 			return fmt.Errorf("read funnel rows: %w", err)
 		}
 		if err := row.Articles.UnmarshalBinary([]byte(set)); err != nil {

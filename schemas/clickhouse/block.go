@@ -230,6 +230,7 @@ type FunnelBlock struct {
 	source   lowCard
 	stage    lowCard
 	group    proto.ColUInt32
+	recent   proto.ColUInt8
 	events   proto.ColUInt64
 	articles texts
 	seq      proto.ColUInt64
@@ -256,10 +257,18 @@ func (b *FunnelBlock) Append(key funnel.Key, group uint32, events uint64, articl
 	b.source.append([]byte(key.Source))
 	b.stage.append([]byte(key.Stage))
 	b.group.Append(group)
+	b.recent.Append(recentOf(key))
 	b.events.Append(events)
 	b.articles.append(set)
 	b.seq.Append(seq)
 	return nil
+}
+
+func recentOf(key funnel.Key) uint8 {
+	if key.Recent {
+		return 1
+	}
+	return 0
 }
 
 // Rows returns how many rows the block holds.
@@ -287,6 +296,7 @@ func (b *FunnelBlock) Input() proto.Input {
 		{Name: "source", Data: &b.source},
 		{Name: "stage", Data: &b.stage},
 		{Name: "slot_group", Data: &b.group},
+		{Name: "recent", Data: &b.recent},
 		{Name: "events", Data: &b.events},
 		{Name: "articles", Data: &b.articles},
 		{Name: "seq", Data: &b.seq},

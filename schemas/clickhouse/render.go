@@ -83,6 +83,7 @@ var (
 	drop        = regexp.MustCompile(`^DROP (TABLE|VIEW) (?:IF EXISTS )?(\w+)$`)
 	alter       = regexp.MustCompile(`(?s)^ALTER TABLE (\w+)(\s.*)$`)
 	columnsOnly = regexp.MustCompile(`(?s)^\s*(ADD|DROP|MODIFY|RENAME|COMMENT) COLUMN\s`)
+	modifyOrder = regexp.MustCompile(`(?s),\s*MODIFY ORDER BY \(.*?\)`)
 	sortingKey  = regexp.MustCompile(`(?s)ORDER BY \((.*?)\)`)
 )
 
@@ -109,7 +110,7 @@ func (t Topology) statements(s string) []string {
 	if m := alter.FindStringSubmatch(s); m != nil {
 		all := []string{fmt.Sprintf("ALTER TABLE %s%s%s", t.Local(m[1]), on, m[2])}
 		if columnsOnly.MatchString(m[2]) {
-			all = append(all, fmt.Sprintf("ALTER TABLE %s%s%s", m[1], on, m[2]))
+			all = append(all, fmt.Sprintf("ALTER TABLE %s%s%s", m[1], on, modifyOrder.ReplaceAllString(m[2], "")))
 		}
 		return all
 	}

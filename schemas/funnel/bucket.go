@@ -28,6 +28,9 @@ type Key struct {
 	Bucket uint32 // start, Unix seconds
 	Source string
 	Stage  string
+	// Recent tells the row of what was counted since the other one was written. The
+	// two add up.
+	Recent bool
 }
 
 // Span is a run of buckets of one width, [From, To) in Unix seconds.

@@ -48,6 +48,22 @@ func (s *Set) Insert(id uint64) {
 	}
 }
 
+// InsertExact adds an article, but not to a set that would become a sketch by it, nor
+// to one that is: then it returns false. Whether it does depends on the articles alone,
+// not on their order.
+func (s *Set) InsertExact(id uint64) bool {
+	switch {
+	case s.sketch != nil:
+		return false
+	case slices.Contains(s.ids, id):
+		return true
+	case len(s.ids) == listMax:
+		return false
+	}
+	s.ids = append(s.ids, id)
+	return true
+}
+
 func (s *Set) toSketch() {
 	s.sketch = hyperloglog.New14()
 	for _, id := range s.ids {

@@ -28,7 +28,13 @@ type Writer struct {
 	All    []Event // everything written
 }
 
+// row is the two rows of a key, which add up.
 type row struct {
+	whole, recent counts
+	written       int // times
+}
+
+type counts struct {
 	events uint64
 	set    funnel.Set
 }
@@ -59,7 +65,8 @@ func (w *Writer) Write(events ...event.Event) *funnel.Delta {
 	return d
 }
 
-// Begin writes the funnel's rows of a batch, and complete its events.
+// Begin writes the funnel's rows of a batch, and complete its events. Every second
+// time that a row changes, what has come goes into the row of recent counts.
 func (w *Writer) Begin(events ...event.Event) (d *funnel.Delta, complete func()) {
 	w.t.Helper()
 	d = &funnel.Delta{From: w.seq, To: w.seq + uint64(len(events)), Parts: 1}
@@ -102,8 +109,8 @@ func (w *Writer) fold(r *event.Record, d *funnel.Delta, changed map[funnel.Key]s
 			if w.rows[key] == nil {
 				w.rows[key] = new(row)
 			}
-			w.rows[key].events++
-			w.rows[key].set.Insert(r.ArticleID())
+			w.rows[key].recent.events++
+			w.rows[key].recent.set.Insert(r.ArticleID())
 			changed[key] = struct{}{}
 		}
 	}
@@ -122,10 +129,26 @@ func place(names *[]string, name string) int {
 func (w *Writer) insertRows(changed map[funnel.Key]struct{}, seq uint64) {
 	w.t.Helper()
 	block := schema.NewFunnelBlock()
-	for key := range changed {
-		r := w.rows[key]
-		if err := block.Append(key, 0, r.events, &r.set, seq); err != nil {
+	add := func(key funnel.Key, c *counts) {
+		if err := block.Append(key, 0, c.events, &c.set, seq); err != nil {
 			w.t.Fatal(err)
+		}
+	}
+	for key := range changed {
+		r, recent := w.rows[key], key
+		recent.Recent = true
+		if r.written++; r.written%2 == 0 {
+			add(recent, &r.recent)
+			continue
+		}
+		if err := r.whole.set.Merge(&r.recent.set); err != nil {
+			w.t.Fatal(err)
+		}
+		r.whole.events += r.recent.events
+		r.recent = counts{}
+		add(key, &r.whole)
+		if r.written > 1 {
+			add(recent, &r.recent)
 		}
 	}
 	w.insert("funnel", block.Input())
