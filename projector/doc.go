@@ -44,9 +44,9 @@
 //     which sequences have landed, and sends the others, since a server that
 //     loses power forgets tokens. After such an insert the projector asks again,
 //     and inserts what is still missing under a token of its own.
-//  6. Whole states. A row of the funnel is the whole state up to the sequence
-//     it carries. A batch changes a row only if the row's sequence lies before
-//     the batch's end.
+//  6. Whole states. A row of the funnel, with that of recent counts beside it
+//     (package funnel), is the whole state up to the larger of the sequences that
+//     they carry. A batch changes them only if that lies before the batch's end.
 //  7. Durable, then acknowledged. The next checkpoint, which is the
 //     acknowledgement, and the announcement to readers come after every effect
 //     of the batch: rows, funnel rows, keys synced to disk, dead letters. The

@@ -73,7 +73,7 @@ type Database interface {
 	Rows(ctx context.Context, width contract.Width, buckets []uint32, add func(contract.Key, Row)) error
 }
 
-// Sink takes the whole state of a changed row. It must not keep the set.
+// Sink takes the state of a changed row. It must not keep the set.
 type Sink func(key contract.Key, events uint64, articles *contract.Set, seq uint64) error
 
 // Config of a View. The zero value of a field stands for its default.

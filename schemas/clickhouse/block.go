@@ -245,7 +245,7 @@ func NewFunnelBlock() *FunnelBlock {
 	return b
 }
 
-// Append adds the whole state of a row, folded up to seq by a slot group.
+// Append adds the state of a row, folded up to seq by a slot group.
 func (b *FunnelBlock) Append(key funnel.Key, group uint32, events uint64, articles *funnel.Set, seq uint64) error {
 	set, err := articles.AppendBinary(b.scratch[:0])
 	if err != nil {
