@@ -416,7 +416,7 @@ func (l *lab) decode(b *batch) map[contract.Key]tableRow {
 		{Name: "slot_group", Data: &group},
 		{Name: "recent", Data: &recent},
 		{Name: "events", Data: &events},
-		{Name: "articles", Data: &articles},
+		{Name: "article_set", Data: &articles},
 		{Name: "seq", Data: &seq},
 	}
 	rows := map[contract.Key]tableRow{}

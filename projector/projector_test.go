@@ -272,7 +272,7 @@ func (b *bench) checkFunnel() {
 		clear(sketched)
 		sources := map[string]uint64{}
 		sets := map[string]*funnel.Set{}
-		rows, err := b.db.Query(ctx, "SELECT source, stage, events, articles FROM funnel FINAL WHERE width = ?",
+		rows, err := b.db.Query(ctx, "SELECT source, stage, events, article_set FROM funnel FINAL WHERE width = ?",
 			uint32(width))
 		must(b.t, err)
 		for rows.Next() {

@@ -298,7 +298,7 @@ func (b *FunnelBlock) Input() proto.Input {
 		{Name: "slot_group", Data: &b.group},
 		{Name: "recent", Data: &b.recent},
 		{Name: "events", Data: &b.events},
-		{Name: "articles", Data: &b.articles},
+		{Name: "article_set", Data: &b.articles},
 		{Name: "seq", Data: &b.seq},
 	}
 }

@@ -22,7 +22,7 @@ func (v *verdict) compareFunnel(ctx context.Context, db database, t truth) error
 	for _, width := range funnel.Widths {
 		for _, stage := range stageNames() {
 			rows, err := db.query(ctx, fmt.Sprintf(
-				"SELECT width, toUnixTimestamp(bucket), source, stage, events, hex(articles) FROM funnel FINAL "+
+				"SELECT width, toUnixTimestamp(bucket), source, stage, events, hex(article_set) FROM funnel FINAL "+
 					"WHERE width = %d AND stage = '%s'", width, stage))
 			if err != nil {
 				return err

@@ -7,5 +7,10 @@ ALTER TABLE funnel
     ADD COLUMN IF NOT EXISTS recent UInt8 COMMENT '1: what has been counted since the other row of the key was written; the two add up',
     MODIFY ORDER BY (width, bucket, source, stage, slot_group, recent);
 
+-- A projector of an earlier release knows nothing of two rows, and would count wrong:
+-- neither it nor a query service of that release finds its column.
+ALTER TABLE funnel
+    RENAME COLUMN IF EXISTS articles TO article_set;
+
 -- +goose Down
 -- Nothing: without the column the two rows of a key would replace one another.

@@ -1,7 +1,7 @@
 SELECT
     stage,
     events,
-    articles
+    article_set
 FROM funnel FINAL
 WHERE width = @width
   AND source = @source
