@@ -36,7 +36,9 @@ func (s *subscriberSeen) rate(shape subscriberShape) broadcastRate {
 // broadcast measures the least that telling many subscribers takes: a loop that
 // sends them a ready message, the same to all, on the same processors, while nothing
 // else goes on.
-func (b *bench) broadcast(ctx context.Context, shape subscriberShape, rate broadcastRate) (_ subscriberSeen, err error) {
+func (b *bench) broadcast(
+	ctx context.Context, shape subscriberShape, rate broadcastRate,
+) (_ subscriberSeen, err error) {
 	var none subscriberSeen
 	b.say("a plain loop sends each of %d subscribers %d bytes every %s", shape.subscribers, rate.size,
 		rate.every.Round(time.Millisecond))
