@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,6 +168,35 @@ func (b *bench) watched(
 	b.addSubscribers(shape, seen, plain, marks, peak, after.less(before), gone.after)
 	b.addAnnounced(m, shape, marks)
 	return nil
+}
+
+// told leaves the marks to the subscribers, has them end, and returns what they have
+// seen, which is all.
+func told(
+	ctx context.Context, dir string, marks []mark, clients *part, out *outputLines,
+) (seen subscriberSeen, err error) {
+	text, err := json.Marshal(marks)
+	if err != nil {
+		return seen, fmt.Errorf("write the marks: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, marksFile), text, 0o600); err != nil {
+		return seen, fmt.Errorf("write the marks: %w", err)
+	}
+	if err := clients.stop(); err != nil {
+		return seen, err
+	}
+	line, err := out.next(ctx, subscriberPatience)
+	if err != nil {
+		return seen, err
+	}
+	if err := json.Unmarshal(line, &seen); err != nil {
+		return seen, fmt.Errorf("the subscribers' report %s: %w", line, err)
+	}
+	if seen.Missing > 0 || seen.Lost > 0 {
+		return seen, fmt.Errorf("%d changes were never received, %d subscribers lost their connection: %s",
+			seen.Missing, seen.Lost, seen.Why)
+	}
+	return seen, nil
 }
 
 // subscriberTime is the processor time of all that share the processors.

@@ -3,13 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -118,7 +115,9 @@ func broadcastText(at uint64, size int) []byte {
 func (a *audience) tell(ctx context.Context, window time.Duration, rate broadcastRate) (marks []mark, err error) {
 	t := time.NewTicker(rate.every)
 	defer t.Stop()
+	a.mu.Lock() // the last one is added after its first message
 	parts := slices.Collect(slices.Chunk(a.conns, len(a.conns)/runtime.GOMAXPROCS(0)+1))
+	a.mu.Unlock()
 	for at, end := uint64(1), time.Now().Add(window); time.Now().Before(end); at++ {
 		ready, err := websocket.NewPreparedMessage(websocket.TextMessage, broadcastText(at, rate.size))
 		if err != nil {
@@ -151,33 +150,4 @@ func (a *audience) tell(ctx context.Context, window time.Duration, rate broadcas
 		}
 	}
 	return marks, nil
-}
-
-// told leaves the marks to the subscribers, has them end, and returns what they have
-// seen, which is all.
-func told(
-	ctx context.Context, dir string, marks []mark, clients *part, out *outputLines,
-) (seen subscriberSeen, err error) {
-	text, err := json.Marshal(marks)
-	if err != nil {
-		return seen, fmt.Errorf("write the marks: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, marksFile), text, 0o600); err != nil {
-		return seen, fmt.Errorf("write the marks: %w", err)
-	}
-	if err := clients.stop(); err != nil {
-		return seen, err
-	}
-	line, err := out.next(ctx, subscriberPatience)
-	if err != nil {
-		return seen, err
-	}
-	if err := json.Unmarshal(line, &seen); err != nil {
-		return seen, fmt.Errorf("the subscribers' report %s: %w", line, err)
-	}
-	if seen.Missing > 0 || seen.Lost > 0 {
-		return seen, fmt.Errorf("%d changes were never received, %d subscribers lost their connection: %s",
-			seen.Missing, seen.Lost, seen.Why)
-	}
-	return seen, nil
 }

@@ -8,7 +8,7 @@ ALTER TABLE funnel
     MODIFY ORDER BY (width, bucket, source, stage, slot_group, recent);
 
 -- A projector of an earlier release knows nothing of two rows, and would count wrong:
--- neither it nor a query service of that release finds its column.
+-- it does not find its column.
 ALTER TABLE funnel
     RENAME COLUMN IF EXISTS articles TO article_set;
 

@@ -1,4 +1,4 @@
--- The newest state of each row, without its articles.
+-- The newest state of each row, without its articles; the two rows of a key add up.
 SELECT
     stage,
     start,

@@ -11,7 +11,7 @@ ALTER TABLE funnel ON CLUSTER `main`
     ADD COLUMN IF NOT EXISTS recent UInt8 COMMENT '1: what has been counted since the other row of the key was written; the two add up';
 
 -- A projector of an earlier release knows nothing of two rows, and would count wrong:
--- neither it nor a query service of that release finds its column.
+-- it does not find its column.
 ALTER TABLE funnel_local ON CLUSTER `main`
     RENAME COLUMN IF EXISTS articles TO article_set;
 
