@@ -34,8 +34,7 @@ type groupPositions interface {
 	GroupPositions() []mirror.GroupPosition
 }
 
-// lagView returns the view of how far behind the slot groups are. What is behind a
-// group it has the broker count, with a consumer that lives for the count.
+// lagView returns the view of how far behind the slot groups are.
 func lagView(js jetstream.JetStream, positions groupPositions) live.View {
 	l := lagging{js, positions}
 	return live.Polled(live.View{
@@ -97,12 +96,34 @@ func (l lagging) behind(ctx context.Context, s jetstream.Stream, of slots.Group,
 	return nil
 }
 
+// count returns how many messages of a group there are behind a sequence, and when
+// the stream received the first.
+func (l lagging) count(
+	ctx context.Context, s jetstream.Stream, of slots.Group, after uint64,
+) (n uint64, first time.Time, err error) {
+	state := s.CachedInfo().State
+	if of.Of > 1 || state.NumDeleted > 0 {
+		return l.countSome(ctx, s, of, after)
+	}
+	next := max(after+1, state.FirstSeq)
+	if next > state.LastSeq {
+		return 0, first, nil
+	}
+	m, err := s.GetMsg(ctx, next)
+	if errors.Is(err, jetstream.ErrMsgNotFound) { // removed meanwhile
+		return l.countSome(ctx, s, of, after)
+	}
+	if err != nil {
+		return 0, first, err
+	}
+	return state.LastSeq + 1 - next, m.Time, nil
+}
+
 // patience is how long the first message of a count may take to come.
 const patience = time.Second
 
-// count returns how many messages of a group there are behind a sequence, and
-// when the stream received the first.
-func (l lagging) count(
+// countSome has the broker count, by a consumer that lives for that.
+func (l lagging) countSome(
 	ctx context.Context, s jetstream.Stream, of slots.Group, after uint64,
 ) (n uint64, first time.Time, err error) {
 	c, err := s.CreateConsumer(ctx, jetstream.ConsumerConfig{
