@@ -219,14 +219,16 @@ func (t subscriberTime) less(u subscriberTime) subscriberTime {
 
 // mark is a change that subscribers have to be told of.
 type mark struct {
-	Clock   string // whose position At is: that of events, items or letters
-	At      uint64
-	Seq     uint64   // of the event on the stream; 0: it is none
-	Events  int      // published with it
-	Sources []string // of the events; only those that are watched
-	Sent    int64    // when it was, in Unix microseconds
-	Durable int64    // when that was acknowledged
-	Shown   int64    // when the view had it; of events, valid or not, when their batch was announced
+	Clock  string // whose position At is: that of events, items or letters
+	At     uint64
+	Seq    uint64 // of the event on the stream; 0: it is none
+	Events int    // published with it
+	// Sources are those of the events that are watched, with the sequence of the last
+	// event of each: a batch of the projector may end behind it.
+	Sources map[string]uint64
+	Sent    int64 // when it was, in Unix microseconds
+	Durable int64 // when that was acknowledged
+	Shown   int64 // when the view had it; of events, valid or not, when their batch was announced
 }
 
 // marksFile is where the marks are left for the subscribers.
@@ -276,7 +278,11 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 			if err != nil {
 				return fmt.Errorf("publish: %w", err)
 			}
-			note(mark{Clock: "events", At: ack.Sequence, Seq: ack.Sequence, Events: len(batch), Sources: sources}, sent)
+			k := mark{Clock: "events", At: ack.Sequence, Seq: ack.Sequence, Events: len(batch), Sources: map[string]uint64{}}
+			for source, place := range sources {
+				k.Sources[source] = ack.Sequence - uint64(len(batch)-1-place)
+			}
+			note(k, sent)
 			return nil
 		})
 		return nil
@@ -313,21 +319,21 @@ func (b *bench) flow(ctx context.Context, m *millrace, window time.Duration) ([]
 	return marks, nil
 }
 
-// subscriberBatch makes what is published at once, and says which of the sources that
-// are watched it has.
-func (b *bench) subscriberBatch() (batch []*nats.Msg, sources []string, err error) {
-	for range int(subscriberRate * subscriberEvery / time.Second) {
+// subscriberBatch makes what is published at once, and says where in it is the last event of
+// each of the sources that are watched.
+func (b *bench) subscriberBatch() (batch []*nats.Msg, sources map[string]int, err error) {
+	sources = map[string]int{}
+	for i := range int(subscriberRate * subscriberEvery / time.Second) {
 		msg, err := b.posts.message()
 		if err != nil {
 			return nil, nil, err
 		}
-		batch = append(batch, natsMessage(msg))
-	}
-	for _, source := range subscriberSources() {
-		if slices.ContainsFunc(batch, func(m *nats.Msg) bool {
-			return bytes.Contains(m.Data, []byte(`"source_name":"`+source+`"`))
-		}) {
-			sources = append(sources, source)
+		m := natsMessage(msg)
+		batch = append(batch, m)
+		for _, source := range subscriberSources() {
+			if bytes.Contains(m.Data, []byte(`"source_name":"`+source+`"`)) {
+				sources[source] = i
+			}
 		}
 	}
 	return batch, sources, nil

@@ -124,10 +124,12 @@ func (a *audience) tell(ctx context.Context, window time.Duration, rate broadcas
 			return nil, fmt.Errorf("broadcast: %w", err)
 		}
 		now := time.Now().UnixMicro()
+		sources := map[string]uint64{}
+		for _, source := range subscriberSources() {
+			sources[source] = at
+		}
 		for _, clock := range []string{"events", "items", "letters"} {
-			marks = append(marks, mark{
-				Clock: clock, At: at, Sources: subscriberSources(), Sent: now, Durable: now, Shown: now,
-			})
+			marks = append(marks, mark{Clock: clock, At: at, Sources: sources, Sent: now, Durable: now, Shown: now})
 		}
 		var g errgroup.Group
 		for _, conns := range parts {

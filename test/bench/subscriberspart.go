@@ -197,8 +197,8 @@ func (c *subscribers) needs(marks []mark) []uint64 {
 	for i := range subscriberQuestions {
 		q := &subscriberQuestions[i]
 		for k := range marks {
-			if q.shows(&marks[k]) {
-				last[q] = marks[k].At
+			if at := q.shows(&marks[k]); at > 0 {
+				last[q] = at
 			}
 		}
 	}
@@ -219,9 +219,15 @@ func (c *subscribers) has(need []uint64) bool {
 	return true
 }
 
-// shows tells whether a mark is a change of what is asked for.
-func (q *subscriberQuestion) shows(m *mark) bool {
-	return m.Clock == subscriberClocks[q.view] && (q.source == "" || slices.Contains(m.Sources, q.source))
+// shows returns the position at which what is asked for shows a change; 0: it is none of its own.
+func (q *subscriberQuestion) shows(m *mark) uint64 {
+	switch {
+	case m.Clock != subscriberClocks[q.view]:
+		return 0
+	case q.source != "":
+		return m.Sources[q.source]
+	}
+	return m.At
 }
 
 // subscribe opens all connections.
@@ -466,10 +472,11 @@ type delay struct{ durable, sent, shown float64 }
 func delays(q *subscriberQuestion, got []receipt, marks []mark) (all []delay, missing int) {
 	for k := range marks {
 		m := &marks[k]
-		if !q.shows(m) {
+		position := q.shows(m)
+		if position == 0 {
 			continue
 		}
-		for len(got) > 0 && got[0].to < m.At {
+		for len(got) > 0 && got[0].to < position {
 			got = got[1:]
 		}
 		if len(got) == 0 {
