@@ -38,7 +38,7 @@ type Config struct {
 	BatchBytes int
 	// MinInterval is the least time between the starts of two batches while
 	// messages trickle in, so that ClickHouse does not get many small inserts;
-	// default 100 ms. The first message after a pause is not delayed.
+	// default that of a fold. The first message after a pause is not delayed.
 	MinInterval time.Duration
 	// Lease is how long a silent owner keeps its slot group; default 10 s.
 	Lease time.Duration
@@ -66,9 +66,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.BatchBytes == 0 {
 		c.BatchBytes = 32 << 20
-	}
-	if c.MinInterval == 0 {
-		c.MinInterval = 100 * time.Millisecond
 	}
 	if c.Lease == 0 {
 		c.Lease = 10 * time.Second

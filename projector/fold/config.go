@@ -20,10 +20,10 @@ type Config struct {
 	// BatchMessages bounds the messages of a batch; default 100,000.
 	BatchMessages int
 	// MinInterval is the least time between the starts of two batches that are not
-	// full; default 100 ms. The first message after a pause is not delayed.
+	// full; default 150 ms. The first message after a pause is not delayed.
 	MinInterval time.Duration
-	// MaxInterval bounds how far a slow sink stretches that time, to three times
-	// what the last batch took; default 1 s.
+	// MaxInterval bounds how far a slow sink stretches that time, to twice what the
+	// last batch took; default 1 s.
 	MaxInterval time.Duration
 	// Lease is how long a silent owner keeps the lease; default 10 s.
 	Lease time.Duration
@@ -43,7 +43,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.BatchMessages = 100_000
 	}
 	if c.MinInterval == 0 {
-		c.MinInterval = 100 * time.Millisecond
+		c.MinInterval = 150 * time.Millisecond
 	}
 	if c.MaxInterval == 0 {
 		c.MaxInterval = time.Second

@@ -71,13 +71,13 @@ const fillLimit = 5 * time.Second
 
 // interval is the least time between the starts of two batches that are not
 // full. A sink that is slow gets fewer and larger ones, so that it is at work on
-// them for a third of the time at most. A backlog that fills the batch is
+// them for half of the time at most. A backlog that fills the batch is
 // waited for: what a batch costs beside its messages is shared by more of them.
 func (f *Fold[B]) interval() time.Duration {
 	if missing := f.cfg.BatchMessages - f.folder.messages; missing > 0 && f.folder.pending >= uint64(missing) {
 		return max(f.cfg.MinInterval, fillLimit)
 	}
-	return max(f.cfg.MinInterval, min(3*time.Duration(f.took.Load()), f.cfg.MaxInterval))
+	return max(f.cfg.MinInterval, min(2*time.Duration(f.took.Load()), f.cfg.MaxInterval))
 }
 
 // takeAll folds a chunk. It returns true when the fold has reached its end.
