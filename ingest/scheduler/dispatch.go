@@ -103,11 +103,11 @@ func (s *Scheduler) lock(ctx context.Context, t *queue.Tx) (jobs []*due, err err
 		return nil, err
 	}
 	byID := make(map[uuid.UUID]*due, len(jobs))
-	ids := make([]uuid.UUID, len(jobs))
+	ids, next := make([]uuid.UUID, len(jobs)), make([]time.Time, len(jobs))
 	for i, j := range jobs {
-		byID[j.id], ids[i] = j, j.id
+		byID[j.id], ids[i], next[i] = j, j.id, j.next
 	}
-	t.Batch.Queue(text("versions"), ids).Query(func(rows pgx.Rows) error {
+	t.Batch.Queue(text("versions"), ids, next).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, scanVersion)
 		for _, v := range all {
 			byID[v.job].versions = append(byID[v.job].versions, v)
