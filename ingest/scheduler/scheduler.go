@@ -131,14 +131,14 @@ func (s *Scheduler) Run(ctx context.Context) error {
 }
 
 // look dispatches a batch and returns how long to wait for the next. After a full one,
-// two transactions at a time dispatch until nothing is due: while one waits for the disk
-// or for this process, the other one works.
+// three transactions at a time dispatch until nothing is due: while one waits for the
+// disk and another for this process, the third one works.
 func (s *Scheduler) look(ctx context.Context) (wait time.Duration, err error) {
 	if wait, err = s.dispatch(ctx); wait > 0 || err != nil {
 		return wait, err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	for range 2 {
+	for range 3 {
 		g.Go(func() error {
 			for ctx.Err() == nil {
 				if wait, err := s.dispatch(ctx); wait > 0 || err != nil {
