@@ -23,12 +23,14 @@ PAGE_SRC := $(sort $(shell find query/dashboard/src query/dashboard/public query
 	$(wildcard query/dashboard/*.json query/dashboard/*.html query/dashboard/*.ts))
 PAGE_SUM := query/dashboard/dist.sha256
 
-# The race detector doubles what a test takes, so make test has it for packages whose
-# goroutines share memory, and make race for all. It needs a C compiler.
+# With the race detector a test takes three to four times the processor, so make test has it
+# for packages whose goroutines share memory, but for the two that take longest, and make
+# race for all. It needs a C compiler.
 RACE     := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
 PACKAGES  = go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -v '^./test/'
-SHARING   = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
-	'^[[:space:]]*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u
+RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
+	'^[[:space:]]*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u | \
+	grep -vxF -e ./projector -e ./internal/embedded/clickhouse
 # Each benchmark runs once, so that none rots: its figures mean nothing there. It runs by
 # itself, because go test runs one package at a time when it measures.
 # Tests wait as well as work, so one package more than there are processors is tested
@@ -64,8 +66,8 @@ engines: build ## Install the embedded engines into a cache folder
 
 .PHONY: test
 test: build engines query/dashboard/node_modules/.package-lock.json test/node/node_modules/.package-lock.json test/browser/node_modules/.package-lock.json ## Run all tests: Go, the page, a Node client, a browser
-	$(GORACE) $$($(PACKAGES) | grep -xF "$$($(SHARING))")
-	go $(TEST) $$($(PACKAGES) | grep -vxF "$$($(SHARING))")
+	$(GORACE) $$($(PACKAGES) | grep -xF "$$($(RACED))")
+	go $(TEST) $$($(PACKAGES) | grep -vxF "$$($(RACED))")
 	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 	go list -export -deps -test ./test/... >/dev/null
 	cd test/natscli && go build -o /dev/null github.com/nats-io/natscli/nats

@@ -60,10 +60,11 @@ export class Browser {
     return this.page.textContent(`[data-testid="${testid}"]`);
   }
 
-  /** What axe finds wrong with the page as it is, in words. */
-  async violations() {
+  /** What axe finds wrong with the page as it is, in words: by all of its rules, or by those that look at colours. */
+  async violations({ colours = false } = {}) {
     await this.page.evaluate(axe);
-    const { violations } = await this.page.evaluate(() => globalThis.axe.run({ resultTypes: ['violations'] }));
+    const rules = colours ? { runOnly: ['color-contrast', 'link-in-text-block'] } : {};
+    const { violations } = await this.page.evaluate((only) => globalThis.axe.run({ resultTypes: ['violations'], ...only }), rules);
     return violations.flatMap((v) => v.nodes.map((node) => `${v.id}: ${node.target.join(' ')}: ${node.failureSummary}`));
   }
 
