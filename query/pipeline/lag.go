@@ -103,7 +103,7 @@ func (l lagging) count(
 ) (n uint64, first time.Time, err error) {
 	state := s.CachedInfo().State
 	if of.Of > 1 || state.NumDeleted > 0 {
-		return l.countSome(ctx, s, of, after)
+		return l.countWithConsumer(ctx, s, of, after)
 	}
 	next := max(after+1, state.FirstSeq)
 	if next > state.LastSeq {
@@ -111,7 +111,7 @@ func (l lagging) count(
 	}
 	m, err := s.GetMsg(ctx, next)
 	if errors.Is(err, jetstream.ErrMsgNotFound) { // removed meanwhile
-		return l.countSome(ctx, s, of, after)
+		return l.countWithConsumer(ctx, s, of, after)
 	}
 	if err != nil {
 		return 0, first, err
@@ -122,8 +122,8 @@ func (l lagging) count(
 // patience is how long the first message of a count may take to come.
 const patience = time.Second
 
-// countSome has the broker count, by a consumer that lives for that.
-func (l lagging) countSome(
+// countWithConsumer has the broker count, with a consumer that lives for the count.
+func (l lagging) countWithConsumer(
 	ctx context.Context, s jetstream.Stream, of slots.Group, after uint64,
 ) (n uint64, first time.Time, err error) {
 	c, err := s.CreateConsumer(ctx, jetstream.ConsumerConfig{
