@@ -1,6 +1,6 @@
 -- +goose Up
 
--- What a burst of runs costs: these functions do what they did, with less.
+-- A burst of runs costs less.
 
 -- Jobs that change alike are counted together.
 -- +goose StatementBegin
@@ -31,7 +31,8 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- Each item is read once, and not once for each of its members.
+-- Each item is read once, and not once for each of its members. A payload that is a JSON
+-- string has its escapes resolved, one that is null is stored as none; both mean what they did.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION millrace.enqueue(queue_name text, items json)
 RETURNS TABLE (place bigint, item_id bigint, existing boolean)
@@ -132,4 +133,4 @@ END $$;
 
 -- +goose Down
 
--- Nothing: what these functions replace did the same.
+-- Nothing: the schema before works with these functions.
