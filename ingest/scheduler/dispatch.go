@@ -93,7 +93,7 @@ func anyDue(jobs []*due) bool {
 	return false
 }
 
-// lock reads jobs that are due, with their schedules.
+// lock reads jobs that are due, with their settings and schedules.
 func (s *Scheduler) lock(ctx context.Context, t *queue.Tx) (jobs []*due, err error) {
 	t.Batch.Queue(sqlDue, s.cfg.Batch).Query(func(rows pgx.Rows) (err error) {
 		jobs, err = pgx.CollectRows(rows, scanDue)
@@ -107,6 +107,16 @@ func (s *Scheduler) lock(ctx context.Context, t *queue.Tx) (jobs []*due, err err
 	for i, j := range jobs {
 		byID[j.id], ids[i], next[i] = j, j.id, j.next
 	}
+	t.Batch.Queue(text("settings"), ids).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			id, of, err := scanSettings(rows)
+			if err != nil {
+				return err
+			}
+			byID[id].settings = of
+		}
+		return rows.Err()
+	})
 	t.Batch.Queue(text("versions"), ids, next).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, scanVersion)
 		for _, v := range all {

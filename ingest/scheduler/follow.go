@@ -137,6 +137,7 @@ func lockJobs(ctx context.Context, t *queue.Tx, runs []*followed, into map[uuid.
 	if len(ids) == 0 {
 		return nil
 	}
+	t.Batch.Queue("SELECT FROM millrace.job_status WHERE id = ANY ($1) ORDER BY id FOR UPDATE", ids)
 	t.Batch.Queue(text("ended_jobs"), ids).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*ended, error) {
 			j := new(ended)

@@ -16,22 +16,16 @@ import (
 
 // due is a job that is due, locked, and what becomes of it.
 type due struct {
-	id, source       uuid.UUID
-	name, url        string
-	rateLimit, depth int
-	selectors        string // JSON
-	status           string
+	id     uuid.UUID
+	status string
+	settings
 	next             time.Time // the first due time without an outcome
 	forced, buffered *time.Time
 	backoff, catch   *time.Time
 	skipNext         bool
-	window           schedule.Window
-	windowDays       []int16
-	windowZone       string
 	priority         int
-	most, running    int
-	policy           schedule.Policy
-	dueAt, now       time.Time
+	running          int
+	now              time.Time
 	versions         []version
 
 	wait     *time.Time // until the decision about next
@@ -41,6 +35,18 @@ type due struct {
 	settled  []row // rows that have waited
 	runs     []run
 	cancels  bool // the other runs
+}
+
+// settings are what events and people have set of a job.
+type settings struct {
+	source           uuid.UUID
+	name, url        string
+	rateLimit, depth int
+	selectors        string // JSON
+	window           schedule.Window
+	windowZone       string
+	most             int
+	policy           schedule.Policy
 }
 
 // version is a schedule that a job had, or has.
@@ -72,18 +78,22 @@ type run struct {
 
 func scanDue(r pgx.CollectableRow) (*due, error) {
 	j := new(due)
+	return j, r.Scan(&j.id, &j.status, &j.next, &j.forced, &j.buffered, &j.backoff, &j.catch, &j.skipNext, &j.priority,
+		&j.running, &j.now)
+}
+
+func scanSettings(r pgx.CollectableRow) (job uuid.UUID, s settings, err error) {
+	var days []int16
 	var within, spread, jitter int
-	err := r.Scan(&j.id, &j.source, &j.name, &j.url, &j.rateLimit, &j.depth, &j.selectors, &j.status,
-		&j.next, &j.forced, &j.buffered, &j.backoff, &j.catch, &j.skipNext,
-		&j.window.Start, &j.window.End, &j.windowDays, &j.windowZone,
-		&j.priority, &j.most, &j.running, &j.policy.Overlap, &j.policy.CatchUp, &within, &j.policy.Cap,
-		&spread, &jitter, &j.dueAt, &j.now)
-	j.policy.Within, j.policy.Spread = time.Duration(within)*time.Second, time.Duration(spread)*time.Second
-	j.policy.Jitter = time.Duration(jitter) * time.Second
-	for _, day := range j.windowDays {
-		j.window.Days = append(j.window.Days, time.Weekday(day))
+	err = r.Scan(&job, &s.source, &s.name, &s.url, &s.rateLimit, &s.depth, &s.selectors, &s.window.Start,
+		&s.window.End, &days, &s.windowZone, &s.most, &s.policy.Overlap, &s.policy.CatchUp, &within, &s.policy.Cap,
+		&spread, &jitter)
+	s.policy.Within, s.policy.Spread = time.Duration(within)*time.Second, time.Duration(spread)*time.Second
+	s.policy.Jitter = time.Duration(jitter) * time.Second
+	for _, day := range days {
+		s.window.Days = append(s.window.Days, time.Weekday(day))
 	}
-	return j, err
+	return job, s, err
 }
 
 func scanVersion(r pgx.CollectableRow) (v version, err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -101,20 +102,27 @@ func (s *site) exec(sql string, args ...any) {
 // clock sets the clock to some time after noon.
 func (s *site) clock(after time.Duration) { s.exec("UPDATE fake.clock SET at = $1", s.noon.Add(after)) }
 
+// ofStatus are columns of job_status.
+var ofStatus = regexp.MustCompile("^(status|forced_at|backoff_until|skip_next|priority) ")
+
 // job makes a job that is due at some time after noon, and so often from there.
 func (s *site) job(first time.Duration, minutes int, settings ...string) uuid.UUID {
 	s.Helper()
 	id, due := uuid.Must(uuid.NewV7()), s.noon.Add(first)
-	s.exec(`INSERT INTO millrace.jobs (id, source_id, source_name, url, rate_limit, max_depth, selectors, status,
-			auto_managed, origin, schedule_kind, interval_minutes, interval_type, next_run_at, priority, max_concurrent)
-		VALUES ($1, $2, 'news', 'https://example.com', 10, 1, '{}', 'pending', true, 'event', 'interval', $3,
-			'minutes', $4, 50, 1)`,
-		id, uuid.New(), minutes, due)
+	s.exec(`INSERT INTO millrace.job_settings (id, source_id, source_name, url, rate_limit, max_depth, selectors,
+			auto_managed, origin, schedule_kind, interval_minutes, interval_type, max_concurrent)
+		VALUES ($1, $2, 'news', 'https://example.com', 10, 1, '{}', true, 'event', 'interval', $3, 'minutes', 1)`,
+		id, uuid.New(), minutes)
+	s.exec("INSERT INTO millrace.job_status (id, status, next_run_at, priority) VALUES ($1, 'pending', $2, 50)", id, due)
 	s.exec(`INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, anchor_at,
 		interval_minutes, time_zone, reason)
 		VALUES ($1, 1, $2, false, 'interval', $3, $4, 'UTC', 'created')`, id, s.noon.Add(-time.Hour), due, minutes)
 	for _, set := range settings {
-		s.exec("UPDATE millrace.jobs SET "+set+" WHERE id = $1", id)
+		table := "job_settings"
+		if ofStatus.MatchString(set) {
+			table = "job_status"
+		}
+		s.exec("UPDATE millrace."+table+" SET "+set+" WHERE id = $1", id)
 	}
 	return id
 }
@@ -434,7 +442,7 @@ func TestOverlaps(t *testing.T) {
 func TestForced(t *testing.T) {
 	t.Parallel()
 	s := start(t, scheduler.Config{})
-	force := func(j uuid.UUID) { s.exec("UPDATE millrace.jobs SET forced_at = now() WHERE id = $1", j) }
+	force := func(j uuid.UUID) { s.exec("UPDATE millrace.job_status SET forced_at = now() WHERE id = $1", j) }
 	resting := s.job(time.Hour, 60, "backoff_until = now() + interval '1 day'",
 		"crawl_window_start = 1, crawl_window_end = 2")
 	force(resting)
@@ -463,7 +471,7 @@ func TestForced(t *testing.T) {
 func TestOneAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, scheduler.Config{})
-	j := s.job(0, 60, "overlap_policy = 'cancel_other', forced_at = now() - interval '90 seconds'")
+	j := s.job(0, 60, "overlap_policy = 'cancel_other'", "forced_at = now() - interval '90 seconds'")
 	s.settle()
 	s.settle()
 	s.equal("ledger", s.ledger(j), "11:58 ran forced, 12:00 ran")
@@ -503,8 +511,8 @@ func TestHolds(t *testing.T) {
 func TestNoJobStopsOthers(t *testing.T) {
 	t.Parallel()
 	s := start(t, scheduler.Config{})
-	broken := s.job(0, 60, "crawl_window_zone = 'Mars/Olympus', priority = 100")
-	large := s.job(0, 60, "selectors = ('\"' || repeat('x', 65536) || '\"')::json, priority = 90")
+	broken := s.job(0, 60, "crawl_window_zone = 'Mars/Olympus'", "priority = 100")
+	large := s.job(0, 60, "selectors = ('\"' || repeat('x', 65536) || '\"')::json", "priority = 90")
 	fine := s.job(0, 60)
 	s.settle()
 	s.equal("broken", s.ledger(broken), "")
@@ -561,7 +569,7 @@ func TestChangedWhenSetBack(t *testing.T) {
 		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran, 12:04 ran"},
 		"its end": {func(s *site, j uuid.UUID) error {
 			s.exec("UPDATE millrace.job_schedule SET to_at = $1 WHERE to_at IS NULL", s.noon.Add(3*time.Minute+1000))
-			s.exec("DELETE FROM millrace.jobs")
+			s.exec("DELETE FROM millrace.job_settings")
 			return nil
 		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran"},
 		"a pause": {func(s *site, j uuid.UUID) error {

@@ -17,6 +17,9 @@ import (
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
+// ofSource selects the row of job_status of the job of a source.
+const ofSource = " WHERE id = (SELECT id FROM millrace.job_settings WHERE source_id = $1)"
+
 // site is a store on a database of its own.
 type site struct {
 	*testing.T
@@ -151,7 +154,7 @@ func TestLife(t *testing.T) {
 	if j = s.job(id); j.Status != job.Paused || j.PausedBy != job.BySource || j.NextRunAt != nil {
 		t.Errorf("of a source that is disabled %+v", j)
 	}
-	s.exec(`UPDATE millrace.jobs SET failure_count = 7, last_failure_at = now(), backoff_until = now() + ` +
+	s.exec(`UPDATE millrace.job_status SET failure_count = 7, last_failure_at = now(), backoff_until = now() + ` +
 		`interval '1 day'`)
 	s.hand(Applied, s.event(source.Enabled, id, source.Toggle{}))
 	j = s.job(id)
@@ -333,7 +336,7 @@ func TestCommands(t *testing.T) {
 	if j := s.do(OpForceRun, made.ID); j.ForcedAt == nil {
 		t.Errorf("%+v", j)
 	}
-	s.exec("UPDATE millrace.jobs SET forced_at = now() + interval '1 hour'") // and the clock was set back
+	s.exec("UPDATE millrace.job_status SET forced_at = now() + interval '1 hour'") // and the clock was set back
 	if j := s.do(OpForceRun, made.ID); j.ForcedAt == nil || j.ForcedAt.After(j.UpdatedAt) {
 		t.Errorf("it was asked for at once, and is at %s", j.ForcedAt)
 	}
@@ -354,7 +357,7 @@ func TestCommands(t *testing.T) {
 	if j := s.do(OpResume, made.ID); j.Status != job.Pending || !j.NextRunAt.Equal(*made.NextRunAt) {
 		t.Errorf("%+v", j)
 	}
-	s.exec("UPDATE millrace.jobs SET failure_count = 5, status = 'failed'")
+	s.exec("UPDATE millrace.job_status SET failure_count = 5, status = 'failed'")
 	s.do(OpPause, made.ID)
 	if j := s.do(OpResume, made.ID); j.Status != job.Failed {
 		t.Errorf("%+v", j)
@@ -432,7 +435,7 @@ func TestOverride(t *testing.T) {
 func TestPast(t *testing.T) {
 	s := newSite(t)
 	id, made := s.created()
-	s.exec("UPDATE millrace.jobs SET next_run_at = now() - interval '3 minutes'")
+	s.exec("UPDATE millrace.job_status SET next_run_at = now() - interval '3 minutes'")
 	passed := s.job(id).NextRunAt
 	s.do(OpPause, made.ID)
 	s.do(OpResume, made.ID)
@@ -470,7 +473,7 @@ func TestWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, sql := range []string{
-			"UPDATE millrace.jobs SET schedule_version = schedule_version + 1",
+			"UPDATE millrace.job_settings SET schedule_version = schedule_version + 1",
 			"UPDATE millrace.job_schedule SET to_at = now() WHERE to_at IS NULL",
 			`INSERT INTO millrace.job_schedule SELECT job_id, version + 1, to_at, NULL, paused, kind, anchor_at,
 				interval_minutes, cron, time_zone, 'test' FROM millrace.job_schedule ORDER BY version DESC LIMIT 1`,
@@ -587,7 +590,7 @@ func TestNumbers(t *testing.T) {
 	run(ids[1], 1, 1, 0, "failed")
 	run(ids[1], 1, 2, 0, "cancelled")
 	run(ids[2], 0, 1, 0, "running")
-	s.exec("UPDATE millrace.jobs SET failure_count = 3 WHERE source_id = $1", ids[3])
+	s.exec("UPDATE millrace.job_status SET failure_count = 3"+ofSource, ids[3])
 	stats, err := s.Stats(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -618,8 +621,8 @@ func TestNumbers(t *testing.T) {
 		all[3].Health.SuccessRate != nil {
 		t.Errorf("%+v, %+v", h, all[3].Health)
 	}
-	s.exec("UPDATE millrace.jobs SET running = 2, backoff_until = now() + interval '1 h' WHERE source_id = $1", ids[2])
-	s.exec("UPDATE millrace.jobs SET backoff_until = now() - interval '1 h' WHERE source_id = $1", ids[3])
+	s.exec("UPDATE millrace.job_status SET running = 2, backoff_until = now() + interval '1 h'"+ofSource, ids[2])
+	s.exec("UPDATE millrace.job_status SET backoff_until = now() - interval '1 h'"+ofSource, ids[3])
 	n, err := s.Numbers(ctx)
 	if err != nil || n.ByStatus[job.Pending] != 4 || n.ByPriority[50] != 4 || n.Resting != 1 || n.Queued != 2 {
 		t.Errorf("%+v, %v", n, err)

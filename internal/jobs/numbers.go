@@ -44,7 +44,7 @@ func (s *Store) Numbers(ctx context.Context) (*Numbers, error) {
 		return nil, fmt.Errorf("count jobs: %w", err)
 	}
 	err = s.pool.QueryRow(ctx, `SELECT
-			(SELECT count(*) FROM millrace.jobs
+			(SELECT count(*) FROM millrace.job_status
 				WHERE backoff_until > now() AND status NOT IN ('paused', 'orphaned')),
 			(SELECT count(*) FROM millrace.claim AS c JOIN millrace.stage AS s ON s.stage = c.stage
 				WHERE s.name = 'crawl')`).Scan(&n.Resting, &n.Active)

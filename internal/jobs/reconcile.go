@@ -72,7 +72,7 @@ func inPages[T any](
 // missing makes jobs of sources without one.
 func (c *change) missing(ctx context.Context, after uuid.UUID, dry bool) (page []Difference, err error) {
 	rows, err := sources(ctx, c, `AS s WHERE id > $1 AND enabled
-		AND NOT EXISTS (SELECT FROM millrace.jobs AS j WHERE j.source_id = s.id) ORDER BY id
+		AND NOT EXISTS (SELECT FROM millrace.job_settings AS j WHERE j.source_id = s.id) ORDER BY id
 		LIMIT $2`, after, reconcilePage)
 	if err != nil || len(rows) == 0 {
 		return nil, err

@@ -20,51 +20,66 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// stored are the columns of a job that are written, in the order of args.
-var stored = []string{
-	"id", "source_id", "source_name", "url", "rate_limit", "max_depth", "selectors", "status", "paused_by",
+// settingsColumns are the columns of job_settings, in the order of settingsArgs.
+var settingsColumns = []string{
+	"id", "source_id", "source_name", "url", "rate_limit", "max_depth", "selectors",
 	"auto_managed", "origin", "migrated_at", "override", "schedule_kind", "cron", "time_zone", "interval_minutes",
-	"interval_type", "jitter_seconds", "schedule_version", "next_run_at", "forced_at", "skip_next",
-	"crawl_window_start",
-	"crawl_window_end", "crawl_window_days", "crawl_window_zone", "priority", "max_concurrent", "overlap_policy",
-	"catch_up_policy", "catch_up_window_seconds", "catch_up_cap", "catch_up_spread_seconds", "failure_count",
-	"last_failure_at", "backoff_until", "last_event_seq", "version", "created_at", "updated_at",
+	"interval_type", "jitter_seconds", "schedule_version", "crawl_window_start", "crawl_window_end",
+	"crawl_window_days", "crawl_window_zone", "max_concurrent", "overlap_policy", "catch_up_policy",
+	"catch_up_window_seconds", "catch_up_cap", "catch_up_spread_seconds", "last_event_seq", "version", "created_at",
+	"updated_at",
+}
+
+// statusColumns are the columns of job_status that events and people set too, in the order of
+// statusArgs.
+var statusColumns = []string{
+	"id", "status", "paused_by", "next_run_at", "forced_at", "skip_next", "priority", "failure_count",
+	"last_failure_at", "backoff_until",
 }
 
 // selectJobs reads jobs with the anchors of their schedules, and the last due times to
 // come that are decided.
-var selectJobs = "SELECT j." + strings.Join(stored, ", j.") + ", j.running, s.anchor_at, s.from_at, " +
+var selectJobs = "SELECT j." + strings.Join(settingsColumns, ", j.") + ", j." +
+	strings.Join(statusColumns[1:], ", j.") + ", j.running, s.anchor_at, s.from_at, " +
 	"(SELECT max(l.due_at) FROM millrace.job_ledger AS l WHERE l.job_id = j.id AND l.due_at > now() AND NOT l.forced) " +
 	"FROM millrace.jobs AS j " +
 	"JOIN millrace.job_schedule AS s ON s.job_id = j.id AND s.version = j.schedule_version "
 
-var updateJob = fmt.Sprintf("UPDATE millrace.jobs SET (%s) = (%s) WHERE id = $1", strings.Join(stored[1:], ", "),
-	places(2, len(stored)))
+var (
+	updateSettings = updateRow("job_settings", settingsColumns)
+	updateStatus   = updateRow("job_status", statusColumns)
+)
 
-func places(from, to int) string {
-	var all []string
-	for i := from; i <= to; i++ {
-		all = append(all, fmt.Sprintf("$%d", i))
+// updateRow is the statement that sets columns of the row of a table that the first names.
+func updateRow(table string, columns []string) string {
+	places := make([]string, len(columns)-1)
+	for i := range places {
+		places[i] = fmt.Sprintf("$%d", i+2)
 	}
-	return strings.Join(all, ", ")
+	return fmt.Sprintf("UPDATE millrace.%s SET (%s) = (%s) WHERE %s = $1", table, strings.Join(columns[1:], ", "),
+		strings.Join(places, ", "), columns[0])
 }
 
-// args are the values of stored.
-func (r *record) args() []any {
+func (r *record) settingsArgs() []any {
 	var start, end *int
 	days, zone := []int{}, "UTC"
 	if w := r.CrawlWindow; w != nil {
 		start, end, days, zone = &w.StartHour, &w.EndHour, w.Days, w.TimeZone
 	}
 	return []any{
-		r.ID, r.SourceID, r.SourceName, r.URL, r.RateLimit, r.MaxDepth, r.Selectors, r.Status, orNull(r.PausedBy),
+		r.ID, r.SourceID, r.SourceName, r.URL, r.RateLimit, r.MaxDepth, r.Selectors,
 		r.AutoManaged, r.Origin, r.MigratedAt, r.Override, r.Schedule.Kind, orNull(r.Schedule.Cron),
-		r.Schedule.TimeZone,
-		r.IntervalMinutes, schedule.IntervalType(r.IntervalMinutes), r.JitterSeconds, r.schedule, r.next, r.ForcedAt,
-		r.SkipNext, start,
-		end, days, zone, r.Priority, r.MaxConcurrent, r.OverlapPolicy,
-		r.CatchUpPolicy, r.CatchUpWindowSeconds, r.CatchUpCap, r.CatchUpSpreadSeconds, r.FailureCount,
-		r.LastFailureAt, r.BackoffUntil, r.lastSeq, r.Version, r.CreatedAt, r.UpdatedAt,
+		r.Schedule.TimeZone, r.IntervalMinutes,
+		schedule.IntervalType(r.IntervalMinutes), r.JitterSeconds, r.schedule, start, end,
+		days, zone, r.MaxConcurrent, r.OverlapPolicy, r.CatchUpPolicy,
+		r.CatchUpWindowSeconds, r.CatchUpCap, r.CatchUpSpreadSeconds, r.lastSeq, r.Version, r.CreatedAt, r.UpdatedAt,
+	}
+}
+
+func (r *record) statusArgs() []any {
+	return []any{
+		r.ID, r.Status, orNull(r.PausedBy), r.next, r.ForcedAt, r.SkipNext, r.Priority, r.FailureCount,
+		r.LastFailureAt, r.BackoffUntil,
 	}
 }
 
@@ -82,14 +97,13 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 	var start, end *int
 	var window job.CrawlWindow
 	var anchor, decided *time.Time
-	err := row.Scan(&r.ID, &r.SourceID, &r.SourceName, &r.URL, &r.RateLimit, &r.MaxDepth, &selectors, &r.Status,
-		&pausedBy,
+	err := row.Scan(&r.ID, &r.SourceID, &r.SourceName, &r.URL, &r.RateLimit, &r.MaxDepth, &selectors,
 		&r.AutoManaged, &r.Origin, &r.MigratedAt, &override, &r.Schedule.Kind, &cron, &r.Schedule.TimeZone,
-		&r.IntervalMinutes, &r.IntervalType, &r.JitterSeconds, &r.schedule, &r.next, &r.ForcedAt, &r.SkipNext, &start,
-		&end, &window.Days, &window.TimeZone, &r.Priority, &r.MaxConcurrent, &r.OverlapPolicy,
-		&r.CatchUpPolicy, &r.CatchUpWindowSeconds, &r.CatchUpCap, &r.CatchUpSpreadSeconds, &r.FailureCount,
-		&r.LastFailureAt, &r.BackoffUntil, &r.lastSeq, &r.Version, &r.CreatedAt, &r.UpdatedAt, &r.RunningCount,
-		&anchor, &r.since, &decided)
+		&r.IntervalMinutes, &r.IntervalType, &r.JitterSeconds, &r.schedule, &start, &end,
+		&window.Days, &window.TimeZone, &r.MaxConcurrent, &r.OverlapPolicy, &r.CatchUpPolicy,
+		&r.CatchUpWindowSeconds, &r.CatchUpCap, &r.CatchUpSpreadSeconds, &r.lastSeq, &r.Version, &r.CreatedAt,
+		&r.UpdatedAt, &r.Status, &pausedBy, &r.next, &r.ForcedAt, &r.SkipNext, &r.Priority, &r.FailureCount,
+		&r.LastFailureAt, &r.BackoffUntil, &r.RunningCount, &anchor, &r.since, &decided)
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +152,10 @@ func readJobs(ctx context.Context, from querier, where string, args ...any) ([]*
 
 // lockJobs holds jobs until the transaction ends, and reads them. Their order is one
 // for all: two transactions do not wait for each other. A statement that both waits and
-// reads would not see the schedule that a job has begun meanwhile, and so not the job.
+// reads would not see the settings and the schedule that a job has got meanwhile.
 func (c *change) lockJobs(ctx context.Context, column string, ids []uuid.UUID) ([]*record, error) {
-	locked := "SELECT FROM millrace.jobs WHERE " + column + " = ANY ($1) ORDER BY id FOR UPDATE"
+	locked := "SELECT FROM millrace.job_status WHERE id IN (SELECT id FROM millrace.job_settings WHERE " + column +
+		" = ANY ($1)) ORDER BY id FOR UPDATE"
 	if _, err := c.Exec(ctx, locked, ids); err != nil {
 		return nil, err
 	}
@@ -167,9 +182,10 @@ func (c *change) save(r *record) {
 	}
 	switch {
 	case r.fresh:
-		c.jobs = append(c.jobs, r.args())
+		c.settings, c.statuses = append(c.settings, r.settingsArgs()), append(c.statuses, r.statusArgs())
 	case r.dirty:
-		c.batch.Queue(updateJob, r.args()...)
+		c.batch.Queue(updateSettings, r.settingsArgs()...)
+		c.batch.Queue(updateStatus, r.statusArgs()...)
 	}
 	r.show()
 }
@@ -181,7 +197,7 @@ func (c *change) remove(r *record) {
 	}
 	c.batch.Queue(`UPDATE millrace.job_schedule SET to_at = GREATEST(from_at, LEAST(COALESCE(to_at, $2), $3))
 		WHERE job_id = $1`, r.ID, r.open(c.now), r.next)
-	c.batch.Queue("DELETE FROM millrace.jobs WHERE id = $1", r.ID)
+	c.batch.Queue("DELETE FROM millrace.job_settings WHERE id = $1", r.ID)
 }
 
 // scheduleColumns are those of a schedule that begins.
@@ -194,8 +210,7 @@ var stateColumns = []string{
 	"created_seq", "creation", "deleted_seq", "last_seq", "last_event_at",
 }
 
-var updateState = fmt.Sprintf("UPDATE millrace.source_state SET (%s) = (%s) WHERE source_id = $1",
-	strings.Join(stateColumns[1:], ", "), places(2, len(stateColumns)))
+var updateState = updateRow("source_state", stateColumns)
 
 // lockStates reads what is known of sources, and holds it until the transaction ends.
 func (c *change) lockStates(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]*state, error) {

@@ -49,11 +49,12 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 // change is a transaction that changes jobs.
 type change struct {
 	pgx.Tx
-	now                 time.Time   // of the database, when the transaction began
-	batch               pgx.Batch   // what is written before the commit, and then:
-	ended               []uuid.UUID // jobs whose schedule ends
-	endedAt             []time.Time
-	begun, jobs, states [][]any // rows that are made
+	now     time.Time   // of the database, when the transaction began
+	batch   pgx.Batch   // what is written before the commit, and then:
+	ended   []uuid.UUID // jobs whose schedule ends
+	endedAt []time.Time
+	// rows that are made
+	begun, settings, statuses, states [][]any
 }
 
 // write writes what has gathered. Rows that are made come last: some take the place of
@@ -71,7 +72,12 @@ func (c *change) write(ctx context.Context) error {
 		table   string
 		columns []string
 		rows    [][]any
-	}{{"source_state", stateColumns, c.states}, {"jobs", stored, c.jobs}, {"job_schedule", scheduleColumns, c.begun}} {
+	}{
+		{"source_state", stateColumns, c.states},
+		{"job_settings", settingsColumns, c.settings},
+		{"job_status", statusColumns, c.statuses},
+		{"job_schedule", scheduleColumns, c.begun},
+	} {
 		if len(made.rows) == 0 {
 			continue
 		}

@@ -65,12 +65,13 @@ func TestUpcoming(t *testing.T) {
 	s.Serve(h)
 	id := uuid.New()
 	for _, sql := range []string{
-		`INSERT INTO millrace.jobs (id, source_id, source_name, url, rate_limit, max_depth, selectors, status,
-			auto_managed, origin,
-			schedule_kind, cron, time_zone, interval_minutes, interval_type, next_run_at, priority, max_concurrent,
+		`INSERT INTO millrace.job_settings (id, source_id, source_name, url, rate_limit, max_depth, selectors,
+			auto_managed, origin, schedule_kind, cron, time_zone, interval_minutes, interval_type, max_concurrent,
 			crawl_window_start, crawl_window_end, crawl_window_zone)
-		VALUES ($1, $1, 'news', 'https://example.com', 10, 1, '{}', 'pending', true, 'event',
-			'cron', '30 2 * * *', 'Europe/Berlin', 60, 'hours', '2100-03-27 01:30Z', 50, 1, 2, 3, 'Europe/Berlin')`,
+		VALUES ($1, $1, 'news', 'https://example.com', 10, 1, '{}', true, 'event',
+			'cron', '30 2 * * *', 'Europe/Berlin', 60, 'hours', 1, 2, 3, 'Europe/Berlin')`,
+		`INSERT INTO millrace.job_status (id, status, next_run_at, priority)
+		VALUES ($1, 'pending', '2100-03-27 01:30Z', 50)`,
 		`INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, cron, time_zone, reason)
 		VALUES ($1, 1, '2026-02-10T00:00Z', false, 'cron', '30 2 * * *', 'Europe/Berlin', 'created')`,
 	} {

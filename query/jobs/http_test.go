@@ -217,8 +217,8 @@ func TestHealth(t *testing.T) {
 		{"pending", "articles_count < 1", 0},
 		{"pending", "articles_count < 2", 0},
 	} {
-		s.exec("UPDATE millrace.jobs SET status = $2, failure_count = $3 WHERE source_id = $1", ids[i], c.status,
-			c.inARow)
+		s.exec(`UPDATE millrace.job_status SET status = $2, failure_count = $3
+			WHERE id = (SELECT id FROM millrace.job_settings WHERE source_id = $1)`, ids[i], c.status, c.inARow)
 		s.runs(ids[i], 10)
 		s.exec("UPDATE millrace.executions SET status = 'failed' WHERE source_id = $1 AND "+c.failed, ids[i])
 	}

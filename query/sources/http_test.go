@@ -95,13 +95,16 @@ func TestFilters(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
 	made := s.create(`{"name":"Ängel","url":"https://example.com/100%","priority":"high","enabled":false}`)
 	other := s.create(`{"name":"other","url":"https://e.com"}`)
-	_, err := s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.jobs (id, source_id, source_name, url, rate_limit,
-		max_depth, selectors, status, paused_by, auto_managed, origin, schedule_kind, interval_minutes, interval_type,
-		next_run_at, priority, max_concurrent, failure_count)
-		VALUES ($1, $1, 'other', 'https://e.com', 10, 1, '{}', 'paused', 'user', true, 'event', 'interval', 60, 'hours',
-			now(), 50, 1, 2)`, other.ID)
-	if err != nil {
-		t.Fatal(err)
+	for _, sql := range []string{
+		`INSERT INTO millrace.job_settings (id, source_id, source_name, url, rate_limit, max_depth, selectors,
+			auto_managed, origin, schedule_kind, interval_minutes, interval_type, max_concurrent)
+		VALUES ($1, $1, 'other', 'https://e.com', 10, 1, '{}', true, 'event', 'interval', 60, 'hours', 1)`,
+		`INSERT INTO millrace.job_status (id, status, paused_by, next_run_at, priority, failure_count)
+		VALUES ($1, 'paused', 'user', now(), 50, 2)`,
+	} {
+		if _, err := s.Store.Pool().Exec(t.Context(), sql, other.ID); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for query, want := range map[string]int64{
 		"q=" + url.QueryEscape("EXAMPLE.com/100%"): 1, "q=ther": 1, "q=none": 0, "enabled=false": 1, "enabled=true": 1,

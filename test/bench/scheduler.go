@@ -55,6 +55,8 @@ var (
 	endSchedule string
 	//go:embed sql/reschedule.sql
 	reschedule string
+	//go:embed sql/look.sql
+	look string
 )
 
 // make makes the jobs, none of which is due while the program runs.
@@ -101,7 +103,7 @@ var errLate = errors.New("the time to set schedules is too short")
 func (s *schedules) reschedule(
 	ctx context.Context, from, to, which int, first time.Time, apart, spare time.Duration,
 ) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, endSchedule, from, to, which)
 		if err == nil {
 			_, err = tx.Exec(ctx, reschedule, from, to, which, first, apart.Microseconds())
@@ -111,6 +113,10 @@ func (s *schedules) reschedule(
 		}
 		return err
 	})
+	if err == nil {
+		_, err = s.pool.Exec(ctx, look, from, to, which)
+	}
+	return err
 }
 
 // hold makes the jobs that are due when all is over, and measures what they cost.
@@ -130,7 +136,7 @@ func (s *schedules) hold(ctx context.Context) error {
 	}
 	var size int64
 	if err := s.pool.QueryRow(ctx, `SELECT sum(pg_total_relation_size('millrace.' || t))
-		FROM unnest('{source,source_state,jobs,job_schedule}'::text[]) AS t`).Scan(&size); err != nil {
+		FROM unnest('{source,source_state,job_settings,job_status,job_schedule}'::text[]) AS t`).Scan(&size); err != nil {
 		return err
 	}
 	full, err := s.rest(ctx)
@@ -153,8 +159,8 @@ func (s *schedules) hold(ctx context.Context) error {
 
 // settle has Postgres do what it does in time by itself.
 func (s *schedules) settle(ctx context.Context) error {
-	_, err := s.pool.Exec(ctx, "VACUUM (ANALYZE) millrace.source, millrace.source_state, millrace.jobs, "+
-		"millrace.job_schedule, millrace.job_ledger, millrace.executions, millrace.item")
+	_, err := s.pool.Exec(ctx, "VACUUM (ANALYZE) millrace.source, millrace.source_state, millrace.job_settings, "+
+		"millrace.job_status, millrace.job_schedule, millrace.job_ledger, millrace.executions, millrace.item")
 	return err
 }
 

@@ -85,7 +85,7 @@ func (s *schedules) looks(ctx context.Context) (count, seconds float64, err erro
 // noneDue tells whether no job is due by a time: the index of due times has the jobs of a
 // priority in their order.
 const noneDue = `SELECT NOT EXISTS (SELECT FROM generate_series(0, 100) AS p, LATERAL (
-	SELECT FROM millrace.jobs WHERE priority = p AND due_at <= $1 LIMIT 1) AS j)`
+	SELECT FROM millrace.job_status WHERE priority = p AND due_at <= $1 ORDER BY due_at LIMIT 1) AS j)`
 
 // burst has many jobs be due at one instant, which nobody works yet, and then works them.
 func (s *schedules) burst(ctx context.Context) error {

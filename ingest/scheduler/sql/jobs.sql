@@ -1,4 +1,4 @@
-UPDATE millrace.jobs AS j SET next_run_at = u.next_run_at, wait_until = u.wait_until, catch_up_from = u.catch_up_from,
+UPDATE millrace.job_status AS j SET next_run_at = u.next_run_at, wait_until = u.wait_until, catch_up_from = u.catch_up_from,
     forced_at = u.forced_at, buffered_due_at = u.buffered_due_at, wake_at = u.wake_at, skip_next = u.skip_next,
     running = u.running, failure_count = j.failure_count + u.failures,
     last_failure_at = CASE WHEN u.failures > 0 THEN now() ELSE j.last_failure_at END,

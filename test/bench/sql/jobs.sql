@@ -23,11 +23,13 @@ WITH n AS MATERIALIZED (
         0, now()
     FROM n
 ), jobs AS (
-    INSERT INTO millrace.jobs (id, source_id, source_name, url, rate_limit, max_depth, selectors, status, auto_managed, origin, schedule_kind,
-        interval_minutes, interval_type, next_run_at, priority, max_concurrent)
-    SELECT job, source, name, url, 10, 1, selectors, 'pending', true, 'reconciliation', 'interval', minutes,
-        CASE WHEN minutes % 60 = 0 THEN 'hours' ELSE 'minutes' END, due, priority, concurrent
+    INSERT INTO millrace.job_settings (id, source_id, source_name, url, rate_limit, max_depth, selectors, auto_managed, origin, schedule_kind,
+        interval_minutes, interval_type, max_concurrent)
+    SELECT job, source, name, url, 10, 1, selectors, true, 'reconciliation', 'interval', minutes,
+        CASE WHEN minutes % 60 = 0 THEN 'hours' ELSE 'minutes' END, concurrent
     FROM n JOIN settings USING (class)
+), statuses AS (
+    INSERT INTO millrace.job_status (id, status, next_run_at, priority) SELECT job, 'pending', due, priority FROM n JOIN settings USING (class)
 )
 INSERT INTO millrace.job_schedule (job_id, version, from_at, paused, kind, anchor_at, interval_minutes, time_zone, reason)
 SELECT job, 1, now(), false, 'interval', due, minutes, 'UTC', 'created' FROM n JOIN settings USING (class)
