@@ -55,7 +55,9 @@ func (s *Store) List(ctx context.Context, f Filter, after uuid.UUID, limit int) 
 
 // Count returns how many jobs a filter selects.
 func (s *Store) Count(ctx context.Context, f Filter) (n int64, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT count(*) FROM millrace.jobs AS j "+where, f.args()...).Scan(&n)
+	err = s.readWhole(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, "SELECT count(*) FROM millrace.jobs AS j "+where, f.args()...).Scan(&n)
+	})
 	if err != nil {
 		return 0, fmt.Errorf("count jobs: %w", err)
 	}
@@ -297,17 +299,27 @@ func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]j
 
 // Stats are the numbers of all jobs at one moment.
 func (s *Store) Stats(ctx context.Context) (stats job.Stats, err error) {
-	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
-		// These statements read whole tables, and the pool plans for single rows.
-		_, err := tx.Exec(ctx,
-			"SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on")
-		return errors.Join(err, countSources(ctx, tx, &stats), countJobs(ctx, tx, &stats), countRuns(ctx, tx, &stats))
+	err = s.readWhole(ctx, func(tx pgx.Tx) error {
+		return errors.Join(countSources(ctx, tx, &stats), countJobs(ctx, tx, &stats), countRuns(ctx, tx, &stats))
 	})
 	if err != nil {
 		return stats, fmt.Errorf("count jobs and runs: %w", err)
 	}
 	return stats, nil
+}
+
+// readWhole opens a snapshot for statements that read whole tables: the pool plans for single
+// rows.
+func (s *Store) readWhole(ctx context.Context, do func(pgx.Tx) error) error {
+	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx,
+			"SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on")
+		if err != nil {
+			return err
+		}
+		return do(tx)
+	})
 }
 
 // countSources counts the sources in the table, and those that only events tell of.
