@@ -34,9 +34,10 @@ RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_
 # Each benchmark runs once, so that none rots: its figures mean nothing there. It runs by
 # itself, because go test runs one package at a time when it measures.
 # Tests wait as well as work, so one package more than there are processors is tested
-# at a time. Those of the whole program each start its engines, so one package runs at a
-# time, three tests of it, and what they are made of is compiled before: on a new machine
-# that takes minutes, in which a server would have no processor to answer with.
+# at a time, those that take longest first. Those of the whole program each start its
+# engines, so fewer run at a time: three tests of e2e, which has work for all processors, and
+# then two packages. What they are made of is compiled before: on a new machine that takes
+# minutes, in which a server would have no processor to answer with.
 # Linking the tests takes half as long without what debuggers read. Vet has its place
 # in lint.
 TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w' -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
@@ -65,13 +66,15 @@ engines: build ## Install the embedded engines into a cache folder
 	$(BIN) engines
 
 .PHONY: test
-test: build engines query/dashboard/node_modules/.package-lock.json test/node/node_modules/.package-lock.json test/browser/node_modules/.package-lock.json ## Run all tests: Go, the page, a Node client, a browser
-	$(GORACE) $$($(PACKAGES) | grep -xF "$$($(RACED))")
-	go $(TEST) $$($(PACKAGES) | grep -vxF "$$($(RACED))")
+test: page ## Run all tests: Go, the page, a Node client, a browser
+	@$(MAKE) --no-print-directory --jobs $(SYNC) engines $(addsuffix /node_modules/.package-lock.json,query/dashboard test/node test/browser)
+	$(GORACE) ./projector/work $$($(PACKAGES) | grep -xF "$$($(RACED))")
+	go $(TEST) ./internal/embedded/clickhouse ./projector $$($(PACKAGES) | grep -vxF "$$($(RACED))")
 	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 	go list -export -deps -test ./test/... >/dev/null
 	cd test/natscli && go build -o /dev/null github.com/nats-io/natscli/nats
-	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -p=1 -parallel=3 ./test/...
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -parallel=3 ./test/e2e
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -p=2 ./test/faults $$(go list ./test/... | grep -v '/test/e2e$$')
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-page test-node test-browser
 
 .PHONY: race

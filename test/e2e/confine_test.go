@@ -19,6 +19,7 @@ import (
 // TestConfinement: no judge stands before the login default, and yet what it
 // asks for reaches nothing but the engine's own files.
 func TestConfinement(t *testing.T) {
+	t.Parallel()
 	const secret = "a-secret-of-at-least-thirty-two-bytes"
 	s := up(t, "AUTH_JWT_SECRET="+secret)
 	resp, err := http.Get(s.url("/health"))
