@@ -31,16 +31,15 @@ PACKAGES  = go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -v '^./te
 RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
 	'^[[:space:]]*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u | \
 	grep -vxF -e ./projector -e ./internal/embedded/clickhouse
-# Each benchmark runs once, so that none rots: its figures mean nothing there. It runs by
-# itself, because go test runs one package at a time when it measures.
-# Tests wait as well as work, so one package more than there are processors is tested
+# Tests wait as well as work, so two packages more than there are processors are tested
 # at a time, those that take longest first. Those of the whole program each start its
-# engines, so fewer run at a time: three tests of e2e, which has work for all processors, and
-# then two packages. What they are made of is compiled before: on a new machine that takes
-# minutes, in which a server would have no processor to answer with.
+# engines, so fewer run at a time: three tests of e2e, which has work for all processors,
+# then two packages, and beside them tests in JavaScript, but for the browser's. What they are
+# made of is compiled before: on a new machine that takes minutes, in which a server would
+# have no processor to answer with.
 # Linking the tests takes half as long without what debuggers read. Vet has its place
 # in lint.
-TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w' -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w' -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 GORACE := $(if $(RACE),CGO_ENABLED=1) go $(TEST) $(RACE)
 
 .DEFAULT_GOAL := help
@@ -70,22 +69,27 @@ test: page ## Run all tests: Go, the page, a Node client, a browser
 	@$(MAKE) --no-print-directory --jobs $(SYNC) engines $(addsuffix /node_modules/.package-lock.json,query/dashboard test/node test/browser)
 	$(GORACE) ./projector/work $$($(PACKAGES) | grep -xF "$$($(RACED))")
 	go $(TEST) ./internal/embedded/clickhouse ./projector $$($(PACKAGES) | grep -vxF "$$($(RACED))")
-	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
-	go list -export -deps -test ./test/... >/dev/null
-	cd test/natscli && go build -o /dev/null github.com/nats-io/natscli/nats
+	@$(MAKE) --no-print-directory --jobs $(SYNC) test-benchmarks compile-programs
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -parallel=3 ./test/e2e
-	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -p=2 ./test/faults $$(go list ./test/... | grep -v '/test/e2e$$')
-	@$(MAKE) --no-print-directory --jobs $(SYNC) test-page test-node test-browser
+	@$(MAKE) --no-print-directory --jobs $(SYNC) test-programs test-page test-node
+	@$(MAKE) --no-print-directory test-browser
 
 .PHONY: race
 race: ## Run the tests of all packages with the race detector
 	@test -n '$(RACE)' || { echo 'the race detector needs gcc or clang' >&2; exit 1; }
 	$(GORACE) $$($(PACKAGES))
 
-# Tests in JavaScript wait as well as work, so they run beside one another; what each
-# prints stays together where make can do that.
+# What each of these prints stays together where make can do that. Each benchmark runs once,
+# so that none rots: its figures mean nothing there.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
-.PHONY: test-page test-node test-browser
+.PHONY: test-benchmarks compile-programs test-programs test-page test-node test-browser
+test-benchmarks:
+	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
+compile-programs:
+	go list -export -deps -test ./test/... >/dev/null
+	cd test/natscli && go build -o /dev/null github.com/nats-io/natscli/nats
+test-programs:
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -p=2 ./test/faults $$(go list ./test/... | grep -v '/test/e2e$$')
 test-page:
 	cd query/dashboard && npm test
 test-node:
