@@ -31,7 +31,7 @@ PACKAGES  = go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -v '^./te
 RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
 	'^[[:space:]]*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u | \
 	grep -vxF -e ./projector -e ./internal/embedded/clickhouse
-# Tests wait as well as work, so two packages more than there are processors are tested
+# Tests wait as well as work, so one package more than there are processors is tested
 # at a time, those that take longest first. Those of the whole program each start its
 # engines, so fewer run at a time: three tests of e2e, which has work for all processors,
 # then two packages, and beside them tests in JavaScript, but for the browser's. What they are
@@ -39,7 +39,7 @@ RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_
 # have no processor to answer with.
 # Linking the tests takes half as long without what debuggers read. Vet has its place
 # in lint.
-TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w' -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w' -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 GORACE := $(if $(RACE),CGO_ENABLED=1) go $(TEST) $(RACE)
 
 .DEFAULT_GOAL := help
