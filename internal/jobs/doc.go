@@ -22,4 +22,10 @@
 //     scheduler has settled it.
 //
 // The tests cite the numbers.
+//
+// # The rows of a job
+//
+// job_settings has what events and people set, job_status what changes with each run:
+// that row is small, because runs are many. The view jobs shows both as one. Who
+// changes either row has locked that of job_status.
 package jobs
