@@ -1,7 +1,7 @@
 -- +goose Up
 
--- What changes with each run of a job stands in a small row of its own, so that a run writes
--- a fifth as much: in a burst, the page of each row that changes is written whole.
+-- What changes with each run of a job stands in a small row of its own, many of which share a
+-- page: in a burst, the page of each row that changes is written whole.
 --
 -- job_status has what the scheduler writes, job_settings what events and people set. Both have
 -- one row for each job, and jobs shows them as one. Who changes a row of either has locked that
