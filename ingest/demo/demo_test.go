@@ -123,11 +123,11 @@ func TestSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	silent := busiest(s)
-	for seed := range uint64(5) {
+	for _, seed := range []uint64{1, 2, 603, 716, 922} { // the last three begin in a stretch without the source
 		synctest.Test(t, func(t *testing.T) {
 			var r recorder
 			stages := parse(t, event.DefaultStages)
-			run(t, Config{Stages: stages, WarmUp: true, Seed: seed + 1}, &r, io.Discard, time.Second)
+			run(t, Config{Stages: stages, WarmUp: true, Seed: seed}, &r, io.Discard, time.Second)
 			start := r.sent[0].at
 			// The last articles before the silence are on their way for some seconds more.
 			since, until := start.Add(-silentSince).Add(time.Minute), start.Add(-silentUntil)
@@ -148,7 +148,7 @@ func TestSilence(t *testing.T) {
 				}
 			}
 			if before == 0 || within > 0 || after == 0 || others == 0 {
-				t.Errorf("seed %d: %d before, %d within, %d after; %d of others", seed+1, before, within, after, others)
+				t.Errorf("seed %d: %d before, %d within, %d after; %d of others", seed, before, within, after, others)
 			}
 		})
 	}

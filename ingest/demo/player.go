@@ -63,6 +63,7 @@ func newPlayer(cfg Config, s *sample.Sample) *player {
 func (p *player) warmUp(now time.Time) {
 	p.past, p.newModel = now, now.Add(-newModelFor)
 	p.silent, p.since, p.until = busiest(p.sample), now.Add(-silentSince), now.Add(-silentUntil)
+	p.skipTo(p.silent) // there are stretches without it, in which its silence would not show
 	for made := 0; made < warmUpEvents; made = p.queue.Len() {
 		left := 1 - float64(made)/warmUpEvents
 		p.poll(now.Add(-time.Duration(math.Pow(left, 1.5) * float64(warmUpSpan))))
@@ -176,6 +177,16 @@ func (p *player) sighting(at time.Time) []step {
 	p.met[s.Article] = true
 	p.cursor = (p.cursor + 1) % len(p.sample.Sightings)
 	return p.rules(v)
+}
+
+// skipTo goes on to the next sighting of a source; of an unknown one, to the same.
+func (p *player) skipTo(source string) {
+	for range p.sample.Sightings {
+		if p.sample.Articles[p.sample.Sightings[p.cursor].Article].Source == source {
+			return
+		}
+		p.cursor = (p.cursor + 1) % len(p.sample.Sightings)
+	}
 }
 
 func (p *player) isSilent(source string, at time.Time) bool {
