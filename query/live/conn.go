@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -27,9 +28,10 @@ type conn struct {
 	writer   task
 
 	sending sync.Mutex // held by who sends messages
+	// subs are replaced, and never changed, by who has mu. They can be read at any time.
+	subs atomic.Pointer[[]*subscription]
 
 	mu   sync.Mutex
-	subs []*subscription // replaced, and never changed
 	ping *time.Timer
 	over bool // there are no more pings
 }
@@ -37,6 +39,7 @@ type conn struct {
 // newConn returns a connection that has yet to get its WebSocket.
 func newConn(h *Hub, caller auth.Caller) *conn {
 	c := &conn{hub: h, caller: caller}
+	c.subs.Store(new([]*subscription))
 	c.writer.do = c.catchUp
 	return c
 }
@@ -126,10 +129,6 @@ func (c *conn) news() {
 		return
 	}
 	defer c.sending.Unlock()
-	if c.socket.isLate() {
-		c.writer.start()
-		return
-	}
 	if c.sendFrames() != nil {
 		_ = c.socket.Close() // which ends serve
 	}
@@ -140,7 +139,7 @@ func (c *conn) news() {
 func (c *conn) sendFrames() error {
 	for _, s := range c.subscriptions() {
 		if c.socket.isLate() {
-			c.writer.start() // for the others
+			c.writer.start() // for what is left
 			return nil
 		}
 		if !c.has(s) {
@@ -157,11 +156,7 @@ func (c *conn) sendFrames() error {
 	return nil
 }
 
-func (c *conn) subscriptions() []*subscription {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.subs
-}
+func (c *conn) subscriptions() []*subscription { return *c.subs.Load() }
 
 // has tells whether a subscription still is.
 func (c *conn) has(s *subscription) bool { return slices.Contains(c.subscriptions(), s) }
@@ -267,19 +262,21 @@ func (c *conn) add(cmd command) *httpapi.Problem {
 		return problem("the id is in use",
 			httpapi.FieldError{Field: "id", Code: "id_in_use", Rule: "must not be that of a subscription"})
 	}
-	if len(c.subs) >= c.hub.cfg.Subscriptions {
+	subs := c.subscriptions()
+	if len(subs) >= c.hub.cfg.Subscriptions {
 		return httpapi.NewProblem(http.StatusTooManyRequests, "there are too many subscriptions on this connection")
 	}
 	s, p := c.hub.subscribe(c, cmd.id, cmd.wish)
 	if p == nil {
-		c.subs = append(slices.Clip(c.subs), s)
+		subs = append(slices.Clip(subs), s)
+		c.subs.Store(&subs)
 	}
 	return p
 }
 
 // find returns where the subscription with an id stands, or -1. The lock is held.
 func (c *conn) find(id string) int {
-	return slices.IndexFunc(c.subs, func(s *subscription) bool { return s.id == id })
+	return slices.IndexFunc(c.subscriptions(), func(s *subscription) bool { return s.id == id })
 }
 
 // unsubscribe tells whether there was such a subscription.
@@ -290,8 +287,10 @@ func (c *conn) unsubscribe(id string) bool {
 	if i < 0 {
 		return false
 	}
-	feed := c.subs[i].feed
-	c.subs = slices.Delete(slices.Clone(c.subs), i, i+1)
+	subs := slices.Clone(c.subscriptions())
+	feed := subs[i].feed
+	subs = slices.Delete(subs, i, i+1)
+	c.subs.Store(&subs)
 	c.hub.part(c, feed)
 	return true
 }

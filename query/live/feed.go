@@ -44,6 +44,8 @@ type feed struct {
 	cancel  context.CancelFunc
 	idle    *time.Timer // forgets the feed; while it has no readers
 	since   time.Time   // since when it has none
+
+	told []reader // by tell, which uses its memory again
 }
 
 // latest returns the newest frame. It has version 0 before the first one of the
@@ -120,9 +122,10 @@ func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
 func (f *feed) tell() time.Duration {
 	start := time.Now()
 	f.mu.Lock()
-	readers := slices.Collect(maps.Keys(f.readers))
+	f.told = slices.AppendSeq(f.told[:0], maps.Keys(f.readers))
 	f.mu.Unlock()
-	for some := range slices.Chunk(readers, perTurn) {
+	defer func() { clear(f.told) }() // it keeps no reader that goes
+	for some := range slices.Chunk(f.told, perTurn) {
 		f.turns <- struct{}{}
 		for i, r := range some {
 			r.news()

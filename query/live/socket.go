@@ -22,6 +22,7 @@ type socket struct {
 	mu       sync.Mutex
 	rest     []byte
 	flushing bool // or it has failed
+	attempt  attempt
 }
 
 func newSocket(c net.Conn, behind func()) *socket {
@@ -54,7 +55,7 @@ func (s *socket) Write(p []byte) (int, error) {
 	n := 0
 	if !s.late() {
 		var err error
-		if n, err = try(s.raw, p); err != nil {
+		if n, err = s.attempt.write(s.raw, p); err != nil {
 			return n, err
 		}
 	} else if len(s.rest)+len(p) > maxBehind {

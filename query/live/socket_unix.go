@@ -7,21 +7,37 @@ import (
 	"syscall"
 )
 
-// try writes as much as there is room for, without waiting.
-func try(raw syscall.RawConn, p []byte) (n int, err error) {
+// attempt writes without waiting. It is kept for the next write, which then allocates
+// nothing: thousands of readers are written to several times a second.
+type attempt struct {
+	try  func(fd uintptr) // made of the fields below
+	data []byte
+	n    int
+	err  error
+}
+
+// write writes as much as there is room for. Nobody else may write meanwhile.
+func (a *attempt) write(raw syscall.RawConn, p []byte) (n int, err error) {
 	if raw == nil {
 		return 0, nil
 	}
-	closed := raw.Write(func(fd uintptr) bool {
-		for {
-			n, err = syscall.Write(int(fd), p)
-			if !errors.Is(err, syscall.EINTR) {
-				return true
-			}
-		}
-	})
-	if errors.Is(err, syscall.EAGAIN) {
-		err = nil
+	if a.try == nil {
+		a.try = a.once
 	}
-	return max(n, 0), errors.Join(closed, err)
+	a.data, a.n, a.err = p, 0, nil
+	// Write of a RawConn would make ready to wait for room, too.
+	closed := raw.Control(a.try)
+	a.data = nil
+	if errors.Is(a.err, syscall.EAGAIN) {
+		a.err = nil
+	}
+	return max(a.n, 0), errors.Join(closed, a.err)
+}
+
+func (a *attempt) once(fd uintptr) {
+	for {
+		if a.n, a.err = syscall.Write(int(fd), a.data); !errors.Is(a.err, syscall.EINTR) {
+			return
+		}
+	}
 }
