@@ -21,7 +21,7 @@ const (
 // small heap would be collected all the time otherwise. It may grow more than
 // mostGrowth hundredths for that, no further.
 const (
-	leastGrowth = 48 << 20
+	leastGrowth = 64 << 20
 	mostGrowth  = 400
 )
 

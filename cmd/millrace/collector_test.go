@@ -43,7 +43,7 @@ func TestCollector(t *testing.T) {
 // use has it grow by fewer hundredths.
 func TestCollectorSmall(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: mostGrowth, 1 << 20: mostGrowth, 24 << 20: 200, 96 << 20: 50, 192 << 20: 25, 1 << 30: 25,
+		0: mostGrowth, 1 << 20: mostGrowth, 32 << 20: 200, 128 << 20: 50, 256 << 20: 25, 1 << 30: 25,
 	} {
 		if got := growthFor(growthAtRest, live); got != want {
 			t.Errorf("a heap with %d bytes in use grows by %d %%, want %d", live, got, want)
