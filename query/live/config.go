@@ -22,9 +22,9 @@ type Config struct {
 	Refresh time.Duration
 	// WriteTimeout closes a connection whose reader is slower; default 10 s.
 	WriteTimeout time.Duration
-	// PingInterval is how often a WebSocket is pinged, and a quiet event stream
-	// gets a comment. A WebSocket from which nothing has come for two of them is
-	// closed; default 30 s.
+	// PingInterval is how often a quiet event stream gets a comment, and the longest
+	// time between two pings of a WebSocket; the shortest is half of it. A WebSocket
+	// from which nothing has come for two of them is closed; default 30 s.
 	PingInterval time.Duration
 	// Compress has WebSockets use permessage-deflate for clients that offer it;
 	// default false. What clients send may then be long though it came short: it is

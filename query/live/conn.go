@@ -3,6 +3,7 @@ package live
 import (
 	"encoding/json"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -63,12 +64,13 @@ func (c *conn) serve() {
 	}
 }
 
-// pingLater has a ping sent when it is time, and the next when that was sent.
+// pingLater has a ping sent when it is time, and the next when that was sent. Readers
+// that have come at once, as all do after a restart, are not pinged at once.
 func (c *conn) pingLater() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.over {
-		c.ping = time.AfterFunc(c.hub.cfg.PingInterval, func() {
+	if half := c.hub.cfg.PingInterval / 2; !c.over {
+		c.ping = time.AfterFunc(half+rand.N(max(half, 1)), func() {
 			if c.ws.WriteControl(websocket.PingMessage, nil, time.Time{}) == nil {
 				c.pingLater()
 			}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -375,6 +376,36 @@ func TestSilentClientIsClosed(t *testing.T) {
 		}
 	}()
 	f.gone(1)
+}
+
+// TestPingsAreSpread: readers that come together are not pinged together.
+func TestPingsAreSpread(t *testing.T) {
+	const readers, interval = 20, 500 * time.Millisecond
+	f := start(t, Config{PingInterval: interval})
+	waited := make(chan time.Duration, readers)
+	for range readers {
+		ws, begin := f.dial(), time.Now()
+		var first sync.Once
+		answer := ws.PingHandler()
+		ws.SetPingHandler(func(data string) error {
+			first.Do(func() { waited <- time.Since(begin) })
+			return answer(data)
+		})
+		go func() {
+			for {
+				if _, _, err := ws.ReadMessage(); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	var all []time.Duration
+	for range readers {
+		all = append(all, <-waited)
+	}
+	if spread := slices.Max(all) - slices.Min(all); spread < interval/10 {
+		t.Errorf("the first pings come within %v", spread)
+	}
 }
 
 func TestPingsKeepAlive(t *testing.T) {

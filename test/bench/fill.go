@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -61,7 +62,7 @@ func (b *bench) filled(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := errors.Join(fill(ctx, addr, b.history), p.stop()); err != nil {
+		if err := errors.Join(fill(ctx, addr, b.history), p.stop(), synced(template)); err != nil {
 			return "", fmt.Errorf("fill the stream: %w", err)
 		}
 	}
@@ -72,7 +73,26 @@ func (b *bench) filled(ctx context.Context) (string, error) {
 	if err := os.CopyFS(dir, os.DirFS(template)); err != nil {
 		return "", fmt.Errorf("copy the stream: %w", err)
 	}
-	return dir, nil
+	return dir, synced(dir)
+}
+
+// synced has all files below a folder on the disk: the system writes what is not half a
+// minute later, in the middle of what is measured then.
+func synced(dir string) error {
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(file.Sync(), file.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
 }
 
 // folder makes a folder that other users may pass through: Postgres may run as
