@@ -99,28 +99,30 @@ func openEngine(cfg Config, log *slog.Logger) (*engine, error) {
 const MergeThreads = 2
 
 // engineArgs are server settings for a small machine: few threads that wait, and
-// caches that fit.
+// caches that fit. Parts that were merged are removed by one thread: some two hundred at
+// a time, and by default by as many threads, which others would wait for.
 func engineArgs(path string, memory int64) []string {
 	args := []string{"--path=" + path}
 	for name, value := range map[string]int64{
-		"max_server_memory_usage":        memory,
-		"mark_cache_size":                memory / 16,
-		"primary_index_cache_size":       memory / 16,
-		"index_mark_cache_size":          memory / 64,
-		"uncompressed_cache_size":        0,
-		"index_uncompressed_cache_size":  0,
-		"mmap_cache_size":                100,
-		"query_condition_cache_size":     memory / 64,
-		"compiled_expression_cache_size": memory / 64,
-		"background_pool_size":           MergeThreads,
-		"background_move_pool_size":      1,
-		"background_fetches_pool_size":   1,
-		"background_common_pool_size":    2,
-		"background_schedule_pool_size":  8,
-		"max_thread_pool_size":           500,
-		"max_thread_pool_free_size":      16,
-		"max_io_thread_pool_size":        16,
-		"max_io_thread_pool_free_size":   0,
+		"max_server_memory_usage":             memory,
+		"mark_cache_size":                     memory / 16,
+		"primary_index_cache_size":            memory / 16,
+		"index_mark_cache_size":               memory / 64,
+		"uncompressed_cache_size":             0,
+		"index_uncompressed_cache_size":       0,
+		"mmap_cache_size":                     100,
+		"query_condition_cache_size":          memory / 64,
+		"compiled_expression_cache_size":      memory / 64,
+		"background_pool_size":                MergeThreads,
+		"background_move_pool_size":           1,
+		"background_fetches_pool_size":        1,
+		"background_common_pool_size":         2,
+		"background_schedule_pool_size":       8,
+		"max_parts_cleaning_thread_pool_size": 1,
+		"max_thread_pool_size":                500,
+		"max_thread_pool_free_size":           16,
+		"max_io_thread_pool_size":             16,
+		"max_io_thread_pool_free_size":        0,
 	} {
 		args = append(args, "--"+name+"="+strconv.FormatInt(value, 10))
 	}
