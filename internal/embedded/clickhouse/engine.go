@@ -100,7 +100,7 @@ const MergeThreads = 2
 
 // engineArgs are server settings for a small machine: few threads that wait, and
 // caches that fit. Parts that were merged are removed by one thread: some two hundred at
-// a time, and by default by as many threads, which others would wait for.
+// a time, and by default by up to 128 threads, for which all others would wait.
 func engineArgs(path string, memory int64) []string {
 	args := []string{"--path=" + path}
 	for name, value := range map[string]int64{
