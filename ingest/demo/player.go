@@ -161,8 +161,8 @@ func (p *player) variation() float64 {
 // Whether an article is new is seen from this replay, which may begin in the
 // middle of the sample.
 func (p *player) sighting(at time.Time) []step {
-	for p.isSilent(p.sample.Articles[p.sample.Sightings[p.cursor].Article].Source, at) {
-		p.cursor = (p.cursor + 1) % len(p.sample.Sightings)
+	for p.isSilent(p.source(), at) {
+		p.skip()
 	}
 	s := p.sample.Sightings[p.cursor]
 	v := visit{article: &p.sample.Articles[s.Article], number: s.Article, later: at.After(p.newModel)}
@@ -175,19 +175,27 @@ func (p *player) sighting(at time.Time) []step {
 		v.kind = repeated
 	}
 	p.met[s.Article] = true
-	p.cursor = (p.cursor + 1) % len(p.sample.Sightings)
+	p.skip()
 	return p.rules(v)
 }
 
 // skipTo goes on to the next sighting of a source; of an unknown one, to the same.
 func (p *player) skipTo(source string) {
 	for range p.sample.Sightings {
-		if p.sample.Articles[p.sample.Sightings[p.cursor].Article].Source == source {
+		if p.source() == source {
 			return
 		}
-		p.cursor = (p.cursor + 1) % len(p.sample.Sightings)
+		p.skip()
 	}
 }
+
+// source is that of the next sighting.
+func (p *player) source() string {
+	return p.sample.Articles[p.sample.Sightings[p.cursor].Article].Source
+}
+
+// skip goes on to the sighting after the next.
+func (p *player) skip() { p.cursor = (p.cursor + 1) % len(p.sample.Sightings) }
 
 func (p *player) isSilent(source string, at time.Time) bool {
 	return source == p.silent && source != "" && !at.Before(p.since) && at.Before(p.until)

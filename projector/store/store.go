@@ -96,8 +96,8 @@ type writer struct {
 const insertTimeout = 2 * time.Minute
 
 // fewRows is up to how many rows an insert leaves skip indexes to the merge that will
-// come: they are two fifths of the files of a part, each of which is synced, and a part of
-// so few rows is read about as fast without.
+// come: they are two fifths of the files of a part, each of which is synced, and few rows
+// are soon read.
 const fewRows = 5000
 
 // insert needs a connection that has been dialled.

@@ -24,7 +24,7 @@ func (t Threads) ease(ctx context.Context, pid int, log *slog.Logger) {
 	for {
 		eased, err := lowerPriority(pid, t.Name)
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			log.Warn("work in the background has the priority of all other", "error", err)
+			log.Warn("threads that work in the background keep their priority", "error", err)
 		}
 		if err != nil || eased >= t.Count {
 			return
