@@ -25,8 +25,7 @@ func (p Place) String() string { return fmt.Sprintf("%d-%d", p.TX, p.ID) }
 func ParsePlace(text string) (Place, error) {
 	tx, id, ok := strings.Cut(text, "-")
 	if ok {
-		// Postgres has no larger numbers of either.
-		t, err1 := strconv.ParseUint(tx, 10, 63)
+		t, err1 := strconv.ParseUint(tx, 10, 64)
 		n, err2 := strconv.ParseUint(id, 10, 63)
 		if err1 == nil && err2 == nil {
 			return Place{t, int64(n)}, nil
@@ -52,20 +51,15 @@ type Transition struct {
 // out those that others may still come before: what a transaction that is under
 // way has written comes when it has ended.
 func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transition, error) {
-	rows, err := s.pool.Query(ctx, `SELECT tx::text, id, stage, item_id, move::text, status::text, attempt,
+	rows, err := s.pool.Query(ctx, `SELECT tx, id, stage, item_id, move::text, status::text, attempt,
 		coalesce(worker, ''), coalesce(error, ''), at FROM millrace.history
-		WHERE (tx, id) > ($1::text::xid8, $2) AND tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY tx, id
-		LIMIT $3`,
-		strconv.FormatUint(after.TX, 10), after.ID, limit)
+		WHERE (tx, id) > ($1::xid8, $2) AND tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY tx, id
+		LIMIT $3`, after.TX, after.ID, limit)
 	if err == nil {
 		var all []Transition
 		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
-			var tx string
-			err = r.Scan(&tx, &v.Place.ID, &v.Queue, &v.Item, &v.Move, &v.Status, &v.Attempt, &v.Worker,
+			err = r.Scan(&v.Place.TX, &v.Place.ID, &v.Queue, &v.Item, &v.Move, &v.Status, &v.Attempt, &v.Worker,
 				&v.Error, &v.At)
-			if err == nil {
-				v.Place.TX, err = strconv.ParseUint(tx, 10, 64)
-			}
 			return v, err
 		})
 		if err == nil {
@@ -77,11 +71,9 @@ func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transitio
 
 // Now is the place behind everything that Follow returns now.
 func (s *Store) Now(ctx context.Context) (Place, error) {
-	var tx string
-	err := s.pool.QueryRow(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text").Scan(&tx)
-	if err != nil {
+	var at Place
+	if err := s.pool.QueryRow(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot())").Scan(&at.TX); err != nil {
 		return Place{}, fmt.Errorf("find the end of the history: %w", err)
 	}
-	n, err := strconv.ParseUint(tx, 10, 64)
-	return Place{TX: n}, err
+	return at, nil
 }

@@ -3,7 +3,6 @@ package tracking
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,10 +43,10 @@ type HistoryPage struct {
 // History returns what happened to the items of a file, in the order in which
 // it happened.
 func (s *Store) History(ctx context.Context, p HistoryPage) ([]Transition, error) {
-	sql := "SELECT " + transitionColumns + ` WHERE t.filename = $1 AND (h.tx, h.id) > ($2::text::xid8, $3)
+	sql := "SELECT " + transitionColumns + ` WHERE t.filename = $1 AND (h.tx, h.id) > ($2::xid8, $3)
 		AND ($4::integer IS NULL OR t.shard = $4) AND ($5::smallint IS NULL OR h.stage = $5) ORDER BY h.tx, h.id
 		LIMIT $6`
-	all, err := s.transitions(ctx, sql, p.Filename, strconv.FormatUint(p.After.TX, 10), p.After.ID, p.Shard,
+	all, err := s.transitions(ctx, sql, p.Filename, p.After.TX, p.After.ID, p.Shard,
 		(*int16)(p.Stage), p.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the history of %s: %w", p.Filename, err)
@@ -59,9 +58,9 @@ func (s *Store) History(ctx context.Context, p HistoryPage) ([]Transition, error
 // leaves out those that others may still come before: what a transaction that
 // is under way has written comes when it has ended.
 func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transition, error) {
-	sql := "SELECT " + transitionColumns + ` WHERE (h.tx, h.id) > ($1::text::xid8, $2)
+	sql := "SELECT " + transitionColumns + ` WHERE (h.tx, h.id) > ($1::xid8, $2)
 		AND h.tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY h.tx, h.id LIMIT $3`
-	all, err := s.transitions(ctx, sql, strconv.FormatUint(after.TX, 10), after.ID, limit)
+	all, err := s.transitions(ctx, sql, after.TX, after.ID, limit)
 	if err != nil {
 		return nil, fmt.Errorf("follow the history behind %s: %w", after, err)
 	}
@@ -71,7 +70,7 @@ func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transitio
 // Now is the place behind everything that Follow returns now.
 func (s *Store) Now(ctx context.Context) (Place, error) { return s.queues.Now(ctx) }
 
-const transitionColumns = `h.tx::text, h.id, t.filename, t.shard, h.stage, h.move::text, h.status::text, h.attempt,
+const transitionColumns = `h.tx, h.id, t.filename, t.shard, h.stage, h.move::text, h.status::text, h.attempt,
 	coalesce(h.worker, ''), coalesce(h.error, ''), h.at
 	FROM millrace.history AS h JOIN millrace.pipeline_tracking AS t ON t.id = h.item_id`
 
@@ -81,13 +80,9 @@ func (s *Store) transitions(ctx context.Context, sql string, args ...any) ([]Tra
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
-		var tx string
 		var stage int16
-		err = r.Scan(&tx, &v.Place.ID, &v.Filename, &v.Shard, &stage, &v.Move, &v.Status, &v.Attempt, &v.Worker,
+		err = r.Scan(&v.Place.TX, &v.Place.ID, &v.Filename, &v.Shard, &stage, &v.Move, &v.Status, &v.Attempt, &v.Worker,
 			&v.Error, &v.At)
-		if err == nil {
-			v.Place.TX, err = strconv.ParseUint(tx, 10, 64)
-		}
 		v.Stage = shard.Stage(stage)
 		return v, err
 	})
