@@ -7,8 +7,8 @@
 //     reads it and whenever. All bear "backfilled": true.
 //  2. An event of a row with a URL has the identity that the service's own
 //     event has, when that bore the time of the row: the key is left to be
-//     computed. Of rows with one URL, channel and time, the first by id has it,
-//     and the others a key that ends in their id.
+//     computed. Of rows with one URL, channel and time, the first by id (as
+//     text) has it, and the others a key that ends in their id.
 //  3. A row of job_executions has counts, and no URLs. Item n of a stage
 //     becomes an event at the time when the execution started, for an article
 //     of its own: https://backfill.invalid/job_executions/<id>/<n>. The item n

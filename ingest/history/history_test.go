@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,29 @@ func TestClassifications(t *testing.T) {
 	}
 	if n, err := s.Count(t.Context(), whole, span); n.Rows != 2 || err != nil {
 		t.Error(n, err)
+	}
+}
+
+// TestPages: pages of any size hold each row of one time once, also where ids gain
+// a digit, and give rows the keys that they have in one page.
+func TestPages(t *testing.T) {
+	dsn, exec := fixture(t)
+	exec(`INSERT INTO publish_history (article_url, channel_name, published_at)
+		SELECT 'https://example.com/' || n % 7, 'news', $1 FROM generate_series(1, 120) AS n`, at(day))
+	exec(`INSERT INTO classification_history (content_url, classified_at)
+		SELECT 'https://example.com/' || n, $1 FROM generate_series(1, 120) AS n`, at(day))
+	for _, table := range []string{"publish_history", "classification_history"} {
+		s := open(t, dsn, table)
+		want, errs := expand(t, s, 1000)
+		if len(want) != 120*len(s.Stages) || len(errs) > 0 {
+			t.Fatalf("%s: %d events, %v", table, len(want), errs)
+		}
+		for _, page := range []int{1, 7, 10, 11, 50, 119, 120} {
+			if got, errs := expand(t, s, page); !slices.Equal(got, want) || len(errs) > 0 {
+				t.Errorf("%s in pages of %d: %d events, want the %d of one page: %v", table, page, len(got), len(want),
+					errs)
+			}
+		}
 	}
 }
 

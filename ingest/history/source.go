@@ -174,9 +174,11 @@ func (s *Source) Untimed(ctx context.Context) (n int64, err error) {
 }
 
 // Read returns the rows of a span that come after a cursor, at most so many,
-// by time and then by id.
+// by time and then by id. Ids of any type are ordered as text: which row of one
+// URL and time is the first decides on keys, and earlier releases ordered so.
 func (s *Source) Read(ctx context.Context, span Span, after Cursor, limit int) ([]Row, error) {
-	at, id := s.found.name["at"], s.found.name["id"]
+	// A bare name in ORDER BY would be that of an output column, which list casts.
+	at, id := s.Name+"."+s.found.name["at"], s.Name+"."+s.found.name["id"]+"::text"
 	from, until := span.bounds()
 	if after.At.After(from) {
 		from = after.At.UTC()
@@ -184,7 +186,7 @@ func (s *Source) Read(ctx context.Context, span Span, after Cursor, limit int) (
 	query := fmt.Sprintf("SELECT %s FROM %s WHERE %s >= $1 AND %s < $2", s.found.list(), s.Name, at, at)
 	args := []any{from, until}
 	if after.ID != "" {
-		query += fmt.Sprintf(" AND (%s, %s) > ($1, $3::text::%s)", at, id, s.found.types["id"])
+		query += fmt.Sprintf(" AND (%s, %s) > ($1, $3::text)", at, id)
 		args = append(args, after.ID)
 	}
 	query += fmt.Sprintf(" ORDER BY %s, %s LIMIT %d", at, id, limit)

@@ -79,20 +79,19 @@ func Tables() []Table {
 // resolved are the columns that a table has, in order, with their names.
 type resolved struct {
 	columns []column
-	name    map[string]string // by field, quoted
-	types   map[string]string // by field
+	name    map[string]string // by field
 }
 
 // resolve finds the columns among those of the table, by name their type.
 func (t Table) resolve(types map[string]string) (resolved, error) {
-	r := resolved{name: map[string]string{}, types: map[string]string{}}
+	r := resolved{name: map[string]string{}}
 	var missing []string
 	for _, c := range t.columns {
 		i := slices.IndexFunc(c.names, func(n string) bool { return types[n] != "" })
 		switch {
 		case i >= 0:
 			r.columns = append(r.columns, c)
-			r.name[c.field], r.types[c.field] = c.names[i], types[c.names[i]]
+			r.name[c.field] = c.names[i]
 		case !c.optional:
 			missing = append(missing, strings.Join(c.names, " or "))
 		}
