@@ -39,9 +39,9 @@ func get[T any](s *server, path, params string) T {
 	s.t.Helper()
 	var status int
 	var body []byte
-	poll(s.t, waitLimit, path+" to be answered other than 503", func() bool {
+	s.retry(s.t, "GET "+path, func() (busy bool) {
 		status, _, body = s.fetch(path + "?" + params)
-		return status != http.StatusServiceUnavailable
+		return status == http.StatusServiceUnavailable
 	})
 	if status != http.StatusOK {
 		s.t.Fatalf("GET %s?%s: status %d: %s", path, params, status, body)
@@ -139,16 +139,16 @@ func (s *server) sql(user, query string) (status int, header http.Header, answer
 // the memory that analysts have.
 func (s *server) ask(query string) (answer string) {
 	s.t.Helper()
-	poll(s.t, waitLimit, "an answer to "+query, func() bool {
+	s.retry(s.t, query, func() (busy bool) {
 		var status int
 		status, _, answer = s.sql("analyst", query)
 		if strings.Contains(answer, "User memory limit exceeded") {
-			return false
+			return true
 		}
 		if status != http.StatusOK {
 			s.t.Fatalf("%s: status %d: %s", query, status, answer)
 		}
-		return true
+		return false
 	})
 	return answer
 }

@@ -18,6 +18,7 @@ func (s *server) signalClickHouse(signal syscall.Signal) {
 		if !strings.Contains(string(command), "\x00clickhouse\x00") {
 			continue
 		}
+		s.outage.Store(true)
 		if err := syscall.Kill(p.pid, signal); err != nil {
 			s.t.Fatal(err)
 		}
@@ -81,6 +82,7 @@ func TestClickHouseAway(t *testing.T) {
 		}
 		return true
 	})
+	s.outage.Store(false)
 	mustMatch(t, s, c)
 	if letters := get[struct{ Items []any }](s, "/dlq", ""); len(letters.Items) > 0 {
 		t.Errorf("%d dead letters", len(letters.Items))

@@ -20,6 +20,7 @@ type server struct {
 	data  string
 	env   []string // settings beside addresses
 	*process
+	*patience
 }
 
 // Generous: a machine that is busy with other things is no failure.
@@ -51,8 +52,9 @@ func (s *server) start() {
 // prepare makes a server that has not been started.
 func prepare(t testing.TB, env ...string) *server {
 	t.Helper()
-	s := &server{t: t, ports: freePorts(t), data: dataFolder(t), env: env}
+	s := &server{t: t, ports: freePorts(t), data: dataFolder(t), env: env, patience: &patience{}}
 	t.Cleanup(func() {
+		s.check(t)
 		if t.Failed() && s.process != nil {
 			t.Logf("log of the server:\n%s", tail(s.log.String(), 60))
 		}
@@ -108,6 +110,7 @@ func (s *server) becomesReady() bool {
 		resp.Body.Close()
 		// Another server may answer at a port that this one failed to get.
 		ready = resp.StatusCode == http.StatusOK && strings.Contains(s.log.String(), "millrace is up")
+		s.outage.Store(!ready)
 		return ready
 	})
 	return ready

@@ -30,11 +30,11 @@ func command[T any](s *server, path, body string) T {
 // tried is command where a conflict may be the answer.
 func tried[T any](s *server, path, body string) (v T, status int) {
 	s.t.Helper()
-	poll(s.t, waitLimit, "an answer to POST "+path, func() bool {
+	s.retry(s.t, "POST "+path, func() (busy bool) {
 		var text []byte
 		status, _, text = s.post(shardsAPI+path, "application/json", body)
 		if status == http.StatusServiceUnavailable {
-			return false
+			return true
 		}
 		if status != http.StatusOK && status != http.StatusConflict {
 			s.t.Fatalf("POST %s %s: %d %s", path, body, status, text)
@@ -42,7 +42,7 @@ func tried[T any](s *server, path, body string) (v T, status int) {
 		if err := json.Unmarshal(text, &v); err != nil {
 			s.t.Fatalf("POST %s: %s: %v", path, text, err)
 		}
-		return true
+		return false
 	})
 	return v, status
 }
@@ -153,6 +153,7 @@ func killPostgres(t *testing.T, s *server) {
 		func(p running) bool { return p.pid == pid }) {
 		t.Fatalf("%q is no process of the server: %v", first, err)
 	}
+	s.outage.Store(true) // until the server is started again
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

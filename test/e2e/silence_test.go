@@ -95,7 +95,7 @@ func testSilence(t *testing.T, s *server) {
 		replay := func() (int, []byte) {
 			return s.with(t, token(t, "admin"), http.MethodPost, "/dlq/replay", `{"filter":{"code":"key_conflict"}}`)
 		}
-		if status, body := patient(t, "the replay", replay); status != http.StatusOK {
+		if status, body := s.patient(t, "the replay", replay); status != http.StatusOK {
 			t.Errorf("replay: %d %s", status, body)
 		}
 	}
