@@ -24,29 +24,34 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testSeed is the same for all, so that a change is not blamed for the plan of
-// the day; MILLRACE_FAULTS_SEED=0 has a random one.
-func testSeed() string {
-	if seed := os.Getenv("MILLRACE_FAULTS_SEED"); seed != "" {
-		return seed
-	}
-	return "2"
+// regressions are runs whose seed once found a fault of the product, shortened:
+// docs/fault-runs.md says what each found. A seed proves something new only the
+// first time, which is what make faults is for.
+var regressions = []string{
+	// snapshots without their counts, leases beside clocks that jump
+	"-seed 770032 -for 20s -rate 200 -groups 3 -overlap",
+	// two runs of a job at one time, an audit that called deleted jobs doubled
+	"-seed 61001 -for 15s -rate 60 -groups 1 -overlap " +
+		"-faults kill-postgres,unplug-postgres,kill-nats,jump-clock,skew-clocks,kill-scheduler",
+	// an item that stayed started for ever, a position without its counts
+	"-seed 2 -for 14s -rate 200 -groups 4 -nodes 3 -faults kill-node,partition-node",
 }
 
-// TestFaults breaks an installation for a short while: with any faults, then
-// with three NATS servers of which one is lost or cut off; and looks for what
-// grows without any. What fails is tried again by the command that is printed.
+// TestFaults breaks an installation as runs did that once failed, and looks for
+// what grows in one that nothing breaks. With MILLRACE_FAULTS_SEED all have that
+// seed; 0 stands for a random one. What fails is tried again by the command that
+// is printed.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes two minutes")
 	}
-	for name, flags := range map[string]string{
-		"any":     "-for 30s -rate 200",
-		"cluster": "-for 14s -rate 200 -nodes 3 -faults kill-node,partition-node",
-		"soak":    "-for 20s -rate 200 -soak",
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg, err := parse(append(strings.Fields(flags), "-seed", testSeed()), t.Output())
+	seed := os.Getenv("MILLRACE_FAULTS_SEED")
+	for _, flags := range append(regressions, "-seed 2 -for 20s -rate 200 -soak") {
+		if seed != "" {
+			flags += " -seed " + seed
+		}
+		t.Run(flags, func(t *testing.T) {
+			cfg, err := parse(strings.Fields(flags), t.Output())
 			if err != nil {
 				t.Fatal(err)
 			}
