@@ -23,14 +23,14 @@ PAGE_SRC := $(sort $(shell find query/dashboard/src query/dashboard/public query
 	$(wildcard query/dashboard/*.json query/dashboard/*.html query/dashboard/*.ts))
 PAGE_SUM := query/dashboard/dist.sha256
 
-# With the race detector a test takes three to four times the processor, so make test has it
-# for packages whose goroutines share memory, but for the two that take longest, and make
-# race for all. It needs a C compiler.
+# With the race detector a test takes three to four times the processor. make test has it
+# for the packages whose goroutines share memory, except internal/embedded/clickhouse, which
+# takes longest; make race has it for all. It needs a C compiler.
 RACE     := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
 PACKAGES  = go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -v '^./test/'
 RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
 	'^[[:space:]]*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u | \
-	grep -vxF -e ./projector -e ./internal/embedded/clickhouse
+	grep -vxF ./internal/embedded/clickhouse
 # Tests wait as well as work, so one package more than there are processors is tested
 # at a time, those that take longest first. Those of the whole program each start its
 # engines, so fewer run at a time: three tests of e2e, which has work for all processors,
@@ -67,8 +67,8 @@ engines: build ## Install the embedded engines into a cache folder
 .PHONY: test
 test: page ## Run all tests: Go, the page, a Node client, a browser
 	@$(MAKE) --no-print-directory --jobs $(SYNC) engines $(addsuffix /node_modules/.package-lock.json,query/dashboard test/node test/browser)
-	$(GORACE) ./projector/work $$($(PACKAGES) | grep -xF "$$($(RACED))")
-	go $(TEST) ./internal/embedded/clickhouse ./projector $$($(PACKAGES) | grep -vxF "$$($(RACED))")
+	$(GORACE) ./projector ./projector/work $$($(PACKAGES) | grep -xF "$$($(RACED))")
+	go $(TEST) ./internal/embedded/clickhouse $$($(PACKAGES) | grep -vxF "$$($(RACED))")
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-benchmarks compile-programs
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -parallel=3 ./test/e2e
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-programs test-page test-node
