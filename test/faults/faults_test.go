@@ -28,9 +28,9 @@ func TestMain(m *testing.M) {
 // docs/fault-runs.md says what each found. A seed proves something new only the
 // first time, which is what make faults is for.
 var regressions = []string{
-	// snapshots without their counts, leases beside clocks that jump
+	// a live view of one source that fell to zeros
 	"-seed 770032 -for 20s -rate 200 -groups 3 -overlap",
-	// two runs of a job at one time, an audit that called deleted jobs doubled
+	// two runs of a job at one time
 	"-seed 61001 -for 15s -rate 60 -groups 1 -overlap " +
 		"-faults kill-postgres,unplug-postgres,kill-nats,jump-clock,skew-clocks,kill-scheduler",
 	// an item that stayed started for ever, a position without its counts
