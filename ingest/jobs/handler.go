@@ -40,7 +40,8 @@ func New(store *jobs.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
 func (h *Handler) Register(srv *httpapi.Server) {
 	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
 	endpoint.Post(api, admin("pause-job", "/{id}/pause", "Pause a job",
-		"A run that is under way goes on; one that was asked for and has not begun does not begin."),
+		"A run that a worker has goes on. Runs that no worker has are cancelled, and one that was asked for does "+
+			"not begin."),
 		h.do(jobs.OpPause))
 	endpoint.Post(api, admin("resume-job", "/{id}/resume", "Resume a job",
 		"It runs at its next due time. A job whose source is disabled is resumed by enabling the source."),

@@ -11,7 +11,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/schedule"
-	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -200,25 +199,10 @@ func cancelOthers(ctx context.Context, t *queue.Tx, jobs []*due) error {
 		})
 		return err
 	})
-	var crawl queue.ID
-	t.Batch.Queue("SELECT stage FROM millrace.stage WHERE name = $1", Queue).QueryRow(func(r pgx.Row) error {
-		return r.Scan(&crawl)
-	})
-	if err := t.Flush(ctx); err != nil || len(commands) == 0 {
+	if err := t.Flush(ctx); err != nil {
 		return err
 	}
-	w, err := t.Work(crawl, item.Cancel)
-	if err != nil {
-		return err
-	}
-	items := make([]int64, len(commands))
-	for i, c := range commands {
-		items[i] = c.ID
-	}
-	if _, err := w.Lock(ctx, "t.id = ANY ($1::bigint[])", items); err != nil {
-		return err
-	}
-	_, err = w.Apply(ctx, commands)
+	_, err := cancel(ctx, t, commands, "")
 	return err
 }
 

@@ -23,5 +23,11 @@
 //  5. No job stops the others. A job that cannot be decided waits for an hour, and the
 //     log says why; a run that no item can hold fails.
 //
+//  6. A stopped job is not crawled. The change that pauses, orphans or deletes a job commits
+//     with a row in job_stop. A scheduler removes the row in the transaction that cancels the
+//     job's runs which no worker has, unless the job has been resumed. A run whose item goes
+//     back to the queue while its job is stopped is cancelled, too. A run that a worker has
+//     goes on.
+//
 // The tests cite the numbers.
 package scheduler

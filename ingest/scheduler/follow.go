@@ -75,8 +75,12 @@ func (s *Scheduler) Follow(ctx context.Context) (more bool, err error) {
 			return err
 		}
 		for _, r := range runs {
-			if j := jobs[r.job]; j != nil {
+			j := jobs[r.job]
+			if j != nil {
 				j.follow(r)
+			}
+			if r.status == "queued" && j.stopped() {
+				t.Batch.Queue("INSERT INTO millrace.job_stop (job_id) VALUES ($1)", r.job)
 			}
 		}
 		writeFollowed(t, runs)
@@ -130,7 +134,7 @@ func lockRuns(ctx context.Context, t *queue.Tx, changes map[int64]change) (runs 
 func lockJobs(ctx context.Context, t *queue.Tx, runs []*followed, into map[uuid.UUID]*ended) error {
 	var ids []uuid.UUID
 	for _, r := range runs {
-		if r.again || r.completed != nil {
+		if r.again || r.completed != nil || r.status == "queued" {
 			ids = append(ids, r.job)
 		}
 	}
@@ -208,6 +212,11 @@ func (r *followed) readResult(at time.Time) {
 	r.duration = &duration
 }
 
+// stopped tells whether the job runs no more: nil is one that was deleted.
+func (j *ended) stopped() bool {
+	return j == nil || j.status == job.Paused || j.status == job.Orphaned
+}
+
 // follow has a job follow the end of a run, or that a run is under way again. One that
 // was cancelled is no failure.
 func (j *ended) follow(r *followed) {
@@ -227,7 +236,7 @@ func (j *ended) follow(r *followed) {
 		until := r.completed.Add(schedule.Backoff(j.interval, j.failures))
 		j.lastFailure, j.backoff = r.completed, &until
 	}
-	if j.status != job.Paused && j.status != job.Orphaned {
+	if !j.stopped() {
 		j.status = job.Status(j.running, j.failures)
 	}
 	j.wakes = j.wakes || j.buffered && r.completed != nil

@@ -181,6 +181,8 @@ func (j *due) force() {
 	j.forced = nil
 	full := j.running >= j.most
 	switch {
+	case j.status == job.Paused:
+		asked.Outcome = schedule.Paused
 	case full && j.policy.Overlap == schedule.OverlapCancel:
 		asked.Cancel = true
 	case full && j.policy.Overlap != schedule.OverlapAllow && j.buffered != nil:

@@ -119,6 +119,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error {
+		s.repeat(ctx, "cancel the runs of stopped jobs", func(ctx context.Context) (time.Duration, error) {
+			if more, err := s.Stop(ctx); more || err != nil {
+				return 0, err
+			}
+			return s.cfg.Every, nil
+		})
+		return nil
+	})
+	g.Go(func() error {
 		s.repeat(ctx, "follow runs", func(ctx context.Context) (time.Duration, error) {
 			if more, err := s.Follow(ctx); more || err != nil {
 				return 0, err

@@ -130,7 +130,7 @@ func (s *site) job(first time.Duration, minutes int, settings ...string) uuid.UU
 // settle has a scheduler do all that there is to do.
 func (s *site) settle() {
 	s.Helper()
-	for _, do := range []func(context.Context) (bool, error){s.one.Follow, s.one.Dispatch} {
+	for _, do := range []func(context.Context) (bool, error){s.one.Stop, s.one.Follow, s.one.Dispatch} {
 		for more := true; more; {
 			var err error
 			if more, err = do(s.Context()); err != nil {
@@ -651,17 +651,19 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestKilled (1, 2, 3): three schedulers share the work while their connections are
-// killed, the clock jumps, and workers end runs in all ways. Nothing is missed or
-// doubled, no run ends twice, and no job has two at a time.
+// TestKilled (1, 2, 3, 6): three schedulers share the work while their connections are
+// killed, the clock jumps, workers end runs in all ways, and jobs are paused and resumed.
+// Nothing is missed or doubled, no run ends twice, no job has two at a time, and no run of a
+// paused job is left in the queue.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	s := start(t, scheduler.Config{Batch: 7, Page: 20, Every: time.Millisecond})
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, 3))
-	for i := range 40 {
+	ids := make([]uuid.UUID, 40)
+	for i := range ids {
 		policy := []string{"skip", "buffer_one", "cancel_other"}[i%3]
-		s.job(time.Duration(random.IntN(600))*time.Second, 1+random.IntN(9),
+		ids[i] = s.job(time.Duration(random.IntN(600))*time.Second, 1+random.IntN(9),
 			fmt.Sprintf("overlap_policy = '%s', catch_up_policy = '%s'", policy, []string{
 				"none", "one",
 				"recent", "all",
@@ -691,6 +693,11 @@ func TestKilled(t *testing.T) {
 			return err
 		})
 		s.tryWork(random)
+		s.again(func() error {
+			_, err := s.jobs().Bulk(t.Context(), []string{jobs.OpPause, jobs.OpResume}[random.IntN(2)],
+				ids[random.IntN(20):][:20])
+			return err
+		})
 		s.again(func() (err error) {
 			var due bool
 			err = s.pool.QueryRow(t.Context(),
@@ -711,6 +718,12 @@ func TestKilled(t *testing.T) {
 		s.work(item.Start, "")
 		s.work(item.Complete, "{}")
 		s.settle()
+	}
+	var left int
+	if err := s.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM millrace.executions AS e
+		JOIN millrace.jobs AS j ON j.id = e.job_id WHERE e.status = 'queued' AND j.status = 'paused') +
+		(SELECT count(*) FROM millrace.job_stop)`).Scan(&left); err != nil || left > 0 {
+		t.Errorf("%d runs of paused jobs are queued, or stops are left: %v", left, err)
 	}
 	r := s.audit()
 	if !r.Sound() || r.Due < 1000 || r.Outcomes["ran"]+r.Outcomes["caught_up"] < 100 {

@@ -20,7 +20,7 @@ type record struct {
 	lastSeq  int64
 	schedule int64     // version of the schedule
 	since    time.Time // from when that counts
-	decided  time.Time // a due time to come that the ledger has, since the clock was set back; zero: there is none
+	decided  time.Time // the last due time from now on that the ledger has, such as after the clock was set back; zero: none
 	fresh    bool      // it is not stored yet
 	dirty    bool
 	begun    string // why another schedule began in this transaction; empty: none did

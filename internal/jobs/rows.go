@@ -41,7 +41,7 @@ var statusColumns = []string{
 // come that are decided.
 var selectJobs = "SELECT j." + strings.Join(settingsColumns, ", j.") + ", j." +
 	strings.Join(statusColumns[1:], ", j.") + ", j.running, s.anchor_at, s.from_at, " +
-	"(SELECT max(l.due_at) FROM millrace.job_ledger AS l WHERE l.job_id = j.id AND l.due_at > now() AND NOT l.forced) " +
+	"(SELECT max(l.due_at) FROM millrace.job_ledger AS l WHERE l.job_id = j.id AND l.due_at >= now() AND NOT l.forced) " +
 	"FROM millrace.jobs AS j " +
 	"JOIN millrace.job_schedule AS s ON s.job_id = j.id AND s.version = j.schedule_version "
 
