@@ -22,10 +22,13 @@ describe('the card of a stage', () => {
     expect(card(1).get('[data-testid=stage-classified-count]').attributes('data-value')).toBe('12150');
   });
 
-  it('has the new number at once, while the text still counts up', async () => {
+  it('changes all numbers of a snapshot together', async () => {
     const shown = card(1);
-    await shown.setProps({ step: { ...stepsOf(stages)[1]!, count: 13_000 } });
-    expect(shown.get('[data-testid=stage-classified-count]').attributes('data-value')).toBe('13000');
+    await shown.setProps({ step: stepsOf([{ name: 'classified', count: 13_000, unique_articles: 10_500 }])[0]! });
+    const count = shown.get('[data-testid=stage-classified-count]');
+    expect([count.text(), count.attributes('data-value')]).toEqual(['13,000', '13000']);
+    expect(shown.get('[data-testid=stage-classified-unique]').text()).toBe('10,500');
+    expect(shown.get('.repeats').text()).toContain('+2,500');
   });
 
   it('counts repeats, where there are any', () => {

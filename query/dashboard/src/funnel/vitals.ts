@@ -1,6 +1,7 @@
 import type { Funnel, Stats } from '../shared/api/types';
 import { formatMinutes } from '../shared/format/duration';
 import { formatCount, formatExact, formatShare } from '../shared/format/number';
+import { formatClock } from '../shared/format/time';
 
 /** A figure of the strip above the funnel. */
 export interface Vital {
@@ -20,8 +21,9 @@ export interface Vital {
 const poor = 0.9;
 const good = 0.99;
 
-/** How long articles take: medians, with the average where one points at it. */
-export function delays(stats: Stats): Vital[] {
+/** How long articles take: medians, with the average where one points at it, and when that was measured. */
+export function delays(stats: Stats, zone: string): Vital[] {
+  const measured = `measured at ${formatClock(Date.parse(stats.generated_at), zone)}`;
   const { throughput: t, roles } = stats;
   const delay = (id: string, from: string, to: string, median: number | null, average: number | null): Vital => ({
     id,
@@ -30,8 +32,8 @@ export function delays(stats: Stats): Vital[] {
     raw: median,
     tip:
       median === null
-        ? `No article has gone from ${from} to ${to} in this period`
-        : `Median of ${formatExact(t.articles)} articles that came all the way; on average ${formatMinutes(average)}`,
+        ? `No article has gone from ${from} to ${to} in this period, ${measured}`
+        : `Median of ${formatExact(t.articles)} articles that came all the way; on average ${formatMinutes(average)}; ${measured}`,
     tone: 'plain',
     ofStats: true,
   });

@@ -21,6 +21,12 @@ export interface Shown extends LiveQueue {
   rate: number | null;
 }
 
+/** Items by state, of the same snapshot as the figures above them. */
+export function countsOf(queue: Shown): Schema<'ItemStates'> {
+  const { ready, delayed, running, done, retriable, dead, cancelled } = queue;
+  return { new: ready, scheduled: delayed, started: running, done, failed: retriable, dead, cancelled };
+}
+
 /** Queues of people's own, with their limits. */
 export function useUserQueues() {
   return useQuery({

@@ -13,7 +13,6 @@ const preferred = (query: string) => {
 };
 
 const systemDark = preferred('(prefers-color-scheme: dark)');
-export const reducedMotion = preferred('(prefers-reduced-motion: reduce)');
 
 /** What the reader has chosen; it stays in the browser. */
 export const theme = ref<Theme>(themes.find((known) => known === localStorage.getItem(key)) ?? 'system');
