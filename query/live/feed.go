@@ -147,11 +147,10 @@ func (f *feed) run(ctx context.Context, cfg Config) {
 	defer f.turn.Unlock()
 	for begun := false; ; {
 		start, changed := time.Now(), f.source.Changed()
-		pause := f.step(ctx, cfg, &begun)
+		pause, wait := f.step(ctx, cfg, &begun)
 		if !sleep(ctx, nil, pause) {
 			return
 		}
-		wait := f.every
 		if changed == nil { // it is computed as often as it says, and the pause is part of that
 			wait -= time.Since(start)
 		}
@@ -161,8 +160,9 @@ func (f *feed) run(ctx context.Context, cfg Config) {
 	}
 }
 
-// step computes a snapshot and returns how long not to compute another.
-func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause time.Duration) {
+// step computes a snapshot. It returns how long not to compute another, and how
+// long to wait for a change after that.
+func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause, wait time.Duration) {
 	start := time.Now()
 	snapshot, err := f.source.Snapshot(ctx)
 	// A snapshot that is dear to compute is computed more seldom, so that a feed
@@ -173,7 +173,11 @@ func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause time.Du
 		if f.fail(ctx, err) {
 			f.tell()
 		}
-		return time.Second
+		return time.Second, f.every
+	}
+	wait = f.every
+	if snapshot.Again > 0 {
+		wait = min(wait, snapshot.Again)
 	}
 	if snapshot.Slow {
 		pause = cfg.Refresh
@@ -190,7 +194,7 @@ func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause time.Du
 		pause = 0 // the first change is sent at once
 	}
 	*begun = true
-	return max(pause, rest)
+	return max(pause, rest), wait
 }
 
 // sleep waits for a while, or until wake is closed. It returns false when ctx

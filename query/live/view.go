@@ -64,6 +64,9 @@ type Snapshot struct {
 	Numbers string
 	// Slow says that memory does not hold what was counted.
 	Slow bool
+	// Again is when to compute another although nothing changes, where that is
+	// before the view's own interval has passed; 0: it is not.
+	Again time.Duration
 }
 
 // defaultView is that of a subscription that names none.

@@ -164,12 +164,12 @@ func TestFunnelSaysHowFarBehind(t *testing.T) {
 	}
 	var f Funnel
 	r.Must("/funnel", nil, &f)
-	if f.Stream != (StreamPosition{3, 0, 3}) {
+	if f.Stream != (StreamPosition{LastSeq: 3, Behind: 3}) {
 		t.Errorf("stream %+v", f.Stream)
 	}
 	r.write(viewtest.Draw(rand.New(rand.NewPCG(1, 1)), noon, 2)...)
 	r.Must("/funnel", nil, &f)
-	if f.Stream != (StreamPosition{3, 2, 1}) {
+	if f.Stream != (StreamPosition{LastSeq: 3, FoldedSeq: 2, Behind: 1}) {
 		t.Errorf("stream %+v", f.Stream)
 	}
 	if !f.GeneratedAt.Equal(noon) || !f.To.Equal(noon) || !f.From.Equal(noon.Truncate(24*time.Hour)) ||

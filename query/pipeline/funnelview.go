@@ -70,7 +70,11 @@ func (f *funnelSource) Snapshot(ctx context.Context) (live.Snapshot, error) {
 	if err != nil {
 		return live.Snapshot{}, fmt.Errorf("encode the funnel: %w", err)
 	}
-	return live.Snapshot{Body: body, Numbers: numbers(state), Slow: f.question.skipReclassified}, nil
+	out := live.Snapshot{Body: body, Numbers: numbers(state), Slow: f.question.skipReclassified}
+	if state.Stream.Behind > 0 { // nothing changes when what counts stands still, and then the numbers get old
+		out.Again = time.Second
+	}
+	return out, nil
 }
 
 // note returns the notes that GET /funnel has. It looks them up now and then:
@@ -93,5 +97,8 @@ func numbers(f Funnel) string {
 		b.WriteString(f.From.String())
 	}
 	fmt.Fprint(&b, f.UniqueMethod, f.Stages, f.Notes)
+	if since := f.Stream.StaleSince; since != nil { // readers see how old the numbers are, and how many are missing
+		fmt.Fprint(&b, since, f.Stream.Behind)
+	}
 	return b.String()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // LiveSnapshot is a message with the state of a funnel.
@@ -89,6 +90,36 @@ func TestLive(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLiveGetsOld: readers are told when what they see lacks messages that have
+// waited for seconds, though no number changes.
+func TestLiveGetsOld(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	ws, _, err := r.dial("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	if err := ws.WriteMessage(websocket.TextMessage, []byte(`{"op":"subscribe","id":"a"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if since := snapshot(t, ws).Funnel.Stream.StaleSince; since != nil {
+		t.Fatalf("stale since %s with an empty stream", since)
+	}
+	ack, err := r.js.Publish(t.Context(), stream.EventSubject("crawled", [32]byte{}), []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := snapshot(t, ws).Funnel.Stream
+	if got.StaleSince == nil || got.Behind != 1 {
+		t.Fatalf("%+v, want stale", got)
+	}
+	viewtest.Announce(t, r.nc, r.writer.Write(viewtest.Draw(rand.New(rand.NewPCG(1, 2)), noon, int(ack.Sequence))...))
+	if got := snapshot(t, ws).Funnel.Stream; got.StaleSince != nil || got.Behind != 0 {
+		t.Fatalf("%+v, want what is counted to be current", got)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestStreamDoesNotAnswer(t *testing.T) {
 	cancel()
 	e.position(gone, 3, time.Hour) // says nothing of the stream
 	for range 3 {
-		if got := e.position(t.Context(), 3, time.Hour); got != (StreamPosition{3, 3, 0}) {
+		if got := e.position(t.Context(), 3, time.Hour); got != (StreamPosition{LastSeq: 3, FoldedSeq: 3}) {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -85,5 +85,55 @@ func TestStreamDoesNotAnswer(t *testing.T) {
 	}
 	if _, err := e.end(t.Context(), time.Hour); err != nil {
 		t.Errorf("and after that: %v", err)
+	}
+}
+
+// TestNumbersGetOld: numbers are stale since the first message that they lack, and
+// not because one has just come; and since the stream last answered.
+func TestNumbersGetOld(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	e := &streamEnd{nc: srv.Connect(), js: srv.JetStream()}
+	publish := func() time.Time {
+		t.Helper()
+		ack, err := e.js.Publish(t.Context(), stream.EventSubject("crawled", [32]byte{}), []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := e.js.Stream(t.Context(), stream.Events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := s.GetMsg(t.Context(), ack.Sequence)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Time
+	}
+	current := func(folded uint64) {
+		t.Helper()
+		if p := e.position(t.Context(), folded, 0); p.StaleSince != nil {
+			t.Fatalf("stale since %s with %d messages behind", p.StaleSince, p.Behind)
+		}
+	}
+	current(0)
+	e.next.asked = time.Time{}
+	first := publish()
+	current(0)
+	if !e.next.since.Equal(first) {
+		t.Fatalf("the first message came at %s, want %s", e.next.since, first)
+	}
+	e.next.since = first.Add(-2 * staleAfter) // time passes
+	publish()
+	p := e.position(t.Context(), 0, 0)
+	if p.Behind != 2 || p.StaleSince == nil || !p.StaleSince.Equal(e.next.since) {
+		t.Fatalf("%+v, want stale since %s", p, e.next.since)
+	}
+	current(2)
+
+	e.js = &deafStream{}
+	current(2)
+	e.heard = e.heard.Add(-2 * staleAfter)
+	if p := e.position(t.Context(), 2, 0); p.StaleSince == nil || !p.StaleSince.Equal(e.heard) {
+		t.Fatalf("%+v, want stale since %s", p, e.heard)
 	}
 }

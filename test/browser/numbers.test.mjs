@@ -25,6 +25,8 @@ describe('numbers of the funnel page', { skip }, () => {
     await millrace?.stop();
   });
 
+  let next = 0; // article
+
   /** Publishes until stopped: most articles once at each stage, every seventh twice. */
   function flow() {
     let running = true;
@@ -33,8 +35,8 @@ describe('numbers of the funnel page', { skip }, () => {
       occurred_at: new Date().toISOString(), idempotency_key: `${stage}-${n}-${again}`,
     });
     const done = (async () => {
-      for (let n = 0; running; n += 20) {
-        const articles = Array.from({ length: 20 }, (_, i) => n + i);
+      while (running) {
+        const articles = Array.from({ length: 20 }, () => next++);
         const events = stages.flatMap((stage, i) => articles.filter((of) => of % (i + 1) === 0)
           .flatMap((of) => (of % 7 ? [event(of, stage, 0)] : [event(of, stage, 0), event(of, stage, 1)])));
         assert.equal((await millrace.send('/events/batch', { events })).status, 201);
@@ -102,6 +104,43 @@ describe('numbers of the funnel page', { skip }, () => {
     assert.ok(snapshots >= 20, `only ${snapshots} snapshots came in ${samples} samples`);
     const wrong = seen.map(contradictions).filter((found) => found.length);
     assert.deepEqual(wrong.slice(0, 3), [], `${wrong.length} of ${samples} samples contradict themselves`);
+  });
+
+  test('are called old, with the time they are from, while ClickHouse stands still and events flow', async () => {
+    await browser.shows('connection', 'data-state', 'live');
+    const stop = flow();
+    await page.waitForFunction(() => /^[\d,.]+\/s$/.test(document.querySelector('.pace .num').textContent.trim()));
+    await page.evaluate(() => {
+      globalThis.pretended = [];
+      globalThis.watching = setInterval(() => {
+        const state = document.querySelector('[data-testid="connection"]').dataset.state;
+        const rates = [...document.querySelectorAll('.pace .num')].map((rate) => rate.textContent.trim());
+        if (rates[0] === '0/s') globalThis.pretended.push(`${state}: ${rates.join(' ')}`);
+      }, 50);
+    });
+    const stalled = Date.now();
+    const resume = await millrace.stallClickHouse();
+    try {
+      await browser.shows('connection', 'data-state', 'stale');
+      const since = Date.parse(await page.getAttribute('[data-testid="behind-notice"]', 'data-since'));
+      // What was on its way when ClickHouse was stopped came a little before.
+      assert.ok(since > stalled - 30_000 && since < Date.now(), `numbers are said to be from ${new Date(since)}, stopped ${new Date(stalled)}`);
+      assert.match(await browser.text('behind-notice'), /Numbers are from \d\d:\d\d:\d\d, \d+ s ago\..*events that have come since\s+are not counted yet/s);
+      await page.waitForFunction(() => document.querySelector('.pace .num').textContent.trim() === '–');
+      assert.ok(await page.$('.shown.stale'), 'the numbers look as if they were of now');
+      await page.goto(`http://${millrace.http}/#/queues`);
+      await browser.shows('behind-notice');
+      await browser.shows('connection', 'data-state', 'stale');
+      await page.goto(`http://${millrace.http}/#/`);
+    } finally {
+      resume();
+    }
+    await browser.shows('connection', 'data-state', 'live');
+    await page.waitForSelector('[data-testid="behind-notice"]', { state: 'detached' });
+    await page.waitForSelector('.shown:not(.stale)');
+    await stop();
+    const pretended = await page.evaluate(() => { clearInterval(globalThis.watching); return globalThis.pretended; });
+    assert.deepEqual(pretended, [], 'the page said that nothing came');
   });
 
   test('has thrown no errors', () => assert.deepEqual(browser.problems, []));

@@ -1,7 +1,7 @@
 // Starts the built program for a test, on ports of its own.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -66,6 +66,15 @@ export class Millrace {
     await this.#end('SIGKILL');
   }
 
+  /** Has ClickHouse stand still, as a disk that does not answer does. Returns what has it go on. */
+  async stallClickHouse() {
+    const pids = await descendants(this.#child.pid, (args) => args.includes('clickhouse'));
+    if (pids.length === 0) throw new Error('no process of ClickHouse was found');
+    const signal = (name) => pids.forEach((pid) => process.kill(pid, name));
+    signal('SIGSTOP');
+    return () => signal('SIGCONT');
+  }
+
   /** Ends the process and removes its data. Returns its exit status. */
   async stop() {
     const [status] = await this.#end('SIGTERM');
@@ -111,6 +120,18 @@ export class Millrace {
   async caughtUp() {
     await poll('the funnel to catch up', async () => (await this.get('/funnel?period=24h')).stream.behind === 0);
   }
+}
+
+/** The children of a process whose arguments match, with all that they have started. Needs /proc. */
+async function descendants(parent, matches) {
+  const children = [];
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)) {
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => ''); // it may have ended
+    if (Number(stat.split(') ')[1]?.split(' ')[1]) !== parent) continue;
+    const args = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
+    if (matches(args)) children.push(pid, ...(await descendants(pid, () => true)));
+  }
+  return children;
 }
 
 /**

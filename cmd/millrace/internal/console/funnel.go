@@ -23,7 +23,8 @@ type Funnel struct {
 	UniqueError float64       `json:"unique_error"`
 	GeneratedAt time.Time     `json:"generated_at"`
 	Stream      struct {
-		Behind uint64 `json:"behind"`
+		Behind     uint64     `json:"behind"`
+		StaleSince *time.Time `json:"stale_since"`
 	} `json:"stream"`
 	Notes []httpapi.FieldError `json:"notes"`
 }
@@ -105,6 +106,9 @@ func (f Funnel) write(w io.Writer) error {
 	}
 	if f.UniqueError > 0 {
 		fmt.Fprintf(&b, "articles are estimates, within %.1f %%\n", 100*f.UniqueError)
+	}
+	if since := f.Stream.StaleSince; since != nil {
+		fmt.Fprintf(&b, "the numbers are from %s\n", f.time(*since))
 	}
 	if f.Stream.Behind > 0 {
 		fmt.Fprintf(&b, "%s not counted yet\n", many(f.Stream.Behind, "event is", "events are"))

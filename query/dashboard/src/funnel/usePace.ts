@@ -12,11 +12,12 @@ export interface StagePace {
 
 /**
  * Events per second, from the funnel of today: a window that slides loses old events while it gains new ones, so its
- * differences are not rates. While today is on the page anyway, its snapshots are used; else they are subscribed to.
+ * differences are not rates. Stale counts stand still, and say nothing of rates. While today is on the page anyway, its snapshots are used; else they are subscribed to.
  */
 export function usePace(
   filters: () => FunnelQuery,
   shown: () => Funnel | undefined,
+  stale: () => boolean,
 ): { pace: Pace; ticks: Readonly<Ref<number>> } {
   const { health } = useLive();
   const isToday = () => filters().period === 'today';
@@ -28,7 +29,7 @@ export function usePace(
   function sample(): void {
     ticks.value = Date.now();
     const newest = isToday() ? shown() : today.value;
-    const known = health.value === 'live' && newest?.period === 'today' && newest.source === filters().source;
+    const known = health.value === 'live' && !stale() && newest?.period === 'today' && newest.source === filters().source;
     pace.sample(ticks.value, known ? (newest.stages ?? []).map((stage) => [stage.name, stage.count] as const) : null);
   }
 

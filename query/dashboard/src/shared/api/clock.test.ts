@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { ageOf, noteServerTime } from './clock';
+import { ageOf, noteServerTime, stampBefore } from './clock';
 
 const noon = Date.parse('2026-02-10T12:00:00Z');
 const stamp = '2026-02-10T11:59:58Z';
@@ -16,6 +16,7 @@ describe('the age of a stamp', () => {
     const fast = noon + 300_000;
     noteServerTime('Tue, 10 Feb 2026 12:00:00 GMT', fast);
     expect(ageOf(stamp, fast)).toBe(2_000);
+    expect(ageOf(stampBefore(fast, 7_000), fast)).toBe(7_000);
   });
 
   it('is never negative', () => {

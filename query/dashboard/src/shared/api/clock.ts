@@ -13,6 +13,11 @@ export function noteServerTime(date: string | null, now: number): void {
   offset = Math.abs(difference) > tolerance ? difference : 0;
 }
 
+/** The server's stamp of a moment some milliseconds before now. */
+export function stampBefore(now: number, milliseconds: number): string {
+  return new Date(now + offset - milliseconds).toISOString();
+}
+
 /** Milliseconds since the server's stamp, never negative. */
 export function ageOf(stamp: string, now: number): number {
   return Math.max(0, now + offset - Date.parse(stamp));

@@ -4795,6 +4795,11 @@ export interface components {
              * @example 91220
              */
             last_seq: number;
+            /**
+             * Format: date-time
+             * @description When the first message that is not counted came, or when the stream last answered; absent while that is less than 3 seconds ago
+             */
+            stale_since?: string;
         };
         Summary: {
             by_shard: components["schemas"]["ShardCounts"][] | null;
