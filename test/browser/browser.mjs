@@ -68,6 +68,72 @@ export class Browser {
     return violations.flatMap((v) => v.nodes.map((node) => `${v.id}: ${node.target.join(' ')}: ${node.failureSummary}`));
   }
 
+  /**
+   * What lies under something else, beyond the edge of the window, or is cut off: of all that people can press or
+   * type into, and of tables, where the window has room for them.
+   */
+  misplaced({ tables }) {
+    return this.page.evaluate((wholeTables) => {
+      const nameOf = (e) => `${e.tagName.toLowerCase()} “${(e.ariaLabel || e.dataset.testid || e.textContent).trim().slice(0, 40)}”`;
+      const visible = (e) => e.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true }) && !e.closest('.visually-hidden, .skip, [aria-hidden="true"]');
+      /** Of an element, or of a text, what its scrollable surroundings let one see. */
+      const seen = (e) => {
+        let { left, right, top, bottom } = e.getBoundingClientRect?.() ?? { left: -Infinity, right: Infinity, top: -Infinity, bottom: Infinity };
+        for (let box = e.parentElement; box && box !== document.body; box = box.parentElement) {
+          if (getComputedStyle(box).overflowX === 'visible') continue;
+          const around = box.getBoundingClientRect();
+          [left, right, top, bottom] = [Math.max(left, around.left), Math.min(right, around.right), Math.max(top, around.top), Math.min(bottom, around.bottom)];
+        }
+        return { left, right, top, bottom };
+      };
+      const scrolls = (e) => { for (let box = e.parentElement; box; box = box.parentElement) if (/auto|scroll/.test(getComputedStyle(box).overflowX) && box.scrollWidth > box.clientWidth) return true; return false; };
+      const wrong = [];
+      const all = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [role="option"]')].filter(visible);
+      const boxes = all.map((e) => ({ e, name: nameOf(e), whole: e.getBoundingClientRect(), box: seen(e) }))
+        .filter(({ box }) => box.right - box.left > 1 && box.bottom - box.top > 1);
+      for (const { e, name, whole, box } of boxes) {
+        if (scrolls(e)) continue;
+        if (whole.left < -0.5 || whole.right > innerWidth + 0.5) wrong.push(`${name} lies beyond the edge`);
+        if (box.right - box.left < whole.width - 1 && !e.closest('.cut')) wrong.push(`${name} is cut off`);
+        if (e.matches('button, a.button') && e.scrollWidth > e.clientWidth + 1) wrong.push(`the words of ${name} do not fit`);
+      }
+      for (const [i, a] of boxes.entries()) {
+        for (const b of boxes.slice(i + 1)) {
+          if (a.e.contains(b.e) || b.e.contains(a.e) || getComputedStyle(a.e).position === 'sticky' || a.e.closest('.bar, .side') || b.e.closest('.bar, .side')) continue;
+          const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
+          const high = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
+          if (wide > 1 && high > 1) wrong.push(`${a.name} and ${b.name} overlap`);
+        }
+      }
+      for (const cell of document.querySelectorAll('td, th, dd')) {
+        if (visible(cell) && cell.clientHeight > 160 && cell.textContent.trim().length < 100) wrong.push(`${nameOf(cell)} is squeezed`);
+      }
+      const words = [...document.querySelectorAll('main *')].filter((e) => visible(e) && !e.closest('.flow, svg') && getComputedStyle(e).clipPath === 'none').flatMap((e) =>
+        [...e.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE && node.data.trim()).flatMap((node) => {
+          const range = document.createRange();
+          range.selectNodeContents(node);
+          const around = seen(node);
+          return [...range.getClientRects()].map((line) => ({
+            node, text: node.data.trim().slice(0, 40),
+            left: Math.max(line.left, around.left), right: Math.min(line.right, around.right),
+            top: Math.max(line.top, around.top) + 2, bottom: Math.min(line.bottom, around.bottom) - 2, // lines may touch
+          }));
+        }));
+      for (const [i, a] of words.entries()) {
+        for (const b of words.slice(i + 1)) {
+          const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+          const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+          if (a.node !== b.node && wide > 1 && high > 1) wrong.push(`the words “${a.text}” and “${b.text}” overlap`);
+        }
+      }
+      for (const table of wholeTables ? document.querySelectorAll('.table-box') : []) {
+        const by = table.scrollWidth - table.clientWidth;
+        if (visible(table) && by > 0) wrong.push(`the table “${table.ariaLabel || table.getAttribute('aria-labelledby')}” is ${by} px wider than its box`);
+      }
+      return wrong;
+    }, tables);
+  }
+
   /** By how many pixels the page can be scrolled sideways. */
   overflow() {
     return this.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);

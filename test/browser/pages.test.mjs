@@ -5,11 +5,8 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { stable } from '../../query/dashboard/build/api.mjs';
 import { Millrace, poll } from '../node/millrace.mjs';
-import { publishRaw } from '../node/raw.mjs';
 import { Browser, skip } from './browser.mjs';
-
-const url = (n) => `https://example.com/article-${n}`;
-const long = 'a_source_with_a_name_that_is_much_longer_than_any_column_of_any_table_could_ever_be';
+import { events, files, letters, long, queues, url } from './world.mjs';
 
 describe('the pages', { skip }, () => {
   let millrace, browser, page;
@@ -25,10 +22,10 @@ describe('the pages', { skip }, () => {
 
   before(async () => {
     millrace = await Millrace.start();
-    await events();
-    await queues();
-    await files();
-    await letters();
+    hash = await events(millrace);
+    await queues(millrace);
+    await files(millrace);
+    await letters(millrace);
     await millrace.caughtUp();
     browser = await Browser.open();
     page = browser.page;
@@ -39,61 +36,6 @@ describe('the pages', { skip }, () => {
     await browser?.close();
     await millrace?.stop();
   });
-
-  /** 60 articles that got as far as indexed three hours ago, and one that went all the way. */
-  async function events() {
-    const at = (minutes) => new Date(Date.now() - 3 * 3_600_000 + minutes * 60_000).toISOString();
-    const event = (n, stage, minutes, source = 'example_com', metadata = undefined) => ({
-      article_url: url(n), source_name: source, stage, service_name: 'pages', occurred_at: at(minutes), trace_id: `trace-${n}`, metadata,
-    });
-    const all = Array.from({ length: 60 }, (_, n) => [event(n, 'crawled', 0, n % 5 ? 'example_com' : long), event(n, 'indexed', 1)]).flat();
-    for (const [i, stage] of ['crawled', 'indexed', 'classified', 'routed', 'published'].entries()) {
-      all.push(event(999, stage, 2 * i, 'example_com', stage === 'classified' ? { model_version: 'v1', quality_score: 61, topics: ['news'] } : { step: i }));
-    }
-    const { status, body } = await millrace.send('/events/batch', { events: all });
-    assert.ok(status < 300, JSON.stringify(body));
-    ({ url_hash: hash } = (await millrace.get(`/events?article_url=${encodeURIComponent(url(999))}`)).events[0] ?? {});
-    await poll('the article to be known', async () => {
-      hash = (await millrace.get(`/events?article_url=${encodeURIComponent(url(999))}`)).events[0]?.url_hash;
-      return hash;
-    });
-  }
-
-  /** A queue in which three items have failed for two reasons, one is at work and ten wait. */
-  async function queues() {
-    const ok = async (path, body) => {
-      const answer = await millrace.send(path, body);
-      assert.ok(answer.status < 300, `${path}: ${JSON.stringify(answer.body)}`);
-      return answer.body;
-    };
-    await ok('/queues', { name: 'mail', max_attempts: 5 });
-    await ok('/queues/mail/items', { items: Array.from({ length: 14 }, (_, n) => ({ payload: { to: `${n}@example.com` }, key: `order-${n}`, group: 'shop' })) });
-    const { items } = await ok('/queues/mail/take', { worker: 'host-7', limit: 4, lease_s: 3600 });
-    for (const [i, error] of ['550 no such user 17', '550 no such user 4', 'timeout'].entries()) {
-      await ok(`/queues/mail/items/${items[i].id}/fail`, { generation: items[i].generation, error });
-    }
-  }
-
-  async function files() {
-    const ok = async (path, body) => assert.ok((await millrace.send(`/pipeline${path}`, body)).status < 300, path);
-    await ok('/files/register', { filename: '20250101000000', shards: [0, 1, 2] });
-    await ok('/files/register', { filename: '20250102000000', shards: [0] });
-    await ok('/stages/event-ingest/done', { filename: '20250101000000' });
-    await ok('/stages/shard-splitter/fail', { filename: '20250101000000', shard: 1, error: 'the shard is torn' });
-  }
-
-  /** Three letters that break two rules. */
-  async function letters() {
-    const event = (some) => JSON.stringify({
-      article_url: url(1), source_name: 'example_com', stage: 'crawled', service_name: 'raw', occurred_at: new Date().toISOString(), ...some,
-    });
-    await publishRaw(millrace.nats, [
-      ['events.cooked.a1', event({ stage: 'cooked' })],
-      ['events.cooked.a2', event({ stage: 'cooked', article_url: url(2) })],
-      ['events.crawled.a3', '{"article_url":'],
-    ]);
-    await poll('the letters', async () => (await millrace.get('/dlq')).letters.length === 3);
-  }
 
   test('the API is as openapi.json says; if not, run "npm run api -- ADDRESS" in query/dashboard', async () => {
     const given = await (await fetch(`http://${millrace.http}/openapi.json`)).json();
