@@ -6,9 +6,11 @@
 //
 //  2. A replay that is repeated, because it was cut short or because two ran
 //     at once, may store an event again. It counts once even then: the projector
-//     knows its identity. A message that is no event has the id
-//     replay/<stream>/<sequence>, by which its stream knows it for as long as its
-//     window lasts.
+//     knows its identity. A message that is no event has the message id that its
+//     letter names, by which its stream knows it for as long as its window of ids
+//     lasts. The id is random and nobody but operators can read it, so that no
+//     message of somebody else can make the replay a duplicate. Letters of releases
+//     that gave none may store their message twice when a replay is cut short.
 //
 //  3. What would only come back as another letter stays where it is, and is
 //     reported with the rule that it breaks.

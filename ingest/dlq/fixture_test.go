@@ -45,6 +45,7 @@ type dead struct {
 	at                           time.Time
 	body                         string
 	cut                          int
+	replayID                     string // of releases that gave none: empty
 }
 
 // put makes a letter, as the projector does.
@@ -65,6 +66,9 @@ func (f fixture) put(d dead) uint64 {
 		stream.HeaderTime: d.at.UTC().Format(time.RFC3339Nano),
 	} {
 		m.Header.Set(name, value)
+	}
+	if d.replayID != "" {
+		m.Header.Set(stream.HeaderReplayID, d.replayID)
 	}
 	if d.cut != 0 {
 		m.Header.Set(stream.HeaderCut, strconv.Itoa(d.cut))

@@ -1,6 +1,8 @@
 package dlq
 
 import (
+	"cmp"
+	"crypto/rand"
 	"strings"
 
 	"github.com/millrace-io/millrace/client"
@@ -8,8 +10,11 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// replayID is the id under which a letter's message goes to a stream of others.
-func replayID(l *Letter) string { return "replay/" + l.Origin }
+// replayID is the message id under which a letter's message goes to a stream of
+// others. Letters of earlier releases have none: each replay of them gets a new one.
+func replayID(f *found) string {
+	return cmp.Or(f.header.Get(stream.HeaderReplayID), rand.Text())
+}
 
 // judge returns the message of a letter as it would be taken now, or the rule
 // that it breaks.

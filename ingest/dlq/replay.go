@@ -134,7 +134,7 @@ func (r *replay) publish(ctx context.Context, f *found, m client.Message) client
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	msg := &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header{}}
-	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(replayID(&f.Letter)),
+	ack, err := r.js.PublishMsg(ctx, msg, jetstream.WithMsgID(replayID(f)),
 		jetstream.WithExpectStream(f.Stream), jetstream.WithRetryWait(100*time.Millisecond))
 	var refused *jetstream.APIError
 	switch {

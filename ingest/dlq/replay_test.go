@@ -235,6 +235,48 @@ func TestReplayOfOtherMessages(t *testing.T) {
 	}
 }
 
+// TestReplayIDsOfOthers: a message with any id that can be guessed, on the stream
+// before a replay, does not make the replay a duplicate (invariants 1 and 2).
+func TestReplayIDsOfOthers(t *testing.T) {
+	f := start(t)
+	if _, err := f.js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "OTHER", Subjects: []string{"other.>"}, Duplicates: time.Hour,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"replay/OTHER/1", "replay/OTHER/2", "OTHER/1", "OTHER/2", "1", "2"} {
+		if _, err := f.js.Publish(t.Context(), "other.x", []byte("task"), jetstream.WithMsgID(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.put(dead{stream: "OTHER", seq: 1, subject: "other.x", body: "task", replayID: "random"})
+	f.put(dead{stream: "OTHER", seq: 2, subject: "other.x", body: "task"}) // of an earlier release
+	f.want(f.replay(Selection{All: true}, ReplayOptions{}), "matched 2 replayed 2 (0) kept 0 deleted 2")
+	if st, err := f.js.Stream(t.Context(), "OTHER"); err != nil || st.CachedInfo().State.Msgs != 8 {
+		t.Errorf("the messages are not back: %v", err)
+	}
+}
+
+// TestReplayOfOthersAfterCrash: a replay that has published a message which is no
+// event, and has not deleted its letter, is completed by the next one (invariant 2).
+func TestReplayOfOthersAfterCrash(t *testing.T) {
+	f := start(t)
+	st, err := f.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	letter := dead{stream: "OTHER", seq: 1, subject: "other.x", body: "task", replayID: "random"}
+	for _, want := range []string{
+		"matched 1 replayed 1 (0) kept 0 deleted 1", "matched 1 replayed 1 (1) kept 0 deleted 1",
+	} {
+		f.put(letter)
+		f.want(f.replay(Selection{All: true}, ReplayOptions{}), want)
+	}
+	if info, err := st.Info(t.Context()); err != nil || info.State.Msgs != 1 {
+		t.Errorf("the message is on its stream %d times, %v", info.State.Msgs, err)
+	}
+}
+
 // TestReplayToALimit: what a stream refuses for the stream's sake is to be
 // replayed again, and what it refuses for the message's is not.
 func TestReplayToALimit(t *testing.T) {

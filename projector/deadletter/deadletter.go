@@ -4,6 +4,7 @@ package deadletter
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -108,6 +109,7 @@ func message(l Letter, limit int) *nats.Msg {
 	} {
 		m.Header.Set(name, oneLine.Replace(value[:min(len(value), maxHeader)]))
 	}
+	m.Header.Set(stream.HeaderReplayID, rand.Text())
 	m.Data = l.Data
 	if l.Removed {
 		m.Header.Set(stream.HeaderCut, "1") // at least

@@ -49,6 +49,7 @@ func TestLargeLetters(t *testing.T) {
 	if n := s.CachedInfo().State.Msgs; n != uint64(len(letters)) {
 		t.Errorf("%d letters, want %d", n, len(letters))
 	}
+	ids := map[string]bool{}
 	for _, l := range letters {
 		m, err := s.GetLastMsgForSubject(ctx, stream.DeadLetterSubject(stream.Events, l.Seq))
 		if err != nil {
@@ -61,6 +62,10 @@ func TestLargeLetters(t *testing.T) {
 		if wants := l.Seq < 3; (cut != 0) != wants || m.Header.Get(stream.HeaderCode) == "" {
 			t.Errorf("letter %d: %d bytes are cut, code %q", l.Seq, cut, m.Header.Get(stream.HeaderCode))
 		}
+		ids[m.Header.Get(stream.HeaderReplayID)] = true
+	}
+	if delete(ids, ""); len(ids) != len(letters) {
+		t.Errorf("%d replay ids for %d letters", len(ids), len(letters))
 	}
 }
 

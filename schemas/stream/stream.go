@@ -36,6 +36,10 @@ const (
 	HeaderSeq     = "Millrace-Seq"
 	HeaderTime    = "Millrace-Time" // when the stream received it, RFC 3339
 	HeaderCut     = "Millrace-Cut"  // bytes of the body's end that there was no room for
+	// HeaderReplayID is the Nats-Msg-Id that a replay gives to the message. It is
+	// random, since whoever takes an id first makes a later message with it a
+	// duplicate. Only operators and Millrace may read it.
+	HeaderReplayID = "Millrace-Replay-Id"
 )
 
 // MinDedupWindow is the shortest time for which a broker remembers ids.
