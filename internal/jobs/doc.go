@@ -20,6 +20,13 @@
 //     job_schedule and begins another, in the same transaction. Nothing of the past
 //     becomes due by it: jobs.next_run_at stays, where it has passed, until the
 //     scheduler has settled it.
+//  6. Early events. An event whose time is more than source.ClockSkew after the time at
+//     which the stream took it is dead, and changes nothing. A clock may be wrong by
+//     which Millrace itself tells of a change: a source of its own is then taken as it
+//     is in the table, and an event that says no more than that has been applied. No
+//     time outranks an event that the stream took before it.
+//  7. Deletions. A source that is in the table is not deleted, whatever an event says:
+//     its next event, or the reconciliation, finds it again.
 //
 // The tests cite the numbers.
 //

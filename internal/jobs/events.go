@@ -22,7 +22,7 @@ const (
 	Stale     Outcome = "stale"     // later events had said everything
 	Duplicate Outcome = "duplicate" // it was processed before
 	Waiting   Outcome = "waiting"   // its source is not known yet: it is to be handed in again
-	Dead      Outcome = "dead"      // nor did it become known
+	Dead      Outcome = "dead"      // nor did it become known, or the event is early
 )
 
 // Counts are what events have done to jobs.
@@ -186,6 +186,8 @@ func (h *handling) one(e Event) (Outcome, error) {
 	status := had.status()
 	now, done := apply(h.states[e.SourceID], e, h.rows[e.SourceID])
 	switch {
+	case done.refused:
+		return Dead, h.refuse(e, now, done)
 	case done.unknown && h.now.Sub(since) < h.cfg.Patience:
 		h.note(e, Waiting, nil, "nothing is known of its source yet", since)
 		return Waiting, nil
@@ -208,6 +210,20 @@ func (h *handling) one(e Event) (Outcome, error) {
 	}
 	h.note(e, Applied, of, told(status, has.status(), done.changed), h.now)
 	return Applied, nil
+}
+
+// refuse notes an event that is refused. Its source is taken as it is in the table, if
+// it is there.
+func (h *handling) refuse(e Event, now *state, done effect) error {
+	of := h.jobs[e.SourceID]
+	if h.rows[e.SourceID] != nil {
+		h.states[e.SourceID] = now
+		if err := h.follow(now, done); err != nil {
+			return err
+		}
+	}
+	h.note(e, Dead, of, "its time is in the future", h.now)
+	return nil
 }
 
 // follow has the job of a source follow it.

@@ -25,6 +25,18 @@ type Event struct {
 // late tells whether an event may be a repeat of one whose id is forgotten.
 func (e Event) late() bool { return e.Stored.Sub(e.Timestamp) >= keep }
 
+// Early tells whether an event says that it happened after the stream took it, by
+// more than clocks may differ.
+func (e Event) Early() bool { return e.Timestamp.After(e.Stored.Add(source.ClockSkew)) }
+
+// at is when an event happened: no later than the stream took it.
+func (e Event) at() time.Time {
+	if e.Timestamp.After(e.Stored) {
+		return e.Stored
+	}
+	return e.Timestamp
+}
+
 // state is what events have told of a source.
 type state struct {
 	id uuid.UUID
@@ -50,8 +62,18 @@ func found(row source.CrawlSource) *state {
 	}
 }
 
+// latest is the time of the latest event before e. A time after e is no event's:
+// earlier releases took whatever a publisher said.
+func (s *state) latest(e Event) time.Time {
+	if s.lastAt.After(e.Stored.Add(source.ClockSkew)) {
+		return time.Time{}
+	}
+	return s.lastAt
+}
+
 // effect is what an event does to its source.
 type effect struct {
+	refused bool     // the event is early, and the table does not say the same
 	unknown bool     // there is nothing to apply it to
 	stale   bool     // it changes nothing, since later events have said everything
 	enabled bool     // it enables the source, and that counts
@@ -62,10 +84,12 @@ type effect struct {
 // apply applies an event, and returns the state after it. was is nil while nothing is
 // known of the source, and row is the source in the table, if it is there.
 func apply(was *state, e Event, row *source.CrawlSource) (*state, effect) {
-	if was == nil && row != nil && e.Type != source.Created {
-		was = found(*row)
+	if row != nil && (was == nil || was.gone() && e.Seq > was.deleted) && (e.Type != source.Created || e.Early()) {
+		was = foundAgain(*row, was)
 	}
 	switch {
+	case e.Early():
+		return was.early(e, row)
 	case was == nil || was.gone():
 		if e.Type != source.Created {
 			return was, effect{unknown: was == nil || e.Seq > was.deleted, stale: was != nil && e.Seq <= was.deleted}
@@ -73,7 +97,7 @@ func apply(was *state, e Event, row *source.CrawlSource) (*state, effect) {
 	case e.late() && was.own && row != nil:
 		return was.reread(e, row)
 	}
-	if was != nil && (e.Seq <= was.deleted || e.late() && e.Timestamp.Before(was.lastAt)) {
+	if was != nil && (e.Seq <= was.deleted || e.late() && e.Timestamp.Before(was.latest(e))) {
 		return was, effect{stale: true}
 	}
 	now := was.copy(e, row)
@@ -108,8 +132,9 @@ func (s *state) copy(e Event, row *source.CrawlSource) *state {
 	}
 	now.own = now.own || row != nil
 	now.last = max(now.last, e.Seq)
-	if e.Timestamp.After(now.lastAt) {
-		now.lastAt = e.Timestamp
+	now.lastAt = now.latest(e)
+	if at := e.at(); at.After(now.lastAt) {
+		now.lastAt = at
 	}
 	return now
 }
@@ -171,6 +196,24 @@ func (s *state) reread(e Event, row *source.CrawlSource) (*state, effect) {
 	return now, effect{
 		stale: len(changed) == 0, enabled: row.Enabled && !s.Enabled, wanted: row.Enabled, changed: changed,
 	}
+}
+
+// early judges an early event by the table of sources: a clock may be wrong by which
+// Millrace itself tells of a change. A source that is there is taken as it is, and
+// one that is not may be deleted.
+func (s *state) early(e Event, row *source.CrawlSource) (*state, effect) {
+	switch {
+	case row != nil:
+		now, done := s.reread(e, row)
+		done.refused = e.Type == source.Deleted || len(source.Changed(row.Fields, e.Says().Over(row.Fields))) > 0
+		return now, done
+	case e.Type == source.Deleted && s != nil && s.own && !s.gone():
+		now := s.copy(e, nil)
+		now.deleted = e.Seq
+		now.recreate(e.Seq)
+		return now, effect{}
+	}
+	return s, effect{refused: true}
 }
 
 // describe says how a field has changed.

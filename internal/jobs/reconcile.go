@@ -117,12 +117,17 @@ func (c *change) adopt(row source.CrawlSource, was *state) error {
 }
 
 // foundAgain is the state of a source that was found in the table; nil: nothing was
-// known of it.
+// known of it. An event has told of a deletion that did not happen if it is there: the
+// source begins another life then.
 func foundAgain(row source.CrawlSource, was *state) *state {
 	now := found(row)
-	if was != nil {
-		now.seqs, now.created, now.creation = was.seqs, was.created, was.creation
-		now.deleted, now.last, now.lastAt = was.deleted, was.last, was.lastAt
+	if was == nil {
+		return now
+	}
+	now.seqs, now.created, now.creation = was.seqs, was.created, was.creation
+	now.deleted, now.last, now.lastAt = was.deleted, was.last, was.lastAt
+	if was.gone() {
+		now.created, now.creation = was.deleted+1, row.Fields
 	}
 	return now
 }

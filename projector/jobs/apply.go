@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -119,6 +120,13 @@ var unknown = source.Invalid{
 	Field: "source_id", Code: "source_unknown", Rule: "must be that of a source which was created and not deleted",
 }
 
+// early is the rule that an event from the future breaks.
+var early = source.Invalid{
+	Field: "timestamp", Code: "time_future",
+	Rule: fmt.Sprintf("must not be in the future when the stream takes the event (%s of clock skew are allowed)",
+		source.ClockSkew),
+}
+
 // settle answers for events by their outcomes.
 func (s *Service) settle(ctx context.Context, all []message, outcomes []jobs.Outcome, took time.Duration) {
 	var letters []deadletter.Letter
@@ -130,7 +138,11 @@ func (s *Service) settle(ctx context.Context, all []message, outcomes []jobs.Out
 			s.metrics.ended(m.NakWithDelay(again))
 			continue
 		case jobs.Dead:
-			letters, dead = append(letters, letter(m, unknown)), append(dead, m.Msg)
+			rule := unknown
+			if m.event.Early() {
+				rule = early
+			}
+			letters, dead = append(letters, letter(m, rule)), append(dead, m.Msg)
 			continue
 		case jobs.Duplicate:
 			result = "duplicate"

@@ -212,6 +212,40 @@ func TestStorm(t *testing.T) {
 	}
 }
 
+// TestFuture: an event from the future is a dead letter with its field and rule, and
+// changes nothing. A clock may be some minutes ahead.
+func TestFuture(t *testing.T) {
+	s := newSite(t)
+	id := uuid.New()
+	at := func(when, kind string, payload any) string {
+		t.Helper()
+		var e map[string]any
+		if err := json.Unmarshal([]byte(s.event(kind, id, payload)), &e); err != nil {
+			t.Fatal(err)
+		}
+		e["timestamp"] = when
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	ahead := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339Nano) }
+	s.publish(at(ahead(4*time.Minute), source.Created, example),
+		at("9999-12-31T23:59:59Z", source.Deleted, nil),
+		at("9999-12-31T23:59:59-23:59", source.Disabled, nil),
+		at(ahead(6*time.Minute), source.Disabled, nil))
+	s.run()
+	s.settled()
+	want := map[uint64]string{2: "timestamp=time_future", 3: "timestamp=time", 4: "timestamp=time_future"}
+	if letters := s.letters(); fmt.Sprint(letters) != fmt.Sprint(want) {
+		t.Errorf("the letters are %v, want %v", letters, want)
+	}
+	if d, err := s.store.OfSource(t.Context(), id); err != nil || d.Status != job.Pending {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
 // TestKilled: a process that was killed after it had committed and before it
 // acknowledged leaves events that come again, and change nothing.
 func TestKilled(t *testing.T) {

@@ -15,6 +15,10 @@ const (
 	Disabled = "SOURCE_DISABLED"
 )
 
+// ClockSkew is how far the time of an event may be after the time at which its stream
+// took it.
+const ClockSkew = 5 * time.Minute
+
 // Event says how a source has changed.
 type Event struct {
 	ID        uuid.UUID `json:"event_id"` // what makes a repeat a repeat

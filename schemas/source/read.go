@@ -56,12 +56,13 @@ func ReadEvent(text []byte) (Told, *Invalid) {
 		return t, bad(BadID("source_id"))
 	}
 	at, err := time.Parse(time.RFC3339Nano, e.Timestamp)
-	if err != nil || at.Year() < 1970 {
+	if at = at.UTC(); err != nil || at.Year() < 1970 || at.Year() > 9999 {
 		return t, &Invalid{
-			Field: "timestamp", Code: "time", Rule: "must be an RFC 3339 time since 1970, such as 2026-01-29T10:30:00Z",
+			Field: "timestamp", Code: "time",
+			Rule: "must be an RFC 3339 time between the years 1970 and 9999 in UTC, such as 2026-01-29T10:30:00Z",
 		}
 	}
-	t.Timestamp = at.UTC()
+	t.Timestamp = at
 	return t, t.payload(e.Payload)
 }
 

@@ -52,6 +52,10 @@ func TestReadEvent(t *testing.T) {
 			`}`: "!timestamp=time",
 		`{` + eventID + `,"event_type":"SOURCE_DELETED",` + sourceID +
 			`,"timestamp":"0001-01-01T00:00:00Z"}`: "!timestamp=time",
+		`{` + eventID + `,"event_type":"SOURCE_DELETED",` + sourceID +
+			`,"timestamp":"9999-12-31T23:59:59-23:59"}`: "!timestamp=time",
+		`{` + eventID + `,"event_type":"SOURCE_DELETED",` + sourceID +
+			`,"timestamp":"1970-01-01T00:00:00+14:00"}`: "!timestamp=time",
 		`{` + eventID + `,"event_type":"SOURCE_DELETED",` + sourceID + `,"timestamp":1769682600}`: "!=json",
 		`{` + eventID + `,"event_type":"SOURCE_CREATED",` + sourceID + `,` + when +
 			`}`: "!payload=type",
