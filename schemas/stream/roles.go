@@ -10,11 +10,12 @@ import (
 const (
 	RoleMillrace = "millrace" // Millrace's own processes: everything
 	RoleProducer = "producer" // publishes events, reports and batches
+	RoleSources  = "sources"  // publishes events about sources, which govern jobs
 	RoleWorker   = "worker"   // takes items of work queues and answers
 	RoleReader   = "reader"   // reads streams and what is announced
 	RoleOperator = "operator" // looks after dead letters, queues and streams
-	// RoleLocal is a producer and a worker: who connects on loopback without
-	// a login.
+	// RoleLocal is a producer and a worker, and no more: who connects on loopback
+	// without a login.
 	RoleLocal = "local"
 )
 
@@ -43,8 +44,9 @@ func Roles() []Role {
 	// Whoever publishes events asks which of them are known, up to the end that
 	// the stream has.
 	producer := []string{
-		EventSubjects, ShardSubjects, SourceSubjects, BatchSubjects, Known, "$JS.API.STREAM.INFO." + Events,
+		EventSubjects, ShardSubjects, BatchSubjects, Known, "$JS.API.STREAM.INFO." + Events,
 	}
+	sources := []string{SourceSubjects}
 	worker := []string{
 		"$JS.API.CONSUMER.INFO." + Work + ".*", "$JS.API.CONSUMER.MSG.NEXT." + Work + ".*", WorkAckSubjects, WorkMoves,
 		WorkEnqueue,
@@ -54,10 +56,11 @@ func Roles() []Role {
 	}
 	return []Role{
 		{Name: RoleProducer, Requests: with(producer)},
+		{Name: RoleSources, Requests: with(sources)},
 		{Name: RoleWorker, Requests: with(worker)},
 		{Name: RoleReader, Requests: with(reads(Events, Shards, Sources, Work)), Follows: []string{FunnelDeltas}},
 		{
-			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Sources, Work), producer),
+			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Sources, Work), producer, sources),
 			Follows: []string{FunnelDeltas},
 		},
 		{Name: RoleLocal, Requests: with(producer, worker)},

@@ -72,7 +72,7 @@ func embeddedSite(t *testing.T) site {
 	}
 	s := site{url: srv.ClientURL(), logins: map[string]nats.Option{}}
 	for _, role := range []string{
-		stream.RoleMillrace, stream.RoleProducer, stream.RoleWorker, stream.RoleReader,
+		stream.RoleMillrace, stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader,
 		stream.RoleOperator,
 	} {
 		if s.logins[role], err = srv.Login(role); err != nil {
@@ -118,7 +118,7 @@ var publishing = []struct{ subject, roles string }{
 	{"events.crawled.00.x", ""},
 	{"shards.register", "producer operator local"},
 	{"shards.shard-worker.done", "producer operator local"},
-	{"sources.SOURCE_CREATED", "producer operator local"},
+	{"sources.SOURCE_CREATED", "sources operator"},
 	{"batches.data.collected", "producer operator local"},
 	{"millrace.work.moves", "worker local"},
 	{"millrace.known", "producer operator local"},
@@ -148,7 +148,7 @@ var publishing = []struct{ subject, roles string }{
 	{"$JS.API.STREAM.UPDATE.DLQ", "operator"},
 	{"$JS.API.STREAM.CREATE.mine", ""},
 	{"$JS.API.STREAM.LIST", "operator"},
-	{"$JS.API.INFO", "producer worker reader operator local"},
+	{"$JS.API.INFO", "producer sources worker reader operator local"},
 	{"$JS.API.CONSUMER.CREATE.EVENTS.mine", "operator"},
 	{"$JS.API.CONSUMER.CREATE.WORK.mine", "operator"},
 	{"$JS.API.CONSUMER.DURABLE.CREATE.WORK.mine", "operator"},
@@ -195,7 +195,9 @@ var following = []struct{ subject, roles string }{
 // TestRoles tries every role against every subject, on the embedded server and
 // on one of deploy/nats.conf.
 func TestRoles(t *testing.T) {
-	named := []string{stream.RoleProducer, stream.RoleWorker, stream.RoleReader, stream.RoleOperator}
+	named := []string{
+		stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader, stream.RoleOperator,
+	}
 	for _, c := range []struct {
 		name  string
 		start func(*testing.T) site
@@ -385,6 +387,7 @@ func (s site) everyone(t *testing.T, local bool) {
 	for _, role := range workers {
 		s.works(t, role)
 	}
+	s.governs(t)
 	s.reads(t)
 	s.operates(t)
 }
@@ -424,6 +427,22 @@ func (s site) produces(t *testing.T, role string) {
 	m, err := events.GetLastMsgForSubject(t.Context(), "events.crawled.00")
 	if err != nil || m.Header.Get("Nats-Request-Info") != "" || m.Header.Get(jetstream.MsgIDHeader) != role {
 		t.Errorf("the message of %s is stored with headers %v, %v", role, m.Header, err)
+	}
+}
+
+// governs: the role of sources publishes events about them, also in atomic batches.
+func (s site) governs(t *testing.T) {
+	js := s.jetStream(t, stream.RoleSources)
+	if ack, err := js.Publish(t.Context(), "sources.SOURCE_CREATED", []byte("{}")); err != nil ||
+		ack.Stream != stream.Sources {
+		t.Errorf("%s publishes: %+v, %v", stream.RoleSources, ack, err)
+	}
+	batch := make([]*nats.Msg, 100)
+	for i := range batch {
+		batch[i] = &nats.Msg{Subject: "sources.SOURCE_UPDATED", Data: []byte("{}"), Header: nats.Header{}}
+	}
+	if ack, err := jetstreamext.PublishMsgBatch(t.Context(), js, batch); err != nil || ack.BatchSize != 100 {
+		t.Errorf("%s publishes a batch: %+v, %v", stream.RoleSources, ack, err)
 	}
 }
 

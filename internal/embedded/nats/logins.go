@@ -72,7 +72,9 @@ func (c Config) logins() (map[string][]string, error) {
 	if err := os.MkdirAll(filepath.Join(c.StoreDir, "keys"), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of its streams: %w", err)
 	}
-	roles := []string{stream.RoleProducer, stream.RoleWorker, stream.RoleReader, stream.RoleOperator}
+	roles := []string{
+		stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader, stream.RoleOperator,
+	}
 	logins := map[string][]string{}
 	if c.User == "" {
 		roles = append(roles, stream.RoleMillrace)

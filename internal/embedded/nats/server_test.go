@@ -237,7 +237,7 @@ func TestKeys(t *testing.T) {
 	for range 2 {
 		s, stop := run(t, Config{Listen: "127.0.0.1:0", StoreDir: dir})
 		for _, role := range []string{
-			stream.RoleMillrace, stream.RoleProducer, stream.RoleWorker, stream.RoleReader,
+			stream.RoleMillrace, stream.RoleProducer, stream.RoleSources, stream.RoleWorker, stream.RoleReader,
 			stream.RoleOperator,
 		} {
 			info, err := os.Stat(KeyFile(dir, role))
