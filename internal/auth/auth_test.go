@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"net/http"
@@ -89,6 +90,55 @@ func TestTokens(t *testing.T) {
 				t.Errorf("content type %q", got.Header().Get("Content-Type"))
 			}
 		})
+	}
+}
+
+// spellings are texts that lenient decoding takes for the same token.
+func spellings(token string) (all []string) {
+	body, signature := token[:strings.LastIndex(token, ".")+1], token[strings.LastIndex(token, ".")+1:]
+	same, err := base64.RawURLEncoding.DecodeString(signature)
+	if err != nil {
+		return nil
+	}
+	for _, last := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
+		other := signature[:len(signature)-1] + string(last)
+		if is, err := base64.RawURLEncoding.DecodeString(other); err == nil && bytes.Equal(is, same) && other != signature {
+			all = append(all, body+other)
+		}
+	}
+	return append(all, token+"\n", body+"\r"+signature)
+}
+
+// TestSpellings: a token has one spelling, and is known by what it was signed for.
+func TestSpellings(t *testing.T) {
+	token := mint(t, secret, time.Hour, Read)
+	all := spellings(token)
+	if len(all) != 5 {
+		t.Fatalf("%d other spellings, want 5", len(all))
+	}
+	a := New(Config{Secret: secret})
+	right, err := a.parse(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range all {
+		if _, err := a.parse(other); err == nil {
+			t.Errorf("%q is taken for %q", other, token)
+		}
+		parsed, _, err := jwt.NewParser().ParseUnverified(other, &claims{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parsed.Signature, err = jwt.NewParser().DecodeSegment(other[strings.LastIndex(other, ".")+1:]); err != nil {
+			t.Fatal(err)
+		}
+		if name(parsed) != right.Token {
+			t.Errorf("%q has another name", other)
+		}
+	}
+	if next, err := a.parse(mint(t, secret, 2*time.Hour, Read)); err != nil || next.Token == right.Token ||
+		strings.Contains(token, right.Token) {
+		t.Errorf("%q and %q, %v", next.Token, right.Token, err)
 	}
 }
 
