@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/export"
 	"github.com/millrace-io/millrace/query/reads"
@@ -59,7 +60,7 @@ var sourceTable = export.Table[Source, parquetSource]{
 	Cells: func(v Source) ([]string, error) {
 		row := parquetSourceOf(v)
 		return []string{
-			strconv.FormatUint(v.Rank, 10), export.Text(v.Name), strconv.FormatUint(v.Count, 10),
+			strconv.FormatUint(v.Rank, 10), csvcell.Escape(v.Name), strconv.FormatUint(v.Count, 10),
 			export.Time(&v.LastEventAt), export.Time(row.GapFrom), export.Time(row.GapTo),
 			strconv.FormatInt(row.GapSeconds, 10),
 		}, nil

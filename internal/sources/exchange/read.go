@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/nearest"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -134,7 +135,7 @@ func readCSV(list io.Reader, do func(int, *source.Draft) error) (ignored []strin
 				len(row)))
 		}
 		for i, cell := range row[:min(len(row), len(columns))] {
-			if cell = strings.TrimSpace(cell); cell != "" && slices.Contains(source.Names, columns[i]) {
+			if cell = csvcell.Unescape(strings.TrimSpace(cell)); cell != "" && slices.Contains(source.Names, columns[i]) {
 				d.SetText(columns[i], cell)
 			}
 		}

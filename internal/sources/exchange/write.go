@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -41,7 +42,13 @@ func (w lineWriter) Close() error                { return nil }
 
 type csvWriter struct{ *csv.Writer }
 
-func (w csvWriter) Write(f source.Fields) error { return w.Writer.Write(texts(f)) }
+func (w csvWriter) Write(f source.Fields) error {
+	cells := texts(f)
+	for i, text := range cells {
+		cells[i] = csvcell.Escape(text)
+	}
+	return w.Writer.Write(cells)
+}
 
 func (w csvWriter) Close() error {
 	w.Flush()

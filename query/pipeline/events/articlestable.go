@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/export"
 	"github.com/millrace-io/millrace/query/reads"
@@ -60,9 +61,9 @@ var articleTable = export.Table[Article, parquetArticle]{
 	},
 	Cells: func(a Article) ([]string, error) {
 		return []string{
-			a.URLHash, export.Text(a.ArticleURL), export.Text(a.SourceName), export.Text(a.TraceID),
-			export.Text(a.Stage),
-			export.Time(&a.ReachedAt), export.Text(a.Until), export.Time(a.UntilAt), export.Time(a.LastAt),
+			a.URLHash, csvcell.Escape(a.ArticleURL), csvcell.Escape(a.SourceName), csvcell.Escape(a.TraceID),
+			csvcell.Escape(a.Stage),
+			export.Time(&a.ReachedAt), csvcell.Escape(a.Until), export.Time(a.UntilAt), export.Time(a.LastAt),
 			strconv.FormatUint(a.Events, 10), strconv.FormatFloat(a.Seconds, 'f', -1, 64),
 		}, nil
 	},

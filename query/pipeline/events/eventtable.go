@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/query/pipeline/export"
 )
 
@@ -18,9 +19,9 @@ var eventTable = export.Table[StoredEvent, parquetEvent]{
 		metadata, err := export.JSON(e.Metadata)
 		return []string{
 			strconv.FormatUint(e.Seq, 10), export.Time(&e.OccurredAt), export.Time(&e.ReceivedAt),
-			export.Text(e.Stage), export.Text(e.SourceName), export.Text(e.ServiceName), export.Text(e.ArticleURL),
-			export.Text(e.CanonicalURL), e.URLHash, export.Text(e.Domain), export.Text(e.TraceID),
-			export.Text(e.IdempotencyKey), strconv.FormatUint(uint64(e.MetadataSchemaVersion), 10), metadata,
+			csvcell.Escape(e.Stage), csvcell.Escape(e.SourceName), csvcell.Escape(e.ServiceName), csvcell.Escape(e.ArticleURL),
+			csvcell.Escape(e.CanonicalURL), e.URLHash, csvcell.Escape(e.Domain), csvcell.Escape(e.TraceID),
+			csvcell.Escape(e.IdempotencyKey), strconv.FormatUint(uint64(e.MetadataSchemaVersion), 10), metadata,
 		}, err
 	},
 	Parquet: func(e StoredEvent) parquetEvent {

@@ -11,9 +11,7 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -172,15 +170,6 @@ func Time(t *time.Time) string {
 		return ""
 	}
 	return t.Format(time.RFC3339Nano)
-}
-
-// Text puts an apostrophe before a text that spreadsheets would take for a formula,
-// and might run.
-func Text(text string) string {
-	if first, _ := utf8.DecodeRuneInString(text); text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
-		return "'" + text
-	}
-	return text
 }
 
 // JSON returns a document without line breaks, which some writers of JSON put in
