@@ -49,8 +49,9 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
 	}
 	endpoint.Post(api, work("create-queue", "", "Make a queue",
-		"Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when it "+
-			"has others."), h.create)
+		fmt.Sprintf("Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when "+
+			"it has others. There are at most %d queues, and at most %d of one caller without the scope admin; a "+
+			"queue beyond is refused with 409.", userqueue.MaxQueues, userqueue.MaxPerMaker)), h.create)
 	add := work("add-items", "/{queue}/items", "Add 1 to 10,000 items to a queue",
 		"All or none. An item whose key a live item of the queue has is not added; existing names that one.")
 	add.MaxBody = maxItemsBody
@@ -160,11 +161,12 @@ func (h *Handler) create(ctx context.Context, in *endpoint.Body[CreateQueueReque
 	if err := refuse(userqueue.CheckSettings(want)); err != nil {
 		return UserQueueSettings{}, err
 	}
-	made, err := h.store.Create(ctx, want)
-	if errors.Is(err, userqueue.ErrTooMany) {
+	made, err := h.store.CreateBy(ctx, makerOf(ctx), want)
+	if errors.Is(err, userqueue.ErrTooMany) || errors.Is(err, userqueue.ErrShare) {
 		return UserQueueSettings{}, httpapi.NewProblem(http.StatusConflict, err.Error(),
-			httpapi.FieldError{Field: "name", Code: "too_many", Rule: fmt.Sprintf("must be of one of at most %d queues",
-				userqueue.MaxQueues)})
+			httpapi.FieldError{Field: "name", Code: "too_many", Rule: fmt.Sprintf(
+				"must be of one of at most %d queues, and %d of one caller: delete one first", userqueue.MaxQueues,
+				userqueue.MaxPerMaker)})
 	}
 	if errors.Is(err, userqueue.ErrDiffers) {
 		return UserQueueSettings{}, httpapi.NewProblem(http.StatusConflict, "the queue exists with other settings",
@@ -181,6 +183,15 @@ func (h *Handler) create(ctx context.Context, in *endpoint.Body[CreateQueueReque
 	}
 	v, err := h.store.Get(ctx, want.Name)
 	return settingsOf(v, made), err
+}
+
+// makerOf is who makes a queue: nobody may make so many that others can make none.
+func makerOf(ctx context.Context) userqueue.Maker {
+	caller := auth.CallerFrom(ctx)
+	if caller.Has(auth.Admin) {
+		return userqueue.Maker{}
+	}
+	return userqueue.Maker{Name: caller.Name(), Most: userqueue.MaxPerMaker}
 }
 
 // or is a value that was given, or the default.
@@ -207,7 +218,8 @@ func refuse(broken []item.Invalid) error {
 // AddItemsRequest adds items.
 type AddItemsRequest struct {
 	Name
-	Body struct {
+	RawBody []byte
+	Body    struct {
 		Items []userqueue.Item `json:"items" nullable:"false" doc:"1 to 10,000 items with a JSON payload of up to 64 KiB each"`
 	}
 }
@@ -228,7 +240,7 @@ type AddedItems struct {
 func (a AddedItems) Made() bool { return len(a.Added) > 0 }
 
 func (h *Handler) add(ctx context.Context, in *AddItemsRequest) (AddedItems, error) {
-	if err := refuse(userqueue.CheckItems(in.Body.Items)); err != nil {
+	if err := refuse(userqueue.CheckRequest(in.RawBody, in.Body.Items)); err != nil {
 		return AddedItems{}, err
 	}
 	found, err := h.store.Enqueue(ctx, in.Queue, in.Body.Items)

@@ -257,6 +257,17 @@ func TestAllFaults(t *testing.T) {
 			}
 		}
 	}
+	for body, fields := range map[string]string{
+		`{"items":[{"payload":1},{"payload":"\u0000"},{"payload":"\ud800"}]}`: "items[1].payload items[2].payload",
+		`{"items":[{"payload":1,"key":"\ud800"}]}`:                            "items",
+	} {
+		text := s.want(400, "/queues/mail/items", body)
+		for _, field := range strings.Fields(fields) {
+			if !strings.Contains(text, `"field":"`+field+`"`) {
+				t.Errorf("%s: %s does not name %s", body, text, field)
+			}
+		}
+	}
 	s.want(404, "/queues/mail%00/items", `{"items":[{"payload":1}]}`)
 	s.want(404, "/queues/mail%FF/pause", `{}`)
 	s.want(400, "/queues/mail/items", `{"items":[{"payload":"`+strings.Repeat("x", 64<<10)+`"}]}`)

@@ -123,13 +123,6 @@ func cutShort(err error) bool {
 	return errors.As(err, &e) && (e.Code == "40P01" || e.Code == "40001" || e.Code == "23505")
 }
 
-// Refused tells whether Postgres understands and refuses what a transaction writes, so
-// that it would be refused again.
-func Refused(err error) bool {
-	var e *pgconn.PgError
-	return errors.As(err, &e) && (e.Code[:2] == "22" || e.Code[:2] == "23" && e.Code != "23505")
-}
-
 // byID has the records of jobs by a key.
 func byID(all []*record, key func(*record) uuid.UUID) map[uuid.UUID]*record {
 	m := make(map[uuid.UUID]*record, len(all))

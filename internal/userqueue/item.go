@@ -1,11 +1,14 @@
 package userqueue
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/millrace-io/millrace/internal/queue"
@@ -21,6 +24,7 @@ const (
 	MaxBackoff = 100      // waits
 
 	MaxQueues    = 1000
+	MaxPerMaker  = 100 // queues that one maker without the scope admin may have
 	MaxPerGroup  = 10_000
 	MaxRate      = 10_000 // starts
 	MaxRatePer   = 86_400 // seconds
@@ -90,6 +94,16 @@ func CheckLimits(v queue.Set) (broken []item.Invalid) {
 	return broken
 }
 
+// CheckRequest returns all rules that a request breaks which adds items. Decoding has
+// replaced what no text can hold in their keys and groups.
+func CheckRequest(text []byte, items []Item) []item.Invalid {
+	broken := CheckItems(items)
+	if len(broken) == 0 && !storable(text) {
+		broken = append(broken, unstorable("items"))
+	}
+	return broken
+}
+
 // CheckItems returns all rules that items break.
 func CheckItems(items []Item) (broken []item.Invalid) {
 	if len(items) == 0 || len(items) > MaxItems {
@@ -127,8 +141,54 @@ func CheckPayload(field string, payload json.RawMessage) []item.Invalid {
 		return []item.Invalid{{Field: field, Code: "json", Rule: "must be JSON"}}
 	case !utf8.Valid(payload):
 		return []item.Invalid{{Field: field, Code: "utf8", Rule: "must be valid UTF-8"}}
+	case !storable(payload):
+		return []item.Invalid{unstorable(field)}
 	}
 	return nil
+}
+
+func unstorable(field string) item.Invalid {
+	return item.Invalid{
+		Field: field, Code: "character",
+		Rule: `must not contain the character \u0000 or half of a surrogate pair, such as \ud800: no text of Postgres can`,
+	}
+}
+
+// storable tells whether Postgres can hold every character that valid JSON escapes.
+func storable(text []byte) bool {
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 || i+1 >= len(text) {
+			return true
+		}
+		if text[i+1] != 'u' {
+			text = text[i+2:]
+			continue
+		}
+		unit := escaped(text[i:])
+		text = text[i+len(`\u0000`):]
+		switch {
+		case unit == 0:
+			return false
+		case utf16.IsSurrogate(unit):
+			if utf16.DecodeRune(unit, escaped(text)) == unicode.ReplacementChar {
+				return false
+			}
+			text = text[len(`\u0000`):]
+		}
+	}
+}
+
+// escaped is what the escape \uXXXX stands for with which a text begins, or -1.
+func escaped(text []byte) rune {
+	if len(text) < len(`\u0000`) || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	unit, err := strconv.ParseUint(string(text[2:len(`\u0000`)]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(unit)
 }
 
 // CheckText returns the rule that a key or a group breaks, or nil.

@@ -2,6 +2,7 @@ package userqueue_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -143,6 +144,34 @@ func TestBounds(t *testing.T) {
 	}
 	if _, err := s.Create(t.Context(), queue.Settings{Name: "more"}); !errors.Is(err, userqueue.ErrTooMany) {
 		t.Error(err)
+	}
+}
+
+// TestShares: one maker has no more queues than his share, and another one has his.
+func TestShares(t *testing.T) {
+	s, _ := open(t, func(*queue.Settings) {})
+	make1 := func(name, by string) (bool, error) {
+		t.Helper()
+		return s.CreateBy(t.Context(), userqueue.Maker{Name: by, Most: 3},
+			queue.Settings{Name: name, LeaseS: 30, RetentionS: 3600, MaxItems: 10})
+	}
+	for i := range 5 {
+		made, err := make1(fmt.Sprint("a", i), "a")
+		if wants := i < 3; made != wants || errors.Is(err, userqueue.ErrShare) == wants {
+			t.Errorf("queue %d: %v, %v", i, made, err)
+		}
+	}
+	if made, err := make1("a1", "a"); made || err != nil {
+		t.Errorf("one that is there: %v, %v", made, err)
+	}
+	if made, err := make1("b", "b"); !made || err != nil {
+		t.Errorf("of another maker: %v, %v", made, err)
+	}
+	if _, err := s.Delete(t.Context(), "a0", true); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := make1("a4", "a"); !made || err != nil {
+		t.Errorf("after one was deleted: %v, %v", made, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -49,7 +50,7 @@ func (s *Store) answer(ctx context.Context, data []byte) stream.Enqueued {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return stream.Enqueued{Error: err.Error(), Refused: true}
 	}
-	if broken := CheckItems(in.Items); len(broken) > 0 {
+	if broken := CheckRequest(data, in.Items); len(broken) > 0 {
 		errs := make([]error, len(broken))
 		for i := range broken {
 			errs[i] = &broken[i]
@@ -58,7 +59,7 @@ func (s *Store) answer(ctx context.Context, data []byte) stream.Enqueued {
 	}
 	added, err := s.Enqueue(ctx, in.Queue, in.Items)
 	if err != nil {
-		return stream.Enqueued{Error: err.Error(), Refused: errors.Is(err, queue.ErrNoQueue)}
+		return stream.Enqueued{Error: err.Error(), Refused: errors.Is(err, queue.ErrNoQueue) || dbpool.Refused(err)}
 	}
 	out := stream.Enqueued{Items: make([]stream.EnqueuedItem, len(added))}
 	for i, a := range added {

@@ -36,20 +36,38 @@ var ErrDiffers = errors.New("the queue exists with other settings")
 // ErrTooMany is the error of a queue beyond MaxQueues.
 var ErrTooMany = fmt.Errorf("there are %d queues, and there may be no more", MaxQueues)
 
+// ErrShare is the error of a queue beyond those that one maker may have.
+var ErrShare = errors.New("there are as many queues of one maker as there may be")
+
 // ErrFull is the error of items beyond those that a queue may have live.
 var ErrFull = errors.New("the queue has as many live items as it may")
 
+// Maker is who makes a queue, and how many he may have. The zero value is nobody in
+// particular.
+type Maker struct {
+	Name string
+	Most int
+}
+
 // Create makes a queue, and returns false when it is there already, alike.
 func (s *Store) Create(ctx context.Context, want queue.Settings) (made bool, err error) {
+	return s.CreateBy(ctx, Maker{}, want)
+}
+
+// CreateBy makes a queue as one of a maker's.
+func (s *Store) CreateBy(ctx context.Context, by Maker, want queue.Settings) (made bool, err error) {
 	if want.RatePerKey.Count == 0 {
 		want.RatePerKey = queue.Rate{}
+	}
+	if by.Name == "" {
+		by.Most = MaxQueues
 	}
 	var rows int64
 	err = s.queues.Transact(ctx, "create queue "+want.Name, func(t *queue.Tx) error {
 		t.Batch.Queue("LOCK TABLE millrace.stage IN SHARE ROW EXCLUSIVE MODE") // to count queues
 		t.Batch.Queue(text("create"), want.Name, want.MaxAttempts, want.LeaseS, want.BackoffS, want.Concurrency,
 			want.PerGroup,
-			want.RatePerKey.Count, want.RatePerKey.PerS, want.RetentionS, want.MaxItems, MaxQueues).
+			want.RatePerKey.Count, want.RatePerKey.PerS, want.RetentionS, want.MaxItems, MaxQueues, by.Name, by.Most).
 			Exec(func(tag pgconn.CommandTag) error { rows = tag.RowsAffected(); return nil })
 		return nil
 	})
@@ -63,7 +81,7 @@ func (s *Store) Create(ctx context.Context, want queue.Settings) (made bool, err
 	have, err := s.queues.Queue(ctx, want.Name)
 	switch {
 	case errors.Is(err, queue.ErrNoQueue):
-		return false, ErrTooMany
+		return false, s.tooMany(ctx, by)
 	case err != nil:
 		return false, err
 	}
@@ -74,6 +92,19 @@ func (s *Store) Create(ctx context.Context, want queue.Settings) (made bool, err
 		return false, ErrDiffers
 	}
 	return false, nil
+}
+
+// tooMany says which bound keeps a queue from being made.
+func (s *Store) tooMany(ctx context.Context, by Maker) error {
+	var n int
+	err := s.queues.Pool().QueryRow(ctx, "SELECT count(*) FROM millrace.stage WHERE made_by = $1", by.Name).Scan(&n)
+	switch {
+	case err != nil:
+		return fmt.Errorf("count the queues of one maker: %w", err)
+	case n >= by.Most:
+		return ErrShare
+	}
+	return ErrTooMany
 }
 
 // Get returns the settings of a queue of people's own, or queue.ErrNoQueue.

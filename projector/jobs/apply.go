@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -88,12 +89,12 @@ func (s *Service) handle(ctx context.Context, all []message) {
 	outcomes, counts, err := s.store.Handle(ctx, events)
 	switch {
 	case err == nil:
-	case jobs.Refused(err) && len(all) > 1:
+	case dbpool.Refused(err) && len(all) > 1:
 		for _, m := range all {
 			s.handle(ctx, []message{m})
 		}
 		return
-	case jobs.Refused(err):
+	case dbpool.Refused(err):
 		s.log.Error("Postgres refuses an event of a source", "event_id", all[0].event.ID, "error", err)
 		s.bury(ctx, []deadletter.Letter{letter(all[0], source.Invalid{
 			Code: "refused",

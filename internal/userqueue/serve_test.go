@@ -1,0 +1,74 @@
+package userqueue_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// TestRefusals: what Postgres cannot hold is refused with its field and rule, so that
+// nobody sends it again, and nothing of the request is added.
+func TestRefusals(t *testing.T) {
+	s, _ := open(t, func(*queue.Settings) {})
+	nc := natstest.Start(t, stream.Config{}).Connect()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, nc, embeddedtest.Log(t)) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	ask := func(items string) (answer stream.Enqueued) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for {
+			m, err := nc.RequestWithContext(ctx, stream.WorkEnqueue, []byte(`{"queue":"mail","items":[`+items+`]}`))
+			if err != nil && ctx.Err() == nil { // nobody serves yet
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			if err == nil {
+				err = json.Unmarshal(m.Data, &answer)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer
+		}
+	}
+	for items, field := range map[string]string{
+		`{"payload":1},{"payload":"a\u0000b"}`:                          "items[1].payload",
+		`{"payload":{"a":[{"\u0000":1}]}}`:                              "items[0].payload",
+		`{"payload":"\ud800"}`:                                          "items[0].payload",
+		`{"payload":["\udc00"]}`:                                        "items[0].payload",
+		`{"payload":"\ud800\ud800"}`:                                    "items[0].payload",
+		`{"payload":"\uD83Dx\uDE00"}`:                                   "items[0].payload",
+		`{"key":"a\ud800"}`:                                             "items",
+		`{"group":"\udfff"}`:                                            "items",
+		`{"key":"a\u0000"}`:                                             "items[0].key",
+		`{"payload":1,"run_at":"9999-12-31T23:59:59Z"},{"priority":10}`: "items[1].priority",
+	} {
+		if a := ask(items); !a.Refused || !strings.Contains(a.Error, field+":") || len(a.Items) > 0 {
+			t.Errorf("%s: %+v, want it to be refused by the field %s", items, a, field)
+		}
+	}
+	kept := `{"payload":"😀\ud83d\ude00\\u0000\\\\ud800"},{"payload":"\\"},{"payload":{"\\ud800":"\u0001"}},{"key":"\ufffd"}`
+	if a := ask(kept); a.Refused || a.Error != "" || len(a.Items) != 4 {
+		t.Errorf("%s: %+v", kept, a)
+	}
+	var live int
+	if err := s.Queues().Pool().QueryRow(t.Context(), "SELECT count(*) FROM millrace.item").Scan(&live); err != nil ||
+		live != 4 {
+		t.Errorf("%d items, %v, want 4", live, err)
+	}
+}
