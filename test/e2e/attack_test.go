@@ -46,11 +46,14 @@ func TestAttacks(t *testing.T) {
 		}
 		all.Wait()
 	})
+	// by themselves: others replay dead letters, too
+	t.Run("producers", func(t *testing.T) { testProducers(t, s, "") })
 	// by themselves: ClickHouse is away for a moment
 	t.Run("endless statements", func(t *testing.T) { testEndless(t, s) })
 	// by themselves: others would be measured, too
 	t.Run("greedy analysts", func(t *testing.T) { testGreedyAnalysts(t, s) })
 	t.Run("idle sockets", func(t *testing.T) { testIdleSockets(t, s) }) // by itself: it leaves no room for others
+	t.Run("protected", testProtected)
 	regular := stop()
 	t.Logf("while attacked, a publisher and a reader: %d events published and read", regular.published)
 	regular.check(t)
@@ -66,6 +69,13 @@ func token(t *testing.T, scope string) string {
 	t.Helper()
 	return sign(t, attackSecret, jwt.SigningMethodHS256,
 		jwt.MapClaims{"sub": "t", "scope": scope, "exp": time.Now().Add(time.Hour).Unix()})
+}
+
+// respelled is a token whose last character has bits that its signature has not.
+func respelled(token string) string {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := len(token) - 1
+	return token[:last] + string(digits[strings.IndexByte(digits, token[last])|1])
 }
 
 func sign(t *testing.T, secret string, method jwt.SigningMethod, claims jwt.MapClaims) string {
@@ -210,7 +220,8 @@ func testTokens(t *testing.T, s *server) {
 		"no key":        sign(t, "", jwt.SigningMethodHS256, admin(nil)),
 		"odd scope": sign(t, attackSecret, jwt.SigningMethodHS256,
 			admin(jwt.MapClaims{"scope": map[string]bool{"admin": true}})),
-		"from tomorrow": sign(t, attackSecret, jwt.SigningMethodHS256, admin(jwt.MapClaims{"iat": hour})),
+		"another spelling": respelled(sign(t, attackSecret, jwt.SigningMethodHS256, admin(nil))),
+		"from tomorrow":    sign(t, attackSecret, jwt.SigningMethodHS256, admin(jwt.MapClaims{"iat": hour})),
 	}
 	scopes := []string{"events:write", "events:backfill", "read", "work"}
 	for at, op := range s.operations(t) {
