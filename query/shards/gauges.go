@@ -1,22 +1,19 @@
 package shards
 
 import (
-	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/scrape"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
-// scrapeWait bounds what a scrape asks of Postgres.
-const scrapeWait = 500 * time.Millisecond
-
 // gauges are the state in numbers, asked for when scraped. While Postgres does
-// not answer there are no values: old ones would look like true ones.
+// not answer there are no values after a while: old ones would look like true ones.
 type gauges struct {
-	store                                       *tracking.Store
+	summary                                     *scrape.Value[tracking.Summary]
 	items, depth, oldest, delayed, dead, paused *prometheus.Desc
 }
 
@@ -25,7 +22,9 @@ func newGauges(store *tracking.Store) *gauges {
 		return prometheus.NewDesc("millrace_shard_"+name, help, labels, nil)
 	}
 	return &gauges{
-		store: store,
+		summary: &scrape.Value[tracking.Summary]{
+			Ask: store.Summary, Limit: 2 * time.Second, Keep: 30 * time.Second,
+		},
 		items: desc("items", "Items by their status at a stage.", "stage", "status"),
 		depth: desc("queue_depth", "Items that can be taken now.", "stage"),
 		oldest: desc("queue_oldest_age_seconds", "How long the oldest item has stood in the queue; 0 in an empty one.",
@@ -45,10 +44,8 @@ func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (g *gauges) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
-	defer cancel()
-	s, err := g.store.Summary(ctx)
-	if err != nil {
+	s, known := g.summary.Get()
+	if !known {
 		return
 	}
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
