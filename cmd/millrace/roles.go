@@ -241,7 +241,7 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Ser
 		Checks: []httpapi.Check{{Name: natsCheck, Probe: n.natsConnected}},
 	}
 	if q != nil {
-		deps.Checks, deps.Site = q.Checks(), dashboard.Handler()
+		deps.Checks, deps.Site, deps.Warnings = q.Checks(), dashboard.Handler(), q.Warnings
 	}
 	if ingests {
 		js, err := jetstream.New(n.nats)
@@ -277,9 +277,10 @@ const natsCheck = "nats"
 // it is. That it has all it was started for is checked once.
 func sparing(checks []httpapi.Check, takesEvents func(context.Context) error) []httpapi.Check {
 	for i := range checks {
-		if checks[i].Name == natsCheck {
+		switch {
+		case checks[i].Name == natsCheck:
 			checks[i].Probe = takesEvents
-		} else {
+		case checks[i].Need == httpapi.Always:
 			checks[i].Need = httpapi.AtFirst
 		}
 	}

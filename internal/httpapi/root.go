@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
@@ -13,14 +14,18 @@ import (
 type Health struct {
 	Status  string `json:"status" example:"ok"`
 	Version string `json:"version" example:"1.0.0"`
-	// Warnings are what the process is configured to risk.
-	Warnings []string `json:"warnings,omitempty" doc:"What the configuration puts at risk"`
+	// Warnings are what the process is configured to risk, and what is wrong with stored
+	// data.
+	Warnings []string `json:"warnings,omitempty" doc:"What the configuration puts at risk, and what is missing from stored data"`
 	// Confinement is what the operating system confines the embedded engines by.
 	Confinement map[string]string `json:"confinement,omitempty" doc:"What the operating system confines each embedded engine by" example:"{\"clickhouse\":\"landlock 7, seccomp\"}"`
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	h := Health{Status: "ok", Version: s.cfg.Version, Warnings: s.cfg.Warnings}
+	if s.warnings != nil {
+		h.Warnings = slices.Concat(h.Warnings, s.warnings())
+	}
 	if s.cfg.Confinement != nil {
 		h.Confinement = s.cfg.Confinement()
 	}

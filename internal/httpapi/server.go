@@ -83,6 +83,9 @@ type Deps struct {
 	Log      *slog.Logger
 	Registry *prometheus.Registry // served at /metrics; the server adds its own
 	Checks   []Check              // what /ready asks after
+	// Warnings says for /health what is wrong with stored data at present; nil: nothing
+	// ever is.
+	Warnings func() []string
 	// MetricsGuard decides who may read /metrics; nil: everybody who reaches the
 	// server.
 	MetricsGuard func(http.Handler) http.Handler
@@ -101,6 +104,7 @@ type Server struct {
 	api       huma.API
 	site      http.Handler
 	readiness *readiness
+	warnings  func() []string
 	durations *prometheus.HistogramVec
 	draining  chan struct{}
 	drainOnce sync.Once
@@ -125,7 +129,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: deps.Log, root: chi.NewRouter(), base: chi.NewRouter(), site: deps.Site,
-		readiness: newReadiness(deps.Checks), durations: durations, draining: make(chan struct{}),
+		readiness: newReadiness(deps.Checks), warnings: deps.Warnings, durations: durations, draining: make(chan struct{}),
 	}
 	compress, err := newCompressor()
 	if err != nil {

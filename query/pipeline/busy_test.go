@@ -42,7 +42,7 @@ func TestFunnelWhileManySourcesLoad(t *testing.T) {
 	last := ""
 	for i := 0; !errors.Is(err, mirror.ErrBusy) && i < 20; i++ {
 		last = fmt.Sprint("source-", i)
-		_, err = r.svc.mirror.Funnel(gone, last, spec.At(noon), mirror.Auto)
+		_, err = r.svc.mirror.Funnel(gone, last, spec.At, mirror.Auto)
 	}
 	for range countsAtOnce { // requests have taken all of their places
 		r.svc.counting <- struct{}{}

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
+	"github.com/millrace-io/millrace/query/selects"
 	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -34,9 +36,9 @@ type Funnel struct {
 	GeneratedAt      time.Time      `json:"generated_at" example:"2026-02-10T15:42:00.003Z"`
 	Stream           StreamPosition `json:"stream"`
 	SkipReclassified bool           `json:"exclude_reclassifications,omitempty" doc:"Reclassifications are left out"`
-	Notes            reads.Notes    `json:"notes,omitempty" doc:"What may not be as the caller has meant it: a source that nobody has sent, and the nearest that somebody has"`
+	Notes            reads.Notes    `json:"notes,omitempty" doc:"What may not be as the caller has meant it: a source that nobody has sent, and the nearest that somebody has; a begin that is earlier because the database does not answer"`
 
-	cut store.Cut // what is counted
+	at mirror.Position // up to where is counted
 }
 
 // empty tells whether there are no events.
@@ -69,61 +71,60 @@ const (
 func (s *Service) funnel(
 	ctx context.Context, q question, uniques mirror.Uniques, positionAge time.Duration,
 ) (Funnel, error) {
-	w := q.spec.At(s.cfg.Now())
-	f, err := s.count(ctx, q, w, uniques)
+	f, err := s.count(ctx, q, uniques)
 	if err != nil {
 		return Funnel{}, err
 	}
-	folded := f.Stream.FoldedSeq
-	f.Period, f.Timezone, f.Source, f.SkipReclassified = w.Period, w.Zone, q.source, q.skipReclassified
-	if f.To.IsZero() {
-		f.To = w.To
-	}
-	f.Stream = s.streamEnd.position(ctx, folded, positionAge)
+	f.Source, f.SkipReclassified = q.source, q.skipReclassified
+	f.Stream = s.streamEnd.position(ctx, f.Stream.FoldedSeq, positionAge)
 	f.GeneratedAt = s.cfg.Now().UTC()
 	return f, nil
 }
 
-// count fills in what depends on where the numbers come from: From, To, Stages,
-// UniqueMethod, UniqueError and Stream.FoldedSeq.
-func (s *Service) count(ctx context.Context, q question, w window.Window, uniques mirror.Uniques) (Funnel, error) {
+// count fills in what depends on where the numbers come from: the window, Stages,
+// UniqueMethod, UniqueError and Stream.FoldedSeq, all of one moment.
+func (s *Service) count(ctx context.Context, q question, uniques mirror.Uniques) (Funnel, error) {
 	aside := s.counting // or, for a feed, places beside those of requests
 	if q.feed {
 		aside = s.feeding
 	}
-	if !w.Live || q.skipReclassified { // the mirror does not know which events are reclassifications
-		return s.countTable(ctx, aside, q, w, uniques)
+	if !q.spec.Live() || q.skipReclassified { // the mirror does not know which events are reclassifications
+		return s.countTable(ctx, aside, q, uniques)
 	}
-	a, err := s.mirror.Funnel(ctx, q.source, w, uniques)
+	a, err := s.mirror.Funnel(ctx, q.source, q.spec.At, uniques)
 	switch {
 	case errors.Is(err, mirror.ErrNotHeld):
-		return s.countTable(ctx, s.counting, q, w, mirror.Exact)
+		return s.countTable(ctx, s.counting, q, mirror.Exact)
 	case errors.Is(err, mirror.ErrNotLoaded), errors.Is(err, mirror.ErrUnderWay):
-		return s.countTable(ctx, s.counting, q, w, uniques)
-	case errors.Is(err, mirror.ErrBusy):
-		return s.countTable(ctx, aside, q, w, uniques)
+		return s.countTable(ctx, s.counting, q, uniques)
+	case errors.Is(err, mirror.ErrBusy), errors.Is(err, mirror.ErrClock):
+		return s.countTable(ctx, aside, q, uniques)
 	case err != nil:
 		return Funnel{}, err
 	}
-	f := newFunnel(a.From, a.Exact)
+	f := newFunnel(a.Window, a.From, a.Exact)
 	for i, name := range s.cfg.Stages.Names() {
 		f.Stages = append(f.Stages, FunnelStage{name, a.Stages[i].Events, a.Stages[i].Articles})
 	}
-	f.Stream.FoldedSeq = a.Folded
-	f.cut, err = s.cut(ctx, a.Groups, a.Folded)
-	return f, err
+	if a.Widened {
+		f.Notes = reads.Notes{{Field: "from", Code: "window_widened", Rule: "is earlier than the window that was asked " +
+			"for: the database does not answer, and memory does not hold the events between the two one by one"}}
+	}
+	f.Stream.FoldedSeq, f.at = a.Folded, a.Position
+	return f, nil
 }
 
 // countTable counts a window in the database, as soon as one of the places is
 // free.
 func (s *Service) countTable(
-	ctx context.Context, places reads.Places, q question, w window.Window, uniques mirror.Uniques,
+	ctx context.Context, places reads.Places, q question, uniques mirror.Uniques,
 ) (Funnel, error) {
 	leave, err := places.Enter(ctx)
 	if err != nil {
 		return Funnel{}, err
 	}
 	defer leave()
+	w := q.spec.At(s.cfg.Now())
 	before, err := s.retiredBefore(ctx)
 	if err != nil {
 		return Funnel{}, err
@@ -138,13 +139,9 @@ func (s *Service) countTable(
 		return Funnel{}, err
 	}
 	c := scopeOf(q, w, folded)
-	exact := uniques == mirror.Exact
-	if uniques == mirror.Auto {
-		n, err := s.store.CountUpTo(ctx, c, s.cfg.ExactEvents+1)
-		if err != nil {
-			return Funnel{}, err
-		}
-		exact = n <= uint64(s.cfg.ExactEvents)
+	exact, err := s.countsExactly(ctx, c, uniques)
+	if err != nil {
+		return Funnel{}, err
 	}
 	count := s.store.Sketch
 	switch {
@@ -154,33 +151,72 @@ func (s *Service) countTable(
 		count = s.store.Estimate
 	}
 	stages, err := count(ctx, c)
+	if err != nil && uniques == mirror.Exact && s.overwhelmed(ctx, err) {
+		return Funnel{}, tooLarge("which takes more time or memory than a request may")
+	}
 	if err != nil {
 		return Funnel{}, err
 	}
-	f := newFunnel(w.From, exact)
-	f.To = w.To
+	f := newFunnel(w, w.From, exact)
 	for _, name := range s.cfg.Stages.Names() {
 		stage := stages[name]
 		f.Stages = append(f.Stages, FunnelStage{name, stage.Events, min(stage.Articles, stage.Events)})
 	}
-	f.Stream.FoldedSeq, f.cut = folded.Seq(), folded
+	f.Stream.FoldedSeq, f.at = folded.Seq(), mirror.Position{Folded: folded.Seq(), Groups: folded}
 	return f, nil
+}
+
+// countsExactly tells whether distinct articles of a scope are counted exactly. It is the
+// caller's mistake to want that of more events than MostExact.
+func (s *Service) countsExactly(ctx context.Context, c store.Scope, uniques mirror.Uniques) (bool, error) {
+	var most int
+	switch uniques {
+	case mirror.Auto:
+		most = s.cfg.ExactEvents
+	case mirror.Exact:
+		most = s.cfg.MostExact
+	default:
+		return false, nil
+	}
+	n, err := s.store.CountUpTo(ctx, c, most+1)
+	if err == nil && n > uint64(most) && uniques == mirror.Exact {
+		return false, tooLarge(fmt.Sprintf("which has more than %d events", most))
+	}
+	return n <= uint64(most), err
+}
+
+// overwhelmed tells whether a query has failed because there is too much to count, and
+// not because the database is away.
+func (s *Service) overwhelmed(ctx context.Context, failure error) bool {
+	if !errors.Is(failure, selects.ErrUnavailable) && !errors.Is(failure, context.DeadlineExceeded) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // the request's time is over
+	defer cancel()
+	return s.store.Ping(ctx) == nil
+}
+
+// tooLarge is what the caller is told who wants exact counts of a window with too many
+// events.
+func tooLarge(reason string) *httpapi.Problem {
+	return reads.Broken("uniques", "window_too_large", "cannot be exact for this window, "+reason+
+		": ask for a shorter window or for one source, or leave uniques out, which has large windows estimated")
 }
 
 // folded returns up to where events are counted at present.
 func (s *Service) folded(ctx context.Context) (store.Cut, error) {
-	return s.cut(ctx, s.mirror.Groups(), s.mirror.Folded())
+	return s.cut(ctx, s.mirror.Position())
 }
 
 // cut turns the mirror's position into a cut. While the mirror has none, it is
 // where its load would get to, or mirror.ErrUnderWay: the events of a batch may
 // not have landed although its rows of the funnel have, and the other way round.
-func (s *Service) cut(ctx context.Context, groups []uint64, folded uint64) (store.Cut, error) {
+func (s *Service) cut(ctx context.Context, at mirror.Position) (store.Cut, error) {
 	switch {
-	case len(groups) > 0:
-		return groups, nil
-	case folded > 0:
-		return store.Cut{folded}, nil
+	case len(at.Groups) > 0:
+		return at.Groups, nil
+	case at.Folded > 0:
+		return store.Cut{at.Folded}, nil
 	}
 	landed, err := s.store.Landed(ctx)
 	if err != nil {
@@ -196,11 +232,13 @@ func scopeOf(q question, w window.Window, cut store.Cut) store.Scope {
 	}
 }
 
-func newFunnel(from time.Time, exact bool) Funnel {
-	if exact {
-		return Funnel{From: from, UniqueMethod: string(mirror.Exact)}
+// newFunnel is that of a window, which truly begins at from.
+func newFunnel(w window.Window, from time.Time, exact bool) Funnel {
+	f := Funnel{Period: w.Period, Timezone: w.Zone, From: from, To: w.To, UniqueMethod: string(mirror.Exact)}
+	if !exact {
+		f.UniqueMethod, f.UniqueError = string(mirror.Sketch), 3*funnel.StandardError
 	}
-	return Funnel{From: from, UniqueMethod: string(mirror.Sketch), UniqueError: 3 * funnel.StandardError}
+	return f
 }
 
 var _ mirror.Store = (*store.Store)(nil)

@@ -93,7 +93,7 @@ func TestFunnel(t *testing.T) {
 				r.writer.Write(viewtest.Draw(rng, noon, 500)...)
 				viewtest.Checkpoint(t.Context(), t, r.js, 1200)
 			}})
-			if got := r.svc.mirror.Folded(); got != 1200 {
+			if got := r.svc.mirror.Position().Folded; got != 1200 {
 				t.Errorf("folded up to %d after the load", got)
 			}
 			sameFunnels(t, r)
@@ -145,12 +145,12 @@ func TestLostLastDelta(t *testing.T) {
 	d := r.writer.Write(viewtest.Draw(rand.New(rand.NewPCG(5, 6)), noon, 10)...)
 	viewtest.Checkpoint(t.Context(), t, r.js, d.To)
 	go func() {
-		for r.svc.mirror.Folded() < d.To && t.Context().Err() == nil {
+		for r.svc.mirror.Position().Folded < d.To && t.Context().Err() == nil {
 			r.clock.Add(int64(time.Millisecond)) // time passes for as long as it has to
 			<-time.After(time.Millisecond)
 		}
 	}()
-	r.until(func() bool { return r.svc.mirror.Folded() >= d.To })
+	r.until(func() bool { return r.svc.mirror.Position().Folded >= d.To })
 	sameFunnel(t, r, viewtest.Values("period", "7d"))
 }
 

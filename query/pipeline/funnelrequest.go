@@ -42,7 +42,7 @@ func (s *Service) getFunnel(ctx context.Context, r FunnelRequest) (Funnel, error
 	}
 	f, err := s.funnel(ctx, q, mirror.Uniques(r.Uniques), 0)
 	if err == nil && f.empty() {
-		f.Notes = s.notes(ctx, r.Source)
+		f.Notes = append(f.Notes, s.notes(ctx, r.Source)...)
 	}
 	return f, err
 }

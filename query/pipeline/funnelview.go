@@ -65,7 +65,7 @@ func (f *funnelSource) Snapshot(ctx context.Context) (live.Snapshot, error) {
 	if err != nil {
 		return live.Snapshot{}, f.problem(err)
 	}
-	state.Notes = f.note(ctx, state)
+	state.Notes = append(state.Notes, f.note(ctx, state)...)
 	body, err := json.Marshal(state)
 	if err != nil {
 		return live.Snapshot{}, fmt.Errorf("encode the funnel: %w", err)

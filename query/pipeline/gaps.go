@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/scrape"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
-	"github.com/millrace-io/millrace/query/resultcache"
 	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -44,11 +44,14 @@ const gapWindow = time.Hour
 
 // gapTime bounds how long it is looked for: the mirror is in memory, but for the
 // single events of the quarter in which the hour begins.
-const gapTime = 2 * time.Second
+const gapTime = 5 * time.Second
 
 // gapEvery is for how long a look serves: while events come late, each reads
-// these single events again.
-const gapEvery = 10 * time.Second
+// these single events again. gapKeep is for how long it serves while another takes.
+const (
+	gapEvery = 10 * time.Second
+	gapKeep  = time.Minute
+)
 
 // knownGaps leaves out rules of stages that the pipeline does not have, and of
 // several rules of the same stages all but the last.
@@ -68,28 +71,28 @@ type ratio struct {
 	share float64
 }
 
-// ratios returns the rules whose first stage has been reached at all, as they
-// were within the last gapEvery.
-func (s *Service) ratios(ctx context.Context) ([]ratio, error) {
-	if len(s.cfg.Gaps) == 0 {
-		return nil, nil
+// newRatios keeps the rules whose first stage has been reached at all, with how they are
+// kept.
+func (s *Service) newRatios() *scrape.Value[[]ratio] {
+	return &scrape.Value[[]ratio]{
+		Ask: s.lookForGaps, Limit: gapTime, Fresh: gapEvery, Keep: gapKeep, Now: s.cfg.Now,
 	}
-	fresh := func(a resultcache.Answer[[]ratio]) bool {
-		age := s.cfg.Now().Sub(a.At)
-		return age >= 0 && age < gapEvery
-	}
-	return s.gaps.Get(ctx, "", fresh, s.lookForGaps)
 }
 
 func (s *Service) lookForGaps(ctx context.Context) ([]ratio, error) {
-	ctx, cancel := context.WithTimeout(ctx, gapTime)
-	defer cancel()
-	now := s.cfg.Now().UTC()
-	w := window.Window{From: now.Add(-gapWindow), To: now, Live: true}
-	a, err := s.mirror.Funnel(ctx, "", w, mirror.Auto)
+	if len(s.cfg.Gaps) == 0 {
+		return nil, nil
+	}
+	lastHour := func(now time.Time) window.Window {
+		return window.Window{From: now.Add(-gapWindow).UTC(), To: now.UTC(), Live: true}
+	}
+	a, err := s.mirror.Funnel(ctx, "", lastHour, mirror.Auto)
 	if errors.Is(err, mirror.ErrBusy) { // events come late all the time: do without single ones
-		w.From = w.From.Truncate(time.Duration(funnel.Quarter) * time.Second)
-		a, err = s.mirror.Funnel(ctx, "", w, mirror.Auto)
+		a, err = s.mirror.Funnel(ctx, "", func(now time.Time) window.Window {
+			w := lastHour(now)
+			w.From = w.From.Truncate(time.Duration(funnel.Quarter) * time.Second)
+			return w
+		}, mirror.Auto)
 	}
 	if err != nil {
 		return nil, err
@@ -110,9 +113,9 @@ func (s *Service) gapCheck() httpapi.Check {
 	return httpapi.Check{
 		Name:  "pipeline",
 		Probe: func(context.Context) error { return nil },
-		Note: func(ctx context.Context) httpapi.Note {
-			all, err := s.ratios(ctx)
-			if err != nil {
+		Note: func(context.Context) httpapi.Note {
+			all, known := s.gaps.Get()
+			if !known {
 				return httpapi.Note{} // the check of the funnel says why
 			}
 			var gaps []string
@@ -151,8 +154,8 @@ func (m *gapMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, g := range m.s.cfg.Gaps {
 		ch <- prometheus.MustNewConstMetric(m.threshold, prometheus.GaugeValue, g.Least, g.From, g.To)
 	}
-	all, err := m.s.ratios(context.Background())
-	if err != nil {
+	all, known := m.s.gaps.Get()
+	if !known {
 		return // while the mirror loads
 	}
 	for _, r := range all {

@@ -12,6 +12,9 @@ import (
 // knownFor is for how long it serves that a source is not known.
 const knownFor = 10 * time.Second
 
+// nearestTime bounds the search for a source's name: what is counted is there already.
+const nearestTime = 2 * time.Second
+
 // notes is what there is to say of a source of which nothing was found.
 func (s *Service) notes(ctx context.Context, source string) reads.Notes {
 	if source == "" {
@@ -19,7 +22,7 @@ func (s *Service) notes(ctx context.Context, source string) reads.Notes {
 	}
 	fresh := func(a resultcache.Answer[string]) bool { return s.cfg.Now().Sub(a.At) <= knownFor }
 	near, err := s.nearest.Get(ctx, source, fresh, func(ctx context.Context) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
+		ctx, cancel := context.WithTimeout(ctx, min(s.cfg.QueryTimeout, nearestTime))
 		defer cancel()
 		leave, err := s.analysing.Enter(ctx)
 		if err != nil {

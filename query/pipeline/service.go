@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/scrape"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/events"
 	"github.com/millrace-io/millrace/query/pipeline/export"
@@ -33,6 +34,9 @@ type Config struct {
 	// counted exactly, unless a request says otherwise; default 2,000,000. It
 	// is also how many articles the mirror holds.
 	ExactEvents int
+	// MostExact is up to how many events of a window distinct articles are counted
+	// exactly in the database for a request that says so; default 10,000,000.
+	MostExact int
 	// MaxSources is how many single sources the mirror keeps current, and how
 	// many windows beyond ExactEvents; default live.DefaultFeeds. With fewer than
 	// there may be feeds, these evict one another's.
@@ -78,7 +82,7 @@ type Service struct {
 
 	statistics *resultcache.Cache[analysis]
 	drifts     *resultcache.Cache[Drift]
-	gaps       *resultcache.Cache[[]ratio]
+	gaps       *scrape.Value[[]ratio]
 	nearest    *resultcache.Cache[string] // to sources that are not known
 }
 
@@ -99,6 +103,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if cfg.ExactEvents == 0 {
 		cfg.ExactEvents = 2_000_000
 	}
+	if cfg.MostExact == 0 {
+		cfg.MostExact = 10_000_000
+	}
 	if cfg.MaxSources == 0 {
 		cfg.MaxSources = live.DefaultFeeds
 	}
@@ -117,9 +124,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		exporting:  make(reads.Places, export.AtOnce),
 		statistics: resultcache.New[analysis](maxAnswers, age, cfg.Now),
 		drifts:     resultcache.New[Drift](maxAnswers, age, cfg.Now),
-		gaps:       resultcache.New[[]ratio](1, gapEvery, cfg.Now),
 		nearest:    resultcache.New[string](maxAnswers, knownFor, cfg.Now),
 	}
+	s.gaps = s.newRatios()
 	if err := s.assemble(); err != nil {
 		return nil, fmt.Errorf("pipeline queries: %w", err)
 	}
@@ -144,7 +151,7 @@ func (s *Service) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	s.streamEnd = &streamEnd{nc: s.deps.NATS, js: s.deps.JetStream, folded: s.mirror.Folded}
+	s.streamEnd = &streamEnd{nc: s.deps.NATS, js: s.deps.JetStream, folded: func() uint64 { return s.mirror.Position().Folded }}
 	s.events = events.New(events.Config{
 		Stages: s.cfg.Stages, Now: s.cfg.Now, Store: s.store, Folded: s.folded, Notes: s.notes, Analysing: s.analysing,
 	})
@@ -222,6 +229,7 @@ func (s *Service) Checks() []httpapi.Check {
 		{Name: "funnel", Probe: func(context.Context) error { return s.mirror.Err() }},
 		{Name: "checkpoints", Probe: func(context.Context) error { return s.mirror.Damage() }},
 		{Name: "projector", Probe: s.streamEnd.check, Note: s.streamEnd.note},
+		{Name: "rows", Probe: s.rowsAreThere, Need: httpapi.Never},
 		s.gapCheck(),
 	}
 }

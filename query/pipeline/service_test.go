@@ -125,7 +125,7 @@ func (r *rig) write(events ...event.Event) {
 	r.t.Helper()
 	d := r.writer.Write(events...)
 	viewtest.Announce(r.t, r.nc, d)
-	r.until(func() bool { return r.svc.mirror.Folded() >= d.To })
+	r.until(func() bool { return r.svc.mirror.Position().Folded >= d.To })
 }
 
 // recount is the definition of a funnel.

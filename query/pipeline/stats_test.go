@@ -257,9 +257,9 @@ func TestStatsFollowTheFunnel(t *testing.T) {
 				for _, announced := range []bool{false, true} {
 					if announced {
 						viewtest.Announce(t, r.nc, d)
-						r.until(func() bool { return r.svc.mirror.Folded() >= d.To })
+						r.until(func() bool { return r.svc.mirror.Position().Folded >= d.To })
 					}
-					if r.svc.mirror.Folded() == 0 {
+					if r.svc.mirror.Position().Folded == 0 {
 						continue // it has loaded an empty table and knows of no sequence
 					}
 					var f Funnel
@@ -301,7 +301,7 @@ func TestStatsRecount(t *testing.T) {
 	d := r.writer.Write(viewtest.Courses(rng, noon.Add(-time.Second), 20)...)
 	d.Entries = d.Entries[:len(d.Entries)/2] // half of it never arrives
 	viewtest.Announce(t, r.nc, d)
-	r.until(func() bool { return r.svc.mirror.Folded() >= d.To })
+	r.until(func() bool { return r.svc.mirror.Position().Folded >= d.To })
 	sameStats(t, r, viewtest.Values("period", "7d"))
 }
 

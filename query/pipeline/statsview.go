@@ -85,7 +85,7 @@ type analysis struct {
 // what the funnel shows.
 func (s *Service) showsFunnel(ctx context.Context, q question, a resultcache.Answer[analysis]) bool {
 	then := a.Value.funnel
-	if !s.fresh(then.cut, a.At, a.Took, q.spec.Moves()) {
+	if !s.fresh(then.at.Groups, a.At, a.Took, q.spec.Moves()) {
 		return false
 	}
 	if s.keeps(a.At, a.Took) || !q.spec.Live() || q.skipReclassified {
@@ -98,18 +98,25 @@ func (s *Service) showsFunnel(ctx context.Context, q question, a resultcache.Ans
 // fresh tells whether an answer is young enough to serve again: for a short
 // while if nothing has been folded since, for a shorter one if its window moves,
 // and one that was dear for longer.
-func (s *Service) fresh(cut store.Cut, at time.Time, took time.Duration, moves bool) bool {
+func (s *Service) fresh(groups []uint64, at time.Time, took time.Duration, moves bool) bool {
 	keep := keepUnchanged
 	if moves {
 		keep = time.Second
 	}
-	return (slices.Equal(cut, s.mirror.Groups()) && s.cfg.Now().Sub(at) <= keep) || s.keeps(at, took)
+	return (slices.Equal(groups, s.mirror.Position().Groups) && s.within(at, keep)) || s.keeps(at, took)
+}
+
+// within tells whether a time is at most so long ago. One that has yet to come was taken
+// before the clock was set back, and says nothing.
+func (s *Service) within(at time.Time, limit time.Duration) bool {
+	age := s.cfg.Now().Sub(at)
+	return age >= 0 && age <= limit
 }
 
 // keeps tells whether an answer took so long that askers get it rather than
 // another.
 func (s *Service) keeps(at time.Time, took time.Duration) bool {
-	return took >= 500*time.Millisecond && s.cfg.Now().Sub(at) < min(4*took, s.cfg.KeepSlow)
+	return took >= 500*time.Millisecond && s.within(at, min(4*took, s.cfg.KeepSlow))
 }
 
 // analyse answers from the funnel and, for what that does not have, from the
@@ -157,7 +164,11 @@ func (s *Service) settled(ctx context.Context, q question) (Funnel, store.Scope,
 		if err != nil {
 			return f, store.Scope{}, err
 		}
-		scope := scopeOf(q, window.Window{From: f.From, To: f.To, Live: q.spec.Live()}, f.cut)
+		cut, err := s.cut(ctx, f.at)
+		if err != nil {
+			return f, store.Scope{}, err
+		}
+		scope := scopeOf(q, window.Window{From: f.From, To: f.To, Live: q.spec.Live()}, cut)
 		before, err := s.retiredBefore(ctx)
 		if err != nil {
 			return f, scope, err

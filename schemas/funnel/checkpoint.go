@@ -27,8 +27,22 @@ type Checkpoint struct {
 	// Delta is the digest of what will be announced of the decided batch. By it
 	// readers tell the projector's delta from what others publish.
 	Delta string `json:"delta,omitempty"`
-	// Known is what the group has counted, for key stores to be compared with.
+	// Known is what the group has counted, for key stores and ClickHouse to be compared
+	// with.
 	Known Known `json:"known,omitzero"`
+	// Baseline is what the group's counts rest on.
+	Baseline Baseline `json:"baseline,omitzero"`
+}
+
+// Baseline names the rows that a group's counts rest on. What was loaded under one
+// baseline takes no delta of another: while ClickHouse was put back from a copy, say, the
+// one has events that the other lacks.
+type Baseline struct {
+	Number uint64 `json:"number"` // another one for each baseline of the group
+	// Accepted is how often an operator has accepted what ClickHouse has.
+	Accepted uint64 `json:"accepted,omitempty"`
+	// Missing is how many of the identities in Known ClickHouse was found to lack.
+	Missing uint64 `json:"missing,omitempty"`
 }
 
 // Known is the identities that a group has counted up to a sequence, which is

@@ -27,23 +27,31 @@ type Stage struct {
 
 // Answer is the funnel of a window.
 type Answer struct {
+	Window window.Window // as it was asked for
 	// From is when the window truly begins: with the quarter, where that has
 	// too many events to be split.
-	From   time.Time
-	Stages []Stage // in the order of the pipeline
-	Exact  bool    // whether Articles are, or are estimates
-	Folded uint64  // stream sequence up to which events are counted
-	// Groups has that sequence for each slot group, nil while some of them are
-	// not known. It is not to be changed.
-	Groups []uint64
+	From time.Time
+	End  time.Time // before what time the events that count have happened
+	// Widened says that From is earlier because the database does not answer.
+	Widened bool
+	Stages  []Stage // in the order of the pipeline
+	Exact   bool    // whether Articles are, or are estimates
+	Position
 }
+
+// At makes the window of a question as it is at a time, which is open on the right
+// (window.Window.Live).
+type At func(now time.Time) window.Window
 
 // view is a question and what has been found for it.
 type view struct {
 	source  string
 	uniques Uniques
+	window  window.Window
 	request uint64 // the state's clock when it was asked, or asked again
 	renewed int    // how often it was asked again
+	late    bool   // it does without what is not loaded, where that is possible
+	widened bool
 	from    time.Time
 	first   quarter // first whole quarter of the window
 	split   bool    // the window begins within the quarter before
@@ -51,18 +59,37 @@ type view struct {
 	series  *series
 	partial *partialQuarter // nil when not split
 	sketch  *sketch
-	folded  uint64 // up to which events are counted
-	groups  []uint64
+	at      Position
 }
 
-// Funnel answers a live window. Where it does not hold what the window needs,
-// it loads that first, everything when the clock has been set (invariant 5). It
-// returns ErrNotHeld when exact articles are wanted but there are too many, and
-// ErrBusy when too many others wait, or what it loads is outdated each time.
-func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uniques Uniques) (Answer, error) {
-	v := view{source: source, uniques: uniques, from: w.From}
+func newView(s *state, source string, w window.Window, uniques Uniques) view {
+	v := view{source: source, uniques: uniques, window: w, request: s.tick(), from: w.From}
+	v.split, v.first = split(v.from)
+	return v
+}
+
+// within tells whether a state counts everything of the window. The lock is held.
+func (v *view) within(s *state) bool {
+	first := v.first
+	if v.split {
+		first--
+	}
+	end := v.window.End().Add(time.Duration(funnel.Quarter)*time.Second - 1)
+	return s.covers(first, quarter(max(0, end.Unix())/int64(funnel.Quarter)))
+}
+
+// maxStates is how many states a question meets before ErrClock.
+const maxStates = 4
+
+// Funnel answers a live window, made by the mirror's clock. Where it does not hold what
+// the window needs, it loads that first, everything when the clock has been set
+// (invariant 5). It returns ErrNotHeld when exact articles are wanted but there are too
+// many, ErrBusy when too many others wait, or what it loads is outdated each time, and
+// ErrClock.
+func (m *Mirror) Funnel(ctx context.Context, source string, at At, uniques Uniques) (Answer, error) {
+	var v view
 	var state *state
-	for {
+	for states := 0; ; {
 		m.mu.Lock()
 		if m.state == nil {
 			defer m.mu.Unlock()
@@ -70,15 +97,18 @@ func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uni
 		}
 		if state != m.state { // also after a reload meanwhile
 			state = m.state
-			v = view{source: source, uniques: uniques, from: w.From, request: state.tick()}
+			v = newView(state, source, at(m.cfg.Now()), uniques)
+			states++
 		}
-		v.split, v.first = split(v.from)
-		if !state.covers(v.first, m.now()) {
+		if !v.within(state) {
 			m.outdated()
 			changed, err := m.changed, m.err
 			m.mu.Unlock()
-			if err != nil {
+			switch {
+			case err != nil:
 				return Answer{}, err
+			case states >= maxStates:
+				return Answer{}, ErrClock
 			}
 			select {
 			case <-changed:
@@ -96,16 +126,26 @@ func (m *Mirror) Funnel(ctx context.Context, source string, w window.Window, uni
 			break
 		}
 		m.mu.Unlock()
-		if err := missing.wait(ctx); err != nil {
+		if err := v.await(ctx, missing); err != nil {
 			return Answer{}, err
 		}
 	}
-	v.folded, v.groups = m.pos.least(state.folded), m.pos.groups(state.folded)
+	v.at = m.pos.of(state.folded)
 	if v.sketch == nil {
 		defer m.mu.Unlock()
 		return v.exact(state), nil
 	}
 	return m.estimate(state, &v)
+}
+
+// await waits for a load, and returns an error if the question cannot be answered. What
+// fails, or is late, is asked for once more without what it loads.
+func (v *view) await(ctx context.Context, missing *load) error {
+	if v.late || missing == &v.series.load {
+		return missing.wait(ctx)
+	}
+	v.late = missing.waitPatiently(ctx) != nil
+	return ctx.Err()
 }
 
 // split tells whether a time lies within a quarter, and which is the first
@@ -131,12 +171,14 @@ func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
 	if !v.series.loaded() {
 		return &v.series.load, nil
 	}
-	if v.partial != nil && !v.partial.loaded() {
+	switch {
+	case v.partial == nil:
+	case !v.partial.loaded() && !v.late:
 		return &v.partial.load, nil
-	}
-	if v.partial != nil && v.partial.tooMany {
-		v.from, v.split, v.first, v.partial = start(v.first-1), false, v.first-1, nil
-		v.sketch = nil
+	case !v.partial.loaded():
+		v.widen(v.first-1, true)
+	case v.partial.tooMany:
+		v.widen(v.first-1, false)
 	}
 	held := v.series.articles.from <= v.first
 	switch {
@@ -148,7 +190,7 @@ func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
 		if v.sketch == nil || !v.sketch.loaded() {
 			v.sketch = m.sketchOf(s, v.series, v.first)
 		}
-		if !v.sketch.loaded() {
+		if !v.sketch.loaded() && !(v.late && v.useEarlierSketch(s)) {
 			return &v.sketch.load, nil
 		}
 	}
@@ -160,6 +202,32 @@ func (m *Mirror) gather(s *state, v *view) (missing *load, err error) {
 	}
 	v.request = s.tick()
 	return m.gather(s, v)
+}
+
+// widen has the window begin with an earlier quarter.
+func (v *view) widen(first quarter, widened bool) {
+	v.from, v.split, v.first, v.partial, v.sketch = start(first), false, first, nil, nil
+	v.widened = v.widened || widened
+}
+
+// useEarlierSketch has the window begin where the latest sketch does that begins before
+// it and is loaded, unless that makes it more than an eighth longer. It tells whether
+// there is one. The lock is held.
+func (v *view) useEarlierSketch(s *state) bool {
+	most := v.window.To.Sub(v.window.From) / 8
+	var found *sketch
+	for first, k := range v.series.sketches {
+		if k.loaded() && first <= v.first && first >= s.base && v.window.From.Sub(start(first)) <= most &&
+			(found == nil || first > found.first) {
+			found = k
+		}
+	}
+	if found == nil {
+		return false
+	}
+	v.widen(found.first, true)
+	v.sketch, found.used = found, s.tick()
+	return true
 }
 
 // maxRenewed is how often a view looks again for what was outdated when it had
@@ -184,7 +252,9 @@ func (v *view) dropOutdated(s *state) bool {
 
 // events counts the events of a view. The lock is held.
 func (v *view) events(s *state) Answer {
-	a := Answer{From: v.from, Stages: make([]Stage, len(s.stages)), Folded: v.folded, Groups: v.groups}
+	a := Answer{
+		Window: v.window, From: v.from, End: start(s.end()), Widened: v.widened, Stages: make([]Stage, len(s.stages)), Position: v.at,
+	}
 	for i := range a.Stages {
 		a.Stages[i].Events = v.series.counts[i].since(v.first)
 	}

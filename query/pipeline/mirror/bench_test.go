@@ -37,7 +37,7 @@ func (l large) QuarterCounts(_ context.Context, _ string, from time.Time, yield 
 }
 
 func (l large) LastSeen(
-	_ context.Context, _ string, from time.Time, _ []uint64, yield func(string, uint32, []uint64) error,
+	_ context.Context, _ string, from, _ time.Time, _ []uint64, yield func(string, uint32, []uint64) error,
 ) error {
 	for i := 0; i < l.n && l.at(i) >= from.Unix(); i++ {
 		if err := yield(pipeline[i%3], uint32(funnel.Quarter.Floor(l.at(i))), []uint64{mix(uint64(i))}); err != nil {
@@ -118,7 +118,7 @@ func BenchmarkFunnel(b *testing.B) {
 				at := store.now
 				for b.Loop() {
 					at = at.Add(time.Millisecond)
-					if _, err := m.Funnel(b.Context(), "", windowOf(period, "UTC", at), uniques); err != nil {
+					if _, err := m.Funnel(b.Context(), "", of(period, "UTC"), uniques); err != nil {
 						b.Fatal(err)
 					}
 				}

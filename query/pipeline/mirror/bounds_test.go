@@ -39,7 +39,7 @@ func TestSourcesDoNotEvictOneAnother(t *testing.T) {
 				for source := range articles {
 					for _, period := range []string{"24h", "30d"} {
 						name := fmt.Sprint("source-", source)
-						a, err := m.Funnel(t.Context(), name, windowOf(period, "UTC", c.time()), Auto)
+						a, err := m.Funnel(t.Context(), name, of(period, "UTC"), Auto)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -86,10 +86,10 @@ type stuck struct {
 }
 
 func (s *stuck) LastSeen(
-	ctx context.Context, source string, from time.Time, cut []uint64, yield func(string, uint32, []uint64) error,
+	ctx context.Context, source string, from, to time.Time, cut []uint64, yield func(string, uint32, []uint64) error,
 ) error {
 	if source == "" {
-		return s.world.LastSeen(ctx, source, from, cut, yield)
+		return s.world.LastSeen(ctx, source, from, to, cut, yield)
 	}
 	s.scans.Add(1)
 	<-ctx.Done()
@@ -115,7 +115,7 @@ func TestSourcesDoNotHoldUpAll(t *testing.T) {
 		ask := func(source, period string) (Answer, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			return m.Funnel(ctx, source, windowOf(period, "UTC", c.time()), Auto)
+			return m.Funnel(ctx, source, of(period, "UTC"), Auto)
 		}
 		busy := 0
 		for i := range 50 {
@@ -155,13 +155,13 @@ func TestEmptySourceIsNotScanned(t *testing.T) {
 	m.cfg.LoadTimeout = time.Millisecond // of a scan, which does not end
 	store := &stuck{world: w}
 	m.store = store
-	a, err := m.Funnel(t.Context(), "nobody", windowOf("30d", "UTC", c.time()), Auto)
+	a, err := m.Funnel(t.Context(), "nobody", of("30d", "UTC"), Auto)
 	if want := make([]Stage, len(pipeline)); err != nil || !reflect.DeepEqual(a.Stages, want) ||
 		store.scans.Load() > 0 {
 		t.Errorf("%v after %d scans, %v", a.Stages, store.scans.Load(), err)
 	}
 	m.Apply(w.commit([]Event{{At: c.time().UnixNano(), Stage: pipeline[0], Source: "nobody", Article: 7}}))
-	if a, err = m.Funnel(t.Context(), "nobody", windowOf("30d", "UTC", c.time()), Auto); err != nil ||
+	if a, err = m.Funnel(t.Context(), "nobody", of("30d", "UTC"), Auto); err != nil ||
 		a.Stages[0] != (Stage{1, 1}) {
 		t.Errorf("its first event: %v, %v", a.Stages, err)
 	}

@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"errors"
-	"maps"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
@@ -32,11 +31,17 @@ func (m *Mirror) Apply(d *funnel.Delta) {
 		return
 	}
 	m.pos.advance(d.Group, d.To)
-	if s := m.receiver(); s != nil {
-		s.apply(parts)
-		if s == m.state {
-			m.notify()
-		}
+	receiver := m.receiver()
+	if receiver != nil {
+		receiver.apply(parts)
+	}
+	// What answers goes on while it waits to be replaced, as far as it has missed nothing.
+	waits := m.state != nil && m.state != receiver && m.pos.follows(m.state, d)
+	if waits {
+		m.state.apply(parts)
+	}
+	if waits || m.state != nil && m.state == receiver {
+		m.notify()
 	}
 }
 
@@ -109,6 +114,7 @@ type Checkpoint struct {
 	Durable  uint64 // everything up to it is in the views
 	Decided  uint64 // and is about to be up to here; 0: not known
 	CaughtUp uint64 // nothing up to it is left for the group; 0: not known
+	Baseline funnel.Baseline
 }
 
 // Checkpoint notes how far a slot group has come.
@@ -118,6 +124,25 @@ func (m *Mirror) Checkpoint(c Checkpoint) {
 	if !m.pos.checkpoint(c, m.cfg.Now()) && m.begun() && c.Durable > 0 {
 		m.requestReload() // what of it is part of the load is not known
 	}
+	if m.pos.rebase(c.Group, c.Baseline) && m.begun() {
+		m.log.Warn("the funnel's rows in ClickHouse are not those of before: loading again", "group", c.Group,
+			"missing", c.Baseline.Missing)
+		m.requestReload()
+	}
+}
+
+// Missing returns how many events each slot group has counted that ClickHouse was found to
+// lack, of those that lack any.
+func (m *Mirror) Missing() map[uint32]uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	missing := map[uint32]uint64{}
+	for group, b := range m.pos.baseline {
+		if b.Missing > 0 {
+			missing[group] = b.Missing
+		}
+	}
+	return missing
 }
 
 // Arrange takes note of which slot groups there are. A layout that has been
@@ -131,7 +156,7 @@ func (m *Mirror) Arrange(l slots.Layout) {
 	if m.pos.anticipated(l) && m.begun() {
 		m.requestReload() // what is loaded goes by a cut without these groups
 	}
-	m.pos.arrange(l, !m.begun())
+	m.pos.arrange(l)
 	if m.state != nil {
 		m.notify()
 	}
@@ -146,7 +171,7 @@ func (m *Mirror) begin() *state {
 	defer m.mu.Unlock()
 	m.want = false
 	m.pos.catchUp()
-	m.next = newState(m.cfg.Stages, m.base(), maps.Clone(m.pos.applied))
+	m.next = newState(m.cfg.Stages, m.base(), m.pos.applied, m.pos.baseline)
 	return m.next
 }
 

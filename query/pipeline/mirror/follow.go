@@ -208,10 +208,12 @@ func (m *Mirror) hearCheckpoint(entry jetstream.KeyValueEntry) {
 	if err != nil {
 		return
 	}
-	if c.To > c.From {
-		m.verifier.decide(decision{bounds{group, c.From, c.To}, c.Delta})
+	m.Checkpoint(Checkpoint{
+		Group: group, Durable: c.From, Decided: c.To, CaughtUp: c.CaughtUp, Baseline: c.Baseline,
+	})
+	if c.To > c.From { // after its baseline is known
+		m.verifier.decide(decision{bounds{group, c.From, c.To}, c.Delta, c.Baseline.Number})
 	}
-	m.Checkpoint(Checkpoint{Group: group, Durable: c.From, Decided: c.To, CaughtUp: c.CaughtUp})
 }
 
 // noteDamage takes note of what stands in the place of a checkpoint, nil for

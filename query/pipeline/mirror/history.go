@@ -5,10 +5,11 @@ import "slices"
 // quarter numbers the quarters of an hour since 1970.
 type quarter = uint32
 
-// maxQuarters bounds a history, whatever times it is handed: 64 days.
+// maxQuarters is how many quarters a state holds at most: 64 days.
 const maxQuarters = 64 * 96
 
-// history counts something by quarter. What lies before base is not counted.
+// history counts something by quarter. What lies before base is not counted. The
+// state admits what lies behind (state.admit).
 type history struct {
 	base quarter
 	n    []uint32
@@ -16,7 +17,7 @@ type history struct {
 
 // add counts d more, or fewer, in a quarter.
 func (h *history) add(q quarter, d int32) {
-	if q < h.base || q-h.base >= maxQuarters {
+	if q < h.base {
 		return
 	}
 	i := int(q - h.base)

@@ -26,9 +26,3 @@ func (m *Mirror) outdated() {
 	m.log.Warn("the clock has been set: loading the funnel again")
 	m.requestReload()
 }
-
-// covers tells whether the state holds all that happened from a quarter until
-// now.
-func (s *state) covers(first, now quarter) bool {
-	return first >= s.base && now-s.base < maxQuarters
-}

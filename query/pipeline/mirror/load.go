@@ -1,15 +1,20 @@
 package mirror
 
-import "context"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
 // load is something that one goroutine brings in and others wait for. done is
 // closed at its end; err is set before.
 type load struct {
-	done chan struct{}
-	err  error
+	began time.Time
+	done  chan struct{}
+	err   error
 }
 
-func newLoad() load { return load{done: make(chan struct{})} }
+func newLoad() load { return load{began: time.Now(), done: make(chan struct{})} }
 
 func (l *load) finish(err error) {
 	l.err = err
@@ -21,6 +26,27 @@ func (l *load) wait(ctx context.Context) error {
 	select {
 	case <-l.done:
 		return l.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// patience is for how long a load may be under way before readers who can do
+// without it do so: far longer than it takes while the database answers.
+const patience = 2 * time.Second
+
+// errLate is the error of a load that has been under way for longer than patience.
+var errLate = errors.New("the database has not answered in time")
+
+// waitPatiently is wait, for as long as there is patience with the load.
+func (l *load) waitPatiently(ctx context.Context) error {
+	limit := time.NewTimer(patience - time.Since(l.began))
+	defer limit.Stop()
+	select {
+	case <-l.done:
+		return l.err
+	case <-limit.C:
+		return errLate
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -91,7 +91,7 @@ func (m *Mirror) loadCounts(s *state, t *series) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t.setCounts(rows)
+	t.setCounts(slices.DeleteFunc(rows, func(r countRow) bool { return !s.admit(r.quarter) }))
 	// An article counts once at most, so that as many events hold no more.
 	t.articles.raise(firstWithin(t.counts, m.cfg.Limits.Articles))
 	return nil
@@ -159,12 +159,12 @@ func (m *Mirror) loadArticles(s *state, t *series) error {
 	defer cancel()
 	m.mu.Lock()
 	first, any := firstCounted(t.counts)
-	from, cut := start(max(first, t.articles.from)), m.cut(s)
+	from, to, cut := start(max(first, t.articles.from)), start(s.end()), m.cut(s)
 	m.mu.Unlock()
 	if !any { // as of a source that does not exist, for which all events would be looked through
 		return nil
 	}
-	return m.store.LastSeen(ctx, t.source, from, cut, func(name string, bucket uint32, articles []uint64) error {
+	return m.store.LastSeen(ctx, t.source, from, to, cut, func(name string, bucket uint32, articles []uint64) error {
 		stage, known := s.stages[name]
 		if !known {
 			return nil
@@ -213,9 +213,9 @@ func (m *Mirror) loadSketch(s *state, t *series, k *sketch) {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.LoadTimeout)
 	defer cancel()
 	sets := make([]funnel.Set, len(s.stages))
-	// The window is open; the end only has to lie after everything.
-	end := m.cfg.Now().Add(window.Ahead + 24*time.Hour).Truncate(24 * time.Hour)
-	spans := funnel.Cover(start(k.first), end)
+	m.mu.Lock()
+	spans := funnel.Cover(start(k.first), start(s.end()))
+	m.mu.Unlock()
 	err := m.store.Sets(ctx, t.source, spans, func(name string, _ uint64, set *funnel.Set) error {
 		if stage, known := s.stages[name]; known {
 			return sets[stage].Merge(set)

@@ -60,9 +60,10 @@ type Store interface {
 	// QuarterCounts reads the number of events by quarter from a quarter on.
 	QuarterCounts(ctx context.Context, source string, from time.Time, yield func(Count) error) error
 	// LastSeen reads in which quarter articles were last seen at a stage, of the
-	// events within a cut: a sequence for each slot group, or one for all.
+	// events in [from, to) and within a cut: a sequence for each slot group, or one
+	// for all.
 	LastSeen(
-		ctx context.Context, source string, from time.Time, cut []uint64,
+		ctx context.Context, source string, from, to time.Time, cut []uint64,
 		yield func(stage string, bucket uint32, articles []uint64) error,
 	) error
 	// Sets reads the rows of buckets.
@@ -102,6 +103,10 @@ var ErrUnderWay = errors.New("a batch is under way, of which the funnel's rows m
 // ErrUnheard is the error of asking how far events are counted before the projectors'
 // checkpoints have been read.
 var ErrUnheard = errors.New("the projectors' checkpoints are not known yet")
+
+// ErrClock is the error of asking while the clock is set again and again, so that no
+// window lies within what is held.
+var ErrClock = errors.New("the clock is set again and again")
 
 // ErrBusy is the error of asking for a source while many others are being
 // loaded, or for a window that begins within a quarter for which events keep
@@ -167,25 +172,20 @@ func (m *Mirror) Changed() <-chan struct{} {
 	return m.changed
 }
 
-// Folded returns the stream sequence up to which the mirror has counted.
-func (m *Mirror) Folded() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.state == nil {
-		return 0
-	}
-	return m.pos.least(m.state.folded)
+// Position is up to where a mirror has counted, at one moment. It does not change.
+type Position struct {
+	Folded uint64   // the stream sequence up to which everything is counted
+	Groups []uint64 // that of each slot group; nil while some of them are not known
 }
 
-// Groups returns that sequence for each slot group, nil while some of them are
-// not known.
-func (m *Mirror) Groups() []uint64 {
+// Position returns up to where the mirror has counted at present.
+func (m *Mirror) Position() Position {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.state == nil {
-		return nil
+		return Position{}
 	}
-	return m.pos.groups(m.state.folded)
+	return m.pos.of(m.state.folded)
 }
 
 // landing is how long Landed waits for a batch to be durable.
@@ -257,11 +257,8 @@ func (m *Mirror) notify() {
 
 // base is the first quarter that the mirror should hold.
 func (m *Mirror) base() quarter {
-	return quarter(m.cfg.Now().Add(-horizon).Unix() / int64(funnel.Quarter))
+	return quarter(max(0, m.cfg.Now().Add(-horizon).Unix()) / int64(funnel.Quarter))
 }
-
-// now is the quarter that it is.
-func (m *Mirror) now() quarter { return quarter(m.cfg.Now().Unix() / int64(funnel.Quarter)) }
 
 func start(q quarter) time.Time { return time.Unix(int64(q)*int64(funnel.Quarter), 0).UTC() }
 

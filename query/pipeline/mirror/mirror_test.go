@@ -47,7 +47,7 @@ func check(t *testing.T, w *world, m *Mirror, now time.Time, uniques Uniques) {
 	for _, source := range []string{"", "source-1", "source-3", "nobody"} {
 		for _, period := range []string{"today", "24h", "7d", "30d"} {
 			for _, zone := range zones {
-				a, err := m.Funnel(t.Context(), source, windowOf(period, zone, now), uniques)
+				a, err := m.Funnel(t.Context(), source, of(period, zone), uniques)
 				if err != nil {
 					t.Fatalf("%s %s %q: %v", period, zone, source, err)
 				}
@@ -160,7 +160,7 @@ func asked(t *testing.T, m *Mirror, c *clock) Answer {
 	t.Helper()
 	answers := make(chan Answer, 1)
 	go func() {
-		a, err := m.Funnel(t.Context(), "", windowOf("24h", "UTC", c.time()), Auto)
+		a, err := m.Funnel(t.Context(), "", of("24h", "UTC"), Auto)
 		if err != nil {
 			t.Error(err)
 		}
@@ -191,16 +191,16 @@ func TestExactOrNot(t *testing.T) {
 	w, m, c := newWorld(t, Limits{Articles: 50})
 	rng := rand.New(rand.NewPCG(1, 2))
 	w.commit(draw(rng, c.time(), 600, 500))
-	if _, err := m.Funnel(t.Context(), "", windowOf("today", "UTC", c.time()), Auto); !errors.Is(err, ErrNotLoaded) {
+	if _, err := m.Funnel(t.Context(), "", of("today", "UTC"), Auto); !errors.Is(err, ErrNotLoaded) {
 		t.Fatalf("before the load: %v", err)
 	}
 	if err := m.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Funnel(t.Context(), "", windowOf("30d", "UTC", c.time()), Exact); !errors.Is(err, ErrNotHeld) {
+	if _, err := m.Funnel(t.Context(), "", of("30d", "UTC"), Exact); !errors.Is(err, ErrNotHeld) {
 		t.Fatalf("a window that is too large: %v", err)
 	}
-	a, err := m.Funnel(t.Context(), "", windowOf("30d", "UTC", c.time()), Auto)
+	a, err := m.Funnel(t.Context(), "", of("30d", "UTC"), Auto)
 	if err != nil || a.Exact {
 		t.Fatalf("a window that is too large: exact %v, %v", a.Exact, err)
 	}
@@ -226,7 +226,7 @@ func TestSketchOfManyArticles(t *testing.T) {
 	}
 	for range 3 {
 		for _, period := range []string{"24h", "7d", "30d"} {
-			a, err := m.Funnel(t.Context(), "", windowOf(period, "UTC", c.time()), Auto)
+			a, err := m.Funnel(t.Context(), "", of(period, "UTC"), Auto)
 			if err != nil || a.Exact {
 				t.Fatalf("%s: exact %v, %v", period, a.Exact, err)
 			}
@@ -281,7 +281,7 @@ func TestReloadFails(t *testing.T) {
 	}
 	m.Apply(w.commit(draw(rand.New(rand.NewPCG(5, 6)), c.time(), 50, 50)))
 	check(t, w, m, c.time(), Auto)
-	before, err := m.Funnel(t.Context(), "", windowOf("today", "UTC", c.time()), Auto)
+	before, err := m.Funnel(t.Context(), "", of("today", "UTC"), Auto)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,11 +290,11 @@ func TestReloadFails(t *testing.T) {
 	if err := m.Reload(); !errors.Is(err, w.fail) || !m.wanted() {
 		t.Fatalf("reload: %v", err)
 	}
-	after, err := m.Funnel(t.Context(), "", windowOf("today", "UTC", c.time()), Auto)
+	after, err := m.Funnel(t.Context(), "", of("today", "UTC"), Auto)
 	if err != nil || !reflect.DeepEqual(before, after) {
 		t.Fatalf("%v, %v, want %v", after, err, before)
 	}
-	if _, err := m.Funnel(t.Context(), "source-9", windowOf("today", "UTC", c.time()), Auto); !errors.Is(err, w.fail) {
+	if _, err := m.Funnel(t.Context(), "source-9", of("today", "UTC"), Auto); !errors.Is(err, w.fail) {
 		t.Fatalf("a source that is not held: %v", err)
 	}
 	w.fail = nil
@@ -321,7 +321,7 @@ func TestLanded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.arrange(l, true)
+	p.arrange(l)
 	if got := p.landed(map[uint32]uint64{0: 18}); !slices.Equal(got, []uint64{18}) {
 		t.Errorf("before the end: %v", got)
 	}
@@ -365,7 +365,7 @@ func TestGroups(t *testing.T) {
 		{three, map[uint32]uint64{0: 9, 1: 9}, []uint64{9, 9, 9}},
 		{three, map[uint32]uint64{0: 9, 1: 9, 2: 11, 4: 15}, []uint64{11, 9, 15}},
 	} {
-		p.arrange(tc.layout, false)
+		p.arrange(tc.layout)
 		if got := p.groups(tc.folded); !slices.Equal(got, tc.want) {
 			t.Errorf("%v: %v, want %v", tc.folded, got, tc.want)
 		}
@@ -439,7 +439,7 @@ func regroup(t *testing.T, seed uint64) {
 			t.Fatal(err)
 		}
 		check(t, w, m, c.time(), Auto)
-		if got := m.Folded(); got != w.seq {
+		if got := m.Position().Folded; got != w.seq {
 			t.Errorf("seed %d: folded up to %d, want %d", seed, got, w.seq)
 		}
 	}
@@ -463,6 +463,8 @@ func TestFencesAreDropped(t *testing.T) {
 		}
 	}
 	w.group = 1
-	m.Apply(w.commit(draw(rng, c.time(), 50, 60)))
+	d := w.commit(draw(rng, c.time(), 50, 60))
+	d.From = m.state.folded[1]
+	m.Apply(d)
 	check(t, w, m, c.time(), Auto)
 }

@@ -59,7 +59,7 @@ func TestLateWhileLoading(t *testing.T) {
 					)
 				}
 			}}
-			a, err := m.Funnel(t.Context(), "", period, Auto)
+			a, err := m.Funnel(t.Context(), "", of("24h", "UTC"), Auto)
 			if late > maxRenewed {
 				if !errors.Is(err, ErrBusy) || n != 1+maxRenewed {
 					t.Errorf("read %d times: %v, %v", n, a.Stages, err)
@@ -83,7 +83,7 @@ func TestEvictedWhileLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(source, period string) Answer {
-		a, err := m.Funnel(t.Context(), source, windowOf(period, "UTC", c.time()), Auto)
+		a, err := m.Funnel(t.Context(), source, of(period, "UTC"), Auto)
 		if err != nil {
 			t.Error(err)
 		}
@@ -115,7 +115,7 @@ func TestLateBeforeLoading(t *testing.T) {
 	leave()
 	period := windowOf("24h", "UTC", c.time())
 	for i := range 5 {
-		if _, err := m.Funnel(gone, "", period, Auto); !errors.Is(err, context.Canceled) {
+		if _, err := m.Funnel(gone, "", of("24h", "UTC"), Auto); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		m.Apply(
@@ -132,7 +132,7 @@ func TestLateBeforeLoading(t *testing.T) {
 	for range loadsAtOnce {
 		<-m.places.partials
 	}
-	a, err := m.Funnel(t.Context(), "", period, Auto)
+	a, err := m.Funnel(t.Context(), "", of("24h", "UTC"), Auto)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
@@ -16,10 +17,6 @@ const lagAllowed = time.Second
 // the projectors say they are.
 type positions struct {
 	applied map[uint32]uint64
-	// adopt marks the groups of which no delta has been seen since the
-	// subscription: the first one may begin anywhere, since what was announced
-	// before is part of the load (invariant 1).
-	adopt   map[uint32]bool
 	durable map[uint32]uint64    // by checkpoint
 	behind  map[uint32]time.Time // since when durable has been ahead of applied
 	// decided is the end of the batch that is under way, by checkpoint, and
@@ -28,6 +25,8 @@ type positions struct {
 	beyond  map[uint32]time.Time
 	// idle has the last checkpoint of each group that had caught up.
 	idle map[uint32]Checkpoint
+	// baseline is what each group's counts rest on.
+	baseline map[uint32]funnel.Baseline
 	// layout says which groups there are; empty while that is not known.
 	layout slots.Layout
 	moved  chan struct{} // closed and replaced when applied or durable changes
@@ -35,10 +34,10 @@ type positions struct {
 
 func newPositions() positions {
 	return positions{
-		applied: map[uint32]uint64{}, adopt: map[uint32]bool{}, durable: map[uint32]uint64{},
+		applied: map[uint32]uint64{}, durable: map[uint32]uint64{},
 		behind:  map[uint32]time.Time{},
 		decided: map[uint32]uint64{}, beyond: map[uint32]time.Time{},
-		idle: map[uint32]Checkpoint{}, moved: make(chan struct{}),
+		idle: map[uint32]Checkpoint{}, baseline: map[uint32]funnel.Baseline{}, moved: make(chan struct{}),
 	}
 }
 
@@ -49,15 +48,12 @@ func (p *positions) tell() {
 }
 
 // arrange takes a layout. Groups that are not known yet have nothing before
-// their epoch; loading says that what has come since may be part of a load.
-func (p *positions) arrange(l slots.Layout, loading bool) {
+// their epoch.
+func (p *positions) arrange(l slots.Layout) {
 	p.layout = l
 	for _, g := range l.Current() {
 		if _, known := p.applied[g.ID]; !known {
 			p.applied[g.ID] = g.After
-			if loading {
-				p.adopt[g.ID] = true
-			}
 		}
 	}
 }
@@ -86,15 +82,26 @@ func (p *positions) step(group uint32, from, to uint64) step {
 	switch {
 	case known && to <= at:
 		return repeats
-	case from == at || p.adopt[group]: // an unknown group has nothing before 0
+	case from == at: // an unknown group has nothing before 0
 		return follows
 	}
 	return gap
 }
 
+// follows tells whether a delta begins where a state ends that waits to be replaced.
+func (p *positions) follows(s *state, d *funnel.Delta) bool {
+	return s.folded[d.Group] == d.From && s.baseline[d.Group].Number == p.baseline[d.Group].Number
+}
+
+// rebase takes note of a group's baseline, and tells whether it was another one before.
+func (p *positions) rebase(group uint32, b funnel.Baseline) (other bool) {
+	before, known := p.baseline[group]
+	p.baseline[group] = b
+	return known && before.Number != b.Number
+}
+
 func (p *positions) advance(group uint32, to uint64) {
 	p.applied[group] = to
-	delete(p.adopt, group)
 	p.tell()
 	if to >= p.durable[group] {
 		delete(p.behind, group)
@@ -118,7 +125,7 @@ func (p *positions) checkpoint(c Checkpoint, now time.Time) (known bool) {
 	}
 	at, known := p.applied[group]
 	if !known {
-		p.applied[group], p.adopt[group] = durable, true
+		p.applied[group] = durable
 		return false
 	}
 	if durable <= at {
@@ -188,6 +195,11 @@ func (p *positions) lost(now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// of is the position of a state that has applied so much of each group.
+func (p *positions) of(folded map[uint32]uint64) Position {
+	return Position{p.least(folded), p.groups(folded)}
 }
 
 // least returns the sequence up to which every group's events are in a state

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"maps"
+	"math"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -11,16 +12,21 @@ import (
 type state struct {
 	stages   map[string]int
 	base     quarter // nothing before is held
+	leftOut  quarter // the first one behind maxQuarters of which an event was left out; else the last there is
 	clock    uint64  // counts uses, to find what has not been used for long
 	series   map[string]*series
 	partials map[quarter]*partialQuarter
 	folded   map[uint32]uint64 // by slot group: everything up to it is applied
+	baseline map[uint32]funnel.Baseline
 }
 
-func newState(stages []string, base quarter, folded map[uint32]uint64) *state {
+func newState(
+	stages []string, base quarter, folded map[uint32]uint64, baseline map[uint32]funnel.Baseline,
+) *state {
 	s := &state{
-		stages: make(map[string]int, len(stages)), base: base,
+		stages: make(map[string]int, len(stages)), base: base, leftOut: math.MaxUint32,
 		series: map[string]*series{}, partials: map[quarter]*partialQuarter{}, folded: maps.Clone(folded),
+		baseline: maps.Clone(baseline),
 	}
 	for i, name := range stages {
 		s.stages[name] = i
@@ -33,6 +39,23 @@ func (s *state) tick() uint64 {
 	s.clock++
 	return s.clock
 }
+
+// admit tells whether the state counts an event of a quarter. It notes what it leaves
+// out at the far end, so that covers knows.
+func (s *state) admit(q quarter) bool {
+	if q >= s.base+maxQuarters {
+		s.leftOut = min(s.leftOut, q)
+		return false
+	}
+	return q >= s.base
+}
+
+// covers tells whether the state counts every event from one quarter until another
+// one begins (invariant 5).
+func (s *state) covers(first, end quarter) bool { return first >= s.base && end <= s.end() }
+
+// end is the first quarter behind those that the state holds.
+func (s *state) end() quarter { return min(s.base+maxQuarters, s.leftOut) }
 
 // apply takes all parts of a delta.
 func (s *state) apply(parts []*funnel.Delta) {
@@ -57,7 +80,7 @@ func (s *state) applyPart(d *funnel.Delta) {
 	all, b := s.series[funnel.AllSources], batch{d.Group, d.To}
 	for _, e := range d.Entries {
 		c := cell{stages[e.Stage], e.Quarter / quarter(funnel.Quarter)}
-		if c.stage < 0 || c.quarter < s.base {
+		if c.stage < 0 || !s.admit(c.quarter) {
 			continue
 		}
 		if g := s.partials[c.quarter]; g != nil && g.born > 0 { // a load that has not begun will see it

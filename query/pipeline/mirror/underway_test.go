@@ -35,7 +35,7 @@ func TestBatchUnderWay(t *testing.T) {
 				m.Arrange(layout)
 				m.Checkpoint(Checkpoint{Durable: w.commit(draw(rng, c.time(), 200, 60)).To})
 				ask := func(source string) (Answer, error) {
-					return m.Funnel(t.Context(), source, windowOf("24h", "UTC", c.time()), Auto)
+					return m.Funnel(t.Context(), source, of("24h", "UTC"), Auto)
 				}
 
 				d, complete := w.begin(draw(rng, c.time(), 200, 60))
@@ -56,7 +56,7 @@ func TestBatchUnderWay(t *testing.T) {
 				if err := m.Reload(); err != nil {
 					t.Fatal(err)
 				}
-				if groups := m.Groups(); groups[0] != d.To {
+				if groups := m.Position().Groups; groups[0] != d.To {
 					t.Errorf("counted up to %d, want %d", groups[0], d.To)
 				}
 				check(t, w, m, c.time(), Auto)
@@ -117,11 +117,11 @@ func TestPartOfABatchIsNotShown(t *testing.T) {
 		before := w.recount("", windowOf("24h", "UTC", c.time()).From)
 		d, complete := w.begin(draw(rng, c.time(), 200, 60))
 		// Its first quarter is not held yet.
-		all, err := m.Funnel(t.Context(), "", windowOf("24h", "UTC", c.time()), Auto)
+		all, err := m.Funnel(t.Context(), "", of("24h", "UTC"), Auto)
 		if err != nil || !reflect.DeepEqual(all.Stages, before) {
 			t.Errorf("of all sources: %v, %v, want %v", all.Stages, err, before)
 		}
-		if a, err := m.Funnel(t.Context(), "source-1", windowOf("24h", "UTC", c.time()), Auto); !errors.Is(
+		if a, err := m.Funnel(t.Context(), "source-1", of("24h", "UTC"), Auto); !errors.Is(
 			err, ErrUnderWay,
 		) {
 			t.Errorf("of one source: %v, %v", a, err)

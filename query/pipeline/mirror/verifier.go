@@ -49,7 +49,8 @@ type bounds struct {
 // decision is a batch as a checkpoint has it.
 type decision struct {
 	bounds
-	digest string // empty: the projector's program is too old to say
+	digest   string // empty: the projector's program is too old to say
+	baseline uint64 // that the batch was decided under
 }
 
 // announcement is a delta of which some parts have come.
@@ -76,6 +77,9 @@ func (v *verifier) decide(d decision) {
 	known := v.decided[d.group]
 	if n := len(known); n > 0 && known[n-1] == d {
 		return // a sign of life
+	}
+	if n := len(known); n > 0 && known[n-1].baseline != d.baseline {
+		known = nil // what was announced before belongs to what was loaded before
 	}
 	if known = append(known, d); len(known) > remembered {
 		known = slices.Delete(known, 0, len(known)-remembered)

@@ -36,7 +36,7 @@ func announced(group uint32, from, to uint64, parts, events int) (texts [][]byte
 		texts = append(texts, part.AppendBinary(nil))
 		sums = append(sums, funnel.SumOf(texts[i]))
 	}
-	return texts, decision{bounds{group, from, to}, funnel.Digest(sums)}
+	return texts, decision{bounds{group, from, to}, funnel.Digest(sums), 0}
 }
 
 func (h *fixture) all(texts [][]byte) {

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -129,6 +130,8 @@ func (w *world) interrupt() error {
 	if f := w.during; f != nil {
 		f()
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return w.fail
 }
 
@@ -153,7 +156,7 @@ func (w *world) QuarterCounts(_ context.Context, source string, from time.Time, 
 }
 
 func (w *world) LastSeen(
-	_ context.Context, source string, from time.Time, cut []uint64, yield func(string, uint32, []uint64) error,
+	_ context.Context, source string, from, to time.Time, cut []uint64, yield func(string, uint32, []uint64) error,
 ) error {
 	type key struct {
 		stage   string
@@ -166,7 +169,8 @@ func (w *world) LastSeen(
 	w.mu.Lock()
 	for _, e := range w.events {
 		bucket := uint32(funnel.Quarter.Floor(e.At / 1e9))
-		if e.seq <= slices.Min(cut) && int64(bucket) >= from.Unix() && (source == "" || source == e.Source) {
+		if e.seq <= slices.Min(cut) && int64(bucket) >= from.Unix() && int64(bucket) < to.Unix() &&
+			(source == "" || source == e.Source) {
 			last[key{e.Stage, e.Article}] = max(bucket, last[key{e.Stage, e.Article}])
 		}
 	}
@@ -221,13 +225,19 @@ func (w *world) SingleEvents(
 
 // recount is the definition that the mirror has to agree with.
 func (w *world) recount(source string, from time.Time) []Stage {
+	return w.recountUntil(source, from, time.Unix(0, math.MaxInt64), math.MaxUint64)
+}
+
+// recountUntil counts the events of [from, end) up to a sequence.
+func (w *world) recountUntil(source string, from, end time.Time, upto uint64) []Stage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := make([]Stage, len(pipeline))
 	for i, name := range pipeline {
 		seen := map[uint64]bool{}
 		for _, e := range w.events {
-			if e.Stage == name && e.At >= from.UnixNano() && (source == "" || e.Source == source) {
+			if e.Stage == name && e.At >= from.UnixNano() && e.At < end.UnixNano() && e.seq <= upto &&
+				(source == "" || e.Source == source) {
 				out[i].Events++
 				seen[e.Article] = true
 			}
@@ -269,6 +279,11 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
+}
+
+// of makes a period of a zone.
+func of(period, zone string) At {
+	return func(now time.Time) window.Window { return windowOf(period, zone, now) }
 }
 
 func windowOf(period, zone string, now time.Time) window.Window {

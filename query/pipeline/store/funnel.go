@@ -29,11 +29,11 @@ func (s *Store) QuarterCounts(
 
 // LastSeen implements mirror.Store.
 func (s *Store) LastSeen(
-	ctx context.Context, source string, from time.Time, cut []uint64,
+	ctx context.Context, source string, from, to time.Time, cut []uint64,
 	yield func(stage string, bucket uint32, articles []uint64) error,
 ) error {
 	p := Cut(cut).params()
-	maps.Copy(p, selects.Params{"source": source, "from": from.UnixNano()})
+	maps.Copy(p, selects.Params{"source": source, "from": from.UnixNano(), "to": to.UnixNano()})
 	return s.set.Each(ctx, "last_seen.sql", p, func(rows driver.Rows) error {
 		var stage string
 		var bucket uint32

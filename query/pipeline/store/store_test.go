@@ -75,7 +75,7 @@ func TestFunnelRows(t *testing.T) {
 			}
 			return nil
 		}
-		if err := s.LastSeen(t.Context(), source, epoch.Add(-time.Hour), []uint64{400}, seen); err != nil {
+		if err := s.LastSeen(t.Context(), source, epoch.Add(-time.Hour), epoch.Add(24*time.Hour), []uint64{400}, seen); err != nil {
 			t.Fatal(err)
 		}
 		exact, err := s.Exact(t.Context(), scope(source, epoch, epoch.Add(24*time.Hour)))
