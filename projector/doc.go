@@ -27,43 +27,59 @@
 //     sequence, each sequence once in a session, without gaps: the source checks
 //     the consumer's own sequence. When a message is missing, it reads again from
 //     the last one it has.
+//
 //  2. First sighting. The key store maps an identity to the sequence of its
 //     first sighting, and to its fingerprint. A message counts if its identity is
 //     unknown, or known by this same sequence; so folding a message again decides
 //     the same. A message that does not count is a repeat, or a conflict if its
 //     fingerprint differs.
+//
 //  3. Decided cuts. Before any effect of a batch reaches a database, its
 //     bounds (from, to] are written to the checkpoint by compare-and-swap.
 //     Whoever folds next folds these same bounds first. A projector that has
 //     been replaced fails the swap, and decides no more.
+//
 //  4. Named inserts. Rows of a batch go to the events table in one insert
 //     whose deduplication token is made of the decided bounds. Inserts of the
 //     batch that are repeated, late, or of a replaced projector carry the same
 //     token and change nothing.
+//
 //  5. Asking, not guessing. Before an insert is tried again, the projector asks
 //     which sequences have landed, and sends the others, since a server that
 //     loses power forgets tokens. After such an insert the projector asks again,
 //     and inserts what is still missing under a token of its own.
+//
 //  6. Whole states. A row of the funnel, with that of recent counts beside it
 //     (package funnel), is the whole state up to the larger of the sequences that
 //     they carry. A batch changes them only if that lies before the batch's end.
+//
 //  7. Durable, then acknowledged. The next checkpoint, which is the
 //     acknowledgement, and the announcement to readers come after every effect
 //     of the batch: rows, funnel rows, keys synced to disk, dead letters. The
 //     consumer acknowledges nothing: after a restart its first acknowledgement
 //     would count for everything before it.
+//
 //  8. Nothing in silence. A message that breaks a rule is in the DLQ stream,
 //     once, before it counts as done. An event with the identity of another event
 //     breaks a rule, too (key_conflict).
+//
 //  9. Bounded memory. A projector holds at most the batch being folded, the
 //     batch being written, what the source has read ahead, and caches of fixed
 //     size.
+//
 //  10. Proven keys. The checkpoint says how many identities were counted up to
 //     its position, and their sum. A key store has to show the same before
 //     anything is folded with it (package keystore); else it goes to quarantine,
 //     and a new one is filled. While ClickHouse lacks rows that were counted,
 //     nothing is folded: repeats of these events would count again, in funnel
 //     rows that have them already.
+//
+//  11. Named baselines. While a group is folded, what it has counted is compared with
+//     what ClickHouse has, from time to time. Where that has changed, because ClickHouse
+//     was put back from a copy, say, or because what was missing is there again, the
+//     session ends and another one begins with the rows that there are; and so it does
+//     when an operator accepts them. The checkpoint names the baseline anew. A reader that
+//     has loaded the rows before takes no delta of the new baseline, and loads again.
 //
 // Beside the fold a projector answers publishers who ask which events are known
 // (package schemas/known), from the key stores of its groups. It does not answer

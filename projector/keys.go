@@ -89,13 +89,21 @@ func (s *session) agree(want checkpoint.Known, fresh bool) error {
 			"counted %s",
 			keystore.ErrDamaged, want.At, known, want.Identities))
 	}
-	return fmt.Errorf("slot group %d is not folded: up to sequence %d ClickHouse has %d identities (%s), and %d "+
-		"were counted (%s); "+
-		"rows of the tables events or retired_identities are missing, or are those of another installation: "+
-		"restore them, "+
-		"or, if what is missing may count again, run millrace accept-identities --slot-group=%d (docs/recovery.md)",
-		s.group.ID, want.At, known.Count, known, want.Identities.Count, want.Identities, s.group.ID)
+	return &lackError{missing: want.Identities.Count - min(want.Identities.Count, known.Count), text: fmt.Sprintf(
+		"slot group %d is not folded: up to sequence %d ClickHouse has %d identities (%s), and %d were counted (%s); "+
+			"rows of the tables events or retired_identities are missing, or are those of another installation: "+
+			"restore them, or, if what is missing may count again, run millrace accept-identities --slot-group=%d "+
+			"(docs/recovery.md)",
+		s.group.ID, want.At, known.Count, known, want.Identities.Count, want.Identities, s.group.ID)}
 }
+
+// lackError says that ClickHouse lacks identities which were counted.
+type lackError struct {
+	missing uint64
+	text    string
+}
+
+func (e *lackError) Error() string { return e.text }
 
 // know has the checkpoint say what has been counted up to a position.
 func (s *session) know(at uint64) error {

@@ -21,6 +21,8 @@ type metrics struct {
 	position   *prometheus.GaugeVec
 	cache      *prometheus.GaugeVec
 	keys       *prometheus.GaugeVec
+	counted    *prometheus.GaugeVec
+	missing    *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -71,9 +73,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "millrace_projector_keystore_bytes",
 			Help: "Disk that the store of known identities takes; it forgets none.",
 		}, []string{"group"}),
+		counted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "millrace_projector_counted_events",
+			Help: "Events that the group has counted in all, as its checkpoint says, when ClickHouse was last compared.",
+		}, []string{"group"}),
+		missing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "millrace_projector_missing_events",
+			Help: "Counted events that ClickHouse did not have then; 0 unless rows were lost, deleted or put back.",
+		}, []string{"group"}),
 	}
 	reg.MustRegister(m.events, m.duplicates, m.conflicts, m.rejected, m.late, m.rows, m.flush, m.behind, m.position,
-		m.cache, m.keys)
+		m.cache, m.keys, m.counted, m.missing)
 	return m
 }
 
@@ -101,9 +111,14 @@ func (m *metrics) stored(g slots.Group, bytes uint64) {
 	m.keys.WithLabelValues(label(g)).Set(float64(bytes))
 }
 
+func (m *metrics) audited(g slots.Group, counted, missing uint64) {
+	m.counted.WithLabelValues(label(g)).Set(float64(counted))
+	m.missing.WithLabelValues(label(g)).Set(float64(missing))
+}
+
 // forget takes out what is said of a group that is no longer owned.
 func (m *metrics) forget(g slots.Group) {
-	for _, v := range []*prometheus.GaugeVec{m.behind, m.position, m.cache, m.keys} {
+	for _, v := range []*prometheus.GaugeVec{m.behind, m.position, m.cache, m.keys, m.counted, m.missing} {
 		v.DeleteLabelValues(label(g))
 	}
 }

@@ -48,6 +48,9 @@ type Config struct {
 	// KeyStore is for the key store of each slot group. Their filters share 64 MiB
 	// by default.
 	KeyStore keystore.Options
+	// AuditEvery is the least time between two comparisons of what a slot group has
+	// counted with what ClickHouse has; default 15 s.
+	AuditEvery time.Duration
 	// Backlog is told when a backlog begins to be folded, and when none is left.
 	// It must not wait; default: nobody is told.
 	Backlog func(begins bool)
@@ -69,6 +72,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Lease == 0 {
 		c.Lease = 10 * time.Second
+	}
+	if c.AuditEvery == 0 {
+		c.AuditEvery = auditEvery
 	}
 	if c.KeyStore.Filters == nil {
 		c.KeyStore.Filters = keystore.NewFilterMemory(keystore.DefaultFilterMemory)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
@@ -85,8 +86,42 @@ func (k keyFolder) prune(keep int, before int64) error {
 	return nil
 }
 
-func (p *Projector) keyFolder(g slots.Group) keyFolder {
-	return keyFolder{path: filepath.Join(p.cfg.Dir, keysName(g)), group: g.ID, log: p.log}
+// keyFolder is where the key store of a group is. Each time that an operator has accepted
+// what ClickHouse has, it is another one: what the one before knows may be what is missing.
+func (p *Projector) keyFolder(g slots.Group, lease *checkpoint.Log) keyFolder {
+	name := keysName(g)
+	if n := lease.Record().Baseline.Accepted; n > 0 {
+		name += fmt.Sprintf("%s%d", acceptedSuffix, n)
+	}
+	return keyFolder{path: filepath.Join(p.cfg.Dir, name), group: g.ID, log: p.log}
+}
+
+// acceptedSuffix stands in the name of a key store before the number of times that what
+// ClickHouse has was accepted.
+const acceptedSuffix = ".accepted-"
+
+// forgetUnaccepted removes the key stores of the group from before an operator has accepted
+// what ClickHouse has. This one has been filled.
+func (k keyFolder) forgetUnaccepted() error {
+	base, number, isAccepted := strings.Cut(k.path, acceptedSuffix)
+	now, err := strconv.ParseUint(number, 10, 64)
+	if !isAccepted || err != nil {
+		return nil
+	}
+	found, err := filepath.Glob(base + acceptedSuffix + "*")
+	if err != nil {
+		return fmt.Errorf("look for key stores: %w", err)
+	}
+	for _, dir := range append(found, base) {
+		n, err := strconv.ParseUint(strings.TrimPrefix(dir, base+acceptedSuffix), 10, 64)
+		if dir != base && (err != nil || n >= now) { // it is in quarantine, or newer
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove a key store: %w", err)
+		}
+	}
+	return nil
 }
 
 // forget removes the key stores of groups with smaller ids, which have ended, and

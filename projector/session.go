@@ -39,21 +39,28 @@ type session struct {
 	log        *slog.Logger
 	fold       *fold.Fold[*batch]
 	opened     chan struct{} // closed when the view is open
+	keyFolder  keyFolder
 }
 
 // fold folds a group until ctx ends, another projector takes over, or something
 // fails. A key store whose damage shows when it is read is replaced like one that
-// does not open (invariant 2).
+// does not open (invariant 2). Where ClickHouse has other rows than before, it begins
+// again with these (invariant 11).
 func (p *Projector) fold(ctx context.Context, g slots.Group, lease *checkpoint.Log, pulse *fold.Pulse) error {
 	defer p.metrics.forget(g)
 	defer p.behind.set(g.ID, false)
 	for {
 		err := p.foldOnce(ctx, g, lease, pulse)
-		if !keystore.IsDamaged(err) || ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return err
-		}
-		if err := p.keyFolder(g).quarantine(err); err != nil {
+		case errors.Is(err, errRebased):
+		case !keystore.IsDamaged(err):
 			return err
+		default:
+			if err := p.keyFolder(g, lease).quarantine(err); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -61,11 +68,11 @@ func (p *Projector) fold(ctx context.Context, g slots.Group, lease *checkpoint.L
 func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *checkpoint.Log, pulse *fold.Pulse) (err error) {
 	s := &session{
 		p: p, group: g, checkpoint: lease, counted: lease.Record().Known,
-		log: p.log.With("group", g.ID), opened: make(chan struct{}),
+		log: p.log.With("group", g.ID), opened: make(chan struct{}), keyFolder: p.keyFolder(g, lease),
 	}
 	o := p.cfg.KeyStore
 	o.Logger = p.log
-	if s.keys, err = keystore.Open(ctx, p.keyFolder(g).path, o); err != nil {
+	if s.keys, err = keystore.Open(ctx, s.keyFolder.path, o); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.keys.Close()) }()
@@ -84,22 +91,47 @@ func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *checkpoi
 	return s.run(ctx)
 }
 
-// run folds, and beside the fold answers publishers and sweeps.
+// run folds, and beside the fold answers publishers, sweeps and audits. An audit that finds
+// other rows in ClickHouse ends the fold.
 func (s *session) run(ctx context.Context) error {
+	folding, stopFolding := context.WithCancel(ctx)
+	defer stopFolding()
 	beside, cancel := context.WithCancel(ctx)
-	var parts sync.WaitGroup
-	defer parts.Wait()
 	defer cancel()
-	parts.Go(func() {
-		select {
-		case <-s.opened:
-		case <-beside.Done():
-			return
-		}
+	var parts sync.WaitGroup
+	once := func(do func()) {
+		parts.Go(func() {
+			select {
+			case <-s.opened:
+				do()
+			case <-beside.Done():
+			}
+		})
+	}
+	once(func() {
 		defer s.p.known.add(&entry{group: s.group, keys: s.keys, folded: s.fold.Reached})()
 		s.sweep(beside)
 	})
-	return s.fold.Run(ctx)
+	var missing uint64
+	var changed bool
+	baseline := s.checkpoint.Record().Baseline
+	once(func() {
+		if missing, changed = s.audit(beside, baseline); changed {
+			stopFolding()
+		}
+	})
+	err := s.fold.Run(folding)
+	cancel()
+	parts.Wait()
+	lacks := new(lackError)
+	switch {
+	case ctx.Err() != nil:
+	case changed && errors.Is(err, context.Canceled):
+		return s.rebase(ctx, missing)
+	case errors.As(err, &lacks) && lacks.missing != baseline.Missing: // and the group stands still
+		return errors.Join(err, s.checkpoint.Rebase(ctx, lacks.missing))
+	}
+	return err
 }
 
 // Stored asks the tables and the key store how far they are.
@@ -148,8 +180,11 @@ const sweepEvery = 15 * time.Second
 func (s *session) sweep(ctx context.Context) {
 	every := time.NewTicker(sweepEvery)
 	defer every.Stop()
+	if err := s.keyFolder.forgetUnaccepted(); err != nil {
+		s.log.Warn("an older key store stays", "error", err)
+	}
 	for {
-		if err := s.p.keyFolder(s.group).prune(1, time.Now().Add(-quarantineFor).UnixNano()); err != nil {
+		if err := s.keyFolder.prune(1, time.Now().Add(-quarantineFor).UnixNano()); err != nil {
 			s.log.Warn("damaged key stores stay", "error", err)
 		}
 		if size, err := s.keys.Bytes(); err == nil { // else it has been given up

@@ -22,10 +22,12 @@ var ErrLost = errors.New("another projector has taken over the slot group")
 // attempt bounds one request: when a connection is lost, the answer never comes.
 const attempt = 2 * time.Second
 
-// Record is a group's position, and Known what the group has counted.
+// Record is a group's position, Known what the group has counted, and Baseline what that
+// rests on.
 type (
-	Record = funnel.Checkpoint
-	Known  = funnel.Known
+	Record   = funnel.Checkpoint
+	Known    = funnel.Known
+	Baseline = funnel.Baseline
 )
 
 // Log is the sequence of decisions of one group. One goroutine at a time may use
@@ -36,6 +38,7 @@ type Log struct {
 	owner    string
 	after    uint64
 	record   Record
+	baseline Baseline // of what is written next
 	known    atomic.Pointer[Known]
 	revision uint64 // 0: the key does not exist yet
 	damage   error
@@ -76,21 +79,34 @@ func (l *Log) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read checkpoint %s: %w", l.key, err)
 	}
-	l.record, l.revision, l.damage = e.Record, e.Revision, e.Damage
+	l.record, l.baseline, l.revision, l.damage = e.Record, e.Record.Baseline, e.Revision, e.Damage
 	l.Know(e.Record.Known)
 	return nil
 }
+
+// Known returns what Know was last told, or what Open has read. It may be called beside
+// other methods.
+func (l *Log) Known() Known { return *l.known.Load() }
 
 // Know has the records that are written from now on say what the group has counted,
 // once its position has reached that. It may be called beside other methods.
 func (l *Log) Know(k Known) { l.known.Store(&k) }
 
 // Forget has the group's record say nothing of what it has counted, and gives
-// the group up: whoever takes it believes what ClickHouse has.
+// the group up: whoever takes it believes what ClickHouse has, which is another baseline.
 func (l *Log) Forget(ctx context.Context) error {
 	l.record.Known = Known{}
 	l.Know(Known{})
+	l.baseline = Baseline{Number: l.baseline.Number + 1, Accepted: l.baseline.Accepted + 1}
 	return l.disown(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta})
+}
+
+// Rebase begins another baseline, in which ClickHouse lacks so many identities of what was
+// counted.
+func (l *Log) Rebase(ctx context.Context, missing uint64) error {
+	l.baseline.Number++
+	l.baseline.Missing = missing
+	return l.swap(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta})
 }
 
 // Take makes this projector the owner. A batch that has been decided stays so.
@@ -153,7 +169,7 @@ func (l *Log) disown(ctx context.Context, next Record) error {
 // swap writes the record if nobody has written since it was read. When the
 // outcome is unknown it asks, for as long as ctx lives.
 func (l *Log) swap(ctx context.Context, next Record) error {
-	next.Owner, next.At = l.owner, time.Now().UTC()
+	next.Owner, next.At, next.Baseline = l.owner, time.Now().UTC(), l.baseline
 	next.Closing = next.Closing || l.record.Closing
 	if known := l.known.Load(); known.At <= next.From {
 		next.Known = *known

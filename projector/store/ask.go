@@ -31,6 +31,8 @@ var (
 	sqlFolded string
 	//go:embed sql/newest.sql
 	sqlNewest string
+	//go:embed sql/stored.sql
+	sqlStored string
 )
 
 // repair asks which rows of an insert have landed and inserts the others
@@ -136,6 +138,16 @@ func (s *Store) Identities(ctx context.Context, g slots.Group, from, to uint64, 
 		return fmt.Errorf("read identities of (%d, %d]: %w", from, to, err)
 	}
 	return nil
+}
+
+// Stored returns how many of a group's events up to a sequence are in the tables.
+func (s *Store) Stored(ctx context.Context, g slots.Group, upto uint64) (n uint64, err error) {
+	row := s.conn.QueryRow(ctx, sqlStored, clickhouse.Named("upto", upto), clickhouse.Named("of", g.Of),
+		clickhouse.Named("number", g.Number))
+	if err := row.Scan(&n); err != nil {
+		return 0, fmt.Errorf("count the stored events up to %d: %w", upto, err)
+	}
+	return n, nil
 }
 
 // Buckets calls add for every bucket that a group has rows in.
