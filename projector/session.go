@@ -120,8 +120,10 @@ func (s *session) run(ctx context.Context) error {
 			stopFolding()
 		}
 	})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, s.db.Cut) })()
 	err := s.fold.Run(folding)
 	cancel()
+	s.db.Cut() // an audit is not worth waiting for
 	parts.Wait()
 	lacks := new(lackError)
 	switch {

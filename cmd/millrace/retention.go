@@ -57,7 +57,8 @@ func (n *node) runRetention(s *stack) error {
 	if err != nil {
 		return err
 	}
-	pool, err := clickhouse.Open(n.clickhouse)
+	opts, cut := dbpool.Cuttable(n.clickhouse)
+	pool, err := clickhouse.Open(opts)
 	if err != nil {
 		return fmt.Errorf("open clickhouse: %w", err)
 	}
@@ -71,6 +72,10 @@ func (n *node) runRetention(s *stack) error {
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	s.launch("retention", func(ctx context.Context) error { return errors.Join(k.Run(ctx), conn.Close()) })
+	s.launch("retention", func(ctx context.Context) error {
+		// A retirement that is under way is done again at the next start.
+		defer context.AfterFunc(ctx, cut)()
+		return errors.Join(k.Run(ctx), conn.Close())
+	})
 	return nil
 }

@@ -203,7 +203,8 @@ func (n *node) query(
 	if err != nil {
 		return nil, nil, err
 	}
-	pool, err := clickhouse.Open(n.clickhouse)
+	opts, cut := dbpool.Cuttable(n.clickhouse)
+	pool, err := clickhouse.Open(opts)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open clickhouse: %w", err)
 	}
@@ -223,6 +224,7 @@ func (n *node) query(
 		return nil, nil, errors.Join(err, conn.Close())
 	}
 	s.launch("query", func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, cut)() // requests have ended, and nothing else is worth waiting for
 		err := q.Run(ctx)
 		hub.Wait()
 		return errors.Join(err, conn.Close())

@@ -15,6 +15,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/slots"
 
@@ -26,6 +27,7 @@ import (
 type Store struct {
 	opts   *clickhouse.Options
 	conn   driver.Conn
+	cut    func()
 	log    *slog.Logger
 	events writer
 	funnel writer
@@ -43,11 +45,12 @@ func Open(opts *clickhouse.Options, log *slog.Logger) (*Store, error) {
 	if bounded.ReadTimeout == 0 {
 		bounded.ReadTimeout = askTimeout
 	}
-	conn, err := clickhouse.Open(&bounded)
+	cuttable, cut := dbpool.Cuttable(&bounded)
+	conn, err := clickhouse.Open(cuttable)
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
-	s := &Store{opts: opts, conn: conn, log: log}
+	s := &Store{opts: opts, conn: conn, cut: cut, log: log}
 	s.events.opts, s.funnel.opts = opts, opts
 	return s, nil
 }
@@ -56,6 +59,10 @@ func Open(opts *clickhouse.Options, log *slog.Logger) (*Store, error) {
 func (s *Store) Close() error {
 	return errors.Join(s.events.close(), s.funnel.close(), s.conn.Close())
 }
+
+// Cut ends all reads, also those that wait for a server that hangs. There can be no
+// others after it.
+func (s *Store) Cut() { s.cut() }
 
 // Failing tells whether the server is away, or refuses what it is asked. It may
 // be called at any time.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,6 +107,41 @@ func TestHurried(t *testing.T) {
 		})
 	}
 	if status := s.wait(t, waitLimit); status != 1 || !strings.Contains(s.log.String(), "stopped in a hurry") {
+		t.Errorf("exit status %d:\n%s", status, tail(s.log.String(), 20))
+	}
+	s.restart()
+	mustMatch(t, s, c)
+}
+
+// TestClickHouseHangs holds the promise that the live funnel goes on from memory while
+// ClickHouse hangs, also for windows that nobody has asked for, that /metrics is answered,
+// and that the server ends by the first SIGTERM.
+func TestClickHouseHangs(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	c := recent(seed(t), 500)
+	s.emit(c.lines())
+	mustMatch(t, s, c)
+	s.signalClickHouse(syscall.SIGSTOP)
+	for _, period := range []string{"7d", "30d", "24h", "7d"} {
+		status, _, body := s.fetch("/funnel?period=" + period)
+		var got funnel
+		if err := json.Unmarshal(body, &got); err != nil || status != http.StatusOK {
+			t.Fatalf("%s: status %d: %s", period, status, body)
+		}
+		if want := c.recount(all); !slices.Equal(got.Stages, want) {
+			t.Errorf("%s: %v, want %v", period, got.Stages, want)
+		}
+	}
+	resp, err := http.Get(s.url("/metrics"))
+	if status, _, body := s.read(resp, err); status != http.StatusOK ||
+		!strings.Contains(string(body), "millrace_mirror_folded_seq") {
+		t.Errorf("/metrics: status %d: %.300s", status, body)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.wait(t, waitLimit); status != 0 {
 		t.Errorf("exit status %d:\n%s", status, tail(s.log.String(), 20))
 	}
 	s.restart()

@@ -126,7 +126,7 @@ func (m *Mirror) Funnel(ctx context.Context, source string, at At, uniques Uniqu
 			break
 		}
 		m.mu.Unlock()
-		if err := v.await(ctx, missing); err != nil {
+		if err := m.await(ctx, &v, missing); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -140,11 +140,18 @@ func (m *Mirror) Funnel(ctx context.Context, source string, at At, uniques Uniqu
 
 // await waits for a load, and returns an error if the question cannot be answered. What
 // fails, or is late, is asked for once more without what it loads.
-func (v *view) await(ctx context.Context, missing *load) error {
+func (m *Mirror) await(ctx context.Context, v *view, missing *load) error {
 	if v.late || missing == &v.series.load {
 		return missing.wait(ctx)
 	}
-	v.late = missing.waitPatiently(ctx) != nil
+	limit := patience
+	if m.slow.Load() {
+		limit = brief
+	}
+	err := missing.waitPatiently(ctx, limit)
+	if v.late = err != nil; err == errLate {
+		m.slow.Store(true)
+	}
 	return ctx.Err()
 }
 

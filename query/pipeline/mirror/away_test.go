@@ -91,8 +91,12 @@ func goesOn(t *testing.T, limits Limits) {
 		if limits.Articles > 0 && hour == 8 { // 24h would be more than an eighth longer by now
 			periods = periods[1:]
 		}
-		for _, period := range periods {
-			a := ask("", period, 2*patience)
+		for i, period := range periods {
+			within := brief
+			if hour == 0 && i == 0 {
+				within = patience
+			}
+			a := ask("", period, within)
 			late := a.Window.From.Sub(a.From)
 			if !a.Widened || late <= 0 || late > a.Window.To.Sub(a.Window.From)/8 || a.Folded != w.seq {
 				t.Errorf("%s at %s: from %s, widened %t, up to %d of %d", period, a.Window.From, a.From, a.Widened,

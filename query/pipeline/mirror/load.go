@@ -32,14 +32,18 @@ func (l *load) wait(ctx context.Context) error {
 }
 
 // patience is for how long a load may be under way before readers who can do
-// without it do so: far longer than it takes while the database answers.
-const patience = 2 * time.Second
+// without it do so: far longer than it takes while the database answers. Once a load was
+// late, it is brief, until another one ends well.
+const (
+	patience = 2 * time.Second
+	brief    = 100 * time.Millisecond
+)
 
 // errLate is the error of a load that has been under way for longer than patience.
 var errLate = errors.New("the database has not answered in time")
 
 // waitPatiently is wait, for as long as there is patience with the load.
-func (l *load) waitPatiently(ctx context.Context) error {
+func (l *load) waitPatiently(ctx context.Context, patience time.Duration) error {
 	limit := time.NewTimer(patience - time.Since(l.began))
 	defer limit.Stop()
 	select {

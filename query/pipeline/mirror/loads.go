@@ -41,6 +41,14 @@ func (m *Mirror) spawn(places chan struct{}, l *load, run func()) {
 	})
 }
 
+// finish ends a load.
+func (m *Mirror) finish(l *load, err error) {
+	if err == nil {
+		m.slow.Store(false)
+	}
+	l.finish(err)
+}
+
 // stop ends all loads and waits for them.
 func (m *Mirror) stop() {
 	m.mu.Lock()
@@ -68,7 +76,7 @@ func (m *Mirror) loadSeries(s *state, t *series) {
 	}
 	t.dropWatermarks(s.folded)
 	t.used = s.tick() // by those who have waited
-	t.finish(err)
+	m.finish(&t.load, err)
 	m.tend(s)
 }
 
@@ -234,7 +242,7 @@ func (m *Mirror) loadSketch(s *state, t *series, k *sketch) {
 		delete(t.sketches, k.first)
 	}
 	k.used = s.tick() // by those who have waited
-	k.finish(err)
+	m.finish(&k.load, err)
 	s.dropSketches(m.cfg.Limits.Sketches)
 }
 
@@ -289,6 +297,6 @@ func (m *Mirror) loadPartial(s *state, e *partialQuarter) {
 		}
 	}
 	e.used = s.tick() // by those who have waited
-	e.finish(err)
+	m.finish(&e.load, err)
 	s.dropPartials(m.cfg.Limits.Partials)
 }

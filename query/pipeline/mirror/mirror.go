@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
@@ -128,6 +129,7 @@ type Mirror struct {
 	loads    sync.WaitGroup
 	places   loadPlaces
 	verifier *verifier
+	slow     atomic.Bool   // the database was late, and has not answered since
 	heard    chan struct{} // closed when the checkpoints are known, or that there are none
 
 	mu      sync.Mutex

@@ -1,0 +1,63 @@
+package dbpool_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
+)
+
+// TestCut: what waits for a server that accepts connections and says nothing ends when the
+// connections are cut, and so does what comes afterwards. Until then the pool works.
+func TestCut(t *testing.T) {
+	opts, cut := dbpool.Cuttable(engine.Database(t))
+	pool, err := clickhouse.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for range 2 { // the second time by a connection that was kept
+		if err := pool.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	hung, cutHung := dbpool.Cuttable(&clickhouse.Options{
+		Addr: []string{silent.Addr().String()}, DialTimeout: time.Hour,
+	})
+	waiting, err := clickhouse.Open(hung)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- waiting.Ping(t.Context()) }()
+	conn, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // the handshake has begun
+		t.Fatal(err)
+	}
+	cutHung()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a server that says nothing answers")
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it still waits for the handshake")
+	}
+	cut()
+	if err := pool.Ping(t.Context()); err == nil {
+		t.Error("connections are made after they were cut")
+	}
+}
