@@ -1,12 +1,14 @@
 package dbpool
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
@@ -38,7 +40,8 @@ func (c *cutter) dial(ctx context.Context, addr string) (net.Conn, error) {
 		}
 		return c.keep(conn)
 	}
-	conn, err := (&net.Dialer{Timeout: c.opts.DialTimeout}).DialContext(ctx, "tcp", addr)
+	timeout := cmp.Or(c.opts.DialTimeout, 30*time.Second) // the driver's default
+	conn, err := (&net.Dialer{Timeout: timeout}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

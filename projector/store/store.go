@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +52,7 @@ func Open(opts *clickhouse.Options, log *slog.Logger) (*Store, error) {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
 	s := &Store{opts: opts, conn: conn, cut: cut, log: log}
-	s.events.opts, s.funnel.opts = opts, opts
+	s.events.opts, s.funnel.opts = cuttable, cuttable
 	return s, nil
 }
 
@@ -60,8 +61,8 @@ func (s *Store) Close() error {
 	return errors.Join(s.events.close(), s.funnel.close(), s.conn.Close())
 }
 
-// Cut ends all reads, also those that wait for a server that hangs. There can be no
-// others after it.
+// Cut ends all reads and inserts, also those that wait for a server that hangs, whatever
+// their contexts say. There can be no others after it.
 func (s *Store) Cut() { s.cut() }
 
 // Failing tells whether the server is away, or refuses what it is asked. It may
@@ -142,13 +143,12 @@ func (w *writer) dial(ctx context.Context) error {
 		return nil
 	}
 	o := ch.Options{
-		Address:     w.opts.Addr[0],
-		Database:    w.opts.Auth.Database,
-		User:        w.opts.Auth.Username,
-		Password:    w.opts.Auth.Password,
-		TLS:         w.opts.TLS,
-		ClientName:  "millrace-projector",
-		DialTimeout: 5 * time.Second,
+		Address:    w.opts.Addr[0],
+		Database:   w.opts.Auth.Database,
+		User:       w.opts.Auth.Username,
+		Password:   w.opts.Auth.Password,
+		Dialer:     dialer(w.opts.DialContext), // which knows of TLS
+		ClientName: "millrace-projector",
 		// Else a server that accepts and says nothing is waited for without
 		// counting as one that fails.
 		HandshakeTimeout: 10 * time.Second,
@@ -164,6 +164,19 @@ func (w *writer) dial(ctx context.Context) error {
 	w.client = client
 	return nil
 }
+
+// dialer is a dialer of the one driver for the other.
+type dialer func(ctx context.Context, addr string) (net.Conn, error)
+
+// DialContext implements ch.Dialer.
+func (d dialer) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	return d(ctx, addr)
+}
+
+// dialTimeout bounds making a connection for inserts, without its handshake.
+const dialTimeout = 5 * time.Second
 
 func (w *writer) close() error {
 	if w.client == nil || w.client.IsClosed() {
