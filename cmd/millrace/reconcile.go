@@ -9,6 +9,7 @@ import (
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/ingest/reconcile"
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 type reconcileCmd struct {
@@ -28,10 +29,8 @@ type reconcileCmd struct {
 type date struct{ time.Time }
 
 func (d *date) UnmarshalText(text []byte) (err error) {
-	if d.Time, err = time.Parse(time.DateOnly, string(text)); err != nil {
-		return errors.New(`must be a day such as "2026-02-10"`)
-	}
-	return nil
+	d.Time, err = instant.ParseDay(string(text))
+	return err
 }
 
 // in returns a moment of the day in a zone.

@@ -52,7 +52,7 @@ const (
 )
 
 // openPostgres makes the pool. It connects when it is used first.
-func openPostgres(dsn string, reg prometheus.Registerer) (*pgxpool.Pool, error) {
+func openPostgres(dsn string, reg prometheus.Registerer, log *slog.Logger) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("MILLRACE_POSTGRES_DSN: %w", err)
@@ -70,7 +70,7 @@ func openPostgres(dsn string, reg prometheus.Registerer) (*pgxpool.Pool, error) 
 		cfg.ConnConfig.RuntimeParams["application_name"] = "millrace"
 	}
 	queue.Configure(cfg)
-	return dbpool.Postgres(context.Background(), cfg, reg, "postgres")
+	return dbpool.Postgres(context.Background(), cfg, reg, "postgres", log)
 }
 
 // migratePostgres brings the tables up to date, and who may read them.
@@ -98,7 +98,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		n.log.Warn("shard tracking is off: MILLRACE_POSTGRES_DSN is not set")
 		return nil, nil
 	}
-	pool, err := openPostgres(n.postgres, n.registry)
+	pool, err := openPostgres(n.postgres, n.registry, n.log)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // LetterFilter are a Filter as callers write it.
@@ -34,11 +35,11 @@ func parseTime(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || len(text) > 64 {
-		return time.Time{}, &Invalid{field, "time_format", `must be an RFC 3339 time, such as "2026-02-10T14:30:00Z"`}
+	t, err := instant.Parse(text)
+	if err != nil {
+		return time.Time{}, &Invalid{field, "time_format", err.Error()}
 	}
-	return t.UTC(), nil
+	return t, nil
 }
 
 // ListRequest are the parameters of GET /dlq.

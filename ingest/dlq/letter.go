@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -56,10 +57,9 @@ func newFound(m *jetstream.RawStreamMsg) found {
 		l.Origin = originID(l.Stream, l.Seq)
 	}
 	// A letter without its time is one of the moment at which it was written.
-	if l.ReceivedAt = l.DeadAt; m.Header.Get(stream.HeaderTime) != "" {
-		if at, err := time.Parse(time.RFC3339Nano, m.Header.Get(stream.HeaderTime)); err == nil {
-			l.ReceivedAt = at.UTC()
-		}
+	var err error
+	if l.ReceivedAt, err = instant.Parse(m.Header.Get(stream.HeaderTime)); err != nil {
+		l.ReceivedAt = l.DeadAt
 	}
 	return found{Letter: l, header: m.Header, body: m.Data}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
 )
 
 // Source is a table that has been found in a database.
@@ -62,6 +64,7 @@ func Open(ctx context.Context, dsn string, table Table) (*Source, error) {
 	cfg.MaxConns = 2
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	dbpool.ClampTimes(cfg, nil) // an execution may have ended at infinity
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", table.Name, err)

@@ -11,7 +11,8 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/schedule"
-	"github.com/millrace-io/millrace/schemas/stream"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // Dispatch decides about a batch of jobs that are due, in one transaction, and tells
@@ -139,7 +140,7 @@ func (s *Scheduler) decideOrWait(j *due, page int) {
 
 // enqueue adds the items of the runs.
 func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error {
-	var items []stream.EnqueueItem
+	var items []userqueue.Item
 	var runs []*run
 	for _, j := range jobs {
 		for i := range j.runs {
@@ -147,12 +148,13 @@ func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error
 			if r.fault != "" {
 				continue
 			}
-			it := stream.EnqueueItem{
+			it := userqueue.Item{
 				Payload: r.body, Key: KeyPrefix + r.id.String(), Group: j.source.String(),
 				Priority: itemPriority(j.priority),
 			}
 			if r.at.After(j.now) {
-				it.RunAt = &r.at
+				at := instant.New(r.at)
+				it.RunAt = &at
 			}
 			items, runs = append(items, it), append(runs, r)
 		}

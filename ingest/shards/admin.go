@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -152,13 +153,13 @@ func (h *Handler) prioritize(ctx context.Context, in *PriorityRequest) (Prioriti
 type RetryFailedRequest struct {
 	StagePath
 	Body struct {
-		Filename     string     `json:"filename,omitempty" doc:"Only of this file"`
-		Prefix       string     `json:"prefix,omitempty" doc:"Only of files whose names begin so"`
-		Error        string     `json:"error,omitempty" doc:"Only with an error that contains this"`
-		FailedBefore *time.Time `json:"failed_before,omitempty" doc:"Only those that failed before this time"`
-		IncludeDead  bool       `json:"include_dead,omitempty" doc:"Dead items too; they get as many attempts again"`
-		Limit        int        `json:"limit,omitempty" minimum:"1" maximum:"100000" default:"10000"`
-		DelayS       *float64   `json:"delay_s,omitempty" doc:"Seconds until they stand in the queue; default 0"`
+		Filename     string        `json:"filename,omitempty" doc:"Only of this file"`
+		Prefix       string        `json:"prefix,omitempty" doc:"Only of files whose names begin so"`
+		Error        string        `json:"error,omitempty" doc:"Only with an error that contains this"`
+		FailedBefore *instant.Time `json:"failed_before,omitempty" format:"date-time" doc:"Only those that failed before this time"`
+		IncludeDead  bool          `json:"include_dead,omitempty" doc:"Dead items too; they get as many attempts again"`
+		Limit        int           `json:"limit,omitempty" minimum:"1" maximum:"100000" default:"10000"`
+		DelayS       *float64      `json:"delay_s,omitempty" doc:"Seconds until they stand in the queue; default 0"`
 	}
 }
 
@@ -173,7 +174,7 @@ func (r *RetryFailedRequest) parse() (f tracking.FailedFilter, delay time.Durati
 		Prefix: r.Body.Prefix, Error: shard.CutError(r.Body.Error), Dead: r.Body.IncludeDead,
 		Limit: r.Body.Limit,
 	}
-	var errs [4]error
+	var errs [5]error
 	f.Stage, errs[0] = shard.CheckQueue(r.Stage)
 	delay, errs[1] = seconds(r.Body.DelayS, shard.CheckDelay)
 	if r.Body.Filename != "" {
@@ -185,7 +186,10 @@ func (r *RetryFailedRequest) parse() (f tracking.FailedFilter, delay time.Durati
 		}
 	}
 	if r.Body.FailedBefore != nil {
-		f.Before = *r.Body.FailedBefore
+		f.Before = r.Body.FailedBefore.Time
+		if err := r.Body.FailedBefore.Check(); err != nil {
+			errs[4] = &shard.Invalid{Field: "failed_before", Code: "range", Rule: err.Error()}
+		}
 	}
 	return f, delay, errors.Join(errs[:]...)
 }

@@ -3,11 +3,13 @@ package dbpool_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -78,7 +80,7 @@ func TestPostgres(t *testing.T) {
 	}
 	cfg.MaxConns = 1
 	reg := prometheus.NewRegistry()
-	pool, err := dbpool.Postgres(t.Context(), cfg, reg, "test")
+	pool, err := dbpool.Postgres(t.Context(), cfg, reg, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,4 +150,53 @@ func TestWaitingIsSeen(t *testing.T) {
 	if got := gauges(t, reg); got["active"] != 0 || got["waiting"] != 0 {
 		t.Errorf("at rest: %v", got)
 	}
+}
+
+// TestClampedTimes: a row that an older release stored, or somebody else, with a time that
+// JSON cannot say, is read all the same.
+func TestClampedTimes(t *testing.T) {
+	cfg, err := pgxpool.ParseConfig(postgres.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg := prometheus.NewRegistry()
+	pool, err := dbpool.Postgres(t.Context(), cfg, reg, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	const last = "9999-12-31T23:59:59.999999Z"
+	for text, want := range map[string]string{
+		"2026-02-10T14:30:00.123456Z": "2026-02-10T14:30:00.123456Z",
+		"10000-01-01T00:00:59Z":       last, "9999-12-31T23:59:59-15:59": last, "infinity": last,
+		"-infinity": "0001-01-01T00:00:00Z", "4000-01-01T00:00:00Z BC": "0001-01-01T00:00:00Z",
+	} {
+		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeSimpleProtocol} {
+			var plain time.Time
+			var pointer, none *time.Time
+			var list []time.Time
+			const query = "SELECT $1::timestamptz, $1::timestamptz, NULL::timestamptz, ARRAY[$1::timestamptz]"
+			if err := pool.QueryRow(t.Context(), query, mode, text).Scan(&plain, &pointer, &none, &list); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if none != nil || len(list) != 1 {
+				t.Fatalf("%s: %v %v", text, none, list)
+			}
+			for _, got := range []time.Time{plain, *pointer, list[0]} {
+				if got.UTC().Format(time.RFC3339Nano) != want {
+					t.Errorf("%s: %s, want %s", text, got, want)
+				}
+			}
+		}
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "millrace_times_clamped_total" && f.Metric[0].Counter.GetValue() == 5*2*3 {
+			return
+		}
+	}
+	t.Errorf("clamped times are not counted: %v", families)
 }

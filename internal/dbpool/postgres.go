@@ -3,6 +3,7 @@ package dbpool
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -10,11 +11,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Postgres makes a pool and registers its gauges. The configuration must not
-// have a tracer of its own.
-func Postgres(ctx context.Context, cfg *pgxpool.Config, reg prometheus.Registerer, name string) (*pgxpool.Pool, error) {
+// Postgres makes a pool, whose times are clamped, and registers its metrics. The
+// configuration must not have a tracer of its own.
+func Postgres(
+	ctx context.Context, cfg *pgxpool.Config, reg prometheus.Registerer, name string, log *slog.Logger,
+) (*pgxpool.Pool, error) {
 	w := new(acquires)
 	cfg.ConnConfig.Tracer = w
+	clamped, err := countClamped(reg, name, log)
+	if err != nil {
+		return nil, err
+	}
+	ClampTimes(cfg, clamped)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the pool %s: %w", name, err)

@@ -7,12 +7,17 @@ import (
 	"time"
 )
 
-// WriteJSON answers a request with a JSON document.
+// WriteJSON answers a request with a JSON document, or with status 500 if v cannot be encoded.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		WriteProblem(w, unencodable(err))
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	// A caller that has gone away is no error of ours.
-	_ = json.NewEncoder(w).Encode(v)
+	_, _ = w.Write(append(text, '\n'))
 }
 
 // LimitBody is the middleware of a plain route with a body: reading more than

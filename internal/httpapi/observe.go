@@ -48,23 +48,33 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		defer s.active.Done()
 		start := time.Now()
 		ww := &recorder{ResponseWriter: w, patience: s.cfg.WriteTimeout}
+		defer func() { s.record(ww, r, time.Since(start)) }()
 		s.serve(next, ww, r)
 		ww.extend() // what is buffered is written when this returns
-		took := time.Since(start)
-		status := cmp.Or(ww.status, http.StatusOK)
-		if ww.cause != nil {
-			s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "status", status, "error", ww.cause)
-		}
-		s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("method", r.Method),
-			slog.String("path", r.URL.Path),
-			slog.Int("status", status), slog.Duration("took", took), slog.Int64("bytes", ww.bytes),
-			slog.String("remote", r.RemoteAddr))
-		if status != http.StatusSwitchingProtocols {
-			s.durations.WithLabelValues(method(r.Method), route(r), strconv.Itoa(status)).Observe(took.Seconds())
-		}
 	})
 }
 
+// record logs a request that has been answered or cut off, and measures it.
+func (s *Server) record(w *recorder, r *http.Request, took time.Duration) {
+	status := cmp.Or(w.status, http.StatusOK)
+	if w.cause != nil {
+		level := slog.LevelError
+		if r.Context().Err() != nil { // the caller has gone
+			level = slog.LevelDebug
+		}
+		s.log.Log(r.Context(), level, "request failed", "method", r.Method, "path", r.URL.Path, "status", status,
+			"cut_off", w.aborted, "error", w.cause)
+	}
+	s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("method", r.Method),
+		slog.String("path", r.URL.Path),
+		slog.Int("status", status), slog.Duration("took", took), slog.Int64("bytes", w.bytes),
+		slog.String("remote", r.RemoteAddr))
+	if status != http.StatusSwitchingProtocols {
+		s.durations.WithLabelValues(method(r.Method), route(r), strconv.Itoa(status)).Observe(took.Seconds())
+	}
+}
+
+// serve answers a panic with a problem.
 func (s *Server) serve(next http.Handler, w *recorder, r *http.Request) {
 	defer func() {
 		cause := recover()
@@ -72,18 +82,16 @@ func (s *Server) serve(next http.Handler, w *recorder, r *http.Request) {
 			return
 		}
 		if cause == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
-			if w.cause != nil {
-				s.log.Error("an answer was cut off", "method", r.Method, "path", r.URL.Path, "error", w.cause)
-			}
+			w.aborted = true
 			panic(cause)
 		}
-		s.log.Error("panic in a request", "method", r.Method, "path", r.URL.Path, "panic", cause,
-			"stack", string(debug.Stack()))
-		if w.status == 0 {
-			WriteProblem(w,
-				NewProblem(http.StatusInternalServerError,
-					"an internal error occurred; the server's log has the cause"))
+		problem, known := cause.(*Problem)
+		if !known {
+			s.log.Error("panic in a request", "method", r.Method, "path", r.URL.Path, "panic", cause,
+				"stack", string(debug.Stack()))
+			problem = NewProblem(http.StatusInternalServerError, internalError)
 		}
+		w.replace(problem)
 	}()
 	next.ServeHTTP(w, r)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 )
 
@@ -41,10 +40,12 @@ func NewProblem(status int, detail string, errs ...FieldError) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Errors: errs}
 }
 
+const internalError = "an internal error occurred; the server's log has the cause"
+
 // Internal returns a problem with status 500 that hides its cause from the
 // caller; the cause is logged.
 func Internal(cause error) *Problem {
-	p := NewProblem(http.StatusInternalServerError, "an internal error occurred; the server's log has the cause")
+	p := NewProblem(http.StatusInternalServerError, internalError)
 	p.cause = cause
 	return p
 }
@@ -103,15 +104,10 @@ func WriteProblemDocument(w http.ResponseWriter, p *Problem, document any) {
 	_ = json.NewEncoder(w).Encode(document)
 }
 
-// Abort cuts the connection of an answer that has begun and cannot be completed,
-// so that nobody takes a part for the whole. It does not return. The cause of an
-// internal problem is logged.
-func Abort(w io.Writer, p *Problem) {
-	if rw, ok := w.(http.ResponseWriter); ok && p.cause != nil {
-		reportCause(rw, p.cause)
-	}
-	panic(http.ErrAbortHandler)
-}
+// Abort answers with a problem from within a handler that has perhaps begun its answer:
+// if it has, the frame closes the connection, so that nobody takes a part for the whole.
+// It does not return.
+func Abort(p *Problem) { panic(p) }
 
 // BodyProblem turns an error from reading a request's body into a problem:
 // 413 when the body exceeds its limit, 408 when it came too slowly, else 400.

@@ -20,6 +20,7 @@ type recorder struct {
 	status   int           // 0 until the header is written
 	bytes    int64
 	cause    error // what a problem hides from the caller
+	aborted  bool  // the connection is closed in the middle of the answer
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -56,6 +57,20 @@ func (r *recorder) extend() {
 func (r *recorder) SetWriteDeadline(at time.Time) error {
 	r.bounded = true
 	return http.NewResponseController(r.ResponseWriter).SetWriteDeadline(at)
+}
+
+// replace answers with a problem in the place of what the handler was about to answer. If
+// part of that has been sent, it closes the connection instead, so that nobody takes the
+// part for the whole.
+func (r *recorder) replace(p *Problem) {
+	if r.status != 0 {
+		r.cause, r.aborted = p.cause, true
+		panic(http.ErrAbortHandler)
+	}
+	for _, name := range [...]string{"Content-Encoding", "Content-Disposition", "Cache-Control"} {
+		r.Header().Del(name)
+	}
+	WriteProblem(r, p)
 }
 
 // Flush implements http.Flusher.

@@ -166,7 +166,8 @@ func (s *Server) newAPI() huma.API {
 	cfg := huma.DefaultConfig("Millrace", s.cfg.Version)
 	cfg.Info.Description = "Pipeline events in, each counted once; live and historic views out."
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath, cfg.CreateHooks = "", "", "", nil
-	cfg.Transformers = []huma.Transformer{exposeCause}
+	cfg.Transformers = []huma.Transformer{exposeCause, encode}
+	cfg.Formats = map[string]huma.Format{"application/json": encodedFormat, "json": encodedFormat}
 	cfg.Servers = []*huma.Server{{URL: strings.TrimPrefix(s.cfg.BasePath, "/")}}
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		SecurityScheme: {

@@ -84,6 +84,7 @@ type rule struct {
 
 var rules = []rule{
 	{"./schemas/event", nil, "the event is what all others agree on"},
+	{"./schemas/instant", nil, "whatever reads times imports it"},
 	{"./schemas/stream", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/funnel", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/clickhouse", []string{"./schemas"}, "contracts depend on contracts"},
@@ -92,7 +93,7 @@ var rules = []rule{
 	{"./schemas/known", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/item", nil, "the rules of items are pure"},
 	{"./schemas/shard", []string{"./schemas/item"}, "the rules of shards are pure"},
-	{"./schemas/source", []string{"./schemas/item", "./internal/nearest"}, "the rules of sources are pure"},
+	{"./schemas/source", []string{"./schemas/item", "./schemas/instant", "./internal/nearest"}, "the rules of sources are pure"},
 	{"./internal/nearest", nil, "rules import it, and stay pure"},
 	{"./internal/schedule", []string{"./schemas/item"}, "the rules of schedules are pure"},
 	{"./schemas/job", []string{"./schemas/item", "./internal/nearest"}, "the rules of jobs are pure"},

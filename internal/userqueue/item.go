@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/item"
-	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // Bounds of what callers may ask for.
@@ -33,7 +33,19 @@ const (
 )
 
 // Item is an item that is to be added.
-type Item = stream.EnqueueItem
+type Item struct {
+	Payload  json.RawMessage `json:"payload,omitempty"` // none: null
+	Key      string          `json:"key,omitempty"`     // unique among the live items of the queue
+	Group    string          `json:"group,omitempty"`
+	Priority int16           `json:"priority,omitempty"`                  // 0 to 9
+	RunAt    *instant.Time   `json:"run_at,omitempty" format:"date-time"` // not before
+}
+
+// enqueue is stream.Enqueue as it is read.
+type enqueue struct {
+	Queue string `json:"queue"`
+	Items []Item `json:"items"`
+}
 
 var names = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
@@ -122,8 +134,8 @@ func CheckItems(items []Item) (broken []item.Invalid) {
 		if it.Priority < 0 || it.Priority > item.MaxPriority {
 			add("priority", "range", fmt.Sprintf("must be from 0 to %d", item.MaxPriority))
 		}
-		if it.RunAt != nil && (it.RunAt.Year() < 1 || it.RunAt.Year() > 9999) {
-			add("run_at", "range", "must be in the years 1 to 9999")
+		if it.RunAt != nil && it.RunAt.Check() != nil {
+			add("run_at", "range", it.RunAt.Check().Error())
 		}
 	}
 	return broken

@@ -46,7 +46,7 @@ func (s *Store) Serve(ctx context.Context, nc *nats.Conn, log *slog.Logger) erro
 func (s *Store) answer(ctx context.Context, data []byte) stream.Enqueued {
 	ctx, cancel := context.WithTimeout(ctx, enqueueWait)
 	defer cancel()
-	var in stream.Enqueue
+	var in enqueue
 	if err := json.Unmarshal(data, &in); err != nil {
 		return stream.Enqueued{Error: err.Error(), Refused: true}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -14,6 +13,7 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/ledger"
+	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -80,21 +80,21 @@ func (h *Handler) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upc
 // Request are the parameters of an audit.
 type Request struct {
 	httpapi.Params
-	From time.Time `query:"from" required:"true" doc:"Due times from then on" example:"2026-02-10T00:00:00Z"`
-	To   time.Time `query:"to" required:"true" doc:"Due times before; those to come are left out" example:"2026-02-11T00:00:00Z"`
+	From instant.Time `query:"from" required:"true" format:"date-time" doc:"Due times from then on" example:"2026-02-10T00:00:00Z"`
+	To   instant.Time `query:"to" required:"true" format:"date-time" doc:"Due times before; those to come are left out" example:"2026-02-11T00:00:00Z"`
 }
 
 // Resolve implements huma.Resolver.
 func (r *Request) Resolve(ctx huma.Context) []error {
 	errs := r.Params.Resolve(ctx)
-	if !r.From.IsZero() && !r.To.IsZero() && !r.From.Before(r.To) {
+	if !r.From.IsZero() && !r.To.IsZero() && !r.From.Before(r.To.Time) {
 		errs = append(errs, httpapi.FieldError{Field: "to", Code: "order", Rule: "must be after from"})
 	}
 	return errs
 }
 
 func (h *Handler) audit(ctx context.Context, in *Request) (ledger.JobAudit, error) {
-	r, err := ledger.Audit(ctx, h.pool, in.From, in.To)
+	r, err := ledger.Audit(ctx, h.pool, in.From.Time, in.To.Time)
 	if err != nil {
 		return ledger.JobAudit{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/query/reads"
+	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -55,10 +56,10 @@ func (h *Handler) executions(ctx context.Context, in *ListExecutionsRequest) (Ex
 type JobLedgerRequest struct {
 	JobRequest
 	Page
-	From    time.Time `query:"from" doc:"Only due times from then on" example:"2026-02-10T00:00:00Z"`
-	To      time.Time `query:"to" doc:"Only due times before" example:"2026-02-11T00:00:00Z"`
-	Outcome string    `query:"outcome" enum:"ran,caught_up,buffered,skipped,coalesced,outside_window,backoff,paused,expired" doc:"Only due times with this outcome"`
-	Ran     string    `query:"ran" enum:"true,false" doc:"Only due times that ran, on time or caught up, or that did not"`
+	From    instant.Time `query:"from" format:"date-time" doc:"Only due times from then on" example:"2026-02-10T00:00:00Z"`
+	To      instant.Time `query:"to" format:"date-time" doc:"Only due times before" example:"2026-02-11T00:00:00Z"`
+	Outcome string       `query:"outcome" enum:"ran,caught_up,buffered,skipped,coalesced,outside_window,backoff,paused,expired" doc:"Only due times with this outcome"`
+	Ran     string       `query:"ran" enum:"true,false" doc:"Only due times that ran, on time or caught up, or that did not"`
 	before  time.Time
 }
 
@@ -67,11 +68,12 @@ func (r *JobLedgerRequest) Resolve(ctx huma.Context) []error {
 	errs := r.JobRequest.Resolve(ctx)
 	if r.Cursor != "" {
 		micros, _, ok := reads.DecodeCursor(ledgerCursor, r.Cursor)
-		if r.before = time.UnixMicro(int64(micros)); !ok {
+		var err error
+		if r.before, err = instant.FromMicro(int64(micros)); err != nil || !ok {
 			errs = append(errs, badCursor)
 		}
 	}
-	if !r.From.IsZero() && !r.To.IsZero() && !r.From.Before(r.To) {
+	if !r.From.IsZero() && !r.To.IsZero() && !r.From.Before(r.To.Time) {
 		errs = append(errs, httpapi.FieldError{Field: "to", Code: "order", Rule: "must be after from"})
 	}
 	return errs
@@ -84,7 +86,7 @@ type JobLedgerPage struct {
 }
 
 func (h *Handler) ledger(ctx context.Context, in *JobLedgerRequest) (JobLedgerPage, error) {
-	span := jobs.Span{From: in.From, To: in.To, Outcome: in.Outcome}
+	span := jobs.Span{From: in.From.Time, To: in.To.Time, Outcome: in.Outcome}
 	if in.Ran != "" {
 		ran := in.Ran == "true"
 		span.Ran = &ran
@@ -148,10 +150,11 @@ func decodePlace(text string) (p jobs.Place, ok bool) {
 	}
 	micros, a, ok := reads.DecodeCursor(eventCursor, text[:half])
 	zero, b, too := reads.DecodeCursor(eventCursor, text[half+1:])
-	p.At = time.UnixMicro(int64(micros))
+	at, err := instant.FromMicro(int64(micros))
+	p.At = at
 	binary.BigEndian.PutUint64(p.ID[:8], a)
 	binary.BigEndian.PutUint64(p.ID[8:], b)
-	return p, ok && too && zero == 0
+	return p, ok && too && zero == 0 && err == nil
 }
 
 // EventLogPage is a page of the log of events.

@@ -77,8 +77,7 @@ func writeFile(api API, hctx huma.Context, file File) {
 		case <-ctx.Done():
 		}
 	}()
-	w := hctx.BodyWriter()
-	if err := file.Write(ctx, w); err != nil {
-		httpapi.Abort(w, api.Problem(err))
+	if err := file.Write(ctx, hctx.BodyWriter()); err != nil {
+		httpapi.Abort(api.Problem(err))
 	}
 }

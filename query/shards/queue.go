@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -66,12 +67,9 @@ func parseTime(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || t.Year() < 1 || t.Year() > 9999 {
-		return time.Time{}, &shard.Invalid{
-			Field: field, Code: "time_format",
-			Rule: `must be an RFC 3339 time, such as "2025-01-01T00:00:00Z"`,
-		}
+	t, err := instant.Parse(text)
+	if err != nil {
+		return time.Time{}, &shard.Invalid{Field: field, Code: "time_format", Rule: err.Error()}
 	}
 	return t, nil
 }

@@ -93,8 +93,7 @@ func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.export(r.Context(), w, format, selection.filter(), first); err != nil {
-		h.log.Warn("a list of sources was not written to its end", "error", err)
-		panic(http.ErrAbortHandler) // so that the reader does not take it for whole
+		httpapi.Abort(httpapi.Internal(err))
 	}
 }
 

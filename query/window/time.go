@@ -4,24 +4,20 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
-var (
-	errTime  = errors.New(`must be an RFC 3339 time, such as 2026-02-10T14:30:00Z (in a URL, "+" is written %2B)`)
-	errRange = errors.New("must lie between the years 1970 and 2261")
-)
+var errRange = errors.New("must lie between the years 1970 and 2261")
 
 // ParseTime reads an RFC 3339 time that nanoseconds in 64 bits can hold. The
 // error is the rule that the text breaks.
 func ParseTime(text string) (time.Time, error) {
-	if len(text) > 64 {
-		return time.Time{}, errTime
-	}
-	t, err := time.Parse(time.RFC3339, text)
+	t, err := instant.Parse(text)
 	if err != nil {
-		return time.Time{}, errTime
+		return time.Time{}, err
 	}
-	if t = t.UTC(); t.Year() < 1970 || t.Year() > 2261 {
+	if t.Year() < 1970 || t.Year() > 2261 {
 		return time.Time{}, errRange
 	}
 	return t, nil

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // Types are all types of events.
@@ -55,8 +57,8 @@ func ReadEvent(text []byte) (Told, *Invalid) {
 	if t.SourceID, ok = ParseID(e.SourceID); !ok || t.SourceID == uuid.Nil {
 		return t, bad(BadID("source_id"))
 	}
-	at, err := time.Parse(time.RFC3339Nano, e.Timestamp)
-	if at = at.UTC(); err != nil || at.Year() < 1970 || at.Year() > 9999 {
+	at, err := instant.Parse(e.Timestamp)
+	if err != nil || at.Year() < 1970 {
 		return t, &Invalid{
 			Field: "timestamp", Code: "time",
 			Rule: "must be an RFC 3339 time between the years 1970 and 9999 in UTC, such as 2026-01-29T10:30:00Z",

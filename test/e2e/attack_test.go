@@ -40,7 +40,7 @@ func TestAttacks(t *testing.T) {
 			"slow bodies":    testSlowBodies,
 			"slow strangers": testSlowStrangers, "frames": testFrames, "deaf subscribers": testDeafSubscribers,
 			"messages": testMessages, "forgeries": testForgeries, "silence": testSilence, "statements": testStatements,
-			"analysts": testAnalysts,
+			"analysts": testAnalysts, "times": testTimes,
 		} {
 			all.Go(func() { t.Run(name, func(t *testing.T) { attack(t, s) }) })
 		}
@@ -62,6 +62,22 @@ func TestAttacks(t *testing.T) {
 		var f funnel
 		return status == http.StatusOK && json.Unmarshal(body, &f) == nil && f.Stages[0].Events == regular.published
 	})
+}
+
+// TestAttacksWithoutLogins has strangers attack an installation as "millrace up" makes it,
+// which asks nobody for a token.
+func TestAttacksWithoutLogins(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	stop := s.regular()
+	for name, attack := range map[string]func(*testing.T, *server){"times": testTimes} {
+		t.Run(name, func(t *testing.T) { attack(t, s) })
+	}
+	regular := stop()
+	if regular.published == 0 {
+		t.Error("nothing was published meanwhile")
+	}
+	regular.check(t)
 }
 
 // token is signed with the server's secret and holds for an hour.

@@ -15,6 +15,8 @@ import (
 	"unicode"
 
 	"golang.org/x/term"
+
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // Console is what a command reads from and writes to.
@@ -119,7 +121,7 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 		m.Time = time.Now().Add(-d)
 		return nil
 	}
-	if m.Time, err = time.Parse(time.RFC3339, string(text)); err != nil {
+	if m.Time, err = instant.Parse(string(text)); err != nil {
 		return errors.New(`must be a time such as "2026-02-10T14:30:00Z", or so long ago, such as "24h"`)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/ingest/demo/internal/sample"
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // maxSize is what the sample may add to the repository and the binary.
@@ -40,10 +41,10 @@ func main() {
 func run(from, to, out, articlesFile, sightingsFile string) error {
 	var c cutter
 	var err error
-	if c.from, err = time.Parse(time.RFC3339, from); err != nil {
+	if c.from, err = instant.Parse(from); err != nil {
 		return fmt.Errorf("-from: %w", err)
 	}
-	if c.to, err = time.Parse(time.RFC3339, to); err != nil {
+	if c.to, err = instant.Parse(to); err != nil {
 		return fmt.Errorf("-to: %w", err)
 	}
 	if c.articles, err = readArticles(articlesFile); err != nil {
@@ -75,7 +76,7 @@ type cutter struct {
 }
 
 func (c *cutter) add(row map[string]string) error {
-	at, err := time.Parse(time.RFC3339, row["seen_at"])
+	at, err := instant.Parse(row["seen_at"])
 	if err != nil {
 		return fmt.Errorf("seen_at: %w", err)
 	}
