@@ -22,7 +22,7 @@ const (
 	Stale     Outcome = "stale"     // later events had said everything
 	Duplicate Outcome = "duplicate" // it was processed before
 	Waiting   Outcome = "waiting"   // its source is not known yet: it is to be handed in again
-	Dead      Outcome = "dead"      // nor did it become known, or the event is early
+	Dead      Outcome = "dead"      // its source did not become known, or the event is from the future
 )
 
 // Counts are what events have done to jobs.
