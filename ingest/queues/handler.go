@@ -55,6 +55,7 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	add := work("add-items", "/{queue}/items", "Add 1 to 10,000 items to a queue",
 		"All or none. An item whose key a live item of the queue has is not added; existing names that one.")
 	add.MaxBody = maxItemsBody
+	add.Errors = append(add.Errors, http.StatusTooManyRequests)
 	endpoint.Post(api, add, h.add)
 	endpoint.Post(api, work("take-queue-items", "/{queue}/take", "Take items of a queue",
 		"The highest priority first, and the oldest of it. They are started for the worker, and for nobody else, "+

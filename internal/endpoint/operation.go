@@ -172,6 +172,15 @@ func Delete[In, Out any, P Request[In]](a API, op Operation, do func(context.Con
 
 func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context.Context, *In) (Out, error)) {
 	op = a.below(op)
+	var answer Out
+	if c, creates := any(answer).(Created); creates && c.Made() {
+		op.DefaultStatus = http.StatusCreated
+	} else if creates {
+		op.Responses = map[string]*huma.Response{
+			"200": a.Server.Answer("It was there already, alike", answer),
+			"201": a.Server.Answer("It was made", answer),
+		}
+	}
 	huma.Register(a.Server.API(), a.Auth.Protect(op, of.Scope),
 		func(ctx context.Context, in *In) (*Output[Out], error) {
 			ctx, cancel := context.WithTimeout(ctx, timeout)

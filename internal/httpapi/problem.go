@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
 // FieldError names a field of a request and the rule that it breaks.
@@ -32,6 +34,13 @@ type Problem struct {
 
 	header http.Header
 	cause  error
+}
+
+// TransformSchema says in the API's description that problems may have members of
+// their own, such as the state that a conflict has met.
+func (Problem) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	s.AdditionalProperties = true
+	return s
 }
 
 // NewProblem returns the problem with a status, its description, and the

@@ -17,6 +17,12 @@ var installProblems = sync.OnceFunc(func() {
 	huma.NewError = func(status int, detail string, errs ...error) huma.StatusError {
 		return humaProblem(status, detail, errs)
 	}
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, detail string, errs ...error) huma.StatusError {
+		if ctx != nil {
+			nameNearest(ctx.Operation(), errs)
+		}
+		return humaProblem(status, detail, errs)
+	}
 })
 
 // humaProblem states as 400 what huma calls 422: the specification answers

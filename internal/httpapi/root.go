@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
@@ -36,6 +37,9 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 // and the description is asked for rarely.
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 	text, err := json.Marshal(s.api.OpenAPI())
+	if err == nil {
+		text, err = describeNulls(text, s.api.OpenAPI().Components.Schemas)
+	}
 	if err != nil {
 		WriteProblem(w, Internal(fmt.Errorf("marshal the OpenAPI description: %w", err)))
 		return
@@ -59,7 +63,10 @@ const metricNames = "name[]"
 // describeRoot adds the routes outside of the base path, which the server
 // list of their own path items places.
 func describeRoot(doc *huma.OpenAPI) {
-	add := func(path, id, summary, contentType string, answers map[string]*huma.Response) {
+	add := func(path, id, summary, contentType string, answers map[string]*huma.Response, refusals ...int) {
+		for _, status := range append(refusals, http.StatusBadRequest, http.StatusForbidden) {
+			answers[strconv.Itoa(status)] = problemResponse(doc, status)
+		}
 		for _, r := range answers {
 			if r.Content == nil {
 				r.Content = map[string]*huma.MediaType{contentType: {}}
@@ -87,7 +94,7 @@ func describeRoot(doc *huma.OpenAPI) {
 			"503": {Description: "One that it needs is down", Content: schema(Readiness{})},
 		})
 	add("/metrics", "metrics", "Metrics for Prometheus", "text/plain",
-		map[string]*huma.Response{"200": {Description: "The metrics"}})
+		map[string]*huma.Response{"200": {Description: "The metrics"}}, http.StatusUnauthorized)
 	doc.Paths["/metrics"].Get.Parameters = []*huma.Param{{
 		Name: metricNames, In: "query", Description: "Only metrics of this name; it may stand several times",
 		Schema: &huma.Schema{Type: huma.TypeString},

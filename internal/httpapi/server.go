@@ -176,6 +176,7 @@ func (s *Server) newAPI() huma.API {
 				"the token.",
 		},
 	}
+	cfg.OnAddOperation = append(cfg.OnAddOperation, complete)
 	api := humachi.New(s.base, cfg)
 	describeRoot(api.OpenAPI())
 	return api
@@ -187,15 +188,6 @@ const SecurityScheme = "bearer"
 // Open is the security of an operation that asks for no token, in the OpenAPI
 // description.
 var Open = []map[string][]string{}
-
-// OrNull says in the description of an object that a field may be null, whose
-// schema is that of a document of its own.
-func OrNull(s *huma.Schema, field string) {
-	of := s.Properties[field]
-	s.Properties[field] = &huma.Schema{
-		Description: of.Description, AnyOf: []*huma.Schema{{Ref: of.Ref}, {Type: "null"}},
-	}
-}
 
 // API is where operations register, with paths relative to the base path. Their
 // requests embed Params.

@@ -25,7 +25,17 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "find the program to test:", err)
 		return 1
 	}
-	return m.Run()
+	answers, err := holdToContract()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "read the description of the API:", err)
+		return 1
+	}
+	status := m.Run()
+	for _, broken := range answers.all() {
+		fmt.Fprintln(os.Stderr, broken)
+		status = max(status, 1)
+	}
+	return status
 }
 
 func findBinary(dir string) (string, error) {

@@ -2,9 +2,7 @@
 package userqueueapi
 
 import (
-	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 )
 
@@ -15,12 +13,6 @@ type Limits struct {
 	RatePerKey  *queue.Rate `json:"rate_per_key" doc:"Starts of items with the same key in any so many seconds; null: any number"`
 	RetentionS  float64     `json:"retention_s" doc:"Seconds for which finished items are kept"`
 	MaxItems    int         `json:"max_items" doc:"Live items; as many finished ones are kept"`
-}
-
-// TransformSchema implements huma.SchemaTransformer, for what embeds them as well.
-func (Limits) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
-	httpapi.OrNull(s, "rate_per_key")
-	return s
 }
 
 // LimitsOf are those of a queue.

@@ -1,0 +1,180 @@
+// Package contracttest compares answers with the API's description. It is for tests.
+package contracttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// base is where the operations of the API are whose paths have no servers of their own.
+const base = "/api/v1"
+
+// location names the description among the resources of the schemas.
+const location = "https://localhost/openapi.json"
+
+// Contract is a description of an API. It is safe for concurrent use.
+type Contract struct {
+	paths []path
+
+	mu       sync.Mutex // schemas are compiled when they are first needed
+	compiler *jsonschema.Compiler
+}
+
+type path struct {
+	template string
+	matches  *regexp.Regexp
+	methods  map[string]operation
+}
+
+type operation struct {
+	Responses map[string]struct {
+		Content map[string]struct {
+			Schema any `json:"schema"`
+		} `json:"content"`
+	} `json:"responses"`
+}
+
+// New reads a description, as /openapi.json gives it.
+func New(description []byte) (*Contract, error) {
+	var document struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(description, &document); err != nil {
+		return nil, fmt.Errorf("read the description: %w", err)
+	}
+	c := &Contract{compiler: jsonschema.NewCompiler()}
+	whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(description))
+	if err != nil {
+		return nil, fmt.Errorf("read the description: %w", err)
+	}
+	c.compiler.DefaultDraft(jsonschema.Draft2020)
+	if err := c.compiler.AddResource(location, whole); err != nil {
+		return nil, fmt.Errorf("read the schemas of the description: %w", err)
+	}
+	for template, item := range document.Paths {
+		p := path{template: template, methods: map[string]operation{}}
+		at := template
+		if _, elsewhere := item["servers"]; !elsewhere {
+			at = base + template
+		}
+		p.matches = regexp.MustCompile("^" + variable.ReplaceAllString(regexp.QuoteMeta(at), `[^/]+`) + "$")
+		for method, text := range item {
+			var op operation
+			if json.Unmarshal(text, &op) == nil && op.Responses != nil {
+				p.methods[strings.ToUpper(method)] = op
+			}
+		}
+		c.paths = append(c.paths, p)
+	}
+	// A path without variables goes before one that matches it with some.
+	slices.SortFunc(c.paths, func(a, b path) int {
+		if n := strings.Count(a.template, "{") - strings.Count(b.template, "{"); n != 0 {
+			return n
+		}
+		return strings.Compare(a.template, b.template)
+	})
+	return c, nil
+}
+
+// variable is one of a path, as QuoteMeta leaves it.
+var variable = regexp.MustCompile(`\\\{[^}]+\\\}`)
+
+// Check returns how an answer differs from the description. Answers of what it does not
+// describe pass: of other servers and of paths and methods that are not there.
+func (c *Contract) Check(method string, at *url.URL, resp *http.Response, body []byte) error {
+	i := slices.IndexFunc(c.paths, func(p path) bool { return p.matches.MatchString(at.EscapedPath()) })
+	if i < 0 {
+		return nil
+	}
+	op, known := c.paths[i].methods[method]
+	if !known {
+		return nil
+	}
+	differs := func(rule string, args ...any) error {
+		return fmt.Errorf("%s %s answers %d: %s: %.300s",
+			method, c.paths[i].template, resp.StatusCode, fmt.Sprintf(rule, args...), body)
+	}
+	status := strconv.Itoa(resp.StatusCode)
+	response, known := op.Responses[status]
+	if !known {
+		return differs("the status is not described")
+	}
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	content, known := response.Content[kind]
+	if !known {
+		return differs("the content type %q is not described", kind)
+	}
+	if content.Schema == nil {
+		return nil
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return differs("the body is not JSON: %s", err)
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace
+	schema, err := c.compile(fmt.Sprintf("%s#/paths/%s/%s/responses/%s/content/%s/schema",
+		location, escape(c.paths[i].template), strings.ToLower(method), status, escape(kind)))
+	if err != nil {
+		return differs("the schema cannot be read: %s", err)
+	}
+	if err := schema.Validate(value); err != nil {
+		return differs("%s", err)
+	}
+	return nil
+}
+
+func (c *Contract) compile(at string) (*jsonschema.Schema, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.compiler.Compile(at)
+}
+
+// Transport passes requests on and reports answers that differ from the description. It
+// looks at documents alone: answers that stream pass unread.
+func (c *Contract) Transport(to http.RoundTripper, report func(error)) http.RoundTripper {
+	return transport{c, to, report}
+}
+
+type transport struct {
+	contract *Contract
+	to       http.RoundTripper
+	report   func(error)
+}
+
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.to.RoundTrip(req)
+	if err != nil || !document(resp) || req.Method == http.MethodHead {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil { // its reader is to meet it, too
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
+		return resp, nil
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	if err := t.contract.Check(req.Method, req.URL, resp, body); err != nil {
+		t.report(err)
+	}
+	return resp, nil
+}
+
+func document(resp *http.Response) bool {
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return kind == "application/json" || kind == "application/problem+json"
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
