@@ -2,11 +2,9 @@ package pipeline
 
 import (
 	"math"
+	"slices"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/drift"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
@@ -70,10 +68,19 @@ type Drift struct {
 	cut store.Cut // what is counted
 }
 
-// TransformSchema implements huma.SchemaTransformer.
-func (Drift) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
-	httpapi.OrNull(s, "comparison")
-	return s
+// rounded returns the answer with quality scores and their difference as whole numbers.
+func (d Drift) rounded() Drift {
+	d.Versions = slices.Clone(d.Versions)
+	for i := range d.Versions {
+		d.Versions[i].AvgQuality = wholeNumber(d.Versions[i].AvgQuality)
+	}
+	d.Indicators.QualityDelta = wholeNumber(d.Indicators.QualityDelta)
+	if d.Comparison != nil {
+		c := *d.Comparison
+		c.Reference.AvgQuality, c.Current.AvgQuality = wholeNumber(c.Reference.AvgQuality), wholeNumber(c.Current.AvgQuality)
+		d.Comparison = &c
+	}
+	return d
 }
 
 func newVersions(

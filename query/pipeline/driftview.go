@@ -37,6 +37,7 @@ type DriftRequest struct {
 	ReferenceTo   string `query:"reference_to" example:"2026-02-08T00:00:00Z"`
 	CurrentFrom   string `query:"current_from" example:"2026-02-08T00:00:00Z"`
 	CurrentTo     string `query:"current_to" example:"2026-02-15T00:00:00Z"`
+	Round         bool   `query:"round" doc:"Quality scores and their differences as whole numbers, for clients that read integers"`
 }
 
 // contrast is what drift is asked of.
@@ -111,6 +112,9 @@ func (s *Service) getDrift(ctx context.Context, r DriftRequest) (Drift, error) {
 	d, err := s.drifts.Get(ctx, q.key(), fresh, func(ctx context.Context) (Drift, error) { return s.drift(ctx, q) })
 	if err == nil && len(d.Versions) == 0 {
 		d.Notes = s.notes(ctx, r.Source)
+	}
+	if r.Round {
+		d = d.rounded()
 	}
 	return d, err
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"math"
 	"time"
 
 	"github.com/millrace-io/millrace/query/pipeline/store"
@@ -121,6 +122,16 @@ func (s *Stats) add(b store.Breakdowns, quality store.Middle) {
 	s.Publishing.ByChannel = b.Channels
 	total := func(kind string) Total { return Total(b.Totals[kind]) }
 	s.Totals = Totals{total("source"), total("version"), total("topic"), total("channel")}
+}
+
+// wholeNumber is a number without its fraction, nil for none. What it is given is kept
+// for other answers, and stays as it is.
+func wholeNumber(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	whole := math.Round(*v)
+	return &whole
 }
 
 // newThroughput turns seconds into minutes, and places into names of stages.

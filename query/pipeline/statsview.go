@@ -42,6 +42,7 @@ type StatsRequest struct {
 	Source           string `query:"source" doc:"Only events of this source" example:"example_com"`
 	SkipReclassified bool   `query:"exclude_reclassifications" doc:"Leave out events whose metadata says is_reclassification"`
 	Limit            int    `query:"limit" minimum:"1" maximum:"100000" default:"100000" doc:"How many names by_source, by_model_version, by_topic and by_channel have at most, each the largest" example:"50"`
+	Round            bool   `query:"round" doc:"Quality scores as whole numbers, for clients that read integers"`
 }
 
 // Resolve implements huma.Resolver.
@@ -69,6 +70,10 @@ func (s *Service) getStats(ctx context.Context, r StatsRequest) (Stats, error) {
 		return Stats{}, err
 	}
 	out := a.stats.largest(cmp.Or(r.Limit, maxNames))
+	if r.Round {
+		c := &out.Classification
+		c.AvgQuality, c.MedianQuality = wholeNumber(c.AvgQuality), wholeNumber(c.MedianQuality)
+	}
 	if a.funnel.empty() {
 		out.Notes = s.notes(ctx, r.Source)
 	}
