@@ -1131,7 +1131,7 @@ export interface paths {
         put?: never;
         /**
          * Make a queue
-         * @description Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when it has others.
+         * @description Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when it has others. There are at most 1000 queues, and at most 100 of one caller without the scope admin; a queue beyond is refused with 409.
          */
         post: operations["create-queue"];
         delete?: never;
@@ -2633,7 +2633,7 @@ export interface components {
              * @example 2026-02-10T15:42:00.003Z
              */
             generated_at: string;
-            /** @description What may not be as the caller has meant it: a source that nobody has sent, and the nearest that somebody has */
+            /** @description What may not be as the caller has meant it: a source that nobody has sent, and the nearest that somebody has; a begin that is earlier because the database does not answer */
             notes?: components["schemas"]["FieldError"][] | null;
             /**
              * @example today
@@ -2720,7 +2720,7 @@ export interface components {
             status: string;
             /** @example 1.0.0 */
             version: string;
-            /** @description What the configuration puts at risk */
+            /** @description What the configuration puts at risk, and what is missing from stored data */
             warnings?: string[] | null;
         };
         History: {
@@ -11953,6 +11953,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["AddItemsRequestBody"];
+                "application/octet-stream": string;
             };
         };
         responses: {
