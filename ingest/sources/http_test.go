@@ -118,7 +118,7 @@ func TestRefused(t *testing.T) {
 		{"PUT", "/sources/1", `{}`, "id", "uuid"},
 		{"POST", "/sources/" + strings.ToUpper(id) + "0/enable", ``, "id", "uuid"},
 		{"POST", "/sources/" + id + "/enable", `{"reason":"a\u0000"}`, "reason", "control_character"},
-		{"POST", "/sources/" + id + "/disable", `{"why":"a"}`, "why", "invalid"},
+		{"POST", "/sources/" + id + "/disable", `{"why":"a"}`, "why", "field_unknown"},
 		{"DELETE", "/sources/" + id + "?reason=" + strings.Repeat("a", 256), "", "reason", "length"},
 		{"POST", "/sources/bulk", `{"operation":"pause","ids":["` + id + `"]}`, "operation", "operation_unknown"},
 		{"POST", "/sources/bulk", `{"operation":"enable","ids":[]}`, "ids", "length"},

@@ -2,7 +2,6 @@
 package userqueueapi
 
 import (
-
 	"github.com/millrace-io/millrace/internal/queue"
 )
 
