@@ -202,7 +202,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{400, "POST", "/jobs/1/pause", "", "id", "uuid"},
 		{400, "POST", "/jobs/" + id + "/pause?hard=1", "", "hard", "parameter_unknown"},
-		{400, "POST", "/jobs/" + id + "/pause", `{"why":"a"}`, "why", "invalid"},
+		{400, "POST", "/jobs/" + id + "/pause", `{"why":"a"}`, "why", "field_unknown"},
 		{404, "POST", "/jobs/" + uuid.NewString() + "/resume", "", "id", "not_found"},
 		{404, "PUT", "/jobs/" + uuid.NewString() + "/override", "{}", "id", "not_found"},
 		{404, "DELETE", "/jobs/" + uuid.NewString() + "/override", "", "id", "not_found"},
