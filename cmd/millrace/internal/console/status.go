@@ -102,6 +102,20 @@ func (c *StatusCmd) Run(con *Console) error {
 // tooLate is for how many seconds the views may be behind while all is well.
 const tooLate = 30
 
+// crawlQueue is the queue whose items are runs of jobs.
+const crawlQueue = "crawl"
+
+// longWait is for how long a run may wait for a worker before that is worth a warning.
+const longWait = 5 * time.Minute
+
+// waits is for how long the oldest item of a queue has been in it; 0: there is none.
+func (st *Status) waits(q Queue) time.Duration {
+	if q.OldestSince == nil {
+		return 0
+	}
+	return st.At.Sub(*q.OldestSince)
+}
+
 // judge says what is not well, and what waits for somebody.
 func (st *Status) judge() {
 	slices.Sort(st.Problems)
@@ -125,6 +139,12 @@ func (st *Status) judge() {
 			text := fmt.Sprintf("queue %s: %s, %d of them dead or cancelled",
 				q.Name, many(q.Failed, "failed item", "failed items"), q.Dead)
 			st.Attention = append(st.Attention, text)
+		}
+	}
+	for _, q := range st.Queues {
+		if waits := st.waits(q); q.Name == crawlQueue && waits >= longWait {
+			st.Attention = append(st.Attention, fmt.Sprintf("queue %s: no worker has taken the oldest of %s for %s", q.Name,
+				many(q.Ready, "run", "runs"), short(waits)))
 		}
 	}
 	if st.Letters != nil && st.Letters.Count > 0 {

@@ -21,6 +21,8 @@ func well() map[string]any {
 			{"group":0,"folded_seq":117,"events_behind":3,"seconds_behind":1.5}]}}`,
 		"view queues": `{"seq":1,"queues":{"queues":[
 			{"name":"mail","ready":4,"delayed":1,"running":2,"done":9,"failed":3,"dead":1,"paused":true,
+				"oldest_since":"2026-02-10T00:00:00Z"},
+			{"name":"crawl","ready":600,"delayed":0,"running":0,"done":0,"failed":0,"dead":0,"paused":false,
 				"oldest_since":"2026-02-10T00:00:00Z"}]}}`,
 		"view dlq": `{"seq":1,"dlq":{"count":1700,"newest":[]}}`,
 		"/dlq": `{"letters":[{"code":"stage_unknown","field":"stage"},{"code":"json","field":""},
@@ -53,13 +55,14 @@ func TestStatus(t *testing.T) {
 		"stage_unknown stage 2", "json 1",
 		"Dead letters: 1700, by reason the newest 3",
 	)
-	if !strings.Contains(out, "3 messages behind") || !strings.Contains(out, "paused") {
+	if !strings.Contains(out, "3 messages behind") || !strings.Contains(out, "paused") ||
+		!strings.Contains(out, "  - queue crawl: no worker has taken the oldest of 600 runs for ") {
 		t.Error(out)
 	}
 	out, err = f.run(t, "status --json")
 	var st Status
 	if json.Unmarshal([]byte(out), &st) != nil || err != nil || !st.Well || len(st.Problems) != 0 ||
-		len(st.Attention) != 3 || len(st.Missing) != 0 || st.Stages[0] != (StageRate{"crawled", 2.5, 150, 900}) ||
+		len(st.Attention) != 4 || len(st.Missing) != 0 || st.Stages[0] != (StageRate{"crawled", 2.5, 150, 900}) ||
 		st.Queues[0].Running != 2 || st.Letters.Count != 1700 {
 		t.Errorf("%v: %s", err, out)
 	}
