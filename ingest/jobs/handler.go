@@ -142,6 +142,10 @@ func (JobOverride) Schema(r huma.Registry) *huma.Schema {
 func optional(r huma.Registry, s *huma.Schema) *huma.Schema {
 	window := huma.SchemaFromType(r, reflect.TypeFor[job.CrawlWindow]())
 	window.Required = []string{"start_hour", "end_hour"}
+	least, most := 0.0, 6.0
+	window.Properties["days"].Items = &huma.Schema{OneOf: []*huma.Schema{
+		{Type: huma.TypeInteger, Minimum: &least, Maximum: &most}, {Type: huma.TypeString, Examples: []any{"mon"}},
+	}}
 	s.Required, s.Properties["crawl_window"] = nil, window
 	for name := range s.Properties {
 		s.Properties[name].Nullable = name != "auto_managed"
@@ -206,9 +210,11 @@ const maxBulk = 500
 type ChangeJobsRequest struct {
 	httpapi.Params
 	Body struct {
-		Operation string   `json:"operation" doc:"pause, resume, force-run, skip-next or unskip-next" example:"pause"`
+		Operation string   `json:"operation" doc:"pause, resume, force-run, skip-next, unskip-next or override" example:"pause"`
 		IDs       []string `json:"ids,omitempty" nullable:"false" doc:"1 to 500 jobs, by their ids"`
 		SourceIDs []string `json:"source_ids,omitempty" nullable:"false" doc:"In place of ids: the jobs of 1 to 500 sources, by the ids of the sources"`
+		// Override is a pointer: other operations have none.
+		Override *JobOverride `json:"override,omitempty" doc:"Of override: the settings, as PUT /jobs/{id}/override takes them"`
 	}
 }
 
@@ -235,6 +241,26 @@ func (r *ChangeJobsRequest) Resolve(ctx huma.Context) []error {
 			Field: field, Code: "length", Rule: fmt.Sprintf("must be 1 to %d ids", maxBulk),
 		})
 	}
+	return append(errs, r.checkOverride()...)
+}
+
+// checkOverride holds that there are settings where they belong, and that they break no rule.
+func (r *ChangeJobsRequest) checkOverride() (errs []error) {
+	o, wanted := r.Body.Override, r.Body.Operation == jobs.OpOverride
+	switch {
+	case o != nil && !wanted:
+		return []error{httpapi.FieldError{
+			Field: "override", Code: "conflict", Rule: "must be left out, unless operation is override",
+		}}
+	case o == nil && wanted:
+		return []error{httpapi.FieldError{Field: "override", Code: "missing", Rule: "is required when operation is override"}}
+	case o == nil:
+		return nil
+	}
+	for _, b := range o.draft.Broken() {
+		b.Field = strings.TrimSuffix("override."+b.Field, ".")
+		errs = append(errs, httpapi.FieldError(b))
+	}
 	return errs
 }
 
@@ -251,17 +277,22 @@ type ChangedJobs struct {
 }
 
 func (h *Handler) bulk(ctx context.Context, in *ChangeJobsRequest) (ChangedJobs, error) {
-	named, do := in.Body.IDs, h.store.Bulk
-	if in.Body.SourceIDs != nil {
-		named, do = in.Body.SourceIDs, h.store.BulkOfSources
+	named, many := in.Body.IDs, jobs.Many{OfSources: in.Body.SourceIDs != nil}
+	if many.OfSources {
+		named = in.Body.SourceIDs
 	}
-	ids := make([]uuid.UUID, 0, len(named))
 	for _, text := range named {
 		if id, ok := source.ParseID(text); ok {
-			ids = append(ids, id)
+			many.IDs = append(many.IDs, id)
 		}
 	}
-	why, err := do(ctx, in.Body.Operation, ids)
+	var why map[uuid.UUID]error
+	var err error
+	if in.Body.Operation == jobs.OpOverride {
+		why, err = h.store.BulkSet(ctx, in.Body.Override.draft, many)
+	} else {
+		why, err = h.store.Bulk(ctx, in.Body.Operation, many)
+	}
 	out := ChangedJobs{make([]ChangedJob, len(named))}
 	for i, text := range named {
 		result := &out.Results[i]

@@ -3,6 +3,7 @@ package jobs
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +192,25 @@ func TestBulkOfSources(t *testing.T) {
 	}
 }
 
+// TestBulkOverride: many jobs get the same settings, and days may be named.
+func TestBulkOverride(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	a, b := s.made(), s.made()
+	ids := `["` + a.ID.String() + `","` + b.ID.String() + `","` + uuid.NewString() + `"]`
+	status, text := s.Post("/jobs/bulk", `{"operation":"override","ids":`+ids+`,"override":{"interval_minutes":20,`+
+		`"jitter_seconds":90,"max_attempts":2,"crawl_window":{"start_hour":22,"end_hour":6,"days":["mon","Friday",0]}}}`)
+	if status != 200 || strings.Count(text, `"ok":true`) != 2 || !strings.Contains(text, "there is no such job") {
+		t.Error(status, text)
+	}
+	for _, made := range []job.Job{a, b} {
+		j, err := s.store.Get(t.Context(), made.ID)
+		if err != nil || j.IntervalMinutes != 20 || j.JitterSeconds != 90 || j.MaxAttempts != 2 ||
+			!slices.Equal(j.CrawlWindow.Days, []int{0, 1, 5}) {
+			t.Errorf("%+v, %v", j, err)
+		}
+	}
+}
+
 // TestRefused: bad input of every request is answered by field and rule.
 func TestRefused(t *testing.T) {
 	s := serve(t, auth.New(auth.Config{}))
@@ -215,6 +235,17 @@ func TestRefused(t *testing.T) {
 		{400, "PUT", "/jobs/" + id + "/override", `[]`, "", "json"},
 		{400, "POST", "/jobs/bulk", `{"operation":"delete","ids":["` + id + `"]}`, "operation", "operation_unknown"},
 		{400, "POST", "/jobs/bulk", `{"operation":"pause","ids":[]}`, "ids", "length"},
+		{400, "POST", "/jobs/bulk", `{"operation":"override","ids":["` + id + `"]}`, "override", "missing"},
+		{400, "POST", "/jobs/bulk", `{"operation":"pause","ids":["` + id + `"],"override":{}}`, "override", "conflict"},
+		{
+			400, "POST", "/jobs/bulk", `{"operation":"override","ids":["` + id + `"],"override":{"cron":"61 * * * *"}}`,
+			"override.cron", "cron",
+		},
+		{
+			400, "PUT", "/jobs/" + id + "/override", `{"crawl_window":{"start_hour":1,"end_hour":2,"days":["someday"]}}`,
+			"crawl_window.days[0]", "day_unknown",
+		},
+		{400, "PUT", "/jobs/" + id + "/override", `{"max_attempts":0}`, "max_attempts", "range"},
 		{400, "POST", "/jobs/bulk", `{"operation":"pause"}`, "ids", "length"},
 		{400, "POST", "/jobs/bulk", `{"operation":"pause","source_ids":[]}`, "source_ids", "length"},
 		{

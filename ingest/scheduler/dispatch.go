@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-io/millrace/internal/schedule"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/instant"
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Dispatch decides about a batch of jobs that are due, in one transaction, and tells
@@ -86,7 +87,7 @@ func (s *Scheduler) next(t *queue.Tx, wait *time.Duration) {
 
 func anyDue(jobs []*due) bool {
 	for _, j := range jobs {
-		if !latest(&j.next, j.wait, j.backoff).After(j.now) {
+		if !latest(&j.next, j.wait).After(j.now) {
 			return true
 		}
 	}
@@ -208,6 +209,38 @@ func cancelOthers(ctx context.Context, t *queue.Tx, jobs []*due) error {
 	return err
 }
 
+// crawlQueue is the queue of runs.
+func crawlQueue(ctx context.Context, t *queue.Tx) (id queue.ID, err error) {
+	t.Batch.Queue("SELECT stage FROM millrace.stage WHERE name = $1", Queue).QueryRow(func(r pgx.Row) error {
+		return r.Scan(&id)
+	})
+	err = t.Flush(ctx)
+	return id, err
+}
+
+// cancel cancels the items of runs that meet a condition.
+func cancel(ctx context.Context, t *queue.Tx, commands []queue.Command, condition string) ([]queue.Result, error) {
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	crawl, err := crawlQueue(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	w, err := t.Work(crawl, item.Cancel)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]int64, len(commands))
+	for i, c := range commands {
+		items[i] = c.ID
+	}
+	if _, err := w.Lock(ctx, "t.id = ANY ($1::bigint[])"+condition, items); err != nil {
+		return nil, err
+	}
+	return w.Apply(ctx, commands)
+}
+
 // write queues what has been decided.
 func write(t *queue.Tx, jobs []*due) {
 	writeRuns(t, jobs)
@@ -216,13 +249,14 @@ func write(t *queue.Tx, jobs []*due) {
 	ids, next, running, failures := make([]uuid.UUID, n), make([]time.Time, n), make([]int16, n), make([]int32, n)
 	wait, catch, forced, buffered := make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n),
 		make([]*time.Time, n)
-	wake, skip := make([]*time.Time, n), make([]bool, n)
+	wake, resting := make([]*time.Time, n), make([]*time.Time, n)
+	skip, asked := make([]bool, n), make([]bool, n)
 	for i, j := range jobs {
 		ids[i], next[i], running[i], failures[i] = j.id, j.next, int16(j.running), int32(j.failures)
-		wait[i], catch[i], forced[i], buffered[i], wake[i], skip[i] = j.wait, j.catch, j.forced, j.buffered,
-			j.wake, j.skipNext
+		wait[i], catch[i], forced[i], wake[i], skip[i] = j.wait, j.catch, j.forced, j.wake, j.skipNext
+		buffered[i], asked[i], resting[i] = j.buffered, j.bufferedForced, j.resting
 	}
-	t.Batch.Queue(text("jobs"), ids, next, wait, catch, forced, buffered, wake, skip, running, failures)
+	t.Batch.Queue(text("jobs"), ids, next, wait, catch, forced, buffered, asked, resting, wake, skip, running, failures)
 }
 
 func writeRuns(t *queue.Tx, jobs []*due) {
@@ -266,7 +300,7 @@ func writeLedger(t *queue.Tx, jobs []*due) {
 		switch {
 		case len(ids) == 0:
 		case of.statement == "settle":
-			t.Batch.Queue(text(of.statement), ids, dues, outcomes, runs)
+			t.Batch.Queue(text(of.statement), ids, dues, outcomes, runs, reasons)
 		default:
 			t.Batch.Queue(text(of.statement), ids, dues, outcomes, forced, runs, reasons)
 		}

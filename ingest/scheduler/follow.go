@@ -2,8 +2,7 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
-	"math"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +26,8 @@ type change struct {
 type followed struct {
 	id, job    uuid.UUID
 	item       int64
+	was        string // its status
+	attempt    int
 	again      bool // it had ended
 	started    *time.Time
 	itemStatus string // empty: the item is gone
@@ -37,6 +38,7 @@ type followed struct {
 	updated    *time.Time
 
 	status    string
+	next      bool // its next attempt begins
 	completed *time.Time
 	duration  *float64
 	articles  int32
@@ -44,13 +46,17 @@ type followed struct {
 
 // ended is a job whose runs have ended, or are under way again.
 type ended struct {
-	id                uuid.UUID
-	source, status    string
-	running, failures int
-	interval          int // minutes
-	lastFailure       *time.Time
-	backoff           *time.Time
-	buffered, wakes   bool
+	id               uuid.UUID
+	source, status   string
+	running          int // runs that have not ended
+	active           int // those of them that a worker has
+	failures         int
+	attempts         int // of a run, at most
+	retrySeconds     int
+	base, most       int // minutes of backoff
+	lastFailure      *time.Time
+	backoff, lastEnd *time.Time
+	buffered, wakes  bool
 }
 
 // Follow has runs and their jobs follow the changes of their items, in one
@@ -76,12 +82,18 @@ func (s *Scheduler) Follow(ctx context.Context) (more bool, err error) {
 		}
 		for _, r := range runs {
 			j := jobs[r.job]
+			if !j.stopped() {
+				r.tryAgain(j.attempts)
+			}
 			if j != nil {
 				j.follow(r)
 			}
 			if r.status == "queued" && j.stopped() {
 				t.Batch.Queue("INSERT INTO millrace.job_stop (job_id) VALUES ($1)", r.job)
 			}
+		}
+		if err := s.retry(ctx, t, runs, jobs); err != nil {
+			return err
 		}
 		writeFollowed(t, runs)
 		writeEnded(t, jobs)
@@ -123,7 +135,7 @@ func lockRuns(ctx context.Context, t *queue.Tx, changes map[int64]change) (runs 
 	t.Batch.Queue(text("runs"), items).Query(func(rows pgx.Rows) (err error) {
 		runs, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*followed, error) {
 			r := new(followed)
-			return r, row.Scan(&r.id, &r.job, &r.item, &r.again, &r.started, &r.itemStatus, &r.cancelled, &r.err,
+			return r, row.Scan(&r.id, &r.job, &r.item, &r.was, &r.attempt, &r.again, &r.started, &r.itemStatus, &r.cancelled, &r.err,
 				&r.result, &r.taken, &r.updated)
 		})
 		return err
@@ -134,7 +146,7 @@ func lockRuns(ctx context.Context, t *queue.Tx, changes map[int64]change) (runs 
 func lockJobs(ctx context.Context, t *queue.Tx, runs []*followed, into map[uuid.UUID]*ended) error {
 	var ids []uuid.UUID
 	for _, r := range runs {
-		if r.again || r.completed != nil || r.status == "queued" {
+		if r.status != r.was || r.again || r.status == "queued" {
 			ids = append(ids, r.job)
 		}
 	}
@@ -145,8 +157,8 @@ func lockJobs(ctx context.Context, t *queue.Tx, runs []*followed, into map[uuid.
 	t.Batch.Queue(text("ended_jobs"), ids).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*ended, error) {
 			j := new(ended)
-			return j, row.Scan(&j.id, &j.source, &j.status, &j.running, &j.failures, &j.interval,
-				&j.lastFailure, &j.backoff, &j.buffered)
+			return j, row.Scan(&j.id, &j.source, &j.status, &j.running, &j.active, &j.failures, &j.attempts,
+				&j.retrySeconds, &j.base, &j.most, &j.lastFailure, &j.backoff, &j.lastEnd, &j.buffered)
 		})
 		for _, j := range all {
 			into[j.id] = j
@@ -171,7 +183,7 @@ func (r *followed) decide(last change) {
 	r.err = last.err
 	switch last.status {
 	case "new":
-		r.status, r.started, r.err = "queued", nil, ""
+		r.status, r.started = "queued", nil
 		return
 	case "started":
 		r.status, r.err = "running", ""
@@ -189,25 +201,26 @@ func (r *followed) decide(last change) {
 	r.readResult(at)
 }
 
-// readResult takes what the worker says of articles and duration, where it is
-// possible. What it does not say is none, and the time from its start.
+// readResult takes what the worker says of articles and duration. What it does not say is
+// none, and the time from its start. A member that breaks its rule counts as not said, and the
+// error of the run says so.
 func (r *followed) readResult(at time.Time) {
-	var said struct {
-		Articles *float64 `json:"articles_count"`
-		Duration *float64 `json:"duration_seconds"`
-	}
+	var said job.Result
 	if r.result != nil && r.status == "success" {
-		_ = json.Unmarshal([]byte(*r.result), &said) // a result may be anything
+		var rules []string
+		if said, rules = job.ReadResult([]byte(*r.result)); len(rules) > 0 {
+			r.err = "the run succeeded, and a part of its result counts for nothing: " + strings.Join(rules, "; ")
+		}
 	}
-	if a := said.Articles; a != nil && *a >= 0 && *a <= math.MaxInt32 {
-		r.articles = int32(*a)
+	if said.Articles != nil {
+		r.articles = *said.Articles
 	}
 	duration := 0.0
 	if r.started != nil {
 		duration = max(0, at.Sub(*r.started).Seconds())
 	}
-	if d := said.Duration; d != nil && *d >= 0 && *d <= (365*24*time.Hour).Seconds() {
-		duration = *d
+	if said.Duration != nil {
+		duration = *said.Duration
 	}
 	r.duration = &duration
 }
@@ -220,58 +233,95 @@ func (j *ended) stopped() bool {
 // follow has a job follow the end of a run, or that a run is under way again. One that
 // was cancelled is no failure.
 func (j *ended) follow(r *followed) {
+	j.running = max(0, j.running+one(open(r.status))-one(open(r.was)))
+	j.active = max(0, j.active+one(r.status == "running")-one(r.was == "running"))
 	switch {
-	case r.completed == nil && !r.again:
-		return
 	case r.completed == nil:
-		j.running++
-	case !r.again:
-		j.running = max(0, j.running-1)
-	}
-	switch r.status {
-	case "success":
-		j.failures, j.lastFailure, j.backoff = 0, nil, nil
-	case "failed":
+	case r.status == "success":
+		j.failures, j.lastFailure, j.backoff, j.lastEnd = 0, nil, nil, r.completed
+	case r.status == "failed":
 		j.failures++
-		until := r.completed.Add(schedule.Backoff(j.interval, j.failures))
-		j.lastFailure, j.backoff = r.completed, &until
+		until := r.completed.Add(schedule.Backoff(j.base, j.most, j.failures))
+		j.lastFailure, j.backoff, j.lastEnd = r.completed, &until, r.completed
 	}
 	if !j.stopped() {
-		j.status = job.Status(j.running, j.failures)
+		j.status = job.Status(j.active, j.failures)
 	}
 	j.wakes = j.wakes || j.buffered && r.completed != nil
+}
+
+// open tells whether a run in a status has not ended.
+func open(status string) bool { return status == "queued" || status == "running" }
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// tryAgain has a run that has failed go on with its next attempt, if it may have one more.
+func (r *followed) tryAgain(attempts int) {
+	if r.status != "failed" || r.itemStatus != "failed" || r.attempt+one(r.again) >= attempts {
+		return
+	}
+	r.status, r.next = "queued", true
+	r.started, r.completed, r.duration, r.articles = nil, nil, nil, 0
+}
+
+// retry puts the items of runs whose next attempt begins back into the queue.
+func (s *Scheduler) retry(ctx context.Context, t *queue.Tx, runs []*followed, jobs map[uuid.UUID]*ended) error {
+	var commands []queue.Command
+	for _, r := range runs {
+		if r.next {
+			first := time.Duration(jobs[r.job].retrySeconds) * time.Second
+			commands = append(commands, queue.Command{
+				ID: r.item, Worker: "scheduler", Delay: schedule.RetryDelay(first, r.attempt+one(r.again)),
+			})
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	crawl, err := crawlQueue(ctx, t)
+	if err == nil {
+		_, err = s.queues.RetryIn(ctx, t, crawl, commands)
+	}
+	return err
 }
 
 func writeFollowed(t *queue.Tx, runs []*followed) {
 	n := len(runs)
 	ids, statuses, articles := make([]uuid.UUID, n), make([]string, n), make([]int32, n)
 	started, completed := make([]*time.Time, n), make([]*time.Time, n)
-	durations, errs, again := make([]*float64, n), make([]*string, n), make([]bool, n)
+	durations, errs, attempt := make([]*float64, n), make([]*string, n), make([]bool, n)
 	for i, r := range runs {
 		ids[i], statuses[i], articles[i] = r.id, r.status, r.articles
 		started[i], completed[i], durations[i] = r.started, r.completed, r.duration
-		again[i] = r.again
+		attempt[i] = r.again || r.next
 		if r.err != "" {
 			errs[i] = &r.err
 		}
 	}
-	t.Batch.Queue(text("follow_runs"), ids, statuses, started, completed, durations, articles, errs, again)
+	t.Batch.Queue(text("follow_runs"), ids, statuses, started, completed, durations, articles, errs, attempt)
 }
 
 func writeEnded(t *queue.Tx, jobs map[uuid.UUID]*ended) {
 	var ids []uuid.UUID
 	var statuses []string
-	var running []int16
+	var running, active []int16
 	var failures []int32
-	var last, backoff []*time.Time
+	var last, backoff, lastEnd []*time.Time
 	var wakes []bool
 	for _, j := range jobs {
 		ids, statuses, running = append(ids, j.id), append(statuses, j.status), append(running, int16(j.running))
+		active = append(active, int16(j.active))
 		failures, last, backoff = append(failures, int32(j.failures)), append(last, j.lastFailure),
 			append(backoff, j.backoff)
+		lastEnd = append(lastEnd, j.lastEnd)
 		wakes = append(wakes, j.wakes)
 	}
 	if len(ids) > 0 {
-		t.Batch.Queue(text("follow_jobs"), ids, statuses, running, failures, last, backoff, wakes)
+		t.Batch.Queue(text("follow_jobs"), ids, statuses, running, active, failures, last, backoff, lastEnd, wakes)
 	}
 }

@@ -21,6 +21,8 @@ type due struct {
 	settings
 	next             time.Time // the first due time without an outcome
 	forced, buffered *time.Time
+	bufferedForced   bool       // somebody asked for the run that waits
+	resting          *time.Time // a due time that runs when the backoff ends
 	backoff, catch   *time.Time
 	skipNext         bool
 	priority         int
@@ -78,8 +80,8 @@ type run struct {
 
 func scanDue(r pgx.CollectableRow) (*due, error) {
 	j := new(due)
-	return j, r.Scan(&j.id, &j.status, &j.next, &j.forced, &j.buffered, &j.backoff, &j.catch, &j.skipNext, &j.priority,
-		&j.running, &j.now)
+	return j, r.Scan(&j.id, &j.status, &j.next, &j.forced, &j.buffered, &j.bufferedForced, &j.resting, &j.backoff, &j.catch,
+		&j.skipNext, &j.priority, &j.running, &j.now)
 }
 
 func scanSettings(r pgx.CollectableRow) (job uuid.UUID, s settings, err error) {
@@ -115,6 +117,7 @@ func (s *Scheduler) decide(j *due, page int) error {
 	}
 	j.force()
 	j.unbuffer()
+	j.rested()
 	if len(j.runs) > 0 && j.policy.Overlap == schedule.OverlapCancel {
 		return nil // what is due takes the place of runs that are stored: the next look decides
 	}
@@ -135,11 +138,8 @@ func (s *Scheduler) decide(j *due, page int) error {
 
 // follow decides about due times of a schedule, and tells whether that is all for now.
 func (j *due) follow(r *schedule.Recurring, v version, page int) (done bool) {
-	state := schedule.State{
-		Job: j.id.String(), From: latest(&j.next, &v.from), Now: j.now, Until: latest(v.to), Paused: v.paused,
-		Backoff: latest(j.backoff), Running: j.running, Most: j.most, Buffered: j.buffered != nil,
-		SkipNext: j.skipNext, CatchFrom: latest(j.catch),
-	}
+	state := j.state()
+	state.From, state.Until, state.Paused = latest(&j.next, &v.from), latest(v.to), v.paused
 	plan := schedule.Decide(r, j.window, j.policy, state, page)
 	for _, decided := range plan.Rows {
 		entry := row{Row: decided}
@@ -148,7 +148,10 @@ func (j *due) follow(r *schedule.Recurring, v version, page int) (done bool) {
 			entry.run = j.begin(decided, false)
 		case decided.Outcome == schedule.Buffered:
 			at := decided.Due
-			j.buffered = &at
+			j.buffered, j.bufferedForced = &at, false
+		case decided.Rests:
+			at := decided.Due
+			j.resting = &at
 		}
 		j.ledger = append(j.ledger, entry)
 	}
@@ -167,6 +170,14 @@ func (j *due) follow(r *schedule.Recurring, v version, page int) (done bool) {
 		j.wait = orNull(plan.Wake)
 	}
 	return true
+}
+
+// state is what is known of the job, whatever its schedule.
+func (j *due) state() schedule.State {
+	return schedule.State{
+		Job: j.id.String(), Now: j.now, Backoff: latest(j.backoff), Running: j.running, Most: j.most,
+		Buffered: j.buffered != nil, SkipNext: j.skipNext, CatchFrom: latest(j.catch),
+	}
 }
 
 // never is when a job is due that is due no more.
@@ -188,7 +199,7 @@ func (j *due) force() {
 	case full && j.policy.Overlap != schedule.OverlapAllow && j.buffered != nil:
 		asked.Outcome, asked.Reason = schedule.Coalesced, schedule.ReasonBuffered
 	case full && j.policy.Overlap != schedule.OverlapAllow:
-		asked.Outcome, j.buffered = schedule.Buffered, &asked.Due
+		asked.Outcome, j.buffered, j.bufferedForced = schedule.Buffered, &asked.Due, true
 	}
 	entry := row{Row: asked, forced: true}
 	if asked.Runs() {
@@ -202,20 +213,49 @@ func (j *due) unbuffer() {
 	if j.buffered == nil || j.running >= j.most { // the end of a run wakes the job
 		return
 	}
-	if j.now.Before(latest(j.backoff)) {
+	if j.now.Before(latest(j.backoff)) && !j.bufferedForced {
 		j.wake = j.backoff
 		return
 	}
 	waited := row{Row: schedule.Row{Due: *j.buffered, Outcome: schedule.Ran, RunAt: j.now}}
 	switch {
 	case j.status == job.Paused:
-		waited.Outcome = schedule.Paused
-	case !j.window.Open(j.now):
-		waited.Outcome = schedule.Outside
+		waited.Outcome, waited.Reason = schedule.Paused, schedule.ReasonPaused
+	case !j.window.Open(j.now) && !j.bufferedForced:
+		waited.Outcome, waited.Reason = schedule.Outside, schedule.ReasonShut
 	default:
-		waited.run = j.begin(waited.Row, false)
+		waited.run = j.begin(waited.Row, j.bufferedForced)
 	}
-	j.buffered, j.settled = nil, append(j.settled, waited)
+	j.buffered, j.bufferedForced, j.settled = nil, false, append(j.settled, waited)
+}
+
+// rested begins the run of the due time that has waited for the end of a backoff. A later one
+// that was due until then takes its place.
+func (j *due) rested() {
+	if j.resting == nil || j.now.Before(latest(j.backoff)) {
+		return
+	}
+	waited := row{Row: schedule.Row{Due: *j.resting, Outcome: schedule.BackedOff, Reason: schedule.ReasonRests}}
+	j.resting = nil
+	switch {
+	case !j.next.After(latest(j.backoff)):
+		return
+	case j.status == job.Paused:
+		waited.Reason = schedule.ReasonPaused
+	case !j.window.Open(j.now):
+		waited.Reason = schedule.ReasonShut
+	default:
+		waited.Row = j.policy.Begin(j.state(), waited.Due)
+	}
+	switch {
+	case waited.Runs():
+		waited.Reason = schedule.ReasonRested
+		waited.run = j.begin(waited.Row, false)
+	case waited.Outcome == schedule.Buffered:
+		at := waited.Due
+		j.buffered, j.bufferedForced = &at, false
+	}
+	j.settled = append(j.settled, waited)
 }
 
 // begin notes a run.

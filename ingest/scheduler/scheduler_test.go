@@ -232,7 +232,7 @@ func TestRun(t *testing.T) {
 	s.clock(time.Minute)
 	s.settle()
 	s.equal("due", s.ledger(j), "12:01 ran")
-	s.equal("due", s.state(j), "running, 1 under way, 0 failures, runs: queued")
+	s.equal("due", s.state(j), "pending, 1 under way, 0 failures, runs: queued")
 	var key, group, payload string
 	err := s.pool.QueryRow(t.Context(), `SELECT key, "group", payload::text FROM millrace.item`).Scan(&key,
 		&group, &payload)
@@ -280,7 +280,7 @@ func TestFailures(t *testing.T) {
 	}
 	s.clock(19 * time.Minute)
 	s.settle()
-	s.equal("resting", s.ledger(j), "12:00 ran")
+	s.equal("resting", s.ledger(j), "12:00 ran, 12:10 backoff")
 	s.clock(20 * time.Minute)
 	s.settle()
 	s.equal("rested", s.ledger(j), "12:00 ran, 12:10 backoff, 12:20 ran")
@@ -335,7 +335,7 @@ func TestTriedAgain(t *testing.T) {
 
 	retry()
 	s.settle()
-	s.equal("tried again", s.state(j), "running, 1 under way, 1 failures, runs: queued")
+	s.equal("tried again", s.state(j), "pending, 1 under way, 1 failures, runs: queued")
 	attempt(2)
 	s.work(item.Start, "")
 	pass()
@@ -402,15 +402,15 @@ func TestOverlaps(t *testing.T) {
 		},
 		"allow": {
 			"12:00 ran, 12:01 ran, 12:02 ran", "running, 3 under way, 0 failures, runs: running queued queued",
-			"running, 2 under way, 0 failures, runs: success queued queued",
+			"pending, 2 under way, 0 failures, runs: success queued queued",
 		},
 		"cancel_other": {
-			"12:00 ran, 12:01 ran, 12:02 ran", "running, 1 under way, 0 failures, runs: cancelled cancelled queued",
-			"running, 1 under way, 0 failures, runs: cancelled cancelled queued",
+			"12:00 ran, 12:01 ran, 12:02 ran", "pending, 1 under way, 0 failures, runs: cancelled cancelled queued",
+			"pending, 1 under way, 0 failures, runs: cancelled cancelled queued",
 		},
 		"buffer_one": {
 			"12:00 ran, 12:01 buffered, 12:02 coalesced", "running, 1 under way, 0 failures, runs: running",
-			"running, 1 under way, 0 failures, runs: success queued",
+			"pending, 1 under way, 0 failures, runs: success queued",
 		},
 	} {
 		t.Run(policy, func(t *testing.T) {
@@ -448,7 +448,7 @@ func TestForced(t *testing.T) {
 	force(resting)
 	s.settle()
 	s.equal("ledger", s.ledger(resting), "12:00 ran forced")
-	s.equal("state", s.state(resting), "running, 1 under way, 0 failures, runs: queued")
+	s.equal("state", s.state(resting), "pending, 1 under way, 0 failures, runs: queued")
 
 	busy := s.job(-30*time.Second, 60)
 	s.settle()
@@ -460,7 +460,7 @@ func TestForced(t *testing.T) {
 	s.settle()
 	s.settle()
 	s.equal("it runs", s.ledger(busy), "11:59 ran, 12:00 ran forced")
-	s.equal("it runs", s.state(busy), "running, 1 under way, 0 failures, runs: success queued")
+	s.equal("it runs", s.state(busy), "pending, 1 under way, 0 failures, runs: success queued")
 	if r := s.audit(); !r.Sound() || r.Forced != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -475,7 +475,7 @@ func TestOneAtOnce(t *testing.T) {
 	s.settle()
 	s.settle()
 	s.equal("ledger", s.ledger(j), "11:58 ran forced, 12:00 ran")
-	s.equal("state", s.state(j), "running, 1 under way, 0 failures, runs: cancelled queued")
+	s.equal("state", s.state(j), "pending, 1 under way, 0 failures, runs: cancelled queued")
 }
 
 // TestHolds: a paused job, a changed one, one outside its window, and one of which the
@@ -528,7 +528,7 @@ func TestDowntime(t *testing.T) {
 	j := s.job(0, 1)
 	s.clock(14 * 24 * time.Hour)
 	s.settle()
-	s.equal("state", s.state(j), "running, 1 under way, 0 failures, runs: queued")
+	s.equal("state", s.state(j), "pending, 1 under way, 0 failures, runs: queued")
 	const minutes = 14 * 24 * 60
 	if r := s.audit(); !r.Sound() || r.Due != minutes+1 || r.Outcomes["ran"] != 1 ||
 		r.Outcomes["coalesced"] != minutes {
@@ -566,7 +566,7 @@ func TestChangedWhenSetBack(t *testing.T) {
 		"an interval": {func(s *site, j uuid.UUID) error {
 			_, err := s.jobs().Set(s.Context(), j, job.ReadDraft([]byte(`{"interval_minutes":1}`)))
 			return err
-		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran, 12:04 ran"},
+		}, "12:00 ran, 12:01 ran, 12:02 ran, 12:03 ran, 12:03 ran"},
 		"its end": {func(s *site, j uuid.UUID) error {
 			s.exec("UPDATE millrace.job_schedule SET to_at = $1 WHERE to_at IS NULL", s.noon.Add(3*time.Minute+1000))
 			s.exec("DELETE FROM millrace.job_settings")
@@ -695,7 +695,7 @@ func TestKilled(t *testing.T) {
 		s.tryWork(random)
 		s.again(func() error {
 			_, err := s.jobs().Bulk(t.Context(), []string{jobs.OpPause, jobs.OpResume}[random.IntN(2)],
-				ids[random.IntN(20):][:20])
+				jobs.Many{IDs: ids[random.IntN(20):][:20]})
 			return err
 		})
 		s.again(func() (err error) {
@@ -730,9 +730,9 @@ func TestKilled(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	var wrong int
-	err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM millrace.jobs AS j WHERE j.running <> (
-		SELECT count(*) FROM millrace.executions AS e WHERE e.job_id = j.id AND e.status IN ('queued',
-			'running'))`).Scan(&wrong)
+	err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM millrace.jobs AS j WHERE (j.running, j.active) <> (
+		SELECT count(*), count(*) FILTER (WHERE status = 'running') FROM millrace.executions AS e
+		WHERE e.job_id = j.id AND e.status IN ('queued', 'running'))`).Scan(&wrong)
 	if err != nil || wrong > 0 {
 		t.Errorf("%d jobs count their runs wrongly, %v", wrong, err)
 	}

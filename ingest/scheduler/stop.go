@@ -116,29 +116,3 @@ func cancelQueued(ctx context.Context, t *queue.Tx, why map[uuid.UUID]string) er
 	}
 	return nil
 }
-
-// cancel cancels the items of runs that meet a condition.
-func cancel(ctx context.Context, t *queue.Tx, commands []queue.Command, condition string) ([]queue.Result, error) {
-	if len(commands) == 0 {
-		return nil, nil
-	}
-	var crawl queue.ID
-	t.Batch.Queue("SELECT stage FROM millrace.stage WHERE name = $1", Queue).QueryRow(func(r pgx.Row) error {
-		return r.Scan(&crawl)
-	})
-	if err := t.Flush(ctx); err != nil {
-		return nil, err
-	}
-	w, err := t.Work(crawl, item.Cancel)
-	if err != nil {
-		return nil, err
-	}
-	items := make([]int64, len(commands))
-	for i, c := range commands {
-		items[i] = c.ID
-	}
-	if _, err := w.Lock(ctx, "t.id = ANY ($1::bigint[])"+condition, items); err != nil {
-		return nil, err
-	}
-	return w.Apply(ctx, commands)
-}

@@ -30,24 +30,12 @@ func (s *Store) Do(ctx context.Context, operation string, id uuid.UUID) (job.Job
 
 // Set sets what a draft says, which breaks no rule.
 func (s *Store) Set(ctx context.Context, id uuid.UUID, d *job.Draft) (job.Job, error) {
-	return s.edit(ctx, "override", id, func(c *change, r *record) error {
-		f, err := c.fields(ctx, r)
-		if err != nil {
-			return err
-		}
-		return r.set(d, f, c.now)
-	})
+	return s.edit(ctx, "override", id, func(c *change, r *record) error { return c.override(ctx, r, d) })
 }
 
 // Unset has a job follow its source in everything.
 func (s *Store) Unset(ctx context.Context, id uuid.UUID) (job.Job, error) {
-	return s.edit(ctx, "override", id, func(c *change, r *record) error {
-		f, err := c.fields(ctx, r)
-		if err != nil {
-			return err
-		}
-		return r.unset(f, c.now)
-	})
+	return s.edit(ctx, "override", id, func(c *change, r *record) error { return c.override(ctx, r, nil) })
 }
 
 func (s *Store) edit(
@@ -79,6 +67,19 @@ func refused(r *record, err error) error {
 	return err
 }
 
+// override sets what a draft says, or, where it is nil, has the job follow its source in
+// everything.
+func (c *change) override(ctx context.Context, r *record, d *job.Draft) error {
+	f, err := c.fields(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case d == nil:
+		return r.unset(f, c.now)
+	}
+	return r.set(d, f, c.now)
+}
+
 // fields are those of the source of a job from which its settings follow.
 func (c *change) fields(ctx context.Context, r *record) (source.Fields, error) {
 	all, err := sources(ctx, c, "WHERE id = $1", r.SourceID)
@@ -102,20 +103,30 @@ func (c *change) fields(ctx context.Context, r *record) (source.Fields, error) {
 	return f, rows.Err()
 }
 
-// Bulk does a command on jobs in one transaction, and returns why it does not apply to
-// some of them: ErrNotFound, or a Refusal.
-func (s *Store) Bulk(ctx context.Context, operation string, ids []uuid.UUID) (map[uuid.UUID]error, error) {
-	return s.bulk(ctx, operation, "id", ids, func(r *record) uuid.UUID { return r.ID })
+// Many names jobs by their ids, or by those of their sources.
+type Many struct {
+	IDs       []uuid.UUID
+	OfSources bool
 }
 
-// BulkOfSources is Bulk for the jobs of sources, whose ids are those of the sources.
-func (s *Store) BulkOfSources(ctx context.Context, operation string, ids []uuid.UUID) (map[uuid.UUID]error, error) {
-	return s.bulk(ctx, operation, "source_id", ids, func(r *record) uuid.UUID { return r.SourceID })
+// Bulk does a command on jobs in one transaction, and returns why it does not apply to
+// some of them: ErrNotFound, or a Refusal.
+func (s *Store) Bulk(ctx context.Context, operation string, of Many) (map[uuid.UUID]error, error) {
+	return s.bulk(ctx, operation, of, func(c *change, r *record) error { return r.do(operation, c.now) })
+}
+
+// BulkSet is Bulk for what a draft says, which breaks no rule.
+func (s *Store) BulkSet(ctx context.Context, d *job.Draft, of Many) (map[uuid.UUID]error, error) {
+	return s.bulk(ctx, "override", of, func(c *change, r *record) error { return c.override(ctx, r, d) })
 }
 
 func (s *Store) bulk(
-	ctx context.Context, operation, column string, ids []uuid.UUID, idOf func(*record) uuid.UUID,
+	ctx context.Context, operation string, of Many, do func(*change, *record) error,
 ) (why map[uuid.UUID]error, err error) {
+	column, idOf, ids := "id", func(r *record) uuid.UUID { return r.ID }, of.IDs
+	if of.OfSources {
+		column, idOf = "source_id", func(r *record) uuid.UUID { return r.SourceID }
+	}
 	err = s.transact(ctx, fmt.Sprintf("%s %d jobs", operation, len(ids)), func(c *change) error {
 		all, err := c.lockJobs(ctx, column, ids)
 		if err != nil {
@@ -127,7 +138,7 @@ func (s *Store) bulk(
 		}
 		for _, r := range all {
 			delete(why, idOf(r))
-			err := refused(r, r.do(operation, c.now))
+			err := refused(r, do(c, r))
 			if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
 				why[idOf(r)] = err
 				continue

@@ -59,6 +59,7 @@ type handling struct {
 	states map[uuid.UUID]*state
 	rows   map[uuid.UUID]*source.CrawlSource
 	jobs   map[uuid.UUID]*record // by their sources
+	given  map[uuid.UUID]pending // settings for jobs that are made
 	counts Counts
 	notes  map[uuid.UUID]note
 }
@@ -148,7 +149,11 @@ func (h *handling) load(ctx context.Context, events []Event) error {
 		h.rows[all[i].ID] = &all[i]
 	}
 	records, err := h.lockJobs(ctx, "source_id", ofSources)
+	if err != nil {
+		return err
+	}
 	h.jobs = byID(records, func(r *record) uuid.UUID { return r.SourceID })
+	h.given, err = h.pending(ctx, slices.DeleteFunc(ofSources, func(id uuid.UUID) bool { return h.jobs[id] != nil }))
 	return err
 }
 
@@ -234,9 +239,9 @@ func (h *handling) follow(s *state, done effect) error {
 	case s.gone():
 		delete(h.jobs, s.id)
 	case r != nil:
-		err = r.follow(s, done.enabled, h.now)
+		err = r.follow(s, done.enabled, h.change)
 	case (s.Enabled || done.wanted) && !h.leaves:
-		h.jobs[s.id], err = newJob(s, job.FromEvent, h.now)
+		h.jobs[s.id], err = h.make(s, job.FromEvent, h.given)
 	}
 	return err
 }

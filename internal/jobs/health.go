@@ -15,4 +15,10 @@ var HealthSQL = fmt.Sprintf(`CASE
 		WHERE e.source_id = j.source_id AND e.completed_at > now() - interval '24 hours'
 			AND e.status IN ('success', 'failed')
 	) THEN '%s'
-	ELSE '%s' END`, job.Orphaned, job.UnhealthyAfter, job.Failed, job.LeastSuccess, job.Warning, job.Healthy)
+	WHEN j.last_ended_at IS NULL AND NOT EXISTS (
+		SELECT FROM millrace.executions AS e
+		WHERE e.source_id = j.source_id AND e.completed_at > now() - interval '24 hours'
+			AND e.status IN ('success', 'failed')
+	) THEN '%s'
+	ELSE '%s' END`, job.Orphaned, job.UnhealthyAfter, job.Failed, job.LeastSuccess, job.Warning, job.Unknown,
+	job.Healthy)

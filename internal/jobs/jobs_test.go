@@ -147,7 +147,7 @@ func TestLife(t *testing.T) {
 	}))
 	j = s.job(id)
 	if j.IntervalMinutes != 22 || j.Priority != 100 || j.MaxConcurrent != 3 || j.RateLimit != 5 || j.Version != 2 ||
-		j.NextRunAt.Sub(j.CreatedAt) != 5*time.Minute {
+		j.NextRunAt.Sub(j.UpdatedAt) > 22*time.Minute || j.NextRunAt.Before(j.UpdatedAt) {
 		t.Errorf("after the update %+v", j)
 	}
 	s.hand(Applied, s.event(source.Disabled, id, source.Toggle{}))
@@ -367,7 +367,7 @@ func TestCommands(t *testing.T) {
 	if j := s.do(OpPause, made.ID); j.PausedBy != job.BySource {
 		t.Errorf("%+v", j)
 	}
-	why, err := s.Bulk(t.Context(), OpResume, []uuid.UUID{made.ID, uuid.Nil, made.ID})
+	why, err := s.Bulk(t.Context(), OpResume, Many{IDs: []uuid.UUID{made.ID, uuid.Nil, made.ID}})
 	if refusal := (*Refusal)(nil); err != nil || len(why) != 2 || !errors.As(why[made.ID], &refusal) ||
 		!errors.Is(why[uuid.Nil], ErrNotFound) {
 		t.Errorf("%v, %v", why, err)
@@ -406,7 +406,7 @@ func TestOverride(t *testing.T) {
 		}))
 	}
 	if j := set(`{"interval_minutes":2,"crawl_window":{"start_hour":22,"end_hour":6,"days":[1,5]}}`); j.IntervalMinutes != 2 ||
-		j.CrawlWindow.EndHour != 6 || j.NextRunAt.Sub(j.UpdatedAt) != 2*time.Minute || !j.AutoManaged {
+		j.CrawlWindow.EndHour != 6 || j.NextRunAt.Sub(j.UpdatedAt) > 2*time.Minute || j.NextRunAt.Before(j.UpdatedAt) || !j.AutoManaged {
 		t.Errorf("%+v", j)
 	}
 	source1("critical")
@@ -414,7 +414,7 @@ func TestOverride(t *testing.T) {
 		t.Errorf("an interval that people have set, and a priority that they have not: %+v", j)
 	}
 	if j := set(`{"interval_minutes":null}`); j.IntervalMinutes != 15 || j.CrawlWindow == nil ||
-		j.NextRunAt.Sub(j.CreatedAt) > 3*time.Minute {
+		j.NextRunAt.Sub(j.UpdatedAt) > 15*time.Minute {
 		t.Errorf("%+v", j)
 	}
 	set(`{"auto_managed":false}`)
@@ -599,9 +599,10 @@ func TestNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"total_sources":5,"total_jobs":4,"jobs_by_status":{"failed":0,"orphaned":0,"paused":0,` +
+	const want = `{"total_sources":1,"total_jobs":4,"jobs_by_status":{"failed":0,"orphaned":0,"paused":0,` +
 		`"pending":4,"running":0},` +
-		`"health":{"healthy":2,"warning":1,"failed":1},` +
+		`"health":{"healthy":1,"warning":1,"failed":1,"unknown":1},` +
+		`"runs":{"queued":0,"running":0,"oldest_queued_age_s":null},` +
 		`"last_24h":{"total_runs":55,"successful_runs":53,"failed_runs":2,"articles_extracted":990,` +
 		`"success_rate":0.964},` +
 		`"throughput":{"articles_per_hour":41,"runs_per_hour":2}}`

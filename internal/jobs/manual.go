@@ -73,7 +73,7 @@ func (s *Store) Make(ctx context.Context, d *job.Draft) (made job.Job, err error
 		if len(there) > 0 {
 			return &TakenError{id, there[0].ID}
 		}
-		r, err := newManual(known[id], d, c.now)
+		r, err := newManual(known[id], d, c)
 		if err != nil {
 			return err
 		}
@@ -105,18 +105,15 @@ func (c *change) known(ctx context.Context, ids []uuid.UUID) (now, was map[uuid.
 }
 
 // newManual makes a job that does not follow its source in when and how it runs.
-func newManual(s *state, d *job.Draft, now time.Time) (*record, error) {
-	r, err := newJob(s, job.Manual, now)
+func newManual(s *state, d *job.Draft, c *change) (*record, error) {
+	r, err := newJob(s, job.Manual, d.Over(job.Overrides{}), c)
 	if err != nil {
 		return nil, err
 	}
-	r.AutoManaged, r.Override = false, d.Over(job.Overrides{})
+	r.AutoManaged = false
 	r.pin()
-	r.Settings, r.Schedule = r.Override.Over(r.Settings), r.Override.Schedule()
-	if r.Schedule.Kind == "cron" {
-		r.next, err = nextCron(r.Schedule, now)
-	}
-	return r, err
+	r.Settings = r.Override.Over(r.Settings)
+	return r, nil
 }
 
 // What is done to jobs that were made by hand.

@@ -110,7 +110,7 @@ func (s *Store) details(ctx context.Context, where string, args ...any) ([]JobDe
 	for i, r := range records {
 		all[i] = JobDetail{Job: r.Job, Health: healths[r.SourceID]}
 		h := &all[i].Health
-		h.Status = job.HealthOf(r.Status, r.FailureCount, h.Runs, h.Failures)
+		h.Status = job.HealthOf(r.Status, r.ended, r.FailureCount, h.Runs, h.Failures)
 		h.SuccessRate = job.Rate(h.Runs, h.Failures)
 		if row, ok := known[r.SourceID]; ok {
 			all[i].Source = &JobSource{row.ID, row.Name, row.URL, row.Enabled, row.Priority}
@@ -124,8 +124,8 @@ func (s *Store) healths(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]job
 	rows, err := s.pool.Query(ctx, `SELECT u.id, last.at, last.status, day.runs, day.failed, day.articles, day.seconds
 		FROM unnest($1::uuid[]) AS u (id)
 		LEFT JOIN LATERAL (
-			SELECT coalesce(started_at, queued_at) AS at, status FROM millrace.executions
-			WHERE source_id = u.id ORDER BY id DESC LIMIT 1
+			SELECT coalesce(started_at, completed_at) AS at, status FROM millrace.executions
+			WHERE source_id = u.id AND (started_at IS NOT NULL OR status = 'failed') ORDER BY id DESC LIMIT 1
 		) AS last ON true
 		CROSS JOIN LATERAL (
 			SELECT count(*) AS runs, count(*) FILTER (WHERE status = 'failed') AS failed,
@@ -300,7 +300,8 @@ func (s *Store) Events(ctx context.Context, l Log, before Place, limit int) ([]j
 // Stats are the numbers of all jobs at one moment.
 func (s *Store) Stats(ctx context.Context) (stats job.Stats, err error) {
 	err = s.readWhole(ctx, func(tx pgx.Tx) error {
-		return errors.Join(countSources(ctx, tx, &stats), countJobs(ctx, tx, &stats), countRuns(ctx, tx, &stats))
+		return errors.Join(countSources(ctx, tx, &stats), countJobs(ctx, tx, &stats), countRuns(ctx, tx, &stats),
+			countWaiting(ctx, tx, &stats))
 	})
 	if err != nil {
 		return stats, fmt.Errorf("count jobs and runs: %w", err)
@@ -322,12 +323,9 @@ func (s *Store) readWhole(ctx context.Context, do func(pgx.Tx) error) error {
 	})
 }
 
-// countSources counts the sources in the table, and those that only events tell of.
+// countSources counts the sources that the list of sources has.
 func countSources(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
-	return tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM millrace.source)
-		+ (SELECT count(*) FROM millrace.source_state WHERE NOT own
-		AND (deleted_seq = 0 OR created_seq > deleted_seq))`).
-		Scan(&stats.TotalSources)
+	return tx.QueryRow(ctx, "SELECT count(*) FROM millrace.source").Scan(&stats.TotalSources)
 }
 
 func countJobs(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
@@ -336,28 +334,31 @@ func countJobs(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
 		stats.ByStatus[status] = 0
 	}
 	// Jobs are of one health that have these in common.
-	rows, err := tx.Query(ctx, `SELECT j.status, least(j.failure_count, $1), coalesce(d.runs, 0), coalesce(d.failed, 0),
-			count(*)
+	rows, err := tx.Query(ctx, `SELECT j.status, j.last_ended_at IS NOT NULL, least(j.failure_count, $1), coalesce(d.runs, 0),
+			coalesce(d.failed, 0), count(*)
 		FROM millrace.jobs AS j LEFT JOIN (
 			SELECT source_id, count(*) AS runs, count(*) FILTER (WHERE status = 'failed') AS failed
 			FROM millrace.executions
 			WHERE completed_at > now() - interval '24 hours' AND status IN ('success', 'failed') GROUP BY source_id
-		) AS d ON d.source_id = j.source_id GROUP BY 1, 2, 3, 4`, job.UnhealthyAfter)
+		) AS d ON d.source_id = j.source_id GROUP BY 1, 2, 3, 4, 5`, job.UnhealthyAfter)
 	if err != nil {
 		return err
 	}
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 		var status string
+		var ended bool
 		var inARow int
 		var runs, failed, n int64
-		err := row.Scan(&status, &inARow, &runs, &failed, &n)
+		err := row.Scan(&status, &ended, &inARow, &runs, &failed, &n)
 		stats.TotalJobs += n
 		stats.ByStatus[status] += n
-		switch job.HealthOf(status, inARow, runs, failed) {
+		switch job.HealthOf(status, ended, inARow, runs, failed) {
 		case job.Failed:
 			stats.Health.Failed += n
 		case job.Warning:
 			stats.Health.Warning += n
+		case job.Unknown:
+			stats.Health.Unknown += n
 		default:
 			stats.Health.Healthy += n
 		}
@@ -376,4 +377,27 @@ func countRuns(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
 	stats.Throughput.Articles = int64(math.Round(float64(day.Articles) / 24))
 	stats.Throughput.Runs = int64(math.Round(float64(day.Runs) / 24))
 	return err
+}
+
+// LongWait is for how long a run may wait for a worker before that is worth a warning.
+const LongWait = 5 * time.Minute
+
+// countWaiting counts the runs that have not ended, and says how long the oldest waits that a
+// worker could take.
+func countWaiting(ctx context.Context, tx pgx.Tx, stats *job.Stats) error {
+	runs := &stats.Runs
+	err := tx.QueryRow(ctx, `SELECT coalesce(sum(running - active), 0), coalesce(sum(active), 0), (
+			SELECT extract(epoch FROM now() - min(r.since))::double precision
+			FROM millrace.ready AS r JOIN millrace.stage AS s ON s.stage = r.stage AND s.name = 'crawl')
+		FROM millrace.job_status WHERE running > 0`).Scan(&runs.Queued, &runs.Running, &runs.OldestAge)
+	if err != nil || runs.OldestAge == nil {
+		return err
+	}
+	age := time.Duration(max(0, *runs.OldestAge) * float64(time.Second)).Round(time.Second)
+	seconds := age.Seconds()
+	if runs.OldestAge = &seconds; age >= LongWait {
+		runs.Warning = fmt.Sprintf("no worker has taken the oldest run in the queue crawl for %s: start workers, or "+
+			"see whether the queue is paused", age)
+	}
+	return nil
 }

@@ -89,6 +89,10 @@ func (c *change) missing(ctx context.Context, after uuid.UUID, dry bool) (page [
 	if err != nil {
 		return nil, err
 	}
+	given, err := c.pending(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	there := byID(made, func(r *record) uuid.UUID { return r.SourceID })
 	for _, row := range rows {
 		if there[row.ID] != nil {
@@ -96,7 +100,7 @@ func (c *change) missing(ctx context.Context, after uuid.UUID, dry bool) (page [
 		}
 		page = append(page, Difference{Action: CreateJob, SourceID: row.ID, SourceName: row.Name})
 		if !dry {
-			if err := c.adopt(row, states[row.ID]); err != nil {
+			if err := c.adopt(row, states[row.ID], given); err != nil {
 				return nil, err
 			}
 		}
@@ -105,9 +109,9 @@ func (c *change) missing(ctx context.Context, after uuid.UUID, dry bool) (page [
 }
 
 // adopt makes the job of a source as it is in the table.
-func (c *change) adopt(row source.CrawlSource, was *state) error {
+func (c *change) adopt(row source.CrawlSource, was *state, given map[uuid.UUID]pending) error {
 	now := foundAgain(row, was)
-	r, err := newJob(now, job.FromReconciliation, c.now)
+	r, err := c.make(now, job.FromReconciliation, given)
 	if err != nil {
 		return err
 	}

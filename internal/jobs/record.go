@@ -15,8 +15,10 @@ import (
 // record is a job that is locked, or is about to be made.
 type record struct {
 	job.Job
-	next     time.Time // the first due time that the ledger does not have; it may have passed
-	anchor   time.Time // of an interval schedule, a due time of it
+	next     time.Time  // the first due time that the ledger does not have; it may have passed
+	anchor   time.Time  // of an interval schedule, a due time of it
+	resting  *time.Time // a due time that runs when the backoff ends
+	ended    bool       // a run has ended with success or failed
 	lastSeq  int64
 	schedule int64     // version of the schedule
 	since    time.Time // from when that counts
@@ -26,24 +28,45 @@ type record struct {
 	begun    string // why another schedule began in this transaction; empty: none did
 }
 
-// newJob makes the job of a source.
-func newJob(s *state, origin string, now time.Time) (*record, error) {
+// newJob makes the job of a source, with settings that people have given.
+func newJob(s *state, origin string, o job.Overrides, c *change) (*record, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, err
 	}
 	r := &record{fresh: true, dirty: true}
 	r.Job = job.Job{
-		ID: id, SourceID: s.id, Status: job.Pending, AutoManaged: true, Origin: origin, Schedule: r.Override.Schedule(),
-		Settings: computed(s.Fields), CreatedAt: now, UpdatedAt: now, Version: 1,
+		ID: id, SourceID: s.id, Status: job.Pending, AutoManaged: true, Origin: origin, Schedule: o.Schedule(),
+		Settings: o.Over(computed(s.Fields)), Override: o, CreatedAt: c.now, UpdatedAt: c.now, Version: 1,
 	}
 	r.describe(s)
-	r.next = now.Add(schedule.Compute(input(s.Fields)).InitialDelay)
+	if r.next, err = r.firstRun(s, c); err != nil {
+		return nil, err
+	}
 	r.begin("created", r.next)
 	if !s.Enabled {
 		r.pause(job.BySource, "disabled")
 	}
 	return r, nil
+}
+
+// firstRun is the first due time of a new job. Few new jobs at a time wait no longer than the
+// priority of their source says; the others are spread over their intervals, too.
+func (r *record) firstRun(s *state, c *change) (time.Time, error) {
+	if r.Schedule.Kind == "cron" {
+		return nextCron(r.Schedule, c.now)
+	}
+	at := c.now.Add(schedule.Compute(input(s.Fields)).InitialDelay)
+	if !s.Enabled || !c.soon() {
+		at = r.spread(at)
+	}
+	return at, nil
+}
+
+// spread is the first of the times from some time on that belong to the job: they are its
+// interval apart, and those of many jobs are spread evenly.
+func (r *record) spread(from time.Time) time.Time {
+	return schedule.Spread(r.ID.String(), time.Duration(r.IntervalMinutes)*time.Minute, from)
 }
 
 func input(f source.Fields) schedule.Input {
@@ -54,6 +77,7 @@ func input(f source.Fields) schedule.Input {
 func computed(f source.Fields) job.Settings {
 	c, s := schedule.Compute(input(f)), job.Defaults()
 	s.IntervalMinutes, s.Priority, s.MaxConcurrent = c.IntervalMinutes, c.Priority, c.MaxConcurrent
+	s.BackoffBaseMinutes = c.IntervalMinutes
 	return s
 }
 
@@ -76,7 +100,7 @@ func (r *record) begin(why string, anchor time.Time) {
 	if r.begun == "" {
 		r.schedule++
 	}
-	r.begun, r.anchor, r.dirty = why, anchor, true
+	r.begun, r.anchor, r.dirty, r.resting = why, anchor, true, nil
 }
 
 // open is from when on due times are open: now, or later where the clock was set back.
@@ -93,28 +117,28 @@ func (r *record) open(now time.Time) time.Time {
 
 // follow has a job follow its source after an event. enabled says that the event
 // enables the source.
-func (r *record) follow(s *state, enabled bool, now time.Time) error {
-	r.touch(now)
+func (r *record) follow(s *state, enabled bool, c *change) error {
+	r.touch(c.now)
 	r.describe(s)
 	if r.Status == job.Orphaned {
 		r.Status = job.Status(r.RunningCount, r.FailureCount)
 		r.begin("found", r.anchor)
 	}
-	if err := r.settle(s.Fields, "updated", now); err != nil {
+	if err := r.settle(s.Fields, "updated", c.now); err != nil {
 		return err
 	}
 	switch {
 	case !s.Enabled:
 		r.pause(job.BySource, "disabled")
 	case enabled, r.PausedBy == job.BySource:
-		r.enable(now)
+		r.enable(c)
 	}
 	return nil
 }
 
 // settle has the job run as follows from its source and from what people have set. A
-// schedule that changes makes nothing due that has passed, and its next due time is
-// at most an interval ahead.
+// schedule that changes makes nothing due that has passed, and its next due time is at most an
+// interval ahead. Jobs whose intervals change together are spread.
 func (r *record) settle(f source.Fields, why string, now time.Time) error {
 	was, wasSchedule := r.Settings, r.Schedule
 	r.Settings, r.Schedule = r.Override.Over(computed(f)), r.Override.Schedule()
@@ -127,9 +151,6 @@ func (r *record) settle(f source.Fields, why string, now time.Time) error {
 		return err
 	}
 	if !r.next.Before(open) { // else the scheduler has yet to settle it
-		if first.After(r.next) && r.Schedule.Kind == "interval" {
-			first = r.next
-		}
 		r.next = first
 	}
 	r.begin(why, first)
@@ -139,7 +160,7 @@ func (r *record) settle(f source.Fields, why string, now time.Time) error {
 // first is the first due time of a schedule that begins at some time.
 func (r *record) first(at time.Time) (time.Time, error) {
 	if r.Schedule.Kind == "interval" {
-		return at.Add(time.Duration(r.IntervalMinutes) * time.Minute), nil
+		return r.spread(at), nil
 	}
 	return nextCron(r.Schedule, at.Add(-time.Microsecond)) // or then
 }
@@ -156,20 +177,30 @@ func (r *record) pause(by, why string) {
 	r.ForcedAt = nil
 }
 
-// enable has a job whose source was enabled run at once, whatever has failed before.
-func (r *record) enable(now time.Time) {
+// enable has a job whose source was enabled run at once, whatever has failed before. Of many
+// that are enabled at a time, most are spread over their intervals.
+func (r *record) enable(c *change) {
+	soon := c.soon()
 	r.FailureCount, r.LastFailureAt, r.BackoffUntil = 0, nil, nil
 	r.Status, r.PausedBy = job.Status(r.RunningCount, 0), ""
 	if r.Schedule.Kind == "cron" { // its due times are those of the calendar
-		r.ForcedAt = &now
+		at := c.now
+		if !soon {
+			at = r.spread(at)
+		}
+		r.ForcedAt = &at
 		r.begin("enabled", r.anchor)
 		return
 	}
-	open := r.open(now)
-	if r.next.After(open) {
-		r.next = open
+	open := r.open(c.now)
+	first := open
+	if !soon {
+		first = r.spread(open)
 	}
-	r.begin("enabled", open)
+	if !r.next.Before(open) { // else the scheduler has yet to settle it
+		r.next = first
+	}
+	r.begin("enabled", first)
 }
 
 // refusal is why a command does not apply to a job as it is.
@@ -186,8 +217,11 @@ const (
 	OpUnskipNext = "unskip-next"
 )
 
+// OpOverride is an operation on many jobs that needs a draft.
+const OpOverride = "override"
+
 // Operations are all of them.
-var Operations = []string{OpPause, OpResume, OpForceRun, OpSkipNext, OpUnskipNext}
+var Operations = []string{OpPause, OpResume, OpForceRun, OpSkipNext, OpUnskipNext, OpOverride}
 
 // do does a command, or returns a refusal. One that the job is after already changes
 // nothing.

@@ -26,7 +26,8 @@ var settingsColumns = []string{
 	"auto_managed", "origin", "migrated_at", "override", "schedule_kind", "cron", "time_zone", "interval_minutes",
 	"interval_type", "jitter_seconds", "schedule_version", "crawl_window_start", "crawl_window_end",
 	"crawl_window_days", "crawl_window_zone", "max_concurrent", "overlap_policy", "catch_up_policy",
-	"catch_up_window_seconds", "catch_up_cap", "catch_up_spread_seconds", "last_event_seq", "version", "created_at",
+	"catch_up_window_seconds", "catch_up_cap", "catch_up_spread_seconds", "max_attempts", "retry_delay_seconds",
+	"backoff_base_minutes", "backoff_max_minutes", "last_event_seq", "version", "created_at",
 	"updated_at",
 }
 
@@ -34,13 +35,14 @@ var settingsColumns = []string{
 // statusArgs.
 var statusColumns = []string{
 	"id", "status", "paused_by", "next_run_at", "forced_at", "skip_next", "priority", "failure_count",
-	"last_failure_at", "backoff_until",
+	"last_failure_at", "backoff_until", "resting_due_at",
 }
 
 // selectJobs reads jobs with the anchors of their schedules, and the last due times to
 // come that are decided.
 var selectJobs = "SELECT j." + strings.Join(settingsColumns, ", j.") + ", j." +
-	strings.Join(statusColumns[1:], ", j.") + ", j.running, s.anchor_at, s.from_at, " +
+	strings.Join(statusColumns[1:], ", j.") + ", j.running, j.active, " +
+	"j.last_ended_at IS NOT NULL, s.anchor_at, s.from_at, " +
 	"(SELECT max(l.due_at) FROM millrace.job_ledger AS l WHERE l.job_id = j.id AND l.due_at >= now() AND NOT l.forced) " +
 	"FROM millrace.jobs AS j " +
 	"JOIN millrace.job_schedule AS s ON s.job_id = j.id AND s.version = j.schedule_version "
@@ -72,14 +74,15 @@ func (r *record) settingsArgs() []any {
 		r.Schedule.TimeZone, r.IntervalMinutes,
 		schedule.IntervalType(r.IntervalMinutes), r.JitterSeconds, r.schedule, start, end,
 		days, zone, r.MaxConcurrent, r.OverlapPolicy, r.CatchUpPolicy,
-		r.CatchUpWindowSeconds, r.CatchUpCap, r.CatchUpSpreadSeconds, r.lastSeq, r.Version, r.CreatedAt, r.UpdatedAt,
+		r.CatchUpWindowSeconds, r.CatchUpCap, r.CatchUpSpreadSeconds, r.MaxAttempts, r.RetryDelaySeconds,
+		r.Override.BackoffBaseMinutes, r.BackoffMaxMinutes, r.lastSeq, r.Version, r.CreatedAt, r.UpdatedAt,
 	}
 }
 
 func (r *record) statusArgs() []any {
 	return []any{
 		r.ID, r.Status, orNull(r.PausedBy), r.next, r.ForcedAt, r.SkipNext, r.Priority, r.FailureCount,
-		r.LastFailureAt, r.BackoffUntil,
+		r.LastFailureAt, r.BackoffUntil, r.resting,
 	}
 }
 
@@ -97,17 +100,23 @@ func scanJob(row pgx.CollectableRow) (*record, error) {
 	var start, end *int
 	var window job.CrawlWindow
 	var anchor, decided *time.Time
+	var underWay int
+	var base *int
 	err := row.Scan(&r.ID, &r.SourceID, &r.SourceName, &r.URL, &r.RateLimit, &r.MaxDepth, &selectors,
 		&r.AutoManaged, &r.Origin, &r.MigratedAt, &override, &r.Schedule.Kind, &cron, &r.Schedule.TimeZone,
 		&r.IntervalMinutes, &r.IntervalType, &r.JitterSeconds, &r.schedule, &start, &end,
 		&window.Days, &window.TimeZone, &r.MaxConcurrent, &r.OverlapPolicy, &r.CatchUpPolicy,
-		&r.CatchUpWindowSeconds, &r.CatchUpCap, &r.CatchUpSpreadSeconds, &r.lastSeq, &r.Version, &r.CreatedAt,
+		&r.CatchUpWindowSeconds, &r.CatchUpCap, &r.CatchUpSpreadSeconds, &r.MaxAttempts, &r.RetryDelaySeconds,
+		&base, &r.BackoffMaxMinutes, &r.lastSeq, &r.Version, &r.CreatedAt,
 		&r.UpdatedAt, &r.Status, &pausedBy, &r.next, &r.ForcedAt, &r.SkipNext, &r.Priority, &r.FailureCount,
-		&r.LastFailureAt, &r.BackoffUntil, &r.RunningCount, &anchor, &r.since, &decided)
+		&r.LastFailureAt, &r.BackoffUntil, &r.resting, &underWay, &r.RunningCount, &r.ended, &anchor, &r.since, &decided)
 	if err != nil {
 		return nil, err
 	}
-	r.Selectors = json.RawMessage(selectors)
+	r.Selectors, r.QueuedCount = json.RawMessage(selectors), max(0, underWay-r.RunningCount)
+	if r.BackoffBaseMinutes = r.IntervalMinutes; base != nil {
+		r.BackoffBaseMinutes = *base
+	}
 	if err := json.Unmarshal(override, &r.Override); err != nil {
 		return nil, fmt.Errorf("read the override of the job %s: %w", r.ID, err)
 	}
@@ -138,6 +147,9 @@ func (r *record) show() {
 	r.NextRunAt = nil
 	if r.Status != job.Paused && r.Status != job.Orphaned {
 		next := r.next
+		if until := r.BackoffUntil; until != nil && (r.resting != nil || !next.After(*until)) {
+			next = *until
+		}
 		r.NextRunAt = &next
 	}
 }

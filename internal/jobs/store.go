@@ -50,11 +50,27 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 type change struct {
 	pgx.Tx
 	now     time.Time   // of the database, when the transaction began
+	room    int         // how many more jobs may run soon after they are made or enabled
 	batch   pgx.Batch   // what is written before the commit, and then:
 	ended   []uuid.UUID // jobs whose schedule ends
 	endedAt []time.Time
 	// rows that are made
 	begun, settings, statuses, states [][]any
+}
+
+// atOnce is how many jobs may run soon within a minute after they were made or enabled. The
+// others are spread over their intervals, so that sources which are imported together are not
+// due together ever after.
+const atOnce = 10
+
+const beginSQL = `SELECT now(), $1 - (SELECT count(*) FROM (
+	SELECT FROM millrace.job_schedule
+	WHERE reason IN ('created', 'enabled') AND from_at > now() - interval '1 minute' LIMIT $1) AS t)`
+
+// soon tells whether a job that is made or enabled may run soon.
+func (c *change) soon() bool {
+	c.room--
+	return c.room >= 0
 }
 
 // write writes what has gathered. Rows that are made come last: some take the place of
@@ -98,7 +114,7 @@ func (s *Store) transact(ctx context.Context, what string, do func(*change) erro
 	for attempt := 1; ; attempt++ {
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 			c := &change{Tx: tx}
-			if err := tx.QueryRow(ctx, "SELECT now()").Scan(&c.now); err != nil {
+			if err := tx.QueryRow(ctx, beginSQL, atOnce).Scan(&c.now, &c.room); err != nil {
 				return err
 			}
 			c.now = c.now.UTC()

@@ -2,7 +2,7 @@ package schedule
 
 import "time"
 
-// MaxBackoff is the longest that a job which fails waits.
+// MaxBackoff is the longest that a job which fails rests, unless its settings say otherwise.
 const MaxBackoff = 24 * time.Hour
 
 // Input is what the schedule of a source is computed from.
@@ -19,8 +19,7 @@ type Computed struct {
 	IntervalType    string // hours where the interval is whole hours, else minutes
 	Priority        int    // from 0 to 100; of two jobs that are due, the higher runs first
 	MaxConcurrent   int    // runs of one job at a time
-	// InitialDelay is the wait of a new job for its first run, so that many sources
-	// that are added at once do not run at once.
+	// InitialDelay is the least wait of a new job for its first run.
 	InitialDelay time.Duration
 }
 
@@ -48,7 +47,7 @@ func Compute(in Input) Computed {
 	}
 	minutes := forDepth(forRateLimit(c.minutes, in.RateLimit), in.MaxDepth)
 	if in.Failures > 0 {
-		minutes = int(Backoff(minutes, in.Failures) / time.Minute)
+		minutes = int(Backoff(minutes, int(MaxBackoff/time.Minute), in.Failures) / time.Minute)
 	}
 	return Computed{
 		IntervalMinutes: minutes, IntervalType: IntervalType(minutes),
@@ -64,19 +63,39 @@ func IntervalType(minutes int) string {
 	return "minutes"
 }
 
-// Backoff is how long a job with an interval waits after the last of its failures:
-// the interval, doubled for each of them, and at most MaxBackoff; without failures
-// it does not wait. The interval must be positive.
-func Backoff(intervalMinutes, failures int) time.Duration {
+// Backoff is how long a job rests after the last of its failures in a row: baseMinutes,
+// doubled for each of them, and at most maxMinutes. Without failures it does not rest.
+// Both must be positive.
+func Backoff(baseMinutes, maxMinutes, failures int) time.Duration {
 	if failures <= 0 {
 		return 0
 	}
-	const most = int(MaxBackoff / time.Minute)
-	minutes := intervalMinutes
-	for i := 0; i < failures && minutes < most; i++ {
+	minutes := baseMinutes
+	for i := 0; i < failures && minutes < maxMinutes; i++ {
 		minutes *= 2
 	}
-	return time.Duration(min(minutes, most)) * time.Minute
+	return time.Duration(min(minutes, maxMinutes)) * time.Minute
+}
+
+// RetryDelay is how long a run waits after an attempt has failed, from 1, for the next:
+// the delay, doubled for each attempt after the first, and at most MaxBackoff.
+func RetryDelay(delay time.Duration, attempt int) time.Duration {
+	for i := 1; i < attempt && delay < MaxBackoff; i++ {
+		delay *= 2
+	}
+	return min(delay, MaxBackoff)
+}
+
+// Spread is the first of the times from some time on that belong to a job with an interval. They
+// are the interval apart, and follow from the id of the job alone: those of many jobs are
+// spread evenly. They are whole microseconds.
+func Spread(job string, interval time.Duration, from time.Time) time.Time {
+	phase := Jitter(job, time.Time{}, interval).Truncate(step)
+	wait := (phase - from.Sub(time.Unix(0, 0))) % interval
+	if wait < 0 {
+		wait += interval
+	}
+	return from.Add(wait)
 }
 
 // forRateLimit has sources that allow few requests visited less often.

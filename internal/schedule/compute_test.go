@@ -87,7 +87,7 @@ func TestBackoff(t *testing.T) {
 		{7 * 1440, 1, 1440},
 		{math.MaxInt, 1, 1440},
 	} {
-		if got := schedule.Backoff(c.interval, c.failures); got != time.Duration(c.minutes)*time.Minute {
+		if got := schedule.Backoff(c.interval, 24*60, c.failures); got != time.Duration(c.minutes)*time.Minute {
 			t.Errorf("%d minutes, %d failures: %s, want %d minutes", c.interval, c.failures, got, c.minutes)
 		}
 	}

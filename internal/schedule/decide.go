@@ -10,7 +10,7 @@ const (
 	Skipped   = "skipped"   // another run of the job went on, or somebody asked for it
 	Coalesced = "coalesced" // a later instant ran for it, or one that waits
 	Outside   = "outside_window"
-	BackedOff = "backoff" // the job had failed
+	BackedOff = "backoff" // the job rested after failures; the last one of them runs afterwards, and has ran then
 	Paused    = "paused"
 	Expired   = "expired" // no scheduler was there in time, and it is not caught up
 )
@@ -24,6 +24,11 @@ const (
 	ReasonPolicy   = "no scheduler ran in time, and the catch-up policy leaves it out"
 	ReasonChanged  = "the schedule was changed before a scheduler saw it"
 	ReasonLate     = "it was in the window, and no scheduler ran before the window closed"
+	ReasonTooOld   = "no scheduler ran in time, and it is too old to be caught up"
+	ReasonRests    = "the job rests after failed runs"
+	ReasonRested   = "it ran when the job had rested after failed runs"
+	ReasonShut     = "the crawl window was closed when it could have run"
+	ReasonPaused   = "the job was paused before it could run"
 )
 
 // OnTime is how long after an instant its run is still the regular one. It is no
@@ -56,6 +61,9 @@ type Row struct {
 	Reason  string
 	RunAt   time.Time // of what runs: not before then
 	Cancel  bool      // of what runs: the other runs of the job are cancelled
+	// Rests tells that the instant runs when the backoff ends, unless another one that is due
+	// until then takes its place.
+	Rests bool
 }
 
 // Runs tells whether the instant has a run.
@@ -117,6 +125,7 @@ type decision struct {
 	policy Policy
 	State
 	oldest time.Time // that may be caught up; zero: not known yet
+	stands bool      // one that may be caught up was due
 }
 
 // ended tells whether the schedule counts no more.
@@ -128,6 +137,8 @@ func (d *decision) row(due time.Time) (row Row, wait time.Time) {
 	switch {
 	case d.Paused:
 		return Row{Due: due, Outcome: Paused}, none
+	case d.ended() && !due.After(d.Backoff):
+		return Row{Due: due, Outcome: BackedOff, Reason: ReasonRests}, none
 	case d.ended():
 		return Row{Due: due, Outcome: Expired, Reason: ReasonChanged}, none
 	case d.SkipNext:
@@ -138,31 +149,30 @@ func (d *decision) row(due time.Time) (row Row, wait time.Time) {
 	case !d.window.Open(d.Now):
 		return Row{Due: due, Outcome: Outside, Reason: ReasonLate}, none
 	case !due.After(d.Backoff):
-		if d.Now.Before(d.Backoff) {
-			return Row{}, d.Backoff
-		}
-		if next := d.Next(due); !next.IsZero() && !next.After(d.Backoff) {
-			return Row{Due: due, Outcome: BackedOff}, none
+		rests := d.Now.Before(d.Backoff)
+		if next := d.Next(due); rests || !next.IsZero() && !next.After(d.Backoff) {
+			return Row{Due: due, Outcome: BackedOff, Reason: ReasonRests, Rests: rests}, none
 		}
 	case !due.Add(OnTime).After(d.Now):
 		return d.missed(due)
 	}
-	return d.regular(due), none
+	return d.policy.Begin(d.State, due), none
 }
 
-func (d *decision) regular(due time.Time) Row {
-	row := Row{Due: due, Outcome: Ran, RunAt: due.Add(Jitter(d.Job, due, d.policy.Jitter))}
-	if d.Running < d.Most {
+// Begin decides about an instant that can run but for the other runs of the job.
+func (p Policy) Begin(s State, due time.Time) Row {
+	row := Row{Due: due, Outcome: Ran, RunAt: due.Add(Jitter(s.Job, due, p.Jitter))}
+	if s.Running < s.Most {
 		return row
 	}
-	switch d.policy.Overlap {
+	switch p.Overlap {
 	case OverlapAllow:
 		return row
 	case OverlapCancel:
 		row.Cancel = true
 		return row
 	case OverlapBuffer:
-		if d.State.Buffered {
+		if s.Buffered {
 			return Row{Due: due, Outcome: Coalesced, Reason: ReasonBuffered}
 		}
 		return Row{Due: due, Outcome: Buffered}
@@ -173,11 +183,16 @@ func (d *decision) regular(due time.Time) Row {
 func (d *decision) missed(due time.Time) (row Row, wait time.Time) {
 	if d.oldest.IsZero() {
 		d.oldest = d.catchable()
+		newest := d.Next(d.oldest.Add(-time.Nanosecond))
+		d.stands = !newest.IsZero() && !newest.After(d.Now)
 	}
+	one := d.policy.CatchUp == CatchUpOne || d.policy.CatchUp == ""
 	switch {
 	case !due.Before(d.oldest):
-	case d.policy.CatchUp == CatchUpOne || d.policy.CatchUp == "":
+	case one && d.stands:
 		return Row{Due: due, Outcome: Coalesced, Reason: ReasonMissed}, wait
+	case one:
+		return Row{Due: due, Outcome: Expired, Reason: ReasonTooOld}, wait
 	default:
 		return Row{Due: due, Outcome: Expired, Reason: ReasonPolicy}, wait
 	}

@@ -90,7 +90,7 @@ func TestDecide(t *testing.T) {
 			schedule.Window{},
 			30 * time.Minute,
 			state{},
-			"12:00 coalesced next 13:00 wake 13:00",
+			"12:00 expired next 13:00 wake 13:00",
 		},
 		{
 			"spread",
@@ -199,7 +199,15 @@ func TestDecide(t *testing.T) {
 			schedule.Window{},
 			time.Minute,
 			state{Backoff: noon.Add(90 * time.Minute)},
-			"next 12:00 wake 13:30",
+			"12:00 backoff rests next 13:00 wake 13:00",
+		},
+		{
+			"changed in a backoff",
+			schedule.Policy{},
+			schedule.Window{},
+			3 * time.Hour,
+			state{Backoff: noon.Add(30 * time.Minute), Until: noon.Add(90 * time.Minute)},
+			"12:00 backoff, 13:00 expired next 14:00 wake 15:00",
 		},
 		{
 			"after the backoff",
@@ -233,6 +241,9 @@ func show(p schedule.Plan) string {
 		text := r.Due.Format("15:04 ") + r.Outcome
 		if r.Cancel {
 			text += " cancels"
+		}
+		if r.Rests {
+			text += " rests"
 		}
 		rows = append(rows, text)
 	}
@@ -349,7 +360,7 @@ func (h *life) step() {
 	h.now = h.now.Add([]time.Duration{time.Minute, 7 * time.Minute, 3 * time.Hour, 60 * time.Hour}[h.IntN(4)])
 	if h.running > 0 && h.IntN(2) == 0 {
 		if h.running--; h.IntN(3) == 0 {
-			h.backoff = h.now.Add(schedule.Backoff(60, 1+h.IntN(4)))
+			h.backoff = h.now.Add(schedule.Backoff(60, 24*60, 1+h.IntN(4)))
 		}
 	}
 	var until time.Time

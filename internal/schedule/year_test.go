@@ -119,6 +119,7 @@ type yearly struct {
 	lasting  time.Duration // of runs, at most
 	ends     []time.Time   // of the runs under way, in order
 	failures int
+	resting  bool // a due time runs when the backoff ends
 
 	state    schedule.State
 	known    int // due times of the phase that have an outcome
@@ -218,7 +219,11 @@ func (l *yearly) live() {
 // something to decide.
 func (l *yearly) later(now, wake time.Time) time.Time {
 	next := l.end
-	for _, at := range append([]time.Time{wake, l.phases[0].to}, l.ends...) {
+	times := append([]time.Time{wake, l.phases[0].to}, l.ends...)
+	if l.resting {
+		times = append(times, l.state.Backoff)
+	}
+	for _, at := range times {
 		if at.After(now) && at.Before(next) {
 			next = at
 		}
@@ -241,14 +246,22 @@ func (l *yearly) endRuns(now time.Time) {
 		at := l.ends[0]
 		l.ends = l.ends[1:]
 		if l.failures++; l.IntN(12) > 0 {
-			l.failures, l.state.Backoff = 0, time.Time{}
+			l.failures, l.state.Backoff, l.resting = 0, time.Time{}, false
 		} else {
-			l.state.Backoff = at.Add(schedule.Backoff(60, l.failures))
+			l.state.Backoff = at.Add(schedule.Backoff(60, 24*60, l.failures))
 		}
 	}
 	if l.state.Buffered && len(l.ends) < l.most && !now.Before(l.state.Backoff) {
 		l.state.Buffered = false
 		l.begin(now)
+	}
+	if l.resting && !now.Before(l.state.Backoff) {
+		l.resting = false
+		p := l.phases[0]
+		superseded := l.known < len(p.want) && !p.want[l.known].After(l.state.Backoff)
+		if !superseded && !p.paused && len(l.ends) < l.most {
+			l.begin(now)
+		}
 	}
 }
 
@@ -304,6 +317,10 @@ func (l *yearly) check(p *phase, row schedule.Row) {
 		l.Errorf("%q in %s at %s: %+v, want %v; %+v %+v", p.text, l.zone, l.state.Now, row, want, l.policy, l.state)
 	}
 	l.state.Buffered = l.state.Buffered || row.Outcome == schedule.Buffered
+	if l.resting = l.resting || row.Rests; row.Rests != (row.Outcome == schedule.BackedOff && l.state.Now.Before(l.state.Backoff)) &&
+		(p.to.IsZero() || p.to.After(l.state.Now)) {
+		l.Errorf("%q in %s at %s: %+v, backoff until %s", p.text, l.zone, l.state.Now, row, l.state.Backoff)
+	}
 	if row.Runs() {
 		if row.Cancel {
 			l.ends = nil
@@ -320,11 +337,13 @@ func (l *yearly) outcomesOf(p *phase, due, next time.Time) []string {
 	switch {
 	case p.paused:
 		return []string{schedule.Paused}
+	case !p.to.IsZero() && !p.to.After(now) && !rested:
+		return []string{schedule.BackedOff}
 	case !p.to.IsZero() && !p.to.After(now):
 		return []string{schedule.Expired}
 	case !l.open(due), !l.open(now):
 		return []string{schedule.Outside}
-	case !rested && !next.IsZero() && !next.After(l.state.Backoff):
+	case !rested && (now.Before(l.state.Backoff) || !next.IsZero() && !next.After(l.state.Backoff)):
 		return []string{schedule.BackedOff}
 	case onTime || !rested:
 		return []string{l.regular()}
@@ -336,8 +355,10 @@ func (l *yearly) outcomesOf(p *phase, due, next time.Time) []string {
 		return []string{schedule.Expired}
 	case newest && fresh:
 		return []string{schedule.CaughtUp}
+	case catch == "one" && newest: // the others may have another one that stands for them, or none
+		return []string{schedule.Expired}
 	case catch == "one":
-		return []string{schedule.Coalesced}
+		return []string{schedule.Coalesced, schedule.Expired}
 	case !fresh:
 		return []string{schedule.Expired}
 	}

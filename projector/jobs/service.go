@@ -75,7 +75,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // Run applies events until ctx ends. It outlives servers that are away.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, part := range []func(context.Context) error{s.consume, s.watch, func(ctx context.Context) error {
+	for _, part := range []func(context.Context) error{s.consume, s.watch, s.handOver, func(ctx context.Context) error {
 		return s.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error { return s.keepUp(ctx) })
 	}} {
 		g.Go(func() error { return part(ctx) })
@@ -152,6 +152,30 @@ func (s *Service) take(ctx context.Context, batch jetstream.MessageBatch) (int, 
 		s.apply(ctx, all)
 	}
 	return len(all), batch.Error()
+}
+
+// handOverEvery is how often the service looks for settings that lists of sources have given.
+const handOverEvery = time.Second
+
+// handOver hands to jobs the settings that lists of sources have given them, until ctx ends.
+func (s *Service) handOver(ctx context.Context) error {
+	for ctx.Err() == nil {
+		n := 0
+		_ = backoff.Do(ctx, func() (err error) {
+			n, err = s.store.Settle(ctx)
+			return err
+		}, func(err error, wait time.Duration) {
+			s.log.Warn("jobs do not get the settings of imported sources, trying again", "error", err, "retry_in", wait)
+		})
+		if n > 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(handOverEvery):
+		}
+	}
+	return nil
 }
 
 // keepUp mends and forgets, while this process leads.

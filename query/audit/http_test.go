@@ -81,11 +81,61 @@ func TestUpcoming(t *testing.T) {
 	}
 	status, text := s.Get("/jobs/" + id.String() + "/upcoming?limit=3")
 	want := `{"paused":false,"time_zone":"Europe/Berlin","items":[` +
-		`{"due_at":"2100-03-27T02:30:00+01:00","clock_shift_s":0,"in_window":true},` +
-		`{"due_at":"2100-03-28T03:00:00+02:00","clock_shift_s":3600,"in_window":false},` +
-		`{"due_at":"2100-03-29T02:30:00+02:00","clock_shift_s":0,"in_window":true}]}`
+		`{"due_at":"2100-03-27T02:30:00+01:00","clock_shift_s":0,"in_window":true,"outcome":"ran",` +
+		`"run_at":"2100-03-27T02:30:00+01:00"},` +
+		`{"due_at":"2100-03-28T03:00:00+02:00","clock_shift_s":3600,"in_window":false,"outcome":"outside_window",` +
+		`"run_at":null},` +
+		`{"due_at":"2100-03-29T02:30:00+02:00","clock_shift_s":0,"in_window":true,"outcome":"ran",` +
+		`"run_at":"2100-03-29T02:30:00+02:00"}]}`
 	if status != 200 || text != want {
 		t.Errorf("%d %s, want %s", status, text, want)
+	}
+	for _, c := range []struct{ set, want string }{
+		// It fails at 03:00: the 28th and the 29th are within the backoff, and the latter runs at its end.
+		{
+			"backoff_until = '2100-03-29 00:45Z'",
+			"27 backoff, 28 outside_window, 29 ran 2100-03-29T02:45:00+02:00, 30 ran 2100-03-30T02:30:00+02:00",
+		},
+		// The window is closed when the backoff ends.
+		{
+			"backoff_until = '2100-03-29 10:00Z'",
+			"27 backoff, 28 outside_window, 29 backoff, 30 ran 2100-03-30T02:30:00+02:00",
+		},
+		{
+			"backoff_until = '2100-03-27 00:45Z', resting_due_at = '2100-03-26 01:30Z', next_run_at = '2100-03-27 01:30Z'",
+			"26 backoff, 27 ran 2100-03-27T02:30:00+01:00, 28 outside_window, 29 ran 2100-03-29T02:30:00+02:00",
+		},
+		{
+			"backoff_until = '2100-03-27 01:15Z', resting_due_at = '2100-03-26 01:30Z', next_run_at = '2100-03-27 01:30Z'",
+			"26 ran 2100-03-27T02:15:00+01:00, 27 ran 2100-03-27T02:30:00+01:00, 28 outside_window, " +
+				"29 ran 2100-03-29T02:30:00+02:00",
+		},
+		{
+			"backoff_until = NULL, resting_due_at = NULL, skip_next = true",
+			"27 skipped, 28 outside_window, 29 ran 2100-03-29T02:30:00+02:00, 30 ran 2100-03-30T02:30:00+02:00",
+		},
+		{
+			"status = 'paused', paused_by = 'user'",
+			"27 paused, 28 paused, 29 paused, 30 paused",
+		},
+	} {
+		if _, err := s.Store.Pool().Exec(t.Context(), "UPDATE millrace.job_status SET "+c.set); err != nil {
+			t.Fatal(err)
+		}
+		var got ledger.Upcoming
+		status, text := s.Get("/jobs/" + id.String() + "/upcoming?limit=4")
+		s.Into(&got, 200, status, text)
+		var shown []string
+		for _, item := range got.Items {
+			at := ""
+			if item.RunAt != nil {
+				at = item.RunAt.Format(" 2006-01-02T15:04:05Z07:00")
+			}
+			shown = append(shown, item.DueAt.Format("2 ")+item.Outcome+at)
+		}
+		if text := strings.Join(shown, ", "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.set, text, c.want)
+		}
 	}
 	if status,
 		text := s.Get("/jobs/" + uuid.NewString() + "/upcoming"); status != 404 ||

@@ -96,7 +96,7 @@ type ListJobsRequest struct {
 	Q        string `query:"q" doc:"Only jobs of sources with this in their name or URL, in any case" example:"news"`
 	SourceID string `query:"source_id" maxLength:"4000" doc:"Only jobs of these sources: up to 100 ids, between commas"`
 	Status   string `query:"status" enum:"pending,running,paused,failed,orphaned" doc:"Only jobs in this status"`
-	Health   string `query:"health" enum:"healthy,warning,failed" doc:"Only jobs of this health"`
+	Health   string `query:"health" enum:"healthy,warning,failed,unknown" doc:"Only jobs of this health"`
 	Auto     string `query:"auto_managed" enum:"true,false" doc:"Only jobs that follow their sources, or that do not"`
 	Priority int    `query:"priority" minimum:"-1" maximum:"100" default:"-1" doc:"Only jobs of this priority; -1: of any"`
 	after    uuid.UUID

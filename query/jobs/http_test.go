@@ -124,9 +124,9 @@ func TestShapes(t *testing.T) {
 		`"auto_managed":true,"origin":"event","migrated_at":null,"schedule":{"kind":"interval",` +
 		`"time_zone":"UTC"},"interval_minutes":180,"priority":25,"max_concurrent":1,"jitter_seconds":0,` +
 		`"crawl_window":null,"overlap_policy":"skip","catch_up_policy":"one",` +
-		`"catch_up_window_seconds":86400,"catch_up_cap":10,"catch_up_spread_seconds":0,` +
-		`"interval_type":"hours","override":{},"next_run_at":*,"forced_at":null,` +
-		`"skip_next":false,"running":0,"failure_count":0,"last_failure_at":null,` +
+		`"catch_up_window_seconds":86400,"catch_up_cap":10,"catch_up_spread_seconds":0,"max_attempts":1,` +
+		`"retry_delay_seconds":60,"backoff_base_minutes":180,"backoff_max_minutes":1440,"interval_type":"hours","override":{},"next_run_at":*,"forced_at":null,` +
+		`"skip_next":false,"running":0,"queued":0,"failure_count":0,"last_failure_at":null,` +
 		`"backoff_until":null,"version":1,"created_at":*,"updated_at":*`
 	const health = `"health":{"status":"healthy","last_run_at":*,"last_run_status":"success","last_24h_runs":12,` +
 		`"last_24h_failures":0,"last_24h_articles":66,"success_rate":1,"avg_duration_seconds":12.3}`
@@ -145,8 +145,9 @@ func TestShapes(t *testing.T) {
 		"/jobs/" + d.ID.String(): job + `,"source":null,` + health + `}`,
 		"/jobs":                  `{"items":[` + job + `,"source":null,` + health + `}],"total":1}`,
 		"/sources/" + id.String() + "/executions?limit=1": ``,
-		"/jobs/stats": `{"total_sources":1,"total_jobs":1,"jobs_by_status":{"failed":0,"orphaned":0,"paused":0,` +
-			`"pending":1,"running":0},"health":{"healthy":1,"warning":0,"failed":0},"last_24h":{"total_runs":12,` +
+		"/jobs/stats": `{"total_sources":0,"total_jobs":1,"jobs_by_status":{"failed":0,"orphaned":0,"paused":0,` +
+			`"pending":1,"running":0},"health":{"healthy":1,"warning":0,"failed":0,"unknown":0},` +
+			`"runs":{"queued":0,"running":0,"oldest_queued_age_s":null},"last_24h":{"total_runs":12,` +
 			`"successful_runs":12,"failed_runs":0,"articles_extracted":66,"success_rate":1},` +
 			`"throughput":{"articles_per_hour":3,"runs_per_hour":1}}`,
 		"/events/log": `{"items":[{"event_id":*,"event_type":"SOURCE_CREATED","source_id":*,"sequence":1,` +
@@ -223,7 +224,7 @@ func TestHealth(t *testing.T) {
 		s.exec("UPDATE millrace.executions SET status = 'failed' WHERE source_id = $1 AND "+c.failed, ids[i])
 	}
 	for health, want := range map[string][]string{
-		"healthy": {"Source 0", "Source 4", "Source 6"}, "warning": {"Source 1", "Source 5"},
+		"healthy": {"Source 0", "Source 4"}, "unknown": {"Source 6"}, "warning": {"Source 1", "Source 5"},
 		"failed": {"Source 2", "Source 3"},
 	} {
 		var got []string

@@ -36,6 +36,18 @@ const autoManaged = "auto_managed"
 // Names are the names of the settings that people may set, in their order.
 var Names = names()
 
+// Texts are those of Names whose values are strings.
+var Texts = texts()
+
+func texts() (all []string) {
+	for f := range reflect.TypeFor[Overrides]().Fields() {
+		if f.Type == reflect.TypeFor[*string]() {
+			all = append(all, Names[f.Index[0]])
+		}
+	}
+	return all
+}
+
 func names() (all []string) {
 	for f := range reflect.TypeFor[Overrides]().Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -198,16 +210,47 @@ func (d *Draft) windowField(w *CrawlWindow, name string, value json.RawMessage) 
 func (d *Draft) days(w *CrawlWindow, field string, value json.RawMessage) {
 	var days []json.RawMessage
 	if isNull(value) || json.Unmarshal(value, &days) != nil {
-		d.breaks(field, "type", "must be a list of numbers from 0, which is Sunday, to 6")
+		d.breaks(field, "type", "must be a list of days, such as mon, or of numbers from 0, which is Sunday, to 6")
 		return
 	}
 	for i, day := range days {
-		n, ok := d.within(fmt.Sprintf("%s[%d]", field, i), day, 0, 6)
+		n, ok := d.day(fmt.Sprintf("%s[%d]", field, i), day)
 		if ok && !slices.Contains(w.Days, n) {
 			w.Days = append(w.Days, n)
 		}
 	}
 	slices.Sort(w.Days)
+}
+
+// day reads a day of the week: a number, or a name in full or by its first three letters.
+func (d *Draft) day(field string, value json.RawMessage) (n int, ok bool) {
+	var name string
+	if isNull(value) || json.Unmarshal(value, &name) != nil {
+		return d.within(field, value, 0, 6)
+	}
+	name = strings.ToLower(name)
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if full := strings.ToLower(day.String()); name == full || name == full[:3] {
+			return int(day), true
+		}
+	}
+	d.breaks(field, "day_unknown", "must be sun, mon, tue, wed, thu, fri or sat, or a number from 0, which is Sunday, to 6")
+	return 0, false
+}
+
+// MarshalJSON implements json.Marshaler: ReadDraft reads the settings again. The draft must break
+// no rule.
+func (d *Draft) MarshalJSON() ([]byte, error) {
+	members, values := map[string]any{}, reflect.ValueOf(d.set)
+	for i, name := range Names {
+		if slices.Contains(d.given, name) {
+			members[name] = values.Field(i).Interface()
+		}
+	}
+	if d.auto != nil {
+		members[autoManaged] = *d.auto
+	}
+	return json.Marshal(members)
 }
 
 // Refuse notes a rule that the draft breaks in a way that its reader has found.

@@ -11,7 +11,8 @@ import (
 const (
 	Healthy = "healthy"
 	Warning = "warning"
-	// Failed is the third; its text is that of the status.
+	Unknown = "unknown"
+	// Failed is another; its text is that of the status.
 )
 
 // Thresholds of health.
@@ -25,21 +26,23 @@ const (
 // HealthOf is failed for a job whose source does not exist, or of which
 // UnhealthyAfter runs in a row have failed; warning for one whose last run has
 // failed, or of whose runs of the last 24 hours less than LeastSuccess have
-// succeeded; else healthy.
-func HealthOf(status string, failuresInARow int, runs, failures int64) string {
+// succeeded; unknown for one of which no run has ended with success or failed; else healthy.
+func HealthOf(status string, ended bool, failuresInARow int, runs, failures int64) string {
 	switch {
 	case status == Orphaned || failuresInARow >= UnhealthyAfter:
 		return Failed
 	case failuresInARow > 0 || runs > 0 && float64(runs-failures) < LeastSuccess*float64(runs):
 		return Warning
+	case !ended && runs == 0:
+		return Unknown
 	}
 	return Healthy
 }
 
 // CrawlHealth is how a job has done.
 type CrawlHealth struct {
-	Status      string     `json:"status" enum:"healthy,warning,failed" doc:"failed: 3 runs in a row have failed, or its source does not exist; warning: the last run has failed, or less than 90 % of the last 24 hours' runs have succeeded"`
-	LastRunAt   *time.Time `json:"last_run_at" doc:"When its last run began"`
+	Status      string     `json:"status" enum:"healthy,warning,failed,unknown" doc:"failed: 3 runs in a row have failed, or its source does not exist; warning: the last run has failed, or less than 90 % of the last 24 hours' runs have succeeded; unknown: no run has ended yet"`
+	LastRunAt   *time.Time `json:"last_run_at" doc:"When a worker took its last run; null: none has"`
 	LastStatus  *string    `json:"last_run_status" enum:"queued,running,success,failed,cancelled"`
 	Runs        int64      `json:"last_24h_runs" doc:"Runs that ended with success or failed within 24 hours"`
 	Failures    int64      `json:"last_24h_failures"`
@@ -71,7 +74,7 @@ type Execution struct {
 	CompletedAt *time.Time `json:"completed_at"`
 	Articles    int        `json:"articles_count"`
 	Duration    *float64   `json:"duration_seconds"`
-	Error       string     `json:"error,omitempty"`
+	Error       string     `json:"error,omitempty" doc:"Why it failed or was cancelled, or, while it is queued, why its last attempt failed; of a success, which member of the result counts for nothing, and why"`
 	ItemID      *int64     `json:"item_id" doc:"Its item in the queue crawl"`
 }
 
@@ -112,14 +115,21 @@ var EventOutcomes = []string{"applied", "stale", "waiting", "dead"}
 
 // Stats are the numbers of all jobs.
 type Stats struct {
-	TotalSources int64            `json:"total_sources"`
+	TotalSources int64            `json:"total_sources" doc:"Sources in the list of sources"`
 	TotalJobs    int64            `json:"total_jobs"`
 	ByStatus     map[string]int64 `json:"jobs_by_status" doc:"All jobs by pending, running, paused, failed and orphaned"`
 	Health       struct {
 		Healthy int64 `json:"healthy"`
 		Warning int64 `json:"warning"`
 		Failed  int64 `json:"failed"`
+		Unknown int64 `json:"unknown" doc:"No run has ended yet"`
 	} `json:"health"`
+	Runs struct {
+		Queued    int64    `json:"queued" doc:"Runs that wait in the queue crawl for a worker"`
+		Running   int64    `json:"running" doc:"Runs that workers have"`
+		OldestAge *float64 `json:"oldest_queued_age_s" doc:"For how many seconds the oldest run that can be taken has waited; null: none waits"`
+		Warning   string   `json:"warning,omitempty" doc:"Says so when that is more than 5 minutes"`
+	} `json:"runs" doc:"Runs that have not ended"`
 	Last24h struct {
 		Runs        int64    `json:"total_runs" doc:"Runs that ended with success or failed"`
 		Successful  int64    `json:"successful_runs"`

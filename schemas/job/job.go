@@ -9,8 +9,8 @@ import (
 
 // Statuses of a job.
 const (
-	Pending  = "pending"  // waits for its next run
-	Running  = "running"  // a run is under way
+	Pending  = "pending"  // waits for its next run, or for a worker that takes it
+	Running  = "running"  // a worker has a run
 	Paused   = "paused"   // does not run
 	Failed   = "failed"   // FailedAfter runs in a row have failed; it runs again after each backoff
 	Orphaned = "orphaned" // its source does not exist
@@ -35,8 +35,8 @@ const (
 	Manual             = "manual"
 )
 
-// Status of a job that is neither paused nor orphaned, by how many of its runs are
-// under way and how many in a row have failed.
+// Status of a job that is neither paused nor orphaned, by how many of its runs workers
+// have and how many in a row have failed.
 func Status(running, failures int) string {
 	switch {
 	case running > 0:
@@ -65,10 +65,11 @@ type Job struct {
 	Settings                      // what counts: as people have set it, or else computed
 	IntervalType  string          `json:"interval_type" enum:"minutes,hours" doc:"The unit to show the interval in"`
 	Override      Overrides       `json:"override" doc:"The settings that people have set"`
-	NextRunAt     *time.Time      `json:"next_run_at" doc:"When it runs next; null: it does not, while it is paused or orphaned"`
+	NextRunAt     *time.Time      `json:"next_run_at" doc:"Its next due time, or the end of its backoff where it runs then; null: it does not run, while it is paused or orphaned"`
 	ForcedAt      *time.Time      `json:"forced_at" doc:"When somebody asked for a run that has not begun yet"`
 	SkipNext      bool            `json:"skip_next" doc:"Whether the next due time is skipped, since somebody asked for it"`
-	RunningCount  int             `json:"running" doc:"How many of its runs are under way"`
+	RunningCount  int             `json:"running" doc:"How many of its runs workers have"`
+	QueuedCount   int             `json:"queued" doc:"How many of its runs wait in the queue for a worker"`
 	FailureCount  int             `json:"failure_count" doc:"How many runs in a row have failed"`
 	LastFailureAt *time.Time      `json:"last_failure_at"`
 	BackoffUntil  *time.Time      `json:"backoff_until" doc:"It does not run before, since runs have failed"`

@@ -71,6 +71,10 @@ func TestOver(t *testing.T) {
 			`{"crawl_window":{"start_hour":22,"end_hour":6,"days":[5,1]}}`,
 			`{"interval_minutes":7,"crawl_window":{"start_hour":22,"end_hour":6,"days":[1,5],"time_zone":"UTC"}}`,
 		},
+		{
+			`{"crawl_window":{"start_hour":22,"end_hour":6,"days":["fri","MONDAY",1,"Sun"]}}`,
+			`{"interval_minutes":7,"crawl_window":{"start_hour":22,"end_hour":6,"days":[0,1,5],"time_zone":"UTC"}}`,
+		},
 		{`{"crawl_window":null,"interval_minutes":null,"jitter_seconds":3}`, `{"jitter_seconds":3}`},
 	} {
 		o = ReadDraft([]byte(c[0])).Over(o)
@@ -89,21 +93,26 @@ func TestOver(t *testing.T) {
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		status         string
+		ended          bool
 		inARow         int
 		runs, failures int64
 		want           string
 	}{
-		{Pending, 0, 0, 0, Healthy},
-		{Paused, 0, 10, 1, Healthy},
-		{Pending, 0, 10, 2, Warning},
-		{Pending, 0, 47, 1, Healthy},
-		{Running, 1, 47, 1, Warning},
-		{Pending, 2, 2, 2, Warning},
-		{Pending, 3, 100, 3, Failed},
-		{Failed, 5, 5, 5, Failed},
-		{Orphaned, 0, 10, 0, Failed},
+		{Pending, false, 0, 0, 0, Unknown},
+		{Running, false, 0, 0, 0, Unknown},
+		{Pending, true, 0, 0, 0, Healthy},
+		{Paused, true, 0, 10, 1, Healthy},
+		{Pending, false, 0, 10, 1, Healthy},
+		{Pending, true, 0, 10, 2, Warning},
+		{Pending, true, 0, 47, 1, Healthy},
+		{Running, true, 1, 47, 1, Warning},
+		{Pending, false, 1, 0, 0, Warning},
+		{Pending, true, 2, 2, 2, Warning},
+		{Pending, true, 3, 100, 3, Failed},
+		{Failed, true, 5, 5, 5, Failed},
+		{Orphaned, false, 0, 10, 0, Failed},
 	} {
-		if got := HealthOf(c.status, c.inARow, c.runs, c.failures); got != c.want {
+		if got := HealthOf(c.status, c.ended, c.inARow, c.runs, c.failures); got != c.want {
 			t.Errorf("%+v is %s", c, got)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 // Settings are how a job runs.
 type Settings struct {
-	IntervalMinutes      int          `json:"interval_minutes" doc:"From one due time to the next; of a cron schedule, the base of its backoff" example:"30"`
+	IntervalMinutes      int          `json:"interval_minutes" doc:"From one due time to the next; of a cron schedule, the default of backoff_base_minutes" example:"30"`
 	Priority             int          `json:"priority" minimum:"0" maximum:"100" doc:"Of jobs that are due, a higher one runs sooner" example:"75"`
 	MaxConcurrent        int          `json:"max_concurrent" doc:"Runs of the job at a time" example:"2"`
 	JitterSeconds        int          `json:"jitter_seconds" doc:"A run begins up to this long after its due time"`
@@ -17,6 +17,10 @@ type Settings struct {
 	CatchUpWindowSeconds int          `json:"catch_up_window_seconds" doc:"Older due times are not caught up"`
 	CatchUpCap           int          `json:"catch_up_cap" doc:"How many are caught up at most"`
 	CatchUpSpreadSeconds int          `json:"catch_up_spread_seconds" doc:"Over how long these are spread"`
+	MaxAttempts          int          `json:"max_attempts" doc:"Attempts of a run before it has failed"`
+	RetryDelaySeconds    int          `json:"retry_delay_seconds" doc:"From a failed attempt of a run to the next, doubled for each further attempt, up to a day"`
+	BackoffBaseMinutes   int          `json:"backoff_base_minutes" doc:"The job rests after failed runs: for this time, doubled for each of them in a row" example:"30"`
+	BackoffMaxMinutes    int          `json:"backoff_max_minutes" doc:"The longest that it rests" example:"1440"`
 }
 
 // Policies of overlap and of catch-up.
@@ -29,7 +33,7 @@ var (
 func Defaults() Settings {
 	return Settings{
 		OverlapPolicy: "skip", CatchUpPolicy: "one", CatchUpWindowSeconds: int(24 * time.Hour / time.Second),
-		CatchUpCap: 10,
+		CatchUpCap: 10, MaxAttempts: 1, RetryDelaySeconds: 60, BackoffMaxMinutes: 24 * 60,
 	}
 }
 
@@ -39,7 +43,7 @@ func Defaults() Settings {
 type CrawlWindow struct {
 	StartHour int    `json:"start_hour" minimum:"0" maximum:"23" doc:"When it opens" example:"22"`
 	EndHour   int    `json:"end_hour" minimum:"0" maximum:"23" doc:"When it closes" example:"6"`
-	Days      []int  `json:"days" nullable:"false" doc:"Days on which it opens, 0 is Sunday; empty: every day"`
+	Days      []int  `json:"days" nullable:"false" doc:"Days on which it opens, 0 is Sunday; empty: every day. A request may name them, such as mon"`
 	TimeZone  string `json:"time_zone" doc:"Whose hours these are" example:"Europe/Berlin"`
 }
 
@@ -72,6 +76,10 @@ type Overrides struct {
 	CatchUpWindowSeconds *int         `json:"catch_up_window_seconds,omitempty" minimum:"0" maximum:"2678400"`
 	CatchUpCap           *int         `json:"catch_up_cap,omitempty" minimum:"0" maximum:"1000"`
 	CatchUpSpreadSeconds *int         `json:"catch_up_spread_seconds,omitempty" minimum:"0" maximum:"86400"`
+	MaxAttempts          *int         `json:"max_attempts,omitempty" minimum:"1" maximum:"100" doc:"Attempts of a run before it has failed; default 1"`
+	RetryDelaySeconds    *int         `json:"retry_delay_seconds,omitempty" minimum:"0" maximum:"86400" doc:"From a failed attempt of a run to the next, doubled for each further attempt; default 60"`
+	BackoffBaseMinutes   *int         `json:"backoff_base_minutes,omitempty" minimum:"1" maximum:"527040" doc:"The job rests after failed runs: for this time, doubled for each of them in a row; default the interval"`
+	BackoffMaxMinutes    *int         `json:"backoff_max_minutes,omitempty" minimum:"1" maximum:"527040" doc:"The longest that it rests; default 1440"`
 }
 
 // Over returns settings in which those that people have set have taken the place of
@@ -86,6 +94,11 @@ func (o Overrides) Over(s Settings) Settings {
 	put(&s.CatchUpWindowSeconds, o.CatchUpWindowSeconds)
 	put(&s.CatchUpCap, o.CatchUpCap)
 	put(&s.CatchUpSpreadSeconds, o.CatchUpSpreadSeconds)
+	put(&s.MaxAttempts, o.MaxAttempts)
+	put(&s.RetryDelaySeconds, o.RetryDelaySeconds)
+	s.BackoffBaseMinutes = s.IntervalMinutes
+	put(&s.BackoffBaseMinutes, o.BackoffBaseMinutes)
+	put(&s.BackoffMaxMinutes, o.BackoffMaxMinutes)
 	if o.CrawlWindow != nil {
 		s.CrawlWindow = o.CrawlWindow
 	}

@@ -183,7 +183,7 @@ type crawlStats struct {
 	Sources  int                                    `json:"total_sources"`
 	Jobs     int                                    `json:"total_jobs"`
 	ByStatus map[string]int                         `json:"jobs_by_status"`
-	Health   struct{ Healthy, Warning, Failed int } `json:"health"`
+	Health   struct{ Healthy, Warning, Failed, Unknown int } `json:"health"`
 	Day      struct {
 		Runs     int      `json:"total_runs"`
 		Good     int      `json:"successful_runs"`
@@ -225,6 +225,8 @@ func (r recounted) health() string {
 		return "failed"
 	case r.inARow > 0 || 10*(r.runs-r.failures) < 9*r.runs:
 		return "warning"
+	case r.runs == 0:
+		return "unknown"
 	}
 	return "healthy"
 }
@@ -248,7 +250,7 @@ func (c *crawler) checkStats(t *testing.T, sources int) {
 	hour := func(n int) int { return int(math.Round(float64(n) / 24)) }
 	holds := got.Sources == sources && got.Jobs == len(c.ids) && got.ByStatus["paused"] == len(c.ids) &&
 		got.Health.Healthy == health["healthy"] && got.Health.Warning == health["warning"] &&
-		got.Health.Failed == health["failed"] && got.Day.Runs == all.runs && got.Day.Failed == all.failures &&
+		got.Health.Failed == health["failed"] && got.Health.Unknown == health["unknown"] && got.Day.Runs == all.runs && got.Day.Failed == all.failures &&
 		got.Day.Good == all.runs-all.failures && got.Day.Articles == all.articles &&
 		got.Day.Rate != nil && *got.Day.Rate == all.rate() && got.Throughput.Articles == hour(all.articles) &&
 		got.Throughput.Runs == hour(all.runs)

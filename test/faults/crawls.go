@@ -197,12 +197,12 @@ func (s *crawls) pauseAll(ctx context.Context) error {
 func (s *crawls) decided(ctx context.Context) error {
 	var due, changes, live int
 	err := s.dsn.read(ctx, `SELECT (SELECT count(*) FROM millrace.jobs WHERE due_at <= now() - interval '1 second'),
-		(SELECT count(*) FROM millrace.run_change),
+		(SELECT count(*) FROM millrace.run_change) + (SELECT count(*) FROM millrace.job_stop),
 		(SELECT count(*) FROM millrace.executions AS e WHERE status IN ('queued', 'running')
 			AND NOT EXISTS (SELECT FROM millrace.delayed AS d WHERE d.item_id = e.item_id))`,
 		[]any{&due, &changes, &live}, func() error { return nil })
 	if err == nil && due+changes+live > 0 {
-		err = fmt.Errorf("%d jobs are due, %d changes of runs are not followed, %d runs go on", due, changes, live)
+		err = fmt.Errorf("%d jobs are due, %d changes of runs and stops of jobs are not followed, %d runs go on", due, changes, live)
 	}
 	return err
 }
