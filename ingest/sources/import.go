@@ -48,7 +48,7 @@ type ImportedSources struct {
 	Repeated       int           `json:"repeated" doc:"Lines with a URL that an earlier line has: they count for nothing"`
 	Refused        int           `json:"refused" doc:"Lines that break a rule; all others have gone in"`
 	Errors         []RefusedLine `json:"errors" nullable:"false" doc:"Which rules they break, of the first 1,000 lines"`
-	IgnoredColumns []string      `json:"ignored_columns" nullable:"false" doc:"Columns of a table that are no fields of a source"`
+	IgnoredColumns []string      `json:"ignored_columns" nullable:"false" doc:"Columns of a table that are neither fields of a source nor settings of its job"`
 }
 
 func (h *Handler) registerImport(srv *httpapi.Server) {
@@ -104,7 +104,7 @@ func (h *Handler) serveImport(w http.ResponseWriter, r *http.Request) {
 // importList reads the whole list before the first source changes.
 func (h *Handler) importList(ctx context.Context, format string, list []byte) (ImportedSources, error) {
 	done := ImportedSources{Errors: []RefusedLine{}, IgnoredColumns: []string{}}
-	var drafts []*source.Draft
+	var drafts []sources.Listed
 	seen := map[string]bool{}
 	ignored, err := exchange.Read(format, bytes.NewReader(list), func(l exchange.Line) error {
 		broken := l.Draft.BrokenAlone()
@@ -118,7 +118,7 @@ func (h *Handler) importList(ctx context.Context, format string, list []byte) (I
 			done.Repeated++
 		default:
 			seen[l.Draft.URL()] = true
-			drafts = append(drafts, l.Draft)
+			drafts = append(drafts, sources.Listed{Draft: l.Draft, Job: l.Job})
 		}
 		return nil
 	})

@@ -94,3 +94,27 @@ func TestImportRefused(t *testing.T) {
 		t.Errorf("%d sources, %v", n, err)
 	}
 }
+
+// TestImportOfJobs: a list says how the jobs of its sources run. The same list again changes
+// nothing.
+func TestImportOfJobs(t *testing.T) {
+	s := serve(t, auth.New(auth.Config{}))
+	const list = "url,job_cron,job_jitter_seconds\nhttps://example.com/1,0 6 * * mon,90\nhttps://example.com/2,,\n" +
+		"https://example.com/3,0 25 * * *,\n"
+	for _, want := range []sources.Imported{{Created: 2}, {Unchanged: 2}} {
+		got := s.importList("text/csv", list)
+		if got.Imported != want || got.Refused != 1 || got.Errors[0].Line != 4 || got.Errors[0].Field != "job_cron" ||
+			len(got.IgnoredColumns) > 0 {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	var settings string
+	if err := s.store.Pool().QueryRow(t.Context(), `SELECT string_agg(settings::text, ', ')
+		FROM millrace.pending_override`).Scan(&settings); err != nil || settings != `{"cron": "0 6 * * mon", "jitter_seconds": 90}` {
+		t.Errorf("%s, %v", settings, err)
+	}
+	got := s.importList("application/x-ndjson", `{"url":"https://example.com/1","job":{"jitter_seconds":null}}`+"\n")
+	if got.Updated != 1 || s.events() != 2 {
+		t.Errorf("%+v, %d events", got, s.events())
+	}
+}

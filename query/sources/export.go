@@ -42,7 +42,7 @@ func (h *Handler) registerExport(srv *httpapi.Server) {
 			{Name: "enabled", In: "query", Schema: text("true", "false")},
 			{Name: "priority", In: "query", Schema: text("low", "normal", "high", "critical")},
 			{Name: "job_status", In: "query", Schema: text("pending", "running", "paused", "failed", "orphaned")},
-			{Name: "health", In: "query", Schema: text("healthy", "warning", "failed")},
+			{Name: "health", In: "query", Schema: text("healthy", "warning", "failed", "unknown")},
 		},
 		Responses: srv.Problems(map[string]*huma.Response{"200": {Description: "The list", Content: content}}, 400, 401,
 			403, 503),
@@ -68,7 +68,7 @@ func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request) {
 		{"enabled", selection.Enabled, []string{"", "true", "false"}},
 		{"priority", selection.Priority, append([]string{""}, source.Priorities...)},
 		{"job_status", selection.Job, append([]string{""}, job.Statuses...)},
-		{"health", selection.Health, []string{"", job.Healthy, job.Warning, job.Failed}},
+		{"health", selection.Health, []string{"", job.Healthy, job.Warning, job.Failed, job.Unknown}},
 	} {
 		if !slices.Contains(c.known, c.value) {
 			rule := "must be one of " + strings.TrimPrefix(strings.Join(c.known, ", "), ", ")
@@ -103,10 +103,21 @@ func (h *Handler) export(
 ) error {
 	w.Header().Set("Content-Type", typeOf[format])
 	w.Header().Set("Content-Disposition", `attachment; filename="sources.`+format+`"`)
-	list, err := exchange.NewWriter(format, w)
+	used, err := h.store.OverrideNames(ctx)
+	if err != nil {
+		return err
+	}
+	columns := slices.DeleteFunc(slices.Clone(exchange.JobColumns), func(name string) bool {
+		return !slices.Contains(used, strings.TrimPrefix(name, "job_"))
+	})
+	list, err := exchange.NewWriter(format, w, columns)
 	for err == nil && len(page) > 0 {
+		overrides, err := h.store.Overrides(ctx, page)
+		if err != nil {
+			return err
+		}
 		for _, s := range page {
-			if err := list.Write(s.Fields); err != nil {
+			if err := list.Write(s.Fields, overrides[s.ID]); err != nil {
 				return err
 			}
 		}

@@ -51,7 +51,7 @@ type Selection struct {
 	Enabled  string `query:"enabled" enum:"true,false" doc:"Only sources that are enabled, or that are not"`
 	Priority string `query:"priority" enum:"low,normal,high,critical" doc:"Only sources of this priority"`
 	Job      string `query:"job_status" enum:"pending,running,paused,failed,orphaned" doc:"Only sources whose job is in this status"`
-	Health   string `query:"health" enum:"healthy,warning,failed" doc:"Only sources whose job is of this health"`
+	Health   string `query:"health" enum:"healthy,warning,failed,unknown" doc:"Only sources whose job is of this health"`
 }
 
 func (s Selection) filter() sources.Filter {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -82,6 +83,28 @@ func TestRead(t *testing.T) {
 			[]string{
 				"4 A <1> https://a.example/?a=1&b=2 10 1 true {} normal", "5 url=url",
 				`6 c.example https://c.example 7 1 false {"a":1} low`,
+			},
+			"",
+		},
+		{
+			"CSV with settings of jobs", CSV,
+			"url,job_cron,job_interval_minutes,job_days,JOB_Crawl_Window,job_time_zone\n" +
+				"https://a.example,0 6 * * mon,,,\"{\"\"start_hour\"\":22,\"\"end_hour\"\":6,\"\"days\"\":[\"\"mon\"\",\"\"day\"\"]}\",\n" +
+				"https://b.example,,often,,,\nhttps://c.example,61 * * * *,,,,Mars\nhttps://d.example,,5,x,,",
+			[]string{
+				"2 job_crawl_window.days[1]=day_unknown", "3 job_interval_minutes=type", "4 job_time_zone=time_zone",
+				"4 job_cron=cron", "5 d.example https://d.example 10 1 true {} normal",
+			},
+			"job_days",
+		},
+		{
+			"JSON lines with settings of jobs", JSONL,
+			`{"url":"https://a.example","job":{"interval_minutes":5,"jitter_seconds":null}}` + "\n" +
+				`{"url":"https://b.example","job":{"interval":5}}` + "\n" + `{"url":"https://c.example","job":5}` + "\n" +
+				`{"url":"https://d.example","job":{"auto_managed":false}}`,
+			[]string{
+				"1 a.example https://a.example 10 1 true {} normal", "2 job.interval=field_unknown", "3 job=json",
+				"4 job.auto_managed=field_unknown",
 			},
 			"",
 		},
@@ -167,8 +190,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for _, format := range Formats {
 		var all []source.Fields
+		var jobs []job.Overrides
 		var out bytes.Buffer
-		w, err := NewWriter(format, &out)
+		w, err := NewWriter(format, &out, JobColumns)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,10 +205,20 @@ func TestRoundTrip(t *testing.T) {
 			if f.Selectors, err = json.Marshal(map[string]string{text(): text() + "\n"}); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Write(f); err != nil {
+			o := job.Overrides{}
+			if random.IntN(2) == 0 {
+				seconds, policy := random.IntN(3600), job.CatchUpPolicies[random.IntN(4)]
+				o.JitterSeconds, o.CatchUpPolicy = &seconds, &policy
+			}
+			if random.IntN(2) == 0 {
+				expression, zone := "30 6 * * mon-fri", "Europe/Berlin"
+				o.Cron, o.TimeZone = &expression, &zone
+				o.CrawlWindow = &job.CrawlWindow{StartHour: 22, EndHour: 6, Days: []int{1, 5}, TimeZone: "UTC"}
+			}
+			if err := w.Write(f, o); err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, f)
+			all, jobs = append(all, f), append(jobs, o)
 		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
@@ -199,7 +233,16 @@ func TestRoundTrip(t *testing.T) {
 			if changed := source.Changed(all[0], l.Draft.Over(source.New())); len(changed) > 0 {
 				return fmt.Errorf("line %d: %v differ of %+v", l.Number, changed, all[0])
 			}
-			all = all[1:]
+			var o job.Overrides
+			if l.Job != nil {
+				o = l.Job.Over(o)
+			}
+			got, err := json.Marshal(o)
+			want, err2 := json.Marshal(jobs[0])
+			if err != nil || err2 != nil || !bytes.Equal(got, want) {
+				return fmt.Errorf("line %d: the job runs as %s says, want %s", l.Number, got, want)
+			}
+			all, jobs = all[1:], jobs[1:]
 			return nil
 		})
 		if err != nil || len(all) > 0 {

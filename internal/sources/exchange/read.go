@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/nearest"
+	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -37,6 +38,7 @@ const (
 type Line struct {
 	Number int // of the line on which it begins, from 1
 	Draft  *source.Draft
+	Job    *job.Draft // how its job runs; nil: the list does not say it
 }
 
 // Read calls do with each source of a list, in order, and ends with its error. It
@@ -45,9 +47,9 @@ type Line struct {
 //
 // A source that is made without a name has the host of its URL for one.
 func Read(format string, list io.Reader, do func(Line) error) (ignored []string, err error) {
-	named := func(line int, d *source.Draft) error {
+	named := func(line int, d *source.Draft, j *job.Draft) error {
 		d.NameByHost()
-		return do(Line{line, d})
+		return do(Line{line, d, j})
 	}
 	in := bufio.NewReader(list)
 	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
@@ -67,7 +69,7 @@ func Read(format string, list io.Reader, do func(Line) error) (ignored []string,
 	}
 }
 
-func readLines(list io.Reader, do func(int, *source.Draft) error) error {
+func readLines(list io.Reader, do func(int, *source.Draft, *job.Draft) error) error {
 	lines := bufio.NewScanner(list)
 	lines.Buffer(nil, MaxLine)
 	n := 1
@@ -76,7 +78,9 @@ func readLines(list io.Reader, do func(int, *source.Draft) error) error {
 		if len(text) == 0 {
 			continue
 		}
-		if err := do(n, source.ReadDraft(text)); err != nil {
+		text, settings := cutJob(text)
+		d := source.ReadDraft(text)
+		if err := do(n, d, readJob(d, "job.", settings)); err != nil {
 			return err
 		}
 	}
@@ -91,7 +95,7 @@ func unreadable(line int, rule string) error {
 	return &source.Invalid{Field: fmt.Sprintf("line %d", line), Code: "unreadable", Rule: rule}
 }
 
-func readCSV(list io.Reader, do func(int, *source.Draft) error) (ignored []string, err error) {
+func readCSV(list io.Reader, do func(int, *source.Draft, *job.Draft) error) (ignored []string, err error) {
 	table := csv.NewReader(list)
 	table.FieldsPerRecord = -1 // a row with another number of cells is refused alone
 	table.ReuseRecord = true
@@ -103,7 +107,7 @@ func readCSV(list io.Reader, do func(int, *source.Draft) error) (ignored []strin
 	columns := make([]string, len(head))
 	for i, name := range head {
 		columns[i] = strings.ToLower(strings.TrimSpace(name))
-		if !slices.Contains(source.Names, columns[i]) {
+		if !slices.Contains(source.Names, columns[i]) && !slices.Contains(JobColumns, columns[i]) {
 			ignored = append(ignored, strings.TrimSpace(name))
 		}
 	}
@@ -111,7 +115,7 @@ func readCSV(list io.Reader, do func(int, *source.Draft) error) (ignored []strin
 		near, _ := nearest.Name("url", head)
 		return ignored, unreadable(1, fmt.Sprintf("must be a header with the column url, beside any of %s; the "+
 			"nearest is %q",
-			strings.Join(source.Names, ", "), near))
+			strings.Join(append(slices.Clone(source.Names), JobColumns...), ", "), near))
 	}
 	for {
 		row, err := table.Read()
@@ -122,7 +126,7 @@ func readCSV(list io.Reader, do func(int, *source.Draft) error) (ignored []strin
 		var wrong *csv.ParseError
 		if errors.As(err, &wrong) {
 			d.Refuse("", "csv", "must be CSV (RFC 4180): "+wrong.Err.Error())
-			if err := do(wrong.StartLine, d); err != nil {
+			if err := do(wrong.StartLine, d, nil); err != nil {
 				return ignored, err
 			}
 			continue
@@ -134,18 +138,20 @@ func readCSV(list io.Reader, do func(int, *source.Draft) error) (ignored []strin
 			d.Refuse("", "cells", fmt.Sprintf("must have %d cells as the header has, and has %d", len(columns),
 				len(row)))
 		}
+		values := map[string]string{}
 		for i, cell := range row[:min(len(row), len(columns))] {
-			if cell = csvcell.Unescape(strings.TrimSpace(cell)); cell != "" && slices.Contains(source.Names, columns[i]) {
+			values[columns[i]] = csvcell.Unescape(strings.TrimSpace(cell))
+			if cell = values[columns[i]]; cell != "" && slices.Contains(source.Names, columns[i]) {
 				d.SetText(columns[i], cell)
 			}
 		}
-		if err := do(line, d); err != nil {
+		if err := do(line, d, readJob(d, jobPrefix, jobTexts(values))); err != nil {
 			return ignored, err
 		}
 	}
 }
 
-func readOPML(list io.Reader, do func(int, *source.Draft) error) error {
+func readOPML(list io.Reader, do func(int, *source.Draft, *job.Draft) error) error {
 	dec := xml.NewDecoder(list)
 	root := false
 	for depth := 0; ; {
@@ -175,8 +181,8 @@ func readOPML(list io.Reader, do func(int, *source.Draft) error) error {
 				return unreadable(line, "must be an OPML document, and begins with <"+t.Name.Local+">")
 			}
 			if root = true; t.Name.Local == "outline" {
-				if d := outline(t.Attr); d != nil {
-					if err := do(line, d); err != nil {
+				if d, j := outline(t.Attr); d != nil {
+					if err := do(line, d, j); err != nil {
 						return err
 					}
 				}
@@ -185,15 +191,15 @@ func readOPML(list io.Reader, do func(int, *source.Draft) error) error {
 	}
 }
 
-// outline returns the source that an outline is; nil: it is a folder.
-func outline(attributes []xml.Attr) *source.Draft {
+// outline returns the source that an outline is, and how its job runs; nil: it is a folder.
+func outline(attributes []xml.Attr) (*source.Draft, *job.Draft) {
 	values := map[string]string{}
 	for _, a := range attributes {
 		values[a.Name.Local] = strings.TrimSpace(a.Value)
 	}
 	address, isFeed := values["xmlUrl"]
 	if !isFeed {
-		return nil
+		return nil, nil
 	}
 	d := new(source.Draft)
 	d.SetText("url", address)
@@ -207,5 +213,5 @@ func outline(attributes []xml.Attr) *source.Draft {
 			d.SetText(field, value)
 		}
 	}
-	return d
+	return d, readJob(d, jobPrefix, jobTexts(values))
 }

@@ -6,27 +6,31 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/millrace-io/millrace/internal/csvcell"
+	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
 // Writer writes a list. Close writes its end.
 type Writer interface {
-	Write(source.Fields) error
+	// Write writes a source, and the settings that people have set for its job.
+	Write(source.Fields, job.Overrides) error
 	Close() error
 }
 
-// NewWriter begins a list. It panics on a format that is none of Formats.
-func NewWriter(format string, w io.Writer) (Writer, error) {
+// NewWriter begins a list. Of a table, jobColumns are those of JobColumns that it has. It panics
+// on a format that is none of Formats.
+func NewWriter(format string, w io.Writer, jobColumns []string) (Writer, error) {
 	switch format {
 	case OPML:
 		_, err := io.WriteString(w, xml.Header+"<opml version=\"2.0\">\n<head><title>Sources</title></head>\n<body>\n")
 		return opmlWriter{w, xml.NewEncoder(w)}, err
 	case CSV:
 		table := csv.NewWriter(w)
-		return csvWriter{table}, table.Write(source.Names)
+		return csvWriter{table, jobColumns}, table.Write(append(slices.Clone(source.Names), jobColumns...))
 	case JSONL:
 		lines := json.NewEncoder(w)
 		lines.SetEscapeHTML(false)
@@ -37,17 +41,37 @@ func NewWriter(format string, w io.Writer) (Writer, error) {
 
 type lineWriter struct{ *json.Encoder }
 
-func (w lineWriter) Write(f source.Fields) error { return w.Encode(f) }
-func (w lineWriter) Close() error                { return nil }
-
-type csvWriter struct{ *csv.Writer }
-
-func (w csvWriter) Write(f source.Fields) error {
-	cells := texts(f)
-	for i, text := range cells {
-		cells[i] = csvcell.Escape(text)
+func (w lineWriter) Write(f source.Fields, o job.Overrides) error {
+	line := struct {
+		source.Fields
+		Job *job.Overrides `json:"job,omitempty"`
+	}{Fields: f}
+	if o != (job.Overrides{}) {
+		line.Job = &o
 	}
-	return w.Writer.Write(cells)
+	return w.Encode(line)
+}
+
+func (w lineWriter) Close() error { return nil }
+
+type csvWriter struct {
+	*csv.Writer
+	jobColumns []string
+}
+
+func (w csvWriter) Write(f source.Fields, o job.Overrides) error {
+	settings, err := overrideTexts(o)
+	if err != nil {
+		return err
+	}
+	row := texts(f)
+	for _, name := range w.jobColumns {
+		row = append(row, settings[name])
+	}
+	for i, text := range row {
+		row[i] = csvcell.Escape(text)
+	}
+	return w.Writer.Write(row)
 }
 
 func (w csvWriter) Close() error {
@@ -68,7 +92,11 @@ type opmlWriter struct {
 	enc *xml.Encoder
 }
 
-func (w opmlWriter) Write(f source.Fields) error {
+func (w opmlWriter) Write(f source.Fields, o job.Overrides) error {
+	settings, err := overrideTexts(o)
+	if err != nil {
+		return err
+	}
 	attribute := func(name, value string) xml.Attr { return xml.Attr{Name: xml.Name{Local: name}, Value: value} }
 	start := xml.StartElement{Name: xml.Name{Local: "outline"}, Attr: []xml.Attr{
 		attribute("type", "rss"), attribute("text", f.Name), attribute("xmlUrl", f.URL),
@@ -79,7 +107,12 @@ func (w opmlWriter) Write(f source.Fields) error {
 			start.Attr = append(start.Attr, attribute(name, values[i]))
 		}
 	}
-	err := w.enc.EncodeToken(start)
+	for _, name := range JobColumns {
+		if value, given := settings[name]; given {
+			start.Attr = append(start.Attr, attribute(name, value))
+		}
+	}
+	err = w.enc.EncodeToken(start)
 	if err == nil {
 		err = w.enc.EncodeToken(start.End())
 	}
