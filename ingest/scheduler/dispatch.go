@@ -136,7 +136,7 @@ func (s *Scheduler) decideOrWait(j *due, page int) {
 	}
 	s.log.Error("cannot decide about a job; looking again in an hour", "job", j.id, "error", err)
 	later := j.now.Add(time.Hour)
-	j.forced, j.wait = nil, &later
+	j.forced, j.resting, j.wait = nil, nil, &later
 }
 
 // enqueue adds the items of the runs.

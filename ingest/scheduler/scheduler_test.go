@@ -103,7 +103,7 @@ func (s *site) exec(sql string, args ...any) {
 func (s *site) clock(after time.Duration) { s.exec("UPDATE fake.clock SET at = $1", s.noon.Add(after)) }
 
 // ofStatus are columns of job_status.
-var ofStatus = regexp.MustCompile("^(status|forced_at|backoff_until|skip_next|priority) ")
+var ofStatus = regexp.MustCompile("^(status|forced_at|backoff_until|resting_due_at|skip_next|priority) ")
 
 // job makes a job that is due at some time after noon, and so often from there.
 func (s *site) job(first time.Duration, minutes int, settings ...string) uuid.UUID {
@@ -511,11 +511,17 @@ func TestHolds(t *testing.T) {
 func TestNoJobStopsOthers(t *testing.T) {
 	t.Parallel()
 	s := start(t, scheduler.Config{})
-	broken := s.job(0, 60, "crawl_window_zone = 'Mars/Olympus'", "priority = 100")
+	broken := s.job(0, 60, "crawl_window_zone = 'Mars/Olympus'", "priority = 100",
+		"backoff_until = now()", "resting_due_at = now() - interval '1 hour'")
 	large := s.job(0, 60, "selectors = ('\"' || repeat('x', 65536) || '\"')::json", "priority = 90")
 	fine := s.job(0, 60)
 	s.settle()
 	s.equal("broken", s.ledger(broken), "")
+	var waits bool
+	err := s.pool.QueryRow(t.Context(), "SELECT due_at > now() FROM millrace.jobs WHERE id = $1", broken).Scan(&waits)
+	if err != nil || !waits {
+		t.Errorf("the broken job waits: %v, %v", waits, err)
+	}
 	s.equal("large", s.state(large), "pending, 0 under way, 1 failures, runs: failed")
 	s.equal("fine", s.ledger(fine), "12:00 ran")
 }

@@ -28,6 +28,10 @@
 //  7. Deletions. A source that is in the table is not deleted, whatever an event says:
 //     its next event, or the reconciliation, finds it again.
 //
+//  6. No herd. Of the jobs that are made or enabled within a minute, few run soon. The due times
+//     of the others, and of jobs whose intervals change, follow from the id of the job and its
+//     interval: those of many jobs are spread evenly.
+//
 // The tests cite the numbers.
 //
 // # The rows of a job
