@@ -27,8 +27,7 @@
 //     time outranks an event that the stream took before it.
 //  7. Deletions. A source that is in the table is not deleted, whatever an event says:
 //     its next event, or the reconciliation, finds it again.
-//
-//  6. No herd. Of the jobs that are made or enabled within a minute, few run soon. The due times
+//  8. No herd. Of the jobs that are made or enabled within a minute, few run soon. The due times
 //     of the others, and of jobs whose intervals change, follow from the id of the job and its
 //     interval: those of many jobs are spread evenly.
 //
