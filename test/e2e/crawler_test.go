@@ -180,9 +180,9 @@ func (c *crawler) tell(ctx context.Context, run takenRun, end crawled) error {
 
 // crawlStats are the numbers of all jobs.
 type crawlStats struct {
-	Sources  int                                    `json:"total_sources"`
-	Jobs     int                                    `json:"total_jobs"`
-	ByStatus map[string]int                         `json:"jobs_by_status"`
+	Sources  int                                             `json:"total_sources"`
+	Jobs     int                                             `json:"total_jobs"`
+	ByStatus map[string]int                                  `json:"jobs_by_status"`
 	Health   struct{ Healthy, Warning, Failed, Unknown int } `json:"health"`
 	Day      struct {
 		Runs     int      `json:"total_runs"`
