@@ -45,7 +45,7 @@ func serve(t *testing.T) *trackingtest.Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	added, err := own.Enqueue(t.Context(), "mail", make([]userqueue.Item, 1))
+	added, err := own.Enqueue(t.Context(), "mail", make([]userqueue.EnqueueItem, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

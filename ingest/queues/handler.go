@@ -221,7 +221,7 @@ type AddItemsRequest struct {
 	Name
 	RawBody []byte
 	Body    struct {
-		Items []userqueue.Item `json:"items" nullable:"false" doc:"1 to 10,000 items with a JSON payload of up to 64 KiB each"`
+		Items []userqueue.EnqueueItem `json:"items" nullable:"false" doc:"1 to 10,000 items with a JSON payload of up to 64 KiB each"`
 	}
 }
 

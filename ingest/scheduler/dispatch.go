@@ -141,7 +141,7 @@ func (s *Scheduler) decideOrWait(j *due, page int) {
 
 // enqueue adds the items of the runs.
 func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error {
-	var items []userqueue.Item
+	var items []userqueue.EnqueueItem
 	var runs []*run
 	for _, j := range jobs {
 		for i := range j.runs {
@@ -149,7 +149,7 @@ func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error
 			if r.fault != "" {
 				continue
 			}
-			it := userqueue.Item{
+			it := userqueue.EnqueueItem{
 				Payload: r.body, Key: KeyPrefix + r.id.String(), Group: j.source.String(),
 				Priority: itemPriority(j.priority),
 			}

@@ -64,7 +64,7 @@ func (s *site) must(err error) {
 }
 
 // add adds items, and returns their ids.
-func (s *site) add(items ...userqueue.Item) []int64 {
+func (s *site) add(items ...userqueue.EnqueueItem) []int64 {
 	s.Helper()
 	added, err := s.own.Enqueue(s.Context(), "mail", items)
 	s.must(err)
@@ -154,7 +154,7 @@ var kinds = []string{"550 no such user %d", "dial tcp 10.0.0.%d:25: timeout", "G
 // turns are bounded, and the figures add up after each (1, 5).
 func TestGroup(t *testing.T) {
 	s := open(t)
-	ids := s.add(make([]userqueue.Item, 2400)...)
+	ids := s.add(make([]userqueue.EnqueueItem, 2400)...)
 	s.fail(func(i int) string { return fmt.Sprintf(kinds[i%3], i) }, ids...)
 	found, err := s.Failures(t.Context(), acts.ItemFilter{Queue: "mail"})
 	s.must(err)
@@ -166,7 +166,7 @@ func TestGroup(t *testing.T) {
 		t.Fatalf("%+v, %v", n, err)
 	}
 	a := s.begin(acts.Request{Move: acts.Retry, Filter: f, By: "ann"}, 800)
-	late := s.add(userqueue.Item{})
+	late := s.add(userqueue.EnqueueItem{})
 	s.fail(func(int) string { return "550 no such user 1" }, late...)
 	for before := 0; ; {
 		_, err := s.Step(t.Context())
@@ -196,15 +196,15 @@ func TestGroup(t *testing.T) {
 // TestMeanwhile: members that have moved between are left alone, and told (3).
 func TestMeanwhile(t *testing.T) {
 	s := open(t)
-	ids := s.add(userqueue.Item{}, userqueue.Item{}, userqueue.Item{}, userqueue.Item{Key: "k"}, userqueue.Item{},
-		userqueue.Item{})
+	ids := s.add(userqueue.EnqueueItem{}, userqueue.EnqueueItem{}, userqueue.EnqueueItem{}, userqueue.EnqueueItem{Key: "k"}, userqueue.EnqueueItem{},
+		userqueue.EnqueueItem{})
 	s.fail(none, ids...)
 	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 6)
 	_, err := s.own.Retry(t.Context(), s.mail, ids[:3])
 	s.must(err)
 	s.fail(none, ids[1])
 	s.move(item.Start, none, ids[2])
-	s.add(userqueue.Item{Key: "k"})
+	s.add(userqueue.EnqueueItem{Key: "k"})
 	_, err = s.shards.Pool().Exec(t.Context(), "DELETE FROM millrace.item WHERE id = $1", ids[4])
 	s.must(err)
 	a = s.finish(a.ID)
@@ -230,7 +230,7 @@ func TestMeanwhile(t *testing.T) {
 // TestNamed: of more members that were skipped than are named, the first are (5).
 func TestNamed(t *testing.T) {
 	s := open(t)
-	ids := s.add(make([]userqueue.Item, 1300)...)
+	ids := s.add(make([]userqueue.EnqueueItem, 1300)...)
 	s.fail(none, ids...)
 	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 1300)
 	_, err := s.own.Retry(t.Context(), s.mail, ids)
@@ -248,7 +248,7 @@ func TestNamed(t *testing.T) {
 // it at once; with another filter it is refused (4).
 func TestAgain(t *testing.T) {
 	s := open(t)
-	s.fail(none, s.add(make([]userqueue.Item, 10)...)...)
+	s.fail(none, s.add(make([]userqueue.EnqueueItem, 10)...)...)
 	r := acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}, By: "ann", Key: "k"}
 	var wait sync.WaitGroup
 	found := make([]acts.Act, 8)
@@ -292,7 +292,7 @@ func TestAgain(t *testing.T) {
 // each item back once (2, 3).
 func TestTogether(t *testing.T) {
 	s := open(t)
-	s.fail(none, s.add(make([]userqueue.Item, 3000)...)...)
+	s.fail(none, s.add(make([]userqueue.EnqueueItem, 3000)...)...)
 	r := acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}
 	first, second := s.begin(r, 3000), s.begin(r, 3000)
 	ctx, stop := context.WithCancel(t.Context())
@@ -328,7 +328,7 @@ func TestTogether(t *testing.T) {
 // the act goes on (2).
 func TestCutOff(t *testing.T) {
 	s := open(t)
-	s.fail(none, s.add(make([]userqueue.Item, 4000)...)...)
+	s.fail(none, s.add(make([]userqueue.EnqueueItem, 4000)...)...)
 	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 4000)
 	for i := range 40 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*500*time.Microsecond)
@@ -350,7 +350,7 @@ func TestCutOff(t *testing.T) {
 // TestStop: what was done stays done, and no more is.
 func TestStop(t *testing.T) {
 	s := open(t)
-	s.fail(none, s.add(make([]userqueue.Item, 1200)...)...)
+	s.fail(none, s.add(make([]userqueue.EnqueueItem, 1200)...)...)
 	a := s.begin(acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: "mail"}}, 1200)
 	_, err := s.Step(t.Context())
 	s.must(err)
@@ -376,8 +376,8 @@ func TestStop(t *testing.T) {
 // has ended meanwhile.
 func TestCancel(t *testing.T) {
 	s := open(t)
-	shop := userqueue.Item{Group: "shop"}
-	ids := s.add(shop, shop, shop, userqueue.Item{})
+	shop := userqueue.EnqueueItem{Group: "shop"}
+	ids := s.add(shop, shop, shop, userqueue.EnqueueItem{})
 	commands := []queue.Command{{ID: ids[0]}, {ID: ids[1]}}
 	s.move(item.Start, none, ids[0], ids[1])
 	for i := range commands {

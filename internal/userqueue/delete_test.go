@@ -28,7 +28,7 @@ func TestDelete(t *testing.T) {
 	})
 	add := func(n int) (ids []int64) {
 		t.Helper()
-		items := make([]userqueue.Item, n)
+		items := make([]userqueue.EnqueueItem, n)
 		for i := range items {
 			items[i].Key, items[i].Group = fmt.Sprint("k", i), "g"
 		}
@@ -141,7 +141,7 @@ func TestDeleteWhileAdding(t *testing.T) {
 	deleting := begin("DELETE FROM millrace.stage WHERE name = 'mail'")
 	err = during(deleting, func() error {
 		_, err := s.Enqueue(t.Context(), "mail",
-			make([]userqueue.Item, 1))
+			make([]userqueue.EnqueueItem, 1))
 		return err
 	})
 	if !errors.Is(err, queue.ErrNoQueue) {

@@ -32,8 +32,8 @@ const (
 	MaxLive      = 10_000_000 // items of a queue
 )
 
-// Item is an item that is to be added.
-type Item struct {
+// EnqueueItem is an item that is to be added.
+type EnqueueItem struct {
 	Payload  json.RawMessage `json:"payload,omitempty"` // none: null
 	Key      string          `json:"key,omitempty"`     // unique among the live items of the queue
 	Group    string          `json:"group,omitempty"`
@@ -43,8 +43,8 @@ type Item struct {
 
 // enqueue is stream.Enqueue as it is read.
 type enqueue struct {
-	Queue string `json:"queue"`
-	Items []Item `json:"items"`
+	Queue string        `json:"queue"`
+	Items []EnqueueItem `json:"items"`
 }
 
 var names = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
@@ -108,7 +108,7 @@ func CheckLimits(v queue.Set) (broken []item.Invalid) {
 
 // CheckRequest returns all rules that a request breaks which adds items. Decoding has
 // replaced what no text can hold in their keys and groups.
-func CheckRequest(text []byte, items []Item) []item.Invalid {
+func CheckRequest(text []byte, items []EnqueueItem) []item.Invalid {
 	broken := CheckItems(items)
 	if len(broken) == 0 && !storable(text) {
 		broken = append(broken, unstorable("items"))
@@ -117,7 +117,7 @@ func CheckRequest(text []byte, items []Item) []item.Invalid {
 }
 
 // CheckItems returns all rules that items break.
-func CheckItems(items []Item) (broken []item.Invalid) {
+func CheckItems(items []EnqueueItem) (broken []item.Invalid) {
 	if len(items) == 0 || len(items) > MaxItems {
 		return []item.Invalid{{Field: "items", Code: "length", Rule: fmt.Sprintf("must be 1 to %d items", MaxItems)}}
 	}

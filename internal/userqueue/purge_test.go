@@ -67,7 +67,7 @@ func end(t *testing.T, s *userqueue.Store, q queue.ID, move item.Move, ago time.
 
 func add(t *testing.T, s *userqueue.Store, n int) []int64 {
 	t.Helper()
-	added, err := s.Enqueue(t.Context(), "mail", make([]userqueue.Item, n))
+	added, err := s.Enqueue(t.Context(), "mail", make([]userqueue.EnqueueItem, n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,14 +126,14 @@ func TestPurge(t *testing.T) {
 func TestBounds(t *testing.T) {
 	s, q := open(t, func(*queue.Settings) {})
 	ids := add(t, s, 8)
-	if _, err := s.Enqueue(t.Context(), "mail", make([]userqueue.Item, 3)); !errors.Is(err, userqueue.ErrFull) {
+	if _, err := s.Enqueue(t.Context(), "mail", make([]userqueue.EnqueueItem, 3)); !errors.Is(err, userqueue.ErrFull) {
 		t.Error(err)
 	}
 	end(t, s, q, item.Complete, 0, ids[0])
 	if n := len(add(t, s, 3)); n != 3 {
 		t.Error(n)
 	}
-	if _, err := s.Enqueue(t.Context(), "mail", make([]userqueue.Item, 1)); !errors.Is(err, userqueue.ErrFull) {
+	if _, err := s.Enqueue(t.Context(), "mail", make([]userqueue.EnqueueItem, 1)); !errors.Is(err, userqueue.ErrFull) {
 		t.Error(err)
 	}
 	_, err := s.Queues().Pool().Exec(t.Context(),
@@ -181,7 +181,7 @@ func TestRateOfAdded(t *testing.T) {
 	s, q := open(t, func(v *queue.Settings) { v.RatePerKey = queue.Rate{Count: 2, PerS: 3600} })
 	item1 := func() userqueue.Stored {
 		t.Helper()
-		added, err := s.Enqueue(t.Context(), "mail", []userqueue.Item{{Key: "a"}, {Key: "b"}})
+		added, err := s.Enqueue(t.Context(), "mail", []userqueue.EnqueueItem{{Key: "a"}, {Key: "b"}})
 		if err != nil {
 			t.Fatal(err)
 		}

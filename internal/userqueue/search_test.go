@@ -15,9 +15,9 @@ import (
 // failed, and by how long nothing has happened to them.
 func TestSearch(t *testing.T) {
 	s, q := open(t, func(v *queue.Settings) { v.MaxAttempts = 3 })
-	var items []userqueue.Item
+	var items []userqueue.EnqueueItem
 	for _, payload := range []string{`{"to":"Ada@example.com"}`, `{"to":"bob"}`, `"ADA"`, `null`, `{"n":1}`} {
-		items = append(items, userqueue.Item{Payload: []byte(payload)})
+		items = append(items, userqueue.EnqueueItem{Payload: []byte(payload)})
 	}
 	added, err := s.Enqueue(t.Context(), "mail", items)
 	if err != nil {

@@ -133,7 +133,7 @@ type Added struct {
 
 // Enqueue adds items to a queue, all or none, and returns what became of each in
 // their order.
-func (s *Store) Enqueue(ctx context.Context, name string, items []Item) ([]Added, error) {
+func (s *Store) Enqueue(ctx context.Context, name string, items []EnqueueItem) ([]Added, error) {
 	if !names.MatchString(name) {
 		return nil, queue.ErrNoQueue
 	}

@@ -54,7 +54,7 @@ func TestReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	added, err := own.Enqueue(t.Context(), "mail", []userqueue.Item{{Key: "a"}, {Key: "b"}})
+	added, err := own.Enqueue(t.Context(), "mail", []userqueue.EnqueueItem{{Key: "a"}, {Key: "b"}})
 	if err != nil {
 		t.Fatal(err)
 	}

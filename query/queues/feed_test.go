@@ -53,7 +53,7 @@ func TestFeed(t *testing.T) {
 	}
 	var ids []int64
 	for _, name := range []string{"mail2", "mail"} {
-		added, err := store.Enqueue(t.Context(), name, make([]userqueue.Item, 1))
+		added, err := store.Enqueue(t.Context(), name, make([]userqueue.EnqueueItem, 1))
 		if err != nil {
 			t.Fatal(err)
 		}

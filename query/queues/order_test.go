@@ -57,7 +57,7 @@ func TestFeedOrder(t *testing.T) {
 func writtenBy(t *testing.T, store *userqueue.Store, transactions []string) (items []int64) {
 	t.Helper()
 	for _, tx := range transactions {
-		added, err := store.Enqueue(t.Context(), "mail", make([]userqueue.Item, 1))
+		added, err := store.Enqueue(t.Context(), "mail", make([]userqueue.EnqueueItem, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
