@@ -116,7 +116,7 @@ func (c *migrateCmd) Run(p *program) error {
 		return err
 	}
 	if c.Shared.Postgres != "" {
-		pool, err := openPostgres(c.Shared.Postgres, prometheus.NewRegistry(), p.log)
+		pool, _, err := openPostgres(c.Shared.Postgres, prometheus.NewRegistry(), p.log)
 		if err != nil {
 			return err
 		}

@@ -51,11 +51,14 @@ const (
 	poolCheck = 20 * time.Second
 )
 
-// openPostgres makes the pool. It connects when it is used first.
-func openPostgres(dsn string, reg prometheus.Registerer, log *slog.Logger) (*pgxpool.Pool, error) {
+// openPostgres makes the pool, and returns how to cut its connections. It connects when it is
+// used first.
+func openPostgres(
+	dsn string, reg prometheus.Registerer, log *slog.Logger,
+) (pool *pgxpool.Pool, cut func(), err error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("MILLRACE_POSTGRES_DSN: %w", err)
+		return nil, nil, fmt.Errorf("MILLRACE_POSTGRES_DSN: %w", err)
 	}
 	if !strings.Contains(dsn, "pool_max_conns") {
 		cfg.MaxConns = poolConns
@@ -70,8 +73,15 @@ func openPostgres(dsn string, reg prometheus.Registerer, log *slog.Logger) (*pgx
 		cfg.ConnConfig.RuntimeParams["application_name"] = "millrace"
 	}
 	queue.Configure(cfg)
-	return dbpool.Postgres(context.Background(), cfg, reg, "postgres", log)
+	cut = dbpool.CuttablePostgres(cfg)
+	pool, err = dbpool.Postgres(context.Background(), cfg, reg, "postgres", log)
+	return pool, cut, err
 }
+
+// trackingGrace is how long what works with Postgres may take to complete what it has begun
+// when it is told to stop. Beside a server that hangs it would wait for as long as its
+// statements may take, one after the other.
+const trackingGrace = 5 * time.Second
 
 // migratePostgres brings the tables up to date, and who may read them.
 func migratePostgres(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
@@ -98,7 +108,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		n.log.Warn("shard tracking is off: MILLRACE_POSTGRES_DSN is not set")
 		return nil, nil
 	}
-	pool, err := openPostgres(n.postgres, n.registry, n.log)
+	pool, cut, err := openPostgres(n.postgres, n.registry, n.log)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +141,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 	migrated := err == nil
 	s.launch("shard tracking", func(ctx context.Context) error {
 		defer pool.Close()
+		context.AfterFunc(ctx, func() { time.AfterFunc(trackingGrace, cut) })
 		if !migrated {
 			if err := n.untilMigrated(ctx, pool); err != nil || ctx.Err() != nil {
 				return err

@@ -11,44 +11,59 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Cuttable returns options like those of a pool, and a function that closes all connections
 // made with them and refuses others. The driver waits for the handshake of a server that
 // hangs whatever its context says: who stops cuts the connections, and what waits ends.
 func Cuttable(o *clickhouse.Options) (_ *clickhouse.Options, cut func()) {
-	c := &cutter{opts: o, open: map[*cuttable]struct{}{}}
+	c := newCutter()
 	cuttable := *o
-	cuttable.DialContext = c.dial
+	cuttable.DialContext = func(ctx context.Context, addr string) (net.Conn, error) { return c.dial(ctx, addr, o) }
 	return &cuttable, c.cut
 }
 
-// cutter knows the connections of a pool.
-type cutter struct {
-	opts *clickhouse.Options
-
-	mu    sync.Mutex
-	open  map[*cuttable]struct{}
-	ended bool
-}
-
-func (c *cutter) dial(ctx context.Context, addr string) (net.Conn, error) {
-	if c.opts.DialContext != nil {
-		conn, err := c.opts.DialContext(ctx, addr)
+// CuttablePostgres has the connections of a pool closed by the function that it returns, as
+// Cuttable does.
+func CuttablePostgres(cfg *pgxpool.Config) (cut func()) {
+	c, dial := newCutter(), cfg.ConnConfig.DialFunc
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
 		return c.keep(conn)
 	}
-	timeout := cmp.Or(c.opts.DialTimeout, 30*time.Second) // the driver's default
+	return c.cut
+}
+
+func newCutter() *cutter { return &cutter{open: map[*cuttable]struct{}{}} }
+
+// cutter knows the connections of a pool.
+type cutter struct {
+	mu    sync.Mutex
+	open  map[*cuttable]struct{}
+	ended bool
+}
+
+func (c *cutter) dial(ctx context.Context, addr string, o *clickhouse.Options) (net.Conn, error) {
+	if o.DialContext != nil {
+		conn, err := o.DialContext(ctx, addr)
+		if err != nil {
+			return nil, err
+		}
+		return c.keep(conn)
+	}
+	timeout := cmp.Or(o.DialTimeout, 30*time.Second) // the driver's default
 	conn, err := (&net.Dialer{Timeout: timeout}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	if conn, err = c.keep(conn); err != nil || c.opts.TLS == nil {
+	if conn, err = c.keep(conn); err != nil || o.TLS == nil {
 		return conn, err
 	}
-	return secure(ctx, conn, addr, c.opts.TLS)
+	return secure(ctx, conn, addr, o.TLS)
 }
 
 // secure does what tls.Dialer does, on a connection.

@@ -1,11 +1,13 @@
 package dbpool_test
 
 import (
+	"context"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 )
@@ -57,6 +59,43 @@ func TestCut(t *testing.T) {
 		t.Fatal("it still waits for the handshake")
 	}
 	cut()
+	if err := pool.Ping(t.Context()); err == nil {
+		t.Error("connections are made after they were cut")
+	}
+}
+
+// TestCutPostgres does the same to a pool of Postgres.
+func TestCutPostgres(t *testing.T) {
+	cfg, err := pgxpool.ParseConfig(postgres.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := dbpool.CuttablePostgres(cfg)
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := pool.Exec(context.WithoutCancel(t.Context()), "SELECT pg_sleep(600)")
+		ended <- err
+	}()
+	for pool.Stat().AcquiredConns() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cut()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a statement that was cut succeeds")
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the statement still runs")
+	}
 	if err := pool.Ping(t.Context()); err == nil {
 		t.Error("connections are made after they were cut")
 	}
