@@ -33,6 +33,9 @@ type Config struct {
 	// LeaderLag is how long a stream may seem to end before what was folded of it,
 	// because a new leader of a cluster catches up; default 15 s.
 	LeaderLag time.Duration
+	// Skips is told when the stream claims to have messages that it does not deliver.
+	// It must not wait; default: nobody is told.
+	Skips func()
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -136,7 +136,7 @@ func (f *Fold[B]) recover(ctx context.Context) (*source.Source, error) {
 		subjects = nil
 	}
 	src := source.New(source.Config{
-		Stream: f.cfg.Stream, Consumer: f.cfg.Consumer, Subjects: subjects,
+		Stream: f.cfg.Stream, Consumer: f.cfg.Consumer, Subjects: subjects, Skips: f.cfg.Skips,
 	}, f.deps.NATS, f.deps.JS, r.from, f.log)
 	f.source.Store(src)
 	return src, nil

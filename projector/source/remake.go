@@ -76,7 +76,7 @@ func (s *Source) remake(ctx context.Context) error {
 	// The name is new each time: a projector that was replaced, and does not know
 	// it yet, cannot delete this consumer.
 	old, name := s.name, s.cfg.Consumer+"-"+nuid.Next()
-	_, err := s.js.CreateConsumer(ctx, s.cfg.Stream, jetstream.ConsumerConfig{
+	made, err := s.js.CreateConsumer(ctx, s.cfg.Stream, jetstream.ConsumerConfig{
 		Name:           name,
 		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:    last + 1,
@@ -94,7 +94,7 @@ func (s *Source) remake(ctx context.Context) error {
 		return fmt.Errorf("create consumer: %w", err)
 	}
 	s.mu.Lock()
-	s.name = name
+	s.name, s.pending, s.idle = name, made.CachedInfo().NumPending, 0
 	s.mu.Unlock()
 	if old != "" {
 		_ = s.js.DeleteConsumer(ctx, s.cfg.Stream, old) // it ends by itself too

@@ -26,6 +26,11 @@ type Config struct {
 	// twice the largest message that the server takes at least.
 	ReadAhead      int
 	ReadAheadBytes int
+	// Skips is told when the server claims to have further messages and delivers
+	// none: it passes over a record that it cannot read and says nothing, but still
+	// counts it as pending. It may also be that they were deleted. It must not wait;
+	// default: nobody is told.
+	Skips func()
 }
 
 // Message is a message of the stream. Nobody may write to its data.
@@ -52,6 +57,8 @@ type Source struct {
 	last       uint64 // stream sequence of the last message received
 	lastAt     int64  // when the stream received it, Unix nanoseconds; 0: not yet known
 	consumer   uint64 // consumer sequence of the last message received
+	pending    uint64 // messages behind the last one, as the server said with it
+	idle       int    // heartbeats since then
 	passed     uint64 // nothing up to here is left, as the consumer says; 0: not known
 	ready      []Message
 	spare      [][]Message // handed over before the last two
@@ -189,6 +196,7 @@ func (s *Source) message(m *nats.Msg) {
 	}
 	size := m.Size()
 	s.consumer, s.last, s.lastAt = meta.consumer, meta.stream, meta.time
+	s.pending, s.idle = meta.pending, 0
 	s.asked = max(0, s.asked-1)
 	s.askedBytes = max(0, s.askedBytes-size)
 	s.readyBytes += size
@@ -223,6 +231,18 @@ func (s *Source) pass(header nats.Header) {
 		s.fail(errGap)
 	case consumer == s.consumer:
 		s.passed = seq
+		s.beat()
+	}
+}
+
+// skippedAfter is how many heartbeats without a message show that pending messages
+// do not come.
+const skippedAfter = 3
+
+// beat counts heartbeats, and tells once if messages that are pending do not come.
+func (s *Source) beat() {
+	if s.idle++; s.idle == skippedAfter && s.pending > 0 && s.cfg.Skips != nil {
+		s.cfg.Skips()
 	}
 }
 

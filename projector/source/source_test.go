@@ -1,10 +1,13 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -250,5 +253,78 @@ func TestParseMetadata(t *testing.T) {
 		if got, err := parseMetadata(reply); err == nil {
 			t.Errorf("%q reads as %+v", reply, got)
 		}
+	}
+}
+
+// TestSkips: a record that the server cannot read is passed over in silence. The
+// source tells that a pending message does not come, also when it is the first.
+func TestSkips(t *testing.T) {
+	for _, damaged := range []int{1, 20, 60} {
+		t.Run(fmt.Sprint("message ", damaged), func(t *testing.T) {
+			srv := natstest.Start(t, stream.Config{})
+			publish(t, srv.JetStream(), 1, 60)
+			srv.Stop()
+			file := filepath.Join(srv.Dir(), "jetstream", stream.Account(stream.RoleMillrace), "streams", stream.Events,
+				"msgs", "1.blk")
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, at := 0, 0; ; i++ { // the header of each message
+				at += bytes.Index(data[at:], []byte("Status: 409"))
+				if i == damaged-1 {
+					data[at] ^= 1
+					break
+				}
+				at++
+			}
+			if err := os.WriteFile(file, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			srv.Start()
+			nc := srv.Connect()
+			js, err := jetstream.New(nc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			skipped := make(chan struct{}, 1)
+			s := New(Config{Stream: stream.Events, Consumer: "test", Skips: func() { skipped <- struct{}{} }}, nc, js, 0,
+				slog.New(slog.DiscardHandler))
+			defer s.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for n := 0; n < 59; {
+				ms, err := s.Next(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += len(ms)
+			}
+			select {
+			case <-skipped:
+			case <-ctx.Done():
+				t.Error("nobody was told")
+			}
+		})
+	}
+}
+
+// TestSkipsNothing: whoever reads all there is misses nothing.
+func TestSkipsNothing(t *testing.T) {
+	s := &Source{wake: make(chan struct{}, 1), cfg: Config{Skips: func() { t.Error("nothing was skipped") }}}
+	beat := func(consumer int) {
+		header, err := nats.DecodeHeadersMsg(fmt.Appendf(nil, "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\n"+
+			"Nats-Last-Stream: 9\r\n\r\n", consumer))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.receive(&nats.Msg{Header: header})
+	}
+	for i, pending := range []int{1, 0} {
+		s.receive(&nats.Msg{Reply: fmt.Sprintf("$JS.ACK.EVENTS.c.1.%d.%d.1700000000000000001.%d", i+1, i+1, pending)})
+		beat(i + 1)
+	}
+	for range 3 * skippedAfter {
+		beat(2)
 	}
 }
