@@ -33,7 +33,7 @@ func (s *session) proveKeys(ctx context.Context, from uint64) error {
 	if want.At > 0 {
 		if want.At < from && s.keys.Applied() > want.At {
 			return keysError(fmt.Errorf("%w: it has applied %d, and of what lies behind %d not all was counted",
-				keystore.ErrDamaged, s.keys.Applied(), want.At))
+				keystore.ErrDisagrees, s.keys.Applied(), want.At))
 		}
 		if err := s.reach(ctx, want.At); err != nil {
 			return err
@@ -85,9 +85,9 @@ func (s *session) agree(want checkpoint.Known, fresh bool) error {
 	case known == want.Identities:
 		return nil
 	case !fresh:
-		return keysError(fmt.Errorf("%w: of the identities up to sequence %d it knows %s, and the checkpoint has "+
-			"counted %s",
-			keystore.ErrDamaged, want.At, known, want.Identities))
+		return keysError(fmt.Errorf("%w: of the identities up to sequence %d it knows %s, and the checkpoint "+
+			"has counted %s",
+			keystore.ErrDisagrees, want.At, known, want.Identities))
 	}
 	return &lackError{missing: want.Identities.Count - min(want.Identities.Count, known.Count), text: fmt.Sprintf(
 		"slot group %d is not folded: up to sequence %d ClickHouse has %d identities (%s), and %d were counted (%s); "+

@@ -54,6 +54,13 @@ type Config struct {
 	// Backlog is told when a backlog begins to be folded, and when none is left.
 	// It must not wait; default: nobody is told.
 	Backlog func(begins bool)
+	// StreamLost names the sequences that the stream EVENTS is known to have lost,
+	// for errors to tell a damaged stream from a damaged key store; default: none are
+	// known.
+	StreamLost func() string
+	// StreamSkips is told when the stream claims to have messages that it does not
+	// deliver. It must not wait; default: nobody is told.
+	StreamSkips func()
 }
 
 // answerWithin is how long the broker may take to acknowledge a dead letter
@@ -75,6 +82,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.AuditEvery == 0 {
 		c.AuditEvery = auditEvery
+	}
+	if c.StreamLost == nil {
+		c.StreamLost = func() string { return "" }
+	}
+	if c.StreamSkips == nil {
+		c.StreamSkips = func() {}
 	}
 	if c.KeyStore.Filters == nil {
 		c.KeyStore.Filters = keystore.NewFilterMemory(keystore.DefaultFilterMemory)

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/schemas/slots"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 const (
@@ -32,6 +33,8 @@ type keyFolder struct {
 	path  string
 	group uint32
 	log   *slog.Logger
+	// streamLost names the sequences that the stream has lost; empty: none.
+	streamLost func() string
 }
 
 // quarantine moves a damaged key store away. A new one is then filled from the
@@ -41,12 +44,20 @@ func (k keyFolder) quarantine(damage error) error {
 		k.log.Warn("damaged key stores stay", "group", k.group, "error", err)
 	}
 	to := k.prefix() + strconv.FormatInt(time.Now().UnixNano(), 10)
-	if errors.Is(damage, keystore.ErrUnproven) {
-		k.log.Info("the key store is that of an older millrace, filling a new one from the events table",
-			"group", k.group, "quarantine", to)
-	} else {
-		k.log.Error("the key store is damaged, filling a new one from the events table", "group", k.group,
-			"error", damage, "quarantine", to)
+	log := k.log.With("group", k.group, "quarantine", to)
+	switch lost := k.streamLost(); {
+	case errors.Is(damage, keystore.ErrUnproven):
+		log.Info("the key store is that of an older millrace, filling a new one from the events table")
+	case errors.Is(damage, keystore.ErrDisagrees) && lost != "":
+		log.Error("the stream has lost messages that may have been folded, and the key store knows more than it "+
+			"delivers: filling a new one from the events table",
+			"stream", stream.Events, "sequences", lost, "error", damage)
+	case errors.Is(damage, keystore.ErrDisagrees):
+		log.Error("the key store does not agree with the stream and the checkpoint, filling a new one from the "+
+			"events table",
+			"error", damage)
+	default:
+		log.Error("the key store is damaged, filling a new one from the events table", "error", damage)
 	}
 	if err := os.Rename(k.path, to); err != nil {
 		return fmt.Errorf("move damaged key store to quarantine: %w", err)
@@ -93,7 +104,7 @@ func (p *Projector) keyFolder(g slots.Group, lease *checkpoint.Log) keyFolder {
 	if n := lease.Record().Baseline.Accepted; n > 0 {
 		name += fmt.Sprintf("%s%d", acceptedSuffix, n)
 	}
-	return keyFolder{path: filepath.Join(p.cfg.Dir, name), group: g.ID, log: p.log}
+	return keyFolder{path: filepath.Join(p.cfg.Dir, name), group: g.ID, log: p.log, streamLost: p.cfg.StreamLost}
 }
 
 // acceptedSuffix stands in the name of a key store before the number of times that what

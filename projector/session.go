@@ -83,7 +83,7 @@ func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *checkpoi
 	s.fold, err = fold.New(fold.Config{
 		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", g.ID), Subjects: g.Filters(), Upto: g.Upto,
 		BatchMessages: p.cfg.BatchRows, MinInterval: p.cfg.MinInterval, Lease: p.cfg.Lease, Grace: grace,
-		LeaderLag: leaderLag,
+		LeaderLag: leaderLag, Skips: p.cfg.StreamSkips,
 	}, fold.Deps{NATS: p.nc, JS: p.js, Lease: lease, Pulse: pulse, Log: s.log}, s)
 	if err != nil {
 		return err

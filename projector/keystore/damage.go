@@ -13,16 +13,21 @@ var (
 	// ErrDamaged is the error of a store whose files are not what they should
 	// be, or that cannot prove that it knows what it has to.
 	ErrDamaged = errors.New("the key store is damaged")
+	// ErrDisagrees is the error of a store whose files are sound, and that knows other
+	// identities than the stream delivers, or than the checkpoint says were counted.
+	// The store cannot tell which of them is damaged.
+	ErrDisagrees = errors.New("the key store does not agree with the stream and the checkpoint")
 	// ErrUnproven is the error of a store that an older millrace has written.
 	ErrUnproven = errors.New("the key store does not say how many identities it must hold: an older millrace has " +
 		"written it")
 )
 
 // IsDamaged tells whether an error says that the store can't be believed: its
-// files are not what they should be, or nothing proves that they are. Such a
-// store is to be replaced by an empty one, and filled again.
+// files are not what they should be, nothing proves that they are, or they
+// contradict the stream or the checkpoint. Such a store is to be replaced by an empty one, and filled again.
 func IsDamaged(err error) bool {
-	return err != nil && (errors.Is(err, ErrDamaged) || errors.Is(err, ErrUnproven) || pebble.IsCorruptionError(err))
+	return err != nil && (errors.Is(err, ErrDamaged) || errors.Is(err, ErrDisagrees) || errors.Is(err, ErrUnproven) ||
+		pebble.IsCorruptionError(err))
 }
 
 // asDamage makes an error of damage of one that opening has ended with, unless

@@ -124,8 +124,8 @@ func (s *Store) fold(sightings []Sighting, from, upTo uint64) (repeats []Repeat,
 	next := s.ledger.mark(upTo, known.Plus(found.first))
 	next.applied, next.held = max(upTo, s.applied), s.held.Plus(found.added)
 	if known, _ := next.known(upTo); upTo >= s.applied && known != next.held {
-		return nil, fmt.Errorf("%w: of the identities up to sequence %d it holds %s, and those seen are %s", ErrDamaged,
-			upTo, next.held, known)
+		return nil, fmt.Errorf("%w: of the identities up to sequence %d it holds %s, and the stream has delivered %s",
+			ErrDisagrees, upTo, next.held, known)
 	}
 	return found.repeats, s.commit(batch, next)
 }
