@@ -106,9 +106,8 @@ func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stage string, c
 	}
 	have := old.CachedInfo().Config
 	want.MaxAckPending, want.MaxDeliver, want.PauseUntil = have.MaxAckPending, have.MaxDeliver, have.PauseUntil
-	if have.AckWait == want.AckWait && have.FilterSubject == want.FilterSubject {
-		return nil
-	}
+	// Also where it seems to be the same: the server does not notice when the file of a
+	// consumer's configuration is damaged.
 	_, err = js.UpdateConsumer(ctx, Work, want)
 	return err
 }

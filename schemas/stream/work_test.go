@@ -35,7 +35,7 @@ func TestWorkAnswers(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"$JS.ACK.WORK.c.1.2.3.4", "$JS.ACK.OTHER.c.1.2.3.4.5",
-		"$JS.ACK.WORK.c.x.2.3.4.5", "work.c",
+		"$JS.ACK.WORK.c.x.2.3.4.5", "work.c", "$JS.ACK.WORK.c.1.2.3.4.", "$JS.ACK.WORK.c.1.2.3.4.5+ACK",
 	} {
 		if a, err := ParseWorkAnswer(bad, []byte("+ACK")); err == nil {
 			t.Errorf("%s: %+v", bad, a)

@@ -60,13 +60,15 @@ func ParseWorkAnswer(subject string, data []byte) (WorkAnswer, error) {
 		return a, fmt.Errorf("work answer: subject %q has %d parts after the stream, not 6", subject, len(tokens))
 	}
 	a.Consumer = tokens[0]
-	for i, to := range []func(uint64){func(n uint64) { a.Deliveries = int(n) }, func(n uint64) { a.Seq = n }} {
+	var numbers [5]uint64 // deliveries, sequences of stream and consumer, time, pending
+	for i := range numbers {
 		n, err := strconv.ParseUint(tokens[i+1], 10, 63)
 		if err != nil {
 			return a, fmt.Errorf("work answer: subject %q: %w", subject, err)
 		}
-		to(n)
+		numbers[i] = n
 	}
+	a.Deliveries, a.Seq = int(numbers[0]), numbers[1]
 	return a, a.parse(data)
 }
 

@@ -56,7 +56,7 @@ func (t *Answers) Apply(ctx context.Context, msgs []jetstream.Msg) (int, error) 
 	for _, m := range msgs {
 		a, err := stream.ParseWorkAnswer(m.Subject(), m.Data())
 		if err != nil {
-			t.Log.Warn("an answer is none", "error", err)
+			t.Log.Warn("a message is no answer and is passed over", "stream", stream.WorkAcks, "error", err)
 			continue
 		}
 		switch a.Kind {
