@@ -85,9 +85,10 @@ func (c *chunk) singly(ctx context.Context) error {
 	var failure error
 	kept := c.pending[:0]
 	for k, i := range c.pending {
-		err := answers[k].await(ctx)
+		ack, err := answers[k].await(ctx)
 		switch fateOf(err) {
 		case fateDone:
+			c.p.cfg.Acked(ack.Stream, ack.Sequence)
 			c.outcomes[i] = Outcome{Status: Accepted}
 		case fateFailed:
 			c.outcomes[i] = Outcome{Err: err}
@@ -109,17 +110,17 @@ type answer struct {
 	err    error
 }
 
-func (a answer) await(ctx context.Context) error {
+func (a answer) await(ctx context.Context) (*jetstream.PubAck, error) {
 	if a.err != nil {
-		return classify(a.err)
+		return nil, classify(a.err)
 	}
 	select {
-	case <-a.future.Ok():
-		return nil
+	case ack := <-a.future.Ok():
+		return ack, nil
 	case err := <-a.future.Err():
-		return classify(err)
+		return nil, classify(err)
 	case <-ctx.Done():
-		return why(ctx, ctx.Err())
+		return nil, why(ctx, ctx.Err())
 	}
 }
 
@@ -128,9 +129,11 @@ func (c *chunk) one(ctx context.Context) error {
 	ctx, end := c.p.attempt(ctx)
 	defer end()
 	i := c.pending[0]
-	if _, err := c.p.js.PublishMsg(ctx, c.msgs[i].msg(), jetstream.WithRetryAttempts(0)); err != nil {
+	ack, err := c.p.js.PublishMsg(ctx, c.msgs[i].msg(), jetstream.WithRetryAttempts(0))
+	if err != nil {
 		return classify(why(ctx, err))
 	}
+	c.p.cfg.Acked(ack.Stream, ack.Sequence)
 	c.pending = nil
 	c.outcomes[i] = Outcome{Status: Accepted}
 	return nil
@@ -145,9 +148,11 @@ func (c *chunk) batch(ctx context.Context) error {
 		msgs[k] = c.msgs[i].msg()
 	}
 	// The server answers to the last message, for the whole batch.
-	if _, err := jetstreamext.PublishMsgBatch(ctx, c.p.js, msgs, jetstreamext.BatchFlowControl{}); err != nil {
+	ack, err := jetstreamext.PublishMsgBatch(ctx, c.p.js, msgs, jetstreamext.BatchFlowControl{})
+	if err != nil {
 		return c.classifyBatch(why(ctx, err))
 	}
+	c.p.cfg.Acked(ack.Stream, ack.Sequence)
 	for _, i := range c.pending {
 		c.outcomes[i] = Outcome{Status: Accepted}
 	}

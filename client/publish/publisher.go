@@ -34,6 +34,9 @@ type Config struct {
 	// Forget has a repeat be only what a projector knows, and so has counted:
 	// what this publisher has had acknowledged may be a dead letter since.
 	Forget bool
+	// Acked is told the stream and sequence of what the server has acknowledged. It
+	// must not wait; default: nobody is told.
+	Acked func(stream string, seq uint64)
 	// Log gets warnings about retries; default none.
 	Log *slog.Logger
 }
@@ -50,6 +53,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Attempt == 0 {
 		c.Attempt = 5 * time.Second
+	}
+	if c.Acked == nil {
+		c.Acked = func(string, uint64) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -32,6 +32,9 @@ type Deps struct {
 	Postgres *pgxpool.Pool
 	Registry prometheus.Registerer
 	Log      *slog.Logger
+	// Acked is told the stream and sequence of what the server has acknowledged. It
+	// must not wait; nil: nobody is told.
+	Acked func(stream string, seq uint64)
 }
 
 // Publisher publishes the messages of an outbox. Any number of processes may run
@@ -42,6 +45,7 @@ type Publisher struct {
 	js        jetstream.JetStream
 	pool      *pgxpool.Pool
 	lead      *leader.Candidate
+	acked     func(stream string, seq uint64)
 	log       *slog.Logger
 	published prometheus.Counter
 	oldest    prometheus.Gauge
@@ -70,7 +74,7 @@ func NewPublisher(cfg Config, outbox *Outbox, deps Deps) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Publisher{cfg: cfg, outbox: outbox, js: js, pool: deps.Postgres, lead: lead, log: log}
+	p := &Publisher{cfg: cfg, outbox: outbox, js: js, pool: deps.Postgres, lead: lead, acked: deps.Acked, log: log}
 	return p, p.register(deps.Registry)
 }
 
@@ -214,7 +218,10 @@ func (p *Publisher) send(ctx context.Context, block []entry) error {
 	}
 	for i, f := range futures {
 		select {
-		case <-f.Ok():
+		case ack := <-f.Ok():
+			if p.acked != nil {
+				p.acked(ack.Stream, ack.Sequence)
+			}
 		case err := <-f.Err():
 			return fmt.Errorf("publish to %s: %w", block[i].Subject, err)
 		case <-ctx.Done():
