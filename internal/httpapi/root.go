@@ -13,11 +13,13 @@ import (
 
 // Health is the answer of /health.
 type Health struct {
-	Status  string `json:"status" example:"ok"`
+	Status  string `json:"status" enum:"ok,damaged" example:"ok"`
 	Version string `json:"version" example:"1.0.0"`
 	// Warnings are what the process is configured to risk, and what is wrong with stored
 	// data.
 	Warnings []string `json:"warnings,omitempty" doc:"What the configuration puts at risk, and what is missing from stored data"`
+	// Damage is what was found to be lost, until somebody accepts it.
+	Damage []string `json:"damage,omitempty" doc:"What stored data was found to be lost and is not accepted yet"`
 	// Confinement is what the operating system confines the embedded engines by.
 	Confinement map[string]string `json:"confinement,omitempty" doc:"What the operating system confines each embedded engine by" example:"{\"clickhouse\":\"landlock 7, seccomp\"}"`
 }
@@ -26,6 +28,11 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	h := Health{Status: "ok", Version: s.cfg.Version, Warnings: s.cfg.Warnings}
 	if s.warnings != nil {
 		h.Warnings = slices.Concat(h.Warnings, s.warnings())
+	}
+	if s.cfg.Damage != nil {
+		if h.Damage = s.cfg.Damage(); len(h.Damage) > 0 {
+			h.Status = "damaged"
+		}
 	}
 	if s.cfg.Confinement != nil {
 		h.Confinement = s.cfg.Confinement()

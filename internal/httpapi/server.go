@@ -24,6 +24,9 @@ type Config struct {
 	BasePath string   // of the API; default /api/v1
 	Version  string   // of the program; default "dev"
 	Warnings []string // what the configuration puts at risk, for /health
+	// Damage returns what stored data was found to be lost, for /health; nil: nobody
+	// looks.
+	Damage func() []string
 	// Confinement says for /health what confines each embedded engine; nil where
 	// none runs.
 	Confinement func() map[string]string

@@ -313,6 +313,28 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+// TestDamage: /health is not ok while something that was stored is lost.
+func TestDamage(t *testing.T) {
+	var damage []string
+	s, err := New(Config{Damage: func() []string { return damage }},
+		Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(text string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/health", nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), text) {
+			t.Errorf("/health: %d %s, want %s", w.Code, w.Body, text)
+		}
+	}
+	expect(`"status":"ok"`)
+	damage = []string{"stream EVENTS has lost 1 messages"}
+	expect(`"status":"damaged"`)
+	expect(`"damage":["stream EVENTS has lost 1 messages"]`)
+}
+
 // TestNotes holds that what needs attention is told, and is no reason not to
 // be ready.
 func TestNotes(t *testing.T) {

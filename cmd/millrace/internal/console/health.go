@@ -61,6 +61,9 @@ func WriteHealth(w io.Writer, answer []byte) error {
 	for _, engine := range slices.Sorted(maps.Keys(h.Confinement)) {
 		text += "  " + engine + " is confined by " + h.Confinement[engine] + "\n"
 	}
+	for _, damage := range h.Damage {
+		text += "  damage: " + damage + "\n"
+	}
 	for _, warning := range h.Warnings {
 		text += "  warning: " + warning + "\n"
 	}

@@ -76,6 +76,10 @@ func TestStatusNotWell(t *testing.T) {
 		told    string
 		fails   string
 	}{
+		"a stream has lost messages": {
+			map[string]any{"/health": `{"status":"damaged","version":"v1.2.3","damage":["stream EVENTS has lost 3 messages"]}`},
+			"! stream EVENTS has lost 3 messages", "not well: stream EVENTS has lost 3 messages",
+		},
 		"a part is down": {map[string]any{"/ready": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = w.Write([]byte(`{"status":"not ready","checks":[

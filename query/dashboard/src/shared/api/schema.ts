@@ -2716,8 +2716,13 @@ export interface components {
             confinement?: {
                 [key: string]: string;
             };
-            /** @example ok */
-            status: string;
+            /** @description What stored data was found to be lost and is not accepted yet */
+            damage?: string[] | null;
+            /**
+             * @example ok
+             * @enum {string}
+             */
+            status: "ok" | "damaged";
             /** @example 1.0.0 */
             version: string;
             /** @description What the configuration puts at risk, and what is missing from stored data */
