@@ -16,9 +16,35 @@ type logger struct {
 }
 
 func (l *logger) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
-func (l *logger) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf(format, v...)) }
-func (l *logger) Debugf(string, ...any)           {}
-func (l *logger) Tracef(string, ...any)           {}
+
+// Warnf hands a warning on. The server only warns of damage that it finds in its
+// files, though it may have lost messages by it.
+func (l *logger) Warnf(format string, v ...any) {
+	text := strings.TrimSpace(fmt.Sprintf(format, v...))
+	if tellsOfDamage(text) {
+		l.log.Error("the NATS server has found damage in its files", "says", text)
+		return
+	}
+	l.log.Warn(text)
+}
+
+// tellsOfDamage tells whether a line of the server's log is about a file that is not
+// as the server has written it. (A test notices when it says so otherwise.)
+func tellsOfDamage(text string) bool {
+	text = strings.ToLower(text)
+	for _, part := range []string{
+		"checksum", "corrupt", "malformed", "could not locate msg block", "error adding consumer", "metafile",
+		"inconsistency",
+	} {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *logger) Debugf(string, ...any) {}
+func (l *logger) Tracef(string, ...any) {}
 
 // Errorf also takes note of what the server tells nobody but its log: that it
 // will store no more messages. (A test notices when it says so otherwise.)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -320,5 +321,42 @@ func TestBadConfigIsOneLine(t *testing.T) {
 				t.Errorf("%v, want one line with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestTellsOfDamage: what the server logs of damaged files is an error, with words that
+// it really uses: of its index, which a record behind is not in, and of its metadata.
+func TestTellsOfDamage(t *testing.T) {
+	dir := t.TempDir()
+	s, stop := run(t, Config{Listen: "127.0.0.1:0", StoreDir: dir})
+	js := connect(t, "", s.InProcess())
+	for _, name := range []string{"ONE", "TWO"} {
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), name, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	for _, file := range []string{"ONE/msgs/index.db", "TWO/meta.inf"} {
+		file = filepath.Join(dir, "jetstream", stream.Account(stream.RoleMillrace), "streams", file)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)/2] ^= 1
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log lockedBuffer
+	_, stop = runLogged(t, Config{Listen: "127.0.0.1:0", StoreDir: dir}, slog.New(slog.NewTextHandler(&log,
+		&slog.HandlerOptions{Level: slog.LevelError})))
+	stop()
+	for _, want := range []string{"Filestore [ONE] Stream state checksum", "streams/TWO/meta.inf"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no error has %q:\n%s", want, log.String())
+		}
 	}
 }
