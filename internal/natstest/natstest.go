@@ -70,6 +70,10 @@ func (s *Server) Stop() {
 	}
 }
 
+// Dir is the folder of the streams, for tests that damage files while the server is
+// stopped.
+func (s *Server) Dir() string { return s.dir }
+
 // URL is where clients connect.
 func (s *Server) URL() string { return "nats://" + s.addr }
 

@@ -45,7 +45,9 @@ func TestRules(t *testing.T) {
 }
 
 // ruleTests are the unit tests of the rules.
-var ruleTests = []string{"rules_test.yml", "growth_test.yml", "crawls_test.yml", "missing_test.yml"}
+var ruleTests = []string{
+	"rules_test.yml", "growth_test.yml", "crawls_test.yml", "missing_test.yml", "damage_test.yml",
+}
 
 type rule struct{ Record, Alert, Expr string }
 

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/integrity"
+)
+
+// firstLook bounds the look at the streams before anything is published to them.
+const firstLook = 15 * time.Second
+
+// runIntegrity notices what the streams have lost. The first look comes before
+// anything of this process publishes, so that a stream that has lost its end does
+// not grow beyond it unnoticed.
+func (n *node) runIntegrity(s *stack, dir string) (*integrity.Checker, error) {
+	c, err := integrity.New(integrity.Config{File: filepath.Join(dir, "streams")}, n.nats, n.registry, n.log)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
+	defer cancel()
+	if err := c.Look(ctx); err != nil {
+		n.log.Warn("the streams are not compared with what is noted of them yet", "error", err)
+	}
+	n.damage, n.acked = c.Damage, c.Acked
+	s.launch("integrity", c.Run)
+	return c, nil
+}
+
+type acceptLossCmd struct {
+	Stream string      `help:"The stream, as /health names it." required:""`
+	NATS   natsCommand `embed:"" group:"NATS"`
+}
+
+// Run accepts what a stream has lost.
+func (c *acceptLossCmd) Run(p *program) error {
+	nc, err := c.NATS.connect(p)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fmt.Errorf("accept loss: %w", err)
+	}
+	lost, err := integrity.Accept(p.ctx, js, c.Stream)
+	if err != nil {
+		return err
+	}
+	if len(lost.Sequences) == 0 && len(lost.Remarks) == 0 {
+		_, err = fmt.Fprintf(p.out, "stream %s: nothing to accept\n", c.Stream)
+		return err
+	}
+	if len(lost.Sequences) > 0 {
+		_, err = fmt.Fprintf(p.out, "stream %s: accepted the loss of %d messages: sequences %s\n", c.Stream,
+			lost.Sequences.Count(), lost.Sequences)
+	}
+	for _, remark := range lost.Remarks {
+		if err == nil {
+			_, err = fmt.Fprintf(p.out, "stream %s: accepted: %s\n", c.Stream, remark)
+		}
+	}
+	return err
+}
