@@ -12,6 +12,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 FUZZTIME ?= 30s
 SEED     ?= 0
 FOR      ?= 2m
+N        ?= 2000
 ARGS     ?=
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -115,6 +116,10 @@ fuzz: ## Fuzz each decoder for FUZZTIME (30s)
 .PHONY: faults
 faults: build engines ## Break a running installation for FOR (2m) at random, or by SEED, and recount
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -seed $(SEED) -for $(FOR) $(ARGS)
+
+.PHONY: rot
+rot: ## Damage files of an installation one at a time, N (2000) times, by SEED, and count what goes unnoticed
+	go run ./test/rot -seed $(SEED) -n $(N) $(ARGS)
 
 .PHONY: soak
 soak: build engines ## Run an installation for FOR (20m) without faults, and look for what grows
