@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -139,7 +140,7 @@ func New(cfg Config, nc *nats.Conn, reg prometheus.Registerer, log *slog.Logger)
 	}
 	for name, seq := range c.acked.read(c.notes.Server) {
 		if n := c.notes.Streams[name]; n != nil && seq > n.Last {
-			n.Last, n.LastTime = seq, time.Time{}
+			n.Last, n.LastTime = seq, instant.Time{}
 		}
 	}
 	for name, n := range c.notes.Streams {
@@ -342,7 +343,7 @@ func (c *Checker) save() error {
 // differs tells whether a stream has changed.
 func (n note) differs(before note) bool {
 	return n.Last != before.Last || n.First != before.First || n.Msgs != before.Msgs || n.Deleted != before.Deleted ||
-		!n.Created.Equal(before.Created)
+		!n.Created.Equal(before.Created.Time)
 }
 
 // Lost returns the sequences that a stream has lost, accepted ones among them.

@@ -64,10 +64,10 @@ func (l *comparison) overwritten(ctx context.Context) (Ranges, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m, err := s.GetMsg(ctx, b.Last); err != nil || m.Time.Equal(b.LastTime) {
+	if m, err := s.GetMsg(ctx, b.Last); err != nil || m.Time.Equal(b.LastTime.Time) {
 		return nil, nil // a message that is not there is for the others to name
 	}
-	first, err := l.firstAfter(ctx, b.LastTime)
+	first, err := l.firstAfter(ctx, b.LastTime.Time)
 	if err != nil || first == 0 || first > b.Last {
 		first = b.Last
 	}
@@ -139,7 +139,7 @@ func (l *comparison) remark(lost Ranges) string {
 	switch {
 	case b.Created.IsZero():
 		return ""
-	case !b.Created.Equal(l.now.Created):
+	case !b.Created.Equal(l.now.Created.Time):
 		return fmt.Sprintf("it was made anew at %s; before, it had messages up to sequence %d, and consumers that "+
 			"may begin anew", l.now.Created.UTC().Format(time.RFC3339), b.Last)
 	case l.restarted && !l.st.Whole && len(lost) == 0 && l.cut():

@@ -8,25 +8,33 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // info is what the server says of a stream. The client library does not hand on
 // State.Lost.
 type info struct {
-	Created time.Time              `json:"created"`
-	Config  jetstream.StreamConfig `json:"config"`
-	State   state                  `json:"state"`
-	Error   *jetstream.APIError    `json:"error"`
+	Created instant.Time        `json:"created"`
+	Config  settings            `json:"config"`
+	State   state               `json:"state"`
+	Error   *jetstream.APIError `json:"error"`
+}
+
+type settings struct {
+	Replicas  int                       `json:"num_replicas"`
+	MaxAge    time.Duration             `json:"max_age"`
+	Retention jetstream.RetentionPolicy `json:"retention"`
 }
 
 type state struct {
-	Msgs       uint64    `json:"messages"`
-	FirstSeq   uint64    `json:"first_seq"`
-	LastSeq    uint64    `json:"last_seq"`
-	LastTime   time.Time `json:"last_ts"`
-	NumDeleted int       `json:"num_deleted"`
-	Deleted    []uint64  `json:"deleted"`
-	Lost       *said     `json:"lost"`
+	Msgs       uint64       `json:"messages"`
+	FirstSeq   uint64       `json:"first_seq"`
+	LastSeq    uint64       `json:"last_seq"`
+	LastTime   instant.Time `json:"last_ts"`
+	NumDeleted int          `json:"num_deleted"`
+	Deleted    []uint64     `json:"deleted"`
+	Lost       *said        `json:"lost"`
 }
 
 // said is what the server says it has lost since it was started. It does not know

@@ -8,21 +8,22 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
-	"time"
+
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // note is what is known of a stream.
 type note struct {
-	Created  time.Time `json:"created"`
-	First    uint64    `json:"first"`
-	Last     uint64    `json:"last"`      // the highest sequence ever seen
-	LastTime time.Time `json:"last_time"` // of the message there
-	Msgs     uint64    `json:"msgs"`
-	Holes    Ranges    `json:"holes,omitempty"`    // sequences that were deleted, of a stream that is whole
-	Deleted  int       `json:"deleted"`            // how many the server says there are
-	Lost     Ranges    `json:"lost,omitempty"`     // and not accepted
-	Remarks  []string  `json:"remarks,omitempty"`  // of losses whose sequences are not known
-	Accepted Ranges    `json:"accepted,omitempty"` // lost, and accepted
+	Created  instant.Time `json:"created"`
+	First    uint64       `json:"first"`
+	Last     uint64       `json:"last"`      // the highest sequence ever seen
+	LastTime instant.Time `json:"last_time"` // of the message there
+	Msgs     uint64       `json:"msgs"`
+	Holes    Ranges       `json:"holes,omitempty"`    // sequences that were deleted, of a stream that is whole
+	Deleted  int          `json:"deleted"`            // how many the server says there are
+	Lost     Ranges       `json:"lost,omitempty"`     // and not accepted
+	Remarks  []string     `json:"remarks,omitempty"`  // of losses whose sequences are not known
+	Accepted Ranges       `json:"accepted,omitempty"` // lost, and accepted
 }
 
 // notes are written to a file outside of NATS.
