@@ -17,7 +17,7 @@ const soon = 5_000;
 export const pageSize = 20;
 
 export const jobStatuses = ['pending', 'running', 'paused', 'failed', 'orphaned'] as const satisfies readonly Job['status'][];
-export const healths = ['healthy', 'warning', 'failed'] as const satisfies readonly JobOfSource['health']['status'][];
+export const healths = ['healthy', 'warning', 'failed', 'unknown'] as const satisfies readonly JobOfSource['health']['status'][];
 export const runStatuses = ['queued', 'running', 'success', 'failed', 'cancelled'] as const satisfies readonly Run['status'][];
 export const outcomes = [
   'ran', 'caught_up', 'buffered', 'skipped', 'coalesced', 'outside_window', 'backoff', 'paused', 'expired',

@@ -1895,10 +1895,87 @@ export interface components {
             /** @description 1 to 500 jobs, by their ids */
             ids?: string[];
             /**
-             * @description pause, resume, force-run, skip-next or unskip-next
+             * @description pause, resume, force-run, skip-next, unskip-next or override
              * @example pause
              */
             operation: string;
+            /** @description Of override: the settings, as PUT /jobs/{id}/override takes them */
+            override?: {
+                /** @description Whether the job follows its source */
+                auto_managed?: boolean;
+                /**
+                 * Format: int64
+                 * @description The job rests after failed runs: for this time, doubled for each of them in a row; default the interval
+                 */
+                backoff_base_minutes?: number | null;
+                /**
+                 * Format: int64
+                 * @description The longest that it rests; default 1440
+                 */
+                backoff_max_minutes?: number | null;
+                /** Format: int64 */
+                catch_up_cap?: number | null;
+                /** @enum {string|null} */
+                catch_up_policy?: "none" | "one" | "recent" | "all" | null;
+                /** Format: int64 */
+                catch_up_spread_seconds?: number | null;
+                /** Format: int64 */
+                catch_up_window_seconds?: number | null;
+                crawl_window?: {
+                    /** @description Days on which it opens, 0 is Sunday; empty: every day. A request may name them, such as mon */
+                    days?: (number | string)[];
+                    /**
+                     * Format: int64
+                     * @description When it closes
+                     * @example 6
+                     */
+                    end_hour: number;
+                    /**
+                     * Format: int64
+                     * @description When it opens
+                     * @example 22
+                     */
+                    start_hour: number;
+                    /**
+                     * @description Whose hours these are
+                     * @example Europe/Berlin
+                     */
+                    time_zone?: string;
+                } | null;
+                /**
+                 * @description A cron expression of five fields, in place of an interval
+                 * @example 0 6 * * 1-5
+                 */
+                cron?: string | null;
+                /**
+                 * Format: int64
+                 * @description From one due time to the next
+                 */
+                interval_minutes?: number | null;
+                /** Format: int64 */
+                jitter_seconds?: number | null;
+                /**
+                 * Format: int64
+                 * @description Attempts of a run before it has failed; default 1
+                 */
+                max_attempts?: number | null;
+                /** Format: int64 */
+                max_concurrent?: number | null;
+                /** @enum {string|null} */
+                overlap_policy?: "skip" | "buffer_one" | "cancel_other" | "allow" | null;
+                /** Format: int64 */
+                priority?: number | null;
+                /**
+                 * Format: int64
+                 * @description From a failed attempt of a run to the next, doubled for each further attempt; default 60
+                 */
+                retry_delay_seconds?: number | null;
+                /**
+                 * @description Of the cron expression; default UTC
+                 * @example Europe/Berlin
+                 */
+                time_zone?: string | null;
+            };
             /** @description In place of ids: the jobs of 1 to 500 sources, by the ids of the sources */
             source_ids?: string[];
         };
@@ -2019,16 +2096,16 @@ export interface components {
             last_24h_runs: number;
             /**
              * Format: date-time
-             * @description When its last run began
+             * @description When a worker took its last run; null: none has
              */
             last_run_at: string | null;
             /** @enum {string|null} */
             last_run_status: "queued" | "running" | "success" | "failed" | "cancelled" | null;
             /**
-             * @description failed: 3 runs in a row have failed, or its source does not exist; warning: the last run has failed, or less than 90 % of the last 24 hours' runs have succeeded
+             * @description failed: 3 runs in a row have failed, or its source does not exist; warning: the last run has failed, or less than 90 % of the last 24 hours' runs have succeeded; unknown: no run has ended yet
              * @enum {string}
              */
-            status: "healthy" | "warning" | "failed";
+            status: "healthy" | "warning" | "failed" | "unknown";
             /**
              * Format: double
              * @description Of these runs, in thousandths; null: there are none
@@ -2124,7 +2201,7 @@ export interface components {
             unique_urls: number;
         };
         CrawlWindow: {
-            /** @description Days on which it opens, 0 is Sunday; empty: every day */
+            /** @description Days on which it opens, 0 is Sunday; empty: every day. A request may name them, such as mon */
             days: number[];
             /**
              * Format: int64
@@ -2483,6 +2560,7 @@ export interface components {
             due_at: string;
             /** Format: double */
             duration_seconds: number | null;
+            /** @description Why it failed or was cancelled, or, while it is queued, why its last attempt failed; of a success, which member of the result counts for nothing, and why */
             error?: string;
             /** @description Whether somebody asked for it */
             forced: boolean;
@@ -2740,7 +2818,7 @@ export interface components {
             created: number;
             /** @description Which rules they break, of the first 1,000 lines */
             errors: components["schemas"]["RefusedLine"][];
-            /** @description Columns of a table that are no fields of a source */
+            /** @description Columns of a table that are neither fields of a source nor settings of its job */
             ignored_columns: string[];
             /**
              * Format: int64
@@ -2827,6 +2905,18 @@ export interface components {
             /** @description Whether its settings follow those of its source */
             auto_managed: boolean;
             /**
+             * Format: int64
+             * @description The job rests after failed runs: for this time, doubled for each of them in a row
+             * @example 30
+             */
+            backoff_base_minutes: number;
+            /**
+             * Format: int64
+             * @description The longest that it rests
+             * @example 1440
+             */
+            backoff_max_minutes: number;
+            /**
              * Format: date-time
              * @description It does not run before, since runs have failed
              */
@@ -2869,7 +2959,7 @@ export interface components {
             id: string;
             /**
              * Format: int64
-             * @description From one due time to the next; of a cron schedule, the base of its backoff
+             * @description From one due time to the next; of a cron schedule, the default of backoff_base_minutes
              * @example 30
              */
             interval_minutes: number;
@@ -2885,6 +2975,11 @@ export interface components {
             jitter_seconds: number;
             /** Format: date-time */
             last_failure_at: string | null;
+            /**
+             * Format: int64
+             * @description Attempts of a run before it has failed
+             */
+            max_attempts: number;
             /**
              * Format: int64
              * @description Runs of the job at a time
@@ -2903,7 +2998,7 @@ export interface components {
             migrated_at: string | null;
             /**
              * Format: date-time
-             * @description When it runs next; null: it does not, while it is paused or orphaned
+             * @description Its next due time, or the end of its backoff where it runs then; null: it does not run, while it is paused or orphaned
              */
             next_run_at: string | null;
             /**
@@ -2931,12 +3026,22 @@ export interface components {
             priority: number;
             /**
              * Format: int64
+             * @description How many of its runs wait in the queue for a worker
+             */
+            queued: number;
+            /**
+             * Format: int64
              * @description Requests a second that the source allows
              */
             rate_limit: number;
             /**
              * Format: int64
-             * @description How many of its runs are under way
+             * @description From a failed attempt of a run to the next, doubled for each further attempt, up to a day
+             */
+            retry_delay_seconds: number;
+            /**
+             * Format: int64
+             * @description How many of its runs workers have
              */
             running: number;
             schedule: components["schemas"]["CrawlSchedule"];
@@ -3007,6 +3112,18 @@ export interface components {
             /** @description Whether its settings follow those of its source */
             auto_managed: boolean;
             /**
+             * Format: int64
+             * @description The job rests after failed runs: for this time, doubled for each of them in a row
+             * @example 30
+             */
+            backoff_base_minutes: number;
+            /**
+             * Format: int64
+             * @description The longest that it rests
+             * @example 1440
+             */
+            backoff_max_minutes: number;
+            /**
              * Format: date-time
              * @description It does not run before, since runs have failed
              */
@@ -3050,7 +3167,7 @@ export interface components {
             id: string;
             /**
              * Format: int64
-             * @description From one due time to the next; of a cron schedule, the base of its backoff
+             * @description From one due time to the next; of a cron schedule, the default of backoff_base_minutes
              * @example 30
              */
             interval_minutes: number;
@@ -3066,6 +3183,11 @@ export interface components {
             jitter_seconds: number;
             /** Format: date-time */
             last_failure_at: string | null;
+            /**
+             * Format: int64
+             * @description Attempts of a run before it has failed
+             */
+            max_attempts: number;
             /**
              * Format: int64
              * @description Runs of the job at a time
@@ -3084,7 +3206,7 @@ export interface components {
             migrated_at: string | null;
             /**
              * Format: date-time
-             * @description When it runs next; null: it does not, while it is paused or orphaned
+             * @description Its next due time, or the end of its backoff where it runs then; null: it does not run, while it is paused or orphaned
              */
             next_run_at: string | null;
             /**
@@ -3112,12 +3234,22 @@ export interface components {
             priority: number;
             /**
              * Format: int64
+             * @description How many of its runs wait in the queue for a worker
+             */
+            queued: number;
+            /**
+             * Format: int64
              * @description Requests a second that the source allows
              */
             rate_limit: number;
             /**
              * Format: int64
-             * @description How many of its runs are under way
+             * @description From a failed attempt of a run to the next, doubled for each further attempt, up to a day
+             */
+            retry_delay_seconds: number;
+            /**
+             * Format: int64
+             * @description How many of its runs workers have
              */
             running: number;
             schedule: components["schemas"]["CrawlSchedule"];
@@ -3182,11 +3314,16 @@ export interface components {
                 [key: string]: number;
             };
             last_24h: components["schemas"]["JobStatsLast24hStruct"];
+            /** @description Runs that have not ended */
+            runs: components["schemas"]["JobStatsRunsStruct"];
             /** @description Of the last 24 hours, rounded */
             throughput: components["schemas"]["JobStatsThroughputStruct"];
             /** Format: int64 */
             total_jobs: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Sources in the list of sources
+             */
             total_sources: number;
         };
         JobStatsHealthStruct: {
@@ -3194,6 +3331,11 @@ export interface components {
             failed: number;
             /** Format: int64 */
             healthy: number;
+            /**
+             * Format: int64
+             * @description No run has ended yet
+             */
+            unknown: number;
             /** Format: int64 */
             warning: number;
         };
@@ -3215,6 +3357,25 @@ export interface components {
              * @description Runs that ended with success or failed
              */
             total_runs: number;
+        };
+        JobStatsRunsStruct: {
+            /**
+             * Format: double
+             * @description For how many seconds the oldest run that can be taken has waited; null: none waits
+             */
+            oldest_queued_age_s: number | null;
+            /**
+             * Format: int64
+             * @description Runs that wait in the queue crawl for a worker
+             */
+            queued: number;
+            /**
+             * Format: int64
+             * @description Runs that workers have
+             */
+            running: number;
+            /** @description Says so when that is more than 5 minutes */
+            warning?: string;
         };
         JobStatsThroughputStruct: {
             /** Format: int64 */
@@ -3727,6 +3888,18 @@ export interface components {
             /** @description Whether its settings follow those of its source */
             auto_managed: boolean;
             /**
+             * Format: int64
+             * @description The job rests after failed runs: for this time, doubled for each of them in a row
+             * @example 30
+             */
+            backoff_base_minutes: number;
+            /**
+             * Format: int64
+             * @description The longest that it rests
+             * @example 1440
+             */
+            backoff_max_minutes: number;
+            /**
              * Format: date-time
              * @description It does not run before, since runs have failed
              */
@@ -3769,7 +3942,7 @@ export interface components {
             id: string;
             /**
              * Format: int64
-             * @description From one due time to the next; of a cron schedule, the base of its backoff
+             * @description From one due time to the next; of a cron schedule, the default of backoff_base_minutes
              * @example 30
              */
             interval_minutes: number;
@@ -3785,6 +3958,11 @@ export interface components {
             jitter_seconds: number;
             /** Format: date-time */
             last_failure_at: string | null;
+            /**
+             * Format: int64
+             * @description Attempts of a run before it has failed
+             */
+            max_attempts: number;
             /**
              * Format: int64
              * @description Runs of the job at a time
@@ -3803,7 +3981,7 @@ export interface components {
             migrated_at: string | null;
             /**
              * Format: date-time
-             * @description When it runs next; null: it does not, while it is paused or orphaned
+             * @description Its next due time, or the end of its backoff where it runs then; null: it does not run, while it is paused or orphaned
              */
             next_run_at: string | null;
             /**
@@ -3831,12 +4009,22 @@ export interface components {
             priority: number;
             /**
              * Format: int64
+             * @description How many of its runs wait in the queue for a worker
+             */
+            queued: number;
+            /**
+             * Format: int64
              * @description Requests a second that the source allows
              */
             rate_limit: number;
             /**
              * Format: int64
-             * @description How many of its runs are under way
+             * @description From a failed attempt of a run to the next, doubled for each further attempt, up to a day
+             */
+            retry_delay_seconds: number;
+            /**
+             * Format: int64
+             * @description How many of its runs workers have
              */
             running: number;
             schedule: components["schemas"]["CrawlSchedule"];
@@ -4013,8 +4201,28 @@ export interface components {
             due_at: string;
             /** @description Whether it is in the crawl window */
             in_window: boolean;
+            /**
+             * @description What becomes of it as things are now, as the ledger will have it
+             * @enum {string}
+             */
+            outcome: "ran" | "skipped" | "outside_window" | "backoff" | "paused";
+            /**
+             * Format: date-time
+             * @description When it runs: at the due time, or at the end of a backoff; null: it does not
+             */
+            run_at: string | null;
         };
         Overrides: {
+            /**
+             * Format: int64
+             * @description The job rests after failed runs: for this time, doubled for each of them in a row; default the interval
+             */
+            backoff_base_minutes?: number;
+            /**
+             * Format: int64
+             * @description The longest that it rests; default 1440
+             */
+            backoff_max_minutes?: number;
             /** Format: int64 */
             catch_up_cap?: number;
             /** @enum {string} */
@@ -4036,12 +4244,22 @@ export interface components {
             interval_minutes?: number;
             /** Format: int64 */
             jitter_seconds?: number;
+            /**
+             * Format: int64
+             * @description Attempts of a run before it has failed; default 1
+             */
+            max_attempts?: number;
             /** Format: int64 */
             max_concurrent?: number;
             /** @enum {string} */
             overlap_policy?: "skip" | "buffer_one" | "cancel_other" | "allow";
             /** Format: int64 */
             priority?: number;
+            /**
+             * Format: int64
+             * @description From a failed attempt of a run to the next, doubled for each further attempt; default 60
+             */
+            retry_delay_seconds?: number;
             /**
              * @description Of the cron expression; default UTC
              * @example Europe/Berlin
@@ -5018,8 +5236,9 @@ export interface components {
             worker?: string;
         };
         Upcoming: {
+            /** @description The first is the due time that waits for the end of a backoff, if there is one */
             items: components["schemas"]["NextRun"][];
-            /** @description Whether the job is paused: what is due meanwhile does not run */
+            /** @description Whether the job is paused or orphaned: what is due meanwhile does not run */
             paused: boolean;
             /**
              * @description Of the schedule; an interval has UTC
@@ -7398,7 +7617,7 @@ export interface operations {
                 /** @description Only jobs in this status */
                 status?: "pending" | "running" | "paused" | "failed" | "orphaned";
                 /** @description Only jobs of this health */
-                health?: "healthy" | "warning" | "failed";
+                health?: "healthy" | "warning" | "failed" | "unknown";
                 /** @description Only jobs that follow their sources, or that do not */
                 auto_managed?: "true" | "false";
                 /** @description Only jobs of this priority; -1: of any */
@@ -7485,6 +7704,16 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /**
+                     * Format: int64
+                     * @description The job rests after failed runs: for this time, doubled for each of them in a row; default the interval
+                     */
+                    backoff_base_minutes?: number | null;
+                    /**
+                     * Format: int64
+                     * @description The longest that it rests; default 1440
+                     */
+                    backoff_max_minutes?: number | null;
                     /** Format: int64 */
                     catch_up_cap?: number | null;
                     /** @enum {string|null} */
@@ -7494,8 +7723,8 @@ export interface operations {
                     /** Format: int64 */
                     catch_up_window_seconds?: number | null;
                     crawl_window?: {
-                        /** @description Days on which it opens, 0 is Sunday; empty: every day */
-                        days?: number[];
+                        /** @description Days on which it opens, 0 is Sunday; empty: every day. A request may name them, such as mon */
+                        days?: (number | string)[];
                         /**
                          * Format: int64
                          * @description When it closes
@@ -7526,12 +7755,22 @@ export interface operations {
                     interval_minutes?: number | null;
                     /** Format: int64 */
                     jitter_seconds?: number | null;
+                    /**
+                     * Format: int64
+                     * @description Attempts of a run before it has failed; default 1
+                     */
+                    max_attempts?: number | null;
                     /** Format: int64 */
                     max_concurrent?: number | null;
                     /** @enum {string|null} */
                     overlap_policy?: "skip" | "buffer_one" | "cancel_other" | "allow" | null;
                     /** Format: int64 */
                     priority?: number | null;
+                    /**
+                     * Format: int64
+                     * @description From a failed attempt of a run to the next, doubled for each further attempt; default 60
+                     */
+                    retry_delay_seconds?: number | null;
                     /**
                      * Format: uuid
                      * @description The source that it crawls
@@ -8530,6 +8769,16 @@ export interface operations {
                 "application/json": {
                     /** @description Whether the job follows its source */
                     auto_managed?: boolean;
+                    /**
+                     * Format: int64
+                     * @description The job rests after failed runs: for this time, doubled for each of them in a row; default the interval
+                     */
+                    backoff_base_minutes?: number | null;
+                    /**
+                     * Format: int64
+                     * @description The longest that it rests; default 1440
+                     */
+                    backoff_max_minutes?: number | null;
                     /** Format: int64 */
                     catch_up_cap?: number | null;
                     /** @enum {string|null} */
@@ -8539,8 +8788,8 @@ export interface operations {
                     /** Format: int64 */
                     catch_up_window_seconds?: number | null;
                     crawl_window?: {
-                        /** @description Days on which it opens, 0 is Sunday; empty: every day */
-                        days?: number[];
+                        /** @description Days on which it opens, 0 is Sunday; empty: every day. A request may name them, such as mon */
+                        days?: (number | string)[];
                         /**
                          * Format: int64
                          * @description When it closes
@@ -8571,12 +8820,22 @@ export interface operations {
                     interval_minutes?: number | null;
                     /** Format: int64 */
                     jitter_seconds?: number | null;
+                    /**
+                     * Format: int64
+                     * @description Attempts of a run before it has failed; default 1
+                     */
+                    max_attempts?: number | null;
                     /** Format: int64 */
                     max_concurrent?: number | null;
                     /** @enum {string|null} */
                     overlap_policy?: "skip" | "buffer_one" | "cancel_other" | "allow" | null;
                     /** Format: int64 */
                     priority?: number | null;
+                    /**
+                     * Format: int64
+                     * @description From a failed attempt of a run to the next, doubled for each further attempt; default 60
+                     */
+                    retry_delay_seconds?: number | null;
                     /**
                      * @description Of the cron expression; default UTC
                      * @example Europe/Berlin
@@ -13163,7 +13422,7 @@ export interface operations {
                 /** @description Only sources whose job is in this status */
                 job_status?: "pending" | "running" | "paused" | "failed" | "orphaned";
                 /** @description Only sources whose job is of this health */
-                health?: "healthy" | "warning" | "failed";
+                health?: "healthy" | "warning" | "failed" | "unknown";
                 /** @description How many sources a page has at most */
                 limit?: number;
                 /** @description next_cursor of the page before, with the same filters */
@@ -13508,7 +13767,7 @@ export interface operations {
                 enabled?: "true" | "false";
                 priority?: "low" | "normal" | "high" | "critical";
                 job_status?: "pending" | "running" | "paused" | "failed" | "orphaned";
-                health?: "healthy" | "warning" | "failed";
+                health?: "healthy" | "warning" | "failed" | "unknown";
             };
             header?: never;
             path?: never;
