@@ -25,6 +25,7 @@ import (
 	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/readlimits"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -128,6 +129,10 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 	if err != nil {
 		return nil, err
 	}
+	readers, err := readlimits.New(readlimits.Config{}, pool, n.registry, n.log)
+	if err != nil {
+		return nil, err
+	}
 	first, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	err = migratePostgres(first, pool, n.log)
@@ -155,7 +160,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		serve := func(ctx context.Context) error { return n.ownQueues.Serve(ctx, n.nats, n.log) }
 		purge := func(ctx context.Context) error { return n.ownQueues.Run(ctx, n.log) }
 		for _, run := range []func(context.Context) error{
-			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run, n.acts.Run, follow,
+			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run, n.acts.Run, follow, readers.Run,
 		} {
 			g.Go(func() error { return run(ctx) })
 		}

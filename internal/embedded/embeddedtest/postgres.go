@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -20,6 +22,7 @@ import (
 
 // Postgres is the server of a test process.
 type Postgres struct {
+	dir    string
 	server *postgres.Server
 	serial atomic.Int64
 }
@@ -54,6 +57,7 @@ func (p *Postgres) Start() (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	p.dir = dir
 	p.server, err = postgres.New(postgres.Config{
 		Engine: engine, Dir: dir + "/postgres", Listen: "127.0.0.1:0", MakesDatabases: true,
 	}, slog.New(slog.DiscardHandler))
@@ -110,6 +114,16 @@ func (p *Postgres) DSN(t testing.TB) string {
 	}
 	u.Path = "/" + name
 	return u.String()
+}
+
+// AnalystPassword is the password of the login analyst.
+func (p *Postgres) AnalystPassword(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, "postgres", "analyst-password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // Pool makes a migrated database for a test and connects to it for as long as

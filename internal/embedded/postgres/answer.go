@@ -21,6 +21,9 @@ func (s *Server) answers(ctx context.Context, password string) error {
 // are for those who have sent them, who get them too.
 func parseLine(line string) (slog.Level, string) {
 	severity, message, found := strings.Cut(line, ":  ")
+	if strings.Contains(line, " total in ") || strings.HasPrefix(line, "Grand total: ") {
+		return slog.LevelDebug, line // what a session held that was refused more memory
+	}
 	if !found {
 		return slog.LevelInfo, line
 	}

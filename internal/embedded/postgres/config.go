@@ -91,6 +91,8 @@ func (s *Server) settings() []string {
 		"-c", "port=" + strconv.Itoa(s.port),
 		"-c", "unix_socket_directories=", // their paths have a short limit
 		"-c", "max_connections=100",
+		"-c", "max_prepared_transactions=0", // they outlive their sessions
+		"-c", "max_notify_queue_pages=1024", // 8 MiB on disk, which any login may fill
 		"-c", "shared_buffers=64MB",
 		"-c", "max_logical_replication_workers=0",
 		"-c", "effective_cache_size=512MB",

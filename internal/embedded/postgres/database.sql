@@ -4,6 +4,8 @@ REVOKE ALL ON DATABASE :database FROM PUBLIC;
 
 GRANT CONNECT ON DATABASE :database TO :readers;
 
+ALTER ROLE :analyst IN DATABASE :database RESET ALL;
+
 -- What an earlier release has made as the owner of the cluster.
 DO $$
 DECLARE
@@ -49,8 +51,10 @@ BEGIN
 END
 $$;
 
--- Large objects and advisory locks are for everybody by default: who only reads
--- could fill the disk, or hold the lock of migrations.
+-- What is for everybody by default, and not for logins that only read: to fill the disk with
+-- large objects and messages of the log, to hold the lock of migrations or of a leader, to
+-- take a transaction id, which holds back readers of transitions, to keep a snapshot alive,
+-- and to end the sessions of others who use the same login.
 DO $$
 DECLARE
     routine regprocedure;
@@ -58,7 +62,9 @@ BEGIN
     FOR routine IN
         SELECT oid FROM pg_proc
         WHERE pronamespace = 'pg_catalog'::regnamespace AND proacl IS NULL
-            AND (proname ~ '^lo_' OR proname IN ('loread', 'lowrite') OR proname ~ '^pg_(try_)?advisory_')
+            AND (proname ~ '^lo_' OR proname IN ('loread', 'lowrite') OR proname ~ '^pg_(try_)?advisory_'
+                OR proname IN ('pg_logical_emit_message', 'pg_current_xact_id', 'txid_current', 'pg_export_snapshot', 'pg_notify',
+                    'pg_cancel_backend', 'pg_terminate_backend'))
     LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', routine);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO :owner', routine);

@@ -29,13 +29,15 @@ ALTER ROLE :analyst LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBY
 
 GRANT :readers TO :analyst;
 
-ALTER ROLE :analyst SET default_transaction_read_only = on;
+-- So that Millrace sees what analysts do, and ends what is beyond their limits.
+GRANT :analyst TO :owner;
 
-ALTER ROLE :analyst SET statement_timeout = '60s';
+-- There they could make large objects and temporary tables.
+REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC;
 
-ALTER ROLE :analyst SET idle_in_transaction_session_timeout = '60s';
+GRANT CONNECT ON DATABASE postgres TO :owner;
 
-ALTER ROLE :analyst SET temp_file_limit = '1GB';
+-- A role may change its own settings.
+ALTER ROLE :analyst RESET ALL;
 
-ALTER ROLE :analyst SET search_path = millrace;
-
+:settings

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,6 +32,9 @@ func refused(t *testing.T, dsn string, statements ...string) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "SET default_transaction_read_only = off"); err != nil {
+		t.Fatal(err)
+	}
 	for _, sql := range statements {
 		if _, err := conn.Exec(t.Context(), sql); err == nil {
 			t.Errorf("it is done: %s", sql)
@@ -87,13 +91,68 @@ func TestAnalystOnlyReads(t *testing.T) {
 		"SET default_transaction_read_only = off; INSERT INTO open VALUES (1)",
 		"CREATE TABLE millrace.mine (a int)", "CREATE TABLE public.mine (a int)", "CREATE TEMP TABLE mine (a int)",
 		"SET default_transaction_read_only = off; SELECT lo_from_bytea(0, 'x')", "SELECT pg_advisory_lock(2)",
-		"SELECT pg_try_advisory_xact_lock(2)",
+		"SELECT pg_try_advisory_xact_lock(2)", "SELECT pg_logical_emit_message(false, 'x', repeat('x', 1000000))",
+		"SELECT pg_current_xact_id()", "SELECT txid_current()", "SELECT pg_export_snapshot()",
+		"SELECT pg_notify('x', 'y')", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity",
+		"SELECT pg_cancel_backend(pid) FROM pg_stat_activity", "SET temp_file_limit = -1",
+		"ALTER ROLE analyst SET temp_file_limit = -1", "SET session_replication_role = replica",
+		"SELECT dblink_connect('x')", "BEGIN; PREPARE TRANSACTION 'x'", "SELECT set_config('temp_file_limit', '-1', false)",
+		"ROLLBACK; ALTER ROLE millrace CONNECTION LIMIT 0", "CREATE EVENT TRIGGER x ON login EXECUTE FUNCTION version()",
 		"SELECT pg_read_file('/etc/hostname')", "SELECT lo_import('/etc/hostname')", "COPY open TO PROGRAM 'true'",
 		"COPY open TO '/tmp/x'",
 		"CREATE EXTENSION dblink", "SELECT rolpassword FROM pg_authid", "SET ROLE millrace",
 	)
+	for _, database := range []string{"postgres", "template1"} { // where it could fill the disk
+		if conn, err := pgx.Connect(t.Context(), strings.Replace(dsn, "/millrace", "/"+database, 1)); err == nil {
+			t.Errorf("the analyst enters the database %s", database)
+			_ = conn.Close(t.Context())
+		}
+	}
 	if got := query[string](t, dsn, "SHOW statement_timeout"); got != "1min" {
 		t.Errorf("its statements may take %s", got)
+	}
+}
+
+// TestAnalystChangesItself: what an analyst changes about the login does not outlive the next
+// two starts: the first notices it.
+func TestAnalystChangesItself(t *testing.T) {
+	dir := t.TempDir() + "/postgres"
+	s := newServer(t, Config{Dir: dir})
+	stop := run(t, s)
+	password := readFile(t, s.config.analystFile())
+	conn, err := pgx.Connect(t.Context(), loginAs(t, s, Analyst, password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "SET default_transaction_read_only = off"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "ALTER ROLE analyst PASSWORD 'mine'; "+
+		"ALTER ROLE analyst SET statement_timeout = 0; ALTER ROLE analyst IN DATABASE millrace SET work_mem = '1TB'"); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close(t.Context())
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	s = newServer(t, Config{Dir: dir})
+	stop = run(t, s)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(s.config.rolesFile()); err != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody notices it")
+		}
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	s = newServer(t, Config{Dir: dir})
+	defer run(t, s)()
+	if got := query[string](t, loginAs(t, s, Analyst, password), "SELECT current_setting('statement_timeout') || ' ' || "+
+		"current_setting('work_mem')"); got != "1min 4MB" {
+		t.Errorf("its statements may take: %s", got)
 	}
 }
 

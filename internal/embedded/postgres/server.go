@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -128,6 +129,10 @@ func (s *Server) serve(ctx context.Context, password string, rules *confine.Rule
 	}
 	result := make(chan error, 1)
 	go func() { result <- c.Run(ctx) }()
+	watched, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer stop()
 	select {
 	case <-c.Ready():
 		if report := c.Confinement(); report != nil {
@@ -135,6 +140,8 @@ func (s *Server) serve(ctx context.Context, password string, rules *confine.Rule
 		}
 		dsn := s.url(password, s.config.Database)
 		s.dsn.Store(&dsn)
+		watch.Go(func() { limitMemory(watched, c.PID(), s.log) })
+		watch.Go(func() { s.checkAnalyst(watched) })
 		s.log.Info("embedded Postgres serves", "address", s.address(), "folder", s.config.Dir, "runs", s.identity.kind)
 		close(s.ready)
 	case err := <-result:
