@@ -105,6 +105,9 @@ type lackError struct {
 
 func (e *lackError) Error() string { return e.text }
 
+// Is implements errors.Is.
+func (*lackError) Is(target error) bool { return target == errRowsMissing }
+
 // know has the checkpoint say what has been counted up to a position.
 func (s *session) know(at uint64) error {
 	identities, err := s.keys.Known(at)

@@ -17,7 +17,6 @@ type metrics struct {
 	late       prometheus.Counter
 	rows       prometheus.Histogram
 	flush      prometheus.Histogram
-	behind     *prometheus.GaugeVec
 	position   *prometheus.GaugeVec
 	cache      *prometheus.GaugeVec
 	keys       *prometheus.GaugeVec
@@ -57,10 +56,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help:    "Time from deciding a batch until it is durable.",
 			Buckets: prometheus.ExponentialBuckets(0.002, 2, 13),
 		}),
-		behind: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "millrace_projector_behind",
-			Help: "Messages of the stream behind the last durable batch.",
-		}, []string{"group"}),
 		position: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "millrace_projector_position",
 			Help: "Stream sequence up to which everything is durable.",
@@ -82,7 +77,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "Counted events that ClickHouse did not have then; 0 unless rows were lost, deleted or put back.",
 		}, []string{"group"}),
 	}
-	reg.MustRegister(m.events, m.duplicates, m.conflicts, m.rejected, m.late, m.rows, m.flush, m.behind, m.position,
+	reg.MustRegister(m.events, m.duplicates, m.conflicts, m.rejected, m.late, m.rows, m.flush, m.position,
 		m.cache, m.keys, m.counted, m.missing)
 	return m
 }
@@ -102,13 +97,17 @@ func (m *metrics) observe(g slots.Group, b *batch, stages []string, seconds floa
 	m.late.Add(float64(b.late.events))
 	m.rows.Observe(float64(b.messages))
 	m.flush.Observe(seconds)
-	m.behind.WithLabelValues(label(g)).Set(float64(b.last.Pending))
 	m.position.WithLabelValues(label(g)).Set(float64(b.To))
 	m.cache.WithLabelValues(label(g)).Set(float64(b.cached))
 }
 
-func (m *metrics) stored(g slots.Group, bytes uint64) {
-	m.keys.WithLabelValues(label(g)).Set(float64(bytes))
+// stored sets the size of a group's key store; a store that has been given up has none.
+func (m *metrics) stored(g slots.Group, keys interface{ Bytes() (uint64, error) }) {
+	if size, err := keys.Bytes(); err == nil {
+		m.keys.WithLabelValues(label(g)).Set(float64(size))
+		return
+	}
+	m.keys.DeleteLabelValues(label(g))
 }
 
 func (m *metrics) audited(g slots.Group, counted, missing uint64) {
@@ -118,7 +117,7 @@ func (m *metrics) audited(g slots.Group, counted, missing uint64) {
 
 // forget takes out what is said of a group that is no longer owned.
 func (m *metrics) forget(g slots.Group) {
-	for _, v := range []*prometheus.GaugeVec{m.behind, m.position, m.cache, m.keys, m.counted, m.missing} {
+	for _, v := range []*prometheus.GaugeVec{m.position, m.cache, m.keys, m.counted, m.missing} {
 		v.DeleteLabelValues(label(g))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/lag"
 	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/assignment"
 	"github.com/millrace-io/millrace/projector/keystore"
@@ -40,7 +41,7 @@ type Config struct {
 	// messages trickle in, so that ClickHouse does not get many small inserts;
 	// default that of a fold. The first message after a pause is not delayed.
 	MinInterval time.Duration
-	// Lease is how long a silent owner keeps its slot group; default 10 s.
+	// Lease is how long a silent owner keeps its slot group; default DefaultLease.
 	Lease time.Duration
 	// FunnelCacheBytes bounds the funnel rows of a slot group in memory;
 	// default 48 MiB.
@@ -63,6 +64,9 @@ type Config struct {
 	StreamSkips func()
 }
 
+// DefaultLease is how long a silent owner keeps its slot group unless Config says otherwise.
+const DefaultLease = 10 * time.Second
+
 // answerWithin is how long the broker may take to acknowledge a dead letter
 // before it is sent again.
 const answerWithin = 2 * time.Second
@@ -78,7 +82,7 @@ func (c Config) withDefaults() Config {
 		c.BatchBytes = 32 << 20
 	}
 	if c.Lease == 0 {
-		c.Lease = 10 * time.Second
+		c.Lease = DefaultLease
 	}
 	if c.AuditEvery == 0 {
 		c.AuditEvery = auditEvery
@@ -98,14 +102,15 @@ func (c Config) withDefaults() Config {
 // Projector folds the EVENTS stream into the events table and the funnel,
 // beside other projectors: each owns some of the slot groups.
 type Projector struct {
-	cfg     Config
-	nc      *nats.Conn
-	js      jetstream.JetStream
-	ch      *clickhouse.Options
-	log     *slog.Logger
-	metrics *metrics
-	known   *reference
-	behind  backlogs
+	cfg      Config
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	ch       *clickhouse.Options
+	log      *slog.Logger
+	metrics  *metrics
+	known    *reference
+	behind   backlogs
+	unfolded unfolded
 
 	assignment *assignment.Assignment
 }
@@ -132,7 +137,7 @@ func New(cfg Config, nc *nats.Conn, ch *clickhouse.Options, reg prometheus.Regis
 	p := &Projector{
 		cfg: cfg.withDefaults(), nc: nc, js: js, ch: ch, log: log.With("component", "projector"),
 		metrics: newMetrics(reg), known: newReference(),
-		behind: backlogs{tell: cfg.Backlog, groups: map[uint32]struct{}{}},
+		behind: backlogs{tell: cfg.Backlog, groups: map[uint32]struct{}{}}, unfolded: unfolded{groups: map[uint32]*holding{}},
 	}
 	p.assignment = assignment.New(assignment.Config{Lease: p.cfg.Lease, Fold: p.fold, Forget: p.forget}, nc, p.log)
 	return p, nil
@@ -168,6 +173,10 @@ func (p *Projector) run(ctx context.Context) error {
 // Damage tells of positions in the bucket of checkpoints that cannot be read, nil
 // when there are none. It is for /ready.
 func (p *Projector) Damage() error { return p.assignment.Damage() }
+
+// Unfolded returns the slot groups that this process holds and does not fold, and why. It
+// may be called at any time.
+func (p *Projector) Unfolded() map[uint32]lag.Reason { return p.unfolded.reasons() }
 
 // agree returns the bucket of checkpoints as soon as it exists and the slot groups
 // are agreed on.

@@ -70,6 +70,8 @@ func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *checkpoi
 		p: p, group: g, checkpoint: lease, counted: lease.Record().Known,
 		log: p.log.With("group", g.ID), opened: make(chan struct{}), keyFolder: p.keyFolder(g, lease),
 	}
+	ended := p.unfolded.begin(g)
+	defer func() { ended(err) }()
 	o := p.cfg.KeyStore
 	o.Logger = p.log
 	if s.keys, err = keystore.Open(ctx, s.keyFolder.path, o); err != nil {
@@ -80,6 +82,7 @@ func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *checkpoi
 		return err
 	}
 	defer func() { err = errors.Join(err, s.db.Close()) }()
+	p.unfolded.uses(g, s.keys.Full, s.db.Failing)
 	s.fold, err = fold.New(fold.Config{
 		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", g.ID), Subjects: g.Filters(), Upto: g.Upto,
 		BatchMessages: p.cfg.BatchRows, MinInterval: p.cfg.MinInterval, Lease: p.cfg.Lease, Grace: grace,
@@ -163,6 +166,7 @@ func (s *session) Open(ctx context.Context, position uint64) (fold.View[*batch],
 		return nil, err
 	}
 	close(s.opened)
+	s.p.unfolded.opened(s.group)
 	return &view{
 		group: s.group, stages: s.p.cfg.Stages, keys: s.keys, funnel: rows, durable: s.fold.Durable,
 		batchRows: s.p.cfg.BatchRows, batchBytes: s.p.cfg.BatchBytes, free: make(chan *batch, batchesKept),
@@ -189,9 +193,7 @@ func (s *session) sweep(ctx context.Context) {
 		if err := s.keyFolder.prune(1, time.Now().Add(-quarantineFor).UnixNano()); err != nil {
 			s.log.Warn("damaged key stores stay", "error", err)
 		}
-		if size, err := s.keys.Bytes(); err == nil { // else it has been given up
-			s.p.metrics.stored(s.group, size)
-		}
+		s.p.metrics.stored(s.group, s.keys)
 		select {
 		case <-every.C:
 		case <-ctx.Done():

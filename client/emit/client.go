@@ -37,6 +37,7 @@ type Client struct {
 	send    transport
 	breaker *gobreaker.CircuitBreaker[[]publish.Outcome]
 	metrics *metrics
+	leave   func() // ends that the metrics show what waits
 	lost    *lostLog
 	dropped atomic.Uint64
 	failure atomic.Pointer[string]    // why the last attempt failed; nil after a success
@@ -96,6 +97,7 @@ func Open(opts Options) (*Client, error) {
 	if c.queue, err = openQueue(opts, c.damage); err != nil {
 		return nil, err
 	}
+	c.leave = c.metrics.waiting.add(c)
 	go c.run()
 	return c, nil
 }
@@ -290,6 +292,7 @@ func (c *Client) Close(ctx context.Context) error {
 		<-c.done
 		stop()
 		c.expire()
+		c.leave()
 		left, _ := c.queue.size()
 		err := c.queue.close()
 		c.send.close()

@@ -385,6 +385,9 @@ func TestNeverWaits(t *testing.T) {
 		"of the spool, or were left in the buffer when the client closed.\n# TYPE pipeline_emit_dropped_total " +
 		"counter\npipeline_emit_dropped_total 4\n"
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "pipeline_emit_dropped_total"))
+	full := "# HELP pipeline_emit_full_ratio How full the buffer or the spool is, from 0 to 1: when it is full, events " +
+		"are dropped.\n# TYPE pipeline_emit_full_ratio gauge\npipeline_emit_full_ratio{target_url=\"" + s.URL + "\"} 1\n"
+	must(t, testutil.GatherAndCompare(registry, strings.NewReader(full), "pipeline_emit_full_ratio"))
 }
 
 type bomb struct{}

@@ -17,6 +17,7 @@ type metrics struct {
 	state    *prometheus.GaugeVec   // by target
 	duration prometheus.Histogram
 	drops    prometheus.Counter
+	waiting  *waiting
 }
 
 func newMetrics(registry prometheus.Registerer, target string) (*metrics, error) {
@@ -38,9 +39,11 @@ func newMetrics(registry prometheus.Registerer, target string) (*metrics, error)
 				"to damage of the spool, or were left in the buffer when the client closed.",
 		}),
 	}
+	m.waiting = newWaiting()
 	if registry != nil {
 		if err := errors.Join(register(registry, &m.emits), register(registry, &m.state),
-			register(registry, &m.duration), register(registry, &m.drops)); err != nil {
+			register(registry, &m.duration), register(registry, &m.drops),
+			register(registry, &m.waiting)); err != nil {
 			return nil, fmt.Errorf("client: register metrics: %w", err)
 		}
 	}

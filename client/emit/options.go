@@ -129,6 +129,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// fullness is how much of the buffer or the spool is taken, from 0 to 1.
+func (o Options) fullness(events int, bytes int64) float64 {
+	if o.Spool != "" {
+		return float64(bytes) / float64(o.SpoolBytes)
+	}
+	return max(float64(events)/float64(o.Buffer), float64(bytes)/float64(o.BufferBytes))
+}
+
 func set[T comparable](field *T, fallback T) {
 	var zero T
 	if *field == zero {

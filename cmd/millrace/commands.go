@@ -49,7 +49,10 @@ func (c *serveCmd) Run(p *program) error {
 		defer unlock()
 	}
 	s := newStack(p.log)
-	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
+	n, err := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
+	if err != nil {
+		return err
+	}
 	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres
 	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
 	n.topology, n.retention, n.jobSettings = c.Shared.topology(), c.Retention, c.Jobs

@@ -213,8 +213,8 @@ func (n *node) letters(a *auth.Auth) (func(*httpapi.Server), error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.registry.Register(dlq.NewGauge(s)); err != nil {
-		return nil, fmt.Errorf("register the metric of dead letters: %w", err)
+	if err := n.sample(s.Gauges()); err != nil {
+		return nil, err
 	}
 	return func(srv *httpapi.Server) { s.Register(srv, a) }, nil
 }

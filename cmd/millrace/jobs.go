@@ -31,7 +31,7 @@ func (n *node) newJobs(pool *pgxpool.Pool, r roles) (func(context.Context) error
 	if err != nil {
 		return nil, err
 	}
-	return service.Run, nil
+	return service.Run, n.sample(service.Gauges()...)
 }
 
 // jobRoutes are the routes of jobs.

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/projector/aging"
 	"github.com/millrace-io/millrace/projector/retention"
 	"github.com/millrace-io/millrace/projector/subjects"
@@ -43,16 +44,16 @@ func (n *node) runSubjects(s *stack) error {
 	if err != nil {
 		return err
 	}
-	g, err := subjects.New(subjects.Config{Stages: n.pipeline.Stages.Names()}, js, n.registry, n.log)
+	g, err := subjects.New(subjects.Config{Stages: n.pipeline.Stages.Names()}, js, n.log)
 	if err != nil {
 		return err
 	}
 	s.launch("subjects", g.Run)
-	return nil
+	return n.sample(g.Gauges())
 }
 
 // runRetention retires old events, beside the projector.
-func (n *node) runRetention(s *stack) error {
+func (n *node) runRetention(s *stack, r roles) error {
 	js, err := jetstream.New(n.nats)
 	if err != nil {
 		return err
@@ -77,5 +78,8 @@ func (n *node) runRetention(s *stack) error {
 		defer context.AfterFunc(ctx, cut)()
 		return errors.Join(k.Run(ctx), conn.Close())
 	})
-	return nil
+	if !r.Query { // whose own check asks for the same
+		n.also = append(n.also, httpapi.Check{Name: "clickhouse", Probe: conn.Ping, Need: httpapi.Never})
+	}
+	return n.sample(k.Rows())
 }

@@ -21,7 +21,9 @@ import (
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/lag"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -62,6 +64,7 @@ type node struct {
 	jobSettings jobSettings
 	maxAge      time.Duration // of folded events on the stream
 	registry    *prometheus.Registry
+	sampler     *sampler.Sampler
 	collector   *collector
 	warnings    []string // what the configuration puts at risk
 
@@ -70,14 +73,20 @@ type node struct {
 	acked       func(string, uint64)     // is told what a stream has acknowledged; nil: nobody is
 }
 
-func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, data string) *node {
+func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, data string) (*node, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(),
 	)
-	return &node{
-		log: log, pipeline: pipeline, http: http, data: data, registry: registry, collector: newCollector(),
+	samples, err := sampler.New(registry, log)
+	if err != nil {
+		return nil, err
 	}
+	n := &node{
+		log: log, pipeline: pipeline, http: http, data: data, registry: registry, sampler: samples,
+		collector: newCollector(),
+	}
+	return n, n.sample(disks(data))
 }
 
 // warn tells what the configuration puts at risk, now and on /health.
@@ -114,8 +123,17 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 	if err != nil {
 		return err
 	}
+	if err := n.sample(clockOfNATS(js)); err != nil {
+		return err
+	}
+	var unfolded func() map[uint32]lag.Reason
 	if r.Projector {
-		if err := n.runProjector(s); err != nil {
+		if unfolded, err = n.runProjector(s, r); err != nil {
+			return err
+		}
+	}
+	if r.Projector && !r.Query {
+		if err := n.sampleNATS(js, unfolded, nil); err != nil {
 			return err
 		}
 	}
@@ -151,6 +169,9 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 		if out, hub, err = n.query(s, js, tracks); err != nil {
 			return err
 		}
+		if err := n.sampleNATS(js, unfolded, out); err != nil {
+			return err
+		}
 	}
 	return n.runHTTP(s, func(srv *httpapi.Server) {
 		shards(srv)
@@ -165,14 +186,15 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 	}, out, r.Ingest)
 }
 
-func (n *node) runProjector(s *stack) error {
+// runProjector returns what tells which slot groups the projector does not fold.
+func (n *node) runProjector(s *stack, r roles) (unfolded func() map[uint32]lag.Reason, err error) {
 	dir := filepath.Join(n.data, "projector")
 	if err := makePrivate(dir); err != nil {
-		return err
+		return nil, err
 	}
 	checker, err := n.runIntegrity(s, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p, err := projector.New(projector.Config{
 		Stages: n.pipeline.Stages.Stages, Dir: dir, Lease: n.lease, SlotGroups: n.groups, Backlog: n.collector.backlog,
@@ -180,17 +202,17 @@ func (n *node) runProjector(s *stack) error {
 		StreamSkips: func() { checker.Suspect(stream.Events) },
 	}, n.nats, n.clickhouse, n.registry, n.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.launch("projector", p.Run)
 	n.also = append(n.also, httpapi.Check{Name: "positions", Probe: func(context.Context) error { return p.Damage() }})
 	if err := n.runAging(s); err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.runSubjects(s); err != nil {
-		return err
+		return nil, err
 	}
-	return n.runRetention(s)
+	return p.Unfolded, n.runRetention(s, r)
 }
 
 func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
@@ -271,10 +293,14 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Ser
 	if register != nil {
 		register(srv)
 	}
+	if err := n.sample(srv.Dependencies()); err != nil {
+		return err
+	}
 	ln, err := srv.Listen()
 	if err != nil {
 		return err
 	}
+	s.launch("sampler", n.sampler.Run)
 	s.launch("http", func(ctx context.Context) error { return srv.Serve(ctx, ln) })
 	return nil
 }

@@ -36,6 +36,7 @@ import (
 	queryshards "github.com/millrace-io/millrace/query/shards"
 	querysources "github.com/millrace-io/millrace/query/sources"
 	"github.com/millrace-io/millrace/query/transitions"
+	"github.com/millrace-io/millrace/query/views"
 	"github.com/millrace-io/millrace/schemas/postgres"
 )
 
@@ -111,6 +112,9 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 	}
 	pool, cut, err := openPostgres(n.postgres, n.registry, n.log)
 	if err != nil {
+		return nil, err
+	}
+	if err := n.samplePostgres(pool); err != nil {
 		return nil, err
 	}
 	store, service, err := n.newTracking(pool, r)
@@ -273,8 +277,11 @@ func (n *node) registerShards(store *tracking.Store, a *auth.Auth, r roles) (fun
 		parts = append(parts, commands, ownCommands, actCommands, sourceCommands)
 	}
 	if r.Query {
-		reads, err := queryshards.New(queryshards.Config{}, store, a, n.registry, n.log)
+		reads, err := queryshards.New(queryshards.Config{}, store, a, n.log)
 		if err != nil {
+			return nil, err
+		}
+		if err := n.sample(queryshards.Gauges(store), views.QueueGauges(store.Queues())); err != nil {
 			return nil, err
 		}
 		ownReads, err := queryqueues.New(transitions.Config{}, n.ownQueues, a, n.log)

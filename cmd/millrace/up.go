@@ -100,7 +100,10 @@ func (c *upCmd) start(p *program, s *stack) error {
 	if err != nil {
 		return err
 	}
-	n := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
+	n, err := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
+	if err != nil {
+		return err
+	}
 	n.clickhouse, n.topology, n.retention, n.postgres = e.clickhouse, c.Shared.topology(), c.Retention, e.postgres()
 	n.work, n.maxAge, n.jobSettings = c.Stream.work(), c.Stream.MaxAge, c.Jobs
 	n.registry.MustRegister(e.restarts)

@@ -31,24 +31,43 @@ func about() string {
 	return fmt.Sprintf("%s, %s %s/%s", text, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// commit is what the Go command has noted of the repository; empty: nothing.
+// commit is what the Go command has noted of the repository, in words; empty: nothing.
 func commit() string {
+	revision, changed := repository()
+	switch {
+	case revision == "":
+		return ""
+	case changed:
+		return "commit " + revision + ", changed"
+	}
+	return "commit " + revision
+}
+
+// revision is the commit as a label: with -dirty where files had changed.
+func revision() string {
+	revision, changed := repository()
+	if revision != "" && changed {
+		revision += "-dirty"
+	}
+	return revision
+}
+
+// repository is what the Go command has noted of it: the commit, and whether files were
+// changed since.
+func repository() (revision string, changed bool) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return ""
+		return "", false
 	}
-	vcs := map[string]string{}
 	for _, s := range info.Settings {
-		vcs[s.Key] = s.Value
+		switch s.Key {
+		case "vcs.revision":
+			revision = fmt.Sprintf("%.12s", s.Value)
+		case "vcs.modified":
+			changed = s.Value == "true"
+		}
 	}
-	text := vcs["vcs.revision"]
-	if text != "" {
-		text = fmt.Sprintf("commit %.12s", text)
-	}
-	if text != "" && vcs["vcs.modified"] == "true" {
-		text += ", changed"
-	}
-	return text
+	return revision, changed
 }
 
 type versionCmd struct{}

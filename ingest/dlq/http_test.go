@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/sampler/samplertest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -27,7 +29,6 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	t.Helper()
 	f := start(t)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(NewGauge(f.Service))
 	srv, err := httpapi.New(httpapi.Config{}, httpapi.Deps{Log: f.log, Registry: registry})
 	if err != nil {
 		t.Fatal(err)
@@ -295,39 +296,47 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// A scrape counts the letters, no more often than needed, and says nothing
-// while it cannot know.
-func TestGauge(t *testing.T) {
-	s := serve(t, auth.Config{})
-	clock := time.Now()
-	s.now = func() time.Time { return clock }
-	scrape := func() string {
-		resp, err := http.Get(s.url + "/metrics")
-		if err != nil {
-			t.Fatal(err)
+// TestGauges: letters are counted by their reasons, as they come and go, and nothing is
+// said while they cannot be read.
+func TestGauges(t *testing.T) {
+	f := start(t)
+	gauges := f.Gauges()
+	expect := func(when string, want map[string]string) {
+		t.Helper()
+		got := samplertest.Read(t, gauges)
+		maps.DeleteFunc(got, func(series, _ string) bool { return !strings.HasPrefix(series, "millrace_dlq") })
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", when, got, want)
 		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != 200 {
-			t.Fatal(resp.Status, err)
-		}
-		for line := range bytes.Lines(text) {
-			if bytes.HasPrefix(line, []byte("millrace_dlq_messages ")) {
-				return strings.TrimSpace(string(line[len("millrace_dlq_messages "):]))
-			}
-		}
-		return "none"
 	}
-	for i, want := range []string{"0", "0", "2"} {
-		if got := scrape(); got != want {
-			t.Errorf("scrape %d: %s, want %s", i, got, want)
-		}
-		s.put(dead{seq: uint64(i + 1)})
-		clock = clock.Add(3 * time.Second)
+	expect("no letter", map[string]string{"millrace_dlq_messages": "0"})
+	for i, code := range []string{"json", "json", "stage_unknown", ""} {
+		f.put(dead{seq: uint64(i + 1), code: code})
 	}
-	s.nats.Stop()
-	clock = clock.Add(time.Minute)
-	if got := scrape(); got != "none" {
-		t.Errorf("without a server: %s", got)
+	expect("four letters", map[string]string{
+		"millrace_dlq_messages": "4", `millrace_dlq_letters{reason="json"}`: "2",
+		`millrace_dlq_letters{reason="stage_unknown"}`: "1", `millrace_dlq_letters{reason="other"}`: "1",
+	})
+	if _, err := f.Purge(t.Context(), Selection{Filter: Filter{Code: "json"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	f.put(dead{seq: 9, code: "time_future"})
+	expect("some are gone", map[string]string{
+		"millrace_dlq_messages": "3", `millrace_dlq_letters{reason="time_future"}`: "1",
+		`millrace_dlq_letters{reason="stage_unknown"}`: "1", `millrace_dlq_letters{reason="other"}`: "1",
+	})
+	f.nats.Stop()
+	expect("without a server", map[string]string{})
+}
+
+// TestReasonsAreBounded: a label has few values, whatever letters say.
+func TestReasonsAreBounded(t *testing.T) {
+	f := start(t)
+	for i := range mostReasons + 20 {
+		f.put(dead{seq: uint64(i + 1), code: fmt.Sprint("made-up-", i)})
+	}
+	got := samplertest.Read(t, f.Gauges())
+	if n := got[`millrace_dlq_letters{reason="other"}`]; n != "20" {
+		t.Errorf("%s letters of other reasons, of %v", n, got)
 	}
 }

@@ -48,7 +48,6 @@ type Publisher struct {
 	acked     func(stream string, seq uint64)
 	log       *slog.Logger
 	published prometheus.Counter
-	oldest    prometheus.Gauge
 }
 
 const (
@@ -84,11 +83,7 @@ func (p *Publisher) register(r prometheus.Registerer) error {
 		Name: "millrace_outbox_published_total", ConstLabels: labels,
 		Help: "Messages that left the outbox in Postgres, since they are on their stream.",
 	})
-	p.oldest = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "millrace_outbox_oldest_age_seconds", ConstLabels: labels,
-		Help: "How long the oldest message waits in the outbox, as the process knows that publishes; else 0.",
-	})
-	return errors.Join(r.Register(p.published), r.Register(p.oldest))
+	return r.Register(p.published)
 }
 
 // Run publishes until ctx ends. It outlives servers that are away.
@@ -96,7 +91,6 @@ func (p *Publisher) Run(ctx context.Context) error { return p.lead.Run(ctx, p.pu
 
 // publish publishes until something fails or the term ends.
 func (p *Publisher) publish(ctx context.Context, _ leader.Term) error {
-	defer p.oldest.Set(0)
 	for {
 		n, err := p.turn(ctx)
 		if ctx.Err() != nil {
@@ -122,17 +116,14 @@ type entry struct {
 	row int64
 	Message
 	after *int64
-	age   float64 // seconds
 }
 
 // turn publishes a block and returns how many messages have left the outbox.
 func (p *Publisher) turn(ctx context.Context) (int, error) {
 	block, err := p.next(ctx)
 	if err != nil || len(block) == 0 {
-		p.oldest.Set(0)
 		return 0, err
 	}
-	p.oldest.Set(block[0].age)
 	// What was begun by a term before this one may be on the stream.
 	begun := block[:0:0]
 	for _, e := range block {
@@ -156,14 +147,13 @@ func (p *Publisher) turn(ctx context.Context) (int, error) {
 
 // next reads the oldest messages, one of each key at most.
 func (p *Publisher) next(ctx context.Context) ([]entry, error) {
-	rows, err := p.pool.Query(ctx, `SELECT id, key, subject, message_id, body, after_seq,
-			greatest(extract(epoch FROM now() - made_at), 0)::float8
+	rows, err := p.pool.Query(ctx, `SELECT id, key, subject, message_id, body, after_seq
 		FROM millrace.message_outbox WHERE stream = $1 ORDER BY id LIMIT $2`, p.outbox.stream, blockSize)
 	if err != nil {
 		return nil, fmt.Errorf("read the outbox: %w", err)
 	}
 	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e entry, err error) {
-		return e, r.Scan(&e.row, &e.Key, &e.Subject, &e.ID, &e.Body, &e.after, &e.age)
+		return e, r.Scan(&e.row, &e.Key, &e.Subject, &e.ID, &e.Body, &e.after)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the outbox: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -18,13 +19,8 @@ type metrics struct {
 	processed  *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	unanswered prometheus.Counter
-	lag        prometheus.Gauge
 	created    prometheus.Counter
 	updated    prometheus.Counter
-	byStatus   *prometheus.GaugeVec
-	byPriority *prometheus.GaugeVec
-	resting    prometheus.Gauge
-	runs       *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -36,9 +32,6 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), labels)
-	}
-	gauges := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(name, help)), labels)
 	}
 	m := &metrics{
 		received: counters("crawler_events_received_total", "Events of sources that were read from the stream, also again.",
@@ -52,21 +45,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"event_type"}),
 		unanswered: counter("crawler_event_answers_failed_total",
 			"Answers to the stream that failed: their events come again."),
-		lag: prometheus.NewGauge(prometheus.GaugeOpts(opts("crawler_consumer_lag_messages",
-			"Events of sources on the stream that are not processed."))),
-		created:    counter("crawler_jobs_created_total", "Jobs that events have made."),
-		updated:    counter("crawler_jobs_updated_total", "Changes of jobs by events."),
-		byStatus:   gauges("crawler_jobs_by_status", "Jobs by their status.", "status"),
-		byPriority: gauges("crawler_jobs_by_priority", "Jobs by their priority.", "priority"),
-		resting: prometheus.NewGauge(prometheus.GaugeOpts(opts("crawler_jobs_in_backoff",
-			"Jobs that wait, since their runs have failed."))),
-		runs: gauges("crawler_runs_under_way",
-			"Runs that wait for a worker (queued), and that a worker has (active).", "state"),
+		created: counter("crawler_jobs_created_total", "Jobs that events have made."),
+		updated: counter("crawler_jobs_updated_total", "Changes of jobs by events."),
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.received, m.processed, m.duration, m.unanswered, m.lag, m.created, m.updated, m.byStatus, m.byPriority,
-		m.resting, m.runs,
+		m.received, m.processed, m.duration, m.unanswered, m.created, m.updated,
 	} {
 		errs = append(errs, r.Register(c))
 	}
@@ -88,52 +72,52 @@ func (m *metrics) ended(err error) {
 	}
 }
 
-// lookEvery is how often the gauges are set.
+// Gauges returns the gauges of jobs. Those of the stream and those of Postgres are sources
+// of their own: one may be away.
+func (s *Service) Gauges() []sampler.Source { return []sampler.Source{s.lag(), s.numbers()} }
+
+// lookEvery is how often the gauges are read.
 const lookEvery = 5 * time.Second
 
-// watch keeps the gauges, until ctx ends.
-func (s *Service) watch(ctx context.Context) error {
-	for {
-		if err := errors.Join(s.lookAtLag(ctx), s.lookAtJobs(ctx)); err != nil && ctx.Err() == nil {
-			s.log.Debug("the numbers of jobs are not read", "error", err)
-		}
-		select {
-		case <-ctx.Done():
+func (s *Service) lag() sampler.Source {
+	lag := sampler.NewGauge("crawler_consumer_lag_messages", "Events of sources on the stream that are not processed.")
+	return sampler.Source{
+		Name: "events of sources", Gauges: []*sampler.Gauge{lag}, Every: lookEvery,
+		Read: func(ctx context.Context, set sampler.Set) error {
+			c, err := s.consumer(ctx)
+			if err != nil {
+				return err
+			}
+			info := c.CachedInfo()
+			set(lag, float64(info.NumPending)+float64(info.NumAckPending))
 			return nil
-		case <-time.After(lookEvery):
-		}
+		},
 	}
 }
 
-func (s *Service) lookAtLag(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookEvery)
-	defer cancel()
-	c, err := s.consumer(ctx)
-	if err != nil {
-		return err
+func (s *Service) numbers() sampler.Source {
+	byStatus := sampler.NewGauge("crawler_jobs_by_status", "Jobs by their status.", "status")
+	byPriority := sampler.NewGauge("crawler_jobs_by_priority", "Jobs by their priority.", "priority")
+	resting := sampler.NewGauge("crawler_jobs_in_backoff", "Jobs that wait, since their runs have failed.")
+	runs := sampler.NewGauge("crawler_runs_under_way",
+		"Runs that wait for a worker (queued), and that a worker has (active).", "state")
+	return sampler.Source{
+		Name: "jobs", Gauges: []*sampler.Gauge{byStatus, byPriority, resting, runs}, Every: lookEvery,
+		Read: func(ctx context.Context, set sampler.Set) error {
+			n, err := s.store.Numbers(ctx)
+			if err != nil {
+				return err
+			}
+			for status, count := range n.ByStatus {
+				set(byStatus, float64(count), status)
+			}
+			for priority, count := range n.ByPriority {
+				set(byPriority, float64(count), strconv.Itoa(priority))
+			}
+			set(resting, float64(n.Resting))
+			set(runs, float64(n.Queued), "queued")
+			set(runs, float64(n.Active), "active")
+			return nil
+		},
 	}
-	info := c.CachedInfo()
-	s.metrics.lag.Set(float64(info.NumPending) + float64(info.NumAckPending))
-	return nil
-}
-
-func (s *Service) lookAtJobs(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookEvery)
-	defer cancel()
-	n, err := s.store.Numbers(ctx)
-	if err != nil {
-		return err
-	}
-	s.metrics.byStatus.Reset()
-	for status, count := range n.ByStatus {
-		s.metrics.byStatus.WithLabelValues(status).Set(float64(count))
-	}
-	s.metrics.byPriority.Reset()
-	for priority, count := range n.ByPriority {
-		s.metrics.byPriority.WithLabelValues(strconv.Itoa(priority)).Set(float64(count))
-	}
-	s.metrics.resting.Set(float64(n.Resting))
-	s.metrics.runs.WithLabelValues("queued").Set(float64(n.Queued))
-	s.metrics.runs.WithLabelValues("active").Set(float64(n.Active))
-	return nil
 }

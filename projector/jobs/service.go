@@ -75,7 +75,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // Run applies events until ctx ends. It outlives servers that are away.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, part := range []func(context.Context) error{s.consume, s.watch, s.handOver, func(ctx context.Context) error {
+	for _, part := range []func(context.Context) error{s.consume, s.handOver, func(ctx context.Context) error {
 		return s.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error { return s.keepUp(ctx) })
 	}} {
 		g.Go(func() error { return part(ctx) })

@@ -78,14 +78,15 @@ func New(
 	}, nil
 }
 
-// countEvery is how often the rows of partitions are counted.
+// countEvery is how often the rows of partitions are counted, and a failed round is tried
+// again.
 const countEvery = time.Minute
 
 // grace is how long committed events stay in the table, for readers that have
 // not noticed yet that the views count them elsewhere.
 const grace = 10 * time.Minute
 
-// Run counts and retires until ctx ends. A round that fails is tried again a
+// Run retires until ctx ends. A round that fails is tried again a
 // minute later.
 func (k *Keeper) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
@@ -97,8 +98,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		err := k.count(ctx)
-		if now := time.Now(); err == nil && !now.Before(due) {
+		var err error
+		if now := time.Now(); !now.Before(due) {
 			if err = k.Round(ctx); err == nil {
 				due = now.Add(k.cfg.Every)
 			}
@@ -114,15 +115,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		timer.Reset(countEvery)
 	}
-}
-
-// count tells the rows of each partition.
-func (k *Keeper) count(ctx context.Context) error {
-	all, err := k.store.partitions(ctx, "events")
-	if err == nil {
-		k.metrics.set(all)
-	}
-	return err
 }
 
 // Round retires every month that is old enough and removes what is retired.

@@ -1,23 +1,21 @@
 package retention
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/sampler"
 )
 
 type metrics struct {
-	rows     *prometheus.GaugeVec
 	retired  prometheus.Counter
 	failures prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "pipeline_events_row_count",
-			Help: "Rows of the events table, by partition (the month of occurred_at, yyyymm).",
-		}, []string{"partition"}),
 		retired: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "millrace_retention_events_total",
 			Help: "Events that this process has summed up and retired.",
@@ -27,7 +25,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help: "Rounds of retention that failed.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.rows, m.retired, m.failures} {
+	for _, c := range []prometheus.Collector{m.retired, m.failures} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register retention metrics: %w", err)
 		}
@@ -35,10 +33,19 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// set replaces the numbers: a partition that is gone has none.
-func (m *metrics) set(all []partition) {
-	m.rows.Reset()
-	for _, p := range all {
-		m.rows.WithLabelValues(fmt.Sprint(uint32(p.month))).Set(float64(p.rows))
+// Rows returns the gauge of how many rows each partition has. A partition that is gone has
+// none.
+func (k *Keeper) Rows() sampler.Source {
+	rows := sampler.NewGauge("pipeline_events_row_count",
+		"Rows of the events table, by partition (the month of occurred_at, yyyymm).", "partition")
+	return sampler.Source{
+		Name: "partitions", Gauges: []*sampler.Gauge{rows}, Every: countEvery,
+		Read: func(ctx context.Context, set sampler.Set) error {
+			all, err := k.store.partitions(ctx, "events")
+			for _, p := range all {
+				set(rows, float64(p.rows), fmt.Sprint(uint32(p.month)))
+			}
+			return err
+		},
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"github.com/millrace-io/millrace/internal/natstest"
@@ -24,7 +23,7 @@ func BenchmarkInvented(b *testing.B) {
 		b.Run(fmt.Sprintf("guarded=%t", guarded), func(b *testing.B) {
 			js := natstest.Start(b, stream.Config{}).JetStream()
 			if guarded {
-				g, err := New(Config{Stages: []string{"crawled"}}, js, prometheus.NewRegistry(),
+				g, err := New(Config{Stages: []string{"crawled"}}, js,
 					slog.New(slog.DiscardHandler))
 				must(b, err)
 				ctx, cancel := context.WithCancel(b.Context())

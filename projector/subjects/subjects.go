@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -38,15 +38,13 @@ type Config struct {
 
 // Guard bounds the subjects. It runs beside a projector.
 type Guard struct {
-	cfg      Config
-	js       jetstream.JetStream
-	log      *slog.Logger
-	subjects prometheus.Gauge
-	narrowed prometheus.Gauge
+	cfg Config
+	js  jetstream.JetStream
+	log *slog.Logger
 }
 
 // New checks the configuration and starts nothing.
-func New(cfg Config, js jetstream.JetStream, reg prometheus.Registerer, log *slog.Logger) (*Guard, error) {
+func New(cfg Config, js jetstream.JetStream, log *slog.Logger) (*Guard, error) {
 	if len(cfg.Stages) == 0 || cfg.Most < 0 || cfg.Every < 0 {
 		return nil, errors.New("guard of subjects: stages are needed, and limits that are not negative")
 	}
@@ -56,23 +54,31 @@ func New(cfg Config, js jetstream.JetStream, reg prometheus.Registerer, log *slo
 	if cfg.Every == 0 {
 		cfg.Every = time.Second
 	}
-	g := &Guard{
-		cfg: cfg, js: js, log: log.With("component", "subjects"),
-		subjects: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "millrace_events_subjects",
-			Help: "Subjects of the stream of events.",
-		}),
-		narrowed: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "millrace_events_narrowed", Help: "1 while the stream of events refuses stages that are not " +
-				"configured, since there are too many subjects.",
-		}),
+	return &Guard{cfg: cfg, js: js, log: log.With("component", "subjects")}, nil
+}
+
+// Gauges returns the gauges of the stream's subjects.
+func (g *Guard) Gauges() sampler.Source {
+	subjects := sampler.NewGauge("millrace_events_subjects", "Subjects of the stream of events.")
+	narrowed := sampler.NewGauge("millrace_events_narrowed", "1 while the stream of events refuses stages that are not "+
+		"configured, since there are too many subjects.")
+	return sampler.Source{
+		Name: "subjects", Gauges: []*sampler.Gauge{subjects, narrowed},
+		Read: func(ctx context.Context, set sampler.Set) error {
+			s, err := g.js.Stream(ctx, stream.Events)
+			if err != nil {
+				return fmt.Errorf("open stream %s: %w", stream.Events, err)
+			}
+			info := s.CachedInfo()
+			set(subjects, float64(info.State.NumSubjects))
+			is := 1.0
+			if slices.Equal(info.Config.Subjects, []string{stream.EventSubjects}) {
+				is = 0
+			}
+			set(narrowed, is)
+			return nil
+		},
 	}
-	for _, c := range []prometheus.Collector{g.subjects, g.narrowed} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics of subjects: %w", err)
-		}
-	}
-	return g, nil
 }
 
 // Run looks until ctx ends. What fails is tried again in the next round.
@@ -110,11 +116,6 @@ func (g *Guard) Round(ctx context.Context) error {
 		want = g.exact(cfg.Subjects)
 	case there <= g.cfg.Most/2:
 		want = wide
-	}
-	g.subjects.Set(float64(there))
-	g.narrowed.Set(0)
-	if !slices.Equal(want, wide) {
-		g.narrowed.Set(1)
 	}
 	if slices.Equal(want, cfg.Subjects) {
 		return nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -32,7 +31,7 @@ type fixture struct {
 
 func (f fixture) guard(most int, stages ...string) *Guard {
 	f.Helper()
-	g, err := New(Config{Stages: stages, Most: most}, f.js, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	g, err := New(Config{Stages: stages, Most: most}, f.js, slog.New(slog.DiscardHandler))
 	must(f, err)
 	return g
 }

@@ -32,7 +32,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			"kind"),
 		reports: counter("reports_total", "Reports of shard daemons over NATS, by outcome.", "outcome"),
 		leading: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "millrace", Subsystem: "work", Name: "leading",
+			Name: "millrace_work_leading",
 			Help: "Whether this process publishes to the work queues.",
 		}),
 	}

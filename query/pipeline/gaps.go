@@ -151,6 +151,9 @@ func newGapMetrics(s *Service) *gapMetrics {
 func (m *gapMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.share; ch <- m.threshold }
 
 func (m *gapMetrics) Collect(ch chan<- prometheus.Metric) {
+	if m.s.streamEnd.standsStill() {
+		return // the last hour is not in the views
+	}
 	for _, g := range m.s.cfg.Gaps {
 		ch <- prometheus.MustNewConstMetric(m.threshold, prometheus.GaugeValue, g.Least, g.From, g.To)
 	}

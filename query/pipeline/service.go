@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/lag"
 	"github.com/millrace-io/millrace/internal/scrape"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/events"
@@ -214,6 +215,10 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 func (s *Service) Views() []live.View {
 	return []live.View{s.funnelView(), lagView(s.deps.JetStream, s.mirror)}
 }
+
+// Positions returns how far each slot group is in what this process answers from; none
+// while that is not loaded.
+func (s *Service) Positions() []lag.Position { return s.mirror.GroupPositions() }
 
 // Run keeps the mirror current until ctx ends. Live views are to be served for as
 // long at most.

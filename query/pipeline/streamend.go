@@ -153,6 +153,14 @@ func (e *streamEnd) note(ctx context.Context) httpapi.Note {
 	return n
 }
 
+// standsStill tells whether the view was behind and had not moved for long when it was last
+// checked, or whether that could not be found out.
+func (e *streamEnd) standsStill() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err != nil || !e.movedAt.IsZero() && time.Since(e.movedAt) > stuckAfter
+}
+
 // check fails when the view is behind and does not move: then no projector is
 // at work. One that catches up is no failure.
 func (e *streamEnd) check(ctx context.Context) error {

@@ -36,13 +36,13 @@ func TestNoProjectorIsAtWork(t *testing.T) {
 			t.Fatalf("a message has just come: %v", err)
 		}
 		pass()
-		if err := e.check(t.Context()); err == nil {
-			t.Fatal("nothing has moved for a minute, and no error")
+		if err := e.check(t.Context()); err == nil || !e.standsStill() {
+			t.Fatalf("nothing has moved for a minute: %v, and it stands still: %t", err, e.standsStill())
 		}
 		publish()
 		folded++
-		if err := e.check(t.Context()); err != nil {
-			t.Fatalf("the view catches up: %v", err)
+		if err := e.check(t.Context()); err != nil || e.standsStill() {
+			t.Fatalf("the view catches up: %v, and it stands still: %t", err, e.standsStill())
 		}
 		folded++
 	}

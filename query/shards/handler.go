@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -27,18 +25,13 @@ type Handler struct {
 	feeds *transitions.Feeds
 }
 
-// New returns the handler and registers its metrics.
-func New(cfg Config, store *tracking.Store, a *auth.Auth, registry prometheus.Registerer,
-	log *slog.Logger,
-) (*Handler, error) {
-	if store == nil || a == nil || registry == nil || log == nil {
-		return nil, errors.New("shard reads: the state, authentication, a metrics registry and a logger are needed")
+// New returns the handler.
+func New(cfg Config, store *tracking.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || a == nil || log == nil {
+		return nil, errors.New("shard reads: the state, authentication and a logger are needed")
 	}
 	feeds, err := transitions.New(cfg, store.Now, log)
 	if err != nil {
-		return nil, err
-	}
-	if err := registry.Register(newGauges(store)); err != nil {
 		return nil, err
 	}
 	return &Handler{store: store, auth: a, log: log, feeds: feeds}, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/sampler/samplertest"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 func serve(t *testing.T, cfg Config) *trackingtest.Site {
 	t.Helper()
 	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	h, err := New(cfg, s.Store, auth.New(auth.Config{}), s.Registry, embeddedtest.Log(t))
+	h, err := New(cfg, s.Store, auth.New(auth.Config{}), embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +95,9 @@ func TestContract(t *testing.T) {
 		sum.Queues["shard_worker"].Depth != 1 {
 		t.Errorf("%s", text)
 	}
-	if _, text := s.Get("/metrics"); !strings.Contains(text, `millrace_shard_queue_depth{stage="shard-worker"} 1`) {
-		t.Errorf("no depth among the metrics: %s", text)
+	gauges := samplertest.Read(t, Gauges(s.Store))
+	if depth := gauges[`millrace_shard_queue_depth{stage="shard-worker"}`]; depth != "1" {
+		t.Errorf("depth %q among the metrics: %v", depth, gauges)
 	}
 }
 
@@ -293,8 +295,10 @@ func TestOutage(t *testing.T) {
 			t.Errorf("GET %s: %d %s", path, status, text)
 		}
 	}
-	if _, text := s.Get("/metrics"); strings.Contains(text, "millrace_shard") {
-		t.Errorf("metrics of what cannot be known: %s", text)
+	for series := range samplertest.Read(t, Gauges(s.Store)) {
+		if strings.HasPrefix(series, "millrace_shard") {
+			t.Errorf("a metric of what cannot be known: %s", series)
+		}
 	}
 }
 

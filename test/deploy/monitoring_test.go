@@ -21,9 +21,9 @@ import (
 
 const monitoring = "../../deploy/prometheus"
 
-// promtool runs Prometheus' own checker. Continuous integration installs it;
+// promtool runs Prometheus' own checker in a folder. Continuous integration installs it;
 // elsewhere the test is skipped where it is not.
-func promtool(t *testing.T, args ...string) {
+func promtool(t *testing.T, folder string, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
 	if err != nil {
@@ -33,23 +33,72 @@ func promtool(t *testing.T, args ...string) {
 		t.Skip("promtool is not installed (Debian: apt install prometheus)")
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Dir = monitoring
+	cmd.Dir = folder
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 
 func TestRules(t *testing.T) {
-	promtool(t, "check", "config", "prometheus.yml") // the rules, too
-	promtool(t, append([]string{"test", "rules"}, ruleTests...)...)
+	promtool(t, monitoring, "check", "config", "prometheus.yml") // the rules, too
+	promtool(t, withoutDescriptions(t), append([]string{"test", "rules"}, ruleTests...)...)
+}
+
+// withoutDescriptions returns a folder with the rules and their unit tests. promtool compares
+// all annotations, and the tests do not repeat the descriptions.
+func withoutDescriptions(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	var file map[string]any
+	read(t, filepath.Join(monitoring, "rules.yml"), yaml.Unmarshal, &file)
+	for _, group := range file["groups"].([]any) {
+		for _, rule := range group.(map[string]any)["rules"].([]any) {
+			if notes, ok := rule.(map[string]any)["annotations"].(map[string]any); ok {
+				delete(notes, "description")
+			}
+		}
+	}
+	write := func(name string, text []byte, err error) {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules, err := yaml.Marshal(file)
+	write("rules.yml", rules, err)
+	for _, name := range ruleTests {
+		text, err := os.ReadFile(filepath.Join(monitoring, name))
+		write(name, text, err)
+	}
+	return folder
 }
 
 // ruleTests are the unit tests of the rules.
 var ruleTests = []string{
-	"rules_test.yml", "growth_test.yml", "crawls_test.yml", "missing_test.yml", "damage_test.yml",
+	"rules_test.yml", "growth_test.yml", "crawls_test.yml", "outages_test.yml", "missing_test.yml", "damage_test.yml",
 }
 
-type rule struct{ Record, Alert, Expr string }
+type rule struct {
+	Record, Alert, Expr string
+	Labels, Annotations map[string]string
+}
+
+// TestAlertsSayWhatToDo holds that each alert says how bad it is, what is, and what to do.
+func TestAlertsSayWhatToDo(t *testing.T) {
+	for _, r := range readRules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		if s := r.Labels["severity"]; s != "warning" && s != "critical" {
+			t.Errorf("%s has the severity %q", r.Alert, s)
+		}
+		if r.Annotations["summary"] == "" || len(r.Annotations["description"]) < 30 {
+			t.Errorf("%s has no summary, or no description that says what to do", r.Alert)
+		}
+	}
+}
 
 func readRules(t *testing.T) (all []rule) {
 	t.Helper()
@@ -168,7 +217,7 @@ func checkDashboard(t *testing.T, panels []panel) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	promtool(t, "check", "rules", "--lint=none", file)
+	promtool(t, monitoring, "check", "rules", "--lint=none", file)
 }
 
 // ours finds the metrics of Millrace in a query.

@@ -1,12 +1,9 @@
 package mirror
 
-import "github.com/millrace-io/millrace/schemas/slots"
+import "github.com/millrace-io/millrace/internal/lag"
 
 // GroupPosition is how far a slot group is.
-type GroupPosition struct {
-	slots.Group
-	Folded uint64 // stream sequence up to which its events are counted
-}
+type GroupPosition = lag.Position
 
 // GroupPositions returns how far the groups are that have something to fold, or
 // may get something; none while it is not known which groups there are. Those of
@@ -20,7 +17,7 @@ func (m *Mirror) GroupPositions() []GroupPosition {
 	at, l := m.pos.in(m.state.folded), m.pos.layout
 	var positions []GroupPosition
 	for _, g := range append(l.Left(at), l.Current()...) {
-		positions = append(positions, GroupPosition{g, l.Reached(g, at)})
+		positions = append(positions, GroupPosition{Group: g, Folded: l.Reached(g, at)})
 	}
 	return positions
 }
