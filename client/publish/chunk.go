@@ -21,8 +21,7 @@ type chunk struct {
 	pending  []int // indexes of messages without an outcome
 	outcomes []Outcome
 	// alone is set when batches do not work: each message goes on its own.
-	alone   bool
-	refused int // times that the server found the batch incomplete
+	alone bool
 }
 
 // smallBatch is the number of messages from which one atomic batch is quicker than
@@ -60,10 +59,15 @@ func (c *chunk) attempt(ctx context.Context) error {
 		return nil
 	case len(c.pending) == 1:
 		return c.one(ctx)
-	case c.alone || len(c.pending) < smallBatch:
+	case c.alone || len(c.pending) < smallBatch || c.p.crowded():
 		return c.singly(ctx)
 	}
 	err := c.batch(ctx)
+	if noPlace(err) {
+		until := time.Now().Add(crowdedFor)
+		c.p.batchesFrom.Store(&until)
+		return c.singly(ctx)
+	}
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrTooLarge) {
 		c.alone = true // finds the message that is to blame
 		return c.singly(ctx)
@@ -150,7 +154,7 @@ func (c *chunk) batch(ctx context.Context) error {
 	// The server answers to the last message, for the whole batch.
 	ack, err := jetstreamext.PublishMsgBatch(ctx, c.p.js, msgs, jetstreamext.BatchFlowControl{})
 	if err != nil {
-		return c.classifyBatch(why(ctx, err))
+		return classify(why(ctx, err))
 	}
 	c.p.cfg.Acked(ack.Stream, ack.Sequence)
 	for _, i := range c.pending {
@@ -160,16 +164,25 @@ func (c *chunk) batch(ctx context.Context) error {
 	return nil
 }
 
-// classifyBatch gives up on batches when the server has found three of them
-// incomplete: one of the messages does not reach the stream.
-func (c *chunk) classifyBatch(err error) error {
-	if code(err) == jetstreamext.JSErrCodeBatchPublishIncomplete {
-		if c.refused++; c.refused >= 3 {
-			return fmt.Errorf("%w: %w", ErrRefused, err)
-		}
-		return err
+// noPlace tells whether the server had no place for a batch, since others have all that
+// there are, or has lost one of its messages. It says that the batch is incomplete in
+// either case, as it answers nothing but the last message.
+func noPlace(err error) bool {
+	switch code(err) {
+	case jetstreamext.JSErrCodeBatchPublishIncomplete, jetstreamext.JSErrCodeAtomicPublishTooManyInflight:
+		return true
 	}
-	return classify(err)
+	return false
+}
+
+// crowdedFor is how long a publisher publishes without batches after the server had no
+// place for one.
+const crowdedFor = 5 * time.Second
+
+// crowded tells whether the server had no place for a batch a moment ago.
+func (p *Publisher) crowded() bool {
+	from := p.batchesFrom.Load()
+	return from != nil && time.Now().Before(*from)
 }
 
 func (c *chunk) dropTooLarge() {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -84,6 +85,8 @@ type Publisher struct {
 	js    jetstream.JetStream
 	slots chan struct{} // one for each batch under way
 	asker asker
+	// batchesFrom is when batches may be tried again; nil: now.
+	batchesFrom atomic.Pointer[time.Time]
 	// recent has the events under way and those acknowledged last.
 	recent recent
 }
