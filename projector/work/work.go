@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/work/plain"
+	"github.com/millrace-io/millrace/projector/work/pulls"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -66,6 +67,7 @@ type Service struct {
 	handout *handout.Handout
 	shards  *tracking.Store
 	lead    *leader.Candidate
+	pulls   *pulls.Service
 	log     *slog.Logger
 	metrics *metrics
 }
@@ -89,9 +91,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg = cfg.withDefaults()
+	broker, err := pulls.New(deps.NATS, cfg.Streams.AckWait, deps.Log)
+	if err != nil {
+		return nil, err
+	}
 	return &Service{
-		cfg: cfg.withDefaults(), nc: deps.NATS, js: js, store: deps.Store, handout: deps.Handout, shards: deps.Shards,
-		lead: lead, log: log, metrics: m,
+		cfg: cfg, nc: deps.NATS, js: js, store: deps.Store, handout: deps.Handout, shards: deps.Shards,
+		lead: lead, pulls: broker, log: log, metrics: m,
 	}, nil
 }
 
@@ -103,6 +110,7 @@ const requestWait = 3 * time.Second
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.answerMoves(ctx) })
+	g.Go(func() error { return s.pulls.Run(ctx) })
 	g.Go(func() error { return s.lead.Run(ctx, s.leading) })
 	return g.Wait()
 }

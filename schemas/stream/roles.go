@@ -47,10 +47,7 @@ func Roles() []Role {
 		EventSubjects, ShardSubjects, BatchSubjects, Known, "$JS.API.STREAM.INFO." + Events,
 	}
 	sources := []string{SourceSubjects}
-	worker := []string{
-		"$JS.API.CONSUMER.INFO." + Work + ".*", "$JS.API.CONSUMER.MSG.NEXT." + Work + ".*", WorkAckSubjects, WorkMoves,
-		WorkEnqueue,
-	}
+	worker := []string{"$JS.API.CONSUMER.INFO." + Work + ".*", nextSubject, ackSubject, WorkMoves, WorkEnqueue}
 	with := func(subjects ...[]string) []string {
 		return slices.Concat(append([][]string{{accountInfo}}, subjects...)...)
 	}
@@ -94,9 +91,13 @@ func manages(streams ...string) []string {
 	return subjects
 }
 
+// inPlace are the requests to JetStream that Millrace takes in its place, and where.
+// It is told who asks.
+var inPlace = map[string]string{nextSubject: WorkPulls, ackSubject: daemonAcks}
+
 // streamed tells whether a request may have more than one answer.
 func streamed(subject string) bool {
-	return subject == Known || strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT.") ||
+	return subject == Known || subject == WorkPulls || strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT.") ||
 		strings.HasPrefix(subject, "$JS.API.CONSUMER.*.*.") ||
 		strings.HasPrefix(subject, "$JS.API.DIRECT.GET.")
 }
@@ -115,8 +116,18 @@ func AccountsConfig(logins map[string][]string) string {
 	}
 	account(RoleMillrace, func() {
 		b.WriteString("    jetstream: enabled\n")
-		list(&b, "exports", exports())
+		list(&b, "exports", append(exports(),
+			fmt.Sprintf("{service: %q, response_type: stream, accounts: [%s]}", nextSubject, accountRelay)))
+		list(&b, "imports", []string{fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", accountRelay, "pull.*",
+			relayed)})
+		fmt.Fprintf(&b, "    mappings: {%q: %q}\n", pulledPrefix+"*.*.*", RepliesPrefix+"$1.$2")
 	})
+	fmt.Fprintf(&b, "  %s {\n", accountRelay)
+	list(&b, "exports", []string{fmt.Sprintf("{service: %q, response_type: stream, accounts: [%s]}", "pull.*",
+		Account(RoleMillrace))})
+	list(&b, "imports", []string{fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", Account(RoleMillrace),
+		nextSubject, "next.*")})
+	fmt.Fprintf(&b, "    mappings: {%q: %q}\n  }\n", "pull.*", "next.$1")
 	for _, r := range Roles() {
 		if len(logins[r.Name]) > 0 {
 			account(r.Name, func() { r.config(&b) })
@@ -133,6 +144,11 @@ func (r Role) config(b *strings.Builder) {
 	var imports []string
 	from := Account(RoleMillrace)
 	for _, s := range r.Requests {
+		if taken := inPlace[s]; taken != "" {
+			imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q, share: true}", from,
+				taken, s))
+			continue
+		}
 		imports = append(imports, fmt.Sprintf("{service: {account: %s, subject: %q}}", from, s))
 	}
 	for _, s := range r.Follows {
@@ -156,6 +172,9 @@ func exports() (lines []string) {
 	}
 	for _, r := range Roles() {
 		for _, s := range r.Requests {
+			if taken := inPlace[s]; taken != "" {
+				s = taken
+			}
 			line := fmt.Sprintf("{service: %q}", s)
 			if streamed(s) {
 				line = fmt.Sprintf("{service: %q, response_type: stream}", s)

@@ -68,12 +68,12 @@ func (c WorkConfig) withDefaults() WorkConfig {
 // to call from several processes.
 func EnsureWork(ctx context.Context, js jetstream.JetStream, stages []string, cfg WorkConfig) error {
 	cfg = cfg.withDefaults()
-	for _, sc := range []jetstream.StreamConfig{cfg.work(), cfg.acks(), cfg.shards()} {
+	for _, sc := range []jetstream.StreamConfig{cfg.work(), cfg.acks(), cfg.ackRelay(), cfg.shards()} {
 		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
 			return fmt.Errorf("create stream %s: %w", sc.Name, err)
 		}
 	}
-	for _, stage := range stages {
+	for _, stage := range append([]string{Nobody}, stages...) {
 		if err := EnsureConsumer(ctx, js, stage, cfg); err != nil {
 			return fmt.Errorf("create consumer %s of %s: %w", stage, Work, err)
 		}
@@ -94,7 +94,11 @@ func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stage string, c
 		AckWait:       cfg.AckWait,
 		MaxDeliver:    -1,
 		MaxAckPending: -1,
-		MaxWaiting:    4096,
+		MaxWaiting:    mostWaiting(stage),
+
+		MaxRequestBatch:    MaxPullBatch,
+		MaxRequestExpires:  MaxPullExpires,
+		MaxRequestMaxBytes: MaxPullBytes,
 	}
 	old, err := js.Consumer(ctx, Work, stage)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -106,10 +110,18 @@ func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stage string, c
 	}
 	have := old.CachedInfo().Config
 	want.MaxAckPending, want.MaxDeliver, want.PauseUntil = have.MaxAckPending, have.MaxDeliver, have.PauseUntil
+	want.MaxWaiting = have.MaxWaiting // which cannot be changed
 	// Also where it seems to be the same: the server does not notice when the file of a
 	// consumer's configuration is damaged.
 	_, err = js.UpdateConsumer(ctx, Work, want)
 	return err
+}
+
+func mostWaiting(stage string) int {
+	if stage == Nobody {
+		return 64 << 10
+	}
+	return 4096
 }
 
 // DropConsumer deletes the consumer of a queue and its messages, if there are any.
@@ -168,6 +180,23 @@ func (c WorkConfig) acks() jetstream.StreamConfig {
 		PersistMode: c.persist(),
 		NoAck:       true, // an acknowledgement of its own would reach the daemon
 		Duplicates:  100 * time.Millisecond,
+	}
+}
+
+// ackRelay keeps nothing for long: Acks has what it publishes again.
+func (c WorkConfig) ackRelay() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        ackRelay,
+		Description: "answers of daemons on their way to " + Work,
+		Subjects:    []string{daemonAcks},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardOld,
+		MaxMsgs:     1000,
+		MaxMsgSize:  64 << 10,
+		Storage:     jetstream.MemoryStorage,
+		Replicas:    c.Replicas,
+		Duplicates:  100 * time.Millisecond,
+		RePublish:   &jetstream.RePublish{Source: daemonAcks, Destination: ackRelayed},
 	}
 }
 

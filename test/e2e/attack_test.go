@@ -29,7 +29,7 @@ const attackSecret = "0123456789abcdef0123456789abcdef"
 // acknowledged and a reader is answered in time.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
-	s := up(t, "AUTH_JWT_SECRET="+attackSecret)
+	s := up(t, "AUTH_JWT_SECRET="+attackSecret, silence)
 	stop := s.regular()
 	t.Run("group", func(t *testing.T) {
 		var all sync.WaitGroup // no t.Parallel: they would wait for room until other tests have ended
@@ -41,6 +41,8 @@ func TestAttacks(t *testing.T) {
 			"slow strangers": testSlowStrangers, "frames": testFrames, "deaf subscribers": testDeafSubscribers,
 			"messages": testMessages, "forgeries": testForgeries, "silence": testSilence, "statements": testStatements,
 			"analysts": testAnalysts, "times": testTimes,
+			"pulls":           func(t *testing.T, s *server) { testPulls(t, s) },
+			"protected pulls": testProtectedPulls, "batches": testBatches,
 		} {
 			all.Go(func() { t.Run(name, func(t *testing.T) { attack(t, s) }) })
 		}

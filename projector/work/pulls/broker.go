@@ -1,0 +1,209 @@
+package pulls
+
+import (
+	"container/heap"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+	"github.com/nats-io/nats.go"
+)
+
+// broker decides which pulls wait at the consumers. One goroutine uses it.
+type broker struct {
+	*Service
+	lines   map[string]*line
+	nobody  string                       // the group of the consumer Nobody
+	pulls   map[*nats.Subscription]*pull // by where copies come from
+	turn    uint64                       // counts requests that were passed on
+	waiting int                          // connections that have a pull
+	swept   time.Time
+
+	copies  chan *nats.Msg // of what consumers deliver
+	nothing chan *nats.Msg // of subscriptions that get nothing
+}
+
+func newBroker(s *Service) *broker {
+	return &broker{
+		Service: s, lines: map[string]*line{}, pulls: map[*nats.Subscription]*pull{},
+		copies: make(chan *nats.Msg, buffered), nothing: make(chan *nats.Msg, 1),
+	}
+}
+
+// Bounds of the requests of connections.
+const (
+	mostPulls    = 128 // of one
+	mostPullsAll = 2048
+)
+
+// pull takes a request.
+func (b *broker) pull(m *nats.Msg) {
+	name := nameIn(m.Subject)
+	r, fine := parse(m.Data)
+	who, err := connection(m)
+	switch {
+	case err != nil: // nobody waits for an answer, or it is none of a role
+	case !fine:
+		b.refused(name, m)
+	default:
+		l := b.lines[name]
+		if l == nil {
+			l = newLine(b, name)
+			b.lines[name] = l
+		}
+		l.add(who, m.Reply, r)
+	}
+}
+
+// refused has JetStream refuse a request, which is passed on as it is.
+func (b *broker) refused(name string, m *nats.Msg) {
+	out := b.next(m.Reply)
+	sub, err := b.nc.ChanSubscribe(out, b.nothing)
+	if err != nil {
+		return
+	}
+	b.send(&nats.Msg{Subject: stream.RelayPull(name), Reply: out, Data: m.Data})
+	time.AfterFunc(answerWait, func() { _ = sub.Unsubscribe() }) // or the connection is closed
+}
+
+// answerWait is how long JetStream may take to refuse a request.
+const answerWait = 3 * time.Second
+
+// next returns a subject that leads to a client's reply subject.
+func (b *broker) next(reply string) string {
+	b.turn++
+	return stream.PullReply(reply, b.turn)
+}
+
+// conn names a connection.
+type conn struct {
+	account, server string
+	id              uint64
+}
+
+// connection tells who has sent a request. The server says so, whatever the client has
+// said.
+func connection(m *nats.Msg) (c conn, err error) {
+	if !strings.HasPrefix(m.Reply, stream.RepliesPrefix) {
+		return c, errors.New("the request is not from another account")
+	}
+	var info struct {
+		Account string `json:"acc"`
+		Server  string `json:"server"`
+		ID      uint64 `json:"id"`
+	}
+	err = json.Unmarshal([]byte(m.Header.Get("Nats-Request-Info")), &info)
+	return conn{info.Account, info.Server, info.ID}, err
+}
+
+// delivered takes the copy of what a consumer has sent to a client.
+func (b *broker) delivered(m *nats.Msg) {
+	p := b.pulls[m.Sub]
+	if p == nil {
+		return // it came while its pull ended
+	}
+	if code := m.Header.Get("Status"); code != "" && len(m.Data) == 0 {
+		p.told(m, code)
+	} else {
+		p.took(m)
+	}
+	p.line.place()
+	p.settle()
+}
+
+// answered takes the answer of a daemon to a message.
+func (b *broker) answered(m *nats.Msg) {
+	a, err := stream.ParseWorkAnswer(m.Subject, m.Data)
+	if err != nil {
+		return // nobody takes it for an answer
+	}
+	if l := b.lines[a.Consumer]; l != nil {
+		l.answered(a)
+		l.place()
+	}
+}
+
+// expire does what is due.
+func (b *broker) expire(now time.Time) {
+	for _, l := range b.lines {
+		l.lapse(now)
+	}
+	if now.Sub(b.swept) < sweepEvery {
+		return
+	}
+	b.swept = now
+	for name, l := range b.lines {
+		l.sweep(now)
+		if len(l.holders) == 0 {
+			delete(b.lines, name)
+		}
+	}
+}
+
+const sweepEvery = 10 * time.Second
+
+// end has all pulls end, so that their clients pull again at once.
+func (b *broker) end() {
+	for _, l := range b.lines {
+		for _, h := range l.holders {
+			for p := range h.pulls {
+				p.finish(p.left)
+			}
+		}
+	}
+	_ = b.nc.FlushTimeout(answerWait) // or the connection is closed
+}
+
+func (b *broker) send(m *nats.Msg) {
+	if err := b.nc.PublishMsg(m); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		b.log.Debug("a client is not answered, and asks again", "error", err)
+	}
+}
+
+// refuse tells a client why it gets nothing, where JetStream cannot say so.
+func (b *broker) refuse(to string, code int, text string) {
+	m := nats.NewMsg(to)
+	m.Header.Set("Status", strconv.Itoa(code))
+	if text != "" {
+		m.Header.Set("Description", text)
+	}
+	b.send(m)
+}
+
+// queue has the holders whose pulls may be placed, the first in turn first.
+type queue []*holder
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].before(q[j]) }
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].at, q[j].at = i+1, j+1
+}
+
+func (q *queue) Push(x any) {
+	h := x.(*holder)
+	*q = append(*q, h)
+	h.at = len(*q)
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	h := (*q)[last]
+	*q, h.at = (*q)[:last], 0
+	return h
+}
+
+// set has a holder in the queue, at its place, or out of it.
+func (q *queue) set(h *holder, in bool) {
+	switch {
+	case in && h.at == 0:
+		heap.Push(q, h)
+	case in:
+		heap.Fix(q, h.at-1)
+	case h.at > 0:
+		heap.Remove(q, h.at-1)
+	}
+}

@@ -1,0 +1,37 @@
+// Package pulls stands between daemons and the consumers of the stream WORK: it
+// takes the pull requests of all roles, and has only so many of them wait at a
+// consumer that nobody can keep items or room from others.
+//
+// A daemon asks a consumer as it would any other. The account of its role leads the
+// request here, with the connection that it comes from, which no client can forge. It
+// is passed on through the account RELAY, under a reply subject that a mapping leads
+// back to the client's. So JetStream delivers to the daemon itself, under the subjects
+// that it would use otherwise, and a copy of each delivery comes here. The requests
+// that have to wait do so at the consumer Nobody, which never has a message: there,
+// too, JetStream tells the client that it is alive, and when the request ends.
+//
+// # The promise
+//
+//  1. Places. A connection has at most 8 requests at the consumer of a queue, and 1 until
+//     it has finished an item. Altogether there are at most 1,024, of which 4 are of
+//     connections that have finished none; 1, behind the others, while others wait. Of a
+//     connection's 129th request, and sooner while more than 16 connections wait, the
+//     answer is "409 Exceeded MaxWaiting".
+//  2. Items. A connection may hold 16 items that it has not answered; each that it finishes
+//     makes room for another one, up to 5,000, and each of which it says that it is at work
+//     for another one, up to 500. Until it has finished one, it is handed them one by one.
+//  3. Silence. A connection that lets an item lapse, which is to answer nothing within the
+//     ack_wait, may hold 1 and waits behind all others until it has finished one. If it is
+//     silent again, it gets none for twice the ack_wait, then four times, up to 32 times.
+//  4. Return. An item that a silent connection holds goes to another after the ack_wait.
+//  5. An end. A request waits for 90 seconds at most, also one that names no end.
+//  6. Millrace's own connections, which HTTP uses, ask consumers directly: there they take
+//     turns with the requests of 1.
+//
+// Limits: shares are counted by connection, in each process that runs a Service. Whoever
+// opens many connections has as many shares until they have been silent, and whoever
+// finishes items falsely counts as an honest daemon (a worker may answer any item). A
+// client that gives up before its request ends, and stays silent of it, may be handed
+// items that come meanwhile, no more than it may hold; they come again after the ack_wait.
+// While no Service runs, pulls are answered "503", and daemons go on with what they have.
+package pulls

@@ -1,0 +1,300 @@
+package pulls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	embedded "github.com/millrace-io/millrace/internal/embedded/nats"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// site is a server with roles, a queue "q", and a service.
+type site struct {
+	t   *testing.T
+	srv *embedded.Server
+	nc  *nats.Conn // of Millrace
+	js  jetstream.JetStream
+}
+
+const ackWait = 2 * time.Second
+
+func start(t *testing.T) *site {
+	t.Helper()
+	srv, err := embedded.New(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()},
+		slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, srv.Run)
+	<-srv.Ready()
+	s := &site{t: t, srv: srv}
+	if s.nc, err = nats.Connect("", srv.InProcess()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.nc.Close)
+	if s.js, err = jetstream.New(s.nc); err != nil {
+		t.Fatal(err)
+	}
+	err = stream.EnsureWork(t.Context(), s.js, []string{"q"}, stream.WorkConfig{AckWait: ackWait})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := New(s.nc, ackWait, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, service.Run)
+	for err := nats.ErrNoResponders; errors.Is(err, nats.ErrNoResponders); { // until it is there
+		_, err = s.nc.Request("millrace.pull.q", nil, 10*time.Millisecond)
+	}
+	return s
+}
+
+// run runs a component until the test ends.
+func run(t *testing.T, component func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- component(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// connect returns a connection without a login.
+func (s *site) connect() *nats.Conn {
+	s.t.Helper()
+	nc, err := nats.Connect(s.srv.ClientURL())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(nc.Close)
+	return nc
+}
+
+func (s *site) consumer(nc *nats.Conn) jetstream.Consumer {
+	s.t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := js.Consumer(s.t.Context(), stream.Work, "q")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+func (s *site) add(n int) {
+	s.t.Helper()
+	for i := range n {
+		if _, err := s.js.Publish(s.t.Context(), "work.q", []byte(fmt.Sprint(i))); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// take acknowledges items until there were n.
+func (s *site) take(c jetstream.Consumer, n int) (took time.Duration) {
+	s.t.Helper()
+	begin := time.Now()
+	for got := 0; got < n; {
+		batch, err := c.Fetch(n-got, jetstream.FetchMaxWait(2*time.Second))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for m := range batch.Messages() {
+			if err := m.DoubleAck(s.t.Context()); err != nil {
+				s.t.Error(err)
+			}
+			got++
+		}
+		if err := batch.Error(); err != nil {
+			s.t.Log(err)
+		}
+		if time.Since(begin) > time.Minute {
+			s.t.Fatalf("got %d of %d items", got, n)
+		}
+	}
+	return time.Since(begin)
+}
+
+// TestTake: a stock client gets items, and is told when there are none.
+func TestTake(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := s.consumer(s.connect())
+	s.add(500)
+	s.take(c, 500)
+	for _, fetch := range []func() (jetstream.MessageBatch, error){
+		func() (jetstream.MessageBatch, error) { return c.FetchNoWait(5) },
+		func() (jetstream.MessageBatch, error) { return c.Fetch(5, jetstream.FetchMaxWait(time.Second)) },
+	} {
+		batch, err := fetch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range batch.Messages() {
+			t.Errorf("an item: %s", m.Data())
+		}
+		if err := batch.Error(); err != nil {
+			t.Error(err)
+		}
+	}
+	messages, err := c.Messages() // by defaults
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer messages.Stop()
+	s.add(300)
+	for range 300 {
+		m, err := messages.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// attacks are what a connection may try to keep items and room from others.
+var attacks = map[string]string{
+	"batches of 1,000":     `{"batch":1000,"expires":60000000000}`,
+	"without an end":       `{"batch":1000}`,
+	"empty":                ``,
+	"a number":             `1000`,
+	"for ten years":        `{"batch":1000000,"expires":315360000000000000}`,
+	"many bytes":           `{"batch":1000000,"max_bytes":60000000,"expires":60000000000}`,
+	"no_wait":              `{"batch":1000,"no_wait":true}`,
+	"no_wait and an end":   `{"batch":1000,"no_wait":true,"expires":60000000000}`,
+	"heartbeats":           `{"batch":1000,"expires":60000000000,"idle_heartbeat":1000000}`,
+	"priority":             `{"batch":1000,"expires":60000000000,"group":"x","priority":-1}`,
+	"min_pending":          `{"batch":1000,"expires":60000000000,"min_pending":1,"min_ack_pending":1}`,
+	"pinned":               `{"batch":1000,"expires":60000000000,"id":"x"}`,
+	"no JSON":              `{"batch":`,
+	"ends of milliseconds": `{"batch":1000,"expires":1000000}`,
+}
+
+// TestAttacks: a worker that is known, a new one and Millrace itself get their items
+// while others hoard requests and items, in any way that a role has.
+func TestAttacks(t *testing.T) {
+	for _, way := range []struct {
+		name, subject string
+		connections   int
+		before        string
+	}{
+		{"pulls", nextSubject, 1, ""},
+		{"pulls of many", nextSubject, 5, ""},
+		{"answers", "$JS.ACK.WORK.q.1.1000000000.1.1.0", 1, "+NXT "},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			honest := s.consumer(s.connect())
+			s.add(1)
+			s.take(honest, 1)
+			for name, body := range attacks {
+				for range way.connections {
+					nc := s.connect()
+					inbox := nats.NewInbox()
+					if _, err := nc.Subscribe(inbox, func(*nats.Msg) {}); err != nil {
+						t.Fatal(err)
+					}
+					for range 500 / way.connections {
+						if err := nc.PublishRequest(way.subject, inbox, []byte(way.before+body)); err != nil {
+							t.Fatal(name, err)
+						}
+					}
+					if err := nc.Flush(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for name, c := range map[string]jetstream.Consumer{
+				"known": honest, "new": s.consumer(s.connect()), "own": s.consumer(s.nc),
+			} {
+				s.add(20)
+				t.Log(name, s.take(c, 20))
+			}
+			info, err := s.js.Consumer(t.Context(), stream.Work, "q")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := info.CachedInfo().NumWaiting; n > mostPlaces {
+				t.Errorf("%d requests wait at the consumer, want at most %d", n, mostPlaces)
+			}
+		})
+	}
+}
+
+const nextSubject = "$JS.API.CONSUMER.MSG.NEXT.WORK.q"
+
+// TestWindow: a silent connection is handed no more than its window, one item at a time
+// once others have been served, and what it holds comes back to others.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	silent := s.connect()
+	var got atomic.Int64
+	inbox := nats.NewInbox()
+	if _, err := silent.Subscribe(inbox, func(m *nats.Msg) {
+		if len(m.Data) > 0 {
+			got.Add(1)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.add(100)
+	for range 20 {
+		if err := silent.PublishRequest(nextSubject, inbox, []byte(`{"batch":1000}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); got.Load() < firstWindow; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the silent connection was handed %d items", got.Load())
+		}
+	}
+	s.take(s.consumer(s.connect()), 100)
+	if n := got.Load(); n > firstWindow+2 { // and one for each ack_wait
+		t.Errorf("the silent connection was handed %d items, want about %d", n, firstWindow)
+	}
+}
+
+// TestBounds: requests beyond the bounds get JetStream's answer, and so do those for a
+// consumer that is not there.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	nc := s.connect()
+	for body, want := range map[string]string{
+		`{"batch":1001,"expires":1000000000}`:             "409 Exceeded MaxRequestBatch of 1000",
+		`{"batch":1,"expires":91000000000}`:               "409 Exceeded MaxRequestExpires of 1m30s",
+		`{"batch":1,"expires":1000,"max_bytes":67108865}`: "409 Exceeded MaxRequestMaxBytes of 67108864",
+		`{"batch":2,"no_wait":true}`:                      "404 No Messages",
+		`{"batch":2,"expires":1000000}`:                   "408 Request Timeout",
+	} {
+		m, err := nc.Request(nextSubject, []byte(body), time.Minute)
+		if err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if got := m.Header.Get("Status") + " " + m.Header.Get("Description"); got != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+	_, err := nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK.none", nil, time.Minute)
+	if !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("a queue that is not there: %v", err)
+	}
+}

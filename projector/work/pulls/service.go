@@ -1,0 +1,76 @@
+package pulls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// Service answers pulls. Any number of processes may run one.
+type Service struct {
+	nc      *nats.Conn
+	ackWait time.Duration
+	log     *slog.Logger
+}
+
+// New returns a service and starts nothing. The connection is the caller's, of
+// Millrace's account. The ackWait is that of the consumers.
+func New(nc *nats.Conn, ackWait time.Duration, log *slog.Logger) (*Service, error) {
+	if nc == nil || log == nil || ackWait <= 0 {
+		return nil, errors.New("pulls: NATS, a logger and an ack_wait are needed")
+	}
+	return &Service{nc: nc, ackWait: ackWait, log: log.With("component", "pulls")}, nil
+}
+
+const (
+	queueGroup = "millrace"
+	// buffered bounds what waits for the broker of each kind of message. Requests
+	// beyond it are lost, and their clients send them again when they hear nothing.
+	buffered = 64 << 10
+	tick     = 50 * time.Millisecond
+)
+
+// Run works until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	b := newBroker(s)
+	defer b.end()
+	requests, answers := make(chan *nats.Msg, buffered), make(chan *nats.Msg, buffered)
+	for _, subscribe := range []func() (*nats.Subscription, error){
+		func() (*nats.Subscription, error) { return s.nc.ChanSubscribe(stream.WorkAckSubjects, answers) },
+		func() (*nats.Subscription, error) {
+			return s.nc.ChanQueueSubscribe(stream.WorkPulls, queueGroup, requests)
+		},
+	} {
+		sub, err := subscribe()
+		if err != nil {
+			return fmt.Errorf("pulls: subscribe: %w", err)
+		}
+		defer func() { _ = sub.Unsubscribe() }() // or the connection is closed
+	}
+	timer := time.NewTicker(tick)
+	defer timer.Stop()
+	for {
+		select {
+		case m := <-requests:
+			b.pull(m)
+		case m := <-b.copies:
+			b.delivered(m)
+		case m := <-answers:
+			b.answered(m)
+		case now := <-timer.C:
+			b.expire(now)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// nameIn returns the last part of a subject.
+func nameIn(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
