@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/netip"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +28,7 @@ type Limits struct {
 	// about 3 MB.
 	Callers int
 	// Proxies are trusted to name the caller's address in X-Forwarded-For.
-	Proxies []netip.Prefix
+	Proxies httpapi.Proxies
 }
 
 func (l Limits) withDefaults() Limits {
@@ -103,48 +101,5 @@ func (l *limiter) caller(r *http.Request) string {
 	if token := auth.CallerFrom(r.Context()).Token; token != "" {
 		return token
 	}
-	addr, ok := address(r.RemoteAddr)
-	if ok && l.trusted(addr) {
-		addr = l.forwarded(r, addr)
-	}
-	if addr.Is6() { // a site has 2^64 of them
-		prefix, _ := addr.Prefix(64) // an address of 128 bits has one
-		addr = prefix.Addr()
-	}
-	return addr.String()
-}
-
-// forwarded returns the last address in X-Forwarded-For that no trusted proxy
-// has: what stands before it is the caller's own claim.
-func (l *limiter) forwarded(r *http.Request, proxy netip.Addr) netip.Addr {
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0; i-- {
-		addr, ok := address(strings.TrimSpace(hops[i]))
-		if !ok {
-			return proxy
-		}
-		if !l.trusted(addr) {
-			return addr
-		}
-		proxy = addr
-	}
-	return proxy
-}
-
-func (l *limiter) trusted(addr netip.Addr) bool {
-	for _, p := range l.limits.Proxies {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
-}
-
-// address reads an address that may have a port.
-func address(text string) (netip.Addr, bool) {
-	if ap, err := netip.ParseAddrPort(text); err == nil {
-		return ap.Addr().Unmap().WithZone(""), true
-	}
-	addr, err := netip.ParseAddr(text)
-	return addr.Unmap().WithZone(""), err == nil
+	return l.limits.Proxies.Client(r).String()
 }

@@ -87,6 +87,23 @@ func CallerFrom(ctx context.Context) Caller {
 	return c
 }
 
+// WithCaller returns the context of a request that c sends.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerName names who sent the request that a context belongs to, for limits that each caller
+// has: by the subject of the token, by the token, or by the address without one.
+func CallerName(ctx context.Context) string {
+	switch c := CallerFrom(ctx); {
+	case c.Subject != "":
+		return "subject " + c.Subject
+	case c.Token != "":
+		return "token " + c.Token
+	}
+	return "address " + httpapi.ClientFrom(ctx).String()
+}
+
 // Require is the middleware of a plain handler that needs a scope.
 func (a *Auth) Require(scope Scope) func(http.Handler) http.Handler {
 	return a.require(scope, fromHeader)
@@ -112,7 +129,7 @@ func (a *Auth) require(scope Scope, tokenOf func(*http.Request) string) func(htt
 				refuse(w, problem)
 				return
 			}
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+			next.ServeHTTP(w, r.WithContext(WithCaller(r.Context(), caller)))
 		})
 	}
 }

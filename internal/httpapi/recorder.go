@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,7 +17,7 @@ const writeSize = 64 << 10
 type recorder struct {
 	http.ResponseWriter
 	patience time.Duration // for each writeSize bytes
-	bounded  bool          // the handler sets deadlines of its own
+	bounded  atomic.Bool   // the handler sets deadlines of its own
 	status   int           // 0 until the header is written
 	bytes    int64
 	cause    error // what a problem hides from the caller
@@ -47,7 +48,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 
 // extend gives the caller time to read what is written next.
 func (r *recorder) extend() {
-	if !r.bounded && r.status != http.StatusSwitchingProtocols {
+	if !r.bounded.Load() && r.status != http.StatusSwitchingProtocols {
 		// a test's recorder has none
 		_ = http.NewResponseController(r.ResponseWriter).SetWriteDeadline(time.Now().Add(r.patience))
 	}
@@ -55,7 +56,7 @@ func (r *recorder) extend() {
 
 // SetWriteDeadline puts the handler's deadline in the place of the frame's.
 func (r *recorder) SetWriteDeadline(at time.Time) error {
-	r.bounded = true
+	r.bounded.Store(true)
 	return http.NewResponseController(r.ResponseWriter).SetWriteDeadline(at)
 }
 
@@ -64,7 +65,9 @@ func (r *recorder) SetWriteDeadline(at time.Time) error {
 // part for the whole.
 func (r *recorder) replace(p *Problem) {
 	if r.status != 0 {
-		r.cause, r.aborted = p.cause, true
+		if r.cause, r.aborted = p.cause, true; r.cause == nil {
+			r.cause = p // which nobody else sees
+		}
 		panic(http.ErrAbortHandler)
 	}
 	for _, name := range [...]string{"Content-Encoding", "Content-Disposition", "Cache-Control"} {

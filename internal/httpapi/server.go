@@ -36,6 +36,8 @@ type Config struct {
 	Protected bool
 	// Origins are those, beside the server's own, whose pages may use it.
 	Origins []string
+	// Proxies are trusted to name the caller's address.
+	Proxies Proxies
 	// Connections is how many there are at one time, those of WebSockets
 	// included; default three quarters of the files that the process may have
 	// open, and 20,000 at most.
@@ -143,7 +145,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 }
 
 func (s *Server) route(registry *prometheus.Registry, guard, compress func(http.Handler) http.Handler) {
-	s.root.Use(s.observe, s.refuseStrangers, middleware.GetHead, s.limitBodyTime)
+	s.root.Use(s.observe, s.noteClient, s.refuseStrangers, middleware.GetHead, s.limitBodyTime)
 	s.base.Use(compress)
 	s.base.NotFound(NotFound)
 	s.root.NotFound(s.serveSite)

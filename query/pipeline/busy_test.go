@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/slots"
@@ -44,9 +45,7 @@ func TestFunnelWhileManySourcesLoad(t *testing.T) {
 		last = fmt.Sprint("source-", i)
 		_, err = r.svc.mirror.Funnel(gone, last, spec.At, mirror.Auto)
 	}
-	for range countsAtOnce { // requests have taken all of their places
-		r.svc.counting <- struct{}{}
-	}
+	free := takeAllPlaces(t, r.svc.counting, countsAtOnce)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for _, feed := range []bool{true, false} {
@@ -54,8 +53,24 @@ func TestFunnelWhileManySourcesLoad(t *testing.T) {
 		if err != nil || f.Stages[0] != (FunnelStage{"crawled", 1, 1}) {
 			t.Errorf("%s: %+v, %v", last, f.Stages, err)
 		}
-		for len(r.svc.counting) > 0 {
-			<-r.svc.counting
+		free()
+	}
+}
+
+// takeAllPlaces takes as many places as there are, and returns how to free them.
+func takeAllPlaces(t *testing.T, places *reads.Places, all int) (free func()) {
+	t.Helper()
+	var leaves []func()
+	for range all {
+		leave, err := places.Enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaves = append(leaves, leave)
+	}
+	return func() {
+		for _, leave := range leaves {
+			leave()
 		}
 	}
 }

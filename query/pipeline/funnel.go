@@ -117,7 +117,7 @@ func (s *Service) count(ctx context.Context, q question, uniques mirror.Uniques)
 // countTable counts a window in the database, as soon as one of the places is
 // free.
 func (s *Service) countTable(
-	ctx context.Context, places reads.Places, q question, uniques mirror.Uniques,
+	ctx context.Context, places *reads.Places, q question, uniques mirror.Uniques,
 ) (Funnel, error) {
 	leave, err := places.Enter(ctx)
 	if err != nil {

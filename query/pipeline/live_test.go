@@ -468,14 +468,10 @@ func TestLiveWithoutReclassifications(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range countsAtOnce { // requests have taken all of their places
-		r.svc.counting <- struct{}{}
-	}
+	free := takeAllPlaces(t, r.svc.counting, countsAtOnce)
 	subscribe(`{"op":"subscribe","id":"a","period":"30d","exclude_reclassifications":true}`)
 	got := snapshot(t, ws).Funnel
-	for range countsAtOnce {
-		<-r.svc.counting
-	}
+	free()
 	var all, without Funnel
 	r.Must("/funnel", viewtest.Values("period", "30d"), &all)
 	r.Must("/funnel", viewtest.Values("period", "30d", "exclude_reclassifications", "true"), &without)

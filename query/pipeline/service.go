@@ -72,10 +72,10 @@ type Service struct {
 	store     *store.Store
 	mirror    *mirror.Mirror
 	events    *events.Handler
-	counting  reads.Places // bound how many requests count in the database,
-	feeding   reads.Places // how many feeds do,
-	analysing reads.Places // and how many requests analyse what events carry
-	exporting reads.Places // and how many export sources
+	counting  *reads.Places // bound how many requests count in the database,
+	feeding   *reads.Places // how many feeds do,
+	analysing *reads.Places // and how many requests analyse what events carry
+	exporting *reads.Places // and how many export sources
 	roles     store.Roles
 	streamEnd *streamEnd
 	retired   retired
@@ -120,9 +120,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	age := max(keepUnchanged, cfg.KeepSlow)
 	s := &Service{
 		cfg: cfg, deps: deps, roles: rolesOf(cfg.Stages),
-		counting: make(reads.Places, countsAtOnce), feeding: make(reads.Places, feedsAtOnce),
-		analysing:  make(reads.Places, analysesAtOnce),
-		exporting:  make(reads.Places, export.AtOnce),
+		counting:   reads.NewPlaces("counts in the database", countsAtOnce, 0),
+		feeding:    reads.NewPlaces("counts for live views", feedsAtOnce, 0),
+		analysing:  reads.NewPlaces("analyses", analysesAtOnce, 0),
+		exporting:  export.NewPlaces(),
 		statistics: resultcache.New[analysis](maxAnswers, age, cfg.Now),
 		drifts:     resultcache.New[Drift](maxAnswers, age, cfg.Now),
 		nearest:    resultcache.New[string](maxAnswers, knownFor, cfg.Now),
@@ -204,7 +205,7 @@ func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
 		"Model versions, and whether their classifications drift", s.getDrift)
 	reads.GetFile(
 		api, s, "funnel-sources-export", "/funnel/sources/export", "Sources of the event stream as a file",
-		export.ContentTypes(), s.exportSources,
+		export.ContentTypes(), s.exporting, s.exportSources,
 	)
 	reads.Get(api, s, "funnel-sources", "/funnel/sources", "Names of sources in the event stream, by number of events",
 		s.sources)

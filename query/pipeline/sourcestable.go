@@ -35,10 +35,6 @@ func (s *Service) exportSources(ctx context.Context, r SourcesExportRequest) (re
 	if err := faults.Err(); err != nil {
 		return reads.File{}, err
 	}
-	leave, err := s.exporting.Enter(ctx)
-	if err != nil {
-		return reads.File{}, err
-	}
 	q.limit = exportedSources
 	next := func(ctx context.Context) ([]Source, bool, error) {
 		page, err := s.sourcesPage(ctx, q)
@@ -48,7 +44,7 @@ func (s *Service) exportSources(ctx context.Context, r SourcesExportRequest) (re
 		q.skip += len(page.Sources)
 		return page.Sources, len(page.Sources) > 0 && uint64(q.skip) < page.Total, err
 	}
-	return sourceTable.File(r.Format, q.now, next, leave), nil
+	return sourceTable.File(r.Format, q.now, next), nil
 }
 
 // sourceTable is how sources are exported.

@@ -2,11 +2,15 @@ package reads
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -17,9 +21,9 @@ type File struct {
 	Name        string // such as events.csv
 	ContentType string
 	// Write writes the file. It is called once. Its context ends when the caller
-	// has gone and when the server ends, and has ended already where nobody wants
-	// the body; API.Limit does not bound it. After an error the connection is
-	// cut, so that nobody takes a part for the whole.
+	// has gone, has read for too long or too slowly, and when the server ends, and
+	// has ended already where nobody wants the body. After an error the connection
+	// is cut, so that nobody takes a part for the whole.
 	Write func(ctx context.Context, w io.Writer) error
 }
 
@@ -30,10 +34,21 @@ type fileOutput struct {
 	Body        func(huma.Context)
 }
 
+// maxFileTime bounds how long a file is written, and read.
+const maxFileTime = 15 * time.Minute
+
+var (
+	errFileTime = httpapi.NewProblem(http.StatusServiceUnavailable, fmt.Sprintf(
+		"the file was not read within %s: ask for less of it at a time", maxFileTime))
+	errFileSlow = httpapi.NewProblem(http.StatusServiceUnavailable, fmt.Sprintf(
+		"the file was read by less than %d KiB a second while others waited for their turn", slowRate>>10))
+)
+
 // GetFile is Get for an operation that answers with a file of one of some content
-// types. API.Limit bounds do, which checks the request and says what to write.
+// types, each of which takes a place while it is written. API.Limit bounds do, which
+// checks the request and says what to write, and the wait for a place.
 func GetFile[In any, P Request[In], S any](
-	api API, rules S, name, path, summary string, contentTypes []string,
+	api API, rules S, name, path, summary string, contentTypes []string, places *Places,
 	do func(context.Context, In) (File, error),
 ) {
 	op := operation(api, rules, name, path, summary)
@@ -46,8 +61,14 @@ func GetFile[In any, P Request[In], S any](
 		timer := prometheus.NewTimer(api.Took.WithLabelValues(name))
 		limited, cancel := context.WithTimeout(ctx, api.Limit)
 		defer cancel()
+		leave, err := places.Enter(limited)
+		if err != nil {
+			timer.ObserveDuration()
+			return nil, api.Problem(err)
+		}
 		file, err := do(limited, *in)
 		if err != nil {
+			leave()
 			timer.ObserveDuration()
 			return nil, api.Problem(err)
 		}
@@ -56,28 +77,39 @@ func GetFile[In any, P Request[In], S any](
 			Disposition: mime.FormatMediaType("attachment", map[string]string{"filename": file.Name}),
 			Body: func(ctx huma.Context) {
 				defer timer.ObserveDuration()
-				writeFile(api, ctx, file)
+				defer leave()
+				writeFile(api, ctx, file, places)
 			},
 		}, nil
 	})
 }
 
-func writeFile(api API, hctx huma.Context, file File) {
-	ctx, cancel := context.WithCancel(hctx.Context())
-	defer cancel()
+func writeFile(api API, hctx huma.Context, file File, places *Places) {
+	timed, stop := context.WithTimeoutCause(hctx.Context(), maxFileTime, errFileTime)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(timed)
+	defer cancel(nil)
 	if hctx.Method() == http.MethodHead {
-		cancel()
+		cancel(nil)
 		_ = file.Write(ctx, io.Discard)
 		return
 	}
 	go func() {
 		select {
 		case <-api.Server.Draining():
-			cancel()
+			cancel(nil)
 		case <-ctx.Done():
 		}
 	}()
-	if err := file.Write(ctx, hctx.BodyWriter()); err != nil {
+	_, w := humachi.Unwrap(hctx)
+	// A write that waits for the reader ends, too.
+	defer context.AfterFunc(ctx, func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now()) })()
+	out, done := places.reading(hctx.BodyWriter(), func() { cancel(errFileSlow) })
+	defer done()
+	if err := file.Write(ctx, out); err != nil {
+		if cause := (*httpapi.Problem)(nil); errors.As(context.Cause(ctx), &cause) {
+			err = cause
+		}
 		httpapi.Abort(api.Problem(err))
 	}
 }

@@ -115,7 +115,7 @@ func TestGet(t *testing.T) {
 
 // TestPlaces: who finds no place waits for one, or for the end of its context.
 func TestPlaces(t *testing.T) {
-	p := make(Places, 1)
+	p := NewPlaces("tests", 1, 0)
 	leave, err := p.Enter(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestGetFile(t *testing.T) {
 	}
 	var fails error
 	wanted := make(chan bool, 4)
-	GetFile(api, &shop{"apple pear"}, "fruits", "/fruits", "Fruits", []string{"text/plain"},
+	GetFile(api, &shop{"apple pear"}, "fruits", "/fruits", "Fruits", []string{"text/plain"}, NewPlaces("fruits", 4, 2),
 		func(_ context.Context, r fruitRequest) (File, error) {
 			if r.Limit == 1 {
 				return File{}, Broken("limit", "fruits", "must be more")

@@ -39,17 +39,13 @@ func (h *Handler) exportArticles(ctx context.Context, r ArticlesExportRequest) (
 	if _, faults := h.finding(r.ArticleSelection, cursor, now); faults != nil {
 		return reads.File{}, faults.Err()
 	}
-	leave, err := h.exporting.Enter(ctx)
-	if err != nil {
-		return reads.File{}, err
-	}
 	next := func(ctx context.Context) ([]Article, bool, error) {
 		find, _ := h.finding(r.ArticleSelection, cursor, now)
 		page, err := h.articlePage(ctx, find, h.maxArticles)
 		cursor = page.NextCursor
 		return page.Articles, cursor != "", err
 	}
-	return articleTable.File(r.Format, now, next, leave), nil
+	return articleTable.File(r.Format, now, next), nil
 }
 
 // articleTable is how articles are exported.

@@ -23,7 +23,7 @@ type Config struct {
 	// Notes are what there is to say of a source of which nothing was found.
 	Notes func(ctx context.Context, source string) reads.Notes
 	// Analysing has places for requests that analyse events in the database.
-	Analysing reads.Places
+	Analysing *reads.Places
 }
 
 // readsAtOnce bounds how many requests read events as they were taken, a page of
@@ -33,8 +33,8 @@ const readsAtOnce = 4
 // Handler answers the requests.
 type Handler struct {
 	Config
-	reading     reads.Places
-	exporting   reads.Places
+	reading     *reads.Places
+	exporting   *reads.Places
 	maxExport   int
 	maxArticles int
 }
@@ -42,7 +42,7 @@ type Handler struct {
 // New makes a handler.
 func New(cfg Config) *Handler {
 	return &Handler{
-		Config: cfg, reading: make(reads.Places, readsAtOnce), exporting: make(reads.Places, export.AtOnce),
+		Config: cfg, reading: reads.NewPlaces("reads of events", readsAtOnce, 0), exporting: export.NewPlaces(),
 		maxExport: maxExport, maxArticles: maxArticles,
 	}
 }
@@ -51,14 +51,14 @@ func New(cfg Config) *Handler {
 func (h *Handler) Register(api reads.API) {
 	reads.Get(api, h, "events", "/events", "Events, newest first", h.events)
 	reads.GetFile(api, h, "events-export", "/events/export", "Events as a file, newest first", export.ContentTypes(),
-		h.export)
+		h.exporting, h.export)
 	reads.Get(
 		api, h, "articles", "/articles", "Articles that are stuck after a stage, or slow between two", h.articles,
 	)
 	reads.GetFile(
 		api, h, "articles-export", "/articles/export", "Articles that are stuck or slow as a file",
 		export.ContentTypes(),
-		h.exportArticles,
+		h.exporting, h.exportArticles,
 	)
 	reads.Get(api, h, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", h.journey)
 }

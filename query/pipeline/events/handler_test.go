@@ -45,7 +45,7 @@ func serve(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.Handler = New(Config{
-		Stages: stages, Now: func() time.Time { return noon }, Store: s, Analysing: make(reads.Places, 1),
+		Stages: stages, Now: func() time.Time { return noon }, Store: s, Analysing: reads.NewPlaces("analyses", 1, 0),
 		Folded: func(context.Context) (store.Cut, error) { return store.Cut{uint64(len(r.All))}, nil },
 		Notes:  func(context.Context, string) reads.Notes { return nil },
 	})

@@ -24,8 +24,8 @@ type Format struct {
 	Format string `query:"format" enum:"csv,ndjson,parquet" default:"csv" doc:"CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula"`
 }
 
-// AtOnce bounds how many exports of a kind are written at one time.
-const AtOnce = 4
+// NewPlaces returns the places of exports of a kind, of which one caller may have half.
+func NewPlaces() *reads.Places { return reads.NewPlaces("exports", 4, 2) }
 
 // types of content by the names of formats, which files end in.
 var types = map[string]string{
@@ -54,14 +54,12 @@ type Table[Row, P any] struct {
 // Pages returns the next page of rows each time, and whether there are more.
 type Pages[Row any] func(context.Context) (page []Row, more bool, err error)
 
-// File is a file of all pages. No more than one is held at a time. done is called
-// when the file has been written, or will not be.
-func (t *Table[Row, P]) File(f Format, now time.Time, next Pages[Row], done func()) reads.File {
+// File is a file of all pages. No more than one is held at a time.
+func (t *Table[Row, P]) File(f Format, now time.Time, next Pages[Row]) reads.File {
 	return reads.File{
 		Name:        t.Name + "-" + now.UTC().Format("20060102T150405Z") + "." + f.Format,
 		ContentType: types[f.Format],
 		Write: func(ctx context.Context, w io.Writer) error {
-			defer done()
 			return t.write(ctx, t.begin(f.Format, w), next)
 		},
 	}
