@@ -1,7 +1,7 @@
 // Package emit publishes events from JSON lines, as `millrace emit` does.
 //
 //  1. Run returns without an error only when every line has been acknowledged
-//     by the stream, or has been reported as rejected.
+//     by the stream, or is counted as rejected under the rules that it breaks.
 //  2. It waits for a server that is not there, and publishes again what was
 //     not acknowledged, until a batch has waited for Config.Wait or the context
 //     ends.

@@ -27,8 +27,8 @@ type Config struct {
 	// Wait bounds how long a batch may go without an acknowledgement, as while
 	// NATS is away; default as long as the context lives.
 	Wait time.Duration
-	// Errors gets a line for each of the first 20 rejected lines, and then a
-	// count; default nowhere.
+	// Errors gets the first line that breaks each rule as it comes, and at the end
+	// how many lines break which rule; default nowhere.
 	Errors io.Writer
 	// Rejects gets the text of every rejected line, but for lines many times
 	// as long as an event can be; default nowhere.
@@ -149,7 +149,11 @@ func (e *emitter) publish(ctx context.Context, c *chunk) {
 		switch {
 		case o.Status != client.Failed:
 		case errors.Is(o.Err, client.ErrTooLarge), errors.Is(o.Err, client.ErrRefused):
-			e.tally.reject(c.lines[i], c.msgs[i].Data, o.Err.Error())
+			code := "refused"
+			if errors.Is(o.Err, client.ErrTooLarge) {
+				code = "size"
+			}
+			e.tally.reject(c.lines[i], c.msgs[i].Data, event.Invalid{Code: code, Rule: o.Err.Error()})
 		default:
 			e.cancel(fmt.Errorf("line %d is not published: %w", c.lines[i], e.explain(o.Err)))
 		}

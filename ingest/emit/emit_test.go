@@ -110,13 +110,45 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestManyRejects: however many lines are rejected, each rule is told once as it is
+// first broken, and at the end with its count.
 func TestManyRejects(t *testing.T) {
 	s := natstest.Start(t, stream.Config{})
 	var errs bytes.Buffer
-	want(t, run(t, s, strings.NewReader(strings.Repeat("x\n", 1234)), Config{Errors: &errs}), 0, 0, 1234)
-	if n := strings.Count(errs.String(), "\n"); n != shownRejects+1 ||
-		!strings.Contains(errs.String(), "and 1214 more") {
-		t.Errorf("%d lines reported: %s", n, errs.String())
+	cooked := strings.Replace(line(1), "crawled", "cooked", 1) + "\n"
+	both := strings.Replace(cooked, now, "now", 1)
+	in := strings.Repeat("x\n", 1234) + cooked + both + cooked + line(2)
+	want(t, run(t, s, strings.NewReader(in), Config{Errors: &errs}), 1, 0, 1237)
+	told := strings.Split(strings.TrimSpace(errs.String()), "\n")
+	prefixes := []string{
+		"line 1: the event must be one JSON object (json)", "line 1235: stage: must be one of",
+		"line 1236: occurred_at: must be", "1237 lines were rejected, by rule:",
+		"    1234  the event must be one JSON object (json), first line 1",
+		"       3  stage: must be one of", "       1  occurred_at: must be",
+	}
+	for i, prefix := range prefixes {
+		if len(told) != len(prefixes) || !strings.HasPrefix(told[i], prefix) {
+			t.Fatalf("no line %q in its place in:\n%s", prefix, &errs)
+		}
+	}
+	if !strings.HasSuffix(told[5], "(stage_unknown), first line 1235") {
+		t.Error(told[5])
+	}
+}
+
+// TestManyRules: the number of rules that are told apart is bounded.
+func TestManyRules(t *testing.T) {
+	var errs bytes.Buffer
+	counts := newTally(Config{Errors: &errs, Rejects: io.Discard})
+	for i := range 10_000 {
+		counts.reject(i+1, nil, event.Invalid{Field: fmt.Sprint("metadata.", i), Code: "metadata_misspelt", Rule: "is"})
+	}
+	if _, err := counts.finish(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(errs.String(), "\n"); n != 2*shownRules+2 ||
+		!strings.HasSuffix(errs.String(), "    9950  other rules\n") {
+		t.Errorf("%d lines: %s", n, &errs)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/millrace-io/millrace/client"
@@ -58,10 +57,10 @@ func (r *reader) chunks(ctx context.Context, out chan<- *chunk) error {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			r.line++
-			r.tally.reject(r.line, nil,
-				(&event.Invalid{
-					Rule: fmt.Sprintf("the line is longer than the %d bytes that an event can have", event.MaxSize),
-				}).Error())
+			r.tally.reject(r.line, nil, event.Invalid{
+				Code: "line_size",
+				Rule: fmt.Sprintf("the line is longer than the %d bytes that an event can have", event.MaxSize),
+			})
 			err = r.skipLine()
 		default:
 			r.take(line)
@@ -115,8 +114,8 @@ func (r *reader) take(line []byte) {
 	if len(line) == 0 {
 		return
 	}
-	if why := r.broken(line); why != "" {
-		r.tally.reject(r.line, line, why)
+	if broken := r.broken(line); len(broken) > 0 {
+		r.tally.reject(r.line, line, broken...)
 		return
 	}
 	// The reader's buffer is about to change. Where text grows into new
@@ -128,8 +127,8 @@ func (r *reader) take(line []byte) {
 	r.chunk.lines = append(r.chunk.lines, r.line)
 }
 
-// broken decodes a line and tells all rules that it breaks, nothing for none.
-func (r *reader) broken(line []byte) string {
+// broken decodes a line and returns all rules that it breaks.
+func (r *reader) broken(line []byte) []event.Invalid {
 	now := time.Now()
 	invalid := event.Decode(line, &r.record)
 	if invalid == nil {
@@ -138,16 +137,13 @@ func (r *reader) broken(line []byte) string {
 	}
 	misspelt := r.record.Misspelt()
 	if invalid == nil && misspelt == nil {
-		return ""
+		return nil
 	}
-	var rules []string
-	for _, e := range r.record.Faults(r.stages, now, true) {
-		rules = append(rules, fmt.Sprintf("%v (%s)", &e, e.Code))
-	}
+	broken := r.record.Faults(r.stages, now, true)
 	for _, e := range misspelt {
-		rules = append(rules, fmt.Sprintf("%v (%s)", e, e.Code))
+		broken = append(broken, *e)
 	}
-	return strings.Join(rules, "; ")
+	return broken
 }
 
 func (r *reader) skipLine() error {

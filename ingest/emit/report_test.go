@@ -49,7 +49,7 @@ func TestProgress(t *testing.T) {
 		})
 		for range 10 * 60 {
 			time.Sleep(time.Second) // takes no time in here
-			counts.reject(1, nil, "")
+			counts.reject(1, nil)
 			counts.published([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -62,7 +62,7 @@ func TestProgress(t *testing.T) {
 		counts = newTally(Config{Progress: &bar, Errors: io.Discard, Rejects: io.Discard, Size: 1000})
 		for range 3 {
 			time.Sleep(time.Second)
-			counts.reject(1, nil, "")
+			counts.reject(1, nil)
 			counts.published([]client.Outcome{{Status: client.Accepted}, {Status: client.Duplicate}}, 1)
 		}
 		if !strings.Contains(bar.String(), "emit: 6 events, 3 rejected") {

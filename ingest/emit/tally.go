@@ -10,17 +10,15 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/schemas/event"
 )
-
-// shownRejects is how many rejected lines are reported in full.
-const shownRejects = 20
 
 // tally counts, reports rejected lines and draws the bar. It is safe for
 // concurrent use.
 type tally struct {
 	mu      sync.Mutex
 	report  Report
-	errors  io.Writer
+	faults  faults
 	rejects io.Writer
 	failed  error                    // of writing to rejects
 	bar     *progressbar.ProgressBar // nil: none
@@ -40,7 +38,7 @@ const (
 
 func newTally(cfg Config) *tally {
 	t := &tally{
-		errors: cfg.Errors, rejects: cfg.Rejects, log: cfg.Log, size: cfg.Size, told: time.Now(),
+		faults: faults{out: cfg.Errors, rules: map[ruleKey]*brokenRule{}}, rejects: cfg.Rejects, log: cfg.Log, size: cfg.Size, told: time.Now(),
 		pause: firstPause,
 	}
 	if cfg.Progress != nil {
@@ -57,14 +55,12 @@ func newTally(cfg Config) *tally {
 	return t
 }
 
-// reject counts a line that is not published, and says why.
-func (t *tally) reject(line int, text []byte, why string) {
+// reject counts a line that is not published, and the rules that it breaks.
+func (t *tally) reject(line int, text []byte, broken ...event.Invalid) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.report.Rejected++
-	if t.report.Rejected <= shownRejects {
-		_, _ = fmt.Fprintf(t.errors, "line %d: %s\n", line, why)
-	}
+	t.faults.add(line, broken)
 	if text != nil && t.failed == nil {
 		if _, err := fmt.Fprintf(t.rejects, "%s\n", text); err != nil {
 			t.failed = fmt.Errorf("emit: write rejected line %d: %w", line, err)
@@ -114,8 +110,6 @@ func (t *tally) finish() (Report, error) {
 	if t.bar != nil {
 		_ = t.bar.Finish()
 	}
-	if more := t.report.Rejected - shownRejects; more > 0 {
-		_, _ = fmt.Fprintf(t.errors, "and %d more rejected lines\n", more)
-	}
+	t.faults.summarize()
 	return t.report, t.failed
 }
