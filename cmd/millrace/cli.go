@@ -29,8 +29,8 @@ type cli struct {
 	Events     console.EventsCmd     `cmd:"" help:"Print events, the newest first, or follow them."`
 	Queues     console.QueuesCmd     `cmd:"" help:"List, pause, resume and limit work queues; retry and cancel their items."`
 	Files      console.FilesCmd      `cmd:"" help:"List, show, cancel and retry files of shards."`
-	Sources    console.SourcesCmd    `cmd:"" help:"Import and export the sources that are crawled."`
-	Jobs       console.JobsCmd       `cmd:"" help:"Compare jobs with their sources, and audit whether they have run when their schedules say."`
+	Sources    console.SourcesCmd    `cmd:"" help:"List, import and export the sources that are crawled."`
+	Jobs       console.JobsCmd       `cmd:"" help:"List jobs, compare them with their sources, and audit whether they have run when their schedules say."`
 	Clickhouse clickhouseCmd         `cmd:"" help:"Run the embedded ClickHouse server alone."`
 	Migrate    migrateCmd            `cmd:"" help:"Bring the streams and tables of shared servers up to date."`
 	Emit       emitCmd               `cmd:"" help:"Publish events from a file of JSON lines."`

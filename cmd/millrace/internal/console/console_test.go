@@ -173,6 +173,8 @@ func TestBadUsage(t *testing.T) {
 		"queues cancel shard-worker --group=a":               "files cancel",
 		"files --stage=shard-worker":                         "--stage: needs --status",
 		"files list --limit=-1":                              "--limit: must not be negative",
+		"sources --limit=-1":                                 "--limit: must not be negative",
+		"jobs list --limit=-1":                               "--limit: must not be negative",
 		"completion csh":                                     "bash",
 	} {
 		if _, err := parse(t, line); err == nil || !strings.Contains(err.Error(), want) {

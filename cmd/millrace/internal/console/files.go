@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,42 +56,20 @@ func (c *FilesListCmd) Validate() error {
 // Run lists files.
 func (c *FilesListCmd) Run(con *Console) error {
 	query := notEmpty(map[string]string{"search": c.Search, "status": c.Status, "stage": c.Stage})
-	printed := 0
-	var last *table
-	printPage := func(documents []json.RawMessage) (bool, error) {
-		printed += len(documents)
-		if c.JSON || len(documents) == 0 {
-			return true, printLines(con.Out, documents)
-		}
-		t, err := filesTable(documents)
-		if err == nil {
-			err = t.after(last, con.Out)
-		}
-		last = t
-		return true, err
-	}
-	more, err := c.list(con.Ctx, "/pipeline/files", "files", query, c.Limit, printPage)
-	if err != nil || c.JSON {
-		return err
-	}
-	return con.endList(printed, more, "files")
+	return fileList.print(con, c.Server, query, c.Limit, c.JSON)
 }
 
-func filesTable(documents []json.RawMessage) (*table, error) {
-	t := newTable("FILE", "SHARDS", "STARTED", "DONE", "FAILED", "PRIORITY", "CHANGED", "")
-	for _, document := range documents {
-		var f file
-		if err := json.Unmarshal(document, &f); err != nil {
-			return nil, fmt.Errorf("read a file: %w", err)
-		}
+var fileList = listed[file]{
+	"/pipeline/files", "files", "file",
+	[]string{"FILE", "SHARDS", "STARTED", "DONE", "FAILED", "PRIORITY", "CHANGED", ""},
+	func(f file) []any {
 		cancelled := ""
 		if f.CancelledAt != nil {
 			cancelled = "cancelled"
 		}
 		changed := f.UpdatedAt.UTC().Format(time.RFC3339)
-		t.add(f.Filename, f.Shards, f.Started, f.Done, f.Failed, f.Priority, changed, cancelled)
-	}
-	return t, nil
+		return []any{f.Filename, f.Shards, f.Started, f.Done, f.Failed, f.Priority, changed, cancelled}
+	},
 }
 
 // shards are what the commands read of one file.

@@ -9,13 +9,64 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/millrace-io/millrace/schemas/job"
 )
 
 // JobsCmd are the commands on jobs.
 type JobsCmd struct {
+	List      JobsListCmd      `cmd:"" default:"withargs" help:"List the jobs with their status, health and next run, in the order in which they were made."`
 	Reconcile JobsReconcileCmd `cmd:"" help:"Compare sources and jobs, and mend the differences."`
 	Migrate   JobsMigrateCmd   `cmd:"" help:"Have jobs that were made by hand follow their sources. From then on no job is made by hand."`
 	Audit     JobsAuditCmd     `cmd:"" help:"Compare what became of the due times of jobs with what their schedules say. Fails with status 3 when one was missed or doubled."`
+}
+
+// JobsListCmd lists jobs.
+type JobsListCmd struct {
+	Server `embed:"" group:"Server"`
+	Search string `help:"Only jobs of sources with this in their name or URL." placeholder:"news"`
+	Status string `help:"Only jobs in this status." enum:",pending,running,paused,failed,orphaned" default:"" placeholder:"paused"`
+	Health string `help:"Only jobs of this health." enum:",healthy,warning,failed,unknown" default:"" placeholder:"failed"`
+	Limit  int    `help:"How many jobs at most; 0: all." default:"100"`
+	JSON   bool   `help:"Print a line of JSON for each job."`
+}
+
+// Validate makes a wrong limit bad usage.
+func (c *JobsListCmd) Validate() error {
+	if c.Limit < 0 {
+		return errNegativeLimit
+	}
+	return nil
+}
+
+// Run lists jobs.
+func (c *JobsListCmd) Run(con *Console) error {
+	query := notEmpty(map[string]string{"q": c.Search, "status": c.Status, "health": c.Health})
+	return jobList.print(con, c.Server, query, c.Limit, c.JSON)
+}
+
+// listedJob is what the commands read of a job in a list.
+type listedJob struct {
+	job.Job
+	Health job.CrawlHealth `json:"health"`
+}
+
+var jobList = listed[listedJob]{
+	"/jobs", "items", "job",
+	[]string{"JOB", "SOURCE", "STATUS", "HEALTH", "LAST RUN", "NEXT RUN", "URL"},
+	func(j listedJob) []any {
+		return []any{
+			j.ID.String(), j.SourceName, j.Status, j.Health.Status, orNone(j.Health.LastRunAt), orNone(j.NextRunAt), j.URL,
+		}
+	},
+}
+
+// orNone is a time as lists show it.
+func orNone(at *time.Time) string {
+	if at == nil {
+		return "-"
+	}
+	return at.UTC().Format(time.RFC3339)
 }
 
 // PartialError is the error of a command that has done its work, and found something

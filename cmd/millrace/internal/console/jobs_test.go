@@ -70,3 +70,23 @@ func TestJobsMigrate(t *testing.T) {
 		}
 	}
 }
+
+// TestListJobs: the bare command lists, with filters.
+func TestListJobs(t *testing.T) {
+	s := serve(t, map[string]any{"GET /jobs": `{"items":[
+		{"id":"01a206c7-0000-7000-8000-000000000001","source_name":"Example","url":"https://example.com/","status":"running",
+			"next_run_at":"2026-02-10T07:00:00Z","health":{"status":"healthy","last_run_at":null}}]}`})
+	out, err := s.run(t, "jobs --status=running --health=healthy")
+	if err != nil {
+		t.Error(err)
+	}
+	mustHave(t, out, "JOB SOURCE STATUS HEALTH LAST RUN NEXT RUN URL", "01a206c7-0000-7000-8000-000000000001 Example "+
+		"running healthy - 2026-02-10T07:00:00Z https://example.com/")
+	if last := s.asked[len(s.asked)-1]; last != "GET /jobs health=healthy&limit=100&status=running" {
+		t.Error(last)
+	}
+	s.set("GET /jobs", `{"items":[]}`)
+	if out, err = s.run(t, "jobs"); err != nil || out != "no jobs\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -7,16 +7,64 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/millrace-io/millrace/schemas/source"
 )
 
 // SourcesCmd are the commands on the sources that are crawled.
 type SourcesCmd struct {
+	List   SourcesListCmd   `cmd:"" default:"withargs" help:"List the sources, in the order in which they were made."`
 	Import SourcesImportCmd `cmd:"" help:"Make and change sources by a list. The same list again changes nothing."`
 	Export SourcesExportCmd `cmd:"" help:"Write the sources as a list."`
+}
+
+// sourceFilter selects sources.
+type sourceFilter struct {
+	Search   string `help:"Only sources with this in their name or URL." placeholder:"news"`
+	Enabled  string `help:"Only sources that are enabled (true), or that are not (false)." enum:",true,false" default:"" placeholder:"true"`
+	Priority string `help:"Only sources of this priority." enum:",low,normal,high,critical" default:"" placeholder:"high"`
+}
+
+func (f sourceFilter) query() url.Values {
+	return notEmpty(map[string]string{"q": f.Search, "enabled": f.Enabled, "priority": f.Priority})
+}
+
+// SourcesListCmd lists sources.
+type SourcesListCmd struct {
+	Server `embed:"" group:"Server"`
+	sourceFilter
+	Limit int  `help:"How many sources at most; 0: all." default:"100"`
+	JSON  bool `help:"Print a line of JSON for each source."`
+}
+
+// Validate makes a wrong limit bad usage.
+func (c *SourcesListCmd) Validate() error {
+	if c.Limit < 0 {
+		return errNegativeLimit
+	}
+	return nil
+}
+
+// Run lists sources.
+func (c *SourcesListCmd) Run(con *Console) error {
+	return sourceList.print(con, c.Server, c.query(), c.Limit, c.JSON)
+}
+
+var sourceList = listed[source.CrawlSource]{
+	"/sources", "items", "source",
+	[]string{"SOURCE", "NAME", "PRIORITY", "ENABLED", "CHANGED", "URL"},
+	func(s source.CrawlSource) []any {
+		enabled := "yes"
+		if !s.Enabled {
+			enabled = "no"
+		}
+		return []any{s.ID.String(), s.Name, s.Priority, enabled, s.UpdatedAt.UTC().Format(time.RFC3339), s.URL}
+	},
 }
 
 // listTypes are the types of content of the formats of lists.
@@ -135,18 +183,15 @@ func (n importedSources) write(w io.Writer) error {
 
 // SourcesExportCmd exports sources.
 type SourcesExportCmd struct {
-	Server   `embed:"" group:"Server"`
-	Format   string `help:"Format of the list." enum:"opml,csv,jsonl" default:"jsonl"`
-	Search   string `help:"Only sources with this in their name or URL." placeholder:"news"`
-	Enabled  string `help:"Only sources that are enabled (true), or that are not (false)." enum:",true,false" default:"" placeholder:"true"`
-	Priority string `help:"Only sources of this priority." enum:",low,normal,high,critical" default:"" placeholder:"high"`
+	Server `embed:"" group:"Server"`
+	Format string `help:"Format of the list." enum:"opml,csv,jsonl" default:"jsonl"`
+	sourceFilter
 }
 
 // Run prints the list.
 func (c *SourcesExportCmd) Run(con *Console) error {
-	query := notEmpty(map[string]string{
-		"format": c.Format, "q": c.Search, "enabled": c.Enabled, "priority": c.Priority,
-	})
+	query := c.query()
+	query.Set("format", c.Format)
 	resp, err := c.send(con.Ctx, http.MethodGet, base+"/sources/export", query, nil)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -56,5 +57,34 @@ func TestSources(t *testing.T) {
 	}
 	if last := s.asked[len(s.asked)-1]; last != "GET /sources/export enabled=true&format=csv&q=a" {
 		t.Error(last)
+	}
+}
+
+// TestListSources: the bare command lists, with filters, and the next page stands in
+// the columns of the one before.
+func TestListSources(t *testing.T) {
+	const row = `{"id":"01a206c7-0000-7000-8000-00000000000%d","name":"%s","url":"https://example.com/","priority":"high",
+		"enabled":%t,"updated_at":"2026-02-10T00:00:00Z"}`
+	s := serve(t, map[string]any{"GET /sources": func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("cursor") == "" {
+			fmt.Fprintf(w, `{"items":[`+row+`],"next_cursor":"more"}`, 1, `Example\u001b News`, true)
+			return
+		}
+		fmt.Fprintf(w, `{"items":[`+row+`]}`, 2, "Other", false)
+	}})
+	out, err := s.run(t, "sources --limit=0 --search=a --priority=high")
+	if err != nil || strings.Contains(out, "\x1b") {
+		t.Errorf("%v: %s", err, out)
+	}
+	mustHave(t, out, "SOURCE NAME PRIORITY ENABLED CHANGED URL",
+		"01a206c7-0000-7000-8000-000000000002 Other high no 2026-02-10T00:00:00Z https://example.com/")
+	if last := s.asked[len(s.asked)-1]; last != "GET /sources cursor=more&limit=500&priority=high&q=a" {
+		t.Error(last)
+	}
+	if out, err = s.run(t, "sources list --json --limit=1"); err != nil || !strings.HasPrefix(out, `{"id":`) {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err = s.run(t, "sources --limit=1"); err != nil || !strings.HasSuffix(out, "1 sources; there are more (--limit)\n") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
