@@ -71,7 +71,7 @@ func (c *EventsCmd) query() url.Values {
 
 // Run prints events, the newest first; those that it follows, as they come.
 func (c *EventsCmd) Run(con *Console) error {
-	out := eventPrinter{con: con, json: c.JSON}
+	out := eventPrinter{con: con, json: c.JSON, endless: c.Follow}
 	if c.Follow {
 		return c.follow(con, &out)
 	}
@@ -104,6 +104,7 @@ func (c *Console) endList(printed int, more bool, what string) (err error) {
 type eventPrinter struct {
 	con     *Console
 	json    bool
+	endless bool // pages come without end, so the columns of the first one stay
 	printed int
 	last    *table // nil: none was printed
 }
@@ -122,6 +123,12 @@ func (p *eventPrinter) print(events []storedEvent) error {
 	}
 	if len(events) == 0 {
 		return nil
+	}
+	switch {
+	case p.endless && p.last == nil:
+		copy(t.width, followWidths)
+	case p.endless:
+		t.clip(p.last.width)
 	}
 	err := t.after(p.last, p.con.Out)
 	p.last, p.printed = t, p.printed+len(events)

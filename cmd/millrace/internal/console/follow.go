@@ -20,6 +20,10 @@ const (
 	followPages = 20
 )
 
+// followWidths are the least widths of the columns, in which most names have room.
+// The first events may widen them; later cells that are wider are cut.
+var followWidths = []int{24, 12, 24, 16}
+
 // follower prints each event that comes once.
 type follower struct {
 	*EventsCmd

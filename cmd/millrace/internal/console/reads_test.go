@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rivo/uniseg"
 )
 
 func TestFunnel(t *testing.T) {
@@ -200,5 +202,28 @@ func TestFollowRefused(t *testing.T) {
 	err := f.runOn(t, "events", &Console{Ctx: endedContext(), Out: &out, Err: &out})
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestFollowColumns: events that come stand in the columns of those before, however
+// long their names are.
+func TestFollowColumns(t *testing.T) {
+	var out strings.Builder
+	p := eventPrinter{con: &Console{Out: &out}, endless: true}
+	for _, source := range []string{"a", "新闻新闻新闻", strings.Repeat("long", 20), strings.Repeat("新", 40), "b"} {
+		e := storedEvent{Stage: "crawled", Source: source, Service: source, ArticleURL: "https://" + strings.Repeat("x", 300)}
+		if err := p.print([]storedEvent{e}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	column := uniseg.StringWidth(strings.SplitN(out.String(), "ARTICLE", 2)[0])
+	for line := range strings.Lines(out.String()) {
+		before, _, found := strings.Cut(line, "https://")
+		if found && uniseg.StringWidth(before) != column {
+			t.Errorf("the article is not at column %d:\n%s", column, &out)
+		}
+	}
+	if !strings.Contains(out.String(), "longlonglonglon… ") {
+		t.Errorf("nothing says that a name is cut:\n%s", &out)
 	}
 }

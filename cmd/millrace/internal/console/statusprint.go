@@ -3,12 +3,25 @@ package console
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 )
 
 // write prints the status in words and columns.
 func (st Status) write(w io.Writer) error {
+	_, err := io.WriteString(w, st.text(layout{rows: math.MaxInt, spaced: true}))
+	return err
+}
+
+// layout says how much room a status takes.
+type layout struct {
+	rows   int  // of each list at most
+	spaced bool // blank lines between the parts
+}
+
+// text is the status in words and columns. Problems are never left out.
+func (st Status) text(l layout) string {
 	var b strings.Builder
 	verdict := "all is well"
 	if !st.Well {
@@ -18,9 +31,38 @@ func (st Status) write(w io.Writer) error {
 	for _, text := range st.Problems {
 		fmt.Fprintf(&b, "  ! %s\n", Plain(text))
 	}
+	attention := newTable("")
 	for _, text := range st.Attention {
-		fmt.Fprintf(&b, "  - %s\n", Plain(text))
+		attention.add("- " + text)
 	}
+	hidden := attention.keep(l.rows)
+	for _, row := range attention.rows[1:] {
+		fmt.Fprintf(&b, "  %s\n", row[0])
+	}
+	more(&b, "  ", hidden)
+	for _, part := range st.parts() {
+		if l.spaced {
+			b.WriteByte('\n')
+		}
+		part.write(&b, l.rows)
+	}
+	return b.String()
+}
+
+func more(b *strings.Builder, indent string, hidden int) {
+	if hidden > 0 {
+		fmt.Fprintf(b, "%s… and %d more\n", indent, hidden)
+	}
+}
+
+// statusPart is a titled table of a status.
+type statusPart struct {
+	title   string
+	missing string // why the table is not known
+	table   *table
+}
+
+func (st Status) parts() (parts []statusPart) {
 	for _, part := range []struct {
 		name, title string
 		table       func() *table
@@ -31,21 +73,35 @@ func (st Status) write(w io.Writer) error {
 		{"dead_letters", st.lettersTitle(), st.letterTable},
 		{"checks", "Parts", func() *table { return checkTable(st.Checks, st.At) }},
 	} {
-		fmt.Fprintf(&b, "\n%s\n", part.title)
-		if why, missing := st.Missing[part.name]; missing {
-			fmt.Fprintf(&b, "  not known: %s\n", Plain(why))
-			continue
+		p := statusPart{title: part.title, missing: st.Missing[part.name]}
+		if _, missing := st.Missing[part.name]; !missing {
+			p.table = part.table()
 		}
-		if t := part.table(); len(t.rows) > 1 {
-			if err := t.write(&b, "  "); err != nil {
-				return err
-			}
-		} else {
-			b.WriteString("  none\n")
-		}
+		parts = append(parts, p)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return parts
+}
+
+// write writes the title and up to so many rows; without any, all on one line.
+func (p statusPart) write(b *strings.Builder, rows int) {
+	b.WriteString(p.title)
+	separator := "\n  "
+	if rows == 0 {
+		separator = ": "
+	}
+	switch {
+	case p.table == nil:
+		fmt.Fprintf(b, "%snot known: %s\n", separator, Plain(p.missing))
+	case len(p.table.rows) == 1:
+		fmt.Fprintf(b, "%snone\n", separator)
+	case rows == 0:
+		fmt.Fprintf(b, " (%s)\n", many(len(p.table.rows)-1, "row", "rows"))
+	default:
+		b.WriteByte('\n')
+		hidden := p.table.keep(rows)
+		_ = p.table.write(b, "  ") // a builder takes everything
+		more(b, "  ", hidden)
+	}
 }
 
 func (st Status) lagTable() *table {

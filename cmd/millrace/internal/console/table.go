@@ -75,6 +75,27 @@ func (t *table) after(before *table, w io.Writer) error {
 	return t.write(w, "")
 }
 
+// clip cuts the cells that are wider than a column may be, but for the last column.
+func (t *table) clip(widths []int) {
+	for _, row := range t.rows {
+		for i, cell := range row[:len(row)-1] {
+			if uniseg.StringWidth(cell) > widths[i] {
+				row[i] = cut(cell, widths[i]-1) + "…"
+			}
+		}
+	}
+}
+
+// keep leaves the first rows below the names of the columns, and returns how many
+// it hides. One row more stays, where a line that says so would take its place.
+func (t *table) keep(rows int) (hidden int) {
+	if hidden = len(t.rows) - 1 - rows; hidden <= 1 {
+		return 0
+	}
+	t.rows = t.rows[:1+rows]
+	return hidden
+}
+
 // short is a duration in one or two units: 12s, 3m20s, 2h10m, 4d3h.
 func short(d time.Duration) string {
 	const day = 24 * time.Hour

@@ -2,13 +2,17 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/term"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
 // terminal is somebody's, and what is on it.
@@ -125,9 +129,42 @@ func TestFit(t *testing.T) {
 		{"abcdef\n新闻x\n", 3, 9, "\x1b[Habc\x1b[K\r\n新\x1b[K\x1b[J"},
 		{"1\n2\n3\n4\n", 80, 3, "\x1b[H1\x1b[K\r\n2\x1b[K\r\n… and 2 more lines\x1b[K\x1b[J"},
 		{"1\n2\n", 80, 2, "\x1b[H1\x1b[K\r\n2\x1b[K\x1b[J"},
+		{"1\n2\n3\n", 80, 1, "\x1b[H1\x1b[K\x1b[J"},
 	} {
 		if got := fit(c.text, c.width, c.height); got != c.want {
 			t.Errorf("%q: %q, want %q", c.text, got, c.want)
 		}
+	}
+}
+
+// TestShortTerminal: on few lines every part keeps its place, and what is hidden is
+// counted.
+func TestShortTerminal(t *testing.T) {
+	st := Status{
+		At: time.Now(), Problems: []string{"nats is down"}, Letters: &Letters{Count: 7},
+		Missing: map[string]string{"lag": "no answer"},
+	}
+	for i := range 30 {
+		st.Queues = append(st.Queues, Queue{Name: fmt.Sprint("queue-", i)})
+		st.Stages = append(st.Stages, StageRate{Stage: fmt.Sprint("stage-", i)})
+		st.Attention = append(st.Attention, fmt.Sprint("queue ", i, " has failed items"))
+		st.Checks = append(st.Checks, httpapi.CheckStatus{Name: fmt.Sprint("part-", i)})
+	}
+	top := &TopCmd{Interval: time.Second}
+	for height := 10; height <= 200; height++ {
+		text := top.frame(st, nil, height)
+		if n := strings.Count(text, "\n"); n > height {
+			t.Errorf("%d lines on a terminal of %d:\n%s", n, height, text)
+		}
+		for _, title := range []string{"! nats is down", "Lag behind", "Events", "Queues", "Dead letters: 7", "Parts"} {
+			if !strings.Contains(text, title) {
+				t.Errorf("%d lines have no %s:\n%s", height, title, text)
+			}
+		}
+	}
+	mustHave(t, top.frame(st, nil, 10), "Queues (30 rows)")
+	mustHave(t, top.frame(st, nil, 24), "queue-0 0 0 0 0 0 0", "… and 29 more")
+	if text := top.frame(st, nil, 200); !strings.Contains(text, "queue-29") || strings.Contains(text, "…") {
+		t.Errorf("where there is room something is hidden:\n%s", text)
 	}
 }

@@ -53,7 +53,8 @@ func (c *TopCmd) Run(con *Console) error {
 	var last look // the last with a status
 	var failed error
 	for {
-		if err := s.draw(c.frame(last.Status, failed)); err != nil {
+		frame := func(height int) string { return c.frame(last.Status, failed, height) }
+		if err := s.draw(frame); err != nil {
 			return err
 		}
 		select {
@@ -87,22 +88,24 @@ func (c *TopCmd) watch(ctx context.Context, looks chan<- look) {
 	}
 }
 
-// frame is what is drawn.
-func (c *TopCmd) frame(st Status, failed error) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "every %s, q ends\n", c.Interval)
+// frame is what is drawn on so many lines: where they are few, as many rows of each
+// table as leave room for all tables.
+func (c *TopCmd) frame(st Status, failed error, height int) string {
+	head := fmt.Sprintf("every %s, q ends\n", c.Interval)
 	if failed != nil {
-		fmt.Fprintf(&b, "! %s\n", Plain(failed.Error()))
+		head += fmt.Sprintf("! %s\n", Plain(failed.Error()))
 	}
 	if st.At.IsZero() {
-		return b.String()
+		return head
 	}
 	if failed != nil {
-		fmt.Fprintf(&b, "! below is what it was at %s\n", st.At.Local().Format(time.TimeOnly))
+		head += fmt.Sprintf("! below is what it was at %s\n", st.At.Local().Format(time.TimeOnly))
 	}
-	b.WriteString("\n")
-	_ = st.write(&b) // a builder takes everything
-	return b.String()
+	whole := head + "\n" + st.text(layout{rows: height, spaced: true})
+	for rows := height; strings.Count(whole, "\n") > height && rows >= 0; rows-- {
+		whole = head + st.text(layout{rows: rows})
+	}
+	return whole
 }
 
 // screen is a terminal that is drawn on from its upper left corner. What was on
@@ -150,20 +153,27 @@ func (s *screen) close() {
 	_ = term.Restore(int(s.in.Fd()), s.before)
 }
 
-// draw replaces what is on the screen by as much of a text as has room there.
-func (s *screen) draw(text string) error {
+// draw replaces what is on the screen by as much of a text as has room there. The
+// text may depend on the number of lines.
+func (s *screen) draw(text func(height int) string) error {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil {
 		return fmt.Errorf("look how large the terminal is: %w", err)
 	}
-	_, err = s.out.WriteString(fit(text, width, height))
+	if width < 1 || height < 1 { // of a terminal that does not know its size
+		width, height = 80, 24
+	}
+	_, err = s.out.WriteString(fit(text(height), width, height))
 	return err
 }
 
 // fit makes the text of one screen: each line ends with what clears its rest.
 func fit(text string, width, height int) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	if hidden := len(lines) - height; hidden > 0 {
+	switch hidden := len(lines) - height; {
+	case hidden > 0 && height < 2:
+		lines = lines[:height]
+	case hidden > 0:
 		lines = append(lines[:height-1], fmt.Sprintf("… and %d more lines", hidden+1))
 	}
 	for i, line := range lines {
