@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/ingest/dlq"
@@ -12,21 +16,77 @@ import (
 )
 
 type dlqCmd struct {
-	List   dlqListCmd   `cmd:"" help:"List dead letters."`
+	List   dlqListCmd   `cmd:"" default:"withargs" help:"List dead letters."`
 	Show   dlqShowCmd   `cmd:"" help:"Show one dead letter with its headers and its body."`
 	Replay dlqReplayCmd `cmd:"" help:"Publish the messages of dead letters again, and delete these letters. Letters that would be refused again stay and are reported."`
 	Purge  dlqPurgeCmd  `cmd:"" help:"Delete dead letters for good."`
 }
 
-// dlqSettings are those of every command.
-type dlqSettings struct {
-	NATS natsCommand `embed:"" group:"NATS"`
-	JSON bool        `help:"Print JSON."`
+// AfterApply has the commands work on NATS where its address is given, and over HTTP
+// otherwise. A flag decides before the environment and the configuration file do.
+func (c *dlqCmd) AfterApply(command *kong.Context) error {
+	http, onNATS := givenBy(command, "url"), givenBy(command, "nats-url")
+	if http == byFlag && onNATS == byFlag {
+		return errors.New("--url: must be left out with --nats-url")
+	}
+	for _, d := range []*dlqSettings{&c.List.Server, &c.Show.Server, &c.Replay.Server, &c.Purge.Server} {
+		d.onNATS = onNATS > http
+	}
+	return nil
 }
 
-// with runs work on the letters of the server. Work that judges events says by
-// which stages, where the installation does not.
-func (d dlqSettings) with(p *program, stages stages, work func(*dlq.Service) error) error {
+// giver is what gives a setting its value.
+type giver int
+
+const (
+	byDefault giver = iota
+	bySetting       // the environment or the configuration file
+	byFlag
+)
+
+func givenBy(command *kong.Context, name string) giver {
+	by := byDefault
+	for _, part := range command.Path {
+		switch {
+		case part.Flag == nil || part.Flag.Name != name:
+		case part.Resolved:
+			by = bySetting
+		default:
+			return byFlag
+		}
+	}
+	for _, flag := range command.Flags() {
+		for _, env := range flag.Envs {
+			if _, set := os.LookupEnv(env); set && flag.Name == name {
+				by = bySetting
+			}
+		}
+	}
+	return by
+}
+
+// dlqSettings are those of every command.
+type dlqSettings struct {
+	HTTP   console.Server `embed:"" group:"Server"`
+	NATS   natsCommand    `embed:"" group:"NATS"`
+	JSON   bool           `help:"Print JSON."`
+	onNATS bool           // rather than over HTTP
+}
+
+// letters are the dead letters of an installation.
+type letters interface {
+	List(context.Context, dlq.ListOptions) (dlq.LetterPage, error)
+	Show(ctx context.Context, id string) (dlq.LetterDetail, error)
+	Replay(context.Context, dlq.Selection, dlq.ReplayOptions) (dlq.LetterReport, error)
+	Purge(ctx context.Context, sel dlq.Selection, dryRun bool) (dlq.LetterReport, error)
+}
+
+// with runs work on the letters of the installation. On NATS, work that judges events
+// says by which stages, where the installation does not.
+func (d dlqSettings) with(p *program, stages stages, work func(letters) error) error {
+	if !d.onNATS {
+		return work(console.DeadLetters{Server: d.HTTP})
+	}
 	nc, err := d.NATS.connect(p)
 	if err != nil {
 		return err
@@ -78,7 +138,7 @@ func (c *dlqListCmd) Validate() error {
 
 // Run lists letters.
 func (c *dlqListCmd) Run(p *program) error {
-	return c.Server.with(p, stages{}, func(s *dlq.Service) error {
+	return c.Server.with(p, stages{}, func(s letters) error {
 		out := newLetterPrinter(p.out, c.Server.JSON)
 		left := c.Limit
 		o := dlq.ListOptions{Filter: c.filter(), Oldest: c.Oldest}
@@ -112,7 +172,7 @@ func (c *dlqShowCmd) Validate() error { return usageOf(dlq.CheckID(c.ID)) }
 
 // Run shows a letter.
 func (c *dlqShowCmd) Run(p *program) error {
-	return c.Server.with(p, stages{}, func(s *dlq.Service) error {
+	return c.Server.with(p, stages{}, func(s letters) error {
 		letter, err := s.Show(p.ctx, c.ID)
 		if err != nil {
 			return err
@@ -142,9 +202,9 @@ func (c *dlqSelection) Validate() error { return usageOf(c.selection().Check()) 
 
 // run works on the selection, call by call, and reports all of them as one.
 func (c *dlqSelection) run(
-	p *program, stages stages, call func(*dlq.Service, dlq.Selection) (dlq.LetterReport, error),
+	p *program, stages stages, call func(letters, dlq.Selection) (dlq.LetterReport, error),
 ) error {
-	return c.Server.with(p, stages, func(s *dlq.Service) error {
+	return c.Server.with(p, stages, func(s letters) error {
 		sel, total := c.selection(), dlq.NewReport(c.DryRun)
 		var err error
 		for {
@@ -179,7 +239,7 @@ type dlqReplayCmd struct {
 
 // Run replays letters. Those that stay are no failure: they are reported.
 func (c *dlqReplayCmd) Run(p *program) error {
-	return c.run(p, c.Pipeline.Stages, func(s *dlq.Service, sel dlq.Selection) (dlq.LetterReport, error) {
+	return c.run(p, c.Pipeline.Stages, func(s letters, sel dlq.Selection) (dlq.LetterReport, error) {
 		return s.Replay(p.ctx, sel, dlq.ReplayOptions{DryRun: c.DryRun, AsBackfill: c.AsBackfill})
 	})
 }
@@ -188,7 +248,7 @@ type dlqPurgeCmd struct{ dlqSelection }
 
 // Run purges letters.
 func (c *dlqPurgeCmd) Run(p *program) error {
-	return c.run(p, stages{}, func(s *dlq.Service, sel dlq.Selection) (dlq.LetterReport, error) {
+	return c.run(p, stages{}, func(s letters, sel dlq.Selection) (dlq.LetterReport, error) {
 		return s.Purge(p.ctx, sel, c.DryRun)
 	})
 }

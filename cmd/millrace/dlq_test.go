@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/ingest/dlq"
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -19,11 +25,12 @@ import (
 type dlqFixture struct {
 	t    *testing.T
 	nats *natstest.Server
+	url  string // of a server; empty: commands work on NATS
 }
 
 func startDLQ(t *testing.T) dlqFixture {
 	t.Helper()
-	f := dlqFixture{t, natstest.Start(t, stream.Config{})}
+	f := dlqFixture{t: t, nats: natstest.Start(t, stream.Config{})}
 	js := f.nats.JetStream()
 	for i := 1; i <= 10; i++ {
 		m := nats.NewMsg(stream.DeadLetterSubject(stream.Events, uint64(i)))
@@ -44,22 +51,61 @@ func startDLQ(t *testing.T) dlqFixture {
 	return f
 }
 
+// serve has commands work over HTTP.
+func (f *dlqFixture) serve() {
+	f.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	stages, err := event.ParseStages(event.DefaultStages)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	letters, err := dlq.New(dlq.Config{Stages: stages}, f.nats.Connect(), log)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	srv, err := httpapi.New(httpapi.Config{}, httpapi.Deps{Log: log, Registry: prometheus.NewRegistry()})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	letters.Register(srv, auth.New(auth.Config{}))
+	server := httptest.NewServer(srv.Handler())
+	f.t.Cleanup(server.Close)
+	f.url = server.URL
+}
+
 // run runs a command and returns its status and what it prints.
 func (f dlqFixture) run(command string) (status int, out, errOut string) {
 	f.t.Helper()
-	f.t.Setenv("MILLRACE_NATS_URL", f.nats.URL())
+	if f.url != "" {
+		f.t.Setenv("MILLRACE_URL", f.url)
+	} else {
+		f.t.Setenv("MILLRACE_NATS_URL", f.nats.URL())
+	}
 	var o, e bytes.Buffer
 	status = run(append([]string{"dlq"}, strings.Fields(command)...), nil, &o, &e, 0)
 	return status, o.String(), e.String()
 }
 
+// TestDLQCommands: the commands do the same on NATS and over HTTP, and the bare command
+// lists.
 func TestDLQCommands(t *testing.T) {
-	f := startDLQ(t)
+	t.Run("NATS", func(t *testing.T) { testDLQCommands(t, startDLQ(t)) })
+	t.Run("HTTP", func(t *testing.T) {
+		f := startDLQ(t)
+		f.serve()
+		testDLQCommands(t, f)
+	})
+}
+
+func testDLQCommands(t *testing.T, f dlqFixture) {
+	t.Helper()
 	for _, c := range []struct {
 		command string
 		status  int
 		want    string
 	}{
+		{"", 0, "ORIGIN"},
+		{"--limit 3", 0, "3 letters; there may be more"},
 		{"list", 0, "ORIGIN"},
 		{"list --limit 3", 0, "3 letters; there may be more"},
 		{"list --code none", 0, "no dead letters"},
@@ -80,6 +126,38 @@ func TestDLQCommands(t *testing.T) {
 	}
 	if n := len(f.nats.IDs()); n != 5 {
 		t.Errorf("%d events were replayed", n)
+	}
+}
+
+// TestDLQServer: a flag names the installation whatever the environment says, and
+// without an address of NATS the commands ask the server at the address of all others.
+func TestDLQServer(t *testing.T) {
+	f := startDLQ(t)
+	f.serve()
+	const none = "127.0.0.1:1"
+	for _, c := range []struct {
+		env, command string
+		status       int
+		want         string
+	}{
+		{"MILLRACE_NATS_URL=nats://" + none, "list --url=" + f.url, 0, "ORIGIN"},
+		{"MILLRACE_URL=http://" + none, "list --nats-url=" + f.nats.URL(), 0, "ORIGIN"},
+		{"MILLRACE_URL=http://" + none, "list", 1, "no answer from http://" + none},
+		{"MILLRACE_NATS_URL=nats://" + none, "list", 1, "connect to NATS"},
+		{"MILLRACE_NATS_URL=nats://" + none + " MILLRACE_URL=" + f.url, "list", 0, "ORIGIN"},
+		{"", "list --url=" + f.url + " --nats-url=" + f.nats.URL(), 2, "--url: must be left out with --nats-url"},
+	} {
+		t.Run(c.env+" "+c.command, func(t *testing.T) {
+			for setting := range strings.FieldsSeq(c.env) {
+				name, value, _ := strings.Cut(setting, "=")
+				t.Setenv(name, value)
+			}
+			var out bytes.Buffer
+			status := run(append([]string{"dlq"}, strings.Fields(c.command)...), nil, &out, &out, 0)
+			if status != c.status || !strings.Contains(out.String(), c.want) {
+				t.Errorf("status %d:\n%s", status, &out)
+			}
+		})
 	}
 }
 
