@@ -77,6 +77,7 @@ type block struct {
 	language string
 	serves   bool   // until it is told to end
 	streams  bool   // prints without end
+	prints   string // has to be in what it prints
 	unrun    string // why it is not run
 	from     string // the file that has these lines
 	text     string
@@ -111,6 +112,8 @@ func blocks(t *testing.T, page string) (all []block) {
 				b.serves = true
 			case mark[1] == "streams":
 				b.streams = true
+			case mark[1] == "prints":
+				b.prints = mark[2] + mark[3]
 			case mark[1] == "unrun":
 				b.unrun = mark[2]
 			case mark[1] == "from":
@@ -279,6 +282,8 @@ func (r *reader) run(t *testing.T, b block) {
 	}
 	if status := p.wait(t, waitLimit); status != 0 && !b.streams {
 		t.Errorf("line %d: exit status %d:\n%s\n%s\n%s", b.line, status, b.text, p.out, p.log)
+	} else if !strings.Contains(p.out.String(), b.prints) {
+		t.Errorf("line %d does not print %q:\n%s\n%s", b.line, b.prints, b.text, p.out)
 	} else if testing.Verbose() {
 		t.Logf("line %d:\n%s\n%.2000s%.2000s", b.line, b.text, p.out, p.log)
 	}
