@@ -96,6 +96,13 @@ type Name struct {
 	Queue string `path:"queue" example:"mail"`
 }
 
+// QueueCommand is a command on a queue, without a document: members of one, such as the
+// group that a caller means, are refused.
+type QueueCommand struct {
+	Name
+	Body *struct{}
+}
+
 // UserQueueSettings describe a queue.
 type UserQueueSettings struct {
 	Name        string    `json:"name" example:"mail"`
@@ -263,8 +270,8 @@ func (h *Handler) add(ctx context.Context, in *AddItemsRequest) (AddedItems, err
 	return out, err
 }
 
-func (h *Handler) pause(paused bool) func(context.Context, *Name) (UserQueueSettings, error) {
-	return func(ctx context.Context, in *Name) (UserQueueSettings, error) {
+func (h *Handler) pause(paused bool) func(context.Context, *QueueCommand) (UserQueueSettings, error) {
+	return func(ctx context.Context, in *QueueCommand) (UserQueueSettings, error) {
 		return h.set(ctx, in.Queue, queue.Set{Paused: &paused})
 	}
 }

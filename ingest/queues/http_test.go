@@ -128,6 +128,9 @@ func TestOwnQueue(t *testing.T) {
 	}
 	s.want(404, path(first.ID+1000, "done"), "{}")
 	s.want(200, "/queues/mail/resume", "")
+	if text := s.want(400, "/queues/mail/pause", `{"group":"job-1"}`); !strings.Contains(text, `"field_unknown"`) {
+		t.Errorf("a pause of one group: %s, want that there is no such field", text)
+	}
 	s.want(200, "/queues/mail/pause", "")
 	if got := s.take(10); len(got.Items) != 0 {
 		t.Errorf("took %+v of a paused queue", got)

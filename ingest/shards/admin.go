@@ -52,6 +52,12 @@ func (p StagePath) Resolve(ctx huma.Context) []error {
 	return append(p.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
+// StageCommand is a command on a stage, without a document.
+type StageCommand struct {
+	StagePath
+	Body *struct{}
+}
+
 // StageSettings are the switches of a stage.
 type StageSettings struct {
 	Stage       string `json:"stage" example:"shard-worker"`
@@ -60,8 +66,8 @@ type StageSettings struct {
 	MaxAttempts int    `json:"max_attempts" doc:"Attempts after which an item that is given back fails, and is dead; 0: any number"`
 }
 
-func (h *Handler) pause(paused bool) func(context.Context, *StagePath) (StageSettings, error) {
-	return func(ctx context.Context, in *StagePath) (StageSettings, error) {
+func (h *Handler) pause(paused bool) func(context.Context, *StageCommand) (StageSettings, error) {
+	return func(ctx context.Context, in *StageCommand) (StageSettings, error) {
 		return h.set(ctx, in.Stage, tracking.SetStage{Paused: &paused})
 	}
 }

@@ -233,6 +233,7 @@ func TestBadInput(t *testing.T) {
 		},
 
 		{"/queues/nope/pause", `{}`, 400, "stage", "must be shard-splitter"},
+		{"/queues/shard-splitter/pause", `{"file":"a"}`, 400, "file", "is no field here"},
 		{"/queues/shard-worker/limits", `{"concurrency":-1}`, 400, "concurrency", "0"},
 		{"/files/b/cancel", `{}`, 404, "filename", "registered"},
 		{"/files/b%2Fc/cancel", `{}`, 400, "filename", "slashes"},

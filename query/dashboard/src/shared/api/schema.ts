@@ -4409,6 +4409,7 @@ export interface components {
             /** @example shard-worker */
             stage: string;
         };
+        QueueCommandBody: Record<string, never>;
         QueueItem: {
             /**
              * Format: date-time
@@ -4802,6 +4803,7 @@ export interface components {
              */
             total: number;
         };
+        StageCommandBody: Record<string, never>;
         StageDelay: {
             /**
              * Format: int64
@@ -10773,7 +10775,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["StageCommandBody"];
+            };
+        };
         responses: {
             /** @description OK */
             200: {
@@ -10813,6 +10819,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10877,7 +10892,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["StageCommandBody"];
+            };
+        };
         responses: {
             /** @description OK */
             200: {
@@ -10917,6 +10936,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12787,7 +12815,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["QueueCommandBody"];
+            };
+        };
         responses: {
             /** @description It was there already, alike */
             200: {
@@ -12836,6 +12868,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12899,7 +12940,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["QueueCommandBody"];
+            };
+        };
         responses: {
             /** @description It was there already, alike */
             200: {
@@ -12948,6 +12993,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
