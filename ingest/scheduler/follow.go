@@ -132,6 +132,8 @@ func lockRuns(ctx context.Context, t *queue.Tx, changes map[int64]change) (runs 
 	for id := range changes {
 		items = append(items, id)
 	}
+	// The statement that waits for the lock would see the items as they were before it waited.
+	t.Batch.Queue("SELECT FROM millrace.executions WHERE item_id = ANY ($1) ORDER BY id FOR UPDATE", items)
 	t.Batch.Queue(text("runs"), items).Query(func(rows pgx.Rows) (err error) {
 		runs, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*followed, error) {
 			r := new(followed)
