@@ -41,13 +41,15 @@ func TestAttacks(t *testing.T) {
 			"slow strangers": testSlowStrangers, "frames": testFrames, "deaf subscribers": testDeafSubscribers,
 			"messages": testMessages, "forgeries": testForgeries, "silence": testSilence, "statements": testStatements,
 			"analysts": testAnalysts, "times": testTimes,
-			"pulls":           func(t *testing.T, s *server) { testPulls(t, s) },
-			"protected pulls": testProtectedPulls, "batches": testBatches,
+			"batches": testBatches,
 		} {
 			all.Go(func() { t.Run(name, func(t *testing.T) { attack(t, s) }) })
 		}
 		all.Wait()
 	})
+	// by themselves: they leave NATS little time for others
+	t.Run("pulls", func(t *testing.T) { testPulls(t, s) })
+	t.Run("protected pulls", func(t *testing.T) { testProtectedPulls(t, s) })
 	// by themselves: others replay dead letters, too
 	t.Run("producers", func(t *testing.T) { testProducers(t, s, "") })
 	// by themselves: ClickHouse is away for a moment

@@ -189,14 +189,15 @@ func (b *badCrawls) document(
 		if name == "$schema" {
 			continue
 		}
-		may := name == "dry_run" || name == "reason" || name == "source_ids" // be null, which is as good as left out
+		// may be null, which is as good as left out
+		may := slices.Contains([]string{"dry_run", "reason", "source_ids", "override"}, name)
 		of = b.schema(of)
 		for _, bad := range badValues(name, of) {
 			if bad != "null" || !may {
 				ask(with(name, bad), prefix+name)
 			}
 		}
-		if of.Properties != nil {
+		if of.Properties != nil && name != "override" { // PUT /jobs/{id}/override takes the same settings
 			inner := map[string]json.RawMessage{"start_hour": json.RawMessage("1"), "end_hour": json.RawMessage("2")}
 			b.document(t, prefix+name+".", of, inner, func(body, field string) { ask(with(name, body), field) })
 		}

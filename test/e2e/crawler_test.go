@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ type crawler struct {
 	log  map[string][]crawled // what is still to be told, by sources
 
 	last map[string]crawled // of the log that was told, by sources
+
+	cancelled atomic.Int64 // runs that were queued when their jobs were paused
 
 	mu   sync.Mutex
 	told map[string][]crawled // in this order
