@@ -121,7 +121,7 @@ func TestBackoffEnds(t *testing.T) {
 }
 
 // TestForcedStaysForced: a run that somebody asks for while another goes is forced when it has
-// waited, too, and minds neither backoff nor window then.
+// waited, and ignores backoff and crawl windows then.
 func TestForcedStaysForced(t *testing.T) {
 	t.Parallel()
 	s := start(t, scheduler.Config{})

@@ -119,7 +119,7 @@ func (c *Checker) exchangeOf(ctx context.Context, name string, l Loss) error {
 	return c.tell(ctx, kv, name, rest)
 }
 
-// accepted has the note of a stream say what is left of its losses.
+// accepted writes the losses of a stream that are not accepted yet into its note.
 func (c *Checker) accepted(name string, all, rest Loss) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,7 +45,7 @@ func (b *broker) pull(m *nats.Msg) {
 	r, fine := parse(m.Data)
 	who, err := connection(m)
 	switch {
-	case err != nil: // nobody waits for an answer, or it is none of a role
+	case err != nil: // nobody waits for an answer, or the request is not from a role
 	case !fine:
 		b.refused(name, m)
 	default:
