@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +18,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a source that a test has answer, fail or hang.
+// server is a source that a test has answer, fail or hang. A test changes it under its lock.
 type server struct {
+	mu    sync.Mutex
 	value float64
 	err   error
 	hangs chan struct{} // nil: it does not
@@ -28,18 +30,21 @@ type server struct {
 func (s *server) source(name string) Source {
 	g := NewGauge("test_"+name, "A test.", "part")
 	return Source{Name: name, Gauges: []*Gauge{g}, Read: func(ctx context.Context, set Set) error {
-		if s.hangs != nil {
+		s.mu.Lock()
+		value, err, hangs, deaf := s.value, s.err, s.hangs, s.deaf
+		s.mu.Unlock()
+		if hangs != nil {
 			select {
-			case <-s.hangs:
+			case <-hangs:
 			case <-ctx.Done():
-				if s.deaf {
-					<-s.hangs
+				if deaf {
+					<-hangs
 				}
 				return ctx.Err()
 			}
 		}
-		set(g, s.value, "a")
-		return s.err
+		set(g, value, "a")
+		return err
 	}}
 }
 
@@ -88,7 +93,9 @@ func TestOnlyCurrentValues(t *testing.T) {
 				if got := exported(t, reg, "test_one"); got != `test_one{part="a"} 7` {
 					t.Errorf("after a read: %q", got)
 				}
+				srv.mu.Lock()
 				outage(srv)
+				srv.mu.Unlock()
 				time.Sleep(Limit - time.Second)
 				if got := exported(t, reg, "test_one"); got != `test_one{part="a"} 7` {
 					t.Errorf("before the limit: %q", got)
@@ -101,10 +108,12 @@ func TestOnlyCurrentValues(t *testing.T) {
 					!strings.Contains(got, `{source="two"} 1`) {
 					t.Errorf("after the limit: %s", got)
 				}
+				srv.mu.Lock()
 				if srv.hangs != nil {
 					close(srv.hangs)
 				}
-				srv.value, srv.err, srv.deaf = 8, nil, false
+				srv.value, srv.err, srv.hangs, srv.deaf = 8, nil, nil, false
+				srv.mu.Unlock()
 				time.Sleep(every + timeout + time.Second)
 				if got := exported(t, reg, "test_one"); got != `test_one{part="a"} 8` {
 					t.Errorf("after the outage: %q", got)

@@ -3,6 +3,7 @@ package scrape
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,16 +13,17 @@ import (
 // old, and then none. The server is asked once at a time.
 func TestHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, hangs := 0, false
+		var asked atomic.Int64
+		var hangs atomic.Bool
 		v := &Value[int]{
 			Limit: time.Minute, Fresh: time.Second, Keep: 10 * time.Second,
 			Ask: func(ctx context.Context) (int, error) {
-				asked++
-				if hangs {
+				n := int(asked.Add(1))
+				if hangs.Load() {
 					<-ctx.Done()
 					return 0, ctx.Err()
 				}
-				return asked, nil
+				return n, nil
 			},
 		}
 		get := func(want int, known bool, within time.Duration) {
@@ -37,16 +39,16 @@ func TestHangs(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		get(2, true, 0)
 		time.Sleep(2 * time.Second)
-		hangs = true
+		hangs.Store(true)
 		get(2, true, 100*time.Millisecond)
 		get(2, true, 0)
 		time.Sleep(10 * time.Second)
 		get(0, false, 0)
-		if asked != 3 {
-			t.Errorf("asked %d times", asked)
+		if n := asked.Load(); n != 3 {
+			t.Errorf("asked %d times", n)
 		}
 		time.Sleep(time.Minute)
-		hangs = false
+		hangs.Store(false)
 		get(4, true, 0)
 	})
 }

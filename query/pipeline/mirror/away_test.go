@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,11 @@ import (
 // hanging is a store that may hang: what it is asked then ends with its context.
 type hanging struct {
 	*world
-	hangs bool
+	hangs atomic.Bool
 }
 
 func (h *hanging) wait(ctx context.Context) error {
-	if !h.hangs {
+	if !h.hangs.Load() {
 		return nil
 	}
 	<-ctx.Done()
@@ -83,7 +84,7 @@ func goesOn(t *testing.T, limits Limits) {
 		}
 	}
 	ask("source-1", "today", time.Minute)
-	h.hangs = true
+	h.hangs.Store(true)
 	for hour := range 10 {
 		c.advance(20 * time.Minute)
 		m.check()
@@ -108,7 +109,7 @@ func goesOn(t *testing.T, limits Limits) {
 			t.Errorf("from %s", a.From)
 		}
 	}
-	h.hangs = false
+	h.hangs.Store(false)
 	time.Sleep(2 * time.Minute) // what was asked ends
 	if a := ask("", "24h", 0); a.Widened || !a.From.Equal(a.Window.From) {
 		t.Errorf("from %s, want %s", a.From, a.Window.From)
