@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
+	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
 
 const (
@@ -30,7 +30,7 @@ var errRebased = errors.New("the rows in ClickHouse are not those that the views
 // time to time. It returns how many are missing when that is another number than the
 // checkpoint's baseline says, and false when ctx ends. ClickHouse was put back from a copy
 // then, or rows were deleted, or are there again.
-func (s *session) audit(ctx context.Context, baseline checkpoint.Baseline) (missing uint64, changed bool) {
+func (s *session) audit(ctx context.Context, baseline contract.Baseline) (missing uint64, changed bool) {
 	every := s.p.cfg.AuditEvery
 	wait := every
 	if baseline.Missing > 0 {
@@ -79,7 +79,7 @@ func (s *session) missing(ctx context.Context) (uint64, error) {
 
 // rebase begins another baseline of the group, when the session has ended because of it.
 func (s *session) rebase(ctx context.Context, missing uint64) error {
-	if missing > s.checkpoint.Record().Baseline.Missing {
+	if missing > s.checkpoint.Record().View.Baseline.Missing {
 		s.log.Error("ClickHouse lacks events that were counted: was it put back from a copy, or were rows deleted? "+
 			"Restore them, or run millrace accept-identities (docs/recovery.md)", "missing", missing)
 	} else {

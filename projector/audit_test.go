@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/projector"
-	"github.com/millrace-io/millrace/projector/checkpoint"
+
+	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
 
 // soon has a projector audit all the time.
 func soon(c *projector.Config) { c.AuditEvery = 10 * time.Millisecond }
 
 // awaitBaseline waits until the checkpoint of the first group says so of its baseline.
-func (b *bench) awaitBaseline(want checkpoint.Baseline) {
+func (b *bench) awaitBaseline(want contract.Baseline) {
 	b.t.Helper()
-	b.watch(fmt.Sprintf("%+v", want), func(_ string, r checkpoint.Record) bool { return r.Baseline == want })
+	b.watch(fmt.Sprintf("%+v", want), func(_ string, r contract.Checkpoint) bool { return r.View.Baseline == want })
 }
 
 // remove takes a third of the events out of ClickHouse, and returns how many these are.
@@ -43,11 +44,11 @@ func TestBaseline(t *testing.T) {
 	b.history(rng, 200, &sent)
 	b.reach(b.truth.last)
 	missing := b.remove()
-	b.awaitBaseline(checkpoint.Baseline{Number: 1, Missing: missing})
+	b.awaitBaseline(contract.Baseline{Number: 1, Missing: missing})
 	b.history(rng, 50, &sent)
 	b.reach(b.truth.last)
 	must(t, b.db.Exec(t.Context(), "INSERT INTO events SELECT * FROM kept"))
-	b.awaitBaseline(checkpoint.Baseline{Number: 2})
+	b.awaitBaseline(contract.Baseline{Number: 2})
 	for _, m := range sent {
 		b.publish(m[0], []byte(m[1]))
 	}
@@ -66,11 +67,11 @@ func TestAcceptedBaseline(t *testing.T) {
 	defer stop()
 	b.history(rng, 200, &sent)
 	b.reach(b.truth.last)
-	b.awaitBaseline(checkpoint.Baseline{})
+	b.awaitBaseline(contract.Baseline{})
 	missing := b.remove()
-	b.awaitBaseline(checkpoint.Baseline{Number: 1, Missing: missing})
+	b.awaitBaseline(contract.Baseline{Number: 1, Missing: missing})
 	b.accept()
-	b.awaitBaseline(checkpoint.Baseline{Number: 2, Accepted: 1})
+	b.awaitBaseline(contract.Baseline{Number: 2, Accepted: 1})
 	for _, m := range sent {
 		b.publish(m[0], []byte(m[1]))
 	}
@@ -95,9 +96,9 @@ func TestBaselineOfStill(t *testing.T) {
 	must(t, os.RemoveAll(b.dir+"/keys"))
 	stop := b.start(soon)
 	defer stop()
-	b.awaitBaseline(checkpoint.Baseline{Number: 1, Missing: missing})
+	b.awaitBaseline(contract.Baseline{Number: 1, Missing: missing})
 	must(t, b.db.Exec(t.Context(), "INSERT INTO events SELECT * FROM kept"))
-	b.awaitBaseline(checkpoint.Baseline{Number: 2})
+	b.awaitBaseline(contract.Baseline{Number: 2})
 	stop()
 	b.check()
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/projector/funnel"
+	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/projector/store"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -33,7 +33,7 @@ type batch struct {
 	messages   int
 	duplicates int
 	late       lateness
-	last       source.Message
+	last       input.Message
 }
 
 func newBatch() *batch { return &batch{rows: schema.NewEventBlock(), funnel: schema.NewFunnelBlock()} }
@@ -77,11 +77,11 @@ func (b *batch) reset() {
 	b.funnel.Reset()
 	b.letters, b.conflicts, b.refused, b.known = nil, nil, 0, event.IdentitySum{}
 	b.parts, b.byStage, b.cached, b.messages, b.duplicates = nil, nil, 0, 0, 0
-	b.late, b.last = lateness{}, source.Message{}
+	b.late, b.last = lateness{}, input.Message{}
 }
 
 // append adds a valid event, for as long as it is not known to be repeated.
-func (b *batch) append(m source.Message, r *event.Record, stage int) {
+func (b *batch) append(m input.Message, r *event.Record, stage int) {
 	id := r.Identity()
 	b.rows.Append(m.Seq, m.Time, r, id)
 	b.sightings = append(b.sightings, keystore.See(id, r.Fingerprint(), m.Seq))

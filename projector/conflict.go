@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/projector/deadletter"
-	"github.com/millrace-io/millrace/projector/fold"
+	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -24,8 +25,8 @@ type conflict struct {
 }
 
 // reason is why the message becomes a dead letter.
-func (c *conflict) reason() *event.Invalid {
-	return &event.Invalid{
+func (c *conflict) reason() item.Invalid {
+	return item.Invalid{
 		Field: "idempotency_key", Code: event.KeyConflict,
 		Rule: fmt.Sprintf("%s: message %d of %s has it; to replay this letter gives its event a key of its own",
 			event.ConflictRule, c.first, stream.Events),
@@ -103,7 +104,7 @@ func (v *view) message(ctx context.Context, seq uint64) (m *jetstream.RawStreamM
 	if m, err = s.GetMsg(ctx, seq); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return m, false, err
 	}
-	last, absent := fold.Present(ctx, v.p.js, stream.Events, s.CachedInfo().State, seq)
+	last, absent := input.Present(ctx, s, seq)
 	if absent != nil {
 		return nil, false, absent
 	}

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/projector"
-	"github.com/millrace-io/millrace/projector/checkpoint"
+
+	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
 
 // TestCutOffWhileLoading: what a projector can't fold, because it was cut off
@@ -32,7 +33,7 @@ func TestCutOffWhileLoading(t *testing.T) {
 	lease := func(c *projector.Config) { c.Lease = time.Second }
 	first := b.start(lease)
 	owned := 0
-	b.watch("an owner that has nothing to do", func(_ string, r checkpoint.Record) bool {
+	b.watch("an owner that has nothing to do", func(_ string, r contract.Checkpoint) bool {
 		if r.Owner != "" {
 			owned++
 		}

@@ -6,9 +6,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/schemas/stream"
+
+	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
 
 // Write stores every effect of a batch (invariants 4 to 8).
@@ -25,7 +26,7 @@ func (v *view) Write(ctx context.Context, b *batch) error {
 // Announce tells readers, metrics and the log of a batch. A view is right
 // without it: a reader that misses a delta loads again.
 func (v *view) Announce(b *batch, took time.Duration) {
-	v.checkpoint.Know(checkpoint.Known{At: b.To, Identities: b.known})
+	v.checkpoint.Know(contract.Known{At: b.To, Identities: b.known})
 	for _, part := range b.parts {
 		if err := v.p.nc.Publish(stream.FunnelDeltas, part); err != nil {
 			v.log.Warn("delta not published", "to", b.To, "error", err)

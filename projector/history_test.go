@@ -15,8 +15,8 @@ import (
 
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/funnel"
+	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -74,7 +74,7 @@ func TestFoldedHistory(t *testing.T) {
 // foldEpoch folds with the groups of the newest epoch, all messages if it is
 // the last one, and returns where it ends.
 func foldEpoch(
-	t *testing.T, rng *rand.Rand, layout slots.Layout, messages []source.Message, last bool, got *effects,
+	t *testing.T, rng *rand.Rand, layout slots.Layout, messages []input.Message, last bool, got *effects,
 ) (cut uint64) {
 	var labs []*lab
 	for _, g := range layout.Current() {
@@ -132,16 +132,16 @@ func newEffects() *effects {
 }
 
 // messages are random ones: about half of them repeat others.
-func messages(t *testing.T, rng *rand.Rand, n int) []source.Message {
+func messages(t *testing.T, rng *rand.Rand, n int) []input.Message {
 	stages := stagesOf(t)
 	clock := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
-	var sent []source.Message
+	var sent []input.Message
 	for seq := uint64(1); seq <= uint64(n); seq++ {
 		clock = clock.Add(time.Duration(rng.Int64N(int64(time.Minute))))
 		if rng.IntN(40) == 0 {
 			clock = clock.Add(time.Duration(rng.Int64N(int64(6*time.Hour)) - int64(3*time.Hour)))
 		}
-		m := source.Message{Seq: seq, Time: clock.UnixNano()}
+		m := input.Message{Seq: seq, Time: clock.UnixNano()}
 		switch k := rng.IntN(20); {
 		case k < 9 && len(sent) > 0:
 			before := sent[rng.IntN(len(sent))]
@@ -214,7 +214,7 @@ func stagesOf(t testing.TB) event.Stages {
 }
 
 // recountOf states plainly what has to come of messages.
-func recountOf(t *testing.T, messages []source.Message) *effects {
+func recountOf(t *testing.T, messages []input.Message) *effects {
 	want, stages, seen := newEffects(), stagesOf(t), map[event.Identity][2]string{}
 	for _, m := range messages {
 		var r event.Record
@@ -264,7 +264,7 @@ type lab struct {
 	table map[contract.Key]tableRow // the funnel table
 	*effects
 
-	messages []source.Message // by their sequence, from 1
+	messages []input.Message // by their sequence, from 1
 	keys     *keystore.Store
 	view     *view
 	done     uint64 // up to here everything has every effect
@@ -278,7 +278,7 @@ type tableRow struct {
 
 // fold folds messages up to a sequence. Bounds once decided stay so over
 // crashes.
-func (l *lab) fold(messages []source.Message, upto uint64) {
+func (l *lab) fold(messages []input.Message, upto uint64) {
 	l.open()
 	defer func() { l.keys.Close() }()
 	l.fill()
@@ -345,7 +345,7 @@ func (l *lab) fill() {
 	}
 }
 
-func (l *lab) batch(messages []source.Message) *batch {
+func (l *lab) batch(messages []input.Message) *batch {
 	for _, m := range messages {
 		l.view.Take(m)
 	}

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/store"
+
+	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
 
 // fillRows is how many identities are put into the key store at once when it is
@@ -77,7 +78,7 @@ func (s *session) reach(ctx context.Context, at uint64) error {
 // nothing knows what ClickHouse has. When that is not what was counted, the group
 // stands still: what is missing would count again, in rows of the funnel that
 // have it already, and where a replica lags behind it is there a moment later.
-func (s *session) agree(want checkpoint.Known, fresh bool) error {
+func (s *session) agree(want contract.Known, fresh bool) error {
 	known, err := s.keys.Known(want.At)
 	switch {
 	case err != nil:
@@ -114,7 +115,7 @@ func (s *session) know(at uint64) error {
 	if err != nil {
 		return keysError(err)
 	}
-	s.checkpoint.Know(checkpoint.Known{At: at, Identities: identities})
+	s.checkpoint.Know(contract.Known{At: at, Identities: identities})
 	return nil
 }
 

@@ -22,6 +22,8 @@ import (
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
+
+	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
 
 // TestKeysOfAnother holds invariant 10 when each slot group finds the key store
@@ -54,7 +56,7 @@ func TestLayoutOfAnother(t *testing.T) {
 	before := b.record()
 	_, err := b.bucket().PutString(t.Context(), slots.Key, `{"slot_groups":1}`)
 	must(t, err)
-	defer b.awaitStill(before.Known)()
+	defer b.awaitStill(before.View.Known)()
 	if r := b.record(); r.From != before.From || r.To != before.To {
 		t.Errorf("it goes on: %+v", r)
 	}
@@ -62,7 +64,7 @@ func TestLayoutOfAnother(t *testing.T) {
 
 // awaitStill starts a projector, and waits until it says that ClickHouse has not
 // what was counted, and names that.
-func (b *bench) awaitStill(counted checkpoint.Known) (stop func()) {
+func (b *bench) awaitStill(counted contract.Known) (stop func()) {
 	b.t.Helper()
 	told := make(chan struct{}, 1)
 	b.hear = func(text string) {
@@ -98,7 +100,7 @@ func TestKeysOfOlder(t *testing.T) {
 	b.again(sent)
 	b.check()
 	b.mustHaveQuarantined(1)
-	if known := b.record().Known; known.At < 200 || known.Identities.Count != uint64(len(b.truth.seen)) {
+	if known := b.record().View.Known; known.At < 200 || known.Identities.Count != uint64(len(b.truth.seen)) {
 		t.Errorf("the checkpoint knows %+v, want %d identities", known, len(b.truth.seen))
 	}
 }
@@ -114,8 +116,8 @@ func TestKnown(t *testing.T) {
 			must(t, os.RemoveAll(b.dir+"/keys"))
 		}
 		b.lives(rng, 100, &sent)
-		want := checkpoint.Known{At: b.truth.last, Identities: b.counted()}
-		if known := b.record().Known; known != want {
+		want := contract.Known{At: b.truth.last, Identities: b.counted()}
+		if known := b.record().View.Known; known != want {
 			t.Errorf("the checkpoint knows %+v, want %+v", known, want)
 		}
 	}
@@ -145,7 +147,7 @@ func TestKnownRegrouped(t *testing.T) {
 	must(t, err)
 	var known event.IdentitySum
 	for _, r := range records {
-		known = known.Plus(r.Known.Identities)
+		known = known.Plus(r.View.Known.Identities)
 	}
 	if want := b.counted(); len(records) != 2 || known != want {
 		t.Errorf("%d groups know %s, want %s", len(records), known, want)
@@ -183,7 +185,7 @@ func TestMissingIdentities(t *testing.T) {
 			))
 			must(t, b.db.Exec(t.Context(), "DELETE FROM events WHERE seq % 3 = 0"))
 			must(t, os.RemoveAll(b.dir+"/keys"))
-			defer b.awaitStill(before.Known)()
+			defer b.awaitStill(before.View.Known)()
 			if r := b.record(); r.From != before.From || r.To != before.To {
 				t.Errorf("it goes on: %+v", r)
 			}
@@ -205,9 +207,9 @@ func TestMissingIdentities(t *testing.T) {
 func (b *bench) accept() {
 	b.t.Helper()
 	for {
-		l, err := checkpoint.Open(b.t.Context(), b.bucket(), "funnel.0", "", 0)
+		l, err := layout.Open(b.t.Context(), b.bucket(), slots.Group{}, "")
 		must(b.t, err)
-		if err := l.Forget(b.t.Context()); !errors.Is(err, checkpoint.ErrLost) {
+		if err := projector.Accept(b.t.Context(), l); !errors.Is(err, checkpoint.ErrLost) {
 			must(b.t, err)
 			return
 		}
@@ -253,9 +255,9 @@ func (b *bench) again(sent [][2]string) {
 }
 
 // record is the checkpoint of the first group.
-func (b *bench) record() checkpoint.Record {
+func (b *bench) record() contract.Checkpoint {
 	b.t.Helper()
-	l, err := checkpoint.Open(b.t.Context(), b.bucket(), "funnel.0", "", 0)
+	l, err := layout.Open(b.t.Context(), b.bucket(), slots.Group{}, "")
 	must(b.t, err)
 	return l.Record()
 }

@@ -21,7 +21,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/projector"
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -186,7 +185,7 @@ func (b *bench) start(change func(*projector.Config)) (stop func()) {
 func (b *bench) reach(seq uint64) {
 	b.t.Helper()
 	reached := map[string]bool{}
-	b.watch(fmt.Sprintf("sequence %d", seq), func(key string, r checkpoint.Record) bool {
+	b.watch(fmt.Sprintf("sequence %d", seq), func(key string, r funnel.Checkpoint) bool {
 		if max(r.From, r.CaughtUp) >= seq && r.From == r.To {
 			reached[key] = true
 		}
@@ -195,7 +194,7 @@ func (b *bench) reach(seq uint64) {
 }
 
 // watch follows the checkpoints of all groups until done says so.
-func (b *bench) watch(what string, done func(key string, r checkpoint.Record) bool) {
+func (b *bench) watch(what string, done func(key string, r funnel.Checkpoint) bool) {
 	b.t.Helper()
 	kv, err := b.js.KeyValue(b.t.Context(), stream.Checkpoints)
 	must(b.t, err)
@@ -206,7 +205,7 @@ func (b *bench) watch(what string, done func(key string, r checkpoint.Record) bo
 	for {
 		select {
 		case entry := <-w.Updates():
-			var r checkpoint.Record
+			var r funnel.Checkpoint
 			if entry != nil && json.Unmarshal(entry.Value(), &r) == nil && done(entry.Key(), r) {
 				return
 			}
@@ -403,7 +402,7 @@ func TestRebalance(t *testing.T) {
 	shared := func(n int) {
 		t.Helper()
 		owners := map[string]string{}
-		b.watch(fmt.Sprintf("%d owners", n), func(key string, r checkpoint.Record) bool {
+		b.watch(fmt.Sprintf("%d owners", n), func(key string, r funnel.Checkpoint) bool {
 			owners[key] = r.Owner
 			distinct := map[string]bool{}
 			for _, o := range owners {
@@ -439,9 +438,9 @@ func TestUnfit(t *testing.T) {
 	b.groups = 4
 	reachable := b.ch
 	b.ch = &clickhouse.Options{Addr: []string{"127.0.0.1:1"}}
-	owns := func(groups int) func(key string, r checkpoint.Record) bool {
+	owns := func(groups int) func(key string, r funnel.Checkpoint) bool {
 		owned := map[string]bool{}
-		return func(key string, r checkpoint.Record) bool {
+		return func(key string, r funnel.Checkpoint) bool {
 			owned[key] = r.Owner != ""
 			n := 0
 			for _, yes := range owned {

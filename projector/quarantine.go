@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/keystore"
+	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -99,9 +99,9 @@ func (k keyFolder) prune(keep int, before int64) error {
 
 // keyFolder is where the key store of a group is. Each time that an operator has accepted
 // what ClickHouse has, it is another one: what the one before knows may be what is missing.
-func (p *Projector) keyFolder(g slots.Group, lease *checkpoint.Log) keyFolder {
+func (p *Projector) keyFolder(g slots.Group, lease *layout.Lease) keyFolder {
 	name := keysName(g)
-	if n := lease.Record().Baseline.Accepted; n > 0 {
+	if n := lease.Record().View.Baseline.Accepted; n > 0 {
 		name += fmt.Sprintf("%s%d", acceptedSuffix, n)
 	}
 	return keyFolder{path: filepath.Join(p.cfg.Dir, name), group: g.ID, log: p.log, streamLost: p.cfg.StreamLost}

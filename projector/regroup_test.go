@@ -40,7 +40,7 @@ func (b *bench) grouped(groups int, seq uint64) {
 	b.t.Helper()
 	kv := b.bucket()
 	reached := map[uint32]bool{}
-	b.watch("other slot groups", func(_ string, _ checkpoint.Record) bool {
+	b.watch("other slot groups", func(_ string, _ funnel.Checkpoint) bool {
 		l, err := layout.Read(b.t.Context(), kv)
 		must(b.t, err)
 		if l.Next > 0 || len(l.Current()) != groups {
@@ -128,7 +128,7 @@ func TestRegroupTakenOver(t *testing.T) {
 		l, err := layout.Read(t.Context(), kv)
 		must(t, err)
 		group := l.Current()[0] // it reads all subjects, so its batch may end anywhere
-		old, err := checkpoint.Open(t.Context(), kv, group.Key(), "old", group.After)
+		old, err := layout.Open(t.Context(), kv, group, "old")
 		must(t, err)
 		must(t, old.Take(t.Context()))
 		b.history(rng, 30, &sent)

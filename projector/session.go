@@ -8,10 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/funnel"
+	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
+	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/projector/store"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -32,8 +33,8 @@ var leaderLag = 15 * time.Second
 type session struct {
 	p          *Projector
 	group      slots.Group
-	checkpoint *checkpoint.Log
-	counted    checkpoint.Known // as the session before has left it
+	checkpoint *groupLease
+	counted    contract.Known // as the session before has left it
 	keys       *keystore.Store
 	db         *store.Store
 	log        *slog.Logger
@@ -46,7 +47,7 @@ type session struct {
 // fails. A key store whose damage shows when it is read is replaced like one that
 // does not open (invariant 2). Where ClickHouse has other rows than before, it begins
 // again with these (invariant 11).
-func (p *Projector) fold(ctx context.Context, g slots.Group, lease *checkpoint.Log, pulse *fold.Pulse) error {
+func (p *Projector) fold(ctx context.Context, g slots.Group, lease *layout.Lease, pulse *fold.Pulse) error {
 	defer p.metrics.forget(g)
 	defer p.behind.set(g.ID, false)
 	for {
@@ -65,9 +66,9 @@ func (p *Projector) fold(ctx context.Context, g slots.Group, lease *checkpoint.L
 	}
 }
 
-func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *checkpoint.Log, pulse *fold.Pulse) (err error) {
+func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *layout.Lease, pulse *fold.Pulse) (err error) {
 	s := &session{
-		p: p, group: g, checkpoint: lease, counted: lease.Record().Known,
+		p: p, group: g, checkpoint: newGroupLease(lease), counted: lease.Record().View.Known,
 		log: p.log.With("group", g.ID), opened: make(chan struct{}), keyFolder: p.keyFolder(g, lease),
 	}
 	ended := p.unfolded.begin(g)
@@ -83,11 +84,13 @@ func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *checkpoi
 	}
 	defer func() { err = errors.Join(err, s.db.Close()) }()
 	p.unfolded.uses(g, s.keys.Full, s.db.Failing)
+	in := input.NewStream(input.Config{
+		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", g.ID), Subjects: g.Filters(), Skips: p.cfg.StreamSkips,
+	}, p.nc, p.js, s.log)
 	s.fold, err = fold.New(fold.Config{
-		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", g.ID), Subjects: g.Filters(), Upto: g.Upto,
-		BatchMessages: p.cfg.BatchRows, MinInterval: p.cfg.MinInterval, Lease: p.cfg.Lease, Grace: grace,
-		LeaderLag: leaderLag, Skips: p.cfg.StreamSkips,
-	}, fold.Deps{NATS: p.nc, JS: p.js, Lease: lease, Pulse: pulse, Log: s.log}, s)
+		Upto: g.Upto, BatchMessages: p.cfg.BatchRows, MinInterval: p.cfg.MinInterval, Lease: p.cfg.Lease, Grace: grace,
+		LeaderLag: leaderLag,
+	}, fold.Deps{Input: in, Lease: lease, Pulse: pulse, Log: s.log}, s)
 	if err != nil {
 		return err
 	}
@@ -117,7 +120,7 @@ func (s *session) run(ctx context.Context) error {
 	})
 	var missing uint64
 	var changed bool
-	baseline := s.checkpoint.Record().Baseline
+	baseline := s.checkpoint.Record().View.Baseline
 	once(func() {
 		if missing, changed = s.audit(beside, baseline); changed {
 			stopFolding()

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/funnel"
+	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/projector/source"
 	"github.com/millrace-io/millrace/projector/store"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -48,7 +48,7 @@ type view struct {
 	// What follows is used by Write and Announce alone.
 	p          *Projector
 	db         *store.Store
-	checkpoint *checkpoint.Log
+	checkpoint *groupLease
 	log        *slog.Logger
 	late       lateness  // not yet reported
 	lateTold   time.Time // when late events were last reported
@@ -98,7 +98,7 @@ func (v *view) keep(b *batch) {
 }
 
 // Take folds one message.
-func (v *view) Take(m source.Message) (full bool) {
+func (v *view) Take(m input.Message) (full bool) {
 	if v.open == nil {
 		v.begin(m.Pending >= many)
 	}
@@ -120,7 +120,7 @@ func (v *view) Take(m source.Message) (full bool) {
 
 // check decodes a message and returns its stage's place. Whoever may publish
 // on the stream may backfill.
-func (v *view) check(m source.Message) (stage int, invalid *event.Invalid) {
+func (v *view) check(m input.Message) (stage int, invalid *event.Invalid) {
 	r := &v.rec
 	if err := event.Decode(m.Data, r); err != nil {
 		return 0, err
@@ -172,10 +172,10 @@ func (v *view) Seal(ctx context.Context, cut fold.Cut) (*batch, string, error) {
 }
 
 // reject makes a dead letter of a message.
-func (b *batch) reject(m source.Message, invalid *event.Invalid) {
+func (b *batch) reject(m input.Message, invalid *event.Invalid) {
 	b.letters = append(b.letters, deadletter.Letter{
 		Stream: stream.Events, Subject: m.Subject, Seq: m.Seq, Time: time.Unix(0, m.Time),
-		Data: m.Data, Reason: invalid,
+		Data: m.Data, Reason: item.Invalid(*invalid),
 	})
 	b.refused += len(m.Data)
 }

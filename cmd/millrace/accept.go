@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -49,16 +49,16 @@ func (c *acceptCmd) Run(p *program) error {
 }
 
 func (c *acceptCmd) accept(p *program, kv jetstream.KeyValue, g slots.Group) error {
-	log, err := checkpoint.Open(p.ctx, kv, g.Key(), "", g.After)
+	log, err := layout.Open(p.ctx, kv, g, "")
 	if err != nil {
 		return err
 	}
-	known := log.Record().Known
+	known := log.Record().View.Known
 	if known.At == 0 {
 		_, err := fmt.Fprintf(p.out, "slot group %d: nothing to forget\n", g.ID)
 		return err
 	}
-	if err := log.Forget(p.ctx); err != nil {
+	if err := projector.Accept(p.ctx, log); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.out, "slot group %d: takes what ClickHouse has for what was counted up to sequence %d, "+

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -25,8 +25,8 @@ func TestAccept(t *testing.T) {
 	if _, err := layout.Agree(ctx, kv, 2); err != nil {
 		t.Fatal(err)
 	}
-	open := func(id uint32) *checkpoint.Log {
-		l, err := checkpoint.Open(ctx, kv, slots.Group{ID: id}.Key(), "a", 0)
+	open := func(id uint32) *layout.Lease {
+		l, err := layout.Open(ctx, kv, slots.Group{ID: id}, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,9 @@ func TestAccept(t *testing.T) {
 	}
 	for id := range uint32(2) {
 		l := open(id)
-		l.Know(checkpoint.Known{At: 5, Identities: event.IdentitySum{Count: 3}})
+		l.Keep(func(uint64, funnel.Counts) funnel.Counts {
+			return funnel.Counts{Known: funnel.Known{At: 5, Identities: event.IdentitySum{Count: 3}}}
+		})
 		if err := l.Decide(ctx, 5, 9, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -52,10 +54,10 @@ func TestAccept(t *testing.T) {
 	call(statusFailed, "no slot group 2", "--slot-group=2")
 	call(0, "up to sequence 5, which were 3", "--slot-group=1")
 	call(0, "nothing to forget", "--slot-group=1")
-	if r := open(1).Record(); r.Known != (checkpoint.Known{}) || r.From != 5 || r.To != 9 || r.Owner != "" {
+	if r := open(1).Record(); r.View.Known != (funnel.Known{}) || r.From != 5 || r.To != 9 || r.Owner != "" {
 		t.Errorf("group 1 is at %+v", r)
 	}
-	if r := open(0).Record(); r.Known.At != 5 || r.Owner != "a" {
+	if r := open(0).Record(); r.View.Known.At != 5 || r.Owner != "a" {
 		t.Errorf("group 0 is at %+v", r)
 	}
 }

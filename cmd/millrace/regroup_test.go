@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -40,7 +39,7 @@ func TestRegroup(t *testing.T) {
 	call(0, "3 asked for", "--slot-groups=3", "--no-wait")
 	call(statusFailed, slots.ErrUnderWay.Error(), "--slot-groups=2")
 
-	always := func(slots.Group, *checkpoint.Log) bool { return true }
+	always := func(slots.Group, *layout.Lease) bool { return true }
 	if cut, err := layout.Cut(ctx, kv, always); !cut || err != nil {
 		t.Fatal(cut, err)
 	}
@@ -49,7 +48,7 @@ func TestRegroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range l.Current() {
-		log, err := checkpoint.Open(ctx, kv, g.Key(), "a", g.After)
+		log, err := layout.Open(ctx, kv, g, "a")
 		if err == nil {
 			err = log.Take(ctx)
 		}

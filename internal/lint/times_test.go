@@ -15,8 +15,8 @@ import (
 var decodedTimes = map[string]string{
 	"./schemas/stream.WorkItem":          "only Millrace publishes these messages",
 	"./schemas/stream.QueueItem":         "only Millrace publishes these messages",
-	"./schemas/funnel.plain":             "only Millrace writes checkpoints",
-	"./schemas/funnel.closing":           "only Millrace writes checkpoints",
+	"./schemas/checkpoint.plain":         "only Millrace writes checkpoints",
+	"./schemas/checkpoint.closing":       "only Millrace writes checkpoints",
 	"./ingest/backfill.cursor":           "only Millrace writes cursors of backfills",
 	"./internal/tracking.FilePlace":      "a cursor, which Postgres alone compares",
 	"./internal/embedded/clickhouse":     "a file of the server's own",

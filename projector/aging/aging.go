@@ -16,8 +16,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -108,7 +108,7 @@ func (k *Keeper) Round(ctx context.Context) error {
 }
 
 // reached is how far a group is that has nothing left up to there.
-func reached(r checkpoint.Record) uint64 { return max(r.From, r.CaughtUp) }
+func reached(r funnel.Checkpoint) uint64 { return max(r.From, r.CaughtUp) }
 
 // firstSince returns the sequence of the first message of a time or later, and
 // that after upto if there is none before. Where a clock was set back, times

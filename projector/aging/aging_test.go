@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -33,7 +33,7 @@ func TestFoldedOnly(t *testing.T) {
 		_, err := js.Publish(t.Context(), fmt.Sprintf("events.crawled.%02x", i), nil)
 		must(t, err)
 	}
-	fold := func(group uint32, r checkpoint.Record) {
+	fold := func(group uint32, r funnel.Checkpoint) {
 		value, err := json.Marshal(r)
 		must(t, err)
 		_, err = kv.Put(t.Context(), slots.Group{ID: group}.Key(), value)
@@ -57,13 +57,13 @@ func TestFoldedOnly(t *testing.T) {
 		}
 	}
 	begins(1, 1)
-	fold(0, checkpoint.Record{From: 40, To: 45})
+	fold(0, funnel.Checkpoint{From: 40, To: 45})
 	begins(1, 1) // the other group has not begun
-	fold(1, checkpoint.Record{From: 3, To: 3, CaughtUp: 20})
+	fold(1, funnel.Checkpoint{From: 3, To: 3, CaughtUp: 20})
 	begins(time.Hour, 1)
 	begins(1, 21)
 	begins(1, 21)
-	fold(1, checkpoint.Record{From: 60, To: 60})
+	fold(1, funnel.Checkpoint{From: 60, To: 60})
 	begins(1, 41)
 }
 

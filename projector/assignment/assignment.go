@@ -29,7 +29,7 @@ type Config struct {
 	// Fold folds a group, whose lease this process has just taken, until ctx ends,
 	// the lease is lost, something fails, or the group has ended; then it returns
 	// nil.
-	Fold func(ctx context.Context, g slots.Group, lease *checkpoint.Log, pulse *fold.Pulse) error
+	Fold func(ctx context.Context, g slots.Group, lease *layout.Lease, pulse *fold.Pulse) error
 	// Forget removes what this process has stored for groups with smaller ids, which
 	// have ended.
 	Forget func(first uint32)
@@ -238,7 +238,7 @@ func (s *share) give() {
 }
 
 // start runs a worker.
-func (s *share) start(g slots.Group, lease *checkpoint.Log) {
+func (s *share) start(g slots.Group, lease *layout.Lease) {
 	work, cancel := context.WithCancel(s.work)
 	w := &worker{group: g, pulse: fold.NewPulse(), began: time.Now(), cancel: cancel}
 	s.workers[g.ID] = w

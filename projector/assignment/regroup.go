@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
@@ -66,7 +65,7 @@ func (s *share) cut(ctx context.Context, l slots.Layout) error {
 
 // mayClose tells whether this process may close a group. It gives another owner some
 // time to close the group itself: an owner of an earlier release does not do so.
-func (s *share) mayClose(g slots.Group, lease *checkpoint.Log) bool {
+func (s *share) mayClose(g slots.Group, lease *layout.Lease) bool {
 	return !s.held(g, lease) || time.Since(s.asked) > s.a.cfg.Lease/2
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
@@ -14,7 +15,7 @@ func (s *share) take(ctx context.Context, g slots.Group) error {
 	if time.Now().Before(s.watch(g).retryAt) {
 		return nil
 	}
-	lease, err := checkpoint.Open(ctx, s.kv, g.Key(), s.owner, g.After)
+	lease, err := layout.Open(ctx, s.kv, g, s.owner)
 	if errors.Is(err, checkpoint.ErrDamaged) {
 		s.a.damages.note(s.a.log, g, err)
 		return nil
@@ -45,7 +46,7 @@ func (s *share) take(ctx context.Context, g slots.Group) error {
 }
 
 // held tells whether another process owns a group and is alive.
-func (s *share) held(g slots.Group, lease *checkpoint.Log) bool {
+func (s *share) held(g slots.Group, lease *layout.Lease) bool {
 	w := s.watch(g)
 	if lease.Revision() != w.revision || w.since.IsZero() {
 		w.revision, w.since = lease.Revision(), time.Now()

@@ -1,5 +1,5 @@
-// Package checkpoint decides the bounds of batches, one after the other, for
-// all projectors of a slot group, by compare-and-swap on a NATS key.
+// Package checkpoint is the lease of a fold in a NATS key: it decides the bounds of
+// batches, one after the other, for all processes that may fold, by compare-and-swap.
 package checkpoint
 
 import (
@@ -7,48 +7,38 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/retry"
-	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
-// ErrLost is the error of a projector that another one has replaced.
-var ErrLost = errors.New("another projector has taken over the slot group")
+// ErrLost is the error of an owner that another one has replaced.
+var ErrLost = errors.New("another process has taken over the fold")
 
 // attempt bounds one request: when a connection is lost, the answer never comes.
 const attempt = 2 * time.Second
 
-// Record is a group's position, Known what the group has counted, and Baseline what that
-// rests on.
-type (
-	Record   = funnel.Checkpoint
-	Known    = funnel.Known
-	Baseline = funnel.Baseline
-)
-
-// Log is the sequence of decisions of one group. One goroutine at a time may use
-// it; Know may be called beside that.
-type Log struct {
+// Log is the sequence of decisions of one fold, whose view keeps V beside its position.
+// One goroutine at a time may use it.
+type Log[V any] struct {
 	kv       jetstream.KeyValue
 	key      string
 	owner    string
 	after    uint64
-	record   Record
-	baseline Baseline // of what is written next
-	known    atomic.Pointer[Known]
+	record   checkpoint.Record[V]
+	view     func(from uint64, last V) V
 	revision uint64 // 0: the key does not exist yet
 	damage   error
 }
 
 // Open reads the position under a key of the bucket: where there is none, the
-// group begins after a sequence. owner names the projector, the same after a
-// restart.
-func Open(ctx context.Context, kv jetstream.KeyValue, key, owner string, after uint64) (*Log, error) {
-	l := &Log{kv: kv, key: key, owner: owner, after: after}
+// fold begins after a sequence. owner names the process, the same after a restart.
+func Open[V any](ctx context.Context, kv jetstream.KeyValue, key, owner string, after uint64) (*Log[V], error) {
+	l := &Log[V]{kv: kv, key: key, owner: owner, after: after}
+	l.Keep(func(_ uint64, last V) V { return last })
 	if err := l.read(ctx); err != nil {
 		return nil, err
 	}
@@ -56,75 +46,52 @@ func Open(ctx context.Context, kv jetstream.KeyValue, key, owner string, after u
 }
 
 // Record returns the position as last read or written.
-func (l *Log) Record() Record { return l.record }
+func (l *Log[V]) Record() checkpoint.Record[V] { return l.record }
 
 // Position returns the bounds of the record.
-func (l *Log) Position() (from, to uint64) { return l.record.From, l.record.To }
+func (l *Log[V]) Position() (from, to uint64) { return l.record.From, l.record.To }
 
 // Damage says what stood in the place of the position when Open read it; nil: it was
 // a position. With damage, the position is the last one before, and the next write
 // puts it back.
-func (l *Log) Damage() error { return l.damage }
+func (l *Log[V]) Damage() error { return l.damage }
 
 // Revision changes whenever the position has been written by anyone.
-func (l *Log) Revision() uint64 { return l.revision }
+func (l *Log[V]) Revision() uint64 { return l.revision }
 
-func (l *Log) read(ctx context.Context) error {
-	e, err := Read(ctx, l.kv, l.key)
+func (l *Log[V]) read(ctx context.Context) error {
+	e, err := Read[V](ctx, l.kv, l.key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		l.record, l.revision = Record{From: l.after, To: l.after}, 0
-		l.Know(Known{})
+		l.record, l.revision = checkpoint.Record[V]{From: l.after, To: l.after}, 0
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read checkpoint %s: %w", l.key, err)
 	}
-	l.record, l.baseline, l.revision, l.damage = e.Record, e.Record.Baseline, e.Revision, e.Damage
-	l.Know(e.Record.Known)
+	l.record, l.revision, l.damage = e.Record, e.Revision, e.Damage
 	return nil
 }
 
-// Known returns what Know was last told, or what Open has read. It may be called beside
-// other methods.
-func (l *Log) Known() Known { return *l.known.Load() }
+// Keep sets what the records say that are written from now on: view is called with the
+// position of the record, and with what the record before says.
+func (l *Log[V]) Keep(view func(from uint64, last V) V) { l.view = view }
 
-// Know has the records that are written from now on say what the group has counted,
-// once its position has reached that. It may be called beside other methods.
-func (l *Log) Know(k Known) { l.known.Store(&k) }
-
-// Forget has the group's record say nothing of what it has counted, and gives
-// the group up: whoever takes it believes what ClickHouse has, which is another baseline.
-func (l *Log) Forget(ctx context.Context) error {
-	l.record.Known = Known{}
-	l.Know(Known{})
-	l.baseline = Baseline{Number: l.baseline.Number + 1, Accepted: l.baseline.Accepted + 1}
-	return l.disown(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta})
-}
-
-// Rebase begins another baseline, in which ClickHouse lacks so many identities of what was
-// counted.
-func (l *Log) Rebase(ctx context.Context, missing uint64) error {
-	l.baseline.Number++
-	l.baseline.Missing = missing
-	return l.swap(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta})
-}
-
-// Take makes this projector the owner. A batch that has been decided stays so.
-func (l *Log) Take(ctx context.Context) error {
-	return l.swap(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta})
+// Take makes this process the owner. A batch that has been decided stays so.
+func (l *Log[V]) Take(ctx context.Context) error {
+	return l.swap(ctx, l.position())
 }
 
 // Decide fixes the bounds of the next batch, (from, to], which will be announced
 // with this digest, and says that everything up to from has every effect. It
-// returns ErrLost, before anything has changed, when another projector has
-// written since.
-func (l *Log) Decide(ctx context.Context, from, to uint64, delta string) error {
+// returns ErrLost, before anything has changed, when another process has written
+// since.
+func (l *Log[V]) Decide(ctx context.Context, from, to uint64, digest string) error {
 	if decided := l.record.To > l.record.From && from < l.record.To; decided {
 		if from == l.record.From && to == l.record.To && l.record.Owner == l.owner {
-			if delta == l.record.Delta {
+			if digest == l.record.Digest {
 				return nil
 			}
-			return l.swap(ctx, Record{From: from, To: to, Delta: delta}) // by other stages, it is announced otherwise
+			return l.swap(ctx, checkpoint.Record[V]{From: from, To: to, Digest: digest}) // it is announced otherwise
 		}
 		return fmt.Errorf("checkpoint %s: batch (%d, %d] is decided, (%d, %d] can't be", l.key, l.record.From,
 			l.record.To, from, to)
@@ -132,34 +99,41 @@ func (l *Log) Decide(ctx context.Context, from, to uint64, delta string) error {
 	if from < l.record.From || to < from {
 		return fmt.Errorf("checkpoint %s: (%d, %d] lies before (%d, %d]", l.key, from, to, l.record.From, l.record.To)
 	}
-	return l.swap(ctx, Record{From: from, To: to, Delta: delta})
+	return l.swap(ctx, checkpoint.Record[V]{From: from, To: to, Digest: digest})
 }
 
 // Done says that everything up to the position has every effect, that no batch
-// is decided, and up to where the group has caught up, if that is known. It is
+// is decided, and up to where the fold has caught up, if that is known. It is
 // also the sign of life of an idle owner.
-func (l *Log) Done(ctx context.Context, position, caughtUp uint64) error {
+func (l *Log[V]) Done(ctx context.Context, position, caughtUp uint64) error {
 	if position < l.record.To {
 		return fmt.Errorf("checkpoint %s: position %d lies before %d", l.key, position, l.record.To)
 	}
-	return l.swap(ctx, Record{From: position, To: position, CaughtUp: caughtUp})
+	return l.swap(ctx, checkpoint.Record[V]{From: position, To: position, CaughtUp: caughtUp})
 }
 
 // Renew says that the owner is alive, and changes nothing else.
-func (l *Log) Renew(ctx context.Context) error { return l.swap(ctx, l.record) }
+func (l *Log[V]) Renew(ctx context.Context) error { return l.swap(ctx, l.record) }
 
-// Release gives the group up, so that another projector may take it at once.
-func (l *Log) Release(ctx context.Context) error {
-	return l.disown(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta})
+// Release gives the fold up, so that another process may take it at once.
+func (l *Log[V]) Release(ctx context.Context) error {
+	return l.disown(ctx, l.position())
 }
 
-// Close makes the group one that ends with its epoch, and that nobody owns. A
-// batch that has been decided stays so; whoever owned the group decides no more.
-func (l *Log) Close(ctx context.Context) error {
-	return l.disown(ctx, Record{From: l.record.From, To: l.record.To, Delta: l.record.Delta, Closing: true})
+// Close makes the fold one that ends with its epoch, and that nobody owns. A batch
+// that has been decided stays so; whoever owned the fold decides no more.
+func (l *Log[V]) Close(ctx context.Context) error {
+	next := l.position()
+	next.Closing = true
+	return l.disown(ctx, next)
 }
 
-func (l *Log) disown(ctx context.Context, next Record) error {
+// position is a record that says where the fold is, and nothing else.
+func (l *Log[V]) position() checkpoint.Record[V] {
+	return checkpoint.Record[V]{From: l.record.From, To: l.record.To, Digest: l.record.Digest}
+}
+
+func (l *Log[V]) disown(ctx context.Context, next checkpoint.Record[V]) error {
 	owner := l.owner
 	l.owner = ""
 	defer func() { l.owner = owner }()
@@ -168,14 +142,9 @@ func (l *Log) disown(ctx context.Context, next Record) error {
 
 // swap writes the record if nobody has written since it was read. When the
 // outcome is unknown it asks, for as long as ctx lives.
-func (l *Log) swap(ctx context.Context, next Record) error {
-	next.Owner, next.At, next.Baseline = l.owner, time.Now().UTC(), l.baseline
+func (l *Log[V]) swap(ctx context.Context, next checkpoint.Record[V]) error {
+	next.Owner, next.At, next.View = l.owner, time.Now().UTC(), l.view(next.From, l.record.View)
 	next.Closing = next.Closing || l.record.Closing
-	if known := l.known.Load(); known.At <= next.From {
-		next.Known = *known
-	} else {
-		next.Known = l.record.Known
-	}
 	value, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("write checkpoint %s: %w", l.key, err)
@@ -204,7 +173,7 @@ func (l *Log) swap(ctx context.Context, next Record) error {
 // backoff is how long to wait before a record is written again.
 var backoff = retry.Backoff{First: 10 * time.Millisecond, Most: time.Second}
 
-func (l *Log) write(ctx context.Context, value []byte) (uint64, error) {
+func (l *Log[V]) write(ctx context.Context, value []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	return l.kv.Update(ctx, l.key, value, l.revision)
@@ -212,7 +181,7 @@ func (l *Log) write(ctx context.Context, value []byte) (uint64, error) {
 
 // resolve finds out what a failed write has done: ours is there, somebody
 // else's is, or nothing has changed and the write may be tried again.
-func (l *Log) resolve(ctx context.Context, ours string) (written bool, err error) {
+func (l *Log[V]) resolve(ctx context.Context, ours string) (written bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	entry, err := l.kv.Get(ctx, l.key)

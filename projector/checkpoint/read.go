@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // ErrDamaged is the error of a position that cannot be read, and of which no
@@ -15,18 +15,18 @@ import (
 //
 //	nats kv put millrace_checkpoints funnel.0 '{"from":N,"to":N}'
 //
-// with the last sequence N that the group's rows reach (or one before, for all
+// with the last sequence N that the view's rows reach (or one before, for all
 // of these rows are known by their sequences).
 var ErrDamaged = errors.New("its value is not a position, and no revision of it is kept that is one")
 
-// Entry is a group's position as the bucket has it.
-type Entry struct {
-	Record
+// Entry is the position of a fold as the bucket has it.
+type Entry[V any] struct {
+	checkpoint.Record[V]
 	Revision uint64 // the last one of the key; 0: it does not exist
 	// Damage says what stands in the last revision where that is no position.
 	// The record is then that of the last revision that is one.
 	//
-	// To go on from there is right: projectors write by compare-and-swap alone.
+	// To go on from there is right: owners write by compare-and-swap alone.
 	// Whatever came between is not theirs, and since it came, nobody has
 	// decided anything.
 	Damage error
@@ -34,23 +34,23 @@ type Entry struct {
 
 // Read reads the position under a key, or jetstream.ErrKeyNotFound when there
 // has never been one.
-func Read(ctx context.Context, kv jetstream.KeyValue, key string) (Entry, error) {
+func Read[V any](ctx context.Context, kv jetstream.KeyValue, key string) (Entry[V], error) {
 	last, err := kv.Get(ctx, key)
 	if err == nil {
-		r, damage := funnel.ParseCheckpoint(last.Value())
+		r, damage := checkpoint.Parse[V](last.Value())
 		if damage == nil {
-			return Entry{Record: r, Revision: last.Revision()}, nil
+			return Entry[V]{Record: r, Revision: last.Revision()}, nil
 		}
-		return readBefore(ctx, kv, key)
+		return readBefore[V](ctx, kv, key)
 	}
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return readBefore(ctx, kv, key) // it may have been deleted
+		return readBefore[V](ctx, kv, key) // it may have been deleted
 	}
-	return Entry{}, err
+	return Entry[V]{}, err
 }
 
 // readBefore returns the last position among the revisions that are kept.
-func readBefore(ctx context.Context, kv jetstream.KeyValue, key string) (e Entry, err error) {
+func readBefore[V any](ctx context.Context, kv jetstream.KeyValue, key string) (e Entry[V], err error) {
 	revisions, err := kv.History(ctx, key)
 	if err != nil {
 		return e, err
@@ -58,7 +58,7 @@ func readBefore(ctx context.Context, kv jetstream.KeyValue, key string) (e Entry
 	found := false
 	for _, revision := range revisions { // the oldest comes first
 		e.Revision = revision.Revision()
-		r, damage := parseRevision(revision)
+		r, damage := parseRevision[V](revision)
 		if e.Damage = damage; damage == nil {
 			e.Record, found = r, true
 		}
@@ -69,9 +69,9 @@ func readBefore(ctx context.Context, kv jetstream.KeyValue, key string) (e Entry
 	return e, nil
 }
 
-func parseRevision(e jetstream.KeyValueEntry) (Record, error) {
+func parseRevision[V any](e jetstream.KeyValueEntry) (checkpoint.Record[V], error) {
 	if e.Operation() != jetstream.KeyValuePut {
-		return Record{}, errors.New("it was deleted")
+		return checkpoint.Record[V]{}, errors.New("it was deleted")
 	}
-	return funnel.ParseCheckpoint(e.Value())
+	return checkpoint.Parse[V](e.Value())
 }

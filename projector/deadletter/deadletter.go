@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/retry"
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -28,7 +28,7 @@ type Letter struct {
 	Time    time.Time // when the stream received it
 	Data    []byte
 	Removed bool // the stream has removed the message since, and there is no data
-	Reason  *event.Invalid
+	Reason  item.Invalid
 }
 
 // Publish puts the letters into the DLQ stream and returns when all are durable or

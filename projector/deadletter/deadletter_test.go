@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -24,13 +24,13 @@ func TestLargeLetters(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), most/16)
 	long := strings.Repeat("long ", 50_000) // more than a stream takes of headers
 	letters := []Letter{
-		{Seq: 1, Subject: "events.a.00", Data: body, Reason: &event.Invalid{Code: "size", Rule: "is too large"}},
+		{Seq: 1, Subject: "events.a.00", Data: body, Reason: item.Invalid{Code: "size", Rule: "is too large"}},
 		{
 			Seq: 2, Subject: strings.Repeat("events", 1000), Data: body[:most-1],
-			Reason: &event.Invalid{Code: "a\r\nb", Field: long, Rule: long},
+			Reason: item.Invalid{Code: "a\r\nb", Field: long, Rule: long},
 		},
-		{Seq: 3, Subject: "events.a.00", Data: body[:most/2], Reason: &event.Invalid{Code: "fits", Rule: "has room"}},
-		{Seq: 4, Subject: "events.a.00", Reason: &event.Invalid{Code: "empty", Rule: "is empty"}},
+		{Seq: 3, Subject: "events.a.00", Data: body[:most/2], Reason: item.Invalid{Code: "fits", Rule: "has room"}},
+		{Seq: 4, Subject: "events.a.00", Reason: item.Invalid{Code: "empty", Rule: "is empty"}},
 	}
 	for i := range letters {
 		letters[i].Stream = stream.Events
@@ -90,7 +90,7 @@ func TestUnanswered(t *testing.T) {
 	for seq := range uint64(all) {
 		letters = append(letters, Letter{
 			Stream: stream.Events, Subject: "events.a.00", Seq: seq + 1,
-			Reason: &event.Invalid{Code: "a", Rule: "b"},
+			Reason: item.Invalid{Code: "a", Rule: "b"},
 		})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

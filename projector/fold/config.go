@@ -1,20 +1,12 @@
 package fold
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // Config of a Fold. The zero value of a field stands for its default.
 type Config struct {
-	Stream   string // which stream is folded; required
-	Consumer string // how the name of its consumer begins, for operators; required
-	// Subjects are those of the messages that the view needs; default all. It may
-	// be given others too, and passes them over.
-	Subjects []string
 	// Upto is the last sequence that is folded; default 0: there is no last one.
 	Upto uint64
-	// Rewind begins at the start of a stream that was made anew, which is for views
+	// Rewind begins at the start of an input that was made anew, which is for views
 	// that a repeat does not change. Default: that is an error.
 	Rewind bool
 	// BatchMessages bounds the messages of a batch; default 100,000.
@@ -30,18 +22,12 @@ type Config struct {
 	// Grace is how long what has begun may take to complete after the context of
 	// Run has ended; default 0.
 	Grace time.Duration
-	// LeaderLag is how long a stream may seem to end before what was folded of it,
+	// LeaderLag is how long an input may seem to end before what was folded of it,
 	// because a new leader of a cluster catches up; default 15 s.
 	LeaderLag time.Duration
-	// Skips is told when the stream claims to have messages that it does not deliver.
-	// It must not wait; default: nobody is told.
-	Skips func()
 }
 
-func (c Config) withDefaults() (Config, error) {
-	if c.Stream == "" || c.Consumer == "" {
-		return c, errors.New("fold: a stream and the name of a consumer are required")
-	}
+func (c Config) withDefaults() Config {
 	if c.BatchMessages == 0 {
 		c.BatchMessages = 100_000
 	}
@@ -57,7 +43,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.LeaderLag == 0 {
 		c.LeaderLag = 15 * time.Second
 	}
-	return c, nil
+	return c
 }
 
 // Stop is an error that starting again does not mend.

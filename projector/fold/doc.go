@@ -1,9 +1,9 @@
-// Package fold folds a JetStream stream into a view, each message exactly once.
-// It knows no view: what a message means, and where its effects are stored, is
-// behind the interfaces View and Sink.
+// Package fold folds an input into a view, each message exactly once. It knows no
+// view: what a message means, where its effects are stored, and where the messages
+// and the position come from is behind the interfaces View, Sink, Input and Lease.
 //
 // A Fold runs for as long as its owner has the lease. It recovers (recovery.go),
-// then runs three goroutines. The source reads ahead. The folder gives messages
+// then runs three goroutines. The reader reads ahead. The folder gives messages
 // to the view and cuts them into batches. The flusher decides each cut and has
 // the batch written. While one batch is written the next one grows, so batches
 // are small when messages trickle and large when there is a backlog.
@@ -18,7 +18,7 @@
 //     effects is written, and whoever folds next writes the same batch again.
 //   - Durable, then acknowledged (7). The position passes a batch after Write has
 //     returned, and Announce comes after both.
-//   - Bounded memory (9). At most two batches exist at once, and what the source
+//   - Bounded memory (9). At most two batches exist at once, and what the reader
 //     has read ahead.
 //
 // # Recovery

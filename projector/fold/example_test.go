@@ -18,7 +18,7 @@ import (
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -48,7 +48,7 @@ func (v *visits) Announce([]byte, time.Duration) {}
 
 // Take counts a visit, unless it is counted already: by this message, which the
 // file knows by its sequence, or by another one with the same id.
-func (v *visits) Take(m source.Message) (full bool) {
+func (v *visits) Take(m input.Message) (full bool) {
 	var visit visit
 	if m.Seq <= v.Upto || json.Unmarshal(m.Data, &visit) != nil || v.Seen[visit.ID] {
 		return false
@@ -92,18 +92,17 @@ func foldVisits(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, sink
 	if err != nil {
 		return err
 	}
-	lease, err := checkpoint.Open(ctx, kv, "visits", "this process", 0)
+	lease, err := checkpoint.Open[struct{}](ctx, kv, "visits", "this process", 0)
 	if err == nil {
 		err = lease.Take(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	f, err := fold.New(fold.Config{
-		Stream: "VISITS", Consumer: "visits", MinInterval: time.Millisecond,
-		BatchMessages: 50,
-	},
-		fold.Deps{NATS: nc, JS: js, Lease: lease, Log: slog.New(slog.DiscardHandler)}, sink)
+	log := slog.New(slog.DiscardHandler)
+	f, err := fold.New(fold.Config{MinInterval: time.Millisecond, BatchMessages: 50}, fold.Deps{
+		Input: input.NewStream(input.Config{Stream: "VISITS", Consumer: "visits"}, nc, js, log), Lease: lease, Log: log,
+	}, sink)
 	if err != nil {
 		return err
 	}

@@ -63,10 +63,10 @@ func (f *Fold[B]) rest(ctx context.Context) error {
 }
 
 // restEvery is how often an idle session renews its lease. One that reads a part
-// of the stream renews it more often: its position stands still while the stream
+// of the input renews it more often: its position stands still while the input
 // grows, and readers want to know how far it has looked.
 func (f *Fold[B]) restEvery() time.Duration {
-	if f.cfg.Subjects == nil {
+	if !f.partial {
 		return f.cfg.Lease / 3
 	}
 	return min(f.cfg.Lease/3, time.Second)
@@ -74,10 +74,10 @@ func (f *Fold[B]) restEvery() time.Duration {
 
 // caughtUp tells up to where nothing is left to fold, or returns 0.
 func (f *Fold[B]) caughtUp() uint64 {
-	if f.cfg.Subjects == nil {
+	if !f.partial {
 		return 0
 	}
-	last, upTo := f.source.Load().CaughtUp()
+	last, upTo := (*f.reader.Load()).CaughtUp()
 	if last > f.durable.Load() {
 		return 0 // it is known a second later
 	}

@@ -2,22 +2,20 @@ package fold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/projector/input"
 )
 
 // Deps are what a Fold needs. All are the caller's.
 type Deps struct {
-	NATS  *nats.Conn
-	JS    jetstream.JetStream // on that connection
+	Input Input
 	Lease Lease
 	// Pulse is where the fold notes that it has renewed the lease; default one of
 	// its own.
@@ -25,7 +23,7 @@ type Deps struct {
 	Log   *slog.Logger
 }
 
-// Fold folds a stream into one view, for one session: from having taken the
+// Fold folds an input into one view, for one session: from having taken the
 // lease to giving it up.
 type Fold[B any] struct {
 	cfg     Config
@@ -33,7 +31,8 @@ type Fold[B any] struct {
 	sink    Sink[B]
 	keeper  keeper
 	log     *slog.Logger
-	source  atomic.Pointer[source.Source]
+	reader  atomic.Pointer[input.Reader]
+	partial bool // of the input
 	machine machine
 	folder  folder[B]
 	durable atomic.Uint64 // up to here everything is stored
@@ -44,12 +43,12 @@ type Fold[B any] struct {
 	idle   chan struct{}  // the flusher waits for a batch
 }
 
-// New checks the configuration and starts nothing.
+// New returns a fold and starts nothing.
 func New[B any](cfg Config, deps Deps, sink Sink[B]) (*Fold[B], error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
+	if deps.Input == nil || deps.Lease == nil || deps.Log == nil {
+		return nil, errors.New("fold: an input, a lease and a logger are needed")
 	}
+	cfg = cfg.withDefaults()
 	if deps.Pulse == nil {
 		deps.Pulse = NewPulse()
 	}
@@ -66,11 +65,11 @@ func New[B any](cfg Config, deps Deps, sink Sink[B]) (*Fold[B], error) {
 // completes within the grace, and then it releases the lease. A Fold runs once.
 func (f *Fold[B]) Run(ctx context.Context) error {
 	f.keeper.began = time.Now()
-	src, err := f.recover(ctx)
+	reader, err := f.recover(ctx)
 	if err != nil {
 		return f.giveUp(ctx, err)
 	}
-	defer src.Close()
+	defer reader.Close()
 	f.log.Info("folding", "position", f.durable.Load())
 
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -81,8 +80,8 @@ func (f *Fold[B]) Run(ctx context.Context) error {
 	stop, stopReading := context.WithCancel(gctx)
 	defer stopReading()
 	defer context.AfterFunc(ctx, stopReading)()
-	chunks := make(chan []source.Message)
-	parts.Go(func() error { defer close(chunks); return f.read(stop, src, chunks) })
+	chunks := make(chan []input.Message)
+	parts.Go(func() error { defer close(chunks); return f.read(stop, reader, chunks) })
 	parts.Go(func() error { defer close(f.sealed); defer stopReading(); return f.fold(gctx, chunks) })
 	parts.Go(func() error { return f.flush(gctx) })
 	err = parts.Wait()
@@ -112,11 +111,11 @@ func (f *Fold[B]) giveUp(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// recover brings the view to the position, and opens the source behind it.
-func (f *Fold[B]) recover(ctx context.Context) (*source.Source, error) {
+// recover brings the view to the position, and opens the input behind it.
+func (f *Fold[B]) recover(ctx context.Context) (input.Reader, error) {
 	r := &recovery[B]{
 		cfg: f.cfg, keeper: &f.keeper, sink: f.sink, machine: &f.machine, log: f.log,
-		history: history{js: f.deps.JS, stream: f.cfg.Stream, leaderLag: f.cfg.LeaderLag, log: f.log},
+		history: history{input: f.deps.Input, leaderLag: f.cfg.LeaderLag, log: f.log},
 	}
 	if err := r.run(ctx); err != nil {
 		return nil, err
@@ -131,26 +130,22 @@ func (f *Fold[B]) recover(ctx context.Context) (*source.Source, error) {
 	if f.cfg.Upto > 0 {
 		f.log.Info("folding up to a last sequence", "from", r.from, "upto", f.cfg.Upto)
 	}
-	subjects := f.cfg.Subjects
-	if r.whole < r.to { // the decided batch has lost its last message, and the one before may be of another subject
-		subjects = nil
-	}
-	src := source.New(source.Config{
-		Stream: f.cfg.Stream, Consumer: f.cfg.Consumer, Subjects: subjects, Skips: f.cfg.Skips,
-	}, f.deps.NATS, f.deps.JS, r.from, f.log)
-	f.source.Store(src)
-	return src, nil
+	// When the decided batch has lost its last message, the one before may be one that the view does not need.
+	reader := f.deps.Input.Open(r.from, r.to > r.from && r.whole < r.to)
+	f.partial = r.partial
+	f.reader.Store(&reader)
+	return reader, nil
 }
 
 // read hands chunks of messages to the folder until ctx ends.
-func (f *Fold[B]) read(ctx context.Context, src *source.Source, chunks chan<- []source.Message) error {
+func (f *Fold[B]) read(ctx context.Context, reader input.Reader, chunks chan<- []input.Message) error {
 	for {
-		ms, err := src.Next(ctx)
+		ms, err := reader.Next(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return lost(f.cfg.Stream, f.durable.Load(), err)
+			return lost(f.deps.Input, f.durable.Load(), err)
 		}
 		select {
 		case chunks <- ms:
@@ -163,14 +158,14 @@ func (f *Fold[B]) read(ctx context.Context, src *source.Source, chunks chan<- []
 // Reached tells whether everything up to a sequence is durable. It may be called
 // at any time.
 func (f *Fold[B]) Reached(seq uint64) bool {
-	durable, src := f.durable.Load(), f.source.Load()
+	durable, reader := f.durable.Load(), f.reader.Load()
 	if durable >= seq {
 		return true
 	}
-	if src == nil {
+	if reader == nil {
 		return false
 	}
-	last, upTo := src.CaughtUp()
+	last, upTo := (*reader).CaughtUp()
 	return last <= durable && upTo >= seq
 }
 

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/projector/input"
 )
 
 // counter is a view whose batches are the numbers of their messages.
 type counter struct{ n int }
 
-func (c *counter) Take(source.Message) bool { c.n++; return false }
+func (c *counter) Take(input.Message) bool { c.n++; return false }
 
 func (c *counter) Seal(context.Context, Cut) (int, string, error) {
 	n := c.n
@@ -34,7 +34,7 @@ func TestBacklogFillsBatches(t *testing.T) {
 		folder: folder[int]{view: &counter{}},
 		sealed: make(chan sealed[int]), idle: make(chan struct{}),
 	}
-	chunks := make(chan []source.Message)
+	chunks := make(chan []input.Message)
 	go func() {
 		defer close(f.sealed)
 		if err := f.fold(t.Context(), chunks); err != nil {
@@ -44,10 +44,10 @@ func TestBacklogFillsBatches(t *testing.T) {
 	var sizes []int
 	take := func(s sealed[int]) { sizes = append(sizes, s.batch) }
 	for seq := uint64(0); seq < last; {
-		var ms []source.Message
+		var ms []input.Message
 		for range chunk {
 			seq++
-			ms = append(ms, source.Message{Seq: seq, Pending: last - seq})
+			ms = append(ms, input.Message{Seq: seq, Pending: last - seq})
 		}
 		for sent := false; !sent; {
 			select {

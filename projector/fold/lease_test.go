@@ -25,8 +25,8 @@ func TestKeeper(t *testing.T) {
 	srv := natstest.Start(t, stream.Config{})
 	kv, err := srv.JetStream().KeyValue(t.Context(), stream.Checkpoints)
 	must(t, err)
-	owned := func(name string) *checkpoint.Log {
-		l, err := checkpoint.Open(t.Context(), kv, "group", name, 0)
+	owned := func(name string) *checkpoint.Log[struct{}] {
+		l, err := checkpoint.Open[struct{}](t.Context(), kv, "group", name, 0)
 		must(t, err)
 		return l
 	}

@@ -19,8 +19,9 @@ type recovery[B any] struct {
 	stored  Stored
 	from    uint64 // everything up to here is durable
 	to      uint64 // the end of the decided batch; from if there is none
-	whole   uint64 // the last message up to the decided end that the stream has
+	whole   uint64 // of a decided batch: the last message up to its end that the stream has
 	last    uint64 // the last message up to the end of the fold that the stream has
+	partial bool   // the view does not need all messages of the input
 	refusal error  // why the state is Refused
 	view    View[B]
 }
@@ -87,7 +88,7 @@ func (r *recovery[B]) compare(ctx context.Context) (Event, error) {
 	}
 	state, short, err := r.history.reach(ctx, max(r.to, r.cfg.Upto, r.stored.Upto, r.stored.Local, r.stored.Seq))
 	if err == nil && short == nil {
-		short, err = r.contradiction(ctx, state.FirstSeq)
+		short, err = r.contradiction(ctx, state.First)
 	}
 	if err != nil {
 		return 0, err
@@ -95,16 +96,21 @@ func (r *recovery[B]) compare(ctx context.Context) (Event, error) {
 	if r.refusal = short; short != nil {
 		return Lost, nil
 	}
-	if r.whole, err = r.history.present(ctx, state, r.to); err != nil {
-		return 0, err
+	r.partial = state.Partial
+	if r.to > r.from {
+		if r.whole, err = r.history.input.Present(ctx, r.to); err != nil {
+			return 0, err
+		}
 	}
-	if r.last, err = r.history.present(ctx, state, r.cfg.Upto); err != nil {
-		return 0, err
+	if r.cfg.Upto > 0 {
+		if r.last, err = r.history.input.Present(ctx, r.cfg.Upto); err != nil {
+			return 0, err
+		}
 	}
 	switch {
 	case r.to > r.from && r.whole <= r.from:
 		r.log.Error("the stream has dropped messages before they were folded", "from", r.from, "to", r.to,
-			"first", state.FirstSeq)
+			"first", state.First)
 		return Dropped, nil
 	case r.stored.Upto > r.to:
 		return Ahead, nil
@@ -126,7 +132,7 @@ func (r *recovery[B]) contradiction(ctx context.Context, first uint64) (short, e
 		if err := r.keeper.sign(r.keeper.lease.Renew(ctx)); err != nil {
 			return nil, err
 		}
-		return lost(r.cfg.Stream, r.stored.Upto,
+		return lost(r.history.input, r.stored.Upto,
 			fmt.Errorf("the checkpoint knows of batches up to sequence %d only", r.to)), nil
 	}
 	if r.stored.Seq < max(first, 1) {
@@ -136,7 +142,7 @@ func (r *recovery[B]) contradiction(ctx context.Context, first uint64) (short, e
 	if err != nil || reason == nil {
 		return nil, err
 	}
-	return lost(r.cfg.Stream, max(r.stored.Upto, r.stored.Seq), reason), nil
+	return lost(r.history.input, max(r.stored.Upto, r.stored.Seq), reason), nil
 }
 
 // skip gives the decided batch up.
@@ -150,7 +156,7 @@ func (r *recovery[B]) skip(ctx context.Context) (Event, error) {
 
 // rewind goes back to the start of the stream.
 func (r *recovery[B]) rewind(ctx context.Context) (Event, error) {
-	r.log.Warn("the stream was made anew, reading it from its start", "stream", r.cfg.Stream, "position", r.from)
+	r.log.Warn("the stream was made anew, reading it from its start", "stream", r.history.input.Name(), "position", r.from)
 	r.from, r.to = 0, 0
 	return Moved, r.keeper.sign(r.keeper.lease.Done(ctx, 0, 0))
 }
@@ -168,9 +174,9 @@ func (r *recovery[B]) open(ctx context.Context) (Event, error) {
 }
 
 // lost is the error of a stream that lacks its end.
-func lost(stream string, folded uint64, reason error) error {
+func lost(in Input, folded uint64, reason error) error {
 	return &Stop{fmt.Errorf("the views are folded up to sequence %d of %s, and NATS has lost what it had stored "+
 		"last, or its storage was replaced: %w; "+
-		"restore it, or have the stream go on at %d (docs/recovery.md, When NATS has lost its end)", folded, stream,
+		"restore it, or have the stream go on at %d (docs/recovery.md, When NATS has lost its end)", folded, in.Name(),
 		reason, folded+1)}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/projector/checkpoint"
-	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -23,9 +23,9 @@ import (
 // always written by the same batch.
 type table struct {
 	t         *testing.T
-	*contents                  // of one table, which several sessions may write
-	only      string           // the subject of its messages; "": all are
-	open      []source.Message // of the open batch
+	*contents                 // of one table, which several sessions may write
+	only      string          // the subject of its messages; "": all are
+	open      []input.Message // of the open batch
 	// What a session waits for in Open, Write and Announce; nil: nothing.
 	opens             func(context.Context) error
 	writes, announces func()
@@ -44,7 +44,7 @@ func newTable(t *testing.T) *table {
 
 type part struct {
 	cut  Cut
-	rows []source.Message
+	rows []input.Message
 }
 
 func (a *table) Stored(context.Context) (Stored, error) {
@@ -65,7 +65,7 @@ func (a *table) Open(ctx context.Context, _ uint64) (View[part], error) {
 
 func (a *table) Failing() bool { return false }
 
-func (a *table) Take(m source.Message) bool {
+func (a *table) Take(m input.Message) bool {
 	if a.only == "" || a.only == string(m.Subject) {
 		a.open = append(a.open, m)
 	}
@@ -143,6 +143,7 @@ type site struct {
 	kv    jetstream.KeyValue
 	table *table
 	cfg   Config
+	only  []string     // subjects that are read; nil: all
 	lag   lag          // of the server that says how far the stream is
 	log   slog.Handler // nil: nobody reads it
 }
@@ -188,8 +189,7 @@ func newSite(t *testing.T) *site {
 	kv, err := js.KeyValue(t.Context(), stream.Checkpoints)
 	must(t, err)
 	return &site{t: t, nc: nc, js: js, kv: kv, table: newTable(t), cfg: Config{
-		Stream: stream.Events, Consumer: "test", BatchMessages: 7, MinInterval: time.Millisecond,
-		LeaderLag: time.Nanosecond,
+		BatchMessages: 7, MinInterval: time.Millisecond, LeaderLag: time.Nanosecond,
 	}}
 }
 
@@ -203,16 +203,16 @@ func (s *site) publishTo(subject string, n int) {
 	}
 }
 
-func (s *site) lease() *checkpoint.Log {
+func (s *site) lease() *checkpoint.Log[struct{}] {
 	s.t.Helper()
-	l, err := checkpoint.Open(s.t.Context(), s.kv, "group", "me", 0)
+	l, err := checkpoint.Open[struct{}](s.t.Context(), s.kv, "group", "me", 0)
 	must(s.t, err)
 	return l
 }
 
 // take takes the lease. What a session that was killed has sent last may still
 // come in between.
-func (s *site) take() *checkpoint.Log {
+func (s *site) take() *checkpoint.Log[struct{}] {
 	s.t.Helper()
 	for {
 		l := s.lease()
@@ -236,7 +236,10 @@ func (s *site) fold(lease Lease, sink *table) *Fold[part] {
 	if handler == nil {
 		handler = slog.DiscardHandler
 	}
-	f, err := New(s.cfg, Deps{NATS: s.nc, JS: lagging{s.js, &s.lag}, Lease: lease, Log: slog.New(handler)}, sink)
+	log := slog.New(handler)
+	in := input.NewStream(input.Config{Stream: stream.Events, Consumer: "test", Subjects: s.only}, s.nc,
+		lagging{s.js, &s.lag}, log)
+	f, err := New(s.cfg, Deps{Input: in, Lease: lease, Log: log}, sink)
 	must(s.t, err)
 	return f
 }
@@ -310,7 +313,7 @@ var paths = []path{
 		name: "a decided batch of a part of the stream, whose last message was deleted",
 		prepare: func(s *site) {
 			s.table.only = "events.crawled.00"
-			s.cfg.Subjects = []string{s.table.only}
+			s.only = []string{s.table.only}
 			s.publish(9)
 			s.publishTo("events.crawled.01", 1)
 			s.publish(1)

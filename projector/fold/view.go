@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/projector/input"
 )
 
 // Cut is the bounds of a batch: the messages of the sequences (From, To].
@@ -13,6 +13,26 @@ type Cut struct {
 	// Recovered says that the cut was decided before this session, so that some
 	// effects of the batch may be stored already.
 	Recovered bool
+}
+
+// Input is what is folded: a stream (input.Stream), or what reads ahead of one. Its
+// messages have sequences, which grow, and every session reads the same messages by
+// the same sequences.
+type Input interface {
+	// Name is what errors and logs call the input.
+	Name() string
+	// State returns what the input has at present.
+	State(ctx context.Context) (input.State, error)
+	// Present returns the last sequence up to seq that the input has a message of, 0
+	// if it has none.
+	Present(ctx context.Context, seq uint64) (uint64, error)
+	// Received returns when the input received the message at a sequence, the zero
+	// time if the message is gone.
+	Received(ctx context.Context, seq uint64) (time.Time, error)
+	// Open returns what reads the messages behind a position. Where the input is
+	// partial, whole asks for all of its messages; the view passes over what it does
+	// not need.
+	Open(position uint64, whole bool) input.Reader
 }
 
 // View is what messages are folded into, batch by batch. Take and Seal are
@@ -25,9 +45,9 @@ type Cut struct {
 // twice: it knows them by their sequence.
 type View[B any] interface {
 	// Take adds a message to the open batch. It returns true when the view wants
-	// the batch to be sealed. The message's memory is the source's: see
-	// source.Message.
-	Take(m source.Message) (full bool)
+	// the batch to be sealed. The message's memory is the input's: see
+	// input.Message.
+	Take(m input.Message) (full bool)
 	// Seal closes the open batch at a cut, returns it, and begins the next one.
 	// The lease keeps the digest beside the cut; it may be empty.
 	Seal(ctx context.Context, cut Cut) (batch B, digest string, err error)

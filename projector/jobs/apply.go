@@ -10,7 +10,6 @@ import (
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/projector/deadletter"
-	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/source"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -55,10 +54,9 @@ func (s *Service) apply(ctx context.Context, all []jetstream.Msg) {
 }
 
 func letter(m message, rule source.Invalid) deadletter.Letter {
-	reason := event.Invalid(rule)
 	return deadletter.Letter{
 		Stream: stream.Sources, Subject: m.Subject(), Seq: uint64(m.event.Seq), Time: m.event.Stored, Data: m.Data(),
-		Reason: &reason,
+		Reason: rule,
 	}
 }
 

@@ -96,13 +96,13 @@ func TestLost(t *testing.T) {
 type projectors struct {
 	t    *testing.T
 	kv   jetstream.KeyValue
-	logs map[uint32]*checkpoint.Log
+	logs map[uint32]*Lease
 }
 
 func (p *projectors) own(groups ...slots.Group) {
 	p.t.Helper()
 	for _, g := range groups {
-		log, err := checkpoint.Open(p.t.Context(), p.kv, g.Key(), "a", g.After)
+		log, err := Open(p.t.Context(), p.kv, g, "a")
 		must(p.t, err)
 		must(p.t, log.Take(p.t.Context()))
 		p.logs[g.ID] = log
@@ -116,7 +116,7 @@ func (p *projectors) read() slots.Layout {
 	return l
 }
 
-func always(slots.Group, *checkpoint.Log) bool { return true }
+func always(slots.Group, *Lease) bool { return true }
 
 // TestRegroup holds invariants 2, 4 and 5 of package slots: each step, by
 // whoever, and what is refused in between.
@@ -126,7 +126,7 @@ func TestRegroup(t *testing.T) {
 	if _, err := Regroup(ctx, kv, 4); !errors.Is(err, ErrNone) {
 		t.Errorf("regrouped before anything was folded: %v", err)
 	}
-	p := &projectors{t, kv, map[uint32]*checkpoint.Log{}}
+	p := &projectors{t, kv, map[uint32]*Lease{}}
 	l, err := Agree(ctx, kv, 2)
 	must(t, err)
 	p.own(l.Current()...)
@@ -145,7 +145,7 @@ func TestRegroup(t *testing.T) {
 	ask(3, false, slots.ErrUnderWay)
 
 	// One that may not be closed yet holds the cut back.
-	cut, err := Cut(ctx, kv, func(g slots.Group, _ *checkpoint.Log) bool { return g.ID == 0 })
+	cut, err := Cut(ctx, kv, func(g slots.Group, _ *Lease) bool { return g.ID == 0 })
 	if cut || err != nil {
 		t.Errorf("cut %v, %v while a group is open", cut, err)
 	}

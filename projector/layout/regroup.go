@@ -8,17 +8,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
 // ErrNone is the error of changing a layout that has not been decided yet.
 var ErrNone = errors.New("nothing has been folded yet: set the number of slot groups with MILLRACE_SLOT_GROUPS")
 
+// Lease is the lease of a slot group.
+type Lease = checkpoint.Log[funnel.Counts]
+
+// Open reads the lease of a group, for a process that is called owner.
+func Open(ctx context.Context, kv jetstream.KeyValue, g slots.Group, owner string) (*Lease, error) {
+	return checkpoint.Open[funnel.Counts](ctx, kv, g.Key(), owner, g.After)
+}
+
 // Records returns the records of groups, without groups that have none yet.
-func Records(ctx context.Context, kv jetstream.KeyValue, groups []slots.Group) (map[uint32]checkpoint.Record, error) {
-	records := map[uint32]checkpoint.Record{}
+func Records(ctx context.Context, kv jetstream.KeyValue, groups []slots.Group) (map[uint32]funnel.Checkpoint, error) {
+	records := map[uint32]funnel.Checkpoint{}
 	for _, g := range groups {
-		entry, err := checkpoint.Read(ctx, kv, g.Key())
+		entry, err := checkpoint.Read[funnel.Counts](ctx, kv, g.Key())
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			continue
 		}
@@ -32,7 +41,7 @@ func Records(ctx context.Context, kv jetstream.KeyValue, groups []slots.Group) (
 
 // Folded returns the sequence up to which all groups are folded, where each is
 // folded as far as at says of its record; 0 when there are none yet.
-func Folded(ctx context.Context, kv jetstream.KeyValue, at func(checkpoint.Record) uint64) (uint64, error) {
+func Folded(ctx context.Context, kv jetstream.KeyValue, at func(funnel.Checkpoint) uint64) (uint64, error) {
 	l, err := Read(ctx, kv)
 	if err != nil || len(l.Epochs) == 0 {
 		return 0, err
@@ -45,10 +54,10 @@ func Folded(ctx context.Context, kv jetstream.KeyValue, at func(checkpoint.Recor
 }
 
 // Durable is the sequence up to which a record says that every effect is durable.
-func Durable(r checkpoint.Record) uint64 { return r.From }
+func Durable(r funnel.Checkpoint) uint64 { return r.From }
 
 // progress is how far the groups of some records are, as at says of each.
-func progress(records map[uint32]checkpoint.Record, at func(checkpoint.Record) uint64) slots.Progress {
+func progress(records map[uint32]funnel.Checkpoint, at func(funnel.Checkpoint) uint64) slots.Progress {
 	return func(id uint32) (uint64, bool) {
 		r, known := records[id]
 		return at(r), known
@@ -104,7 +113,7 @@ func Regroup(ctx context.Context, kv jetstream.KeyValue, groups uint32) (underWa
 // them. It returns false while some are not closed, or when another projector was
 // faster: the caller then calls it again.
 func Cut(
-	ctx context.Context, kv jetstream.KeyValue, may func(slots.Group, *checkpoint.Log) bool,
+	ctx context.Context, kv jetstream.KeyValue, may func(slots.Group, *Lease) bool,
 ) (cut bool, err error) {
 	s, err := read(ctx, kv)
 	if err != nil || s.Next == 0 {
@@ -112,7 +121,7 @@ func Cut(
 	}
 	var end uint64
 	for _, g := range s.Current() {
-		log, err := checkpoint.Open(ctx, kv, g.Key(), "", g.After)
+		log, err := Open(ctx, kv, g, "")
 		if err != nil {
 			return false, err
 		}

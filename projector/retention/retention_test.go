@@ -17,8 +17,8 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/sampler/samplertest"
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -81,7 +81,7 @@ func (w *world) write(m month, n int) {
 			if(s %% 2 = 1, 'v' || toString(s %% 5), ''), if(s %% 7 = 0, 'articles:crime', ''), s %% 11 = 0, s %% 13 = 0, if(s %% 2 = 1, s %% 100, NULL)
 		FROM numbers(%d)`, w.seq, m.start().Format(time.DateTime), n)))
 	w.seq += uint64(n)
-	value, err := json.Marshal(checkpoint.Record{From: w.seq, To: w.seq + 1000}) // a batch under way is not durable
+	value, err := json.Marshal(funnel.Checkpoint{From: w.seq, To: w.seq + 1000}) // a batch under way is not durable
 	must(w.t, err)
 	kv, err := w.js.KeyValue(w.t.Context(), stream.Checkpoints)
 	must(w.t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/source"
+	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -26,7 +26,7 @@ func (s *Service) ReadReports(ctx context.Context) (apply func(context.Context, 
 			if err != nil {
 				return err
 			}
-			r.Take(source.Message{
+			r.Take(input.Message{
 				Subject: m.Subject(), Data: m.Data(), Seq: meta.Sequence.Stream,
 				Time: meta.Timestamp.UnixNano(),
 			})

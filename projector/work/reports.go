@@ -15,8 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/source"
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -43,12 +42,12 @@ func (t *session) readReports(ctx context.Context) error {
 	if err := r.at.look(ctx, t.store.Pool(), stream.Shards, &r.at.stored); err != nil {
 		return err
 	}
+	log := t.log.With("stream", stream.Shards)
 	f, err := fold.New(fold.Config{
-		Stream: stream.Shards, Consumer: "reports", Rewind: true, BatchMessages: batchSize,
-		MinInterval: reportInterval, MaxInterval: reportInterval,
+		Rewind: true, BatchMessages: batchSize, MinInterval: reportInterval, MaxInterval: reportInterval,
 	}, fold.Deps{
-		NATS: t.nc, JS: t.js, Lease: transactional{r.at, t.store.Pool()},
-		Log: t.log.With("stream", stream.Shards),
+		Input: input.NewStream(input.Config{Stream: stream.Shards, Consumer: "reports"}, t.nc, t.js, log),
+		Lease: transactional{r.at, t.store.Pool()}, Log: log,
 	}, r)
 	if err != nil {
 		return err
@@ -102,7 +101,7 @@ func (r *reports) Open(context.Context, uint64) (fold.View[[]report], error) { r
 func (r *reports) Failing() bool { return false }
 
 // Take reads a report.
-func (r *reports) Take(m source.Message) (full bool) {
+func (r *reports) Take(m input.Message) (full bool) {
 	r.open = append(r.open, parseReport(m))
 	return false
 }
@@ -249,10 +248,10 @@ func (r *reports) bury(ctx context.Context, one report, why error) error {
 	if err := r.at.check(ctx, r.store.Pool(), stream.Shards); err != nil {
 		return err
 	}
-	reason := &event.Invalid{Code: "refused", Rule: why.Error()}
+	reason := shard.Invalid{Code: "refused", Rule: why.Error()}
 	var rule *shard.Invalid
 	if errors.As(why, &rule) {
-		reason = &event.Invalid{Field: rule.Field, Code: rule.Code, Rule: rule.Rule}
+		reason = *rule
 	}
 	err := deadletter.Publish(ctx, r.js, []deadletter.Letter{{
 		Stream: stream.Shards, Subject: one.Subject, Seq: one.Seq, Time: time.Unix(0, one.Time), Data: one.Data,

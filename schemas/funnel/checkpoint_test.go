@@ -12,7 +12,7 @@ func TestCheckpointForms(t *testing.T) {
 		`{"from":1,"to":2}`:                             {From: 1, To: 2},
 		`{"from":4,"to":4,"owner":"a","caught_up":9}`:   {From: 4, To: 4, Owner: "a", CaughtUp: 9},
 		`{"from":1,"to":"7","closing":true}`:            {From: 1, To: 7, Closing: true},
-		`{"from":1,"to":7,"delta":"d","unknown":[1,2]}`: {From: 1, To: 7, Delta: "d"},
+		`{"from":1,"to":7,"delta":"d","unknown":[1,2]}`: {From: 1, To: 7, Digest: "d"},
 	} {
 		if got, err := ParseCheckpoint([]byte(text)); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -181,5 +181,5 @@ func (w *watch) peerPosition(ctx context.Context) ([]record, error) {
 	}
 	// Messages are delivered in order, the first time.
 	done := info.Delivered.Stream - min(info.Delivered.Stream, uint64(max(info.NumAckPending, 0)))
-	return []record{{Record: checkpoint.Record{From: done, To: done}}}, nil
+	return []record{{Checkpoint: funnel.Checkpoint{From: done, To: done}}}, nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
@@ -29,7 +28,7 @@ type watch struct {
 
 type record struct {
 	group slots.Group
-	checkpoint.Record
+	funnel.Checkpoint
 }
 
 func (r record) position() uint64 { return max(r.From, r.CaughtUp) }
@@ -77,7 +76,7 @@ func (w *watch) read(ctx context.Context) (seen []record, err error) {
 	for _, g := range append(left, l.Current()...) {
 		entry, err := kv.Get(ctx, g.Key())
 		if errors.Is(err, jetstream.ErrKeyNotFound) && len(l.Epochs) > 1 {
-			seen = append(seen, record{g, checkpoint.Record{From: g.After, To: g.After}})
+			seen = append(seen, record{g, funnel.Checkpoint{From: g.After, To: g.After}})
 			continue
 		}
 		if err != nil {

@@ -4,14 +4,14 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
 // groupsOf are slot groups by their owners.
 func groupsOf(owners ...string) (seen []record) {
 	for i, owner := range owners {
-		seen = append(seen, record{slots.Group{ID: uint32(i)}, checkpoint.Record{Owner: owner}})
+		seen = append(seen, record{slots.Group{ID: uint32(i)}, funnel.Checkpoint{Owner: owner}})
 	}
 	return seen
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/millrace-io/millrace/projector/jobs"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -162,7 +163,7 @@ func (s *server) positions(ctx context.Context) (said []string) {
 		return []string{"KV_" + stream.Checkpoints + ": " + err.Error()}
 	}
 	for _, g := range l.All() {
-		e, err := checkpoint.Read(ctx, kv, g.Key())
+		e, err := checkpoint.Read[funnel.Counts](ctx, kv, g.Key())
 		if err == nil {
 			err = e.Damage
 		}

@@ -16,11 +16,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/integrity"
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/projector/jobs"
 	"github.com/millrace-io/millrace/projector/layout"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -183,7 +183,7 @@ func (s *server) fold(ctx context.Context) error {
 		return err
 	}
 	for _, g := range l.All() {
-		log, err := checkpoint.Open(ctx, kv, g.Key(), "rot", g.After)
+		log, err := layout.Open(ctx, kv, g, "rot")
 		if err != nil {
 			return err
 		}
@@ -260,7 +260,7 @@ func (s *server) bury(ctx context.Context) error {
 	for i := range 200 {
 		buried = append(buried, deadletter.Letter{
 			Stream: stream.Events, Subject: "events.crawled.00", Seq: uint64(i + 1), Time: began,
-			Data: fmt.Appendf(nil, `{"letter":%d}`, i), Reason: &event.Invalid{Field: "stage", Code: "stage_unknown", Rule: "is unknown"},
+			Data: fmt.Appendf(nil, `{"letter":%d}`, i), Reason: item.Invalid{Field: "stage", Code: "stage_unknown", Rule: "is unknown"},
 		})
 	}
 	if err := deadletter.Publish(ctx, s.js, buried, slog.New(s.said)); err != nil {

@@ -209,10 +209,10 @@ func (m *Mirror) hearCheckpoint(entry jetstream.KeyValueEntry) {
 		return
 	}
 	m.Checkpoint(Checkpoint{
-		Group: group, Durable: c.From, Decided: c.To, CaughtUp: c.CaughtUp, Baseline: c.Baseline,
+		Group: group, Durable: c.From, Decided: c.To, CaughtUp: c.CaughtUp, Baseline: c.View.Baseline,
 	})
 	if c.To > c.From { // after its baseline is known
-		m.verifier.decide(decision{bounds{group, c.From, c.To}, c.Delta, c.Baseline.Number})
+		m.verifier.decide(decision{bounds{group, c.From, c.To}, c.Digest, c.View.Baseline.Number})
 	}
 }
 

@@ -180,7 +180,7 @@ func Announce(t testing.TB, nc *nats.Conn, d *funnel.Delta) {
 	}
 	text := d.AppendBinary(nil)
 	digest := funnel.Digest([]funnel.Sum{funnel.SumOf(text)})
-	put(t.Context(), t, kv, d.Group, funnel.Checkpoint{From: d.From, To: d.To, Delta: digest})
+	put(t.Context(), t, kv, d.Group, funnel.Checkpoint{From: d.From, To: d.To, Digest: digest})
 	if err := nc.Publish(stream.FunnelDeltas, text); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,4 @@
-// Package source reads a JetStream stream in order and without gaps, in
-// chunks, with a bound on what is read ahead.
-package source
+package input
 
 import (
 	"context"
@@ -16,36 +14,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Config of a Source. The zero value of a field stands for its default.
-type Config struct {
-	Stream   string
-	Consumer string   // how the consumer's name begins, for operators to see
-	Subjects []string // which messages to read; default all
-	// ReadAhead bounds the messages that are asked for and not yet taken;
-	// default 32,768. ReadAheadBytes bounds them in bytes; default 32 MiB, and
-	// twice the largest message that the server takes at least.
-	ReadAhead      int
-	ReadAheadBytes int
-	// Skips is told when the server claims to have further messages and delivers
-	// none: it passes over a record that it cannot read and says nothing, but still
-	// counts it as pending. It may also be that they were deleted. It must not wait;
-	// default: nobody is told.
-	Skips func()
-}
-
-// Message is a message of the stream. Nobody may write to its data.
-type Message struct {
-	Subject string
-	Data    []byte
-	Seq     uint64
-	Time    int64 // when the stream received it, Unix nanoseconds
-	// Pending counts the messages of the stream behind this one.
-	Pending uint64
-}
-
-// Source reads a stream from a position on. One goroutine at a time may use it;
+// reader reads a stream from a position on. One goroutine at a time may use it;
 // CaughtUp may be called beside that.
-type Source struct {
+type reader struct {
 	cfg Config
 	nc  *nats.Conn
 	js  jetstream.JetStream
@@ -72,19 +43,10 @@ type Source struct {
 	closed     chan struct{} // closed with the subscription
 }
 
-// New returns a source that will give the messages after the position.
-func New(cfg Config, nc *nats.Conn, js jetstream.JetStream, position uint64, log *slog.Logger) *Source {
-	if cfg.ReadAhead == 0 {
-		cfg.ReadAhead = 32_768
-	}
-	if cfg.ReadAheadBytes == 0 {
-		cfg.ReadAheadBytes = 32 << 20
-	}
-	// The server sends nothing for a request that is smaller than the next message,
-	// which would block all messages behind it. A request has at least half of the
-	// bound, so it is never smaller.
-	cfg.ReadAheadBytes = max(cfg.ReadAheadBytes, 2*(int(nc.MaxPayload())+maxSubjects))
-	return &Source{cfg: cfg, nc: nc, js: js, log: log, last: position, broken: errNew, wake: make(chan struct{}, 1)}
+// newReader returns a reader that will give the messages after the position.
+func newReader(cfg Config, nc *nats.Conn, js jetstream.JetStream, position uint64, log *slog.Logger) *reader {
+	cfg = cfg.withDefaults(int(nc.MaxPayload()))
+	return &reader{cfg: cfg, nc: nc, js: js, log: log, last: position, broken: errNew, wake: make(chan struct{}, 1)}
 }
 
 const (
@@ -101,11 +63,10 @@ var (
 	errDisconnected = errors.New("connection lost")
 )
 
-// Next returns the messages that have arrived, and waits if there are none. The
-// slice is valid until the next call but one. Next returns an error only when ctx
-// ends or the stream is ErrShorter: when a connection or consumer is lost, it makes
-// the consumer again, from the last message on.
-func (s *Source) Next(ctx context.Context) ([]Message, error) {
+// Next implements Reader. The error that is not that of ctx is ErrShorter: when a
+// connection or consumer is lost, Next makes the consumer again, from the last message
+// on.
+func (s *reader) Next(ctx context.Context) ([]Message, error) {
 	tick := time.NewTicker(silence / 3)
 	defer tick.Stop()
 	for {
@@ -125,7 +86,7 @@ func (s *Source) Next(ctx context.Context) ([]Message, error) {
 }
 
 // take hands over what is ready, and asks for more.
-func (s *Source) take() []Message {
+func (s *reader) take() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.ready) == 0 {
@@ -144,7 +105,7 @@ func (s *Source) take() []Message {
 }
 
 // ask sends a request when half of the read-ahead is free.
-func (s *Source) ask() {
+func (s *reader) ask() {
 	if s.broken != nil || s.asked+len(s.ready) > s.cfg.ReadAhead/2 ||
 		s.askedBytes+s.readyBytes > s.cfg.ReadAheadBytes/2 {
 		return
@@ -155,7 +116,7 @@ func (s *Source) ask() {
 		"batch": n, "max_bytes": size, "expires": askLifetime.Nanoseconds(), "idle_heartbeat": heartbeat.Nanoseconds(),
 	})
 	if err != nil {
-		panic("source: numbers do not marshal: " + err.Error())
+		panic("input: numbers do not marshal: " + err.Error())
 	}
 	subject := fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", s.cfg.Stream, s.name)
 	if err := s.nc.PublishRequest(subject, s.inbox, request); err != nil {
@@ -168,7 +129,7 @@ func (s *Source) ask() {
 
 // receive takes a message of the subscription. It drops messages of a subscription
 // that was replaced.
-func (s *Source) receive(m *nats.Msg) {
+func (s *reader) receive(m *nats.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.Sub != s.sub || s.broken != nil {
@@ -184,7 +145,7 @@ func (s *Source) receive(m *nats.Msg) {
 }
 
 // message takes a message of the stream. The caller holds the lock, as for status.
-func (s *Source) message(m *nats.Msg) {
+func (s *reader) message(m *nats.Msg) {
 	meta, err := parseMetadata(m.Reply)
 	switch {
 	case err != nil:
@@ -206,7 +167,7 @@ func (s *Source) message(m *nats.Msg) {
 }
 
 // status handles a message of the server about a request (NATS ADR-13).
-func (s *Source) status(header nats.Header) {
+func (s *reader) status(header nats.Header) {
 	switch description := header.Get("Description"); header.Get("Status") {
 	case "100": // heartbeat
 		s.pass(header)
@@ -222,7 +183,7 @@ func (s *Source) status(header nats.Header) {
 
 // pass notes how far the consumer has looked for messages. If the consumer has sent
 // more messages than have come, one is missing.
-func (s *Source) pass(header nats.Header) {
+func (s *reader) pass(header nats.Header) {
 	seq, errSeq := strconv.ParseUint(header.Get("Nats-Last-Stream"), 10, 64)
 	consumer, errConsumer := strconv.ParseUint(header.Get("Nats-Last-Consumer"), 10, 64)
 	switch {
@@ -240,14 +201,14 @@ func (s *Source) pass(header nats.Header) {
 const skippedAfter = 3
 
 // beat counts heartbeats, and tells once if messages that are pending do not come.
-func (s *Source) beat() {
+func (s *reader) beat() {
 	if s.idle++; s.idle == skippedAfter && s.pending > 0 && s.cfg.Skips != nil {
 		s.cfg.Skips()
 	}
 }
 
 // forget takes back what a request that has ended will not deliver.
-func (s *Source) forget(header nats.Header) {
+func (s *reader) forget(header nats.Header) {
 	n, errN := strconv.Atoi(header.Get("Nats-Pending-Messages"))
 	size, errSize := strconv.Atoi(header.Get("Nats-Pending-Bytes"))
 	if errN != nil || errSize != nil {
@@ -257,32 +218,30 @@ func (s *Source) forget(header nats.Header) {
 	s.asked, s.askedBytes = max(0, s.asked-n), max(0, s.askedBytes-size)
 }
 
-func (s *Source) fail(err error) {
+func (s *reader) fail(err error) {
 	if s.broken == nil {
 		s.broken = err
 	}
 	s.signal()
 }
 
-func (s *Source) signal() {
+func (s *reader) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// CaughtUp returns the last sequence received, and the sequence up to which the
-// consumer had no further message about a second ago, or 0 when that is not known.
-// The consumer looks in what its own server has, which may be less than the stream's
-// leader has. CaughtUp may be called beside Next.
-func (s *Source) CaughtUp() (last, upTo uint64) {
+// CaughtUp implements Reader. What it knows is about a second old. The consumer looks
+// in what its own server has, which may be less than the stream's leader has.
+func (s *reader) CaughtUp() (last, upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last, s.passed
 }
 
-// Close stops reading. The server removes the consumer soon after.
-func (s *Source) Close() {
+// Close implements Reader. The server removes the consumer soon after.
+func (s *reader) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sub != nil {

@@ -1,4 +1,4 @@
-package source
+package input
 
 import (
 	"context"
@@ -27,7 +27,7 @@ var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}
 
 // check makes the consumer again when it is broken, for as long as it takes,
 // unless the stream is ErrShorter.
-func (s *Source) check(ctx context.Context) error {
+func (s *reader) check(ctx context.Context) error {
 	reason := s.reason()
 	if reason == nil {
 		return nil
@@ -49,7 +49,7 @@ func (s *Source) check(ctx context.Context) error {
 }
 
 // reason says why the consumer can't be trusted, or nil.
-func (s *Source) reason() error {
+func (s *reader) reason() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -62,7 +62,7 @@ func (s *Source) reason() error {
 
 // remake replaces the consumer by one that starts after the last message
 // received. What a consumer remembers is never relied on.
-func (s *Source) remake(ctx context.Context) error {
+func (s *reader) remake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	s.Close()
@@ -104,8 +104,8 @@ func (s *Source) remake(ctx context.Context) error {
 
 // verify returns ErrShorter if the stream ends before the last message received, or
 // has another message at its sequence. That the stream has removed the message is
-// fine. at is when the stream received it; 0: this source has received none.
-func (s *Source) verify(ctx context.Context, last uint64, at int64) error {
+// fine. at is when the stream received it; 0: this reader has received none.
+func (s *reader) verify(ctx context.Context, last uint64, at int64) error {
 	str, err := s.js.Stream(ctx, s.cfg.Stream)
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", s.cfg.Stream, err)
@@ -129,7 +129,7 @@ func (s *Source) verify(ctx context.Context, last uint64, at int64) error {
 }
 
 // subscribe listens to what is asked for.
-func (s *Source) subscribe() error {
+func (s *reader) subscribe() error {
 	inbox := s.nc.NewInbox()
 	sub, err := s.nc.Subscribe(inbox, s.receive)
 	if err == nil {
@@ -149,7 +149,7 @@ func (s *Source) subscribe() error {
 }
 
 // watch notices that the connection is lost: the server forgets requests then.
-func (s *Source) watch(sub *nats.Subscription, closed <-chan struct{}) {
+func (s *reader) watch(sub *nats.Subscription, closed <-chan struct{}) {
 	lost := s.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	defer s.nc.RemoveStatusListener(lost)
 	select {

@@ -1,4 +1,4 @@
-package source
+package input
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func publish(t *testing.T, js jetstream.JetStream, from, to int) {
 }
 
 // expect reads up to a sequence and holds that none is missing or repeated.
-func expect(t *testing.T, s *Source, from, to uint64) {
+func expect(t *testing.T, s *reader, from, to uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -59,7 +59,7 @@ func TestOrderOverRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Stream: stream.Events, Consumer: "test", ReadAhead: 16, ReadAheadBytes: 2000}, nc, js, 10,
+	s := newReader(Config{Stream: stream.Events, Consumer: "test", ReadAhead: 16, ReadAheadBytes: 2000}, nc, js, 10,
 		slog.New(slog.DiscardHandler))
 	defer s.Close()
 	publish(t, js, 1, 60)
@@ -91,7 +91,7 @@ func TestShorter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := New(Config{Stream: stream.Events, Consumer: "test"}, nc, js, 0, slog.New(slog.DiscardHandler))
+			s := newReader(Config{Stream: stream.Events, Consumer: "test"}, nc, js, 0, slog.New(slog.DiscardHandler))
 			defer s.Close()
 			publish(t, js, 1, 60)
 			expect(t, s, 1, 60)
@@ -127,7 +127,7 @@ func TestLargeMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := New(Config{Stream: stream.Events, Consumer: "test", ReadAheadBytes: 1000}, nc, js, 0,
+	s := newReader(Config{Stream: stream.Events, Consumer: "test", ReadAheadBytes: 1000}, nc, js, 0,
 		slog.New(slog.DiscardHandler))
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -159,7 +159,7 @@ func TestCaughtUp(t *testing.T) {
 		Stream: stream.Events, Consumer: "test",
 		Subjects: []string{stream.SlotSubjects(1), stream.SlotSubjects(3)},
 	}
-	s := New(cfg, nc, js, 0, slog.New(slog.DiscardHandler))
+	s := newReader(cfg, nc, js, 0, slog.New(slog.DiscardHandler))
 	defer s.Close()
 	if last, upTo := s.CaughtUp(); last != 0 || upTo != 0 {
 		t.Errorf("before anything is known: %d, %d", last, upTo)
@@ -175,7 +175,7 @@ func TestCaughtUp(t *testing.T) {
 }
 
 // caughtUp reads until nothing up to a sequence is left.
-func caughtUp(t *testing.T, s *Source, wantLast, wantUpTo uint64) {
+func caughtUp(t *testing.T, s *reader, wantLast, wantUpTo uint64) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
 		ctx, cancel := context.WithTimeout(t.Context(), heartbeat/5)
@@ -196,7 +196,7 @@ func caughtUp(t *testing.T, s *Source, wantLast, wantUpTo uint64) {
 // looked, on its own server. When it has sent what has not come, it is made
 // again (invariant 1 of the projector), though no message follows.
 func TestCaughtUpByHeartbeats(t *testing.T) {
-	s := &Source{wake: make(chan struct{}, 1)}
+	s := &reader{wake: make(chan struct{}, 1)}
 	message := func(seq, consumer uint64) *nats.Msg {
 		return &nats.Msg{Reply: fmt.Sprintf("$JS.ACK.EVENTS.c.1.%d.%d.1700000000000000001.0", seq, consumer)}
 	}
@@ -257,7 +257,7 @@ func TestParseMetadata(t *testing.T) {
 }
 
 // TestSkips: a record that the server cannot read is passed over in silence. The
-// source tells that a pending message does not come, also when it is the first.
+// reader tells that a pending message does not come, also when it is the first.
 func TestSkips(t *testing.T) {
 	for _, damaged := range []int{1, 20, 60} {
 		t.Run(fmt.Sprint("message ", damaged), func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestSkips(t *testing.T) {
 				t.Fatal(err)
 			}
 			skipped := make(chan struct{}, 1)
-			s := New(Config{Stream: stream.Events, Consumer: "test", Skips: func() { skipped <- struct{}{} }}, nc, js, 0,
+			s := newReader(Config{Stream: stream.Events, Consumer: "test", Skips: func() { skipped <- struct{}{} }}, nc, js, 0,
 				slog.New(slog.DiscardHandler))
 			defer s.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -311,7 +311,7 @@ func TestSkips(t *testing.T) {
 
 // TestSkipsNothing: whoever reads all there is misses nothing.
 func TestSkipsNothing(t *testing.T) {
-	s := &Source{wake: make(chan struct{}, 1), cfg: Config{Skips: func() { t.Error("nothing was skipped") }}}
+	s := &reader{wake: make(chan struct{}, 1), cfg: Config{Skips: func() { t.Error("nothing was skipped") }}}
 	beat := func(consumer int) {
 		header, err := nats.DecodeHeadersMsg(fmt.Appendf(nil, "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\n"+
 			"Nats-Last-Stream: 9\r\n\r\n", consumer))
