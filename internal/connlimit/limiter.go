@@ -1,8 +1,10 @@
 package connlimit
 
 import (
+	"cmp"
 	"container/list"
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,10 +17,11 @@ type Limiter struct {
 	most int
 	log  *slog.Logger
 
-	mu      sync.Mutex
-	open    int
-	waiting *list.List // of *conn without a request under way, the longest first
-	warned  time.Time  // when the log last said that there are too many
+	mu     sync.Mutex
+	open   int
+	silent *list.List // of *conn without a request under way, the longest first
+	bodies *list.List // of *conn whose handler waits for more of the body, the longest first
+	warned time.Time  // when the log last said that there are too many
 
 	away   map[net.Conn]struct{} // those that are being turned away; nil once the server stops
 	leaves sync.WaitGroup
@@ -26,17 +29,25 @@ type Limiter struct {
 
 // New returns a limiter of at most so many connections.
 func New(most int, log *slog.Logger) *Limiter {
-	return &Limiter{most: most, log: log, waiting: list.New(), away: map[net.Conn]struct{}{}}
+	return &Limiter{most: most, log: log, silent: list.New(), bodies: list.New(), away: map[net.Conn]struct{}{}}
 }
 
 // Listen returns the listener that srv is to serve. It sets srv's ConnState, and
 // wraps its Handler, which has to be set, and its ConnContext.
 func (l *Limiter) Listen(srv *http.Server, ln net.Listener) net.Listener {
-	srv.ConnState = func(c net.Conn, state http.ConnState) {
-		// StateActive says that a request has begun to arrive. The rest of its head may
-		// never come, so that it is under way only once it gets to the handler.
-		if c, ok := c.(*conn); ok && state != http.StateActive {
-			l.note(c, state == http.StateNew || state == http.StateIdle)
+	srv.ConnState = func(accepted net.Conn, state http.ConnState) {
+		c, ok := accepted.(*conn)
+		if !ok {
+			return
+		}
+		switch state {
+		case http.StateNew, http.StateIdle:
+			l.await(c, l.silent)
+		case http.StateHijacked, http.StateClosed:
+			l.keep(c)
+		case http.StateActive:
+			// A request has begun to arrive. The rest of its head may never come, so that it
+			// is under way only once it gets to the handler.
 		}
 	}
 	within := srv.ConnContext
@@ -48,12 +59,27 @@ func (l *Limiter) Listen(srv *http.Server, ln net.Listener) net.Listener {
 	}
 	handler := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-			l.note(c, false)
+		c, ok := r.Context().Value(connKey{}).(*conn)
+		if !ok {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		l.proceed(c)
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = body{r.Body, c}
 		}
 		handler.ServeHTTP(w, r)
+		l.await(c, l.bodies) // the server reads what the handler has left
 	})
 	return listener{ln, l}
+}
+
+// Keep has the connection of a request stay, however long its body takes: for callers that
+// are trusted with that.
+func Keep(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+		c.limiter.keep(c)
+	}
 }
 
 // connKey is that of a request's connection in its context.
@@ -100,12 +126,29 @@ func (l listener) Close() error {
 type conn struct {
 	net.Conn
 	limiter *Limiter
-	place   *list.Element // while it waits for a request
-	gone    bool          // it does not count any more
+
+	// Under the lock of the limiter.
+	place *list.Element // in silent or bodies
+	kept  bool          // it is not replaced before its next request
+	gone  bool          // it does not count any more
 }
 
 // NetConn is the connection itself.
 func (c *conn) NetConn() net.Conn { return c.Conn }
+
+// body is that of a request. While its handler waits for more of it, the connection may be
+// replaced.
+type body struct {
+	io.ReadCloser
+	conn *conn
+}
+
+// Read implements io.Reader.
+func (b body) Read(p []byte) (int, error) {
+	b.conn.limiter.await(b.conn, b.conn.limiter.bodies)
+	defer b.conn.limiter.proceed(b.conn)
+	return b.ReadCloser.Read(p)
+}
 
 // admit counts a connection. It returns the connection that has to be closed for
 // it, or no connection when there is no room for the new one.
@@ -114,7 +157,7 @@ func (l *Limiter) admit(raw net.Conn) (c *conn, replaced net.Conn) {
 	defer l.mu.Unlock()
 	if l.open >= l.most {
 		l.warn()
-		longest := l.waiting.Front()
+		longest := cmp.Or(l.silent.Front(), l.bodies.Front())
 		if longest == nil {
 			return nil, nil
 		}
@@ -130,19 +173,37 @@ func (l *Limiter) admit(raw net.Conn) (c *conn, replaced net.Conn) {
 func (l *Limiter) warn() {
 	if now := time.Now(); now.Sub(l.warned) > time.Minute {
 		l.warned = now
-		l.log.Warn("there are too many HTTP connections: new ones replace those that wait for a request", "most",
-			l.most)
+		l.log.Warn("there are too many HTTP connections: new ones replace those that wait for their client",
+			"most", l.most)
 	}
 }
 
-// note records whether a connection waits for a request.
-func (l *Limiter) note(c *conn, waits bool) {
+// await records that a connection waits for its client, in one of the limiter's lists.
+func (l *Limiter) await(c *conn, in *list.List) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unlist(c)
-	if waits && !c.gone {
-		c.place = l.waiting.PushBack(c)
+	if in == l.silent {
+		c.kept = false
 	}
+	if !c.kept && !c.gone {
+		c.place = in.PushBack(c)
+	}
+}
+
+// proceed records that a connection does not wait for its client.
+func (l *Limiter) proceed(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unlist(c)
+}
+
+// keep keeps a connection until it waits for its next request.
+func (l *Limiter) keep(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unlist(c)
+	c.kept = true
 }
 
 // release stops counting a connection. Releasing it twice is fine.
@@ -157,7 +218,8 @@ func (l *Limiter) release(c *conn) {
 
 func (l *Limiter) unlist(c *conn) {
 	if c.place != nil {
-		l.waiting.Remove(c.place)
+		l.silent.Remove(c.place) // one of them has it
+		l.bodies.Remove(c.place)
 		c.place = nil
 	}
 }

@@ -2,6 +2,7 @@ package connlimit
 
 import (
 	"bufio"
+	"container/list"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,8 @@ import (
 )
 
 // site is a server of at most five connections. Requests to /wait are answered
-// when release is closed, those to /take keep their connection.
+// when release is closed, those to /take keep their connection, those to /keep have it kept,
+// and those to /early are answered before their body has come.
 type site struct {
 	t       *testing.T
 	limiter *Limiter
@@ -44,6 +46,14 @@ func serve(t *testing.T) *site {
 			conn, _, _ := http.NewResponseController(w).Hijack()
 			s.taken <- conn
 			_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+		case "/keep":
+			Keep(r.Context())
+			fallthrough
+		case "/read":
+			s.begun <- struct{}{}
+			_, _ = io.Copy(io.Discard, r.Body)
+		case "/early":
+			s.begun <- struct{}{}
 		}
 	})}
 	go func() { _ = srv.Serve(s.limiter.Listen(srv, ln)) }()
@@ -88,9 +98,15 @@ func (c client) closed() bool {
 // so after it has answered.
 func (s *site) waits(n int) {
 	s.t.Helper()
+	s.wait(n, s.limiter.silent)
+}
+
+// wait returns when a list of the limiter has so many connections.
+func (s *site) wait(n int, in *list.List) {
+	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		s.limiter.mu.Lock()
-		now := s.limiter.waiting.Len()
+		now := in.Len()
 		s.limiter.mu.Unlock()
 		if now == n {
 			return
@@ -148,6 +164,59 @@ func TestUnfinishedHeaders(t *testing.T) {
 			t.Errorf("slow client %d is still there", i)
 		}
 		s.waits(5)
+	}
+}
+
+// TestUnfinishedBodies: connections on which the rest of a body never comes keep nobody out,
+// whether the handler waits for it or the server itself. Those that are kept stay.
+func TestUnfinishedBodies(t *testing.T) {
+	s := serve(t)
+	post := func(path string) client {
+		c := s.dial()
+		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n1", path)
+		<-s.begun
+		return c
+	}
+	kept := post("/keep")
+	var slow []client
+	for i, path := range []string{"/read", "/read", "/early", "/early"} {
+		slow = append(slow, post(path))
+		s.wait(i+1, s.limiter.bodies)
+	}
+	idle := s.dial() // in the place of slow[0]
+	s.waits(1)
+	for i := range 3 {
+		if !s.dial().send("/").served() { // in the place of one that has said nothing
+			t.Error("the next client is not served")
+		}
+		s.waits(1)
+		if i == 0 && !idle.closed() {
+			t.Error("one with a request gives way before one without")
+		}
+	}
+	var busy []client
+	for range 4 { // in the places of one that is idle and of three bodies
+		busy = append(busy, s.dial().send("/wait"))
+		<-s.begun
+	}
+	for i, c := range slow {
+		if !c.closed() {
+			t.Errorf("slow client %d is still there", i)
+		}
+	}
+	_, _ = io.WriteString(kept, "23")
+	if !kept.served() {
+		t.Error("a connection that is kept is gone")
+	}
+	s.waits(1)
+	if !s.dial().send("/").served() || !kept.closed() {
+		t.Error("it is kept beyond its request")
+	}
+	close(s.release)
+	for _, c := range busy {
+		if !c.served() {
+			t.Error("a request under way was broken off")
+		}
 	}
 }
 

@@ -95,6 +95,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, c.validate()
 }
 
+// maxReaders is how many native connections analysts get.
+func (c Config) maxReaders() int { return max(c.MaxConnections*3/4, 1) }
+
 // hurryTime is what the client of a statement that is cancelled has left to read.
 // The engine waits for it, and has to have some of its patience left.
 func (c Config) hurryTime() time.Duration { return c.Patience / 2 }

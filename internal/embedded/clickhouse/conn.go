@@ -39,19 +39,19 @@ type conn struct {
 	from    origin
 	done    *tally    // of the current statement
 	entry   *logEntry // of the current statement, in the query log
-	since   time.Time
-	who     account // the server's mutex guards it
+	who     account   // the server's mutex guards it
 	evicted atomic.Bool
 
 	mu       sync.Mutex
-	idle     bool // waiting for a query
+	idle     bool      // waiting for a query
+	waits    time.Time // since when, or for the rest of a query; zero: it does not
 	draining bool
 }
 
 func newConn(s *Server, client net.Conn) *conn {
 	to := &deadlineWriter{Conn: client, each: readerTime, left: s.cfg.hurryTime()}
 	return &conn{
-		server: s, net: client, since: time.Now(), log: s.log.With("client", client.RemoteAddr().String()),
+		server: s, net: client, waits: time.Now(), log: s.log.With("client", client.RemoteAddr().String()),
 		in: native.NewReader(client), to: to, out: native.NewWriter(to),
 	}
 }
@@ -70,6 +70,8 @@ func (c *conn) serve(ctx context.Context) {
 	err := c.packets(ctx)
 	c.sess.close()
 	switch {
+	case c.evicted.Load():
+		_ = c.explain(errTooMany())
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, errStopping):
 		_ = c.explain(errStops())
@@ -207,7 +209,7 @@ func (c *conn) wait() (uint64, error) {
 	return code, err
 }
 
-// evict ends the connection before it is logged in.
+// evict ends a connection that waits for its client.
 func (c *conn) evict() {
 	c.evicted.Store(true)
 	if half, ok := c.net.(interface{ CloseRead() error }); !ok || half.CloseRead() != nil {
@@ -219,8 +221,24 @@ func (c *conn) evict() {
 func (c *conn) setIdle(idle bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.idle = idle
+	if c.idle = idle; idle {
+		c.waits = time.Now()
+	}
 	return !c.draining
+}
+
+// received notes that a query has come whole.
+func (c *conn) received() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waits = time.Time{}
+}
+
+// waiting is since when the connection waits for its client; zero: it does not.
+func (c *conn) waiting() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waits
 }
 
 // drain ends the connection once it is idle.

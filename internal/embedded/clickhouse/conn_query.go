@@ -28,6 +28,7 @@ func (c *conn) query(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	c.received()
 	tables, err := c.receiveTables(blocks)
 	defer func() { tables.discard(c.server.engine, err) }()
 	if err != nil {

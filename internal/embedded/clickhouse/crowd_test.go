@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -31,27 +32,69 @@ func (w wire) answer(user, key string) proto.ServerCode {
 	return proto.ServerCode(code)
 }
 
-// TestSilentClients: connections that do not say who they are keep nobody out,
-// and analysts, however many, not those who write.
+// TestSilentClients: connections that do not say who they are keep nobody out.
 func TestSilentClients(t *testing.T) {
 	for range 2 * most {
 		dialRaw(t)
 	}
-	if code := dialRaw(t).answer("default", password); code != proto.ServerCodeHello {
-		t.Errorf("beside silent clients: packet %v", code)
-	}
-	in := 0
-	for range most {
-		if dialRaw(t).answer("analyst", analystPassword) == proto.ServerCodeHello {
-			in++
+	for user, key := range map[string]string{"default": password, "analyst": analystPassword} {
+		if code := dialRaw(t).answer(user, key); code != proto.ServerCodeHello {
+			t.Errorf("beside silent clients, %s: packet %v", user, code)
 		}
 	}
-	if in == 0 || in > most*3/4 {
-		t.Errorf("%d analysts get in", in)
+}
+
+// TestWaitingAnalysts: connections of analysts that do not ask, or never to the end, give way
+// to other analysts, with a reason. They keep nobody else out, and end no query.
+func TestWaitingAnalysts(t *testing.T) {
+	writer := dial(t, "default", password)
+	busy := dial(t, "analyst", analystPassword)
+	busy.query("SELECT concat('do', 'ne'), sum(sleepEachRow(0.1)) FROM numbers(25)")
+	if _, err := io.ReadFull(busy, make([]byte, 1)); err != nil { // of its progress
+		t.Fatal(err)
 	}
+	var waiting []wire
+	for i := range 2 * most {
+		w := dial(t, "analyst", analystPassword)
+		if i%2 == 0 {
+			w.send([]byte{native.ClientQuery})
+		}
+		waiting = append(waiting, w)
+	}
+	for _, w := range waiting[:most] {
+		w.ends("(TOO_MANY_SIMULTANEOUS_QUERIES)")
+	}
+	writer.query("SELECT 'beside'")
+	writer.await("beside")
 	if code := dialRaw(t).answer("default", password); code != proto.ServerCodeHello {
 		t.Errorf("beside many analysts: packet %v", code)
 	}
+	busy.await("done")
+}
+
+// begin sends the beginning of a request, and waits until the server asks for its body.
+func begin(t *testing.T, user, key, query string) wire {
+	t.Helper()
+	w := dialAt(t, server.HTTPAddr().String())
+	w.send([]byte("POST /?query=" + url.QueryEscape(query) + " HTTP/1.1\r\nHost: localhost\r\nX-ClickHouse-User: " + user +
+		"\r\nX-ClickHouse-Key: " + key + "\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"))
+	w.await("100 Continue")
+	return w
+}
+
+// TestSlowBodies: over HTTP, analysts whose bodies never end keep no other analyst out, and
+// end no INSERT.
+func TestSlowBodies(t *testing.T) {
+	http.DefaultClient.CloseIdleConnections() // they give way to new ones, maybe while a request is being sent
+	insert := begin(t, "default", password, "INSERT INTO FUNCTION null('n UInt8') FORMAT CSV")
+	for range 2 * most {
+		begin(t, "analyst", analystPassword, "SELECT")
+	}
+	if status, _, text := callAs(t, "analyst", analystPassword, "POST", nil, "SELECT 1"); status != http.StatusOK {
+		t.Errorf("beside slow bodies: %d %s", status, text)
+	}
+	insert.send([]byte("1\n"))
+	insert.await("HTTP/1.1 200 OK")
 }
 
 // TestManyReads: beyond a limit queries of analysts wait, and nobody else does.

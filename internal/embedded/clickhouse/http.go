@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/connlimit"
 	"github.com/millrace-io/millrace/internal/embedded/clickhouse/statement"
 )
 
@@ -96,6 +97,8 @@ func (s *Server) perform(ctx context.Context, r *http.Request, reply *reply) (er
 	deadline, _ := ctx.Deadline()
 	if reply.who == reader {
 		deadline, reply.each, files = time.Now().Add(bodyTime), readerTime, nil
+	} else {
+		connlimit.Keep(r.Context()) // analysts must not end an INSERT by their connections
 	}
 	reply.readDeadline(deadline)
 	req, err := readRequest(r, reply.who, files)

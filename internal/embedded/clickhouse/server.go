@@ -253,7 +253,7 @@ func (s *Server) register(c *conn) bool {
 	if s.conns == nil {
 		return false
 	}
-	if len(s.conns) >= s.cfg.MaxConnections && !s.evict() {
+	if len(s.conns) >= s.cfg.MaxConnections && !s.evict(nobody) && !s.evict(reader) {
 		s.log.Warn("refusing a ClickHouse client", "client", c.net.RemoteAddr().String(), "connections", len(s.conns))
 		return false
 	}
@@ -285,20 +285,24 @@ func (s *Server) turnAway(c *conn) {
 	}
 }
 
-// evict ends the oldest connection that has not said who it is, if there is
-// one: they must not keep others out.
-func (s *Server) evict() bool {
-	var oldest *conn
+// evict ends the connection of a kind that has waited longest for its client, if one does:
+// they must not keep others out.
+func (s *Server) evict(kind account) bool {
+	var longest *conn
+	var since time.Time
 	for c := range s.conns {
-		if c.who == nobody && (oldest == nil || c.since.Before(oldest.since)) {
-			oldest = c
+		if c.who != kind {
+			continue
+		}
+		if at := c.waiting(); !at.IsZero() && (longest == nil || at.Before(since)) {
+			longest, since = c, at
 		}
 	}
-	if oldest == nil {
+	if longest == nil {
 		return false
 	}
-	delete(s.conns, oldest)
-	oldest.evict() // its task ends by itself
+	delete(s.conns, longest)
+	longest.evict() // its task ends by itself
 	return true
 }
 
@@ -316,7 +320,7 @@ func (s *Server) greet(c *conn, who account) bool {
 			readers++
 		}
 	}
-	if who == reader && readers >= s.cfg.MaxConnections*3/4 {
+	if who == reader && readers >= s.cfg.maxReaders() && !s.evict(reader) {
 		return false
 	}
 	c.who = who
