@@ -41,7 +41,7 @@ func TestAttacks(t *testing.T) {
 			"slow strangers": testSlowStrangers, "frames": testFrames, "deaf subscribers": testDeafSubscribers,
 			"messages": testMessages, "forgeries": testForgeries, "silence": testSilence, "statements": testStatements,
 			"analysts": testAnalysts, "times": testTimes,
-			"batches": testBatches,
+			"batches": testBatches, "lifted limits": testLiftedLimits, "slow exports": testSlowExports,
 		} {
 			all.Go(func() { t.Run(name, func(t *testing.T) { attack(t, s) }) })
 		}
@@ -56,6 +56,8 @@ func TestAttacks(t *testing.T) {
 	t.Run("endless statements", func(t *testing.T) { testEndless(t, s) })
 	// by themselves: others would be measured, too
 	t.Run("greedy analysts", func(t *testing.T) { testGreedyAnalysts(t, s) })
+	// by themselves: they take all connections
+	t.Run("slow queries", func(t *testing.T) { testSlowQueries(t, s) })
 	t.Run("idle sockets", func(t *testing.T) { testIdleSockets(t, s) }) // by itself: it leaves no room for others
 	t.Run("protected", testProtected)
 	regular := stop()
@@ -74,7 +76,9 @@ func TestAttacksWithoutLogins(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	stop := s.regular()
-	for name, attack := range map[string]func(*testing.T, *server){"times": testTimes} {
+	for name, attack := range map[string]func(*testing.T, *server){
+		"times": testTimes, "slow exports": testSlowExports, "slow queries": testSlowQueries,
+	} {
 		t.Run(name, func(t *testing.T) { attack(t, s) })
 	}
 	regular := stop()
