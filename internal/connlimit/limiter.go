@@ -1,7 +1,6 @@
 package connlimit
 
 import (
-	"cmp"
 	"container/list"
 	"context"
 	"io"
@@ -19,8 +18,7 @@ type Limiter struct {
 
 	mu     sync.Mutex
 	open   int
-	silent *list.List // of *conn without a request under way, the longest first
-	bodies *list.List // of *conn whose handler waits for more of the body, the longest first
+	conns  *list.List // of *conn that may be replaced while they wait; the longest without a new request first
 	warned time.Time  // when the log last said that there are too many
 
 	away   map[net.Conn]struct{} // those that are being turned away; nil once the server stops
@@ -29,7 +27,7 @@ type Limiter struct {
 
 // New returns a limiter of at most so many connections.
 func New(most int, log *slog.Logger) *Limiter {
-	return &Limiter{most: most, log: log, silent: list.New(), bodies: list.New(), away: map[net.Conn]struct{}{}}
+	return &Limiter{most: most, log: log, conns: list.New(), away: map[net.Conn]struct{}{}}
 }
 
 // Listen returns the listener that srv is to serve. It sets srv's ConnState, and
@@ -42,7 +40,7 @@ func (l *Limiter) Listen(srv *http.Server, ln net.Listener) net.Listener {
 		}
 		switch state {
 		case http.StateNew, http.StateIdle:
-			l.await(c, l.silent)
+			l.idle(c)
 		case http.StateHijacked, http.StateClosed:
 			l.keep(c)
 		case http.StateActive:
@@ -64,12 +62,12 @@ func (l *Limiter) Listen(srv *http.Server, ln net.Listener) net.Listener {
 			handler.ServeHTTP(w, r)
 			return
 		}
-		l.proceed(c)
+		l.begin(c)
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = body{r.Body, c}
 		}
 		handler.ServeHTTP(w, r)
-		l.await(c, l.bodies) // the server reads what the handler has left
+		l.waits(c, true) // the server reads what the handler has left
 	})
 	return listener{ln, l}
 }
@@ -128,8 +126,8 @@ type conn struct {
 	limiter *Limiter
 
 	// Under the lock of the limiter.
-	place *list.Element // in silent or bodies
-	kept  bool          // it is not replaced before its next request
+	place *list.Element // in conns; nil: it is not replaced before its next request
+	waits bool          // for its client
 	gone  bool          // it does not count any more
 }
 
@@ -145,8 +143,8 @@ type body struct {
 
 // Read implements io.Reader.
 func (b body) Read(p []byte) (int, error) {
-	b.conn.limiter.await(b.conn, b.conn.limiter.bodies)
-	defer b.conn.limiter.proceed(b.conn)
+	b.conn.limiter.waits(b.conn, true)
+	defer b.conn.limiter.waits(b.conn, false)
 	return b.ReadCloser.Read(p)
 }
 
@@ -157,11 +155,10 @@ func (l *Limiter) admit(raw net.Conn) (c *conn, replaced net.Conn) {
 	defer l.mu.Unlock()
 	if l.open >= l.most {
 		l.warn()
-		longest := cmp.Or(l.silent.Front(), l.bodies.Front())
-		if longest == nil {
+		old := l.longestWaiting()
+		if old == nil {
 			return nil, nil
 		}
-		old := longest.Value.(*conn)
 		l.release(old)
 		replaced = old.Conn
 	}
@@ -178,24 +175,44 @@ func (l *Limiter) warn() {
 	}
 }
 
-// await records that a connection waits for its client, in one of the limiter's lists.
-func (l *Limiter) await(c *conn, in *list.List) {
+// longestWaiting returns the connection that waits for its client and whose last request is
+// the oldest, or nil when none waits. A client that sends a byte now and then gains nothing.
+func (l *Limiter) longestWaiting() *conn {
+	for e := l.conns.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*conn); c.waits {
+			return c
+		}
+	}
+	return nil
+}
+
+// idle records that a connection waits for a request.
+func (l *Limiter) idle(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.renew(c, true)
+}
+
+// begin records that the head of a request has come.
+func (l *Limiter) begin(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renew(c, false)
+}
+
+// renew moves a connection behind all others.
+func (l *Limiter) renew(c *conn, waits bool) {
 	l.unlist(c)
-	if in == l.silent {
-		c.kept = false
-	}
-	if !c.kept && !c.gone {
-		c.place = in.PushBack(c)
+	if !c.gone {
+		c.place, c.waits = l.conns.PushBack(c), waits
 	}
 }
 
-// proceed records that a connection does not wait for its client.
-func (l *Limiter) proceed(c *conn) {
+// waits records whether the handler of a request waits for more of it.
+func (l *Limiter) waits(c *conn, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unlist(c)
+	c.waits = waits
 }
 
 // keep keeps a connection until it waits for its next request.
@@ -203,7 +220,6 @@ func (l *Limiter) keep(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unlist(c)
-	c.kept = true
 }
 
 // release stops counting a connection. Releasing it twice is fine.
@@ -218,8 +234,7 @@ func (l *Limiter) release(c *conn) {
 
 func (l *Limiter) unlist(c *conn) {
 	if c.place != nil {
-		l.silent.Remove(c.place) // one of them has it
-		l.bodies.Remove(c.place)
+		l.conns.Remove(c.place)
 		c.place = nil
 	}
 }

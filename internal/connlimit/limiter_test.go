@@ -2,7 +2,6 @@ package connlimit
 
 import (
 	"bufio"
-	"container/list"
 	"errors"
 	"fmt"
 	"io"
@@ -94,19 +93,18 @@ func (c client) closed() bool {
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// waits returns when so many connections wait for a request: the server says
-// so after it has answered.
+// waits returns when so many connections wait for their clients: the server says so after it
+// has answered.
 func (s *site) waits(n int) {
 	s.t.Helper()
-	s.wait(n, s.limiter.silent)
-}
-
-// wait returns when a list of the limiter has so many connections.
-func (s *site) wait(n int, in *list.List) {
-	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		now := 0
 		s.limiter.mu.Lock()
-		now := in.Len()
+		for e := s.limiter.conns.Front(); e != nil; e = e.Next() {
+			if e.Value.(*conn).waits {
+				now++
+			}
+		}
 		s.limiter.mu.Unlock()
 		if now == n {
 			return
@@ -167,13 +165,14 @@ func TestUnfinishedHeaders(t *testing.T) {
 	}
 }
 
-// TestUnfinishedBodies: connections on which the rest of a body never comes keep nobody out,
-// whether the handler waits for it or the server itself. Those that are kept stay.
+// TestUnfinishedBodies: connections on which the rest of a body never comes, or comes byte by
+// byte, keep nobody out, whether the handler waits for it or the server itself. Neither do
+// they drive out those that came later. Those that are kept stay.
 func TestUnfinishedBodies(t *testing.T) {
 	s := serve(t)
 	post := func(path string) client {
 		c := s.dial()
-		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n1", path)
+		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n1", path)
 		<-s.begun
 		return c
 	}
@@ -181,30 +180,28 @@ func TestUnfinishedBodies(t *testing.T) {
 	var slow []client
 	for i, path := range []string{"/read", "/read", "/early", "/early"} {
 		slow = append(slow, post(path))
-		s.wait(i+1, s.limiter.bodies)
+		s.waits(i + 1)
 	}
-	idle := s.dial() // in the place of slow[0]
-	s.waits(1)
-	for i := range 3 {
-		if !s.dial().send("/").served() { // in the place of one that has said nothing
+	var honest []client
+	for i := range 4 {
+		if i == 1 {
+			_, _ = io.WriteString(slow[1], "2") // which does not make it younger than honest[0]
+		}
+		honest = append(honest, s.dial().send("/"))
+		if !honest[i].served() {
 			t.Error("the next client is not served")
 		}
-		s.waits(1)
-		if i == 0 && !idle.closed() {
-			t.Error("one with a request gives way before one without")
-		}
-	}
-	var busy []client
-	for range 4 { // in the places of one that is idle and of three bodies
-		busy = append(busy, s.dial().send("/wait"))
-		<-s.begun
-	}
-	for i, c := range slow {
-		if !c.closed() {
+		if !slow[i].closed() {
 			t.Errorf("slow client %d is still there", i)
 		}
+		s.waits(4)
 	}
-	_, _ = io.WriteString(kept, "23")
+	var busy []client
+	for _, c := range honest { // all four are there still
+		busy = append(busy, c.send("/wait"))
+		<-s.begun
+	}
+	_, _ = io.WriteString(kept, strings.Repeat("2", 29))
 	if !kept.served() {
 		t.Error("a connection that is kept is gone")
 	}
