@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"math/rand/v2"
@@ -26,6 +27,8 @@ type conn struct {
 	socket   *socket
 	deflates bool        // messages are compressed
 	caller   auth.Caller // the connection ends when its token expires
+	own      string      // the caller's name
+	lost     bool        // another caller has its seat; guarded by the hub's lock
 	writer   task
 
 	sending sync.Mutex // held by who sends messages
@@ -37,9 +40,9 @@ type conn struct {
 	over bool // there are no more pings
 }
 
-// newConn returns a connection that has yet to get its WebSocket.
-func newConn(h *Hub, caller auth.Caller) *conn {
-	c := &conn{hub: h, caller: caller}
+// newConn returns a connection, for the caller of a request, that has yet to get its WebSocket.
+func newConn(ctx context.Context, h *Hub) *conn {
+	c := &conn{hub: h, caller: auth.CallerFrom(ctx), own: auth.CallerName(ctx)}
 	c.subs.Store(new([]*subscription))
 	c.writer.do = c.catchUp
 	return c
@@ -93,6 +96,25 @@ func (c *conn) end(code int, reason string) {
 		c.sending.Unlock()
 	}
 	_ = c.ws.Close()
+}
+
+// name implements reader.
+func (c *conn) name() string { return c.own }
+
+// lose implements reader. It may be called before there is a WebSocket.
+func (c *conn) lose() {
+	c.hub.mu.Lock()
+	c.lost = true
+	_, kept := c.hub.sockets[c]
+	c.hub.mu.Unlock()
+	if kept {
+		c.endLost()
+	}
+}
+
+// endLost ends a connection whose seat another caller has.
+func (c *conn) endLost() {
+	c.end(websocket.CloseTryAgainLater, "other callers need a connection, and you have the most")
 }
 
 // answer tells why a request was not accepted. Who does not read that is not

@@ -53,11 +53,7 @@ func TestDeafSubscribers(t *testing.T) {
 	want(t, good, "good", changes+1, &seq)
 }
 
-func (f *fixture) connections() int {
-	f.hub.mu.Lock()
-	defer f.hub.mu.Unlock()
-	return f.hub.conns
-}
+func (f *fixture) connections() int { return f.hub.seats.Taken() }
 
 func smallWindow(_, _ string, c syscall.RawConn) error {
 	return c.Control(

@@ -21,7 +21,9 @@
 //     nobody and skips what it was too slow for. It never has a backlog, and is
 //     closed when a write takes too long.
 //  3. Connections, subscriptions of a connection, feeds and the size of a
-//     message have limits.
+//     message have limits. No caller keeps others out: at the limit of
+//     connections or of feeds a newcomer gets the newest of the caller that has
+//     most.
 //
 // # Coming again
 //

@@ -15,11 +15,14 @@ import (
 // does for those.
 func (h *Hub) Events(draining <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := h.admit(r); p != nil {
+		ctx, lose := context.WithCancel(r.Context())
+		defer lose()
+		seat, p := h.admit(r, lose)
+		if p != nil {
 			httpapi.WriteProblem(w, p)
 			return
 		}
-		defer h.leave()
+		defer h.leave(seat)
 		if origin := r.Header.Get("Origin"); origin != "" { // it is allowed
 			w.Header().Set("Access-Control-Allow-Origin", origin)
 			w.Header().Add("Vary", "Origin")
@@ -30,31 +33,50 @@ func (h *Hub) Events(draining <-chan struct{}) http.Handler {
 			httpapi.WriteProblem(w, p)
 			return
 		}
-		s := &eventStream{hub: h, wake: newWake(), w: w, out: http.NewResponseController(w)}
-		if s.sub, p = h.subscribe(s.wake, "", wanted); p != nil {
+		s := &eventStream{
+			hub: h, wake: make(chan struct{}, 1), w: w, out: http.NewResponseController(w),
+			caller: auth.CallerName(ctx), cancel: lose,
+		}
+		if s.sub, p = h.subscribe(s, "", wanted); p != nil {
 			httpapi.WriteProblem(w, p)
 			return
 		}
-		defer h.part(s.wake, s.sub.feed)
+		defer h.part(s, s.sub.feed)
 		s.sub.base = 0 // event streams share their messages
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Accel-Buffering", "no") // proxies must not hold it back
 		if r.Method != http.MethodHead {
-			s.wake.notify()
-			s.serve(r.Context(), caller, draining)
+			s.news()
+			s.serve(ctx, caller, draining)
 		}
 	})
 }
 
 // eventStream is one reader of server-sent events.
 type eventStream struct {
-	hub  *Hub
-	sub  *subscription
-	wake wake
-	w    http.ResponseWriter
-	out  *http.ResponseController
+	hub    *Hub
+	sub    *subscription
+	wake   chan struct{} // holds a token while there may be something to send
+	w      http.ResponseWriter
+	out    *http.ResponseController
+	caller string
+	cancel context.CancelFunc
 }
+
+// news implements reader.
+func (s *eventStream) news() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// name implements reader.
+func (s *eventStream) name() string { return s.caller }
+
+// lose implements reader.
+func (s *eventStream) lose() { s.cancel() }
 
 // expiry returns a channel that tells when the caller's token has expired.
 func expiry(caller auth.Caller) (expired <-chan time.Time, stop func() bool) {

@@ -31,6 +31,7 @@ type frame struct {
 type feed struct {
 	key    feedKey
 	epoch  string
+	made   uint64 // counts the feeds of the hub
 	source Source
 	every  time.Duration
 	log    *slog.Logger
@@ -57,6 +58,29 @@ func (f *feed) latest() frame {
 		return frame{}
 	}
 	return f.frame
+}
+
+// onlyCaller returns the name of the caller whose connections alone read the feed; false when
+// there are several callers, or none.
+func (f *feed) onlyCaller() (name string, alone bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for r := range f.readers {
+		if alone && r.name() != name {
+			return "", false
+		}
+		name, alone = r.name(), true
+	}
+	return name, alone
+}
+
+// loseReaders ends the connections that read the feed.
+func (f *feed) loseReaders() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for r := range f.readers {
+		go r.lose()
+	}
 }
 
 // locate returns which snapshot of the feed an id names.

@@ -1,11 +1,13 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/seats"
 )
 
 // Hub serves WebSockets and event streams. A WebSocket outlives the request that
@@ -27,11 +30,11 @@ type Hub struct {
 	upgrader websocket.Upgrader
 	epoch    string // of this process
 	turns    turns
+	seats    *seats.Seats // of WebSockets and event streams
 
 	mu      sync.Mutex
-	conns   int
-	sockets map[*conn]struct{} // those of the conns that are WebSockets
-	quiet   chan struct{}      // is closed when there are none
+	sockets map[*conn]struct{} // WebSockets
+	quiet   chan struct{}      // is closed when there is none
 	feeds   map[feedKey]*feed  // those that are remembered without readers, too
 	watched int                // feeds with readers
 	made    uint64             // feeds so far
@@ -48,8 +51,9 @@ func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
+	cfg = cfg.withDefaults()
 	h := &Hub{
-		cfg: cfg.withDefaults(), views: registered, log: log,
+		cfg: cfg, views: registered, log: log, seats: seats.New(cfg.Connections),
 		sockets: map[*conn]struct{}{}, feeds: map[feedKey]*feed{}, epoch: strings.ToLower(rand.Text()[:10]),
 		turns: newTurns(),
 		upgrader: websocket.Upgrader{
@@ -63,16 +67,16 @@ func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) 
 	}
 	gauge := func(name, help string, value func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-			h.mu.Lock()
-			defer h.mu.Unlock()
 			return float64(value())
 		})
 	}
 	for _, c := range []prometheus.Collector{
-		gauge(
-			"millrace_live_connections", "Open WebSockets and event streams of views.", func() int { return h.conns },
-		),
-		gauge("millrace_live_feeds", "Distinct views that are watched.", func() int { return h.watched }),
+		gauge("millrace_live_connections", "Open WebSockets and event streams of views.", h.seats.Taken),
+		gauge("millrace_live_feeds", "Distinct views that are watched.", func() int {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.watched
+		}),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -89,20 +93,21 @@ func (h *Hub) Handler(draining <-chan struct{}) http.Handler {
 			httpapi.WriteProblem(w, p.WithHeader("Upgrade", "websocket").WithHeader("Connection", "Upgrade"))
 			return
 		}
-		if problem := h.admit(r); problem != nil {
+		c := newConn(r.Context(), h)
+		seat, problem := h.admit(r, c.lose)
+		if problem != nil {
 			httpapi.WriteProblem(w, problem)
 			return
 		}
-		c := newConn(h, auth.CallerFrom(r.Context()))
 		taken := &hijacker{ResponseWriter: w, behind: c.writer.start}
 		ws, err := h.upgrader.Upgrade(taken, r, nil)
 		if err != nil {
-			h.leave()
+			h.leave(seat)
 			return // Upgrade has answered
 		}
 		c.ws, c.socket, c.deflates = ws, taken.socket, h.cfg.Compress && offersDeflate(r.Header)
 		go func() {
-			defer h.leave()
+			defer h.leave(seat)
 			h.keep(c, draining)
 		}()
 	})
@@ -117,7 +122,11 @@ func (h *Hub) keep(c *conn, draining <-chan struct{}) {
 		quiet := h.quiet
 		h.runs.Go(func() { h.drain(draining, quiet) })
 	}
+	lost := c.lost
 	h.mu.Unlock()
+	if lost {
+		c.endLost()
+	}
 	select {
 	case <-draining: // and those before may have been told so already
 		c.end(websocket.CloseGoingAway, "")
@@ -160,10 +169,11 @@ func offersDeflate(header http.Header) bool {
 	return false
 }
 
-// admit decides whether there may be a connection, and counts it.
-func (h *Hub) admit(r *http.Request) *httpapi.Problem {
+// admit decides whether there may be a connection, and gives it a seat. Lose ends the
+// connection when another caller gets the seat.
+func (h *Hub) admit(r *http.Request, lose func()) (*seats.Seat, *httpapi.Problem) {
 	if !originAllowed(r, h.cfg.Origins) {
-		return httpapi.NewProblem(http.StatusForbidden, "pages of this origin may not connect",
+		return nil, httpapi.NewProblem(http.StatusForbidden, "pages of this origin may not connect",
 			httpapi.FieldError{
 				Field: "Origin", Code: "origin", Rule: "must be that of the server, or one that is configured",
 			})
@@ -171,22 +181,20 @@ func (h *Hub) admit(r *http.Request) *httpapi.Problem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ending {
-		return httpapi.NewProblem(http.StatusServiceUnavailable, "the server stops").WithHeader("Retry-After", "5")
+		return nil, httpapi.NewProblem(http.StatusServiceUnavailable, "the server stops").WithHeader("Retry-After", "5")
 	}
-	if h.conns >= h.cfg.Connections {
-		return httpapi.NewProblem(http.StatusServiceUnavailable, "there are too many connections").
+	seat, ok := h.seats.Take(auth.CallerName(r.Context()), lose)
+	if !ok {
+		return nil, httpapi.NewProblem(http.StatusServiceUnavailable, "there are too many connections").
 			WithHeader("Retry-After", "5")
 	}
-	h.conns++
 	h.runs.Add(1)
-	return nil
+	return seat, nil
 }
 
-func (h *Hub) leave() {
-	defer h.runs.Done()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.conns--
+func (h *Hub) leave(seat *seats.Seat) {
+	seat.Leave()
+	h.runs.Done()
 }
 
 // join returns the feed of a question, with one more subscription of a reader.
@@ -197,12 +205,12 @@ func (h *Hub) join(r reader, v View, question string, source Source) *feed {
 	key := feedKey{v.Name, question}
 	f := h.feeds[key]
 	if f == nil {
-		if len(h.feeds) >= h.cfg.Feeds && !h.evict() {
+		if len(h.feeds) >= h.cfg.Feeds && !h.evict() && !h.evictGreediest(r.name()) {
 			return nil
 		}
 		h.made++
 		f = &feed{
-			key: key, epoch: fmt.Sprintf("%s.%d", h.epoch, h.made), source: source, every: v.Every, log: h.log,
+			key: key, epoch: fmt.Sprintf("%s.%d", h.epoch, h.made), made: h.made, source: source, every: v.Every, log: h.log,
 			readers: map[reader]int{}, turns: h.turns,
 		}
 		if f.every == 0 {
@@ -277,6 +285,31 @@ func (h *Hub) evict() bool {
 	}
 	oldest.idle.Stop()
 	delete(h.feeds, oldest.key)
+	return true
+}
+
+// evictGreediest drops a feed of the caller who alone watches most feeds, with the connections
+// that watch it, if that caller still has at least as many as another who gets one more: false
+// when nobody has. The lock is held.
+func (h *Hub) evictGreediest(caller string) bool {
+	own := map[string][]*feed{} // by the caller who alone watches it
+	for _, f := range h.feeds {
+		if name, alone := f.onlyCaller(); alone {
+			own[name] = append(own[name], f)
+		}
+	}
+	var most []*feed
+	for _, feeds := range own {
+		if len(feeds) > max(len(own[caller])+1, len(most)) {
+			most = feeds
+		}
+	}
+	if most == nil {
+		return false
+	}
+	newest := slices.MaxFunc(most, func(a, b *feed) int { return cmp.Compare(a.made, b.made) })
+	delete(h.feeds, newest.key)
+	newest.loseReaders()
 	return true
 }
 

@@ -142,6 +142,8 @@ func start(t *testing.T, cfg Config, more ...View) *fixture {
 	mux := http.NewServeMux()
 	mux.Handle("/sse", open.RequireEvents(auth.Read)(f.hub.Events(f.draining)))
 	mux.Handle("/", open.RequireSocket(auth.Read)(f.hub.Handler(f.draining)))
+	mux.Handle("/as/{subject}", as(f.hub.Handler(f.draining)))
+	mux.Handle("/as/{subject}/sse", as(f.hub.Events(f.draining)))
 	srv := httptest.NewServer(mux)
 	f.url = "ws" + strings.TrimPrefix(srv.URL, "http")
 	t.Cleanup(func() {
@@ -154,6 +156,15 @@ func start(t *testing.T, cfg Config, more ...View) *fixture {
 		f.hub.Wait()
 	})
 	return f
+}
+
+// as has requests come from the subject in their path.
+func as(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller := anyone()
+		caller.Subject = r.PathValue("subject")
+		h.ServeHTTP(w, r.WithContext(auth.WithCaller(r.Context(), caller)))
+	})
 }
 
 func (f *fixture) dial() *websocket.Conn {
@@ -350,7 +361,7 @@ func (f *fixture) gone(feeds int) {
 	for {
 		f.hub.mu.Lock()
 		now := f.hub.watched
-		conns := f.hub.conns
+		conns := f.hub.seats.Taken()
 		f.hub.mu.Unlock()
 		if seen = seen || now >= feeds; seen && now == 0 && conns == 0 {
 			return
@@ -566,7 +577,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newConn(hub, anyone())
+		c := newConn(t.Context(), hub)
 		here, there := net.Pipe()
 		defer there.Close()
 		defer here.Close()

@@ -178,7 +178,7 @@ func (f *fixture) feedsAre(n int) {
 
 func (f *fixture) connectedAre(n int) {
 	f.t.Helper()
-	f.become(func() int { return f.hub.conns }, n)
+	f.become(f.hub.seats.Taken, n)
 }
 
 // become waits until a figure of the hub has a value.

@@ -11,22 +11,10 @@ type reader interface {
 	// news tells it that a feed has something new. It must not wait for anybody
 	// to read.
 	news()
-}
-
-// wake tells a reader's writer that there is something to send: it holds a token
-// then.
-type wake chan struct{}
-
-// news implements reader.
-func (w wake) news() { w.notify() }
-
-func newWake() wake { return make(wake, 1) }
-
-func (w wake) notify() {
-	select {
-	case w <- struct{}{}:
-	default:
-	}
+	// name is that of its caller.
+	name() string
+	// lose ends its connection because others need what it takes. It may wait for the client.
+	lose()
 }
 
 // subscription is a reader's interest in a feed. What stands below the

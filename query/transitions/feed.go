@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/seats"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -31,7 +32,7 @@ const (
 // Config shapes feeds. The zero value of a field stands for its default.
 type Config struct {
 	Poll  time.Duration // how often a feed looks for transitions; default 200 ms
-	Feeds int           // that may be open at a time; default 64
+	Feeds int           // that may be open at a time, see package seats; default 64
 }
 
 // Event is a transition. Data is nil for one that is not for this reader.
@@ -48,7 +49,7 @@ type Feeds struct {
 	cfg  Config
 	now  func(context.Context) (queue.Place, error)
 	log  *slog.Logger
-	open chan struct{} // one for each that is open
+	open *seats.Seats
 }
 
 // New returns feeds. Now is the place behind all that has happened.
@@ -62,21 +63,22 @@ func New(cfg Config, now func(context.Context) (queue.Place, error), log *slog.L
 	if cfg.Feeds == 0 {
 		cfg.Feeds = 64
 	}
-	return &Feeds{cfg: cfg, now: now, log: log, open: make(chan struct{}, cfg.Feeds)}, nil
+	return &Feeds{cfg: cfg, now: now, log: log, open: seats.New(cfg.Feeds)}, nil
 }
 
 // Handler serves feeds of what begin chooses for a request, until draining is
 // closed. A feed is as fast as its reader and holds a page at most.
 func (f *Feeds) Handler(draining <-chan struct{}, begin func(*http.Request) (Follow, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case f.open <- struct{}{}:
-			defer func() { <-f.open }()
-		default:
+		ctx, cancel := untilExpiry(r.Context())
+		defer cancel()
+		seat, ok := f.open.Take(auth.CallerName(ctx), cancel)
+		if !ok {
 			httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusServiceUnavailable,
 				"as many feeds are open as the server allows").WithHeader("Retry-After", "10"))
 			return
 		}
+		defer seat.Leave()
 		follow, err := begin(r)
 		var at queue.Place
 		if err == nil {
@@ -89,8 +91,6 @@ func (f *Feeds) Handler(draining <-chan struct{}, begin func(*http.Request) (Fol
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Accel-Buffering", "no") // proxies must not hold it back
-		ctx, cancel := untilExpiry(r.Context())
-		defer cancel()
 		if _, err := f.serve(ctx, draining, at, follow, w); err != nil && r.Context().Err() == nil {
 			f.log.Debug("a feed of transitions has ended", "error", err)
 		}
@@ -102,7 +102,7 @@ func untilExpiry(ctx context.Context) (context.Context, context.CancelFunc) {
 	if at := auth.CallerFrom(ctx).Expires; !at.IsZero() {
 		return context.WithDeadline(ctx, at)
 	}
-	return ctx, func() {}
+	return context.WithCancel(ctx)
 }
 
 func (f *Feeds) refuse(w http.ResponseWriter, err error) {
