@@ -102,10 +102,19 @@ func streamed(subject string) bool {
 		strings.HasPrefix(subject, "$JS.API.DIRECT.GET.")
 }
 
-// AccountsConfig returns the roles as the accounts of a NATS server's
-// configuration. Logins has the logins of each role, in its format, such as
-// {user: a, password: b}; roles without any are left out.
-func AccountsConfig(logins map[string][]string) string {
+// DefaultConnections is how many connections a NATS server takes unless its configuration says
+// otherwise.
+const DefaultConnections = 64 << 10
+
+// maxSubscriptions bounds those of one connection of a role. Clients need one for all of their
+// requests, and one for each subject that they follow.
+const maxSubscriptions = 1000
+
+// AccountsConfig returns the roles as the accounts of the configuration of a NATS server that
+// takes so many connections. Logins has the logins of each role, in its format, such as
+// {user: a, password: b}; roles without any are left out. The connections of one role are
+// at most three quarters of all, so that Millrace and the other roles can connect.
+func AccountsConfig(logins map[string][]string, connections int) string {
 	var b strings.Builder
 	b.WriteString("accounts {\n")
 	account := func(role string, lines func()) {
@@ -130,7 +139,10 @@ func AccountsConfig(logins map[string][]string) string {
 	fmt.Fprintf(&b, "    mappings: {%q: %q}\n  }\n", "pull.*", "next.$1")
 	for _, r := range Roles() {
 		if len(logins[r.Name]) > 0 {
-			account(r.Name, func() { r.config(&b) })
+			account(r.Name, func() {
+				fmt.Fprintf(&b, "    limits {max_connections: %d, max_subscriptions: %d}\n", connections*3/4, maxSubscriptions)
+				r.config(&b)
+			})
 		}
 	}
 	b.WriteString("}\n")

@@ -26,7 +26,7 @@ func TestDeployedRoles(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no line %q", file, mark)
 	}
-	want := AccountsConfig(logins)
+	want := AccountsConfig(logins, DefaultConnections)
 	if *update {
 		if err := os.WriteFile(file, []byte(head+mark+want), 0o600); err != nil {
 			t.Fatal(err)

@@ -112,7 +112,7 @@ func newNode(listen, store string) (*node, error) {
 	for role := range passwords() {
 		logins[role] = []string{fmt.Sprintf("{user: %s, password: %s}", role, password)}
 	}
-	return &node{opts}, opts.ProcessConfigString(stream.AccountsConfig(logins))
+	return &node{opts}, opts.ProcessConfigString(stream.AccountsConfig(logins, stream.DefaultConnections))
 }
 
 // Run serves until the process ends.

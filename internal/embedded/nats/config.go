@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/millrace-io/millrace/internal/connlimit"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // EnvListen is the setting that errors about the address name.
@@ -30,7 +31,8 @@ type Config struct {
 	MaxPayload int32 // bytes of one message; default 8 MiB
 
 	// MaxConnections bounds clients; default an eighth of the files that the
-	// process may have open, which its streams need too, and 65,536 at most.
+	// process may have open, which its streams need too, and 65,536 at most. One role
+	// may have three quarters of them.
 	MaxConnections int
 
 	// User and Password are the login of Millrace itself, and nobody gets in
@@ -66,7 +68,7 @@ func (c Config) options() (*server.Options, error) {
 	}
 	opts := &server.Options{
 		ServerName: or(c.ServerName, "millrace"), Host: host, Port: port,
-		MaxPayload: or(c.MaxPayload, 8<<20), MaxConn: or(c.MaxConnections, connlimit.Share(1./8, 64<<10)),
+		MaxPayload: or(c.MaxPayload, 8<<20), MaxConn: or(c.MaxConnections, connlimit.Share(1./8, stream.DefaultConnections)),
 		JetStream: true, StoreDir: c.StoreDir,
 		JetStreamMaxMemory: or(c.MaxMemory, 256<<20), JetStreamMaxStore: or(c.MaxStore, 1<<62),
 		SyncAlways: c.SyncInterval == 0, SyncInterval: c.SyncInterval,

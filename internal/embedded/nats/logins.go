@@ -36,7 +36,7 @@ func (c Config) addLogins(opts *server.Options) error {
 	if err != nil {
 		return fmt.Errorf("embedded NATS: %w", err)
 	}
-	if err := opts.ProcessConfigString(stream.AccountsConfig(logins)); err != nil {
+	if err := opts.ProcessConfigString(stream.AccountsConfig(logins, opts.MaxConn)); err != nil {
 		return fmt.Errorf("embedded NATS: its logins: %w", err)
 	}
 	for _, n := range opts.Nkeys {

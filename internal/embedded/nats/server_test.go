@@ -186,6 +186,25 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestCrowdedRole: a role with all connections that it may have leaves room for Millrace and
+// for other roles.
+func TestCrowdedRole(t *testing.T) {
+	s, _ := run(t, Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), MaxConnections: 8})
+	for range 6 {
+		connect(t, s.ClientURL())
+	}
+	if _, err := nats.Connect(s.ClientURL()); err == nil || !strings.Contains(err.Error(), "maximum account active connections") {
+		t.Errorf("a connection of the role too many: %v", err)
+	}
+	for _, role := range []string{stream.RoleMillrace, stream.RoleWorker} {
+		option, err := s.Login(role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		connect(t, s.ClientURL(), option)
+	}
+}
+
 // TestNoPlaintextPasswords: the server holds passwords as hashes and warns of
 // nothing, whoever may log in and however long a password is.
 func TestNoPlaintextPasswords(t *testing.T) {
