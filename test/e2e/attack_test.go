@@ -41,7 +41,7 @@ func TestAttacks(t *testing.T) {
 			"slow strangers": testSlowStrangers, "frames": testFrames, "deaf subscribers": testDeafSubscribers,
 			"messages": testMessages, "forgeries": testForgeries, "silence": testSilence, "statements": testStatements,
 			"analysts": testAnalysts, "times": testTimes,
-			"batches": testBatches, "lifted limits": testLiftedLimits, "slow exports": testSlowExports,
+			"batches": testBatches, "lifted limits": testLiftedLimits,
 		} {
 			all.Go(func() { t.Run(name, func(t *testing.T) { attack(t, s) }) })
 		}
@@ -50,12 +50,15 @@ func TestAttacks(t *testing.T) {
 	// by themselves: they leave NATS little time for others
 	t.Run("pulls", func(t *testing.T) { testPulls(t, s) })
 	t.Run("protected pulls", func(t *testing.T) { testProtectedPulls(t, s) })
+	t.Run("floods", func(t *testing.T) { testFloods(t, s) })
 	// by themselves: others replay dead letters, too
 	t.Run("producers", func(t *testing.T) { testProducers(t, s, "") })
 	// by themselves: ClickHouse is away for a moment
 	t.Run("endless statements", func(t *testing.T) { testEndless(t, s) })
 	// by themselves: others would be measured, too
 	t.Run("greedy analysts", func(t *testing.T) { testGreedyAnalysts(t, s) })
+	// by itself: what it exports takes long to store
+	t.Run("slow exports", func(t *testing.T) { testSlowExports(t, s) })
 	// by themselves: they take all connections
 	t.Run("slow queries", func(t *testing.T) { testSlowQueries(t, s) })
 	t.Run("idle sockets", func(t *testing.T) { testIdleSockets(t, s) }) // by itself: it leaves no room for others

@@ -59,7 +59,7 @@ func text(resp *http.Response, err error) (string, error) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
+	if err == nil && resp.StatusCode/100 != 2 {
 		err = fmt.Errorf("status %d: %.200s", resp.StatusCode, body)
 	}
 	return string(body), err

@@ -89,7 +89,7 @@ func (c caller) do(ctx context.Context, method, target, kind, body string) (*htt
 
 // testSlowExports: four exports that one caller does not read leave room for another caller.
 func testSlowExports(t *testing.T, s *server) {
-	const events, lines = 400, 100
+	const events, lines = 200, 25
 	slow, other := s.caller(t, 0), s.caller(t, 1)
 	large := strings.Repeat("x", 60_000)
 	for i := range events / lines { // more than what the system holds for a reader
