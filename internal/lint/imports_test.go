@@ -95,6 +95,7 @@ var rules = []rule{
 	{"./schemas/item", nil, "the rules of items are pure"},
 	{"./schemas/shard", []string{"./schemas/item"}, "the rules of shards are pure"},
 	{"./schemas/source", []string{"./schemas/item", "./schemas/instant", "./internal/nearest"}, "the rules of sources are pure"},
+	{"./schemas/batches", []string{"./schemas/item", "./schemas/instant"}, "the rules of batches are pure"},
 	{"./internal/nearest", nil, "rules import it, and stay pure"},
 	{"./internal/schedule", []string{"./schemas/item"}, "the rules of schedules are pure"},
 	{"./schemas/job", []string{"./schemas/item", "./internal/nearest"}, "the rules of jobs are pure"},

@@ -1,0 +1,72 @@
+package batches
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+// Bounds of an announcement.
+const (
+	MaxJob   = 255     // bytes of a job's name
+	MaxText  = 255     // bytes of a platform, a task type, a keyword or a project
+	MaxItems = 100_000 // of one batch
+)
+
+// legacyPrefix begins the names that batches without a job have in the place of one.
+const legacyPrefix = "legacy:"
+
+// Invalid says which rule a field breaks.
+type Invalid = item.Invalid
+
+// Format is how a message announces a batch.
+type Format int
+
+// The formats.
+const (
+	Event  Format = iota // a data.collected event: payload.minio_path names the object
+	Legacy               // data_ref names the object
+	Inline               // the items are in the message
+)
+
+// ID is the identity of a batch.
+type ID struct {
+	Job   string
+	Index int32
+}
+
+// Announcement is what a message says about a batch.
+type Announcement struct {
+	Format Format
+	Batch  ID
+	Object Object            // zero when the items are inline
+	Items  []json.RawMessage // when they are inline
+
+	// Count is how many items the batch has, by the message; -1: it does not say.
+	Count int
+	// Project, Platform, TaskType and Keyword are empty where the message does not say.
+	Project, Platform, TaskType, Keyword string
+}
+
+// ReadAnnouncement reads a message in any of the formats. It passes over fields that it
+// does not know, takes null for absent, and returns every rule that the message breaks.
+func ReadAnnouncement(text []byte) (Announcement, []Invalid) {
+	if !utf8.Valid(text) {
+		return Announcement{}, []Invalid{{Code: "utf8", Rule: "must be valid UTF-8"}}
+	}
+	envelope := fields{}
+	if err := json.Unmarshal(text, &envelope.of); err != nil || envelope.of == nil {
+		return Announcement{}, []Invalid{{Code: "json", Rule: "must be one JSON object"}}
+	}
+	r := reader{}
+	switch payload := envelope.object("payload"); {
+	case payload.has("minio_path"):
+		r.event(payload)
+	case envelope.has("data_ref"):
+		r.legacy(envelope)
+	default:
+		r.inline(envelope)
+	}
+	return r.Announcement, r.broken
+}
