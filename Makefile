@@ -89,6 +89,7 @@ test-benchmarks:
 compile-programs:
 	go list -export -deps -test ./test/... >/dev/null
 	cd test/natscli && go build -o /dev/null github.com/nats-io/natscli/nats
+	cd test/versitygw && go build -o /dev/null github.com/versity/versitygw/cmd/versitygw
 test-programs:
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -p=2 ./test/faults $$(go list ./test/... | grep -v '/test/e2e$$')
 test-page:

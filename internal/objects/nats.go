@@ -1,0 +1,93 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/batches"
+)
+
+// NATS holds objects in the NATS Object Store. It reads an object together with its digest,
+// and makes no bucket.
+type NATS struct{ js jetstream.JetStream }
+
+// NewNATS is the storage behind a connection.
+func NewNATS(js jetstream.JetStream) *NATS { return &NATS{js} }
+
+// Open implements Storage.
+func (n *NATS) Open(ctx context.Context, o batches.Object) (Object, error) {
+	bucket, err := n.js.ObjectStore(ctx, o.Bucket)
+	if err != nil {
+		return nil, missingInNATS(err)
+	}
+	result, err := bucket.Get(watched{ctx}, o.Key)
+	if err != nil {
+		return nil, missingInNATS(err)
+	}
+	info, err := result.Info()
+	if err == nil && (info.Bucket != o.Bucket || info.Name != o.Key) {
+		err = fmt.Errorf("%w: it is a link to %s/%s", ErrMissing, info.Bucket, info.Name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, result.Close())
+	}
+	return &natsObject{ObjectResult: result, ctx: ctx, bucket: bucket, opened: info}, nil
+}
+
+// watched is a context that seems to end soon, and does not. The client of NATS waits for a
+// chunk until the deadline of its context, whether that ends before or not.
+type watched struct{ context.Context }
+
+func (watched) Deadline() (time.Time, bool) { return time.Now().Add(time.Second / 4), true }
+
+func missingInNATS(err error) error {
+	switch {
+	case errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrObjectNotFound),
+		errors.Is(err, jetstream.ErrInvalidStoreName), errors.Is(err, jetstream.ErrCantGetBucket):
+		return fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	return err
+}
+
+type natsObject struct {
+	jetstream.ObjectResult
+	ctx    context.Context
+	bucket jetstream.ObjectStore
+	opened *jetstream.ObjectInfo
+	whole  bool // all of it was read, and its digest is right
+}
+
+// Read implements Object.
+func (o *natsObject) Read(p []byte) (int, error) {
+	n, err := o.ObjectResult.Read(p)
+	for n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && o.ctx.Err() == nil {
+		n, err = o.ObjectResult.Read(p)
+	}
+	if errors.Is(err, jetstream.ErrDigestMismatch) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	o.whole = errors.Is(err, io.EOF)
+	return n, err
+}
+
+// Changed implements Object. The chunks of a version that was replaced are deleted, so that
+// reading it waits for what does not come.
+func (o *natsObject) Changed(ctx context.Context) (bool, error) {
+	if o.whole {
+		return false, nil
+	}
+	now, err := o.bucket.GetInfo(ctx, o.opened.Name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return now.NUID != o.opened.NUID, nil
+}

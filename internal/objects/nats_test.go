@@ -1,0 +1,149 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/natstest"
+	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// TestNATS reads from the real Object Store: several chunks, links, and what is not there.
+func TestNATS(t *testing.T) {
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	ctx := t.Context()
+	bucket := func(name string) jetstream.ObjectStore {
+		b, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	crawls, other := bucket("crawls"), bucket("other")
+	large := noise(3 << 20)
+	for key, content := range map[string][]byte{
+		"tiktok/a.json": []byte("[1]"), "nothing": nil, "large": large, "ключ": []byte("[2]"), "gone": []byte("[3]"),
+	} {
+		if _, err := crawls.PutBytes(ctx, key, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret, err := other.PutBytes(ctx, "secret", []byte("[4]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = crawls.AddLink(ctx, "link", secret)
+	_, err2 := crawls.AddBucketLink(ctx, "bucketlink", other)
+	if err := errors.Join(err, err2, crawls.Delete(ctx, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	storage := NewNATS(js)
+	for o, want := range map[batches.Object]string{
+		object("tiktok/a.json"): "[1]", object("nothing"): "", object("large"): string(large), object("ключ"): "[2]",
+	} {
+		if got, err := Read(ctx, storage, o); err != nil || string(got) != want {
+			t.Errorf("%s: %d bytes, %v", o, len(got), err)
+		}
+	}
+	for _, o := range []batches.Object{
+		object("none"), object("gone"), object("link"), object("bucketlink"), object("link/a"),
+		{Bucket: "none", Key: "a"},
+		{Bucket: "with.dots", Key: "a"},
+		{Bucket: "crawls", Key: "../other/secret"},
+	} {
+		if got, err := Read(ctx, storage, o); !errors.Is(err, ErrMissing) || got != nil {
+			t.Errorf("%s: %q, %v", o, got, err)
+		}
+	}
+}
+
+// TestNATSReplaced: of an object that is replaced between looking and reading the chunks are
+// gone. Reading it ends soon, and says so.
+func TestNATSReplaced(t *testing.T) {
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	crawls, err := js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: "crawls"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(context.Context) error{
+		"replaced": func(ctx context.Context) error {
+			_, err := crawls.PutBytes(ctx, "k", noise(2<<20))
+			return err
+		},
+		"deleted": func(ctx context.Context) error { return crawls.Delete(ctx, "k") },
+	} {
+		if _, err := crawls.PutBytes(t.Context(), "k", noise(4<<20)); err != nil {
+			t.Fatal(err)
+		}
+		s := &changing{Storage: NewNATS(js), change: change}
+		if got, err := read(t.Context(), s, object("k"), Stall/10); !errors.Is(err, ErrChanged) || got != nil {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+	}
+}
+
+// changing is a storage in which an object changes when it has been opened.
+type changing struct {
+	Storage
+	change func(context.Context) error
+}
+
+func (c *changing) Open(ctx context.Context, o batches.Object) (Object, error) {
+	opened, err := c.Storage.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return opened, c.change(ctx)
+}
+
+// TestNATSDamaged: an object whose digest is not that of its chunks is damaged, and one whose
+// chunks are gone is given up.
+func TestNATSDamaged(t *testing.T) {
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	ctx := t.Context()
+	crawls, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: "crawls"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := crawls.PutBytes(ctx, "k", []byte("[1]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lie := *info
+	lie.Digest = "SHA-256=" + strings.Repeat("A", 43) + "="
+	text, err := json.Marshal(lie)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := js.Stream(ctx, "OBJ_crawls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := bucket.GetMsg(ctx, bucket.CachedInfo().State.LastSeq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := nats.NewMsg(described.Subject)
+	meta.Data = text
+	meta.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	if _, err := js.PublishMsg(ctx, meta); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Read(ctx, NewNATS(js), object("k")); !errors.Is(err, ErrDamaged) || got != nil {
+		t.Errorf("wrong digest: %q, %v", got, err)
+	}
+	if err := bucket.Purge(ctx, jetstream.WithPurgeSubject("$O.crawls.C.>")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := read(ctx, NewNATS(js), object("k"), Stall/10)
+	if err == nil || got != nil || !strings.Contains(err.Error(), "sent nothing") {
+		t.Errorf("without chunks: %q, %v", got, err)
+	}
+}

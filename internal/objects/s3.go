@@ -1,0 +1,76 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/millrace-io/millrace/schemas/batches"
+)
+
+// S3Config says where a server of S3 or MinIO is.
+type S3Config struct {
+	// Endpoint is its URL, such as http://minio:9000 or https://s3.amazonaws.com.
+	Endpoint string
+	// AccessKey and SecretKey sign requests; without them, requests are not signed.
+	AccessKey, SecretKey string
+	// Region of the buckets; default: the server is asked for each.
+	Region string
+}
+
+// S3 holds objects in buckets of S3 or MinIO. One request reads an object, and so one
+// version of it, with the checksum that was stored beside it, if there is one.
+type S3 struct{ core minio.Core }
+
+// NewS3 is the storage on a server.
+func NewS3(cfg S3Config) (*S3, error) {
+	at, err := url.Parse(cfg.Endpoint)
+	if err != nil || (at.Scheme != "http" && at.Scheme != "https") || at.Host == "" || (at.Path != "" && at.Path != "/") {
+		return nil, fmt.Errorf("invalid endpoint of S3 %q: want a URL such as https://s3.example.com", cfg.Endpoint)
+	}
+	core, err := minio.NewCore(at.Host, &minio.Options{
+		Creds:  credentials.NewStaticV4(cfg.AccessKey, cfg.SecretKey, ""),
+		Secure: at.Scheme == "https", Region: cfg.Region,
+		MaxRetries: 1, // who reads tries again, and knows when that has an end
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open S3 at %s: %w", cfg.Endpoint, err)
+	}
+	return &S3{*core}, nil
+}
+
+// Open implements Storage.
+func (s *S3) Open(ctx context.Context, o batches.Object) (Object, error) {
+	body, _, _, err := s.core.GetObject(ctx, o.Bucket, o.Key, minio.GetObjectOptions{Checksum: true})
+	if err != nil {
+		return nil, missingInS3(err)
+	}
+	return s3Object{body}, nil
+}
+
+func missingInS3(err error) error {
+	switch minio.ToErrorResponse(err).Code {
+	case minio.NoSuchKey, minio.NoSuchBucket, minio.InvalidBucketName:
+		return fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	return err
+}
+
+type s3Object struct{ io.ReadCloser }
+
+// Read implements Object. The client has no type for the error of a wrong checksum.
+func (o s3Object) Read(p []byte) (int, error) {
+	n, err := o.ReadCloser.Read(p)
+	if err != nil && strings.HasPrefix(err.Error(), "checksum mismatch") {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return n, err
+}
+
+// Changed implements Object: one request has one version.
+func (s3Object) Changed(context.Context) (bool, error) { return false, nil }
