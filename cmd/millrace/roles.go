@@ -286,7 +286,7 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Ser
 	srv, err := httpapi.New(httpapi.Config{
 		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement, Damage: n.damage,
 		Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
-		Proxies: n.http.Limits.TrustedProxies,
+		Proxies: n.http.Limits.TrustedProxies, Drain: n.http.Drain,
 	}, deps)
 	if err != nil {
 		return err

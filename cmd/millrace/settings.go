@@ -81,6 +81,7 @@ type httpSettings struct {
 	AnonymousIngest bool          `help:"Let callers without a token publish events." env:"MILLRACE_ANONYMOUS_INGEST" name:"anonymous-ingest"`
 	AllowedOrigins  []string      `help:"Origins, beside the server's own, whose pages may open the WebSocket. Without a secret, also the host names under which the server answers." env:"MILLRACE_ALLOWED_ORIGINS" name:"allowed-origins"`
 	MetricsAuth     bool          `help:"Let only callers with a token of the scope read see /metrics." env:"MILLRACE_METRICS_AUTH" name:"metrics-auth"`
+	Drain           time.Duration `help:"How long the server answers after a signal to end, while /ready says that it ends: time for balancers to send callers elsewhere." env:"MILLRACE_DRAIN" name:"drain" default:"0s"`
 	Limits          limitSettings `embed:""`
 }
 

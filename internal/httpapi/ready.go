@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -165,6 +166,14 @@ func (p *probe) find(ctx context.Context) result {
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	state := s.readiness.now()
+	select {
+	case <-s.leaving:
+		state.Status = "not ready"
+		state.Checks = append(slices.Clip(state.Checks), CheckStatus{
+			Name: "server", Status: "down", Needed: true, Error: "it was told to stop", Since: s.left,
+		})
+	default:
+	}
 	status := http.StatusOK
 	if state.Status != "ready" {
 		status = http.StatusServiceUnavailable

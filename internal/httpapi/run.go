@@ -44,7 +44,8 @@ func (s *Server) Listen() (net.Listener, error) {
 	return ln, nil
 }
 
-// Run listens and serves until ctx ends, then lets requests under way finish.
+// Run listens and serves until ctx ends and for the Drain of the configuration, and then lets
+// requests under way finish.
 func (s *Server) Run(ctx context.Context) error {
 	ln, err := s.Listen()
 	if err != nil {
@@ -73,15 +74,38 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(connlimit.New(s.cfg.Connections, s.log).Listen(srv, ln)) }()
 	s.log.Info("HTTP server listens", "address", ln.Addr().String())
-	select {
-	case err := <-served:
-		s.drainOnce.Do(func() { close(s.draining) })
-		return fmt.Errorf("serve HTTP on %s: %w", ln.Addr(), err)
-	case <-ctx.Done():
+	leave, end := ctx.Done(), (<-chan time.Time)(nil)
+	for over := false; !over; {
+		select {
+		case err := <-served:
+			s.drainOnce.Do(func() { close(s.draining) })
+			return fmt.Errorf("serve HTTP on %s: %w", ln.Addr(), err)
+		case <-leave:
+			s.left = time.Now().UTC()
+			close(s.leaving)
+			leave, end = nil, time.After(s.cfg.Drain)
+		case <-end:
+			over = true
+		}
 	}
 	s.drain(srv, cancel)
 	<-served
 	return nil
+}
+
+// askToLeave has callers make a new connection for their next request once the server was told
+// to end: by the time it ends, no request comes over a connection that it is about to close.
+func (s *Server) askToLeave(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-s.leaving:
+			if r.Header.Get("Upgrade") == "" {
+				w.Header().Set("Connection", "close")
+			}
+		default:
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // drain takes no new requests and waits for those under way, first in

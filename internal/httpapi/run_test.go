@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -93,6 +95,88 @@ func TestDrainWaitsForHijackedConnections(t *testing.T) {
 	case <-left:
 	default:
 		t.Error("the server ended before the hijacked connection's handler")
+	}
+}
+
+// TestDrain: a server that was told to end says so, and answers for a while. Whoever asks has
+// to make a new connection, and none is refused or cut off before the end.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const drain = 10 * time.Second
+		f := newServer(t, Config{Drain: drain})
+		ln := newPipeListener()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- f.Serve(ctx, ln) }()
+		kept := &http.Client{Transport: &http.Transport{DialContext: ln.dial}}
+		ask := func(path string) *http.Response {
+			t.Helper()
+			resp, err := kept.Get("http://localhost" + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			return resp
+		}
+		if resp := ask("/ready"); resp.StatusCode != http.StatusOK || resp.Close {
+			t.Errorf("before: %s, closes %t", resp.Status, resp.Close)
+		}
+		cancel()
+		synctest.Wait()
+		for range 9 {
+			if resp := ask("/ready"); resp.StatusCode != http.StatusServiceUnavailable || !resp.Close {
+				t.Errorf("/ready: %s, closes %t", resp.Status, resp.Close)
+			}
+			if resp := ask("/health"); resp.StatusCode != http.StatusOK || !resp.Close {
+				t.Errorf("/health: %s, closes %t", resp.Status, resp.Close)
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * time.Second)
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("it goes on after its time")
+		}
+		kept.CloseIdleConnections()
+	})
+}
+
+// pipeListener is a listener within a test's bubble.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+func (l *pipeListener) dial(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.conns <- there:
+		return here, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
 	}
 }
 

@@ -50,6 +50,10 @@ type Config struct {
 	// WriteTimeout is how long a caller may take to read each 64 KiB of an
 	// answer, where the handler sets no deadline of its own; default 30 s.
 	WriteTimeout time.Duration
+	// Drain is how long the server goes on after it was told to end, while /ready says so,
+	// and each answer asks its caller for another connection: time for balancers to send
+	// callers elsewhere. Default 0.
+	Drain time.Duration
 	// DrainTimeout is how long requests under way may take when the server
 	// ends; default 10 s.
 	DrainTimeout time.Duration
@@ -111,7 +115,9 @@ type Server struct {
 	readiness *readiness
 	warnings  func() []string
 	durations *prometheus.HistogramVec
-	draining  chan struct{}
+	leaving   chan struct{} // closed when the server is told to end
+	left      time.Time     // when it was; set before leaving is closed
+	draining  chan struct{} // closed when it takes no more requests
 	drainOnce sync.Once
 	active    sync.WaitGroup // requests
 }
@@ -134,7 +140,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: deps.Log, root: chi.NewRouter(), base: chi.NewRouter(), site: deps.Site,
-		readiness: newReadiness(deps.Checks), warnings: deps.Warnings, durations: durations, draining: make(chan struct{}),
+		readiness: newReadiness(deps.Checks), warnings: deps.Warnings, durations: durations, leaving: make(chan struct{}),
+		draining: make(chan struct{}),
 	}
 	compress, err := newCompressor()
 	if err != nil {
@@ -145,7 +152,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 }
 
 func (s *Server) route(registry *prometheus.Registry, guard, compress func(http.Handler) http.Handler) {
-	s.root.Use(s.observe, s.noteClient, s.refuseStrangers, middleware.GetHead, s.limitBodyTime)
+	s.root.Use(s.observe, s.askToLeave, s.noteClient, s.refuseStrangers, middleware.GetHead, s.limitBodyTime)
 	s.base.Use(compress)
 	s.base.NotFound(NotFound)
 	s.root.NotFound(s.serveSite)
@@ -209,7 +216,7 @@ func (s *Server) Handle(op *huma.Operation, h http.Handler, middlewares ...func(
 // Handler returns everything the server answers, for tests.
 func (s *Server) Handler() http.Handler { return s.root }
 
-// Draining is closed when the server begins to end. Long streams watch it and
+// Draining is closed when the server takes no more requests. Long streams watch it and
 // return: the server waits for handlers. WebSockets watch it and close: whoever
 // took them over waits for them.
 func (s *Server) Draining() <-chan struct{} { return s.draining }
