@@ -23,6 +23,7 @@ type serveCmd struct {
 	Data      string            `help:"Folder for the projector's key store." env:"MILLRACE_DATA" default:"./data"`
 	Groups    uint32            `help:"How many projectors may share the work of a new installation; 0: one. Later, millrace regroup changes it." env:"MILLRACE_SLOT_GROUPS" name:"slot-groups" default:"0" placeholder:"1"`
 	Lease     time.Duration     `help:"How long a silent projector keeps its work before one that stands by takes over." env:"MILLRACE_PROJECTOR_LEASE" name:"projector-lease" default:"10s"`
+	Await     bool              `help:"Wait until \"millrace migrate\" of this release has brought the tables up to date, and do not do so here." env:"MILLRACE_AWAIT_MIGRATION" name:"await-migration"`
 	Pipeline  pipelineSettings  `embed:"" group:"Pipeline"`
 	HTTP      httpSettings      `embed:"" group:"HTTP"`
 	Stream    streamSettings    `embed:"" group:"Streams"`
@@ -54,7 +55,7 @@ func (c *serveCmd) Run(p *program) error {
 		return err
 	}
 	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres
-	n.work, n.maxAge = c.Stream.work(), c.Stream.MaxAge
+	n.work, n.maxAge, n.awaits = c.Stream.work(), c.Stream.MaxAge, c.Await
 	n.topology, n.retention, n.jobSettings = c.Shared.topology(), c.Retention, c.Jobs
 	err = func() error {
 		if err := c.Profile.launch(s); err != nil {
@@ -71,6 +72,12 @@ func (c *serveCmd) Run(p *program) error {
 		}
 		if r.Projector { // it decides which stages count
 			streams.Stages = c.Pipeline.Stages.Stages
+		}
+		if c.Await && tables != nil {
+			if err := n.awaitTables(p.ctx); err != nil {
+				return err
+			}
+			tables = nil
 		}
 		if err := migrate(p.ctx, n.nats, tables, n.topology, streams); err != nil {
 			return err

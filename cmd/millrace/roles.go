@@ -49,6 +49,7 @@ type node struct {
 	data        string        // folder of the projector's key store
 	lease       time.Duration // of the projector; 0: its default
 	groups      uint32        // slot groups of the stream; 0: as they are
+	awaits      bool          // for tables that "millrace migrate" brings up to date
 	nats        *nats.Conn
 	clickhouse  *clickhouse.Options
 	postgres    string // DSN; empty: none
@@ -115,6 +116,28 @@ func migrate(ctx context.Context, nc *nats.Conn, ch *clickhouse.Options, topolog
 	db := clickhouse.OpenDB(ch)
 	defer db.Close()
 	return topology.Migrate(ctx, db)
+}
+
+// awaitTables returns when the tables in ClickHouse are those of this release.
+func (n *node) awaitTables(ctx context.Context) error {
+	db := clickhouse.OpenDB(n.clickhouse)
+	defer db.Close()
+	var told time.Time
+	for {
+		err := n.topology.Check(ctx, db)
+		if err == nil || errors.Is(err, schema.ErrNewerSchema) || ctx.Err() != nil {
+			return err
+		}
+		if now := time.Now(); now.Sub(told) > 10*time.Second {
+			n.log.Warn("waiting for the tables in ClickHouse", "error", err)
+			told = now
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // run starts the roles on the stack.

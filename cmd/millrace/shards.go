@@ -139,7 +139,7 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 	}
 	first, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	err = migratePostgres(first, pool, n.log)
+	err = n.preparePostgres(first, pool)
 	if err != nil && !away(err) {
 		pool.Close()
 		return nil, err
@@ -214,7 +214,17 @@ func (n *node) newSources(pool *pgxpool.Pool, r roles) (publisher *outbox.Publis
 	})
 }
 
-// untilMigrated tries until Postgres is there.
+// preparePostgres brings the tables up to date, or tells whether somebody else has.
+func (n *node) preparePostgres(ctx context.Context, pool *pgxpool.Pool) error {
+	if !n.awaits {
+		return migratePostgres(ctx, pool, n.log)
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	return postgres.Check(ctx, db)
+}
+
+// untilMigrated tries until Postgres is there, with its tables.
 func (n *node) untilMigrated(ctx context.Context, pool *pgxpool.Pool) error {
 	for {
 		select {
@@ -222,7 +232,7 @@ func (n *node) untilMigrated(ctx context.Context, pool *pgxpool.Pool) error {
 			return nil
 		case <-time.After(time.Second):
 		}
-		err := migratePostgres(ctx, pool, n.log)
+		err := n.preparePostgres(ctx, pool)
 		if err == nil {
 			n.log.Info("Postgres is there: shard tracking begins")
 			return nil

@@ -20,6 +20,9 @@ var files embed.FS
 // ErrNewerSchema is the error of a database that a newer release has migrated.
 var ErrNewerSchema = errors.New("the schema is newer than this release")
 
+// ErrOlderSchema is the error of a database that lacks migrations of this release.
+var ErrOlderSchema = errors.New(`the clickhouse schema is older than this release: run "millrace migrate"`)
+
 // Migrate brings the database of a single server up to date.
 func Migrate(ctx context.Context, db *sql.DB) error { return Topology{}.Migrate(ctx, db) }
 
@@ -41,7 +44,7 @@ func (t Topology) Migrate(ctx context.Context, db *sql.DB) error {
 }
 
 // Check returns ErrNewerSchema for a schema that this release does not know,
-// and an error for one that lacks migrations.
+// and ErrOlderSchema for one that lacks migrations.
 func (t Topology) Check(ctx context.Context, db *sql.DB) error {
 	p, err := t.provider(db)
 	if err != nil {
@@ -55,7 +58,7 @@ func (t Topology) Check(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("read clickhouse schema version: %w", err)
 	}
 	if pending {
-		return errors.New(`the clickhouse schema is older than this release: run "millrace migrate"`)
+		return ErrOlderSchema
 	}
 	return nil
 }

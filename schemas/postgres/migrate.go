@@ -24,6 +24,9 @@ const Schema = "millrace"
 // ErrNewerSchema is the error of a database that a newer release has migrated.
 var ErrNewerSchema = errors.New("the schema is newer than this release")
 
+// ErrOlderSchema is the error of a database that lacks migrations of this release.
+var ErrOlderSchema = errors.New(`the postgres schema is older than this release: run "millrace migrate"`)
+
 // makeSchema has one process look at a time. CREATE SCHEMA IF NOT EXISTS alone is
 // refused when another process has made it a moment ago: a session remembers that
 // there was none.
@@ -62,6 +65,35 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	}
 }
 
+// Check changes nothing. It returns ErrOlderSchema for a database that lacks migrations, and
+// ErrNewerSchema for one that a newer release has migrated.
+func Check(ctx context.Context, db *sql.DB) error {
+	var made bool
+	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", versionTable).Scan(&made); err != nil {
+		return fmt.Errorf("read postgres schema version: %w", err)
+	}
+	if !made {
+		return ErrOlderSchema
+	}
+	p, err := provider(db)
+	if err != nil {
+		return err
+	}
+	if err := refuseNewer(ctx, p); err != nil {
+		return err
+	}
+	pending, err := p.HasPending(ctx)
+	if err != nil {
+		return fmt.Errorf("read postgres schema version: %w", err)
+	}
+	if pending {
+		return ErrOlderSchema
+	}
+	return nil
+}
+
+const versionTable = Schema + ".schema_version"
+
 // deadlock is the code of Postgres for a transaction that was cut short.
 const deadlock = "40P01"
 
@@ -75,7 +107,7 @@ func provider(db *sql.DB) (*goose.Provider, error) {
 		return nil, fmt.Errorf("lock migrations: %w", err)
 	}
 	p, err := goose.NewProvider(goose.DialectPostgres, db, dir,
-		goose.WithTableName(Schema+".schema_version"), goose.WithSessionLocker(locker),
+		goose.WithTableName(versionTable), goose.WithSessionLocker(locker),
 		goose.WithAllowOutofOrder(true)) // each part of Millrace has a range of numbers of its own
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)

@@ -55,6 +55,35 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestCheck: an empty database and one without the last migration are older, and looking
+// changes nothing.
+func TestCheck(t *testing.T) {
+	db := empty(t)
+	older := func(what string) {
+		t.Helper()
+		if err := postgres.Check(t.Context(), db); !errors.Is(err, postgres.ErrOlderSchema) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	older("an empty database")
+	var made bool
+	err := db.QueryRowContext(t.Context(), "SELECT to_regnamespace('millrace') IS NOT NULL").Scan(&made)
+	if err != nil || made {
+		t.Errorf("looking has made the schema: %v", err)
+	}
+	if err := postgres.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Check(t.Context(), db); err != nil {
+		t.Errorf("a migrated database: %v", err)
+	}
+	if _, err := db.ExecContext(t.Context(), "DELETE FROM millrace.schema_version WHERE version_id = "+
+		"(SELECT max(version_id) FROM millrace.schema_version)"); err != nil {
+		t.Fatal(err)
+	}
+	older("without the last migration")
+}
+
 // TestSchemaTogether lets many processes make the schema at once, again and again.
 func TestSchemaTogether(t *testing.T) {
 	db := empty(t)

@@ -77,6 +77,43 @@ func TestRoll(t *testing.T) {
 	})
 }
 
+// TestAwaitsMigration: processes that are told to wait for the tables make none themselves, and
+// begin once "millrace migrate" has made them.
+func TestAwaitsMigration(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	if _, text := s.asDefault("CREATE DATABASE fresh"); text != "" {
+		t.Fatal(text)
+	}
+	servers := []string{
+		"MILLRACE_NATS_URL=" + s.natsURL(), "MILLRACE_DATA=" + s.data,
+		"MILLRACE_CLICKHOUSE_DSN=" + s.clickhouseDSN("fresh"),
+		"MILLRACE_POSTGRES_DSN=" + s.postgresDSN(),
+	}
+	addr := freePort(t)
+	waits := launch(t, append(servers, "MILLRACE_HTTP_ADDR="+addr, "MILLRACE_AWAIT_MIGRATION=true"), nil,
+		"serve", "--role=ingest,query,scheduler")
+	poll(t, waitLimit, "a process to wait for the tables", func() bool {
+		return strings.Contains(waits.log.String(), "waiting for the tables in ClickHouse")
+	})
+	count := "SELECT count() FROM system.tables WHERE database = 'fresh' AND name = 'events'"
+	if _, text := s.asDefault(count); text != "0" {
+		t.Errorf("it has made tables: %q", text)
+	}
+	if migrate := launch(t, servers, nil, "migrate"); migrate.wait(t, startLimit) != 0 {
+		t.Fatalf("migrate:\n%s", migrate.log)
+	}
+	poll(t, startLimit, "a process to be ready once the tables are there", func() bool {
+		status, _ := answerOf(http.Get("http://" + addr + "/ready"))
+		return status == http.StatusOK
+	})
+}
+
+// clickhouseDSN is where Millrace's own login finds a database.
+func (s *server) clickhouseDSN(database string) string {
+	return "clickhouse://default:" + s.secret("clickhouse-password") + "@" + s.ports.ClickHouse + "/" + database
+}
+
 // answerOf reads an answer; status 0: there was none.
 func answerOf(resp *http.Response, err error) (status int, body []byte) {
 	if err != nil {
@@ -117,8 +154,7 @@ func (p *proxy) start() *backend {
 	p.t.Helper()
 	addr := freePort(p.t)
 	env := append(p.s.env, "MILLRACE_NATS_URL="+p.s.natsURL(), "MILLRACE_HTTP_ADDR="+addr,
-		"MILLRACE_CLICKHOUSE_DSN=clickhouse://default:"+p.s.secret("clickhouse-password")+"@"+p.s.ports.ClickHouse+"/millrace",
-		"MILLRACE_POSTGRES_DSN=postgres://millrace:"+p.s.secret("postgres/password")+"@"+p.s.ports.Postgres+"/millrace",
+		"MILLRACE_CLICKHOUSE_DSN="+p.s.clickhouseDSN("millrace"), "MILLRACE_POSTGRES_DSN="+p.s.postgresDSN(),
 		"MILLRACE_DRAIN="+rollDrain.String())
 	data := dataFolder(p.t)
 	keys := filepath.Join(data, "nats", "keys")
