@@ -2,8 +2,10 @@
 package deploy
 
 import (
+	"maps"
 	"net/url"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/nats-io/nats-server/v2/server"
+	"gopkg.in/yaml.v3"
 )
 
 // loadCompose loads docker-compose.yml as Compose does.
@@ -101,6 +104,87 @@ func TestComposeServers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestComposeConfines: each container has limits and as few rights as it can do with. What
+// starts as root to take over its volume keeps a writable image, and nothing else.
+func TestComposeConfines(t *testing.T) {
+	project := loadCompose(t)
+	for name, s := range project.Services {
+		if s.MemLimit == 0 || s.CPUS == 0 || s.PidsLimit == 0 {
+			t.Errorf("%s has no limits: %d bytes, %v processors, %d processes", name, s.MemLimit, s.CPUS, s.PidsLimit)
+		}
+		if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s may do more than it has to", name)
+		}
+		asRoot := name == "clickhouse" || name == "postgres"
+		if s.ReadOnly == asRoot || (len(s.CapAdd) > 0) != asRoot {
+			t.Errorf("%s: read-only %t, with the rights %v", name, s.ReadOnly, s.CapAdd)
+		}
+	}
+}
+
+// TestComposeIsWatched: Prometheus finds the roles, the servers and Alertmanager, by names and
+// ports that exist. Promtool accepts its configuration.
+func TestComposeIsWatched(t *testing.T) {
+	project := loadCompose(t)
+	var config struct {
+		Alerting struct {
+			Alertmanagers []struct {
+				Static []struct{ Targets []string } `yaml:"static_configs"`
+			}
+		}
+		Scrapes []struct {
+			Job    string                       `yaml:"job_name"`
+			Static []struct{ Targets []string } `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	text, err := os.ReadFile("../../deploy/prometheus/prometheus.yml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := map[string]int{}
+	find := func(job string, list []string) {
+		for _, target := range list {
+			host, port, _ := strings.Cut(target, ":")
+			service(t, project, host)
+			if port != watched[job] {
+				t.Errorf("%s is asked at port %s", target, port)
+			}
+			targets[job]++
+		}
+	}
+	for _, s := range config.Scrapes {
+		for _, static := range s.Static {
+			find(s.Job, static.Targets)
+		}
+	}
+	for _, a := range config.Alerting.Alertmanagers {
+		for _, static := range a.Static {
+			find("alertmanager", static.Targets)
+		}
+	}
+	want := map[string]int{"millrace": 3, "nats": 3, "clickhouse": 1, "postgres": 1, "alertmanager": 1}
+	if !maps.Equal(targets, want) {
+		t.Errorf("targets %v, want %v", targets, want)
+	}
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian: apt install prometheus)")
+	}
+	out, err := exec.CommandContext(t.Context(), promtool, "check", "config", "../../deploy/prometheus/prometheus.yml").
+		CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// watched is at which port each kind of server tells of itself.
+var watched = map[string]string{
+	"millrace": "8075", "nats": "7777", "clickhouse": "9363", "postgres": "9187", "alertmanager": "9093",
 }
 
 // natsOptions has the server itself read its configuration, with the

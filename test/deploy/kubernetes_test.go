@@ -9,9 +9,12 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -29,6 +32,11 @@ var kinds = map[string]func() any{
 	"StatefulSet":         func() any { return new(appsv1.StatefulSet) },
 	"PodDisruptionBudget": func() any { return new(policyv1.PodDisruptionBudget) },
 	"Ingress":             func() any { return new(networkingv1.Ingress) },
+	"NetworkPolicy":       func() any { return new(networkingv1.NetworkPolicy) },
+	"Job":                 func() any { return new(batchv1.Job) },
+
+	"HorizontalPodAutoscaler": func() any { return new(autoscalingv2.HorizontalPodAutoscaler) },
+	"ServiceMonitor":          func() any { return new(serviceMonitor) },
 }
 
 // build runs Kustomize in a folder that uses the base and the component.
@@ -48,7 +56,8 @@ func build(t *testing.T) manifests {
 	})
 	if err == nil {
 		err = fs.WriteFile("/own/kustomization.yaml",
-			[]byte("resources: [../base]\ncomponents: [../base/ingress]\nnamespace: millrace\n"))
+			[]byte("resources: [../base]\nnamespace: millrace\n"+
+				"components: [../base/ingress, ../base/autoscaling, ../base/monitoring]\n"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +126,8 @@ func TestKubernetes(t *testing.T) {
 				t.Error("it is killed when others are away")
 			}
 			memory := c.Resources.Limits.Memory().Value()
-			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || memory == 0 {
+			if c.Resources.Limits.Cpu().IsZero() || c.Resources.Requests.Cpu().IsZero() ||
+				c.Resources.Requests.Memory().IsZero() || memory == 0 {
 				t.Errorf("resources %+v", c.Resources)
 			}
 			if limit := goLimit(t, c); limit <= 0 || limit >= memory {
@@ -145,11 +155,110 @@ func TestKubernetes(t *testing.T) {
 			}
 		})
 	}
-	for _, rule := range one[*networkingv1.Ingress](t, all, "Ingress/millrace").Spec.Rules {
+	ingress := one[*networkingv1.Ingress](t, all, "Ingress/millrace").Spec
+	for _, rule := range ingress.Rules {
+		if len(ingress.TLS) != 1 || !slices.Contains(ingress.TLS[0].Hosts, rule.Host) {
+			t.Errorf("%s is served without TLS", rule.Host)
+		}
 		for _, p := range rule.HTTP.Paths {
 			one[*corev1.Service](t, all, "Service/"+p.Backend.Service.Name)
 		}
 	}
+}
+
+// TestKubernetesMigrates: a job migrates, and all others wait for it.
+func TestKubernetesMigrates(t *testing.T) {
+	all := build(t)
+	job := one[*batchv1.Job](t, all, "Job/migrate").Spec.Template.Spec
+	if c := job.Containers[0]; !slices.Equal(c.Args, []string{"migrate"}) {
+		t.Errorf("it runs %q", c.Args)
+	}
+	for name, m := range all {
+		config, ok := m.(*corev1.ConfigMap)
+		if ok && config.Data["MILLRACE_AWAIT_MIGRATION"] != "true" {
+			t.Errorf("%s: the roles migrate, too", name)
+		}
+	}
+}
+
+// TestKubernetesNetwork: the policy lets in what the services have, and out what the settings
+// name by default.
+func TestKubernetesNetwork(t *testing.T) {
+	all := build(t)
+	policy := one[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy/millrace").Spec
+	in := policy.Ingress[0].Ports
+	for name, m := range all {
+		s, ok := m.(*corev1.Service)
+		if !ok {
+			continue
+		}
+		if port := s.Spec.Ports[0]; len(in) != 1 || in[0].Port.IntVal != port.Port || port.TargetPort.StrVal != "http" {
+			t.Errorf("%s: its port is closed", name)
+		}
+	}
+	var out []int32
+	for _, rule := range policy.Egress {
+		for _, p := range rule.Ports {
+			out = append(out, p.Port.IntVal)
+		}
+	}
+	for _, port := range []int32{53, 4222, 9000, 5432} {
+		if !slices.Contains(out, port) {
+			t.Errorf("port %d of others cannot be reached", port)
+		}
+	}
+}
+
+// TestKubernetesScales: each autoscaler has a target that exists, and keeps as many replicas as
+// the base has. Its metrics exist.
+func TestKubernetesScales(t *testing.T) {
+	all := build(t)
+	names := metricsInCode(t)
+	for _, role := range []string{"ingest", "query", "projector"} {
+		spec := one[*autoscalingv2.HorizontalPodAutoscaler](t, all, "HorizontalPodAutoscaler/"+role).Spec
+		replicas := int32(0)
+		switch m := all[spec.ScaleTargetRef.Kind+"/"+spec.ScaleTargetRef.Name].(type) {
+		case *appsv1.Deployment:
+			replicas = *m.Spec.Replicas
+		case *appsv1.StatefulSet:
+			replicas = *m.Spec.Replicas
+		}
+		if *spec.MinReplicas != replicas || spec.MaxReplicas <= replicas {
+			t.Errorf("%s: %d to %d replicas, and %d without the autoscaler", role, *spec.MinReplicas, spec.MaxReplicas, replicas)
+		}
+		for _, m := range spec.Metrics {
+			if m.External != nil && !names[m.External.Metric.Name] {
+				t.Errorf("%s: there is no metric %s", role, m.External.Metric.Name)
+			}
+		}
+	}
+	monitor := one[*serviceMonitor](t, all, "ServiceMonitor/millrace").Spec
+	for name, m := range all {
+		s, ok := m.(*corev1.Service)
+		if !ok {
+			continue
+		}
+		for label, value := range monitor.Selector.MatchLabels {
+			if s.Labels[label] != value || monitor.Endpoints[0].Port != s.Spec.Ports[0].Name {
+				t.Errorf("%s is not scraped", name)
+			}
+		}
+	}
+}
+
+// serviceMonitor is what is used of the kind of Prometheus' operator.
+type serviceMonitor struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Selector  metav1.LabelSelector `json:"selector"`
+		JobLabel  string               `json:"jobLabel"`
+		Endpoints []struct {
+			Port     string `json:"port"`
+			Path     string `json:"path"`
+			Interval string `json:"interval"`
+		} `json:"endpoints"`
+	} `json:"spec"`
 }
 
 // goLimit returns GOMEMLIMIT in bytes.
