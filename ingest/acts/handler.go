@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
@@ -58,6 +60,18 @@ type BeginActRequest struct {
 	}
 }
 
+// Resolve implements huma.Resolver.
+func (r *BeginActRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	if rule := userqueue.CheckText("Idempotency-Key", r.Key); rule != nil {
+		errs = append(errs, httpapi.FieldError(*rule))
+	}
+	for _, rule := range r.Body.Filter.Check(r.Body.Move) {
+		errs = append(errs, httpapi.FieldError(rule))
+	}
+	return errs
+}
+
 // BegunAct is the answer.
 type BegunAct struct {
 	acts.Act
@@ -68,9 +82,6 @@ type BegunAct struct {
 func (a BegunAct) Made() bool { return a.made }
 
 func (h *Handler) begin(ctx context.Context, in *BeginActRequest) (BegunAct, error) {
-	if rule := userqueue.CheckText("Idempotency-Key", in.Key); rule != nil {
-		return BegunAct{}, rule
-	}
 	a, made, err := h.store.Begin(ctx, acts.Request{
 		Move: in.Body.Move, Filter: in.Body.Filter, By: auth.CallerFrom(ctx).Subject, Key: in.Key,
 	})

@@ -36,6 +36,7 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 		OperationID: "post-event", Method: http.MethodPost, Path: "/events", Tags: []string{"events"},
 		Summary: "Publish an event",
 		Description: "Answers when the event is on disk. " +
+			"Members that are no fields of an event are refused. " +
 			"Metadata is free-form, but a name that is nearly that of a field which views use is refused. " +
 			"JSON lines are answered as by /events/batch. The body may be gzip, and has at most 8 MiB. " +
 			"A repeat that the projector does not know yet may be answered as accepted; it counts once all the same. " +

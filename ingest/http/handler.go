@@ -127,16 +127,25 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request) {
 	defer part.free()
 	body, problem := readBody(r, part)
 	var items [][]byte
+	var unknown []httpapi.FieldError // members beside the events
 	if problem == nil {
 		if kind == kindLines {
 			items = splitLines(body)
-		} else {
-			items, problem = splitBatch(body)
+		} else if items, problem = splitBatch(body); problem == nil {
+			for _, name := range event.OtherMembers(body, "events") {
+				unknown = appendUnknown(unknown, name, []string{"events"})
+			}
 		}
 	}
 	if problem != nil {
 		h.metrics.rejected.WithLabelValues(problem.Errors[0].Code).Inc()
 		httpapi.WriteProblem(w, problem)
+		return
+	}
+	if unknown != nil {
+		_, _, result := h.sort(items[:min(len(items), MaxEvents)], h.mayBackfill(r))
+		h.metrics.rejected.WithLabelValues(unknown[0].Code).Inc()
+		refuse(w, "the request has unknown members, and nothing of it was taken", unknown, result)
 		return
 	}
 	h.many(w, r, items)

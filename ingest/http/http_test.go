@@ -228,6 +228,7 @@ func TestWhatBadInputGets(t *testing.T) {
 			"metadata_size",
 		},
 		{"large event", with("extra", `"`+strings.Repeat("x", 200_000)+`"`), 400, "", "size"},
+		{"unknown member", with("stge", `"crawled"`), 400, "stge", "field_unknown"},
 		{"url a number", with("article_url", `7`), 400, "article_url", "type"},
 		{"invalid UTF-8", with("source_name", `"S"`)[:20] + "\xff" + with("source_name", `"S"`)[20:], 400, "", "utf8"},
 		{"broken JSON", `{"article_url":`, 400, "", "json"},
@@ -278,6 +279,10 @@ func TestWhatBadRequestsGet(t *testing.T) {
 		{"batch with a broken event", "/events/batch", jsonType, `{"events":[{"a":}]}`, "", 400, "", "json"},
 		{"list as a batch", "/events/batch", jsonType, `[]`, "", 400, "", "json"},
 		{"events not a list", "/events/batch", jsonType, `{"events":{}}`, "", 400, "events", "type"},
+		{
+			"member beside the events", "/events/batch", jsonType, `{"evnts":1,"events":[` + good + `]}`, "", 400,
+			"evnts", "field_unknown",
+		},
 		{"no events", "/events/batch", jsonType, `{}`, "", 400, "events", "missing"},
 		{"empty list", "/events/batch", jsonType, `{"events":[]}`, "", 400, "events", "missing"},
 		{"no lines", "/events", linesType, "\n\n", "", 400, "events", "missing"},

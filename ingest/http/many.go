@@ -86,7 +86,7 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
 	case result.Duplicates > 0:
 		httpapi.WriteJSON(w, http.StatusOK, result)
 	default:
-		refuse(w, result)
+		refuse(w, "no event of the batch is valid", nil, result)
 	}
 }
 
@@ -181,8 +181,10 @@ func (h *Handler) tally(result *BatchResult, items []item, outcomes []client.Out
 		"rejected", len(result.Rejected))
 }
 
-func refuse(w http.ResponseWriter, result BatchResult) {
-	p := httpapi.NewProblem(http.StatusBadRequest, "no event of the batch is valid")
+// refuse answers a batch of which nothing was taken, with what is wrong with the request
+// itself and with its events.
+func refuse(w http.ResponseWriter, detail string, broken []httpapi.FieldError, result BatchResult) {
+	p := httpapi.NewProblem(http.StatusBadRequest, detail, broken...)
 	for _, r := range result.Rejected[:min(len(result.Rejected), shownErrors)] {
 		for _, e := range r.Errors {
 			e.Field = strings.TrimSuffix(fmt.Sprintf("events[%d].%s", r.Index, e.Field), ".")

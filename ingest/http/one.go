@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/nearest"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -81,15 +83,15 @@ func tooLarge(err error) httpapi.FieldError {
 }
 
 // check applies every rule of an event to its text, and returns all that it
-// breaks, nil for none. Beyond the rules of the stream, it refuses metadata that
-// is misspelt: its sender can still correct it.
+// breaks, nil for none. Beyond the rules of the stream, it refuses members that are no
+// fields and metadata that is misspelt: its sender can still correct them.
 func (h *Handler) check(r *event.Record, text []byte, received time.Time, backfill bool) (broken []httpapi.FieldError) {
 	invalid := event.Decode(text, r)
 	if invalid == nil {
 		invalid = r.Validate(h.stages, received, backfill)
 	}
-	misspelt := r.Misspelt()
-	if invalid == nil && misspelt == nil {
+	misspelt, others := r.Misspelt(), r.Others()
+	if invalid == nil && misspelt == nil && len(others) == 0 {
 		return nil
 	}
 	for _, e := range r.Faults(h.stages, received, backfill) {
@@ -98,5 +100,16 @@ func (h *Handler) check(r *event.Record, text []byte, received time.Time, backfi
 	for _, e := range misspelt {
 		broken = append(broken, httpapi.FieldError(*e))
 	}
+	for _, name := range others {
+		broken = appendUnknown(broken, string(name), event.Fields)
+	}
 	return broken
+}
+
+// appendUnknown adds that a member is no field, once for each name.
+func appendUnknown(broken []httpapi.FieldError, name string, known []string) []httpapi.FieldError {
+	if slices.ContainsFunc(broken, func(e httpapi.FieldError) bool { return e.Field == name }) {
+		return broken
+	}
+	return append(broken, httpapi.FieldError{Field: name, Code: "field_unknown", Rule: nearest.Unknown(name, known)})
 }

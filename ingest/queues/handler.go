@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
@@ -158,17 +159,22 @@ func (l LimitSettings) set() queue.Set {
 	}
 }
 
-func (h *Handler) create(ctx context.Context, in *endpoint.Body[CreateQueueRequest]) (UserQueueSettings, error) {
-	b := in.Body
+// Check implements endpoint.Checked.
+func (b *CreateQueueRequest) Check() []error { return faults(userqueue.CheckSettings(b.settings())) }
+
+// settings are those of the request, with the defaults for what it leaves out.
+func (b *CreateQueueRequest) settings() queue.Settings {
 	want := queue.Settings{Name: b.Name, BackoffS: b.BackoffS}
 	want.LeaseS = cmp.Or(b.LeaseS, defaultLeaseS)
 	want.MaxAttempts = or(b.MaxAttempts, defaultAttempts)
 	want.Concurrency, want.PerGroup = or(b.Concurrency, 0), or(b.PerGroup, 0)
 	want.RatePerKey = or(b.RatePerKey, queue.Rate{})
 	want.RetentionS, want.MaxItems = or(b.RetentionS, defaultKeepS), or(b.MaxItems, defaultMaxItems)
-	if err := refuse(userqueue.CheckSettings(want)); err != nil {
-		return UserQueueSettings{}, err
-	}
+	return want
+}
+
+func (h *Handler) create(ctx context.Context, in *endpoint.Body[CreateQueueRequest]) (UserQueueSettings, error) {
+	want := in.Body.settings()
 	made, err := h.store.CreateBy(ctx, makerOf(ctx), want)
 	if errors.Is(err, userqueue.ErrTooMany) || errors.Is(err, userqueue.ErrShare) {
 		return UserQueueSettings{}, httpapi.NewProblem(http.StatusConflict, err.Error(),
@@ -210,17 +216,16 @@ func or[T any](given *T, otherwise T) T {
 	return *given
 }
 
-// refuse makes a problem of all rules that a request breaks.
-func refuse(broken []item.Invalid) error {
-	if len(broken) == 0 {
-		return nil
-	}
-	const most = 100
-	errs := make([]httpapi.FieldError, 0, min(len(broken), most))
-	for _, b := range broken[:min(len(broken), most)] {
+// maxFaults bounds how many broken rules a caller is told at once.
+const maxFaults = 100
+
+// faults lists the rules that a request breaks, as its Resolve returns them.
+func faults(broken []item.Invalid) []error {
+	errs := make([]error, 0, min(len(broken), maxFaults))
+	for _, b := range broken[:min(len(broken), maxFaults)] {
 		errs = append(errs, httpapi.FieldError(b))
 	}
-	return httpapi.NewProblem(http.StatusBadRequest, "the request breaks "+strconv.Itoa(len(broken))+" rules", errs...)
+	return errs
 }
 
 // AddItemsRequest adds items.
@@ -230,6 +235,11 @@ type AddItemsRequest struct {
 	Body    struct {
 		Items []userqueue.EnqueueItem `json:"items" nullable:"false" doc:"1 to 10,000 items with a JSON payload of up to 64 KiB each"`
 	}
+}
+
+// Resolve implements huma.Resolver.
+func (r *AddItemsRequest) Resolve(ctx huma.Context) []error {
+	return append(r.Params.Resolve(ctx), faults(userqueue.CheckRequest(r.RawBody, r.Body.Items))...)
 }
 
 // QueueItemName is an item that was added, or was there.
@@ -248,9 +258,6 @@ type AddedItems struct {
 func (a AddedItems) Made() bool { return len(a.Added) > 0 }
 
 func (h *Handler) add(ctx context.Context, in *AddItemsRequest) (AddedItems, error) {
-	if err := refuse(userqueue.CheckRequest(in.RawBody, in.Body.Items)); err != nil {
-		return AddedItems{}, err
-	}
 	found, err := h.store.Enqueue(ctx, in.Queue, in.Body.Items)
 	if errors.Is(err, userqueue.ErrFull) {
 		return AddedItems{}, httpapi.NewProblem(http.StatusTooManyRequests, err.Error(),
@@ -293,11 +300,13 @@ type LimitQueueRequest struct {
 	}
 }
 
+// Resolve implements huma.Resolver.
+func (r *LimitQueueRequest) Resolve(ctx huma.Context) []error {
+	return append(r.Params.Resolve(ctx), faults(userqueue.CheckLimits(r.Body.set()))...)
+}
+
 func (h *Handler) limit(ctx context.Context, in *LimitQueueRequest) (UserQueueSettings, error) {
 	set := in.Body.set()
-	if err := refuse(userqueue.CheckLimits(set)); err != nil {
-		return UserQueueSettings{}, err
-	}
 	set.MaxAttempts = in.Body.MaxAttempts
 	return h.set(ctx, in.Queue, set)
 }
@@ -311,15 +320,24 @@ type CancelGroupRequest struct {
 	}
 }
 
+// Resolve implements huma.Resolver.
+func (r *CancelGroupRequest) Resolve(ctx huma.Context) []error {
+	return append(r.Params.Resolve(ctx), checkGroup(r.Body.Group)...)
+}
+
+func checkGroup(name string) []error {
+	if rule := userqueue.CheckText("group", name); rule != nil {
+		return faults([]item.Invalid{*rule})
+	}
+	return nil
+}
+
 // MovedCount is how many items moved.
 type MovedCount struct {
 	Count int `json:"count" doc:"Items that moved; as many as the limit: there may be more"`
 }
 
 func (h *Handler) cancelGroup(ctx context.Context, in *CancelGroupRequest) (MovedCount, error) {
-	if rule := userqueue.CheckText("group", in.Body.Group); rule != nil {
-		return MovedCount{}, rule
-	}
 	v, err := h.store.Get(ctx, in.Queue)
 	if err != nil {
 		return MovedCount{}, err
@@ -338,10 +356,12 @@ type RetryItemsRequest struct {
 	}
 }
 
+// Resolve implements huma.Resolver.
+func (r *RetryItemsRequest) Resolve(ctx huma.Context) []error {
+	return append(r.Params.Resolve(ctx), checkGroup(r.Body.Group)...)
+}
+
 func (h *Handler) retryFailed(ctx context.Context, in *RetryItemsRequest) (MovedCount, error) {
-	if rule := userqueue.CheckText("group", in.Body.Group); rule != nil {
-		return MovedCount{}, rule
-	}
 	v, err := h.store.Get(ctx, in.Queue)
 	if err != nil {
 		return MovedCount{}, err

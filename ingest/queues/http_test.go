@@ -182,6 +182,41 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestPriorityOfAdded: what was added a moment ago is taken when it is its turn, whether its
+// message is on its way or not.
+func TestPriorityOfAdded(t *testing.T) {
+	for name, settings := range map[string]string{"unlimited": "", "limited": `,"concurrency":1000`} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, settings)
+			for range 10 {
+				s.want(201, "/queues/mail/items", `{"items":[{"payload":{"n":0}},{"payload":{"n":0}}]}`)
+				s.InStep()
+				s.want(201, "/queues/mail/items",
+					`{"items":[{"payload":{"n":9},"priority":9},{"payload":{"n":5},"priority":5}]}`)
+				var got taken
+				s.Into(&got, 200, 200, s.want(200, "/queues/mail/take", `{"worker":"w","limit":2}`))
+				if len(got.Items) != 2 || got.Items[0].Payload.N != 9 || got.Items[1].Payload.N != 5 {
+					t.Fatalf("took %+v", got)
+				}
+				if s.take(10); t.Failed() {
+					return
+				}
+			}
+			if name == "limited" {
+				return
+			}
+			for range 10 {
+				s.want(201, "/queues/mail/items", `{"items":[{},{},{},{},{}]}`)
+				var got taken
+				s.Into(&got, 200, 200, s.want(200, "/queues/mail/take", `{"worker":"w","limit":5}`))
+				if len(got.Items) != 5 {
+					t.Fatalf("took %d of 5 items that were just added", len(got.Items))
+				}
+			}
+		})
+	}
+}
+
 // TestLimits: limits are set with the queue and later, and hold for takers.
 func TestLimits(t *testing.T) {
 	s := serve(t, `,"concurrency_per_group":1,"rate_per_key":{"count":5,"per_s":60},"max_items":4,"retention_s":60`)
@@ -253,7 +288,8 @@ func TestAllFaults(t *testing.T) {
 		"/queues/mail/cancel":       {`{"group":"g\u0000"}`, "group"},
 		"/queues/mail/retry-failed": {`{"group":"g\u0000"}`, "group"},
 	} {
-		text := s.want(400, path, c.body)
+		text := s.want(400, path, strings.Replace(c.body, "{", `{"prefix":1,`, 1))
+		c.fields += " prefix"
 		for _, field := range strings.Fields(c.fields) {
 			if !strings.Contains(text, `"field":"`+field+`"`) {
 				t.Errorf("%s: %s does not name %s", path, text, field)

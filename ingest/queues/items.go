@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -49,23 +51,23 @@ type TakenFromQueue struct {
 	Items []TakenQueueItem `json:"items" nullable:"false" doc:"None when the queue is empty, paused, or as many are started as it allows"`
 }
 
-func (h *Handler) take(ctx context.Context, in *TakeFromQueueRequest) (TakenFromQueue, error) {
+// Resolve implements huma.Resolver.
+func (r *TakeFromQueueRequest) Resolve(ctx huma.Context) []error {
 	var broken []item.Invalid
-	broken = note(broken, checkWorker(in.Body.Worker, true))
-	limit := defaultTake
-	if in.Body.Limit != nil {
-		limit = *in.Body.Limit
-	}
-	if limit < 1 || limit > maxTake {
+	broken = note(broken, checkWorker(r.Body.Worker, true))
+	if n := r.limit(); n < 1 || n > maxTake {
 		broken = append(broken,
 			item.Invalid{Field: "limit", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d", maxTake)})
 	}
-	if in.Body.LeaseS != nil {
-		broken = note(broken, item.CheckLease(*in.Body.LeaseS))
+	if r.Body.LeaseS != nil {
+		broken = note(broken, item.CheckLease(*r.Body.LeaseS))
 	}
-	if err := refuse(broken); err != nil {
-		return TakenFromQueue{}, err
-	}
+	return append(r.Params.Resolve(ctx), faults(broken)...)
+}
+
+func (r *TakeFromQueueRequest) limit() int { return or(r.Body.Limit, defaultTake) }
+
+func (h *Handler) take(ctx context.Context, in *TakeFromQueueRequest) (TakenFromQueue, error) {
 	v, err := h.store.Get(ctx, in.Queue)
 	if err != nil {
 		return TakenFromQueue{}, err
@@ -74,7 +76,7 @@ func (h *Handler) take(ctx context.Context, in *TakeFromQueueRequest) (TakenFrom
 	if in.Body.LeaseS != nil {
 		lease = *in.Body.LeaseS
 	}
-	results, err := h.hands.Take(ctx, in.Queue, in.Body.Worker, limit, seconds(lease))
+	results, err := h.hands.Take(ctx, in.Queue, in.Body.Worker, in.limit(), seconds(lease))
 	if err != nil || len(results) == 0 {
 		return TakenFromQueue{Items: []TakenQueueItem{}}, err
 	}
@@ -156,11 +158,11 @@ var moves = map[string]item.Move{
 // extend is no move of the rules.
 const extend item.Move = -1
 
-func (in *MoveQueueItemRequest) check() (item.Move, error) {
+// Resolve implements huma.Resolver.
+func (in *MoveQueueItemRequest) Resolve(ctx huma.Context) []error {
 	b := in.Body
 	var broken []item.Invalid
-	move, known := moves[in.Transition]
-	if !known {
+	if _, known := moves[in.Transition]; !known {
 		rule := "must be done, fail, again, release, extend, cancel or retry"
 		broken = append(broken, item.Invalid{Field: "transition", Code: "transition_unknown", Rule: rule})
 	}
@@ -177,19 +179,15 @@ func (in *MoveQueueItemRequest) check() (item.Move, error) {
 		broken = note(broken, item.CheckLease(*b.LeaseS))
 	}
 	broken = note(broken, item.CheckProgress(b.Progress))
-	return move, refuse(broken)
+	return append(in.Params.Resolve(ctx), faults(broken)...)
 }
 
 func (h *Handler) move(ctx context.Context, in *MoveQueueItemRequest) (MovedQueueItem, error) {
-	move, err := in.check()
-	if err != nil {
-		return MovedQueueItem{}, err
-	}
 	v, err := h.store.Get(ctx, in.Queue)
 	if err != nil {
 		return MovedQueueItem{}, err
 	}
-	result, err := h.apply(ctx, v, move, in)
+	result, err := h.apply(ctx, v, moves[in.Transition], in)
 	if err != nil {
 		return MovedQueueItem{}, err
 	}
@@ -223,10 +221,12 @@ type ReplayQueueItemRequest struct {
 	}
 }
 
+// Resolve implements huma.Resolver.
+func (in *ReplayQueueItemRequest) Resolve(ctx huma.Context) []error {
+	return append(in.Params.Resolve(ctx), faults(userqueue.CheckPayload("payload", in.Body.Payload))...)
+}
+
 func (h *Handler) replay(ctx context.Context, in *ReplayQueueItemRequest) (MovedQueueItem, error) {
-	if broken := userqueue.CheckPayload("payload", in.Body.Payload); len(broken) > 0 {
-		return MovedQueueItem{}, refuse(broken)
-	}
 	v, err := h.store.Get(ctx, in.Queue)
 	if err != nil {
 		return MovedQueueItem{}, err

@@ -167,7 +167,7 @@ func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error
 	if err != nil {
 		return fmt.Errorf("write items: %w", err)
 	}
-	t.Batch.Queue("SELECT place, item_id FROM millrace.enqueue($1, $2)", Queue, data).Query(func(rows pgx.Rows) error {
+	t.Batch.Queue("SELECT place, item_id FROM millrace.add_items($1, $2)", Queue, data).Query(func(rows pgx.Rows) error {
 		var place, id int64
 		_, err := pgx.ForEachRow(rows, []any{&place, &id}, func() error {
 			own := id

@@ -37,47 +37,55 @@ type selection struct {
 	fingerprint string
 }
 
-func broken(field, code, rule string) *item.Invalid {
-	return &item.Invalid{Field: field, Code: code, Rule: rule}
-}
-
-// check returns the first rule that a filter breaks for a move.
-func (f ItemFilter) check(move string, own bool) error {
+// Check returns all rules that a filter breaks for a move, as far as the filter itself
+// tells.
+func (f ItemFilter) Check(move string) (all []item.Invalid) {
+	add := func(field, code, rule string) {
+		all = append(all, item.Invalid{Field: field, Code: code, Rule: rule})
+	}
+	own := f.own()
 	allowed := states[move]
-	if !own {
+	if !own && allowed != nil {
 		allowed = []string{"failed", "dead"}
 	}
 	switch {
 	case allowed == nil:
-		return broken("move", "move_unknown", "must be retry or cancel")
-	case move == Cancel && !own:
-		return broken("move", "move",
-			"must be retry: shards are cancelled with their file, by /pipeline/files/{filename}/cancel")
+		add("move", "move_unknown", "must be retry or cancel")
+	case move == Cancel && !own && f.Queue+f.Filename+f.Search != "":
+		add("move", "move", "must be retry: shards are cancelled with their file, by /pipeline/files/{filename}/cancel")
 	case f.State != "" && !slices.Contains(allowed, f.State):
-		return broken("state", "state_unknown", "must be one of "+strings.Join(allowed, ", "))
+		add("state", "state_unknown", "must be one of "+strings.Join(allowed, ", "))
+	}
+	switch {
+	case f.Queue == "" && f.Filename == "" && f.Search == "":
+		add("queue", "missing", "is required where neither filename nor search is given")
 	case own && f.Filename+f.Search != "":
-		return broken("queue", "queue", "must be a stage of shards, or absent, where filename or search is given")
+		add("queue", "queue", "must be a stage of shards, or absent, where filename or search is given")
 	case !own && f.Group+f.Key != "":
-		return broken("queue", "queue", "must be a queue of one's own where group or key is given")
+		add("queue", "queue", "must be a queue of one's own where group or key is given")
 	}
 	for _, text := range []struct{ field, value string }{{"group", f.Group}, {"key", f.Key}, {"search", f.Search}} {
 		if rule := userqueue.CheckText(text.field, text.value); rule != nil {
-			return rule
+			all = append(all, *rule)
 		}
 	}
-	return nil
+	return all
+}
+
+// own tells whether a filter is about a queue of one's own.
+func (f ItemFilter) own() bool {
+	_, err := shard.CheckQueue(f.Queue)
+	return f.Queue != "" && err != nil
 }
 
 // selection checks a filter and finds its queues. The error is an *item.Invalid,
 // queue.ErrNoQueue, tracking.ErrNoFile, or one of Postgres.
 func (s *Store) selection(ctx context.Context, move string, f ItemFilter) (selection, error) {
 	sel := selection{fingerprint: f.Fingerprint}
-	stage, err := shard.CheckQueue(f.Queue)
-	switch own := f.Queue != "" && err != nil; {
-	case own:
-		if err := f.check(move, true); err != nil {
-			return sel, err
-		}
+	if broken := f.Check(move); len(broken) > 0 {
+		return sel, &broken[0]
+	}
+	if f.own() {
 		v, err := s.own.Get(ctx, f.Queue)
 		if err != nil {
 			return sel, err
@@ -87,11 +95,6 @@ func (s *Store) selection(ctx context.Context, move string, f ItemFilter) (selec
 			sel.own.State = map[string]string{Retry: userqueue.Unwell, Cancel: userqueue.Live}[move]
 		}
 		return sel, nil
-	case f.Queue == "" && f.Filename == "" && f.Search == "":
-		return sel, broken("queue", "missing", "is required where neither filename nor search is given")
-	}
-	if err := f.check(move, false); err != nil {
-		return sel, err
 	}
 	of := tracking.Selection{Filename: f.Filename, Search: f.Search}
 	if f.State != "" {
@@ -99,6 +102,7 @@ func (s *Store) selection(ctx context.Context, move string, f ItemFilter) (selec
 		of.Dead = &dead
 	}
 	if f.Filename != "" {
+		var err error
 		if of.Filename, err = shard.Filename(f.Filename); err != nil {
 			return sel, err
 		}
@@ -108,6 +112,10 @@ func (s *Store) selection(ctx context.Context, move string, f ItemFilter) (selec
 	}
 	stages := shard.Queues[:]
 	if f.Queue != "" {
+		stage, err := shard.CheckQueue(f.Queue)
+		if err != nil {
+			return sel, err
+		}
 		stages = []shard.Stage{stage}
 	}
 	for _, of.Stage = range stages {

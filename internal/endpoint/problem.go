@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/item"
@@ -17,13 +18,16 @@ import (
 
 // Problem turns an error into what the caller is told.
 func Problem(log *slog.Logger, err error) error {
-	var invalid *item.Invalid
 	var told huma.StatusError
+	broken := dbpool.Broken(err)
 	switch {
 	case errors.As(err, &told):
 		return told
-	case errors.As(err, &invalid):
-		return httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule", httpapi.FieldError(*invalid))
+	case broken != nil && broken.Code == dbpool.Exists:
+		return httpapi.NewProblem(http.StatusConflict, "the request is about something that is there already",
+			httpapi.FieldError(*broken))
+	case broken != nil:
+		return httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule", httpapi.FieldError(*broken))
 	case errors.Is(err, queue.ErrNoQueue):
 		return NotFound("queue", "must be a queue that was made")
 	case ours(err):

@@ -21,16 +21,9 @@ func nameNearest(op *huma.Operation, errs []error) {
 			continue
 		}
 		field := fieldName(d.Location)
-		errs[i] = FieldError{Field: field, Code: "field_unknown", Rule: unknownMember(field, membersOf(op, field))}
+		name := field[strings.LastIndexByte(field, '.')+1:]
+		errs[i] = FieldError{Field: field, Code: "field_unknown", Rule: nearest.Unknown(name, membersOf(op, field))}
 	}
-}
-
-func unknownMember(field string, known []string) string {
-	name := field[strings.LastIndexByte(field, '.')+1:]
-	if near, _ := nearest.Name(name, known); near != "" {
-		return "is no field here: the nearest is " + near + ", of " + strings.Join(known, ", ")
-	}
-	return "is no field here: there are none"
 }
 
 // membersOf lists the members that the document may have in which a body has a field.

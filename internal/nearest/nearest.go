@@ -24,6 +24,14 @@ func Name(unknown string, known []string) (name string, distance int) {
 	return name, distance
 }
 
+// Unknown is the rule that a member breaks which is none of the known ones.
+func Unknown(name string, known []string) string {
+	if near, _ := Name(name, known); near != "" {
+		return "is no field here: the nearest is " + near + ", of " + strings.Join(known, ", ")
+	}
+	return "is no field here: there are none"
+}
+
 // Fold removes what does not tell names apart.
 func Fold(name string) string {
 	return strings.Map(func(r rune) rune {

@@ -32,7 +32,7 @@ func (s *Store) Serve(ctx context.Context, nc *nats.Conn, log *slog.Logger) erro
 		case <-ctx.Done():
 			return nil
 		case msg := <-requests:
-			data, err := json.Marshal(s.answer(ctx, msg.Data))
+			data, err := json.Marshal(s.answer(ctx, msg.Data, log))
 			if err == nil {
 				err = msg.Respond(data)
 			}
@@ -43,14 +43,11 @@ func (s *Store) Serve(ctx context.Context, nc *nats.Conn, log *slog.Logger) erro
 	}
 }
 
-func (s *Store) answer(ctx context.Context, data []byte) stream.Enqueued {
+func (s *Store) answer(ctx context.Context, data []byte, log *slog.Logger) stream.Enqueued {
 	ctx, cancel := context.WithTimeout(ctx, enqueueWait)
 	defer cancel()
-	var in enqueue
-	if err := json.Unmarshal(data, &in); err != nil {
-		return stream.Enqueued{Error: err.Error(), Refused: true}
-	}
-	if broken := CheckRequest(data, in.Items); len(broken) > 0 {
+	in, broken := readEnqueue(data)
+	if len(broken) > 0 {
 		errs := make([]error, len(broken))
 		for i := range broken {
 			errs[i] = &broken[i]
@@ -59,7 +56,10 @@ func (s *Store) answer(ctx context.Context, data []byte) stream.Enqueued {
 	}
 	added, err := s.Enqueue(ctx, in.Queue, in.Items)
 	if err != nil {
-		return stream.Enqueued{Error: err.Error(), Refused: errors.Is(err, queue.ErrNoQueue) || dbpool.Refused(err)}
+		log.Debug("items of a client are not added", "queue", in.Queue, "error", err)
+		return stream.Enqueued{
+			Error: dbpool.Message(err), Refused: errors.Is(err, queue.ErrNoQueue) || dbpool.Refused(err),
+		}
 	}
 	out := stream.Enqueued{Items: make([]stream.EnqueuedItem, len(added))}
 	for i, a := range added {

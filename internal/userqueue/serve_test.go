@@ -27,12 +27,12 @@ func TestRefusals(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ask := func(items string) (answer stream.Enqueued) {
+	whole := func(request string) (answer stream.Enqueued) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for {
-			m, err := nc.RequestWithContext(ctx, stream.WorkEnqueue, []byte(`{"queue":"mail","items":[`+items+`]}`))
+			m, err := nc.RequestWithContext(ctx, stream.WorkEnqueue, []byte(request))
 			if err != nil && ctx.Err() == nil { // nobody serves yet
 				time.Sleep(time.Millisecond)
 				continue
@@ -46,6 +46,7 @@ func TestRefusals(t *testing.T) {
 			return answer
 		}
 	}
+	ask := func(items string) stream.Enqueued { return whole(`{"queue":"mail","items":[` + items + `]}`) }
 	for items, field := range map[string]string{
 		`{"payload":1},{"payload":"a\u0000b"}`:                          "items[1].payload",
 		`{"payload":{"a":[{"\u0000":1}]}}`:                              "items[0].payload",
@@ -60,6 +61,23 @@ func TestRefusals(t *testing.T) {
 	} {
 		if a := ask(items); !a.Refused || !strings.Contains(a.Error, field+":") || len(a.Items) > 0 {
 			t.Errorf("%s: %+v, want it to be refused by the field %s", items, a, field)
+		}
+	}
+	for request, want := range map[string]string{
+		`{"queue":"mail","items":[{"payload":1,"prority":5,"Key":"a"}],"itms":[]}`: "itms: is no field here: the nearest " +
+			"is items, of items, queue\nitems[0].Key: is no field here: the nearest is key, of group, key, payload, " +
+			"priority, run_at\nitems[0].prority: is no field here: the nearest is priority, of group, key, payload, " +
+			"priority, run_at",
+		`{"queue":"mail","items":[{"piority":1},{"priority":10}]}`: "items[0].piority: is no field here: the nearest is " +
+			"priority, of group, key, payload, priority, run_at\nitems[1].priority: must be from 0 to 9",
+		`{"queue":"mail","items":[{"priority":"5"}]}`:      "items.priority: must be a whole number, and is a string",
+		`{"queue":"mail","items":[{"run_at":"tomorrow"}]}`: "items.run_at: must be",
+		`{"queue":"mail","items":{}}`:                      "items: must be a list, and is a object",
+		`[]`:                                               "request: must be a JSON object, and is a array",
+		`{"queue":`:                                        "request: must be one JSON object: ",
+	} {
+		if a := whole(request); !a.Refused || !strings.HasPrefix(a.Error, want) || len(a.Items) > 0 {
+			t.Errorf("%s: %+v, want %s", request, a, want)
 		}
 	}
 	kept := `{"payload":"😀\ud83d\ude00\\u0000\\\\ud800"},{"payload":"\\"},{"payload":{"\\ud800":"\u0001"}},{"key":"\ufffd"}`

@@ -143,7 +143,7 @@ func (s *Store) Enqueue(ctx context.Context, name string, items []EnqueueItem) (
 	}
 	added := make([]Added, len(items))
 	err = s.queues.Transact(ctx, fmt.Sprintf("add %d items to %s", len(items), name), func(t *queue.Tx) error {
-		t.Batch.Queue("SELECT place, item_id, existing FROM millrace.enqueue($1, $2)", name,
+		t.Batch.Queue("SELECT place, item_id, existing FROM millrace.add_items($1, $2)", name,
 			data).Query(func(rows pgx.Rows) error {
 			var place int64
 			var a Added

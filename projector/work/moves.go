@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -100,7 +101,7 @@ func (d *desk) take(ctx context.Context, msg *nats.Msg) {
 	defer cancel()
 	q, err := d.store.Lookup(looking, b.Stage)
 	if err != nil {
-		text := fmt.Sprintf("moves: find the queue %q: %v", b.Stage, err)
+		text := fmt.Sprintf("moves: find the queue %q: %s", b.Stage, dbpool.Message(err))
 		d.respond(msg, stream.WorkVerdicts{Error: text, Refused: errors.Is(err, queue.ErrNoQueue)})
 		return
 	}
@@ -282,7 +283,7 @@ func (d *desk) end(p *part, err error) {
 		return
 	}
 	if failed := p.failed.Load(); failed != nil {
-		d.respond(p.msg, stream.WorkVerdicts{Error: (*failed).Error()})
+		d.respond(p.msg, stream.WorkVerdicts{Error: dbpool.Message(*failed)})
 		return
 	}
 	d.respond(p.msg, p.answer)

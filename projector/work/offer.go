@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -168,7 +169,7 @@ func (t *session) answerOffer(ctx context.Context, msg *nats.Msg) {
 		answer.Items, err = t.offer(ctx, b.Stage, b.Offers)
 	}
 	if err != nil {
-		answer.Error = err.Error()
+		answer.Error = dbpool.Message(err)
 	}
 	t.respond(msg, answer)
 }

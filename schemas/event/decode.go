@@ -10,7 +10,7 @@ import (
 // Decode reads one JSON event into r, checks every rule that needs no clock
 // and no pipeline, and derives the URL's hash and domain. It does not
 // allocate once r has been used. Keys that are not fields of an event are
-// passed over, of a key that stands twice the last one counts, and null is
+// passed over, and Others has them; of a key that stands twice the last one counts, and null is
 // the same as absent. content_url is another name of article_url. Of an event that
 // breaks several rules it returns the first; Faults has all of them.
 func Decode(data []byte, r *Record) *Invalid {
@@ -24,7 +24,7 @@ func Decode(data []byte, r *Record) *Invalid {
 		return errUTF8
 	}
 	d := &r.decoder
-	*d = decoder{scanner: scanner{data: data, buf: d.buf[:0]}, rec: r}
+	*d = decoder{scanner: scanner{data: data, buf: d.buf[:0]}, rec: r, others: d.others[:0]}
 	if !d.event() {
 		r.faults = append(r.faults[:0], errJSON)
 		return errJSON
@@ -48,6 +48,7 @@ type decoder struct {
 	contentURL []byte
 	present    [len(viewFields)]bool // of Misspelt: which of viewFields there are,
 	spellings  []spelling            // and what is nearly one of them
+	others     [][]byte              // keys that are not fields of an event
 }
 
 // event reads the fields, and returns false when the text is no JSON object.
@@ -119,6 +120,7 @@ func (d *decoder) field(key []byte) bool {
 	case "metadata":
 		return d.metadata()
 	}
+	d.other(key)
 	return d.skip(0)
 }
 

@@ -1,9 +1,11 @@
 package handout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +45,7 @@ func New(nc *nats.Conn, store *queue.Store, streams stream.WorkConfig) (*Handout
 const requestWait = 3 * time.Second
 
 // relayWait is how long to wait for items that are ready in Postgres and not yet on
-// the stream.
+// the stream. Those that go before others are taken without a message.
 const relayWait = 300 * time.Millisecond
 
 // Take starts up to limit items of a queue for a worker, the highest priority
@@ -57,13 +59,45 @@ func (h *Handout) Take(
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	msgs, err := h.pull(ctx, q, name, limit)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+	for end := time.Now().Add(relayWait); ; {
+		taken, again, err := h.once(ctx, q, name, worker, limit, lease, max(0, time.Until(end)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		if len(taken) > 0 || !again || time.Now().After(end) {
+			return taken, nil
+		}
 	}
-	commands, msgs := parse(msgs)
+}
+
+// once takes items. It wants to be called again when it has met items that others were
+// faster to take.
+func (h *Handout) once(
+	ctx context.Context, q queue.ID, name, worker string, limit int, lease, wait time.Duration,
+) (taken []queue.Result, again bool, err error) {
+	head, err := h.store.Head(ctx, q, limit)
+	if err != nil {
+		return nil, false, err
+	}
+	if head.Awaited && wait > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(absentWait):
+		}
+		return nil, true, ctx.Err()
+	}
+	commands := make([]queue.Command, 0, limit)
+	for _, e := range head.Passing {
+		commands = append(commands, queue.Command{ID: e.Item, Generation: e.Generation, Offered: true})
+	}
+	pulled, msgs, err := h.pull(ctx, name, head, limit-len(commands), wait)
+	if err != nil {
+		return nil, false, err
+	}
+	offered := len(commands)
+	commands = append(commands, pulled...)
 	if len(commands) == 0 {
-		return nil, nil
+		return nil, false, nil
 	}
 	for i := range commands {
 		commands[i].Worker, commands[i].Lease = worker, lease
@@ -71,44 +105,53 @@ func (h *Handout) Take(
 	results, err := h.store.StartHanded(ctx, q, commands)
 	if err != nil {
 		h.giveBack(msgs, relayWait)
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, false, err
 	}
-	var taken []queue.Result
 	for i, r := range results {
 		if r.Outcome == item.Changed {
 			taken = append(taken, r)
 		}
-		h.answer(msgs[i], r.Outcome)
+		if i >= offered {
+			h.answer(msgs[i-offered], r.Outcome)
+		}
 	}
-	return taken, nil
+	slices.SortStableFunc(taken, func(a, b queue.Result) int { return cmp.Compare(b.Priority, a.Priority) })
+	return taken, offered > 0, nil
 }
 
-// pull takes messages of up to limit items off the stream.
-func (h *Handout) pull(ctx context.Context, q queue.ID, name string, limit int) ([]jetstream.Msg, error) {
+// pull takes messages of up to limit items off the stream. Where there are fewer, it waits
+// for those that have yet to be published.
+func (h *Handout) pull(
+	ctx context.Context, name string, head queue.Head, limit int, wait time.Duration,
+) ([]queue.Command, []jetstream.Msg, error) {
+	if limit == 0 || !head.Ready {
+		return nil, nil, nil
+	}
 	c, err := h.consumer(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	msgs, err := take(c.FetchNoWait(limit))
-	if err == nil && len(msgs) == 0 {
-		var some bool
-		err = h.store.Pool().QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM millrace.ready WHERE stage = $1)",
-			q).Scan(&some)
-		if err == nil && some {
-			if msgs, err = take(c.Fetch(1, jetstream.FetchMaxWait(relayWait))); err == nil &&
-				len(msgs) == 1 && limit > 1 {
-				var more []jetstream.Msg
-				more, err = take(c.FetchNoWait(limit - 1))
-				msgs = append(msgs, more...)
-			}
+	missing := min(limit-len(msgs), head.Unpublished)
+	if len(msgs) == 0 && len(head.Passing) == 0 {
+		missing = max(missing, 1) // one may be under way
+	}
+	if err == nil && missing > 0 && wait > 0 {
+		var more []jetstream.Msg
+		more, err = take(c.Fetch(missing, jetstream.FetchMaxWait(wait)))
+		msgs = append(msgs, more...)
+		if err == nil && len(msgs) < limit {
+			more, err = take(c.FetchNoWait(limit - len(msgs)))
+			msgs = append(msgs, more...)
 		}
 	}
 	if err != nil {
 		h.forget(name)
 		h.giveBack(msgs, 0)
-		return nil, fmt.Errorf("pull: %w", err)
+		return nil, nil, fmt.Errorf("pull: %w", err)
 	}
-	return msgs, nil
+	commands, msgs := parse(msgs)
+	return commands, msgs, nil
 }
 
 func take(batch jetstream.MessageBatch, err error) ([]jetstream.Msg, error) {
