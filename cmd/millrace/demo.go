@@ -15,7 +15,8 @@ import (
 )
 
 // runDemo replays the bundled crawl history through the ordinary client, and has
-// some work done. An empty stream gets some hours of history first.
+// some work done and some sources crawled. An empty stream gets some hours of history
+// first, and some weeks beside the replay.
 func (n *node) runDemo(ctx context.Context, s *stack) error {
 	js, err := jetstream.New(n.nats)
 	if err != nil {
@@ -36,7 +37,13 @@ func (n *node) runDemo(ctx context.Context, s *stack) error {
 		return fmt.Errorf("start the demo: %w", err)
 	}
 	s.launch("demo", d.Run)
+	s.launch("demo's history", d.History)
 	if n.ownQueues != nil {
+		s.launch("demo's crawls", func(ctx context.Context) error {
+			return d.Crawl(ctx, demo.Stores{
+				Sources: n.sources, Jobs: n.jobs, Acts: n.acts, Queues: n.ownQueues, Hands: n.handout,
+			})
+		})
 		s.launch("demo's work", func(ctx context.Context) error {
 			return d.Work(ctx, n.nats, func(ctx context.Context) error {
 				_, err := n.ownQueues.Create(ctx, queue.Settings{

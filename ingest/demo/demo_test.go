@@ -14,7 +14,10 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/ingest/demo/internal/sample"
+	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/job"
+	"github.com/millrace-io/millrace/schemas/source"
 )
 
 // The tests run by the clock of a synctest bubble, in which time passes at
@@ -317,5 +320,136 @@ func TestConfig(t *testing.T) {
 	}
 	if _, err := New(Config{Stages: stages}, &recorder{}, log); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHistory: every day of the weeks before the warm-up has its events, which are marked as
+// backfilled and are of articles that the replay does not have.
+func TestHistory(t *testing.T) {
+	for _, list := range []string{event.DefaultStages, "submitted,checked,approved"} {
+		synctest.Test(t, func(t *testing.T) {
+			var r, live recorder
+			stages := parse(t, list)
+			cfg := Config{Stages: stages, Seed: 5, WarmUp: true}
+			demo, err := New(cfg, &r, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := demo.History(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if took := r.sent[len(r.sent)-1].at.Sub(start); took > 15*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			var perDay [historyDays]int
+			var record event.Record
+			articles := map[string]bool{}
+			for _, s := range r.sent {
+				age := start.Sub(s.OccurredAt)
+				if age < warmUpSpan || age > historyDays*24*time.Hour || s.Metadata["backfilled"] != true {
+					t.Fatalf("%s old: %+v", age, s.Event)
+				}
+				perDay[int((age-1)/(24*time.Hour))]++
+				articles[s.ArticleURL] = true
+				text, err := json.Marshal(s.Event)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if invalid := event.Decode(text, &record); invalid != nil {
+					t.Fatalf("%s: %v", text, invalid)
+				}
+				if invalid := record.Validate(stages, s.at, true); invalid != nil {
+					t.Fatalf("%s: %v", text, invalid)
+				}
+			}
+			for day, n := range perDay {
+				if n < historyPerDay/3 || n > 2*historyPerDay {
+					t.Errorf("%d events %d days ago", n, day)
+				}
+			}
+			run(t, cfg, &live, io.Discard, 10*time.Second)
+			for _, s := range live.sent {
+				if articles[s.ArticleURL] {
+					t.Fatalf("the replay has an article of the history: %s", s.ArticleURL)
+				}
+			}
+		})
+	}
+}
+
+// TestNoHistory: a stream that is not empty gets no history again.
+func TestNoHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		demo, err := New(Config{Stages: parse(t, event.DefaultStages)}, &r, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := demo.History(ctx); err != nil || len(r.sent) > 0 {
+			t.Errorf("%d events, %v", len(r.sent), err)
+		}
+	})
+}
+
+// TestRestarts: a replay that is started again has new articles, wherever it begins.
+func TestRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		articles := map[string]int{}
+		for start := range 3 {
+			var r recorder
+			run(t, Config{Stages: parse(t, event.DefaultStages), Seed: 6}, &r, io.Discard, 10*time.Second)
+			for _, s := range r.sent {
+				if before, known := articles[s.ArticleURL]; known && before != start {
+					t.Fatalf("start %d replays an article of start %d: %s", start, before, s.ArticleURL)
+				}
+				articles[s.ArticleURL] = start
+			}
+		}
+	})
+}
+
+func TestEdition(t *testing.T) {
+	for article, want := range map[string]string{
+		"https://example.com/a":                            "https://example.com/a?demo=x",
+		"https://example.com/a?b=1":                        "https://example.com/a?b=1&demo=x",
+		"https://example.com/a#b":                          "https://example.com/a?demo=x#b",
+		"https://example.com/" + strings.Repeat("a", 2000): "https://example.com/" + strings.Repeat("a", 2000),
+	} {
+		if got := editionOf(article, "x"); got != want {
+			t.Errorf("%s: %s, want %s", article, got, want)
+		}
+	}
+}
+
+// TestSites: the sources that are registered break no rule, and no two are alike.
+func TestSites(t *testing.T) {
+	c := crawl{work: work{Demo: &Demo{sample: mustRead(t)}}}
+	names := map[string]bool{}
+	disabled := 0
+	for _, f := range c.sites() {
+		text, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if broken := source.ReadDraft(text).BrokenAlone(); len(broken) > 0 || names[f.Name] {
+			t.Errorf("%s: %v", text, broken)
+		}
+		if names[f.Name] = true; !f.Enabled {
+			disabled++
+		}
+	}
+	if len(names) != crawlSources || disabled == 0 {
+		t.Errorf("%d sources, %d disabled", len(names), disabled)
+	}
+	for _, text := range schedules {
+		draft := job.ReadDraft([]byte(text))
+		if jobs.CheckCron(draft); len(draft.Broken()) > 0 {
+			t.Errorf("%s: %v", text, draft.Broken())
+		}
 	}
 }

@@ -13,6 +13,9 @@
 //  4. Run ends when its context does, and for no other reason. Its memory does
 //     not depend on how long it runs.
 //
+// Demo.History publishes some weeks of events from before the warm-up, marked as backfilled
+// likewise. Demo.Crawl registers sources and crawls them, and begins bulk actions.
+//
 // Demo.Work shows the rest: two versions of a model that judge differently are in
 // the warm-up, and the source that is seen most is silent in it for almost two
 // hours; files of shards, a queue and dead letters come beside the events.
@@ -23,7 +26,8 @@
 // # Restarts
 //
 // A replay begins at a place in the sample that the seed chooses, by default
-// another one each time. Its events have new times, so they are new events,
-// never repetitions. A second warm-up would thicken the same hours again, so
+// another one each time. The parameter "demo" of its URLs is its own, so its articles are
+// new ones. Its events have new times, so they are new events, never repetitions. A second
+// warm-up would thicken the same hours again, so
 // the caller asks for one only when the stream of events is empty.
 package demo

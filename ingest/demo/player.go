@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/millrace-io/millrace/ingest/demo/internal/sample"
@@ -36,11 +37,12 @@ type player struct {
 	pace   float64
 	rng    *rand.Rand
 
-	cursor int // the next sighting
-	polls  int
-	met    []bool    // by article, since the start
-	next   time.Time // of the next poll
-	queue  queue
+	edition string // tells the articles of this replay from those of others
+	cursor  int    // the next sighting
+	polls   int
+	met     []bool    // by article, since the start
+	next    time.Time // of the next poll
+	queue   timeline
 	// past is the time before which events were made by the warm-up, and newModel the
 	// one since which the model has a new version.
 	past, newModel time.Time
@@ -53,7 +55,8 @@ func newPlayer(cfg Config, s *sample.Sample) *player {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0))
 	return &player{
 		sample: s, rules: rulesFor(cfg.Stages), pace: cfg.Pace, rng: rng,
-		cursor: rng.IntN(len(s.Sightings)), met: make([]bool, len(s.Articles)),
+		edition: strconv.FormatInt(time.Now().Unix(), 36),
+		cursor:  rng.IntN(len(s.Sightings)), met: make([]bool, len(s.Articles)),
 	}
 }
 
@@ -165,7 +168,7 @@ func (p *player) sighting(at time.Time) []step {
 		p.skip()
 	}
 	s := p.sample.Sightings[p.cursor]
-	v := visit{article: &p.sample.Articles[s.Article], number: s.Article, later: at.After(p.newModel)}
+	v := visit{article: &p.sample.Articles[s.Article], number: s.Article, edition: p.edition, later: at.After(p.newModel)}
 	switch {
 	case !p.met[s.Article]:
 		v.kind = newArticle
@@ -206,14 +209,14 @@ type pending struct {
 	event event.Event
 }
 
-// queue is a heap.
-type queue []pending
+// timeline is a heap.
+type timeline []pending
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)        { *q = append(*q, x.(pending)) }
-func (q *queue) Pop() any {
+func (q timeline) Len() int           { return len(q) }
+func (q timeline) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q timeline) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *timeline) Push(x any)        { *q = append(*q, x.(pending)) }
+func (q *timeline) Pop() any {
 	last := len(*q) - 1
 	x := (*q)[last]
 	(*q)[last] = pending{} // lets go of the event

@@ -141,8 +141,40 @@ func (w *work) shard(ctx context.Context, it client.Item) error {
 	return nil
 }
 
+// Groups of pictures of which the first start adds some: those of one site are none, those
+// of another one never come, and those of a third are worked later.
+const (
+	brokenGroup, slowGroup, laterGroup = "broken.example", "slow.example", "later.example"
+
+	groupSize = 12
+	laterBy   = 2 * time.Hour
+)
+
+// first fills the queue with items of every state.
+func (w *work) first() (items []client.NewItem) {
+	for i := range groupSize {
+		for _, group := range []string{brokenGroup, slowGroup, laterGroup} {
+			it := client.NewItem{
+				Group: group, Priority: i % 10,
+				Payload: map[string]any{"url": fmt.Sprintf("https://%s/%d.jpg", group, i), "width": 320},
+			}
+			if group == laterGroup {
+				it.RunAt = time.Now().Add(laterBy)
+			}
+			items = append(items, it)
+		}
+	}
+	return items
+}
+
 // add adds pictures of articles to the queue, in bursts.
 func (w *work) add(ctx context.Context) {
+	if w.cfg.WarmUp {
+		w.persist(ctx, func() error {
+			_, err := client.Enqueue(ctx, w.nc, Queue, w.first()...)
+			return err
+		})
+	}
 	for ctx.Err() == nil {
 		items := make([]client.NewItem, 1+rand.IntN(8))
 		for i := range items {
@@ -164,6 +196,10 @@ func (w *work) thumbnail(ctx context.Context, it client.Item) error {
 		return err
 	}
 	switch n := rand.IntN(100); {
+	case it.Group == brokenGroup:
+		return client.Permanent(errors.New("not a picture: 512 bytes of text/html"))
+	case it.Group == slowGroup:
+		return client.After(5*time.Second, errors.New("the site did not answer within 10000 ms"))
 	case n < 3:
 		return client.After(20*time.Second, fmt.Errorf("the site %s answered 503 after %d ms", it.Group, 1000+n*1234))
 	case n == 3:

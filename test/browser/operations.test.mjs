@@ -207,6 +207,13 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     await fill('field-priority', '90');
     await fill('field-max_concurrent', '2');
     await fill('field-jitter_seconds', '30');
+    await fill('field-max_attempts', '0');
+    await page.click('[data-testid="save-override"]');
+    await page.waitForSelector('[data-testid="hint-max_attempts"] >> text=max_attempts must be from 1 to 100');
+    await fill('field-max_attempts', '3');
+    await fill('field-retry_delay_seconds', '20');
+    await fill('field-backoff_base_minutes', '10');
+    await fill('field-backoff_max_minutes', '120');
     await page.check('[data-testid="windowed"]');
     await page.selectOption('[data-testid="field-crawl_window.start_hour"]', '20');
     await page.selectOption('[data-testid="field-crawl_window.end_hour"]', '23');
@@ -223,6 +230,7 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
     assert.match(await browser.text('setting-window'), /20:00 to 23:00 on Monday, America\/New_York/);
     assert.deepEqual((await jobOf(id)).override, {
       cron: '0 12 1 * *', time_zone: 'America/New_York', priority: 90, max_concurrent: 2, jitter_seconds: 30,
+      max_attempts: 3, retry_delay_seconds: 20, backoff_base_minutes: 10, backoff_max_minutes: 120,
       crawl_window: { start_hour: 20, end_hour: 23, days: [1], time_zone: 'America/New_York' },
       overlap_policy: 'allow', catch_up_policy: 'recent', catch_up_window_seconds: 3600, catch_up_cap: 3, catch_up_spread_seconds: 60,
     });

@@ -38,6 +38,7 @@ func TestDemonstration(t *testing.T) {
 		t.Errorf("the log does not name the demonstration's data folder:\n%s", s.log)
 	}
 	s.stop()
+	s.goesOn()
 	after := contents(t, s.data)
 	maps.DeleteFunc(after, func(name string, _ [32]byte) bool {
 		return name == "demo" || strings.HasPrefix(name, "demo/")
@@ -98,11 +99,61 @@ func (s *server) showsAll() {
 		sources := get[struct{ Sources []source }](s, "/funnel/sources", "period=24h&q=Youtube.com").Sources
 		return len(sources) > 0 && sources[0].LongestGap.Seconds >= 75*60 // 105 minutes, but for parts of quarters
 	})
+	poll(t, waitLimit, "runs of jobs that have and have not succeeded, and a job that is paused", func() bool {
+		var stats struct {
+			ByStatus map[string]int `json:"jobs_by_status"`
+			Day      struct {
+				Successful int `json:"successful_runs"`
+				Failed     int `json:"failed_runs"`
+				Articles   int `json:"articles_extracted"`
+			} `json:"last_24h"`
+		}
+		_, _, body := s.fetch("/jobs/stats")
+		return json.Unmarshal(body, &stats) == nil && stats.ByStatus["paused"] > 0 && stats.Day.Successful > 0 &&
+			stats.Day.Failed > 0 && stats.Day.Articles > 0
+	})
+	poll(t, waitLimit, "bulk actions that have ended", func() bool {
+		var acts struct{ Items []struct{ State string } }
+		_, _, body := s.fetch("/acts")
+		return json.Unmarshal(body, &acts) == nil && len(acts.Items) > 1 && acts.Items[0].State == "finished"
+	})
+	poll(t, waitLimit, "articles that are stuck after the first stage", func() bool {
+		return len(get[struct{ Articles []any }](s, "/articles", "stuck_after=crawled").Articles) > 0
+	})
+	poll(t, waitLimit, "weeks of history, in each of two months", func() bool {
+		month := func(from, to int) int {
+			at := func(days int) string { return time.Now().UTC().AddDate(0, 0, -days).Format(time.RFC3339) }
+			return get[funnel](s, "/funnel", "from="+at(from)+"&to="+at(to)).Stages[0].Events
+		}
+		return month(30, 1) > 3000 && month(60, 30) > 3000
+	})
 	poll(t, waitLimit, "two versions of the model", func() bool {
 		return len(get[struct {
 			Versions []any `json:"model_versions"`
 		}](s, "/stats/drift", "period=24h").Versions) == 2
 	})
+}
+
+// goesOn starts a demonstration again, and wants articles that it has not had.
+func (s *server) goesOn() {
+	t := s.t.(*testing.T)
+	t.Helper()
+	count := func() (int, int) {
+		first := get[funnel](s, "/funnel", "period=7d").Stages[0]
+		return first.Events, first.Uniques
+	}
+	s.process = launch(t, s.ports.env(), nil, "up", "--data", s.data)
+	if !s.becomesReady() {
+		t.Fatalf("the demonstration ended while it started again:\n%s", s.log)
+	}
+	events, articles := count()
+	poll(t, waitLimit, "new articles after a restart", func() bool {
+		now, unique := count()
+		// Most of what a start brings first are new articles: one that replays those of the
+		// start before has none for long.
+		return now > events+100 && unique > articles+(now-events)/2
+	})
+	s.stop()
 }
 
 // TestDemonstrationAmongOthers holds the promise that a demonstration does not

@@ -15,6 +15,9 @@ describe('what a person sets', () => {
     expect(body({ kind: 'interval', interval_minutes: '15' })).toEqual({ interval_minutes: 15 });
     expect(body({ kind: 'cron', cron: ' 0 6 * * 1-5 ' })).toEqual({ cron: '0 6 * * 1-5', time_zone: 'Europe/Berlin' });
     expect(body({ priority: '90', jitter_seconds: '0' })).toEqual({ priority: 90, jitter_seconds: 0 });
+    expect(body({ max_attempts: '3', retry_delay_seconds: '30', backoff_base_minutes: '', backoff_max_minutes: '60' })).toEqual({
+      max_attempts: 3, retry_delay_seconds: 30, backoff_max_minutes: 60,
+    });
     expect(body({ overlap_policy: 'allow', catch_up_policy: 'recent' })).toEqual({ overlap_policy: 'allow', catch_up_policy: 'recent' });
     expect(body({ auto_managed: false })).toEqual({ auto_managed: false });
   });

@@ -4,6 +4,7 @@ import type { Job } from './jobs';
 /** The settings of a job that are numbers; empty: computed. */
 export const numeric = [
   'priority', 'max_concurrent', 'jitter_seconds', 'catch_up_window_seconds', 'catch_up_cap', 'catch_up_spread_seconds',
+  'max_attempts', 'retry_delay_seconds', 'backoff_base_minutes', 'backoff_max_minutes',
 ] as const;
 export type NumericName = (typeof numeric)[number];
 

@@ -16,6 +16,10 @@ const job = (some: Partial<Job>) =>
     catch_up_window_seconds: 86_400,
     catch_up_cap: 10,
     catch_up_spread_seconds: 0,
+    max_attempts: 1,
+    retry_delay_seconds: 60,
+    backoff_base_minutes: 30,
+    backoff_max_minutes: 1440,
     override: {},
     ...some,
   }) as Job;
@@ -49,6 +53,8 @@ describe('the settings of a job', () => {
       max_concurrent: 'computed: 1 run',
       overlap: 'computed: skip the due time',
       jitter: 'computed: none',
+      retry: 'computed: the run has failed',
+      backoff: 'computed: rests for 30 min, doubled for each in a row, at most 24 h',
       catch_up: 'computed: one for all of them, not older than 24 h',
     });
   });
@@ -66,6 +72,8 @@ describe('the settings of a job', () => {
     expect(now.max_concurrent).toBe('set: 3 runs');
     expect(now.jitter).toBe('set: up to 1.5 min');
     expect(now.catch_up).toBe('set: the last ones, not older than 24 h, 10 at most, 1 min apart');
+    const often = told({ max_attempts: 3, retry_delay_seconds: 30, override: { max_attempts: 3 } });
+    expect(often.retry).toBe('set: tried again after 30 s, doubled each time, 3 attempts in all');
     expect(told({ catch_up_policy: 'none' }).catch_up).toBe('computed: none of them');
   });
 });

@@ -68,11 +68,24 @@ export function settingsOf(job: Job): { name: string; words: string; value: stri
     row('max_concurrent', 'At a time', `${formatExact(job.max_concurrent)} ${job.max_concurrent === 1 ? 'run' : 'runs'}`, 'max_concurrent'),
     row('overlap', 'Beyond that', overlaps[job.overlap_policy], 'overlap_policy'),
     row('jitter', 'Jitter', job.jitter_seconds ? `up to ${formatSeconds(job.jitter_seconds)}` : 'none', 'jitter_seconds'),
+    row('retry', 'Failed attempt', retryOf(job), 'max_attempts', 'retry_delay_seconds'),
+    row('backoff', 'Failed run', backoffOf(job), 'backoff_base_minutes', 'backoff_max_minutes'),
     row(
       'catch_up', 'Catch-up', catchUpOf(job),
       'catch_up_policy', 'catch_up_window_seconds', 'catch_up_cap', 'catch_up_spread_seconds',
     ),
   ];
+}
+
+/** What becomes of a run whose attempt has failed. */
+function retryOf({ max_attempts: attempts, retry_delay_seconds: delay }: Job): string {
+  if (attempts === 1) return 'the run has failed';
+  return `tried again after ${formatSeconds(delay)}, doubled each time, ${formatExact(attempts)} attempts in all`;
+}
+
+/** How long a job rests when a run has failed. */
+function backoffOf({ backoff_base_minutes: base, backoff_max_minutes: most }: Job): string {
+  return `rests for ${formatSeconds(base * 60)}, doubled for each in a row, at most ${formatSeconds(most * 60)}`;
 }
 
 /** What runs of that which was due while no scheduler ran. */

@@ -253,7 +253,7 @@ export interface paths {
         put?: never;
         /**
          * Publish an event
-         * @description Answers when the event is on disk. Metadata is free-form, but a name that is nearly that of a field which views use is refused. JSON lines are answered as by /events/batch. The body may be gzip, and has at most 8 MiB. A repeat that the projector does not know yet may be answered as accepted; it counts once all the same. 409: an event of another stage or service has the key and the URL.
+         * @description Answers when the event is on disk. Members that are no fields of an event are refused. Metadata is free-form, but a name that is nearly that of a field which views use is refused. JSON lines are answered as by /events/batch. The body may be gzip, and has at most 8 MiB. A repeat that the projector does not know yet may be answered as accepted; it counts once all the same. 409: an event of another stage or service has the key and the URL.
          */
         post: operations["post-event"];
         delete?: never;
@@ -2436,7 +2436,7 @@ export interface components {
         };
         /**
          * Event
-         * @description Something that happened to an article at a stage of the pipeline. Lengths are of UTF-8 text in bytes; null is the same as absent; unknown fields are passed over. An event as a whole has at most 131072 bytes.
+         * @description Something that happened to an article at a stage of the pipeline. Lengths are of UTF-8 text in bytes; null is the same as absent; unknown fields are passed over on the stream, and refused over HTTP. An event as a whole has at most 131072 bytes.
          * @example {
          *       "article_url": "https://example.com/article-123",
          *       "metadata": {
