@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/sampler/samplertest"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -23,6 +24,7 @@ import (
 type site struct {
 	fixture
 	url, token string
+	contract   *contracttest.Contract // what the server says that it answers
 }
 
 func serve(t *testing.T, cfg auth.Config) *site {
@@ -36,7 +38,7 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	f.Register(srv, auth.New(cfg))
 	server := httptest.NewServer(srv.Handler())
 	t.Cleanup(server.Close)
-	return &site{fixture: f, url: server.URL}
+	return &site{fixture: f, url: server.URL, contract: contracttest.Of(t, srv.Handler())}
 }
 
 // ask sends a request, under the API's base unless the path is of the root,
@@ -61,6 +63,9 @@ func (s *site) ask(method, path, contentType, body string, into any) int {
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if err := s.contract.Check(method, r.URL, resp, text); err != nil {
+		s.t.Error(err)
 	}
 	if resp.StatusCode >= 400 && resp.Header.Get("Content-Type") != "application/problem+json" {
 		s.t.Errorf("%s %s: %s is %s", method, path, text, resp.Header.Get("Content-Type"))

@@ -47,7 +47,8 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 			Content:  map[string]*huma.MediaType{"application/json": {Schema: event}, linesType: lines},
 		},
 		Responses: s.Problems(map[string]*huma.Response{
-			"201": s.Answer("The event is new", Stored{}), "200": s.Answer("It is a duplicate", Stored{}),
+			"201": either(s, "The event is new, or at least one of the lines"),
+			"200": either(s, "It is a duplicate, or all lines are"),
 		}, 400, 401, 403, 408, 409, 413, 415, 429, 503),
 	}
 	many = &huma.Operation{
@@ -77,4 +78,12 @@ func (h *Handler) describe(s *httpapi.Server) (one, many, schema *huma.Operation
 		}},
 	}
 	return one, many, schema
+}
+
+// either describes the answer to an event, which is that to a batch where there were lines.
+func either(s *httpapi.Server, description string) *huma.Response {
+	answer, lines := s.Answer(description, Stored{}), s.Answer(description, BatchResult{})
+	content := answer.Content["application/json"]
+	content.Schema = &huma.Schema{OneOf: []*huma.Schema{content.Schema, lines.Content["application/json"].Schema}}
+	return answer
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -34,6 +35,8 @@ type fixture struct {
 	nats *natstest.Server
 	url  string
 	log  *lockedBuffer
+
+	contract *contracttest.Contract // what the server says that it answers
 }
 
 type lockedBuffer struct {
@@ -86,6 +89,7 @@ func startWith(t *testing.T, authCfg auth.Config, cfg Config) fixture {
 	server := httptest.NewServer(frame.Handler())
 	t.Cleanup(server.Close)
 	f.url = server.URL + "/api/v1"
+	f.contract = contracttest.Of(t, frame.Handler())
 	return f
 }
 
@@ -115,6 +119,9 @@ func (f fixture) post(path, contentType string, body []byte, header ...string) a
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	if err := f.contract.Check(r.Method, r.URL, resp, text); err != nil {
+		f.t.Error(err)
 	}
 	a := answer{status: resp.StatusCode, header: resp.Header}
 	for _, part := range []any{&a.Problem, &a.Batch, &a.Stored} {

@@ -60,8 +60,8 @@ func problemResponse(doc *huma.OpenAPI, status int) *huma.Response {
 }
 
 // describeNulls has a description say which members may be null. Huma says so of pointers
-// to plain values, but neither of those to documents nor of those with an enum; and where
-// its own schemas said so, it would not check what requests have there.
+// to plain values, but not of those to documents, to ids and with an enum; and where its
+// own schemas said so, it would not check what requests have there.
 func describeNulls(description []byte, schemas huma.Registry) ([]byte, error) {
 	var doc map[string]any
 	if err := json.Unmarshal(description, &doc); err != nil {
@@ -93,6 +93,9 @@ func allowNull(schema map[string]any) {
 	if ref, is := schema["$ref"]; is {
 		delete(schema, "$ref")
 		schema["anyOf"] = []any{map[string]any{"$ref": ref}, map[string]any{"type": "null"}}
+	}
+	if kind, is := schema["type"].(string); is {
+		schema["type"] = []any{kind, "null"}
 	}
 	if enum, is := schema["enum"].([]any); is && !slices.Contains(enum, nil) {
 		schema["enum"] = append(enum, nil)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 )
 
 // TestUnknownMembers: all members that a body must not have are told at once, each with the
@@ -70,9 +71,10 @@ func TestDescription(t *testing.T) {
 		N int `json:"n"`
 	}
 	type answer struct {
-		Part   *part   `json:"part"`
-		Status *string `json:"status" enum:"a,b"`
-		Absent *part   `json:"absent,omitempty"`
+		Part   *part      `json:"part"`
+		Status *string    `json:"status" enum:"a,b"`
+		Absent *part      `json:"absent,omitempty"`
+		Run    *uuid.UUID `json:"run"`
 	}
 	type output struct{ Body answer }
 	type request struct {
@@ -105,6 +107,7 @@ func TestDescription(t *testing.T) {
 	text := served.Components.Schemas["Answer"].Properties
 	const want = `{"absent":{"$ref":"#/components/schemas/Part"},` +
 		`"part":{"anyOf":[{"$ref":"#/components/schemas/Part"},{"type":"null"}]},` +
+		`"run":{"type":["string","null"]},` +
 		`"status":{"type":["string","null"],"enum":["a","b",null]}}`
 	if !sameJSON(t, string(text), want) {
 		t.Errorf("%s, want %s", text, want)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
@@ -40,6 +41,7 @@ type Site struct {
 	Registry *prometheus.Registry
 	Token    string // of the requests; empty: none
 	url      string
+	contract *contracttest.Contract // what the server says that it answers
 	js       jetstream.JetStream
 }
 
@@ -180,6 +182,7 @@ func (s *Site) Serve(handlers ...interface{ Register(*httpapi.Server) }) {
 	server := httptest.NewServer(srv.Handler())
 	s.T.Cleanup(server.Close)
 	s.url = server.URL
+	s.contract = contracttest.Of(s.T, srv.Handler())
 }
 
 // URL is the address of a path, below the base of shards, of the other systems, or
@@ -250,6 +253,9 @@ func (s *Site) ask(method string, header http.Header, path, body string) (int, s
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		s.T.Fatal(err)
+	}
+	if err := s.contract.Check(method, r.URL, resp, text); err != nil {
+		s.T.Error(err)
 	}
 	if resp.StatusCode >= 400 && resp.Header.Get("Content-Type") != "application/problem+json" {
 		s.T.Errorf("%s %s: %d %s is %s", method, path, resp.StatusCode, text, resp.Header.Get("Content-Type"))

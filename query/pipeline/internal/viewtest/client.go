@@ -2,6 +2,7 @@ package viewtest
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 )
 
 // Open connects to a database until the test ends. The test may close the
@@ -33,6 +36,8 @@ func Open(t testing.TB, opts *clickhouse.Options) driver.Conn {
 type Client struct {
 	T   testing.TB
 	URL string // of the server
+
+	contract *contracttest.Contract // what the server says that it answers
 }
 
 // Serve starts a server.
@@ -40,11 +45,11 @@ func Serve(t testing.TB, h http.Handler) *Client {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return &Client{t, s.URL}
+	return &Client{t, s.URL, contracttest.Of(t, h)}
 }
 
 // For is the client in the hands of another test, such as a subtest.
-func (c *Client) For(t testing.TB) *Client { return &Client{t, c.URL} }
+func (c *Client) For(t testing.TB) *Client { return &Client{t, c.URL, c.contract} }
 
 // Get sends a request and decodes the answer; it returns the status.
 func (c *Client) Get(path string, query url.Values, answer any) int {
@@ -54,7 +59,14 @@ func (c *Client) Get(path string, query url.Values, answer any) int {
 		c.T.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	if err := c.contract.Check(http.MethodGet, resp.Request.URL, resp, text); err != nil {
+		c.T.Error(err)
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
 		c.T.Fatalf("%s: %v", path, err)
 	}
 	return resp.StatusCode
