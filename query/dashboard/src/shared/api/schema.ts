@@ -2268,7 +2268,7 @@ export interface components {
             /** Format: date-time */
             due_at: string;
             /** @description The run, if there was one */
-            execution_id: string;
+            execution_id: string | null;
             /** @description Whether somebody asked for the run */
             forced: boolean;
             /** @enum {string} */
@@ -4312,7 +4312,7 @@ export interface components {
             event_id: string;
             /** @enum {string} */
             event_type: "SOURCE_CREATED" | "SOURCE_UPDATED" | "SOURCE_DELETED" | "SOURCE_ENABLED" | "SOURCE_DISABLED";
-            job_id: string;
+            job_id: string | null;
             /**
              * @description stale: a later event had said everything; waiting: its source is not known yet; dead: nor did it become known
              * @enum {string}
@@ -6833,22 +6833,22 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is a duplicate */
+            /** @description It is a duplicate, or all lines are */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Stored"];
+                    "application/json": components["schemas"]["Stored"] | components["schemas"]["BatchResult"];
                 };
             };
-            /** @description The event is new */
+            /** @description The event is new, or at least one of the lines */
             201: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Stored"];
+                    "application/json": components["schemas"]["Stored"] | components["schemas"]["BatchResult"];
                 };
             };
             /** @description Bad Request */
