@@ -347,13 +347,16 @@ func TestHistory(t *testing.T) {
 			var perDay [historyDays]int
 			var record event.Record
 			articles := map[string]bool{}
-			for _, s := range r.sent {
+			for i, s := range r.sent {
 				age := start.Sub(s.OccurredAt)
 				if age < warmUpSpan || age > historyDays*24*time.Hour || s.Metadata["backfilled"] != true {
 					t.Fatalf("%s old: %+v", age, s.Event)
 				}
 				perDay[int((age-1)/(24*time.Hour))]++
 				articles[s.ArticleURL] = true
+				if i%20 > 0 { // they are many, and alike
+					continue
+				}
 				text, err := json.Marshal(s.Event)
 				if err != nil {
 					t.Fatal(err)
