@@ -152,24 +152,7 @@ const rollDrain = 10 * time.Second
 // start starts a process with all roles, and returns when the proxy sends it requests.
 func (p *proxy) start() *backend {
 	p.t.Helper()
-	addr := freePort(p.t)
-	env := append(p.s.env, "MILLRACE_NATS_URL="+p.s.natsURL(), "MILLRACE_HTTP_ADDR="+addr,
-		"MILLRACE_CLICKHOUSE_DSN="+p.s.clickhouseDSN("millrace"), "MILLRACE_POSTGRES_DSN="+p.s.postgresDSN(),
-		"MILLRACE_DRAIN="+rollDrain.String())
-	data := dataFolder(p.t)
-	keys := filepath.Join(data, "nats", "keys")
-	if err := os.CopyFS(keys, os.DirFS(filepath.Join(p.s.data, "nats", "keys"))); err != nil {
-		p.t.Fatal(err)
-	}
-	b := &backend{
-		process: launch(p.t, env, nil, "serve", "--role=ingest,projector,query,scheduler", "--data", data),
-		addr:    addr, to: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr}),
-	}
-	b.to.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
-		p.failed.Add(1)
-		p.t.Errorf("%s %s to %s: %v", r.Method, r.URL.Path, addr, err)
-		w.WriteHeader(http.StatusBadGateway)
-	}
+	b := p.launch("--role=ingest,projector,query,scheduler")
 	p.mu.Lock()
 	p.list = append(p.list, b)
 	p.mu.Unlock()
@@ -181,6 +164,30 @@ func (p *proxy) start() *backend {
 		defer p.mu.Unlock()
 		return b.ready
 	})
+	return b
+}
+
+// launch starts a process with some roles, that the proxy does not know.
+func (p *proxy) launch(roles string) *backend {
+	p.t.Helper()
+	addr := freePort(p.t)
+	env := append(p.s.env, "MILLRACE_NATS_URL="+p.s.natsURL(), "MILLRACE_HTTP_ADDR="+addr,
+		"MILLRACE_CLICKHOUSE_DSN="+p.s.clickhouseDSN("millrace"), "MILLRACE_POSTGRES_DSN="+p.s.postgresDSN(),
+		"MILLRACE_DRAIN="+rollDrain.String())
+	data := dataFolder(p.t)
+	keys := filepath.Join(data, "nats", "keys")
+	if err := os.CopyFS(keys, os.DirFS(filepath.Join(p.s.data, "nats", "keys"))); err != nil {
+		p.t.Fatal(err)
+	}
+	b := &backend{
+		process: launch(p.t, env, nil, "serve", roles, "--data", data),
+		addr:    addr, to: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr}),
+	}
+	b.to.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
+		p.failed.Add(1)
+		p.t.Errorf("%s %s to %s: %v", r.Method, r.URL.Path, addr, err)
+		w.WriteHeader(http.StatusBadGateway)
+	}
 	return b
 }
 
