@@ -68,7 +68,7 @@ engines: build ## Install the embedded engines into a cache folder
 .PHONY: test
 test: page ## Run all tests: Go, the page, a Node client, a browser
 	@$(MAKE) --no-print-directory --jobs $(SYNC) engines $(addsuffix /node_modules/.package-lock.json,query/dashboard test/node test/browser)
-	$(GORACE) ./projector ./projector/work $$($(PACKAGES) | grep -xF "$$($(RACED))")
+	$(GORACE) ./projector/pipeline ./projector/work $$($(PACKAGES) | grep -xF "$$($(RACED))")
 	go $(TEST) ./internal/embedded/clickhouse $$($(PACKAGES) | grep -vxF "$$($(RACED))")
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-benchmarks compile-programs
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -parallel=3 ./test/e2e

@@ -17,7 +17,7 @@ import (
 )
 
 // projector answers for the slots that leave a remainder, from what it is told.
-// It stands for real ones, which package projector's tests and those of the whole
+// It stands for real ones, which the tests of package projector/pipeline and those of the whole
 // program have, to be slow, silent or partial.
 type projector struct {
 	mu        sync.Mutex

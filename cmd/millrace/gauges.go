@@ -19,7 +19,7 @@ import (
 	"github.com/millrace-io/millrace/internal/lag"
 	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/sampler"
-	"github.com/millrace-io/millrace/projector"
+	projector "github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/query/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 )

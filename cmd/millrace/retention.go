@@ -11,9 +11,9 @@ import (
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/projector/aging"
-	"github.com/millrace-io/millrace/projector/retention"
-	"github.com/millrace-io/millrace/projector/subjects"
+	"github.com/millrace-io/millrace/projector/pipeline/aging"
+	"github.com/millrace-io/millrace/projector/pipeline/retention"
+	"github.com/millrace-io/millrace/projector/pipeline/subjects"
 )
 
 // retentionSettings say how long what is kept.

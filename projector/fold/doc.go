@@ -11,7 +11,7 @@
 // # The promise
 //
 // A view that keeps its part (see View) counts each message once, whatever is
-// killed, repeated or taken over. The numbers are those of package projector:
+// killed, repeated or taken over. The numbers are those of package pipeline:
 //
 //   - One order (1). Messages come in the order of their sequence, without gaps.
 //   - Decided cuts (3). The bounds of a batch are in the lease before any of its

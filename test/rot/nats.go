@@ -20,7 +20,7 @@ import (
 	"github.com/millrace-io/millrace/internal/integrity"
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/jobs"
-	"github.com/millrace-io/millrace/projector/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/layout"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
