@@ -153,7 +153,7 @@ func TestStagesApart(t *testing.T) {
 // sharedFolders are the packages of a stage that know no system, and that its systems
 // share.
 var sharedFolders = map[string][]string{
-	"./projector": {"checkpoint", "deadletter", "fold", "input", "keystore"},
+	"./projector": {"checkpoint", "deadletter", "fold", "input", "keystore", "pglease"},
 	"./query":     {"live", "reads", "resultcache", "selects", "transitions", "window"},
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/projector/work/plain"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -20,10 +21,15 @@ func (t *session) newAnswers() *plain.Answers {
 	}
 }
 
-// readAnswers applies what daemons answer.
+// readAnswers applies what daemons answer. It reads all that is on the stream again,
+// since that changes nothing.
 func (t *session) readAnswers(ctx context.Context) error {
+	lease, err := pglease.Open(ctx, t.store.Pool(), stream.WorkAcks, nil)
+	if err != nil {
+		return err
+	}
 	purged := time.Now()
-	return t.read(ctx, stream.WorkAcks, &t.answers, func(ctx context.Context, msgs []jetstream.Msg) error {
+	return t.read(ctx, stream.WorkAcks, func(ctx context.Context, msgs []jetstream.Msg) error {
 		last, err := lastOf(msgs)
 		if err != nil {
 			return err
@@ -32,7 +38,7 @@ func (t *session) readAnswers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.answers.seq.Store(last)
+		t.answers.Store(last)
 		select {
 		case t.grown <- struct{}{}:
 		default:
@@ -40,7 +46,7 @@ func (t *session) readAnswers(ctx context.Context) error {
 		if told == 0 && time.Since(purged) < time.Second {
 			return nil // applying what changes nothing again changes nothing
 		}
-		if err := t.answers.save(ctx, t.store.Pool(), stream.WorkAcks, last); err != nil {
+		if err := lease.Save(ctx, last); err != nil {
 			return err
 		}
 		if time.Since(purged) >= time.Second {

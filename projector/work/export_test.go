@@ -9,17 +9,18 @@ import (
 
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // ErrOvertaken is for tests.
-var ErrOvertaken = errOvertaken
+var ErrOvertaken = pglease.ErrLost
 
 // ReadReports begins to read reports where Postgres says, and returns what
 // applies the next ones: a reader that is not alone.
 func (s *Service) ReadReports(ctx context.Context) (apply func(context.Context, []jetstream.Msg) error, err error) {
-	r := (&session{Service: s}).newReports()
-	err = r.at.look(ctx, s.store.Pool(), stream.Shards, &r.at.stored)
+	lease, err := pglease.Open(ctx, s.store.Pool(), stream.Shards, nil)
+	r := s.newReports(lease)
 	return func(ctx context.Context, msgs []jetstream.Msg) error {
 		for _, m := range msgs {
 			meta, err := m.Metadata()

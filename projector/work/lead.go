@@ -22,7 +22,6 @@ func (s *Service) leading(ctx context.Context, term leader.Term) error {
 	defer s.metrics.leading.Set(0)
 	t := &session{
 		Service: s, blocks: newBlocks(s.store.Pool()), grown: make(chan struct{}, 1), term: term,
-		answers: position{whole: true},
 	}
 	t.plain = t.newAnswers()
 	if err := t.refresh(ctx); err != nil {

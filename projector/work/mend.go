@@ -131,13 +131,13 @@ func (t *session) catchUp(ctx context.Context) error {
 		return fmt.Errorf("look at %s: %w", stream.WorkAcks, err)
 	}
 	state := s.CachedInfo().State
-	for state.Msgs > 0 && t.answers.seq.Load() < state.LastSeq {
+	for state.Msgs > 0 && t.answers.Load() < state.LastSeq {
 		select {
 		case <-t.grown:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(10 * requestWait):
-			return fmt.Errorf("answers are not read: at %d of %d", t.answers.seq.Load(), state.LastSeq)
+			return fmt.Errorf("answers are not read: at %d of %d", t.answers.Load(), state.LastSeq)
 		}
 	}
 	return nil

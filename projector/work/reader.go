@@ -10,22 +10,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// read hands the messages of a stream behind a position to handle, in order and
-// in batches of what is there, until ctx ends or something fails.
+// read hands the messages of a stream to handle, in order and in batches of what is
+// there, until ctx ends or something fails.
 func (s *Service) read(
-	ctx context.Context, name string, at *position, handle func(ctx context.Context, msgs []jetstream.Msg) error,
+	ctx context.Context, name string, handle func(ctx context.Context, msgs []jetstream.Msg) error,
 ) error {
-	st, err := s.js.Stream(ctx, name)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
-	}
-	from, err := at.load(ctx, s.store.Pool(), name, st.CachedInfo().State.LastSeq)
-	if err != nil {
-		return err
-	}
-	consumer, err := st.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from + 1,
-	})
+	consumer, err := s.js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/queue"
@@ -16,30 +15,29 @@ import (
 	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // reports is the view of the stream SHARDS: what daemons report, as moves of the
-// items. The position moves in the transaction that applies a report, so a batch
-// needs no decided cut: a session begins where the last transaction has left it.
+// items. The position moves in the transaction that applies a report (package pglease).
 type reports struct {
-	store     *queue.Store
 	shards    *tracking.Store
 	handout   *handout.Handout
 	js        jetstream.JetStream
 	metrics   *metrics
 	log       *slog.Logger
 	lookEvery time.Duration // between two looks at an item that is under way
-	at        *position
+	lease     *pglease.Lease
 
 	open []report
 }
 
 // readReports applies what daemons report over NATS.
 func (t *session) readReports(ctx context.Context) error {
-	r := t.newReports()
-	if err := r.at.look(ctx, t.store.Pool(), stream.Shards, &r.at.stored); err != nil {
+	lease, err := pglease.Open(ctx, t.store.Pool(), stream.Shards, nil)
+	if err != nil {
 		return err
 	}
 	log := t.log.With("stream", stream.Shards)
@@ -47,8 +45,8 @@ func (t *session) readReports(ctx context.Context) error {
 		Rewind: true, BatchMessages: batchSize, MinInterval: reportInterval, MaxInterval: reportInterval,
 	}, fold.Deps{
 		Input: input.NewStream(input.Config{Stream: stream.Shards, Consumer: "reports"}, t.nc, t.js, log),
-		Lease: transactional{r.at, t.store.Pool()}, Log: log,
-	}, r)
+		Lease: lease, Log: log,
+	}, t.newReports(lease))
 	if err != nil {
 		return err
 	}
@@ -59,37 +57,12 @@ func (t *session) readReports(ctx context.Context) error {
 // transaction or more, and daemons wait for them.
 const reportInterval = time.Millisecond
 
-func (t *session) newReports() *reports {
+func (s *Service) newReports(lease *pglease.Lease) *reports {
 	return &reports{
-		store: t.store, shards: t.shards, handout: t.handout, js: t.js, metrics: t.metrics, log: t.log,
-		lookEvery: t.cfg.MendEvery, at: &t.reports,
+		shards: s.shards, handout: s.handout, js: s.js, metrics: s.metrics, log: s.log, lookEvery: s.cfg.MendEvery,
+		lease: lease,
 	}
 }
-
-// transactional is the lease of a view whose position moves in the transactions of
-// its effects. The leader folds; a process that has lost the lead is refused by the
-// transaction.
-type transactional struct {
-	at   *position
-	pool *pgxpool.Pool
-}
-
-func (l transactional) Position() (from, to uint64) { return uint64(l.at.stored), uint64(l.at.stored) }
-
-func (transactional) Decide(context.Context, uint64, uint64, string) error { return nil }
-
-// Done moves the position back to the start of a stream that was made anew. In any
-// other case a transaction has moved it already.
-func (l transactional) Done(ctx context.Context, position, _ uint64) error {
-	if int64(position) == l.at.stored {
-		return nil
-	}
-	return l.at.save(ctx, l.pool, stream.Shards, position)
-}
-
-func (transactional) Renew(context.Context) error { return nil }
-
-func (transactional) Release(context.Context) error { return nil }
 
 // Stored has nothing to add to the position.
 func (r *reports) Stored(context.Context) (fold.Stored, error) { return fold.Stored{}, nil }
@@ -178,13 +151,10 @@ func (r *reports) try(ctx context.Context, list []report) error {
 					return &refusal{i, refusedBy(result, first)}
 				}
 			}
-			also.Queue(sqlPosition, stream.Shards, int64(last), r.at.stored)
+			r.lease.Move(also, last)
 			return nil
 		})
-	if refused := (*refusal)(nil); errors.As(err, &refused) {
-		return err
-	}
-	return r.at.saved(err, stream.Shards, last)
+	return r.lease.Moved(err, last)
 }
 
 // withdraw takes the item of a start out of the queue. It refuses an item that a
@@ -239,13 +209,13 @@ func (r *reports) applyFile(ctx context.Context, one report) error {
 	if err != nil {
 		return err
 	}
-	return r.at.save(ctx, r.store.Pool(), stream.Shards, one.Seq)
+	return r.lease.Save(ctx, one.Seq)
 }
 
 // bury puts a report into the DLQ stream and passes it. A report that another
 // process has applied meanwhile would be refused here too, and is no dead letter.
 func (r *reports) bury(ctx context.Context, one report, why error) error {
-	if err := r.at.check(ctx, r.store.Pool(), stream.Shards); err != nil {
+	if err := r.lease.Renew(ctx); err != nil {
 		return err
 	}
 	reason := shard.Invalid{Code: "refused", Rule: why.Error()}
@@ -261,5 +231,5 @@ func (r *reports) bury(ctx context.Context, one report, why error) error {
 		return err
 	}
 	r.metrics.reports.WithLabelValues("refused").Inc()
-	return r.at.save(ctx, r.store.Pool(), stream.Shards, one.Seq)
+	return r.lease.Save(ctx, one.Seq)
 }

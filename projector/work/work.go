@@ -121,8 +121,7 @@ type session struct {
 	blocks  *blocks
 	term    leader.Term
 	plain   *plain.Answers
-	answers position
-	reports position
+	answers atomic.Uint64 // sequence up to which answers are applied
 	// still is held by the relay while it publishes, and by a comparison while
 	// it looks at the stream.
 	still  sync.Mutex

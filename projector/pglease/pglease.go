@@ -1,0 +1,129 @@
+// Package pglease is the lease of a fold whose position moves in the transactions of
+// Postgres that store its effects.
+//
+// Such a batch needs no decided cut: its effects and the position commit together, or
+// not at all, and the next session begins where the last transaction has left it. Only
+// the position decides who may fold. A transaction moves it from where its process has
+// seen it, so a process that another one has replaced commits nothing more. Package
+// leader elects the process that folds.
+package pglease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrLost is the error of a process that has stood still while another one has moved
+// the position.
+var ErrLost = errors.New("another process has moved the position")
+
+// Lease is the position of a fold. One goroutine at a time may use it. It implements
+// fold.Lease.
+type Lease struct {
+	pool   *pgxpool.Pool
+	stream string
+	at     uint64
+}
+
+// Open reads the position in a stream. Where there is none yet, first says where the
+// fold begins; nil: at the start of the stream.
+func Open(
+	ctx context.Context, pool *pgxpool.Pool, stream string, first func(context.Context) (uint64, error),
+) (*Lease, error) {
+	l := &Lease{pool: pool, stream: stream}
+	known, err := l.read(ctx, &l.at)
+	if err != nil || known || first == nil {
+		return l, err
+	}
+	at, err := first(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l, l.Save(ctx, at)
+}
+
+func (l *Lease) read(ctx context.Context, into *uint64) (known bool, err error) {
+	err = l.pool.QueryRow(ctx, "SELECT seq FROM millrace.work_position WHERE stream = $1", l.stream).Scan(into)
+	if errors.Is(err, pgx.ErrNoRows) {
+		*into = 0
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the position in %s: %w", l.stream, err)
+	}
+	return true, nil
+}
+
+// sqlMove moves a position from where its process has left it. If another process has
+// moved it meanwhile, the CASE yields null, which the column refuses: the transaction
+// fails.
+const sqlMove = `INSERT INTO millrace.work_position AS p (stream, seq) VALUES ($1, $2)
+	ON CONFLICT (stream) DO UPDATE SET seq = CASE WHEN p.seq = $3 THEN excluded.seq END`
+
+// Move has a batch of statements move the position in their transaction. The caller
+// tells Moved how the transaction has ended.
+func (l *Lease) Move(b *pgx.Batch, seq uint64) { b.Queue(sqlMove, l.stream, int64(seq), int64(l.at)) }
+
+// Moved notes that a transaction has moved the position, or returns why it has not:
+// ErrLost, or the error of the transaction.
+func (l *Lease) Moved(err error, seq uint64) error {
+	var refused *pgconn.PgError
+	switch {
+	case err == nil:
+		l.at = seq
+		return nil
+	case errors.As(err, &refused) && refused.TableName == "work_position":
+		return fmt.Errorf("at %d in %s: %w", l.at, l.stream, ErrLost)
+	}
+	return err
+}
+
+// Save moves the position by itself.
+func (l *Lease) Save(ctx context.Context, seq uint64) error {
+	_, err := l.pool.Exec(ctx, sqlMove, l.stream, int64(seq), int64(l.at))
+	if err = l.Moved(err, seq); err != nil {
+		return fmt.Errorf("move the position in %s: %w", l.stream, err)
+	}
+	return nil
+}
+
+// Position returns where the last transaction has left the position. No batch is ever
+// decided and not durable.
+func (l *Lease) Position() (from, to uint64) { return l.at, l.at }
+
+// Decide holds that the batch before has moved the position.
+func (l *Lease) Decide(_ context.Context, from, to uint64, _ string) error {
+	if from != l.at {
+		return fmt.Errorf("the batch (%d, %d] of %s does not begin at the position, which is %d", from, to, l.stream, l.at)
+	}
+	return nil
+}
+
+// Done moves the position back to the start of a stream that was made anew. In any
+// other case a transaction has moved it already, and Done is Renew.
+func (l *Lease) Done(ctx context.Context, position, _ uint64) error {
+	if position == l.at {
+		return l.Renew(ctx)
+	}
+	return l.Save(ctx, position)
+}
+
+// Renew returns ErrLost if another process has moved the position.
+func (l *Lease) Renew(ctx context.Context) error {
+	var now uint64
+	if _, err := l.read(ctx, &now); err != nil {
+		return err
+	}
+	if now != l.at {
+		return fmt.Errorf("at %d in %s: %w", l.at, l.stream, ErrLost)
+	}
+	return nil
+}
+
+// Release has nothing to give up: whoever folds next begins at the position.
+func (l *Lease) Release(context.Context) error { return nil }
