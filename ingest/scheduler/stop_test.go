@@ -27,7 +27,7 @@ func (s *site) told(seq int64, kind string, id uuid.UUID, payload any) {
 	if rule != nil {
 		s.Fatal(rule)
 	}
-	outcomes, _, err := s.jobs().Handle(s.Context(), []jobs.Event{{Told: told, Seq: seq, Stored: told.Timestamp}})
+	outcomes, _, err := s.jobs().Handle(s.Context(), []jobs.Event{{Told: told, Seq: seq, Stored: told.Timestamp}}, nil)
 	if err != nil || outcomes[0] != jobs.Applied {
 		s.Fatal(outcomes, err)
 	}

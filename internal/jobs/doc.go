@@ -7,15 +7,15 @@
 //     id. An event that comes again within seven days changes nothing, by whatever
 //     sequence it comes.
 //  2. Any order. Each field of a source carries the stream sequence of the event
-//     that set it, and a deletion fences what was before it. So consumers may compete
-//     for events: the sources are in the end as if the events had come in the order
-//     of the stream. A creation is what comes first in the life of a source: an
+//     that set it, and a deletion invalidates what was before it. So events that have
+//     waited may be applied after later ones: the sources are in the end as if the events
+//     had come in the order of the stream. A creation is what comes first in the life of a source: an
 //     update that overtakes it on the stream counts.
 //  3. Repeats. An event that was published more than seven days after it happened may
 //     be one whose id is forgotten. Of a source of Millrace's own, it has the source
 //     read as it is; of another, it counts unless a later event was applied.
 //  4. Unknown sources. An event about a source that nothing is known of waits for
-//     Config.Patience: its creation may be in other hands. Then it is dead.
+//     Config.Patience: its creation may come after it. Then it is dead.
 //  5. One schedule at a time. Each change of a schedule, and each pause, ends a row of
 //     job_schedule and begins another, in the same transaction. Nothing of the past
 //     becomes due by it: jobs.next_run_at stays, where it has passed, until the

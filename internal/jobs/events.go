@@ -21,7 +21,7 @@ const (
 	Applied   Outcome = "applied"
 	Stale     Outcome = "stale"     // later events had said everything
 	Duplicate Outcome = "duplicate" // it was processed before
-	Waiting   Outcome = "waiting"   // its source is not known yet: it is to be handed in again
+	Waiting   Outcome = "waiting"   // its source is not known yet: see Store.Waiting
 	Dead      Outcome = "dead"      // its source did not become known, or the event is from the future
 )
 
@@ -29,16 +29,21 @@ const (
 type Counts struct{ Created, Updated, Deleted int }
 
 // Handle applies events in one transaction, in the order of their sequences, and says
-// what became of each. They have different sequences.
-func (s *Store) Handle(ctx context.Context, events []Event) (outcomes []Outcome, n Counts, err error) {
+// what became of each. They have different sequences. also, unless it is nil, is called
+// with the outcomes and may add statements; its error undoes everything.
+func (s *Store) Handle(
+	ctx context.Context, events []Event, also func([]Outcome, *pgx.Batch) error,
+) (outcomes []Outcome, n Counts, err error) {
 	err = s.transact(ctx, fmt.Sprintf("apply %d events of sources", len(events)), func(c *change) error {
 		h := &handling{change: c, cfg: s.cfg, notes: map[uuid.UUID]note{}}
 		if h.leaves, err = c.leaves(ctx, s.cfg); err != nil {
 			return err
 		}
 		outcomes, err = h.all(ctx, events)
-		n = h.counts
-		return err
+		if n = h.counts; err != nil || also == nil {
+			return err
+		}
+		return also(outcomes, &c.batch)
 	})
 	return outcomes, n, err
 }
@@ -180,7 +185,8 @@ func (h *handling) one(e Event) (Outcome, error) {
 	switch {
 	case again && before.outcome == Dead && before.seq == e.Seq:
 		return Dead, nil
-	case again && before.outcome != Waiting && before.outcome != Dead:
+	case again && before.outcome == Waiting && before.seq < e.Seq, // that one has its turn, by its own sequence
+		again && before.outcome != Waiting && before.outcome != Dead:
 		return Duplicate, nil
 	}
 	since := h.now

@@ -74,7 +74,7 @@ func counted(t *testing.T, s *Store) {
 // hand hands in events, each of which has to become of what is said.
 func (s *site) hand(want Outcome, events ...Event) {
 	s.Helper()
-	outcomes, _, err := s.Handle(s.T.Context(), events)
+	outcomes, _, err := s.Handle(s.T.Context(), events, nil)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -263,6 +263,9 @@ func TestUnknown(t *testing.T) {
 		Current:       map[string]any{"name": "b"},
 	})
 	s.hand(Waiting, update, deletion)
+	repeated := update
+	repeated.Seq = 98
+	s.hand(Duplicate, repeated)
 	creation := s.event(source.Created, id, example)
 	s.hand(Applied, creation)
 	s.hand(Applied, update)
@@ -464,7 +467,7 @@ func TestWaits(t *testing.T) {
 			return err
 		}, func(j job.Job) bool { return j.PausedBy == job.ByUser }},
 		{"an event", func() error {
-			_, _, err := s.Handle(t.Context(), []Event{s.event(source.Disabled, id, source.Toggle{})})
+			_, _, err := s.Handle(t.Context(), []Event{s.event(source.Disabled, id, source.Toggle{})}, nil)
 			return err
 		}, func(j job.Job) bool { return j.PausedBy == job.BySource }},
 	} {

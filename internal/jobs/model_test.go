@@ -186,7 +186,7 @@ func deliver(t *testing.T, store *Store, events []Event, r *rand.Rand) {
 	for end := time.Now().Add(5 * time.Minute); len(events) > 0; {
 		var again []Event
 		for _, part := range parts(events, r) {
-			outcomes, _, err := store.Handle(t.Context(), part)
+			outcomes, _, err := store.Handle(t.Context(), part, nil)
 			if err != nil {
 				t.Error(err)
 				return

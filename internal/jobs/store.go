@@ -20,9 +20,7 @@ type Config struct {
 	// Manual leaves sources without a job, until jobs are migrated; those that have one
 	// keep it. Default false.
 	Manual bool
-	// Patience is how long an event waits for the creation of its source; default
-	// 8 s, longer than it takes until another consumer has the events of one that has
-	// died.
+	// Patience is how long an event waits for the creation of its source; default 8 s.
 	Patience time.Duration
 }
 

@@ -3,24 +3,26 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/schemas/source"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // metrics have the names that the dashboards of crawlers know.
 type metrics struct {
-	received   *prometheus.CounterVec
-	processed  *prometheus.CounterVec
-	duration   *prometheus.HistogramVec
-	unanswered prometheus.Counter
-	created    prometheus.Counter
-	updated    prometheus.Counter
+	received  *prometheus.CounterVec
+	processed *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	created   prometheus.Counter
+	updated   prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -43,14 +45,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help:    "Time until an event of a source was applied, with those that came with it.",
 			Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 5},
 		}, []string{"event_type"}),
-		unanswered: counter("crawler_event_answers_failed_total",
-			"Answers to the stream that failed: their events come again."),
 		created: counter("crawler_jobs_created_total", "Jobs that events have made."),
 		updated: counter("crawler_jobs_updated_total", "Changes of jobs by events."),
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.received, m.processed, m.duration, m.unanswered, m.created, m.updated,
+		m.received, m.processed, m.duration, m.created, m.updated,
 	} {
 		errs = append(errs, r.Register(c))
 	}
@@ -65,10 +65,24 @@ func kind(eventType string) string {
 	return "unknown"
 }
 
-// ended notes the outcome of an answer to the stream.
-func (m *metrics) ended(err error) {
-	if err != nil {
-		m.unanswered.Inc()
+// observe notes what became of messages, in a transaction that took some time.
+func (m *metrics) observe(all []message, outcomes []jobs.Outcome, n jobs.Counts, took time.Duration) {
+	m.created.Add(float64(n.Created))
+	m.updated.Add(float64(n.Updated))
+	for i, one := range all {
+		result := "success"
+		switch outcomes[i] {
+		case jobs.Waiting:
+			continue
+		case jobs.Dead:
+			result = "error"
+		case jobs.Duplicate:
+			result = "duplicate"
+		}
+		m.processed.WithLabelValues(kind(one.event.Type), result).Inc()
+		if !one.skip {
+			m.duration.WithLabelValues(one.event.Type).Observe(took.Seconds())
+		}
 	}
 }
 
@@ -84,12 +98,17 @@ func (s *Service) lag() sampler.Source {
 	return sampler.Source{
 		Name: "events of sources", Gauges: []*sampler.Gauge{lag}, Every: lookEvery,
 		Read: func(ctx context.Context, set sampler.Set) error {
-			c, err := s.consumer(ctx)
+			st, err := s.js.Stream(ctx, stream.Sources)
+			if err != nil {
+				return fmt.Errorf("read stream %s: %w", stream.Sources, err)
+			}
+			state := st.CachedInfo().State
+			position, waiting, err := s.store.Unprocessed(ctx, stream.Sources)
 			if err != nil {
 				return err
 			}
-			info := c.CachedInfo()
-			set(lag, float64(info.NumPending)+float64(info.NumAckPending))
+			passed := max(position+1, state.FirstSeq) - 1
+			set(lag, float64(max(passed, state.LastSeq)-passed+waiting))
 			return nil
 		},
 	}

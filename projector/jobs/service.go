@@ -15,11 +15,11 @@ import (
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/leader"
 	"github.com/millrace-io/millrace/internal/retry"
+	"github.com/millrace-io/millrace/projector/fold"
+	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
-
-// Consumer is the name of the durable consumer on SOURCES.
-const Consumer = "jobs"
 
 // Config shapes the service. The zero value of a field stands for its default.
 type Config struct {
@@ -35,9 +35,11 @@ type Deps struct {
 	Log      *slog.Logger
 }
 
-// Service has jobs follow their sources. Any number of processes may run one.
+// Service has jobs follow their sources. Any number of processes may run one; one of
+// them folds at a time.
 type Service struct {
 	cfg     Config
+	nc      *nats.Conn
 	js      jetstream.JetStream
 	store   *jobs.Store
 	lead    *leader.Candidate
@@ -45,8 +47,8 @@ type Service struct {
 	log     *slog.Logger
 }
 
-// reconciler names the lock of the process that compares sources with jobs.
-const reconciler int64 = 0x6d696c6c_6a6f6273
+// lockKey names the lock of the process that folds events and compares sources with jobs.
+const lockKey int64 = 0x6d696c6c_6a6f6273
 
 // New returns the service and starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
@@ -61,7 +63,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	log := deps.Log.With("component", "jobs")
-	lead, err := leader.New(leader.Config{Name: "the reconciliation of jobs", Key: reconciler}, deps.Store.Pool(), log)
+	lead, err := leader.New(leader.Config{Name: "jobs", Key: lockKey}, deps.Store.Pool(), log)
 	if err != nil {
 		return nil, err
 	}
@@ -69,89 +71,79 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{cfg: cfg, js: js, store: deps.Store, lead: lead, metrics: m, log: log}, nil
+	return &Service{cfg: cfg, nc: deps.NATS, js: js, store: deps.Store, lead: lead, metrics: m, log: log}, nil
 }
 
 // Run applies events until ctx ends. It outlives servers that are away.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, part := range []func(context.Context) error{s.consume, s.handOver, func(ctx context.Context) error {
-		return s.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error { return s.keepUp(ctx) })
-	}} {
-		g.Go(func() error { return part(ctx) })
-	}
+	g.Go(func() error { return s.handOver(ctx) })
+	g.Go(func() error { return s.lead.Run(ctx, s.leading) })
 	return g.Wait()
-}
-
-// ackWait is how long a process may work on an event before another one gets it.
-const ackWait = 5 * time.Second
-
-// consumer makes the durable consumer, or finds it.
-func (s *Service) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, ackWait)
-	defer cancel()
-	c, err := s.js.CreateOrUpdateConsumer(ctx, stream.Sources, jetstream.ConsumerConfig{
-		Durable: Consumer, Description: "has jobs follow their sources", DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 20 * block, MaxDeliver: -1,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make the consumer %s of %s: %w", Consumer, stream.Sources, err)
-	}
-	return c, nil
 }
 
 var backoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}
 
-// consume applies what comes, until ctx ends.
-func (s *Service) consume(ctx context.Context) error {
-	for ctx.Err() == nil {
-		_ = backoff.Do(ctx, func() error {
-			c, err := s.consumer(ctx)
-			if err != nil {
-				return err
-			}
-			return s.follow(ctx, c)
-		}, func(err error, wait time.Duration) {
-			s.log.Warn("events of sources are not read, trying again", "error", err, "retry_in", wait)
-		})
+// leading folds the stream, and does what one process alone does beside that, while this
+// process leads.
+func (s *Service) leading(ctx context.Context, _ leader.Term) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for what, part := range map[string]func(context.Context) error{
+		"events of sources are not applied":                  s.follow,
+		"events that wait for their sources are not applied": s.applyWaiting,
+		"sources and jobs are not compared":                  s.keepUp,
+	} {
+		g.Go(func() error { return s.persist(ctx, what, part) })
 	}
+	return g.Wait()
+}
+
+// persist runs a part again whenever it fails, until ctx ends.
+func (s *Service) persist(ctx context.Context, what string, part func(context.Context) error) error {
+	_ = backoff.Do(ctx, func() error { return part(ctx) }, func(err error, wait time.Duration) {
+		s.log.Warn(what+", trying again", "error", err, "retry_in", wait)
+	})
 	return nil
 }
 
-// follow applies what a consumer gets, until that fails or ctx ends.
-func (s *Service) follow(ctx context.Context, c jetstream.Consumer) error {
-	for ctx.Err() == nil {
-		batch, err := c.FetchNoWait(block)
-		if err != nil {
-			return err
-		}
-		n, err := s.take(ctx, batch)
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			continue
-		}
-		if batch, err = c.Fetch(1, jetstream.FetchMaxWait(time.Second)); err != nil { // waits for the next
-			return err
-		}
-		if _, err := s.take(ctx, batch); err != nil {
-			return err
-		}
+const (
+	// block is how many events one transaction applies at most.
+	block = 500
+	// followEvery is the least time between two batches: people wait for jobs.
+	followEvery = time.Millisecond
+)
+
+// follow folds the stream, for one session.
+func (s *Service) follow(ctx context.Context) error {
+	lease, err := pglease.Open(ctx, s.store.Pool(), stream.Sources, s.acknowledged)
+	if err != nil {
+		return err
 	}
-	return nil
+	log := s.log.With("stream", stream.Sources)
+	f, err := fold.New(fold.Config{
+		Rewind: true, BatchMessages: block, MinInterval: followEvery, MaxInterval: followEvery,
+	}, fold.Deps{
+		Input: input.NewStream(input.Config{Stream: stream.Sources, Consumer: "jobs"}, s.nc, s.js, log),
+		Lease: lease, Log: log,
+	}, &view{Service: s, lease: lease})
+	if err != nil {
+		return err
+	}
+	return f.Run(ctx)
 }
 
-// take applies a block of messages, and returns how many there were.
-func (s *Service) take(ctx context.Context, batch jetstream.MessageBatch) (int, error) {
-	var all []jetstream.Msg
-	for m := range batch.Messages() {
-		all = append(all, m)
+// acknowledged returns up to where an earlier release has processed all events, which
+// kept its position in a durable consumer. What it has processed behind that changes
+// nothing again.
+func (s *Service) acknowledged(ctx context.Context) (uint64, error) {
+	c, err := s.js.Consumer(ctx, stream.Sources, "jobs")
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("read how far events of sources are processed: %w", err)
 	}
-	if len(all) > 0 {
-		s.apply(ctx, all)
-	}
-	return len(all), batch.Error()
+	return c.CachedInfo().AckFloor.Stream, nil
 }
 
 // handOverEvery is how often the service looks for settings that lists of sources have given.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -39,13 +40,13 @@ type site struct {
 	store *jobs.Store
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T, patience time.Duration) *site {
 	t.Helper()
 	t.Parallel()
 	s := &site{T: t, nats: natstest.Start(t, stream.Config{})}
 	s.js = s.nats.JetStream()
 	var err error
-	if s.store, err = jobs.New(jobs.Config{Patience: time.Millisecond}, engine.Pool(t, queue.Configure)); err != nil {
+	if s.store, err = jobs.New(jobs.Config{Patience: patience}, engine.Pool(t, queue.Configure)); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -121,9 +122,11 @@ var example = source.Fields{
 func (s *site) settled() {
 	s.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		c, err := s.js.Consumer(s.Context(), stream.Sources, Consumer)
+		st, err := s.js.Stream(s.Context(), stream.Sources)
 		if err == nil {
-			if info := c.CachedInfo(); info.NumPending == 0 && info.NumAckPending == 0 {
+			var position, waiting uint64
+			position, waiting, err = s.store.Unprocessed(s.Context(), stream.Sources)
+			if err == nil && position >= st.CachedInfo().State.LastSeq && waiting == 0 {
 				return
 			}
 		}
@@ -158,7 +161,7 @@ func (s *site) letters() map[uint64]string {
 // TestStorm: two processes take a storm of events of others, among which are ones that
 // break rules. Every job is right, and what breaks a rule is a dead letter.
 func TestStorm(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, time.Millisecond)
 	const n = 1000
 	ids := make([]uuid.UUID, n)
 	var texts []string
@@ -208,7 +211,7 @@ func TestStorm(t *testing.T) {
 	}
 	failed := testutil.ToFloat64(first.metrics.processed.WithLabelValues("unknown", "error")) +
 		testutil.ToFloat64(second.metrics.processed.WithLabelValues("unknown", "error"))
-	if failed < 2*n/200 { // more, when one comes again that took long
+	if failed != 2*n/200 {
 		t.Errorf("%v events of no type are counted as errors", failed)
 	}
 }
@@ -216,7 +219,7 @@ func TestStorm(t *testing.T) {
 // TestFuture: an event from the future is a dead letter with its field and rule, and
 // changes nothing. A clock may be some minutes ahead.
 func TestFuture(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, time.Millisecond)
 	id := uuid.New()
 	at := func(when, kind string, payload any) string {
 		t.Helper()
@@ -247,18 +250,21 @@ func TestFuture(t *testing.T) {
 	}
 }
 
-// TestKilled: a process that was killed after it had committed and before it
-// acknowledged leaves events that come again, and change nothing.
-func TestKilled(t *testing.T) {
-	s := newSite(t)
+// TestUpgrade: events that an earlier release has acknowledged are passed, and those
+// that it has applied and not acknowledged change nothing again. Its dead letters come
+// no second time.
+func TestUpgrade(t *testing.T) {
+	s := newSite(t, time.Millisecond)
 	id := uuid.New()
-	s.publish(s.event(source.Created, id, example), s.event(source.Disabled, id, nil), s.event(source.Enabled, id, nil))
-	killed := s.service()
-	c, err := killed.consumer(t.Context())
+	s.publish("no JSON", s.event(source.Created, id, example), s.event(source.Disabled, id, nil),
+		s.event(source.Enabled, id, nil))
+	c, err := s.js.CreateConsumer(t.Context(), stream.Sources, jetstream.ConsumerConfig{
+		Durable: "jobs", AckPolicy: jetstream.AckExplicitPolicy,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch, err := c.Fetch(3, jetstream.FetchMaxWait(patience))
+	batch, err := c.Fetch(4, jetstream.FetchMaxWait(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,16 +276,24 @@ func TestKilled(t *testing.T) {
 		}
 		told, rule := source.ReadEvent(m.Data())
 		if rule != nil {
-			t.Fatal(rule)
+			if err := m.TermWithReason(rule.Rule); err != nil {
+				t.Fatal(err)
+			}
+			continue
 		}
 		events = append(events, jobs.Event{Told: told, Seq: int64(meta.Sequence.Stream), Stored: meta.Timestamp})
 	}
-	if _, n, err := s.store.Handle(t.Context(), events); err != nil || n.Created != 1 {
+	if _, n, err := s.store.Handle(t.Context(), events, nil); err != nil || n.Created != 1 {
 		t.Fatal(len(events), n, err)
 	}
 	was, err := s.store.OfSource(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); c.CachedInfo().AckFloor.Stream == 0; _, err = c.Info(t.Context()) {
+		if err != nil || time.Now().After(end) {
+			t.Fatal("the letter is not acknowledged", err)
+		}
 	}
 	service, _ := s.run()
 	s.settled()
@@ -290,12 +304,116 @@ func TestKilled(t *testing.T) {
 	if n := testutil.ToFloat64(service.metrics.processed.WithLabelValues(source.Disabled, "duplicate")); n < 1 {
 		t.Errorf("%v are counted as duplicates", n)
 	}
+	if letters := s.letters(); len(letters) > 0 {
+		t.Errorf("%v", letters)
+	}
+}
+
+// TestKilled: connections to Postgres and to NATS are cut at random while two processes
+// fold a random history, with repeats, and with events that come before the creation of
+// their source. Every job is right, and what breaks a rule is one dead letter.
+func TestKilled(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	s := newSite(t, patience)
+	const n = 400
+	enabled := map[uuid.UUID]bool{}
+	want := map[uint64]string{}
+	var texts []string
+	for i := range n {
+		id := uuid.New()
+		life := []string{s.event(source.Created, id, example)}
+		enabled[id] = true
+		for range rng.IntN(4) {
+			enabled[id] = rng.IntN(2) == 0
+			kind := map[bool]string{true: source.Enabled, false: source.Disabled}[enabled[id]]
+			life = append(life, s.event(kind, id, source.Toggle{}))
+		}
+		if len(life) > 1 && rng.IntN(4) == 0 {
+			life[0], life[1] = life[1], life[0]
+		}
+		if rng.IntN(3) == 0 {
+			life = append(life, life[rng.IntN(len(life))])
+		}
+		texts = append(texts, life...)
+		if i%20 == 0 {
+			texts = append(texts, "no JSON")
+			want[uint64(len(texts))] = "=json"
+		}
+	}
+	_, _ = s.run()
+	_, _ = s.run()
+	killed := 0
+	for len(texts) > 0 {
+		part := min(len(texts), 1+rng.IntN(200))
+		s.publish(texts[:part]...)
+		texts = texts[part:]
+		if rng.IntN(4) == 0 {
+			s.nats.Stop()
+			s.nats.Start()
+			s.js = s.nats.JetStream()
+		}
+		// Those of candidates, too: a term ends and another one begins.
+		_, err := s.store.Pool().Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		if err == nil { // else its own connection was one of the last time
+			killed++
+		}
+	}
+	s.settled()
+	s.store.Pool().Reset()
+	if killed == 0 {
+		t.Error("nothing was killed")
+	}
+	if letters := s.letters(); fmt.Sprint(letters) != fmt.Sprint(want) {
+		t.Errorf("the letters are %v\nwant %v", letters, want)
+	}
+	for id, on := range enabled {
+		d, err := s.store.OfSource(t.Context(), id)
+		if err != nil || (d.Status == job.Pending) != on {
+			t.Errorf("the job of a source that is enabled (%v) is %s: %v", on, d.Status, err)
+		}
+	}
+}
+
+// TestRemoved: an event that was removed from the stream while it waited for its source
+// is noted as dead, and holds up nothing.
+func TestRemoved(t *testing.T) {
+	s := newSite(t, patience)
+	id := uuid.New()
+	s.publish(s.event(source.Disabled, id, nil))
+	_, _ = s.run()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		_, waiting, err := s.store.Unprocessed(t.Context(), stream.Sources)
+		if waiting == 1 {
+			break
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatal("the event does not wait", err)
+		}
+	}
+	st, err := s.js.Stream(t.Context(), stream.Sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.DeleteMsg(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(s.event(source.Created, id, example))
+	s.settled()
+	var dead int
+	err = s.store.Pool().QueryRow(t.Context(),
+		"SELECT count(*) FROM millrace.processed_events WHERE outcome = 'dead' AND seq = 1").Scan(&dead)
+	if d, of := s.store.OfSource(t.Context(), id); err != nil || of != nil || dead != 1 || d.Status != job.Pending {
+		t.Errorf("%d dead, %v, %+v, %v", dead, err, d, of)
+	}
 }
 
 // TestAway: events that come while Postgres refuses, and while NATS is away, are
 // applied when both are back.
 func TestAway(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, time.Millisecond)
 	_, _ = s.run()
 	id := uuid.New()
 	exec := func(sql string) {

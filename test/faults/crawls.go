@@ -164,13 +164,20 @@ func (s *crawls) followed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.js.Consumer(ctx, stream.Sources, "jobs")
+	st, err := s.js.Stream(ctx, stream.Sources)
 	if err != nil {
 		return err
 	}
-	info := c.CachedInfo()
-	if n := outbox + int(info.NumPending) + info.NumAckPending; n > 0 {
-		return fmt.Errorf("in the outbox %d, unread %d, unanswered %d", outbox, info.NumPending, info.NumAckPending)
+	var position uint64
+	var waiting int
+	err = s.dsn.read(ctx, `SELECT coalesce((SELECT seq FROM millrace.work_position WHERE stream = 'SOURCES'), 0),
+		(SELECT count(*) FROM millrace.processed_events WHERE outcome = 'waiting')`, []any{&position, &waiting},
+		func() error { return nil })
+	if err != nil {
+		return err
+	}
+	if last := st.CachedInfo().State.LastSeq; outbox+waiting > 0 || position < last {
+		return fmt.Errorf("in the outbox %d, applied %d of %d, waiting %d", outbox, position, last, waiting)
 	}
 	return nil
 }

@@ -19,7 +19,6 @@ import (
 	embedded "github.com/millrace-io/millrace/internal/embedded/nats"
 	"github.com/millrace-io/millrace/internal/integrity"
 	"github.com/millrace-io/millrace/projector/checkpoint"
-	"github.com/millrace-io/millrace/projector/jobs"
 	"github.com/millrace-io/millrace/projector/pipeline/layout"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
@@ -190,20 +189,18 @@ func (s *server) read(ctx context.Context, said *[]string) (facts, error) {
 			failures = append(failures, fmt.Errorf("read %s: %w", st.Name, err))
 		}
 	}
-	for name, consumer := range map[string]string{stream.Work: stage, stream.Sources: jobs.Consumer} {
-		c, err := s.js.Consumer(ctx, name, consumer)
-		if err != nil {
-			continue // it is made anew, and begins anew
-		}
-		info := c.CachedInfo()
-		info.Config.MaxAckPending, info.Config.MaxDeliver, info.Config.PauseUntil = 0, 0, nil // as Postgres has them
-		config, err := json.Marshal(info.Config)
-		if err != nil {
-			return nil, err
-		}
-		f[name+"/configuration of its consumer"] = string(config)
-		f[name+"/"+passed] = fmt.Sprint(info.AckFloor.Stream)
+	c, err := s.js.Consumer(ctx, stream.Work, stage)
+	if err != nil {
+		return f, errors.Join(failures...) // it is made anew, and begins anew
 	}
+	info := c.CachedInfo()
+	info.Config.MaxAckPending, info.Config.MaxDeliver, info.Config.PauseUntil = 0, 0, nil // as Postgres has them
+	config, err := json.Marshal(info.Config)
+	if err != nil {
+		return nil, err
+	}
+	f[stream.Work+"/configuration of its consumer"] = string(config)
+	f[stream.Work+"/"+passed] = fmt.Sprint(info.AckFloor.Stream)
 	return f, errors.Join(failures...)
 }
 
@@ -308,16 +305,7 @@ func ensure(ctx context.Context, js jetstream.JetStream) error {
 	if err := stream.Ensure(ctx, js, stream.Config{MaxBytes: 2 << 20}); err != nil {
 		return err
 	}
-	if err := stream.EnsureWork(ctx, js, []string{stage}, stream.WorkConfig{}); err != nil {
-		return err
-	}
-	_, err := js.CreateOrUpdateConsumer(ctx, stream.Sources, jetstream.ConsumerConfig{
-		Durable: jobs.Consumer, AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: -1,
-	})
-	if err != nil {
-		return fmt.Errorf("make the consumer %s of %s: %w", jobs.Consumer, stream.Sources, err)
-	}
-	return nil
+	return stream.EnsureWork(ctx, js, []string{stage}, stream.WorkConfig{})
 }
 
 // lines keeps log lines of level ERROR.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/integrity"
 	"github.com/millrace-io/millrace/projector/deadletter"
-	"github.com/millrace-io/millrace/projector/jobs"
 	"github.com/millrace-io/millrace/projector/pipeline/layout"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/item"
@@ -237,7 +236,7 @@ func answer(c jetstream.Consumer, take, ack int) error {
 	return batch.Error()
 }
 
-// crawl changes sources, of which some changes were followed.
+// crawl changes sources.
 func (s *server) crawl(ctx context.Context) error {
 	for i := range 200 {
 		m := nats.NewMsg(stream.SourceSubject("SOURCE_CREATED"))
@@ -247,11 +246,7 @@ func (s *server) crawl(ctx context.Context) error {
 			return err
 		}
 	}
-	c, err := s.js.Consumer(ctx, stream.Sources, jobs.Consumer)
-	if err != nil {
-		return err
-	}
-	return answer(c, 120, 120)
+	return nil
 }
 
 // bury writes dead letters and removes some, as a replay does.
