@@ -7,8 +7,8 @@ import (
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/projector/pipeline/layout"
-	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
+	"github.com/millrace-io/millrace/schemas/identity"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -35,7 +35,7 @@ func TestAccept(t *testing.T) {
 	for id := range uint32(2) {
 		l := open(id)
 		l.Keep(func(uint64, funnel.Counts) funnel.Counts {
-			return funnel.Counts{Known: funnel.Known{At: 5, Identities: event.IdentitySum{Count: 3}}}
+			return funnel.Counts{Known: funnel.Known{At: 5, Identities: identity.Sum{Count: 3}}}
 		})
 		if err := l.Decide(ctx, 5, 9, ""); err != nil {
 			t.Fatal(err)

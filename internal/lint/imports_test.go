@@ -86,6 +86,7 @@ var rules = []rule{
 	{"./schemas/event", nil, "the event is what all others agree on"},
 	{"./schemas/instant", nil, "whatever reads times imports it"},
 	{"./schemas/stream", []string{"./schemas"}, "contracts depend on contracts"},
+	{"./schemas/identity", nil, "every view may know its messages by identities"},
 	{"./schemas/checkpoint", nil, "every fold has one, whatever it folds"},
 	{"./schemas/funnel", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/clickhouse", []string{"./schemas"}, "contracts depend on contracts"},

@@ -7,23 +7,23 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/identity"
 )
 
 // past is a random history, and what has to be known of it.
 type past struct {
 	ids   []uint64 // of each sequence, from 1
-	first []event.IdentitySum
+	first []identity.Sum
 }
 
 func newPast(rng *rand.Rand, n, different int) past {
-	p := past{first: make([]event.IdentitySum, 1, n+1)}
+	p := past{first: make([]identity.Sum, 1, n+1)}
 	seen := map[uint64]bool{}
 	for range n {
 		id := rng.Uint64N(uint64(different))
 		known := p.first[len(p.first)-1]
 		if !seen[id] {
-			s := See(identity(id), 0, 0)
+			s := See(idOf(id), 0, 0)
 			known.Add(s.hi, s.lo)
 		}
 		seen[id] = true
@@ -35,7 +35,7 @@ func newPast(rng *rand.Rand, n, different int) past {
 // sightings are those of the sequences (from, to].
 func (p past) sightings(from, to uint64) (all []Sighting) {
 	for seq := from + 1; seq <= to; seq++ {
-		all = append(all, See(identity(p.ids[seq-1]), 1, seq))
+		all = append(all, See(idOf(p.ids[seq-1]), 1, seq))
 	}
 	return all
 }

@@ -44,7 +44,7 @@ func foldAll(t *testing.T, s *Store, from, to, at uint64) int {
 
 func sightings(from, to, at uint64) (all []Sighting) {
 	for n := from; n <= to; n++ {
-		all = append(all, See(identity(n), 1, at+n-from))
+		all = append(all, See(idOf(n), 1, at+n-from))
 	}
 	return all
 }

@@ -70,9 +70,9 @@ func (l *filteredLife) live() {
 		for range l.rng.IntN(60) {
 			l.at++
 			ids = append(ids, l.rng.Uint64N(4000))
-			batch = append(batch, See(identity(ids[len(ids)-1]), 1, l.at))
+			batch = append(batch, See(idOf(ids[len(ids)-1]), 1, l.at))
 		}
-		key := identity(4000 + l.at)
+		key := idOf(4000 + l.at)
 		if s.filter.lacks(key[:]) {
 			l.lacked++
 		}
@@ -100,7 +100,7 @@ func (l *filteredLife) live() {
 func (l *filteredLife) alias(s *Store) {
 	l.at++
 	id := l.rng.Uint64N(4000)
-	must(l.T, s.Fill([]Sighting{See(identity(id), 1, l.at).AsAlias()}, l.at))
+	must(l.T, s.Fill([]Sighting{See(idOf(id), 1, l.at).AsAlias()}, l.at))
 	if l.first[id] == 0 {
 		l.first[id] = l.at
 	}

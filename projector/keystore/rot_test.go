@@ -16,7 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/identity"
 )
 
 // folder is the files of a store.
@@ -155,7 +155,7 @@ func sorted(all []Sighting) []Sighting {
 	return all
 }
 
-func sumOf(from, to uint64) (sum event.IdentitySum) {
+func sumOf(from, to uint64) (sum identity.Sum) {
 	for _, s := range sightings(from, to, from) {
 		sum.Add(s.hi, s.lo)
 	}

@@ -11,7 +11,7 @@
 // knows less than it says. So it has to prove what it knows:
 //
 //  1. Each commit has, beside the identities, a ledger: the position, and the
-//     sum (event.IdentitySum) of all identities in the store.
+//     sum (identity.Sum) of all identities in the store.
 //  2. Each table has in its properties the sum of its identities, and
 //     its bounds. Open compares their sum with the ledger, and the bounds with
 //     those that the database knows. It reads no identities for that.
@@ -43,7 +43,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/identity"
 )
 
 // Store maps identities to the sequence of their first sighting, on disk. It
@@ -207,7 +207,7 @@ func (s *Store) Empty() bool { return s.applied == 0 && s.held.Count == 0 }
 // Known returns the sum of the identities first seen at sequences up to
 // one. The store knows it of the ends of the last batches and of 0. Of another
 // sequence it is an error of damage, for nothing tells whether it knows them all.
-func (s *Store) Known(at uint64) (event.IdentitySum, error) {
+func (s *Store) Known(at uint64) (identity.Sum, error) {
 	known, ok := s.known(at)
 	if !ok {
 		return known, fmt.Errorf("%w: it does not say which identities it knew at sequence %d; it has applied %d",

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/identity"
 )
 
-func identity(n uint64) event.Identity {
+func idOf(n uint64) identity.ID {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(nil, n))
-	return event.Identity(sum[:16])
+	return identity.ID(sum[:16])
 }
 
 func open(t testing.TB, dir string) *Store {
@@ -43,11 +43,11 @@ func TestFirstSighting(t *testing.T) {
 	s := open(t, dir)
 	defer func() { s.Close() }()
 
-	var history []uint64           // identity of each sequence, from 1
-	var sender []event.Fingerprint // that goes with it
+	var history []uint64              // identity of each sequence, from 1
+	var sender []identity.Fingerprint // that goes with it
 	for range 6000 {
 		history = append(history, rng.Uint64N(2500))
-		sender = append(sender, event.Fingerprint(1+rng.IntN(2)))
+		sender = append(sender, identity.Fingerprint(1+rng.IntN(2)))
 	}
 	want := map[uint64]int{}
 	for i, id := range history {
@@ -65,7 +65,7 @@ func TestFirstSighting(t *testing.T) {
 		}
 		var batch []Sighting
 		for seq := at + 1; seq <= end; seq++ {
-			batch = append(batch, See(identity(history[seq-1]), sender[seq-1], uint64(seq)))
+			batch = append(batch, See(idOf(history[seq-1]), sender[seq-1], uint64(seq)))
 		}
 		repeats, err := s.Fold(batch, uint64(at), uint64(end))
 		if err != nil {
@@ -105,7 +105,7 @@ func BenchmarkFold(b *testing.B) {
 	var batch []Sighting
 	for b.Loop() {
 		n++
-		batch = append(batch, See(identity(n), 1, n))
+		batch = append(batch, See(idOf(n), 1, n))
 		if n%40_000 == 0 {
 			if _, err := s.Fold(batch, n-40_000, n); err != nil {
 				b.Fatal(err)
@@ -120,10 +120,10 @@ func BenchmarkFold(b *testing.B) {
 func TestUnknownFingerprint(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
-	if err := s.Fill([]Sighting{See(identity(1), 0, 5), See(identity(2), 3, 6)}, 6); err != nil {
+	if err := s.Fill([]Sighting{See(idOf(1), 0, 5), See(idOf(2), 3, 6)}, 6); err != nil {
 		t.Fatal(err)
 	}
-	repeats, err := s.Fold([]Sighting{See(identity(1), 2, 7), See(identity(2), 2, 8), See(identity(2), 3, 9)}, 6, 9)
+	repeats, err := s.Fold([]Sighting{See(idOf(1), 2, 7), See(idOf(2), 2, 8), See(idOf(2), 3, 9)}, 6, 9)
 	slices.SortFunc(repeats, func(a, b Repeat) int { return int(a.Row - b.Row) })
 	want := []Repeat{{Row: 0, First: 5}, {Row: 1, First: 6, Conflict: true}, {Row: 2, First: 6}}
 	if err != nil || !slices.Equal(repeats, want) {
@@ -142,11 +142,11 @@ func TestAliases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fill(5, See(identity(1), 1, 5), See(identity(2), 1, 5).AsAlias(), See(identity(3), 1, 5).AsAlias())
-	fill(6, See(identity(3), 1, 6), See(identity(1), 1, 6).AsAlias())
-	var want event.IdentitySum
-	want.AddIdentity(identity(1))
-	want.AddIdentity(identity(3))
+	fill(5, See(idOf(1), 1, 5), See(idOf(2), 1, 5).AsAlias(), See(idOf(3), 1, 5).AsAlias())
+	fill(6, See(idOf(3), 1, 6), See(idOf(1), 1, 6).AsAlias())
+	var want identity.Sum
+	want.AddID(idOf(1))
+	want.AddID(idOf(3))
 	for range 2 {
 		if known, err := s.Known(6); err != nil || known != want {
 			t.Errorf("it knows %s, %v; want %s", known, err, want)
@@ -160,7 +160,7 @@ func TestAliases(t *testing.T) {
 		}
 	}
 	defer func() { s.Close() }()
-	repeats, err := s.Fold([]Sighting{See(identity(1), 1, 7), See(identity(2), 1, 8), See(identity(3), 1, 9)}, 6, 9)
+	repeats, err := s.Fold([]Sighting{See(idOf(1), 1, 7), See(idOf(2), 1, 8), See(idOf(3), 1, 9)}, 6, 9)
 	slices.SortFunc(repeats, func(a, b Repeat) int { return int(a.Row - b.Row) })
 	if first := []Repeat{{Row: 0, First: 5}, {Row: 1, First: 5}, {Row: 2, First: 6}}; err != nil ||
 		!slices.Equal(repeats, first) {
@@ -184,7 +184,7 @@ func TestLookup(t *testing.T) {
 		done <- nil
 	}()
 	for range 50 {
-		asked := append(sightings(401, 500, 0), See(identity(7), 2, 0), See(identity(30_000), 1, 0))
+		asked := append(sightings(401, 500, 0), See(idOf(7), 2, 0), See(idOf(30_000), 1, 0))
 		known, err := s.Lookup(asked)
 		if err != nil || len(known) != 101 {
 			t.Fatalf("%d known: %v", len(known), err)

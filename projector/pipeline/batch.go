@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-io/millrace/projector/pipeline/funnel"
 	"github.com/millrace-io/millrace/projector/pipeline/store"
 	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/identity"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -24,8 +25,8 @@ type batch struct {
 	funnel    *schema.FunnelBlock
 	letters   []deadletter.Letter
 	conflicts []conflict
-	refused   int               // bytes of the letters' messages
-	known     event.IdentitySum // of all identities counted up to To
+	refused   int          // bytes of the letters' messages
+	known     identity.Sum // of all identities counted up to To
 
 	parts      [][]byte // of the announcement
 	byStage    []int    // events, by place of the stage
@@ -75,7 +76,7 @@ func (b *batch) reset() {
 	b.Insert = store.Insert{}
 	b.rows.Reset()
 	b.funnel.Reset()
-	b.letters, b.conflicts, b.refused, b.known = nil, nil, 0, event.IdentitySum{}
+	b.letters, b.conflicts, b.refused, b.known = nil, nil, 0, identity.Sum{}
 	b.parts, b.byStage, b.cached, b.messages, b.duplicates = nil, nil, 0, 0, 0
 	b.late, b.last = lateness{}, input.Message{}
 }
@@ -84,7 +85,7 @@ func (b *batch) reset() {
 func (b *batch) append(m input.Message, r *event.Record, stage int) {
 	id := r.Identity()
 	b.rows.Append(m.Seq, m.Time, r, id)
-	b.sightings = append(b.sightings, keystore.See(id, r.Fingerprint(), m.Seq))
+	b.sightings = append(b.sightings, see(id, r.Fingerprint(), m.Seq))
 	b.groups.add(stage, r)
 	if received := time.Unix(0, m.Time); r.Late(received) {
 		b.late.merge(lateness{events: 1, stage: b.groups.stages[stage], delay: received.Sub(r.Time())})

@@ -5,7 +5,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/projector/pipeline/layout"
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/identity"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -37,12 +37,12 @@ func TestGroupLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := contract.Known{At: at, Identities: event.IdentitySum{Count: at / 2}}
+		want := contract.Known{At: at, Identities: identity.Sum{Count: at / 2}}
 		if r := open("").Record(); r.View.Known != want {
 			t.Errorf("after %s it knows %+v, want %+v", what, r.View.Known, want)
 		}
 	}
-	know := func(at uint64) { a.Know(contract.Known{At: at, Identities: event.IdentitySum{Count: at / 2}}) }
+	know := func(at uint64) { a.Know(contract.Known{At: at, Identities: identity.Sum{Count: at / 2}}) }
 	step("taking", a.Take(ctx), 0)
 	step("a first batch", a.Decide(ctx, 0, 10, ""), 0)
 	know(10)

@@ -337,7 +337,7 @@ func (l *lab) fill() {
 	var known []keystore.Sighting
 	for _, seq := range slices.Sorted(maps.Keys(l.rows)) {
 		if seq <= l.done {
-			known = append(known, keystore.See(l.rows[seq].id, l.rows[seq].fingerprint, seq))
+			known = append(known, see(l.rows[seq].id, l.rows[seq].fingerprint, seq))
 		}
 	}
 	if err := l.keys.Fill(known, l.done); err != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/store"
+	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/identity"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -16,6 +18,11 @@ import (
 // fillRows is how many identities are put into the key store at once when it is
 // filled; tests need fewer.
 var fillRows = 50_000
+
+// see returns the sighting of an event.
+func see(id event.Identity, f event.Fingerprint, seq uint64) keystore.Sighting {
+	return keystore.See(identity.ID(id), identity.Fingerprint(f), seq)
+}
 
 // keysError is an error of the key store as that of a session. Starting again
 // does not mend it, unless the disk was full: somebody makes room.
@@ -62,7 +69,7 @@ func (s *session) reach(ctx context.Context, at uint64) error {
 		counted = counted[:0]
 		return s.db.Identities(ctx, s.group, before, at, func(c store.Counted) error {
 			if !c.Alias { // whoever was there first has these, too
-				counted = append(counted, keystore.See(c.Identity, c.Fingerprint, c.Seq))
+				counted = append(counted, see(c.Identity, c.Fingerprint, c.Seq))
 			}
 			return nil
 		})
@@ -134,7 +141,7 @@ func (s *session) fillKeys(ctx context.Context, upTo uint64) error {
 	err := s.db.Retry(ctx, "fill the key store", func(ctx context.Context) error {
 		batch = batch[:0]
 		err := s.db.Identities(ctx, s.group, applied, upTo, func(c store.Counted) error {
-			sighting := keystore.See(c.Identity, c.Fingerprint, c.Seq)
+			sighting := see(c.Identity, c.Fingerprint, c.Seq)
 			if c.Alias {
 				sighting = sighting.AsAlias()
 			}

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/projector/pipeline/layout"
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/identity"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -145,7 +145,7 @@ func TestKnownRegrouped(t *testing.T) {
 	must(t, err)
 	records, err := layout.Records(t.Context(), b.bucket(), l.Current())
 	must(t, err)
-	var known event.IdentitySum
+	var known identity.Sum
 	for _, r := range records {
 		known = known.Plus(r.View.Known.Identities)
 	}
@@ -155,14 +155,14 @@ func TestKnownRegrouped(t *testing.T) {
 }
 
 // counted is what the events table has.
-func (b *bench) counted() (all event.IdentitySum) {
+func (b *bench) counted() (all identity.Sum) {
 	b.t.Helper()
 	rows, err := b.db.Query(b.t.Context(), "SELECT DISTINCT identity FROM events")
 	must(b.t, err)
 	for rows.Next() {
 		var id string
 		must(b.t, rows.Scan(&id))
-		all.AddIdentity(event.Identity([]byte(id)))
+		all.AddID(identity.ID([]byte(id)))
 	}
 	must(b.t, rows.Err())
 	return all

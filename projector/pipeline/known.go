@@ -175,7 +175,7 @@ func (r *reference) answer(q *known.Question) (a known.Answer) {
 			p = new(part)
 			parts[e] = p
 		}
-		p.sightings = append(p.sightings, keystore.See(it.Identity, it.Fingerprint, 0))
+		p.sightings = append(p.sightings, see(it.Identity, it.Fingerprint, 0))
 		p.places = append(p.places, uint16(i))
 	}
 	for e, p := range parts {

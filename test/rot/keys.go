@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/schemas/event"
+	"github.com/millrace-io/millrace/schemas/identity"
 )
 
 // keysPart is the key store of a projector.
@@ -27,7 +27,7 @@ func (keysPart) files(dir string) ([]string, error) { return filesOf(dir) }
 func (keysPart) store(string) string { return "key store" }
 
 // identity returns the identity of the nth event.
-func identity(n uint64) (id event.Identity) {
+func idOf(n uint64) (id identity.ID) {
 	binary.BigEndian.PutUint64(id[:], n*0x9e3779b97f4a7c15) // spread over all tables
 	binary.BigEndian.PutUint64(id[8:], n)
 	return id
@@ -66,15 +66,15 @@ func fillKeys(ctx context.Context, dir, killed string) error {
 func sightings(batch int) (all []keystore.Sighting) {
 	for i := range keyBatch {
 		seq := uint64(batch*keyBatch + i + 1)
-		all = append(all, keystore.See(identity(seq), event.Fingerprint(seq), seq))
+		all = append(all, keystore.See(idOf(seq), identity.Fingerprint(seq), seq))
 	}
 	return all
 }
 
 // known is what the checkpoint says that the store knows.
-func known() (sum event.IdentitySum) {
+func known() (sum identity.Sum) {
 	for seq := uint64(1); seq <= keyBatches*keyBatch; seq++ {
-		sum.AddIdentity(identity(seq))
+		sum.AddID(idOf(seq))
 	}
 	return sum
 }
@@ -112,7 +112,7 @@ func (keysPart) open(ctx context.Context, dir string) (f finding, err error) {
 	for b := range keyBatches {
 		again := sightings(b)
 		for i := range again {
-			again[i] = keystore.See(identity(uint64(b*keyBatch+i+1)), 0, uint64(end+b*keyBatch+i+1))
+			again[i] = keystore.See(idOf(uint64(b*keyBatch+i+1)), 0, uint64(end+b*keyBatch+i+1))
 		}
 		repeats, err := s.Fold(again, uint64(end+b*keyBatch), uint64(end+(b+1)*keyBatch))
 		if err != nil {

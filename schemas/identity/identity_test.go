@@ -1,23 +1,23 @@
-package event
+package identity
 
 import (
 	"math"
 	"testing"
 )
 
-// TestIdentitySum: the order does not matter, the sum carries, a set that lacks
+// TestSum: the order does not matter, the sum carries, a set that lacks
 // an identity or has another one in its place differs, and what is written is
 // read the same.
-func TestIdentitySum(t *testing.T) {
+func TestSum(t *testing.T) {
 	ids := [][2]uint64{{1, math.MaxUint64}, {math.MaxUint64, 2}, {7, 7}, {0, 5}}
-	of := func(ids ...[2]uint64) (f IdentitySum) {
+	of := func(ids ...[2]uint64) (f Sum) {
 		for _, id := range ids {
 			f.Add(id[0], id[1])
 		}
 		return f
 	}
 	all := of(ids...)
-	if want := (IdentitySum{Count: 4, Hi: 8, Lo: 13}); all != want {
+	if want := (Sum{Count: 4, Hi: 8, Lo: 13}); all != want {
 		t.Errorf("%v, want %v", all, want)
 	}
 	if of(ids[3], ids[1], ids[0], ids[2]) != all || of(ids[:2]...).Plus(of(ids[2:]...)) != all {
@@ -30,8 +30,8 @@ func TestIdentitySum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back IdentitySum
-	if err := back.UnmarshalBinary(binary); err != nil || back != all || len(binary) != IdentitySumBytes {
+	var back Sum
+	if err := back.UnmarshalBinary(binary); err != nil || back != all || len(binary) != SumBytes {
 		t.Errorf("%x is read as %v, %v", binary, back, err)
 	}
 	if err := back.UnmarshalBinary(binary[1:]); err == nil {
@@ -39,13 +39,13 @@ func TestIdentitySum(t *testing.T) {
 	}
 }
 
-// FuzzIdentitySum: what is read as a sum is written the same.
-func FuzzIdentitySum(f *testing.F) {
+// FuzzSum: what is read as a sum is written the same.
+func FuzzSum(f *testing.F) {
 	f.Add("4-0000000000000008000000000000000d")
 	f.Add("-1-0000000000000008000000000000000d")
 	f.Add("4-8 d")
 	f.Fuzz(func(t *testing.T, text string) {
-		var p IdentitySum
+		var p Sum
 		if err := p.UnmarshalText([]byte(text)); err == nil && p.String() != text {
 			t.Errorf("%q is read as %s", text, p)
 		}
