@@ -43,12 +43,21 @@ func (s *Store) GiveUp(ctx context.Context, ids []uuid.UUID) error {
 	return nil
 }
 
-// Unprocessed returns the position in a stream of events, and how many events wait.
-func (s *Store) Unprocessed(ctx context.Context, stream string) (position, waiting uint64, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT coalesce((SELECT seq FROM millrace.work_position WHERE stream = $1), 0),
-		(SELECT count(*) FROM millrace.processed_events WHERE outcome = 'waiting')`, stream).Scan(&position, &waiting)
+// Progress is how far events are processed.
+type Progress struct {
+	Unpublished uint64 // in the outbox
+	Position    uint64 // in the stream
+	Waiting     uint64 // behind the position
+}
+
+// Progress returns how far the events of a stream are processed.
+func (s *Store) Progress(ctx context.Context, stream string) (p Progress, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM millrace.message_outbox),
+		coalesce((SELECT seq FROM millrace.work_position WHERE stream = $1), 0),
+		(SELECT count(*) FROM millrace.processed_events WHERE outcome = 'waiting')`, stream).
+		Scan(&p.Unpublished, &p.Position, &p.Waiting)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read which events are processed: %w", err)
+		return p, fmt.Errorf("read how far events are processed: %w", err)
 	}
-	return position, waiting, nil
+	return p, nil
 }

@@ -98,20 +98,26 @@ func (s *Service) lag() sampler.Source {
 	return sampler.Source{
 		Name: "events of sources", Gauges: []*sampler.Gauge{lag}, Every: lookEvery,
 		Read: func(ctx context.Context, set sampler.Set) error {
-			st, err := s.js.Stream(ctx, stream.Sources)
-			if err != nil {
-				return fmt.Errorf("read stream %s: %w", stream.Sources, err)
+			n, _, err := s.behind(ctx)
+			if err == nil {
+				set(lag, float64(n))
 			}
-			state := st.CachedInfo().State
-			position, waiting, err := s.store.Unprocessed(ctx, stream.Sources)
-			if err != nil {
-				return err
-			}
-			passed := max(position+1, state.FirstSeq) - 1
-			set(lag, float64(max(passed, state.LastSeq)-passed+waiting))
-			return nil
+			return err
 		},
 	}
+}
+
+// behind returns how many events are on the stream that are not applied, or that wait,
+// and how many are not published.
+func (s *Service) behind(ctx context.Context) (events, unpublished uint64, err error) {
+	st, err := s.js.Stream(ctx, stream.Sources)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read stream %s: %w", stream.Sources, err)
+	}
+	state := st.CachedInfo().State
+	p, err := s.store.Progress(ctx, stream.Sources)
+	passed := max(p.Position+1, state.FirstSeq) - 1
+	return max(passed, state.LastSeq) - passed + p.Waiting, p.Unpublished, err
 }
 
 func (s *Service) numbers() sampler.Source {

@@ -170,9 +170,32 @@ func (s *Service) handOver(ctx context.Context) error {
 	return nil
 }
 
+// quietEvery is how often the service looks whether events are under way.
+const quietEvery = 100 * time.Millisecond
+
+// quiet waits until no events are under way, which account for differences of sources
+// and jobs. It does not wait longer than until the next comparison.
+func (s *Service) quiet(ctx context.Context) error {
+	for end := time.Now().Add(s.cfg.ReconcileEvery); time.Now().Before(end); {
+		behind, unpublished, err := s.behind(ctx)
+		if err != nil || behind+unpublished == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(quietEvery):
+		}
+	}
+	return nil
+}
+
 // keepUp mends and forgets, while this process leads.
 func (s *Service) keepUp(ctx context.Context) error {
 	for {
+		if err := s.quiet(ctx); err != nil {
+			return err
+		}
 		done, err := s.store.Reconcile(ctx, false)
 		for _, d := range done {
 			s.log.Warn("a source and its job differed", "action", d.Action, "source_id", d.SourceID, "source_name",

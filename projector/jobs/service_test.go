@@ -124,9 +124,9 @@ func (s *site) settled() {
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		st, err := s.js.Stream(s.Context(), stream.Sources)
 		if err == nil {
-			var position, waiting uint64
-			position, waiting, err = s.store.Unprocessed(s.Context(), stream.Sources)
-			if err == nil && position >= st.CachedInfo().State.LastSeq && waiting == 0 {
+			var p jobs.Progress
+			p, err = s.store.Progress(s.Context(), stream.Sources)
+			if err == nil && p.Position >= st.CachedInfo().State.LastSeq && p.Waiting == 0 {
 				return
 			}
 		}
@@ -385,8 +385,8 @@ func TestRemoved(t *testing.T) {
 	s.publish(s.event(source.Disabled, id, nil))
 	_, _ = s.run()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		_, waiting, err := s.store.Unprocessed(t.Context(), stream.Sources)
-		if waiting == 1 {
+		p, err := s.store.Progress(t.Context(), stream.Sources)
+		if p.Waiting == 1 {
 			break
 		}
 		if err != nil || time.Now().After(end) {
