@@ -15,9 +15,6 @@ import (
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/leader"
 	"github.com/millrace-io/millrace/internal/retry"
-	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
-	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -106,31 +103,8 @@ func (s *Service) persist(ctx context.Context, what string, part func(context.Co
 	return nil
 }
 
-const (
-	// block is how many events one transaction applies at most.
-	block = 500
-	// followEvery is the least time between two batches: people wait for jobs.
-	followEvery = time.Millisecond
-)
-
-// follow folds the stream, for one session.
-func (s *Service) follow(ctx context.Context) error {
-	lease, err := pglease.Open(ctx, s.store.Pool(), stream.Sources, s.acknowledged)
-	if err != nil {
-		return err
-	}
-	log := s.log.With("stream", stream.Sources)
-	f, err := fold.New(fold.Config{
-		Rewind: true, BatchMessages: block, MinInterval: followEvery, MaxInterval: followEvery,
-	}, fold.Deps{
-		Input: input.NewStream(input.Config{Stream: stream.Sources, Consumer: "jobs"}, s.nc, s.js, log),
-		Lease: lease, Log: log,
-	}, &view{Service: s, lease: lease})
-	if err != nil {
-		return err
-	}
-	return f.Run(ctx)
-}
+// block is how many events one transaction applies at most.
+const block = 500
 
 // acknowledged returns up to where an earlier release has processed all events, which
 // kept its position in a durable consumer. What it has processed behind that changes

@@ -12,7 +12,6 @@ import (
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/projector/deadletter"
-	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/source"
@@ -36,48 +35,21 @@ func parse(m input.Message) message {
 	}
 }
 
-// batch is events, and the position behind them.
-type batch struct {
-	all []message
-	to  uint64
+// follow folds the stream, for one session.
+func (s *Service) follow(ctx context.Context) error {
+	return pglease.Fold(ctx, pglease.Config{
+		Stream: stream.Sources, Consumer: "jobs", BatchMessages: block, First: s.acknowledged,
+	}, pglease.Deps{NATS: s.nc, JS: s.js, Postgres: s.store.Pool(), Log: s.log}, s.applyBatch)
 }
 
-// view is the view of the stream SOURCES: the jobs that follow their sources. The
-// position moves in the transaction that applies the events (package pglease).
-type view struct {
-	*Service
-	lease *pglease.Lease
-	open  []message
+func (s *Service) applyBatch(ctx context.Context, lease *pglease.Lease, b pglease.Batch) error {
+	all := make([]message, len(b.Messages))
+	for i, m := range b.Messages {
+		all[i] = parse(m)
+		s.metrics.received.WithLabelValues(kind(all[i].event.Type)).Inc()
+	}
+	return s.apply(ctx, all, lease, b.To)
 }
-
-// Stored has nothing to add to the position.
-func (v *view) Stored(context.Context) (fold.Stored, error) { return fold.Stored{}, nil }
-
-// Open returns the view itself, which keeps nothing of what it has applied.
-func (v *view) Open(context.Context, uint64) (fold.View[batch], error) { return v, nil }
-
-// Failing is never true: a transaction that fails ends the session.
-func (v *view) Failing() bool { return false }
-
-// Take reads an event.
-func (v *view) Take(m input.Message) (full bool) {
-	one := parse(m)
-	v.metrics.received.WithLabelValues(kind(one.event.Type)).Inc()
-	v.open = append(v.open, one)
-	return false
-}
-
-// Seal returns the events of a batch.
-func (v *view) Seal(_ context.Context, cut fold.Cut) (b batch, digest string, err error) {
-	b.all, b.to, v.open = v.open, cut.To, nil
-	return b, "", nil
-}
-
-// Write applies the events of a batch in one transaction, which moves the position.
-func (v *view) Write(ctx context.Context, b batch) error { return v.apply(ctx, b.all, v.lease, b.to) }
-
-// Announce has nobody to tell.
-func (v *view) Announce(batch, time.Duration) {}
 
 // errBury undoes a transaction in which an event has died that is no dead letter yet.
 var errBury = errors.New("an event is to become a dead letter first")

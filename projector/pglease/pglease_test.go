@@ -12,14 +12,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue"
-	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -30,43 +27,7 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
 const name = "COUNTED"
 
-// rows is a view of a stream: a row for each message, which nothing else keeps from
-// being there twice.
-type rows struct {
-	pool  *pgxpool.Pool
-	lease *pglease.Lease
-	crash func() error
-	open  []uint64
-}
-
-func (r *rows) Stored(context.Context) (fold.Stored, error)               { return fold.Stored{}, nil }
-func (r *rows) Open(context.Context, uint64) (fold.View[[]uint64], error) { return r, nil }
-func (r *rows) Failing() bool                                             { return false }
-func (r *rows) Announce([]uint64, time.Duration)                          {}
-func (r *rows) Take(m input.Message) (full bool) { r.open = append(r.open, m.Seq); return false }
-
-func (r *rows) Seal(context.Context, fold.Cut) (batch []uint64, _ string, _ error) {
-	batch, r.open = r.open, nil
-	return batch, "", nil
-}
-
-func (r *rows) Write(ctx context.Context, batch []uint64) error {
-	if err := r.crash(); err != nil {
-		return err
-	}
-	last := batch[len(batch)-1]
-	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
-		var b pgx.Batch
-		for _, seq := range batch {
-			b.Queue("INSERT INTO counted (seq) VALUES ($1)", int64(seq))
-		}
-		r.lease.Move(&b, last)
-		return errors.Join(tx.SendBatch(ctx, &b).Close(), r.crash())
-	})
-	return errors.Join(r.lease.Moved(err, last), r.crash())
-}
-
-var errKilled = errors.New("killed")
+var errKilled, errDone = errors.New("killed"), errors.New("all is there")
 
 // TestOnce: each message counts once, though sessions are killed before, in and after the
 // transaction, and two of them fold at the same time.
@@ -93,27 +54,42 @@ func TestOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	session := func(rng *rand.Rand) (at uint64, err error) {
-		lease, err := pglease.Open(ctx, pool, name, nil)
-		if err != nil {
-			return 0, err
-		}
-		if at, _ = lease.Position(); at == n {
-			return at, nil
-		}
-		log := slog.New(slog.DiscardHandler)
-		f, err := fold.New(fold.Config{BatchMessages: 1 + rng.IntN(20), MinInterval: time.Millisecond, Upto: n}, fold.Deps{
-			Input: input.NewStream(input.Config{Stream: name, Consumer: "counted"}, nc, js, log), Lease: lease, Log: log,
-		}, &rows{pool: pool, lease: lease, crash: func() error {
+	// session folds until it is killed, or all is there. A row for each message is all that
+	// is stored: nothing else keeps it from being there twice.
+	session := func(rng *rand.Rand) error {
+		crash := func() error {
 			if rng.IntN(9) == 0 {
 				return errKilled
 			}
 			return nil
-		}})
-		if err != nil {
-			return 0, err
 		}
-		return at, f.Run(ctx)
+		ctx, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		first := func(context.Context) (uint64, error) { return 0, nil }
+		err := pglease.Fold(ctx, pglease.Config{
+			Stream: name, Consumer: "counted", BatchMessages: 1 + rng.IntN(20), First: first,
+		}, pglease.Deps{NATS: nc, JS: js, Postgres: pool, Log: slog.New(slog.DiscardHandler)},
+			func(ctx context.Context, l *pglease.Lease, b pglease.Batch) error {
+				if err := crash(); err != nil {
+					return err
+				}
+				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+					var batch pgx.Batch
+					for _, m := range b.Messages {
+						batch.Queue("INSERT INTO counted (seq) VALUES ($1)", int64(m.Seq))
+					}
+					l.Move(&batch, b.To)
+					return errors.Join(tx.SendBatch(ctx, &batch).Close(), crash())
+				})
+				if err = l.Moved(err, b.To); err == nil && b.To == n {
+					end(errDone)
+				}
+				return errors.Join(err, crash())
+			})
+		if errors.Is(context.Cause(ctx), errDone) {
+			return errDone
+		}
+		return err
 	}
 	var readers sync.WaitGroup
 	ends := make([]map[error]int, 2)
@@ -122,17 +98,22 @@ func TestOnce(t *testing.T) {
 			ends[i] = map[error]int{}
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
 			for {
-				at, err := session(rng)
+				err := session(rng)
 				for _, known := range []error{errKilled, pglease.ErrLost} {
 					if errors.Is(err, known) {
 						ends[i][known]++
 						err = nil
 					}
 				}
+				var at uint64
+				if l, failed := pglease.Open(ctx, pool, name, nil); failed == nil {
+					at, _ = l.Position()
+				}
+				if at == n || errors.Is(err, errDone) {
+					return
+				}
 				if err != nil {
 					t.Error(err)
-				}
-				if at == n || err != nil {
 					return
 				}
 			}

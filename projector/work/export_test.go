@@ -2,12 +2,10 @@ package work
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -20,20 +18,18 @@ var ErrOvertaken = pglease.ErrLost
 // applies the next ones: a reader that is not alone.
 func (s *Service) ReadReports(ctx context.Context) (apply func(context.Context, []jetstream.Msg) error, err error) {
 	lease, err := pglease.Open(ctx, s.store.Pool(), stream.Shards, nil)
-	r := s.newReports(lease)
 	return func(ctx context.Context, msgs []jetstream.Msg) error {
+		var b pglease.Batch
 		for _, m := range msgs {
 			meta, err := m.Metadata()
 			if err != nil {
 				return err
 			}
-			r.Take(input.Message{
-				Subject: m.Subject(), Data: m.Data(), Seq: meta.Sequence.Stream,
-				Time: meta.Timestamp.UnixNano(),
+			b.Messages = append(b.Messages, input.Message{
+				Subject: m.Subject(), Data: m.Data(), Seq: meta.Sequence.Stream, Time: meta.Timestamp.UnixNano(),
 			})
 		}
-		batch, _, err := r.Seal(ctx, fold.Cut{})
-		return errors.Join(err, r.Write(ctx, batch))
+		return s.applyReports(ctx, lease, b)
 	}, err
 }
 

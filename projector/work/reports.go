@@ -13,15 +13,12 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/deadletter"
-	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// reports is the view of the stream SHARDS: what daemons report, as moves of the
-// items. The position moves in the transaction that applies a report (package pglease).
+// reports applies what daemons report on the stream SHARDS, as moves of the items.
 type reports struct {
 	shards    *tracking.Store
 	handout   *handout.Handout
@@ -30,75 +27,33 @@ type reports struct {
 	log       *slog.Logger
 	lookEvery time.Duration // between two looks at an item that is under way
 	lease     *pglease.Lease
-
-	open []report
 }
 
 // readReports applies what daemons report over NATS.
 func (t *session) readReports(ctx context.Context) error {
-	lease, err := pglease.Open(ctx, t.store.Pool(), stream.Shards, nil)
-	if err != nil {
-		return err
-	}
-	log := t.log.With("stream", stream.Shards)
-	f, err := fold.New(fold.Config{
-		Rewind: true, BatchMessages: batchSize, MinInterval: reportInterval, MaxInterval: reportInterval,
-	}, fold.Deps{
-		Input: input.NewStream(input.Config{Stream: stream.Shards, Consumer: "reports"}, t.nc, t.js, log),
-		Lease: lease, Log: log,
-	}, t.newReports(lease))
-	if err != nil {
-		return err
-	}
-	return f.Run(ctx)
+	return pglease.Fold(ctx, pglease.Config{Stream: stream.Shards, Consumer: "reports", BatchMessages: batchSize},
+		pglease.Deps{NATS: t.nc, JS: t.js, Postgres: t.store.Pool(), Log: t.log}, t.applyReports)
 }
 
-// reportInterval is the least time between two batches of reports. Each is a
-// transaction or more, and daemons wait for them.
-const reportInterval = time.Millisecond
-
-func (s *Service) newReports(lease *pglease.Lease) *reports {
-	return &reports{
+// applyReports applies reports, in as few transactions as it takes.
+func (s *Service) applyReports(ctx context.Context, lease *pglease.Lease, b pglease.Batch) error {
+	r := &reports{
 		shards: s.shards, handout: s.handout, js: s.js, metrics: s.metrics, log: s.log, lookEvery: s.cfg.MendEvery,
 		lease: lease,
 	}
-}
-
-// Stored has nothing to add to the position.
-func (r *reports) Stored(context.Context) (fold.Stored, error) { return fold.Stored{}, nil }
-
-// Open returns the view itself, which keeps nothing of what it has applied.
-func (r *reports) Open(context.Context, uint64) (fold.View[[]report], error) { return r, nil }
-
-// Failing is never true: a transaction that fails ends the session.
-func (r *reports) Failing() bool { return false }
-
-// Take reads a report.
-func (r *reports) Take(m input.Message) (full bool) {
-	r.open = append(r.open, parseReport(m))
-	return false
-}
-
-// Seal returns the reports of a batch.
-func (r *reports) Seal(context.Context, fold.Cut) (batch []report, digest string, err error) {
-	batch, r.open = r.open, nil
-	return batch, "", nil
-}
-
-// Write applies reports, in as few transactions as it takes.
-func (r *reports) Write(ctx context.Context, batch []report) error {
-	for len(batch) > 0 {
-		n := run(batch)
-		if err := r.apply(ctx, batch[:n]); err != nil {
+	list := make([]report, len(b.Messages))
+	for i, m := range b.Messages {
+		list[i] = parseReport(m)
+	}
+	for len(list) > 0 {
+		n := run(list)
+		if err := r.apply(ctx, list[:n]); err != nil {
 			return err
 		}
-		batch = batch[n:]
+		list = list[n:]
 	}
 	return nil
 }
-
-// Announce has nobody to tell: the moves announce themselves.
-func (r *reports) Announce([]report, time.Duration) {}
 
 // apply applies a run of reports. A report that is refused goes into the DLQ
 // stream, after those before it are applied.
