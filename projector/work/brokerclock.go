@@ -46,9 +46,7 @@ func (t *session) heedClock(d differences) error {
 		t.log.Warn("the clock of NATS was set back: daemons have their time anew", "messages", len(anew))
 	}
 	for _, seq := range anew {
-		// NATS reads only the sequence of such a subject.
-		subject := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.1.0.0", stream.Work, t.name(d.held[seq]), seq)
-		if err := t.js.Conn().Publish(subject, []byte("+WPI")); err != nil {
+		if err := t.js.Conn().Publish(stream.KeepSubject(t.name(d.held[seq]), seq), stream.Progress); err != nil {
 			return fmt.Errorf("have message %d of %s waited for: %w", seq, stream.Work, err)
 		}
 	}

@@ -44,7 +44,7 @@ func TestDeletedQueue(t *testing.T) {
 		!made {
 		t.Fatal(made, err)
 	}
-	if err := h.hands.Ensure(t.Context(), "mail"); err != nil {
+	if err := h.hands.Ensure(t.Context(), "mail", h.ackWait); err != nil {
 		t.Fatal(err)
 	}
 	add("new")

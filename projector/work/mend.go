@@ -185,20 +185,20 @@ func (t *session) diffClaims(ctx context.Context, messages map[ref]uint64, d *di
 	if err != nil {
 		return fmt.Errorf("compare what plain daemons have: %w", err)
 	}
-	deliveries := map[queue.ID]int{}
+	queues := map[queue.ID]queue.Settings{}
 	for _, v := range t.queues() {
-		deliveries[v.ID] = v.MaxAttempts
+		queues[v.ID] = v
 	}
 	var r ref
 	patience := map[ref]time.Duration{}
 	_, err = pgx.ForEachRow(rows, []any{&r.Item, &r.Queue, &r.Generation}, func() error {
 		if seq, ok := messages[ref{Item: r.Item, Queue: r.Queue, Generation: r.Generation - 1}]; !ok {
-			patience[r] = t.cfg.Streams.AckWait
+			patience[r] = t.cfg.lease(queues[r.Queue])
 		} else {
 			delete(d.stale, seq)
 			d.held[seq] = r.Queue
-			if n := deliveries[r.Queue]; n > 0 {
-				patience[r] = time.Duration(n+1) * t.cfg.Streams.AckWait
+			if v := queues[r.Queue]; v.MaxAttempts > 0 {
+				patience[r] = time.Duration(v.MaxAttempts+1) * t.cfg.lease(v)
 			}
 		}
 		return nil

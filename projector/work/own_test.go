@@ -27,14 +27,14 @@ func (h *house) own(name string, change ...func(*queue.Settings)) *userqueue.Sto
 	if err != nil {
 		h.Fatal(err)
 	}
-	v := queue.Settings{Name: name, MaxAttempts: 5, LeaseS: 30}
+	v := queue.Settings{Name: name, MaxAttempts: 5, LeaseS: h.ackWait.Seconds()}
 	for _, c := range change {
 		c(&v)
 	}
 	if made, err := s.Create(h.Context(), v); err != nil || !made {
 		h.Fatal(made, err)
 	}
-	if err := h.hands.Ensure(h.Context(), name); err != nil {
+	if err := h.hands.Ensure(h.Context(), name, time.Duration(v.LeaseS*float64(time.Second))); err != nil {
 		h.Fatal(err)
 	}
 	h.run(func(ctx context.Context) error { return s.Serve(ctx, h.nc, testLog(h.T)) })

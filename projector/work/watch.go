@@ -203,25 +203,25 @@ func (t *session) switches(ctx context.Context) error {
 		if deliveries == 0 {
 			deliveries = -1
 		}
-		if err := t.switchTo(ctx, v.Name, v.Paused, out, deliveries); err != nil {
+		if err := t.switchTo(ctx, v, out, deliveries); err != nil {
 			return fmt.Errorf("set the switches of %s: %w", v.Name, err)
 		}
 	}
 	return nil
 }
 
-func (t *session) switchTo(ctx context.Context, name string, paused bool, out, deliveries int) error {
+func (t *session) switchTo(ctx context.Context, of queue.Settings, out, deliveries int) error {
 	t.pausing.Lock()
 	defer t.pausing.Unlock()
+	name, paused, lease := of.Name, of.Paused, t.cfg.lease(of)
 	info, err := t.consumer(ctx, name)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
-	if info.Config.MaxAckPending != out || info.Config.MaxDeliver != deliveries {
-		cfg := info.Config
-		cfg.MaxAckPending, cfg.MaxDeliver = out, deliveries
+	if cfg := info.Config; cfg.MaxAckPending != out || cfg.MaxDeliver != deliveries || cfg.AckWait != lease {
+		cfg.MaxAckPending, cfg.MaxDeliver, cfg.AckWait = out, deliveries, lease
 		if _, err := t.js.UpdateConsumer(ctx, stream.Work, cfg); err != nil {
 			return err
 		}

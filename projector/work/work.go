@@ -68,6 +68,7 @@ type Service struct {
 	shards  *tracking.Store
 	lead    *leader.Candidate
 	pulls   *pulls.Service
+	leases  leases
 	log     *slog.Logger
 	metrics *metrics
 }
@@ -92,14 +93,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	broker, err := pulls.New(deps.NATS, cfg.Streams.AckWait, deps.Log)
-	if err != nil {
-		return nil, err
-	}
-	return &Service{
+	s := &Service{
 		cfg: cfg, nc: deps.NATS, js: js, store: deps.Store, handout: deps.Handout, shards: deps.Shards,
-		lead: lead, pulls: broker, log: log, metrics: m,
-	}, nil
+		lead: lead, log: log, metrics: m,
+	}
+	s.pulls, err = pulls.New(deps.NATS, s.leases.of(cfg), deps.Log)
+	return s, err
 }
 
 // requestWait bounds one request to a server: when a connection is lost, the answer
@@ -111,6 +110,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.answerMoves(ctx) })
 	g.Go(func() error { return s.pulls.Run(ctx) })
+	g.Go(func() error { return s.leases.follow(ctx, s.cfg, s.store) })
 	g.Go(func() error { return s.lead.Run(ctx, s.leading) })
 	return g.Wait()
 }

@@ -46,7 +46,7 @@ func WorkSubject(stage string) string { return "work." + stage }
 // value of a field stands for its default.
 type WorkConfig struct {
 	Replicas int           // copies of each stream; default 1
-	AckWait  time.Duration // silence after which a daemon counts as dead; default 30 s
+	AckWait  time.Duration // the lease of a queue that names none; default 30 s
 	MaxAge   time.Duration // how long reports stay in Shards; default 7 days
 }
 
@@ -82,8 +82,8 @@ func EnsureWork(ctx context.Context, js jetstream.JetStream, stages []string, cf
 }
 
 // EnsureConsumer creates the consumer of a queue, or brings it up to date. It
-// leaves what the switches of the queue have set: a pause, how many items may be
-// out, and how often one is delivered.
+// leaves what the settings of the queue have set: a pause, how many items may be
+// out, how often one is delivered, and the lease.
 func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stage string, cfg WorkConfig) error {
 	cfg = cfg.withDefaults()
 	want := jetstream.ConsumerConfig{
@@ -110,6 +110,7 @@ func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stage string, c
 	}
 	have := old.CachedInfo().Config
 	want.MaxAckPending, want.MaxDeliver, want.PauseUntil = have.MaxAckPending, have.MaxDeliver, have.PauseUntil
+	want.AckWait = have.AckWait
 	want.MaxWaiting = have.MaxWaiting // which cannot be changed
 	// Also where it seems to be the same: the server does not notice when the file of a
 	// consumer's configuration is damaged.

@@ -12,7 +12,7 @@ import (
 type WorkAnswer struct {
 	Consumer   string
 	Seq        uint64 // of the message
-	Deliveries int    // of the message, with this one
+	Deliveries int    // of the message, up to the one that is answered; 0: whichever was the last
 	Kind       WorkAnswerKind
 	Delay      time.Duration // with AnswerNak
 	Reason     string        // with AnswerTerm
@@ -29,8 +29,26 @@ const (
 	AnswerNak
 	AnswerTerm
 	AnswerProgress
+	AnswerKept // Millrace has had the server wait longer; see KeepSubject
 	AnswerDead // none: the server has given up delivering it
 )
+
+// Progress has the server wait for an answer anew.
+var Progress = []byte("+WPI")
+
+// KeepSubject returns where Millrace says Progress by itself, and AnswerSubject where it
+// passes on what a worker has told it of a message. The server reads the sequence alone;
+// the time in its place is none that a message was delivered at.
+func KeepSubject(consumer string, seq uint64) string { return answerSubject(consumer, seq, keptAt) }
+
+// AnswerSubject is described at KeepSubject.
+func AnswerSubject(consumer string, seq uint64) string { return answerSubject(consumer, seq, toldAt) }
+
+const keptAt, toldAt = 0, 1
+
+func answerSubject(consumer string, seq uint64, at int) string {
+	return fmt.Sprintf("$JS.ACK.%s.%s.1.%d.1.%d.0", Work, consumer, seq, at)
+}
 
 // Settled is the acknowledgement of those who tell the outcome elsewhere, as
 // the client does: the message has done its service when the item is taken.
@@ -69,7 +87,14 @@ func ParseWorkAnswer(subject string, data []byte) (WorkAnswer, error) {
 		numbers[i] = n
 	}
 	a.Deliveries, a.Seq = int(numbers[0]), numbers[1]
-	return a, a.parse(data)
+	err := a.parse(data)
+	if at := numbers[3]; at == keptAt || at == toldAt {
+		a.Deliveries = 0
+		if at == keptAt && a.Kind == AnswerProgress {
+			a.Kind = AnswerKept
+		}
+	}
+	return a, err
 }
 
 func (a *WorkAnswer) parse(data []byte) error {

@@ -223,11 +223,13 @@ func (h *Handout) forget(name string) {
 	delete(h.consumers, name)
 }
 
-// Ensure makes the consumer of a new queue, so that daemons can pull at once.
-func (h *Handout) Ensure(ctx context.Context, name string) error {
+// Ensure makes the consumer of a new queue with a lease, so that daemons can pull at once.
+func (h *Handout) Ensure(ctx context.Context, name string, lease time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
-	return stream.EnsureConsumer(ctx, h.js, name, h.streams)
+	cfg := h.streams
+	cfg.AckWait = lease
+	return stream.EnsureConsumer(ctx, h.js, name, cfg)
 }
 
 // Drop deletes the consumer of a queue that was deleted, and its messages. It leaves

@@ -101,7 +101,7 @@ func (t *Answers) Apply(ctx context.Context, msgs []jetstream.Msg) (int, error) 
 
 var kindNames = map[stream.WorkAnswerKind]string{
 	stream.AnswerAck: "ack", stream.AnswerNak: "nak", stream.AnswerTerm: "term",
-	stream.AnswerProgress: "progress", stream.AnswerDead: "dead",
+	stream.AnswerProgress: "progress", stream.AnswerKept: "kept", stream.AnswerDead: "dead",
 }
 
 // parts cuts a list so that no part has two answers to one message.
@@ -199,7 +199,7 @@ func (t *Answers) start(ctx context.Context, q queue.ID, answers []*answer) ([]*
 // hear notes whose daemons are at work.
 func (t *Answers) hear(answers []*answer) {
 	for _, a := range answers {
-		if a.Kind == stream.AnswerProgress {
+		if a.Kind == stream.AnswerProgress || a.Kind == stream.AnswerKept {
 			t.Heard(queue.Ref{Item: a.Item, Queue: a.Queue, Generation: a.taken})
 		}
 	}

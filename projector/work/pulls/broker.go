@@ -129,7 +129,7 @@ func (b *broker) answered(m *nats.Msg) {
 // expire does what is due.
 func (b *broker) expire(now time.Time) {
 	for _, l := range b.lines {
-		l.lapse(now)
+		l.expire(now)
 	}
 	if now.Sub(b.swept) < sweepEvery {
 		return

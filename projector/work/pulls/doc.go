@@ -20,10 +20,17 @@
 //  2. Items. A connection may hold 16 items that it has not answered; each that it finishes
 //     makes room for another one, up to 5,000, and each of which it says that it is at work
 //     for another one, up to 500. Until it has finished one, it is handed them one by one.
-//  3. Silence. A connection that lets an item lapse, which is to answer nothing within the
-//     ack_wait, may hold 1 and waits behind all others until it has finished one. If it is
-//     silent again, it gets none for twice the ack_wait, then four times, up to 32 times.
-//  4. Return. An item that a silent connection holds goes to another after the ack_wait.
+//  3. Leases. The lease of an item is that of its queue. It begins when the item is handed
+//     out, and anew with each word of the connection about that item, or about one that it
+//     was handed before. So a client may ask for several items and work on them one after
+//     the other: those that wait are kept. The server is told of it when half of the lease
+//     is over, so an item lapses between one lease and one and a half after the last such
+//     word. Nothing but its own answers keeps the oldest item of a connection.
+//  4. Silence. A connection that lets an item lapse, which is to say nothing within the
+//     lease, may hold 1 and waits behind all others until it has finished one. Those that
+//     were silent again hold 1 together, and the one that was silent least often goes
+//     first: a connection that is back gets its turn soon, and many that are not keep 1
+//     item from others.
 //  5. An end. A request waits for 90 seconds at most, also one that names no end.
 //  6. Millrace's own connections, which HTTP uses, ask consumers directly: there they take
 //     turns with the requests of 1.
@@ -32,6 +39,8 @@
 // opens many connections has as many shares until they have been silent, and whoever
 // finishes items falsely counts as an honest daemon (a worker may answer any item). A
 // client that gives up before its request ends, and stays silent of it, may be handed
-// items that come meanwhile, no more than it may hold; they come again after the ack_wait.
+// items that come meanwhile, no more than it may hold; they come again after the lease.
 // While no Service runs, pulls are answered "503", and daemons go on with what they have.
+// A Service that begins does not know what was handed out before: such an item lapses one
+// lease after its last word, unless the client speaks for it.
 package pulls

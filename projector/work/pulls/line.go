@@ -4,42 +4,37 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // line has the pulls from one consumer.
 type line struct {
 	*broker
-	name string
+	name  string
+	lease time.Duration // of the queue
 
 	holders map[conn]*holder
 	queue   queue
 	places  int                // requests that are at the consumer
 	novices map[*pull]struct{} // of these, those of connections that have finished no item
 	yielded []*pull            // those that were to wait behind others
-	held    map[uint64]hold
-	lapses  []handed // in the order of their ends
-	resting map[*holder]struct{}
-	late    map[uint64]*holder // who has let an item lapse last
+	leases
+	silent int              // items that are, or may get, with connections that were silent again and again
+	late   map[uint64]lapse // who has let an item lapse last
 }
 
-// hold is who has an item, and until when.
-type hold struct {
-	by    *holder
-	until time.Time
-	spoke bool // it has said that it is at work
-}
-
-// handed is an item that somebody may hold until the time.
-type handed struct {
-	seq   uint64
-	until time.Time
+// lapse is that a connection has let an item lapse.
+type lapse struct {
+	by         *holder
+	deliveries int // with that to it
 }
 
 func newLine(b *broker, name string) *line {
 	return &line{
-		broker: b, name: name, holders: map[conn]*holder{}, held: map[uint64]hold{}, resting: map[*holder]struct{}{},
-		novices: map[*pull]struct{}{}, late: map[uint64]*holder{},
+		broker: b, name: name, lease: b.leaseOf(name), holders: map[conn]*holder{}, leases: leases{held: map[uint64]*hold{}},
+		novices: map[*pull]struct{}{}, late: map[uint64]lapse{},
 	}
 }
 
@@ -47,6 +42,14 @@ func newLine(b *broker, name string) *line {
 const (
 	mostPlaces    = 1024 // requests at the consumer
 	mostNewcomers = 4    // of these, those of connections that have finished no item
+	// mostSilent is how many items may be with connections that were silent more often
+	// than lapsesAllowed, or on their way to one, all of them together. So they keep no
+	// more from others, however many they are, and each gets its turn to show that it is
+	// back. When the item goes to somebody else, none of their requests is at the consumer.
+	mostSilent = 1
+	// lapsesAllowed is how often in a row a connection may be silent before it is one of
+	// these.
+	lapsesAllowed = 1
 )
 
 // holder is a connection that pulls from a line.
@@ -58,16 +61,16 @@ type holder struct {
 	placed int       // those at the consumer
 	coming int       // items that these may bring
 	held   int       // items that it has and has not answered
+	spoken int       // of these, those of which it has said that it is at work
 	window int       // how many it may hold
 	proven bool      // it has finished an item, and let none lapse since
-	lapsed int       // items that it let lapse since it has finished one
+	lapsed int       // how often it was silent since it has finished one
 	served uint64    // when it last had a place
 	silent time.Time // when it last let an item lapse
-	rest   time.Time
-	// resting is set until the time rest, after an item has lapsed.
-	resting bool
-	heard   time.Time
-	at      int // in the line's queue; 0: not there
+	heard  time.Time
+	words  words
+	at     int // in the line's queue; 0: not there
+	share  int // what it has of the line's silent
 }
 
 const (
@@ -99,13 +102,20 @@ func (h *holder) rank() int {
 	return 1 + h.lapsed
 }
 
-// consider has a holder in the queue if it may have another place.
+// consider has a holder in the queue if it may have another place. It has to be called
+// after each change.
 func (h *holder) consider() {
+	share := 0
+	if h.lapsed > lapsesAllowed {
+		share = h.held - h.spoken + h.coming
+	}
+	h.line.silent += share - h.share
+	h.share = share
 	places := 1
 	if h.proven {
 		places = provenPlaces
 	}
-	h.line.queue.set(h, len(h.parked) > 0 && h.placed < places && h.held+h.coming < h.window && !h.resting)
+	h.line.queue.set(h, len(h.parked) > 0 && h.placed < places && h.held+h.coming < h.window)
 }
 
 // add takes a pull.
@@ -151,6 +161,9 @@ func (l *line) place() {
 		if !h.proven && len(l.novices) >= l.mostNewcomers() {
 			break
 		}
+		if h.lapsed > lapsesAllowed && l.silent >= mostSilent { // and so are all behind it
+			break
+		}
 		p := h.parked[0]
 		h.parked = h.parked[1:]
 		p.start()
@@ -166,10 +179,7 @@ func (l *line) place() {
 // now.
 func (l *line) yield() {
 	for p := range l.novices {
-		p.leave()
-		p.by.parked = slices.Insert(p.by.parked, 0, p)
-		p.by.consider()
-		l.yielded = append(l.yielded, p)
+		l.withdraw(p)
 	}
 }
 
@@ -190,114 +200,135 @@ func (l *line) mostNewcomers() int {
 	return mostNewcomers
 }
 
-// hand notes that a holder has an item.
-func (l *line) hand(seq uint64, h *holder) {
-	if was := l.held[seq]; was.by != nil {
-		if time.Until(was.until) < l.ackWait/2 { // JetStream's clock was ahead of this one
-			was.by.lapse(seq)
+// hand notes that a holder has an item, which was delivered so many times.
+func (l *line) hand(seq uint64, deliveries int, h *holder) {
+	if was := l.held[seq]; was != nil {
+		if time.Until(was.until) < l.lease/2 { // JetStream's clock was ahead of this one
+			l.lapse(was)
 		}
-		l.release(seq)
+		l.release(was)
 	}
-	if l.late[seq] == h {
+	if l.late[seq].by == h {
 		delete(l.late, seq)
 	}
 	h.held++
-	l.keep(seq, hold{by: h})
-}
-
-// keep notes that the time of a holder begins.
-func (l *line) keep(seq uint64, h hold) {
-	until := time.Now().Add(l.ackWait)
-	h.until = until
-	l.held[seq] = h
-	l.lapses = append(l.lapses, handed{seq, until})
+	l.lease = l.leaseOf(l.name) // a queue that was made a moment ago has its own by now
+	l.grant(seq, deliveries, h, l.lease)
 }
 
 // release notes that an item is nobody's any more.
-func (l *line) release(seq uint64) {
-	if h := l.held[seq].by; h != nil {
-		h.held--
-		delete(l.held, seq)
-		h.consider()
+func (l *line) release(of *hold) {
+	h := of.by
+	h.held--
+	if of.spoke {
+		h.spoken--
 	}
+	l.remove(of)
+	h.consider()
 }
 
 // answered notes what the holder of an item has said of it.
 func (l *line) answered(a stream.WorkAnswer) {
-	of, late := l.held[a.Seq], l.late[a.Seq]
-	h := of.by
-	if h == nil {
-		if late != nil && (a.Kind == stream.AnswerAck || a.Kind == stream.AnswerTerm) {
-			delete(l.late, a.Seq)
-			late.finished()
-		}
+	if a.Kind == stream.AnswerKept {
+		return // Millrace has said so
+	}
+	of := l.held[a.Seq]
+	if of == nil || a.Deliveries > 0 && a.Deliveries != of.deliveries {
+		l.answeredLate(a, of)
 		return
 	}
+	h := of.by
 	h.heard = time.Now()
+	h.words.note(of.place, h.heard, l.lease)
 	switch a.Kind {
 	case stream.AnswerProgress:
-		if !of.spoke && h.lapsed == 0 && h.window < lastSilent {
-			h.window++
-		}
-		of.spoke = true
-		l.keep(a.Seq, of)
+		l.spoke(of)
 	case stream.AnswerAck, stream.AnswerSettled, stream.AnswerTerm:
 		h.finished()
-		l.release(a.Seq)
+		l.release(of)
 	case stream.AnswerNak, stream.AnswerRefused, stream.AnswerDead:
-		l.release(a.Seq)
+		l.release(of)
 	}
 	h.consider()
 }
 
+// answeredLate notes what was said by one who does not have the item any more. If it has
+// ended with that, it is nobody's.
+func (l *line) answeredLate(a stream.WorkAnswer, of *hold) {
+	switch a.Kind {
+	case stream.AnswerAck, stream.AnswerSettled, stream.AnswerTerm:
+	default:
+		return
+	}
+	if was := l.late[a.Seq]; was.by != nil && (a.Deliveries == 0 || a.Deliveries == was.deliveries) {
+		delete(l.late, a.Seq)
+		was.by.finished()
+		was.by.consider()
+	}
+	if of != nil {
+		l.release(of)
+	}
+}
+
+// spoke notes that a holder is at work on an item.
+func (l *line) spoke(of *hold) {
+	h := of.by
+	if !of.spoke {
+		of.spoke = true
+		h.spoken++
+		if h.lapsed == 0 && h.window < lastSilent {
+			h.window++
+		}
+	}
+	l.anew(of, l.lease)
+}
+
 // finished notes that a holder has finished an item.
 func (h *holder) finished() {
-	h.proven, h.lapsed, h.rest = true, 0, time.Time{}
+	h.proven, h.lapsed = true, 0
 	h.window = min(max(h.window+1, firstWindow), lastWindow)
 }
 
 // lapse notes that a holder has not answered in time. Items that lapse together count
-// once.
-func (h *holder) lapse(seq uint64) {
-	l, now := h.line, time.Now()
-	l.late[seq] = h
-	if now.Sub(h.silent) < l.ackWait/2 {
+// once. Its requests at the consumer are withdrawn: they may be for many items.
+func (l *line) lapse(of *hold) {
+	h, now := of.by, time.Now()
+	l.late[of.seq] = lapse{h, of.deliveries}
+	if now.Sub(h.silent) < l.lease/2 {
 		return
 	}
 	h.proven, h.window, h.silent = false, 1, now
-	if h.lapsed++; h.lapsed > lapsesAllowed {
-		h.rest = now.Add(l.ackWait << min(h.lapsed-lapsesAllowed, longestRest))
-		h.resting = true
-		l.resting[h] = struct{}{}
+	h.lapsed++
+	for p := range h.pulls {
+		l.withdraw(p)
 	}
 }
 
-const (
-	// lapsesAllowed is how often in a row a connection may be silent before it gets
-	// nothing for a time, which doubles each time, longestRest times at most.
-	lapsesAllowed = 1
-	longestRest   = 5
-)
+// withdraw has a request wait for another place.
+func (l *line) withdraw(p *pull) {
+	if p.idle || p.over {
+		return
+	}
+	p.leave()
+	p.by.parked = slices.Insert(p.by.parked, 0, p)
+	p.by.consider()
+	l.yielded = append(l.yielded, p)
+}
 
-// lapse takes back the items whose holders have been silent for the ack_wait.
-func (l *line) lapse(now time.Time) {
-	n := 0
-	for ; n < len(l.lapses) && !now.Before(l.lapses[n].until); n++ {
-		seq := l.lapses[n].seq
-		if of := l.held[seq]; of.by != nil && of.until.Equal(l.lapses[n].until) {
-			of.by.lapse(seq)
-			l.release(seq)
+// expire has the server wait longer for items whose connection is at work, and takes
+// back those whose holders have been silent for the lease.
+func (l *line) expire(now time.Time) {
+	for of := l.due(now); of != nil; of = l.due(now) {
+		switch {
+		case of.by.words.after(of.place, of.since):
+			l.send(&nats.Msg{Subject: stream.KeepSubject(l.name, of.seq), Data: stream.Progress})
+			l.anew(of, l.lease)
+		case !now.Before(of.until):
+			l.lapse(of)
+			l.release(of)
+		default:
+			l.later(of, l.lease/looks)
 		}
-	}
-	for h := range l.resting {
-		if !now.Before(h.rest) {
-			h.resting = false
-			delete(l.resting, h)
-			h.consider()
-		}
-	}
-	if n > 0 {
-		l.lapses = slices.Delete(l.lapses, 0, n)
 	}
 	l.place()
 }
@@ -313,12 +344,12 @@ func (l *line) sweep(now time.Time) {
 				p.end()
 			}
 		}
-		if len(h.pulls) == 0 && h.held == 0 && !h.resting && now.Sub(h.heard) > forgetAfter {
+		if len(h.pulls) == 0 && h.held == 0 && now.Sub(h.heard) > max(forgetAfter, 2*l.lease) {
 			delete(l.holders, who)
 		}
 	}
-	for seq, h := range l.late {
-		if now.Sub(h.silent) > forgetAfter {
+	for seq, was := range l.late {
+		if now.Sub(was.by.silent) > max(forgetAfter, 2*l.lease) {
 			delete(l.late, seq)
 		}
 	}

@@ -141,7 +141,7 @@ func (p *pull) leave() {
 func (p *pull) took(m *nats.Msg) {
 	h, l := p.by, p.line
 	if a, err := stream.ParseWorkAnswer(m.Reply, nil); err == nil {
-		l.hand(a.Seq, h)
+		l.hand(a.Seq, a.Deliveries, h)
 	}
 	p.left--
 	if !p.idle {

@@ -28,6 +28,12 @@ const ackWait = 2 * time.Second
 
 func start(t *testing.T) *site {
 	t.Helper()
+	return startWith(t, ackWait)
+}
+
+// startWith is start with a lease.
+func startWith(t *testing.T, lease time.Duration) *site {
+	t.Helper()
 	srv, err := embedded.New(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()},
 		slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -43,11 +49,11 @@ func start(t *testing.T) *site {
 	if s.js, err = jetstream.New(s.nc); err != nil {
 		t.Fatal(err)
 	}
-	err = stream.EnsureWork(t.Context(), s.js, []string{"q"}, stream.WorkConfig{AckWait: ackWait})
+	err = stream.EnsureWork(t.Context(), s.js, []string{"q"}, stream.WorkConfig{AckWait: lease})
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := New(s.nc, ackWait, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	service, err := New(s.nc, func(string) time.Duration { return lease }, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,6 +275,113 @@ func TestWindow(t *testing.T) {
 	s.take(s.consumer(s.connect()), 100)
 	if n := got.Load(); n > firstWindow+2 { // and one for each ack_wait
 		t.Errorf("the silent connection was handed %d items, want about %d", n, firstWindow)
+	}
+}
+
+// next returns the next message, which has to come within a minute.
+func (s *site) next(messages jetstream.MessagesContext) jetstream.Msg {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	m, err := messages.Next(jetstream.NextContext(ctx))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+// messages begins to take items, up to most at a time.
+func (s *site) messages(most int) jetstream.MessagesContext {
+	s.t.Helper()
+	messages, err := s.consumer(s.connect()).Messages(jetstream.PullMaxMessages(most))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(messages.Stop)
+	return messages
+}
+
+func deliveries(t *testing.T, m jetstream.Msg) uint64 {
+	t.Helper()
+	meta, err := m.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return meta.NumDelivered
+}
+
+// TestKept: a client that asks for many items and works on them one after the other
+// keeps all of them, though the last has its turn long after the lease.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.add(16)
+	messages := s.messages(20)
+	for n := range 17 {
+		if n == 16 {
+			s.add(1) // it would come behind one that has come again
+		}
+		m := s.next(messages)
+		if deliveries(t, m) > 1 {
+			t.Fatalf("item %s has come again", m.Data())
+		}
+		<-time.After(ackWait / 5) // the work
+		if err := m.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestHung: an item whose handler says nothing goes to another client, though its
+// connection goes on with items that it was handed after it.
+func TestHung(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.add(2)
+	messages := s.messages(2)
+	hung, busy := s.next(messages), s.next(messages)
+	messages.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if err := busy.InProgress(); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(ackWait / 10):
+			}
+		}
+	}()
+	m := s.next(s.messages(1))
+	cancel()
+	<-done
+	if string(m.Data()) != string(hung.Data()) {
+		t.Errorf("item %s has come, not %s, of which nothing was said", m.Data(), hung.Data())
+	}
+}
+
+// TestBack: a connection that was silent again and again, as in an outage, is handed
+// items as soon as they are free.
+func TestBack(t *testing.T) {
+	t.Parallel()
+	s := startWith(t, 500*time.Millisecond)
+	s.add(1)
+	messages := s.messages(1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for n := range 11 {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			t.Fatalf("after %d times of silence: %v", n, err)
+		}
+		if n == 10 {
+			if err := m.DoubleAck(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -16,17 +16,18 @@ import (
 // Service answers pulls. Any number of processes may run one.
 type Service struct {
 	nc      *nats.Conn
-	ackWait time.Duration
+	leaseOf func(queue string) time.Duration
 	log     *slog.Logger
 }
 
 // New returns a service and starts nothing. The connection is the caller's, of
-// Millrace's account. The ackWait is that of the consumers.
-func New(nc *nats.Conn, ackWait time.Duration, log *slog.Logger) (*Service, error) {
-	if nc == nil || log == nil || ackWait <= 0 {
-		return nil, errors.New("pulls: NATS, a logger and an ack_wait are needed")
+// Millrace's account. leaseOf returns the lease of a queue, which is the ack_wait of its
+// consumer; it must not block.
+func New(nc *nats.Conn, leaseOf func(queue string) time.Duration, log *slog.Logger) (*Service, error) {
+	if nc == nil || log == nil || leaseOf == nil {
+		return nil, errors.New("pulls: NATS, the leases of queues and a logger are needed")
 	}
-	return &Service{nc: nc, ackWait: ackWait, log: log.With("component", "pulls")}, nil
+	return &Service{nc: nc, leaseOf: leaseOf, log: log.With("component", "pulls")}, nil
 }
 
 const (

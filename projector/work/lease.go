@@ -1,0 +1,66 @@
+package work
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/queue"
+)
+
+// lease is how long a worker has an item of a queue that it pulled and says nothing of.
+// The consumer of the queue has it as its ack_wait.
+func (c Config) lease(of queue.Settings) time.Duration {
+	if of.LeaseS > 0 {
+		return time.Duration(of.LeaseS * float64(time.Second))
+	}
+	return c.Streams.AckWait
+}
+
+// leases are those of all queues by their names, as they were read last.
+type leases struct {
+	all atomic.Pointer[map[string]time.Duration]
+}
+
+// leasesEvery is how often leases are read. A queue that is new has the default until then.
+const leasesEvery = time.Second
+
+// follow reads leases until ctx ends. While Postgres is away, they stay as they were.
+func (l *leases) follow(ctx context.Context, cfg Config, store *queue.Store) error {
+	tick := time.NewTicker(leasesEvery)
+	defer tick.Stop()
+	for {
+		l.read(ctx, cfg, store)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *leases) read(ctx context.Context, cfg Config, store *queue.Store) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	queues, err := store.Queues(ctx)
+	if err != nil {
+		return
+	}
+	all := make(map[string]time.Duration, len(queues))
+	for _, v := range queues {
+		all[v.Name] = cfg.lease(v)
+	}
+	l.all.Store(&all)
+}
+
+// of returns how to find the lease of a queue.
+func (l *leases) of(cfg Config) func(queue string) time.Duration {
+	return func(queue string) time.Duration {
+		if all := l.all.Load(); all != nil {
+			if lease, ok := (*all)[queue]; ok {
+				return lease
+			}
+		}
+		return cfg.Streams.AckWait
+	}
+}
