@@ -21,9 +21,23 @@ func (s *Store) Apply(ctx context.Context, q ID, move item.Move, commands []Comm
 	return s.ApplyAlso(ctx, q, move, commands, nil)
 }
 
+// Lapse ends the leases of workers that were silent, as Run does when a lease is over.
+func (s *Store) Lapse(ctx context.Context, q ID, commands []Command) ([]Result, error) {
+	return s.apply(ctx, q, item.Expire, commands, nil)
+}
+
 // ApplyAlso is Apply with something that is written in the same transaction.
 // also is told the results before anything is; its error undoes everything.
 func (s *Store) ApplyAlso(
+	ctx context.Context, q ID, move item.Move, commands []Command, also func([]Result, *pgx.Batch) error,
+) ([]Result, error) {
+	if move == item.Expire {
+		return nil, errMove
+	}
+	return s.apply(ctx, q, move, commands, also)
+}
+
+func (s *Store) apply(
 	ctx context.Context, q ID, move item.Move, commands []Command, also func([]Result, *pgx.Batch) error,
 ) ([]Result, error) {
 	if len(commands) == 0 {
@@ -105,7 +119,7 @@ func (w *Work) allowed() bool {
 	if w.sql.StatusOnly {
 		return w.move == item.Complete || w.move == item.Cancel
 	}
-	return w.move >= item.Start && w.move <= item.Cancel && w.move != item.Expire
+	return w.move >= item.Start && w.move <= item.Cancel
 }
 
 // Work begins what the transaction does in a queue.
@@ -188,6 +202,9 @@ func (w *Work) Apply(ctx context.Context, commands []Command) ([]Result, error) 
 	if err := w.takeEntries(ctx, commands, find); err != nil {
 		return nil, err
 	}
+	if err := w.readLapsed(ctx); err != nil {
+		return nil, err
+	}
 	results := make([]Result, len(commands))
 	changed := make(map[*row]bool, len(commands))
 	for i, c := range commands {
@@ -232,8 +249,7 @@ func finder(rows []row, commands []Command) func(Command) *row {
 
 // judge decides about one command and notes the change.
 func (w *Work) judge(r *row, c Command, changed map[*row]bool, room *int) item.Outcome {
-	ask := item.Ask{Move: w.move, Generation: c.Generation, Worker: c.Worker, Takeover: c.Takeover}
-	after, outcome := item.Decide(r.state, ask)
+	after, outcome := item.Decide(r.state, w.ask(r, c))
 	if outcome != item.Changed {
 		return outcome
 	}
@@ -255,6 +271,7 @@ func (w *Work) judge(r *row, c Command, changed map[*row]bool, room *int) item.O
 		c.Delay = w.settings.wait(r.state.Attempts, c.Delay)
 	}
 	c.Delay = max(c.Delay, w.early[r.id])
+	after.Lapsed = w.move == item.Expire
 	w.changes = append(w.changes, change{row: r, before: r.state, command: c})
 	r.state = after
 	return item.Changed

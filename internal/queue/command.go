@@ -32,6 +32,7 @@ type Command struct {
 	Backoff    bool          // of Again: wait as long as the queue says, if it says so, and not for Delay
 	Error      string        // of Fail, Again, Release: why
 	Takeover   bool          // of Start: see item.Ask
+	Final      bool          // of the end of a lease: see item.Ask
 	Has        bool          // of Start: the worker has the item already, whatever the queue's switches say by now
 	Offered    bool          // of Start: the item has no message, and is started only if its entry leaves the outbox
 	Progress   string        // of Extend: what the worker is at; empty: nothing new

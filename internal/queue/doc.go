@@ -27,10 +27,14 @@
 //
 //  6. Leases are the database's. They begin and end by its clock, and what has
 //     expired goes back to new within [Config.Sweep], with an attempt counted;
-//     an item without attempts left fails, and is dead. When that clock is set
+//     an item without attempts left fails, and is dead. Whoever completes it after that
+//     has completed it, unless it was begun again. When that clock is set
 //     back, what began in the future begins anew, as delays do. When it jumps
 //     ahead, leases end early: two may have an item then, and one of them has a
 //     generation that counts no more.
+//
+//     A plain daemon has no lease here but that of its message (package work). The
+//     generation of the message names its taking, too.
 //
 //  7. Limits are held before an item can be taken. In a queue with a limit, an item
 //     that is published on WORK or started has a row in slot, and nothing else has

@@ -40,12 +40,13 @@
 //     does one that is read when its delay is over: another daemon may have the
 //     item by then. The client and HTTP give back with a mark what they may not
 //     start, at a stage that is paused or full: that is no answer about the item.
-//     When the server gives a message up, the item fails if a plain daemon has it
-//     by that message, and gets a new message if nobody has it.
+//     When the server gives a message up, the lease of the plain daemon that has the
+//     item by it has ended, for the last time: the item fails. It gets a new message if
+//     nobody has it.
 //  7. Mending. The stream is compared with Postgres all the time. A ready item
 //     without a message gets one; a message without a ready item is removed;
 //     an item with a plain daemon whose message is gone is given back after
-//     the time that a silent daemon has, from when it was found or from the
+//     the lease of its queue, from when it was found or from the
 //     daemon's last word. A difference that only one comparison has found may be
 //     a message under way, and is left alone. A message that the server has given up
 //     counts as gone: what it says of that may be lost.
@@ -55,6 +56,11 @@
 //     that applies a report, from where its reader has left it: a reader that
 //     another one has replaced meanwhile applies nothing. A report that breaks a
 //     rule is in the DLQ stream before the position passes it.
+//  9. Late is not lost. An acknowledgement that comes after the lease makes the item done,
+//     if nobody has begun it since by a new message: package item has the rule. The
+//     lease is that of the queue, which is the ack_wait of its consumer; while a
+//     connection is at work, the items behind the one that it is at are kept (package
+//     pulls).
 //
 // Limits: a plain daemon tells nobody that it has pulled; its items show as
 // started half a second later. If the server dies within some milliseconds of a

@@ -9,7 +9,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
-	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -282,7 +281,7 @@ func (t *session) giveBack(ctx context.Context, lost map[ref]struct{}) error {
 		})
 	}
 	for q, commands := range commands {
-		if _, err := t.store.Apply(ctx, q, item.Again, commands); err != nil {
+		if _, err := t.store.Lapse(ctx, q, commands); err != nil {
 			return err
 		}
 		t.metrics.mended.WithLabelValues("lost").Add(float64(len(commands)))

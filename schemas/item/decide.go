@@ -7,6 +7,7 @@ type State struct {
 	Attempts   int32  // how often it was started; releases do not count
 	Allowed    int32  // attempts after which it is dead; 0: any number
 	Worker     string // who started it last; empty: nobody named
+	Lapsed     bool   // its last move was Expire: whoever had it may still be at work
 }
 
 // Ask is a move that somebody asks for.
@@ -19,6 +20,8 @@ type Ask struct {
 	// Takeover lets Start take a started item from whoever has it. The
 	// generation has to be named.
 	Takeover bool
+	// Final has Expire leave no other attempt.
+	Final bool
 }
 
 // Outcome says what became of a move.
@@ -48,6 +51,10 @@ func Decide(it State, ask Ask) (State, Outcome) {
 	if ask.Takeover {
 		return takeover(it, ask)
 	}
+	if late(it, ask) {
+		it.Status = Done
+		return it, Changed
+	}
 	if o, ok := fence(it, ask); !ok {
 		return it, o
 	}
@@ -61,11 +68,21 @@ func Decide(it State, ask Ask) (State, Outcome) {
 	case Cancel:
 		return finish(it, Failed, it.Status == New || it.Status == Started)
 	case Retry:
-		return giveBack(it, ask.Move, it.Status == Failed)
+		return giveBack(it, ask, it.Status == Failed)
 	case Release, Again, Expire:
-		return giveBack(it, ask.Move, it.Status == Started)
+		return giveBack(it, ask, it.Status == Started)
 	}
 	return it, Forbidden
+}
+
+// late tells whether a worker says that it has completed an item after its lease, and
+// nobody has begun the item since: then it is done, and no other attempt is needed.
+func late(it State, ask Ask) bool {
+	if ask.Move != Complete || !it.Lapsed || ask.Generation == 0 || ask.Worker != "" && !same(it, ask) {
+		return false
+	}
+	return it.Status == New && it.Generation == ask.Generation+1 ||
+		it.Status == Failed && it.Generation == ask.Generation
 }
 
 // Dead tells whether a failed item has no attempt left.
@@ -96,6 +113,8 @@ func made(it State, ask Ask) bool {
 		return it.Status == Started && same(it, ask)
 	case Retry, Release, Again, Expire:
 		return it.Status == New
+	case Complete:
+		return it.Status == Done // late
 	}
 	return false
 }
@@ -148,14 +167,15 @@ func finish(it State, to Status, allowed bool) (State, Outcome) {
 
 // giveBack moves to new. An item of generation 1 is new because it never was
 // anything else: then nothing is repeated.
-func giveBack(it State, move Move, allowed bool) (State, Outcome) {
+func giveBack(it State, ask Ask, allowed bool) (State, Outcome) {
+	move := ask.Move
 	counts := move == Again || move == Expire
 	switch {
 	case it.Status == New && it.Generation > 1, counts && it.Dead():
 		return it, Repeated
 	case !allowed:
 		return it, Forbidden
-	case counts && it.spent():
+	case counts && it.spent() || ask.Final:
 		it.Status = Failed
 		return it, Changed
 	case move == Retry && it.spent():

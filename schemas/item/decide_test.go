@@ -63,6 +63,9 @@ func TestDecide(t *testing.T) {
 	nameless := State{Status: Started, Generation: 2, Attempts: 1}
 	last := State{Status: Started, Generation: 6, Attempts: 3, Allowed: 3, Worker: "a"}
 	dead := State{Status: Failed, Generation: 6, Attempts: 3, Allowed: 3}
+	lapsed := State{Status: New, Generation: 3, Attempts: 1, Worker: "a", Lapsed: true}
+	lost := State{Status: Failed, Generation: 2, Attempts: 1, Allowed: 1, Worker: "a", Lapsed: true}
+	late := State{Status: Done, Generation: 3, Attempts: 1, Worker: "a"}
 	for name, c := range map[string]struct {
 		item    State
 		ask     Ask
@@ -94,53 +97,78 @@ func TestDecide(t *testing.T) {
 			taken,
 			Ask{Move: Complete, Generation: 2, Worker: "a"},
 			Changed,
-			State{Done, 2, 1, 0, "a"},
+			State{Done, 2, 1, 0, "a", false},
 		},
-		"done by nobody in particular": {taken, Ask{Move: Complete}, Changed, State{Done, 2, 1, 0, "a"}},
+		"done by nobody in particular": {taken, Ask{Move: Complete}, Changed, State{Done, 2, 1, 0, "a", false}},
 		"done by another":              {taken, Ask{Move: Complete, Worker: "b"}, Fenced, taken},
 		"done by one who had it":       {again, Ask{Move: Complete, Generation: 2}, Fenced, again},
 		"done again": {
-			State{Done, 2, 1, 0, "a"},
+			State{Done, 2, 1, 0, "a", false},
 			Ask{Move: Complete, Generation: 2},
 			Repeated,
-			State{Done, 2, 1, 0, "a"},
+			State{Done, 2, 1, 0, "a", false},
 		},
 		"done twice, then by another": {
-			State{Done, 2, 1, 0, "a"},
+			State{Done, 2, 1, 0, "a", false},
 			Ask{Move: Complete, Worker: "b"},
 			Repeated,
-			State{Done, 2, 1, 0, "a"},
+			State{Done, 2, 1, 0, "a", false},
 		},
-		"fail before it is started": {ready, Ask{Move: Fail}, Changed, State{Failed, 1, 0, 0, ""}},
+		"fail before it is started": {ready, Ask{Move: Fail}, Changed, State{Failed, 1, 0, 0, "", false}},
 		"cancel of what another has": {
 			taken,
 			Ask{Move: Cancel, Worker: "operator"},
 			Changed,
-			State{Failed, 2, 1, 0, "a"},
+			State{Failed, 2, 1, 0, "a", false},
 		},
-		"a release does not count": {taken, Ask{Move: Release, Generation: 2}, Changed, State{New, 3, 0, 0, "a"}},
+		"a release does not count": {taken, Ask{Move: Release, Generation: 2}, Changed, State{New, 3, 0, 0, "a", false}},
 		"its repeat is none of ours": {
-			State{New, 3, 0, 0, "a"},
+			State{New, 3, 0, 0, "a", false},
 			Ask{Move: Release, Generation: 2},
 			Repeated,
-			State{New, 3, 0, 0, "a"},
+			State{New, 3, 0, 0, "a", false},
 		},
-		"again counts":                  {taken, Ask{Move: Again, Generation: 2}, Changed, State{New, 3, 1, 0, "a"}},
-		"again, the last time":          {last, Ask{Move: Again, Generation: 6}, Changed, State{Failed, 6, 3, 3, "a"}},
-		"the end of the last lease":     {last, Ask{Move: Expire}, Changed, State{Failed, 6, 3, 3, "a"}},
-		"a release of the last attempt": {last, Ask{Move: Release}, Changed, State{New, 7, 2, 3, "a"}},
-		"a retry revives the dead":      {dead, Ask{Move: Retry}, Changed, State{New, 7, 3, 6, ""}},
+		"again counts":                  {taken, Ask{Move: Again, Generation: 2}, Changed, State{New, 3, 1, 0, "a", false}},
+		"again, the last time":          {last, Ask{Move: Again, Generation: 6}, Changed, State{Failed, 6, 3, 3, "a", false}},
+		"the end of the last lease":     {last, Ask{Move: Expire}, Changed, State{Failed, 6, 3, 3, "a", false}},
+		"a release of the last attempt": {last, Ask{Move: Release}, Changed, State{New, 7, 2, 3, "a", false}},
+		"a retry revives the dead":      {dead, Ask{Move: Retry}, Changed, State{New, 7, 3, 6, "", false}},
 		"a retry of the living": {
-			State{Failed, 2, 1, 3, ""},
+			State{Failed, 2, 1, 3, "", false},
 			Ask{Move: Retry},
 			Changed,
-			State{New, 3, 1, 3, ""},
+			State{New, 3, 1, 3, "", false},
+		},
+		"done after the lease": {
+			lapsed,
+			Ask{Move: Complete, Generation: 2, Worker: "a"},
+			Changed,
+			State{Done, 3, 1, 0, "a", true},
+		},
+		"the repeat of done after the lease":  {late, Ask{Move: Complete, Generation: 2}, Repeated, late},
+		"done after the lease by another":     {lapsed, Ask{Move: Complete, Generation: 2, Worker: "b"}, Fenced, lapsed},
+		"done after an earlier lease":         {lapsed, Ask{Move: Complete, Generation: 1}, Fenced, lapsed},
+		"done after the lease, not saying of": {lapsed, Ask{Move: Complete}, Forbidden, lapsed},
+		"fail after the lease":                {lapsed, Ask{Move: Fail, Generation: 2}, Fenced, lapsed},
+		"done after it was given back":        {again, Ask{Move: Complete, Generation: 2}, Fenced, again},
+		"done after the last lease": {
+			lost,
+			Ask{Move: Complete, Generation: 2},
+			Changed,
+			State{Done, 2, 1, 1, "a", true},
+		},
+		"done after it was said to have failed": {dead, Ask{Move: Complete, Generation: 6}, Forbidden, dead},
+		"the end of a lease that was to be the last": {
+			taken,
+			Ask{Move: Expire, Generation: 2, Final: true},
+			Changed,
+			State{Failed, 2, 1, 0, "a", false},
 		},
 		"takeover of the taking meant": {
 			taken,
 			Ask{Move: Start, Worker: "b", Generation: 2, Takeover: true},
 			Changed,
-			State{Started, 3, 2, 0, "b"},
+			State{Started, 3, 2, 0, "b", false},
 		},
 		"takeover after another": {
 			taken,

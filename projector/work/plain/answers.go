@@ -137,6 +137,9 @@ func (t *Answers) applyAt(ctx context.Context, q queue.ID, answers []*answer) er
 	if err != nil {
 		return err
 	}
+	if err := t.late(ctx, q, told); err != nil {
+		return err
+	}
 	silent, err := t.silent(ctx, q, dead)
 	if err != nil {
 		return err
@@ -162,10 +165,16 @@ func (t *Answers) applyAt(ctx context.Context, q queue.ID, answers []*answer) er
 		moves[move] = append(moves[move], command)
 	}
 	for move, commands := range moves {
-		if _, err := t.Store.Apply(ctx, q, move, commands); err != nil {
+		apply := t.Store.Apply
+		if move == item.Expire {
+			apply = func(ctx context.Context, q queue.ID, _ item.Move, commands []queue.Command) ([]queue.Result, error) {
+				return t.Store.Lapse(ctx, q, commands)
+			}
+		}
+		if _, err := apply(ctx, q, move, commands); err != nil {
 			return err
 		}
-		if move == item.Fail {
+		if move == item.Expire {
 			if err := t.removeDead(ctx, held); err != nil {
 				return err
 			}
@@ -194,6 +203,19 @@ func (t *Answers) start(ctx context.Context, q queue.ID, answers []*answer) ([]*
 		}
 	}
 	return held, nil
+}
+
+// late has items done that daemons have acknowledged after they were taken from them,
+// if nobody has begun them since.
+func (t *Answers) late(ctx context.Context, q queue.ID, answers []*answer) error {
+	var commands []queue.Command
+	for _, a := range answers {
+		if a.Kind == stream.AnswerAck && a.taken == 0 {
+			commands = append(commands, queue.Command{ID: a.Item, Generation: a.Generation + 1, Worker: stream.PlainWorker})
+		}
+	}
+	_, err := t.Store.Apply(ctx, q, item.Complete, commands)
+	return err
 }
 
 // hear notes whose daemons are at work.
@@ -285,8 +307,8 @@ func (a *answer) outcome() (item.Move, queue.Command, bool) {
 			return item.Again, c, true
 		}
 	case stream.AnswerDead:
-		c.Error = fmt.Sprintf("delivered %d times without an answer", a.Deliveries)
-		return item.Fail, c, true
+		c.Error, c.Final = fmt.Sprintf("delivered %d times without an answer", a.Deliveries), true
+		return item.Expire, c, true
 	}
 	return 0, c, false
 }
