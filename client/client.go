@@ -148,6 +148,9 @@ func After(delay time.Duration, err error) error { return work.After(delay, err)
 // Progress says what a handler is at to whoever looks at its item; see [work.Progress].
 func Progress(ctx context.Context, text string) { work.Progress(ctx, text) }
 
+// SetResult sets what the work on an item has come to; see [work.SetResult].
+func SetResult(ctx context.Context, result any) error { return work.SetResult(ctx, result) }
+
 // Enqueue adds items to a queue over NATS; see [work.Enqueue].
 func Enqueue(ctx context.Context, nc *nats.Conn, queue string, items ...NewItem) ([]Enqueued, error) {
 	return work.Enqueue(ctx, nc, queue, items...)

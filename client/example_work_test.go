@@ -70,6 +70,32 @@ func ExampleWork() {
 	}
 }
 
+// crawl finds articles.
+func crawl(_ context.Context, source json.RawMessage, progress func(string)) (articles int, err error) {
+	progress("page 1 of " + string(source))
+	return 47, nil
+}
+
+// A crawler works the runs of jobs, and says what they have come to.
+func ExampleSetResult() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	nc, err := nats.Connect(nats.DefaultURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = client.Work(ctx, nc, "crawl", func(ctx context.Context, item client.Item) error {
+		articles, err := crawl(ctx, item.Payload, func(at string) { client.Progress(ctx, at) })
+		if err != nil {
+			return err
+		}
+		return client.SetResult(ctx, map[string]int{"articles_count": articles})
+	}, client.WorkConfig{Concurrency: 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 // Items are added over NATS; those with a key once while it is live.
 func ExampleEnqueue() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

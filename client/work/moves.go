@@ -20,7 +20,7 @@ type mover struct {
 	nc     *nats.Conn
 	worker string
 	stage  string
-	lease  time.Duration
+	lease  func() time.Duration
 	log    *slog.Logger
 	in     chan *move
 	done   sync.WaitGroup
@@ -40,7 +40,7 @@ const requestsAtOnce = 2
 
 func newMover(w *worker, buffer int) *mover {
 	return &mover{
-		nc: w.nc, worker: w.cfg.Worker, stage: w.stage, lease: w.cfg.Lease, log: w.log,
+		nc: w.nc, worker: w.cfg.Worker, stage: w.stage, lease: w.lease, log: w.log,
 		in: make(chan *move, buffer),
 	}
 }
@@ -82,7 +82,7 @@ func (m *mover) gather(batch []*move) []*move {
 }
 
 func (m *mover) tell(batch []*move) {
-	ctx, cancel := context.WithTimeout(context.Background(), m.lease)
+	ctx, cancel := context.WithTimeout(context.Background(), m.lease())
 	defer cancel()
 	verdicts, err := m.verdicts(ctx, batch)
 	if err != nil {
@@ -102,7 +102,7 @@ var errRefused = errors.New("server refused the moves")
 
 func (m *mover) verdicts(ctx context.Context, batch []*move) (verdicts []stream.WorkVerdict, err error) {
 	request := stream.WorkMoveBatch{
-		Worker: m.worker, Stage: m.stage, Lease: m.lease,
+		Worker: m.worker, Stage: m.stage, Lease: m.lease(),
 		Moves: make([]stream.WorkMove, len(batch)),
 	}
 	for i, mv := range batch {

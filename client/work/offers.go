@@ -23,7 +23,7 @@ func (w *worker) takeOffers(ctx context.Context, n int) (got int, err error) {
 		return 0, nil
 	}
 	answer, err := ask(ctx, w.nc, stream.WorkMoveBatch{
-		Worker: w.cfg.Worker, Stage: w.stage, Lease: w.cfg.Lease, Offers: n,
+		Worker: w.cfg.Worker, Stage: w.stage, Lease: w.lease(), Offers: n,
 	})
 	if err != nil {
 		rest := offersRest

@@ -36,9 +36,10 @@ type Item struct {
 	CreatedAt time.Time
 }
 
-// Handler works an item. Without an error the item is done. An error has it
-// tried again after Config.Backoff, or as After says, until no attempt is left;
-// one marked by Permanent fails it at once. A panic counts as an error.
+// Handler works an item. Without an error the item is done, with the result that
+// [SetResult] was given. An error has it tried again after Config.Backoff, or as After
+// says, until no attempt is left; one marked by Permanent fails it at once. A panic counts
+// as an error.
 //
 // ctx ends when the item is no longer this worker's, or may not be, since the
 // lease could not be renewed; and when Run has been stopped and its grace is
@@ -54,7 +55,7 @@ type Config struct {
 	// Concurrency is how many handlers run at once; default 10.
 	Concurrency int
 	// Lease is how long an item stays taken when nothing more is heard of
-	// this worker; default 30 s. It is renewed while a handler runs.
+	// this worker; default that of the queue. It is renewed while a handler runs.
 	Lease time.Duration
 	// Backoff says how long to wait after an attempt in vain; default as the
 	// queue says, and where it does not, 1 s, doubled by each attempt up to 5
@@ -78,9 +79,6 @@ func (c Config) withDefaults() Config {
 	if c.Concurrency == 0 {
 		c.Concurrency = 10
 	}
-	if c.Lease == 0 {
-		c.Lease = 30 * time.Second
-	}
 	if c.Grace == 0 {
 		c.Grace = 10 * time.Second
 	}
@@ -94,7 +92,7 @@ func (c Config) check() error {
 	switch {
 	case c.Concurrency < 1 || c.Concurrency > 100_000:
 		return fmt.Errorf("its Concurrency is %d, not within 1 and 100000", c.Concurrency)
-	case c.Lease < time.Second || c.Lease > 24*time.Hour:
+	case c.Lease != 0 && (c.Lease < shortestLease || c.Lease > longestLease):
 		return fmt.Errorf("its Lease is %s, not within 1s and 24h", c.Lease)
 	case c.Grace < 0:
 		return errors.New("its Grace must not be negative")
@@ -103,6 +101,12 @@ func (c Config) check() error {
 	}
 	return nil
 }
+
+// Bounds of a lease.
+const (
+	shortestLease = time.Second
+	longestLease  = 24 * time.Hour
+)
 
 const (
 	firstBackoff = time.Second

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,7 +47,24 @@ type worker struct {
 	held map[offer]*task // asked for, and their end not told yet
 
 	handlers context.Context // ends when the grace is over
+
+	leased atomic.Int64 // the lease of the queue, in nanoseconds; 0: it is not known yet
 }
+
+// lease is how long this worker has an item that it does not renew. Until the first item
+// is taken it may be that of no queue.
+func (w *worker) lease() time.Duration {
+	if w.cfg.Lease != 0 {
+		return w.cfg.Lease
+	}
+	if lease := time.Duration(w.leased.Load()); lease != 0 {
+		return lease
+	}
+	return usualLease
+}
+
+// usualLease is that of a queue that was made without naming one.
+const usualLease = 30 * time.Second
 
 // task is an item that this worker has pulled.
 type task struct {
@@ -57,6 +75,7 @@ type task struct {
 	generation int32            // of the taking; 0: it is not started yet
 	lease      time.Time        // when it was last known to be this worker's
 	progress   string           // what the handler has last said that it is at
+	result     json.RawMessage  // what it has said that its work has come to
 	told       string           // what of that the server was told
 	lost       bool             // it may be in other hands
 	cancel     context.CancelCauseFunc
@@ -175,7 +194,12 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	return js.Consumer(ctx, stream.Work, w.stage)
+	c, err := js.Consumer(ctx, stream.Work, w.stage)
+	if err == nil {
+		lease := c.CachedInfo().Config.AckWait
+		w.leased.Store(int64(min(max(lease, shortestLease), longestLease)))
+	}
+	return c, err
 }
 
 // room waits until this worker may take more items, and returns how many. A worker that

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -39,11 +40,7 @@ func (w *worker) handle(t *task) stream.WorkMove {
 	if lost {
 		return stream.WorkMove{Kind: stream.MoveRelease}
 	}
-	ctx = context.WithValue(ctx, progressKey{}, func(text string) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		t.progress = cut(text, longestProgress)
-	})
+	ctx = context.WithValue(ctx, sayKey{}, &saying{w, t})
 	begin := time.Now()
 	err := w.call(ctx, Item{
 		Filename: t.item.Filename, Shard: t.item.Shard, Stage: w.stage,
@@ -55,7 +52,9 @@ func (w *worker) handle(t *task) stream.WorkMove {
 	var after *later
 	switch {
 	case err == nil:
-		return stream.WorkMove{Kind: stream.MoveDone}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return stream.WorkMove{Kind: stream.MoveDone, Result: t.result}
 	case errors.Is(context.Cause(ctx), errStopping), errors.Is(context.Cause(ctx), errLost):
 		return stream.WorkMove{Kind: stream.MoveRelease}
 	case errors.As(err, &no):
@@ -72,15 +71,50 @@ func (w *worker) handle(t *task) stream.WorkMove {
 	return again
 }
 
-type progressKey struct{}
+// saying is where a handler says something of its item.
+type saying struct {
+	worker *worker
+	task   *task
+}
+
+type sayKey struct{}
 
 // Progress says what a handler is at, such as "page 3 of 10", to whoever looks at its
 // item. ctx is the handler's; with any other it does nothing. It does not wait: the server
 // hears within about a second what was said last. Text beyond 500 bytes is cut.
 func Progress(ctx context.Context, text string) {
-	if say, ok := ctx.Value(progressKey{}).(func(string)); ok {
-		say(text)
+	if s, ok := ctx.Value(sayKey{}).(*saying); ok {
+		s.worker.mu.Lock()
+		defer s.worker.mu.Unlock()
+		s.task.progress = cut(text, longestProgress)
 	}
+}
+
+// SetResult sets what the work has come to. It is encoded as JSON and kept with the item if
+// the handler returns without an error; a later result replaces an earlier one. A run of a
+// crawl says how many articles it has found:
+//
+//	work.SetResult(ctx, map[string]int{"articles_count": 47})
+//
+// ctx is the handler's. A result that cannot be encoded, or has more than 64 KiB then, is
+// an error, and the result before stays.
+func SetResult(ctx context.Context, result any) error {
+	s, ok := ctx.Value(sayKey{}).(*saying)
+	if !ok {
+		return errors.New("work: set the result of an item: the context is not that of a handler")
+	}
+	data, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("work: set the result of item %d: %w", s.task.item.ID, err)
+	}
+	if len(data) > longestResult {
+		return fmt.Errorf("work: set the result of item %d: it has %d bytes of JSON, and may have %d", s.task.item.ID,
+			len(data), longestResult)
+	}
+	s.worker.mu.Lock()
+	defer s.worker.mu.Unlock()
+	s.task.result = data
+	return nil
 }
 
 // call turns a panic into an error.
@@ -95,10 +129,11 @@ func (w *worker) call(ctx context.Context, item Item) (err error) {
 	return w.handler(ctx, item)
 }
 
-// Bounds of the texts that are kept of an error, and of what a worker is at, in bytes.
+// Bounds of what is kept of an error, of what a worker is at, and of a result, in bytes.
 const (
 	longestReason   = 2000
 	longestProgress = 500
+	longestResult   = 64 << 10
 )
 
 func reason(err error) string {
@@ -125,7 +160,7 @@ func (w *worker) ended(t *task, kind stream.MoveKind, v stream.WorkVerdict, know
 
 // heartbeat looks after leases until quiet is closed.
 func (w *worker) heartbeat(quiet <-chan struct{}, look func(now time.Time)) {
-	tick := time.NewTicker(min(w.cfg.Lease/6, time.Second))
+	tick := time.NewTicker(min(max(w.cfg.Lease, shortestLease)/6, time.Second))
 	defer tick.Stop()
 	for {
 		select {
@@ -143,7 +178,7 @@ func (w *worker) renew(now time.Time) {
 	var due []*move
 	w.mu.Lock()
 	for _, t := range w.held {
-		if t.generation == 0 || now.Sub(t.lease) < w.cfg.Lease/3 && t.progress == t.told {
+		if t.generation == 0 || now.Sub(t.lease) < w.lease()/3 && t.progress == t.told {
 			continue
 		}
 		t.told = t.progress
@@ -164,7 +199,7 @@ func (w *worker) expire(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.held {
-		if t.generation != 0 && now.Sub(t.lease) >= w.cfg.Lease {
+		if t.generation != 0 && now.Sub(t.lease) >= w.lease() {
 			t.lose()
 		}
 	}

@@ -7,11 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -152,6 +154,12 @@ func admit(data []byte) (stream.WorkMoveBatch, error) {
 	}
 	if err := item.CheckWorker(b.Worker); err != nil {
 		return b, fmt.Errorf("moves: %w", err)
+	}
+	for _, m := range b.Moves {
+		if len(m.Result) > userqueue.MaxPayload || !utf8.Valid(m.Result) {
+			return b, fmt.Errorf("moves: result of item %d has to be JSON of at most %d bytes, in UTF-8", m.ID,
+				userqueue.MaxPayload)
+		}
 	}
 	return b, nil
 }
