@@ -61,7 +61,7 @@ type streamSettings struct {
 	Replicas    int           `help:"Copies of each stream: 1, or 3 on a cluster." env:"MILLRACE_NATS_REPLICAS" name:"nats-replicas" default:"1"`
 	DedupWindow time.Duration `help:"How long the broker drops messages whose Nats-Msg-Id it has seen, for clients that send one. Each id takes 230 bytes of memory, and whoever may publish can use up another client's id for that long. At least 100ms. The projector drops all repeats in any case." env:"MILLRACE_DEDUP_WINDOW" default:"100ms"`
 	MaxAge      time.Duration `help:"How long the stream keeps folded events." env:"MILLRACE_EVENTS_MAX_AGE" name:"events-max-age" default:"168h"`
-	AckWait     time.Duration `help:"How long a daemon may hold an item of a work queue without an answer before another daemon gets it." env:"MILLRACE_WORK_ACK_WAIT" name:"work-ack-wait" default:"30s"`
+	AckWait     time.Duration `help:"The lease of shards: how long a worker may say nothing of one that it pulled before another gets it. Queues of your own have their lease_s." env:"MILLRACE_WORK_ACK_WAIT" name:"work-ack-wait" default:"30s"`
 	MaxBytes    int64         `help:"Size of the event stream in bytes above which it refuses new events; 0: unlimited." env:"MILLRACE_EVENTS_MAX_BYTES" name:"events-max-bytes" default:"0"`
 }
 

@@ -161,10 +161,15 @@ func (n *node) runTracking(ctx context.Context, s *stack, r roles) (*tracking.St
 		if !r.Ingest {
 			return g.Wait()
 		}
+		reports, err := userqueue.NewReports(n.ownQueues, n.handout)
+		if err != nil {
+			return err
+		}
 		serve := func(ctx context.Context) error { return n.ownQueues.Serve(ctx, n.nats, n.log) }
+		serveReports := func(ctx context.Context) error { return reports.Serve(ctx, n.nats, n.log) }
 		purge := func(ctx context.Context) error { return n.ownQueues.Run(ctx, n.log) }
 		for _, run := range []func(context.Context) error{
-			store.Queues().Run, store.Run, service.Run, serve, purge, events.Run, n.acts.Run, follow, readers.Run,
+			store.Queues().Run, store.Run, service.Run, serve, serveReports, purge, events.Run, n.acts.Run, follow, readers.Run,
 		} {
 			g.Go(func() error { return run(ctx) })
 		}

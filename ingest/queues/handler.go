@@ -22,18 +22,23 @@ import (
 
 // Handler answers the commands.
 type Handler struct {
-	store *userqueue.Store
-	hands *handout.Handout
-	auth  *auth.Auth
-	log   *slog.Logger
+	store   *userqueue.Store
+	hands   *handout.Handout
+	reports *userqueue.Reports
+	auth    *auth.Auth
+	log     *slog.Logger
 }
 
 // New returns the handler; Register puts it on a server.
 func New(store *userqueue.Store, hands *handout.Handout, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || hands == nil || a == nil || log == nil {
-		return nil, errors.New("queue commands: the state, a handout, authentication and a logger are needed")
+	if a == nil || log == nil {
+		return nil, errors.New("queue commands: authentication and a logger are needed")
 	}
-	return &Handler{store, hands, a, log}, nil
+	reports, err := userqueue.NewReports(store, hands)
+	if err != nil {
+		return nil, fmt.Errorf("queue commands: %w", err)
+	}
+	return &Handler{store, hands, reports, a, log}, nil
 }
 
 // maxItemsBody is the size in bytes of a request that adds items.
@@ -67,6 +72,8 @@ func (h *Handler) Register(srv *httpapi.Server) {
 			"left; with permanent, or where the "+
 			"queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend "+
 			"moves the end of the lease. "+
+			"All five hold for items that were pulled over NATS, too, with the generation of the message. done counts "+
+			"after the end of the lease, as long as nobody has begun the item since. "+
 			"cancel and retry are for items that nobody has to have. A move that the state does not allow answers "+
 			"409 with the present state; "+
 			"one that was made before answers 200 and changes nothing."), h.move)

@@ -137,6 +137,64 @@ func TestOwnQueue(t *testing.T) {
 	}
 }
 
+// TestLateDone: done counts after the end of the lease, as long as nobody has begun the
+// item since, also where the end of the lease had it die.
+func TestLateDone(t *testing.T) {
+	s := serve(t, `,"max_attempts":2,"lease_s":1`)
+	s.want(201, "/queues/mail/items", `{"items":[{"payload":{"n":1}},{"payload":{"n":2}}]}`)
+	s.InStep()
+	take := func() (items map[int64]int32) {
+		t.Helper()
+		var got taken
+		status, text := s.Post("/queues/mail/take", `{"worker":"w","limit":2}`)
+		s.Into(&got, 200, status, text)
+		items = map[int64]int32{}
+		for _, it := range got.Items {
+			items[it.ID] = it.Generation
+		}
+		return items
+	}
+	state := func(id int64) string {
+		var of string
+		if err := s.Store.Pool().QueryRow(t.Context(), "SELECT status FROM millrace.item WHERE id = $1", id).Scan(&of); err != nil {
+			t.Fatal(err)
+		}
+		return of
+	}
+	until := func(id int64, want string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); state(id) != want; time.Sleep(10 * time.Millisecond) {
+			if err := s.Store.Queues().Sweep(t.Context()); err != nil || time.Now().After(end) {
+				t.Fatalf("item %d is %s, not %s: %v", id, state(id), want, err)
+			}
+		}
+	}
+	report := func(status int, id int64, generation int32, result string) string {
+		t.Helper()
+		return s.want(status, fmt.Sprintf("/queues/mail/items/%d/done", id),
+			fmt.Sprintf(`{"generation":%d,"result":%s}`, generation, result))
+	}
+	first := take()
+	until(1, "new")
+	until(2, "new")
+	report(409, 1, first[1]-1, "1") // which was nobody's taking
+	for range 2 {
+		if text := report(200, 1, first[1], "1"); !strings.Contains(text, `"done"`) {
+			t.Errorf("done after the lease: %s", text)
+		}
+	}
+	s.InStep()
+	second := take()
+	if len(second) != 1 || second[2] == 0 {
+		t.Fatalf("took %v, want the item that is not done", second)
+	}
+	report(409, 2, first[2], "1") // somebody else has it
+	until(2, "failed")
+	if text := report(200, 2, second[2], "2"); !strings.Contains(text, `"done"`) {
+		t.Errorf("done after the last lease: %s", text)
+	}
+}
+
 // TestReplay: an item that has failed is tried again with another payload, once for
 // each generation, and the one before is kept.
 func TestReplay(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // Bounds of a take.
@@ -123,13 +124,13 @@ type MoveQueueItemRequest struct {
 	ID         int64  `path:"id" minimum:"1"`
 	Transition string `path:"transition" doc:"done, fail, again, release, extend, cancel or retry" example:"done"`
 	Body       struct {
-		Generation int32           `json:"generation,omitempty" minimum:"1" doc:"The taking that is meant, as take has answered"`
+		Generation int32           `json:"generation,omitempty" minimum:"1" doc:"The taking that is meant, as take has answered, or the message that is, as it says"`
 		Worker     string          `json:"worker,omitempty" doc:"Who has it; a worker that is named cannot report for another"`
 		Result     json.RawMessage `json:"result,omitempty" doc:"With done: a JSON document of up to 64 KiB that is kept with the item"`
 		Error      string          `json:"error,omitempty" doc:"With fail, again, release: why"`
 		Permanent  bool            `json:"permanent,omitempty" doc:"With fail: no other attempt"`
 		DelayS     *float64        `json:"delay_s,omitempty" doc:"With fail, again, release: seconds until it can be taken again"`
-		LeaseS     *float64        `json:"lease_s,omitempty" doc:"With extend: seconds from now; default that of the queue"`
+		LeaseS     *float64        `json:"lease_s,omitempty" doc:"With extend: seconds from now; default that of the queue, and no other for an item that was pulled over NATS"`
 		Progress   string          `json:"progress,omitempty" doc:"With extend: what the worker is at, in up to 500 bytes; empty: as before"`
 	}
 }
@@ -150,35 +151,23 @@ type QueueItemConflict struct {
 	Generation   int32  `json:"generation"`
 }
 
-var moves = map[string]item.Move{
-	"done": item.Complete, "fail": item.Fail, "again": item.Again, "release": item.Release,
-	"extend": extend, "cancel": item.Cancel, "retry": item.Retry,
+// report is what the request says, as a worker says it over NATS.
+func (in *MoveQueueItemRequest) report() stream.Report {
+	b := in.Body
+	return stream.Report{
+		Queue: in.Queue, ID: in.ID, Generation: b.Generation, Report: in.Transition, Worker: b.Worker, Result: b.Result,
+		Error: b.Error, Permanent: b.Permanent, DelayS: b.DelayS, LeaseS: b.LeaseS, Progress: b.Progress,
+	}
 }
-
-// extend is no move of the rules.
-const extend item.Move = -1
 
 // Resolve implements huma.Resolver.
 func (in *MoveQueueItemRequest) Resolve(ctx huma.Context) []error {
-	b := in.Body
 	var broken []item.Invalid
-	if _, known := moves[in.Transition]; !known {
+	if !userqueue.IsReport(in.Transition) && in.Transition != "cancel" && in.Transition != "retry" {
 		rule := "must be done, fail, again, release, extend, cancel or retry"
 		broken = append(broken, item.Invalid{Field: "transition", Code: "transition_unknown", Rule: rule})
 	}
-	broken = note(broken, checkWorker(b.Worker, false))
-	if len(b.Result) > userqueue.MaxPayload {
-		broken = append(broken,
-			item.Invalid{Field: "result", Code: "length", Rule: fmt.Sprintf("must be at most %d bytes of JSON",
-				userqueue.MaxPayload)})
-	}
-	if b.DelayS != nil {
-		broken = note(broken, item.CheckDelay(*b.DelayS))
-	}
-	if b.LeaseS != nil {
-		broken = note(broken, item.CheckLease(*b.LeaseS))
-	}
-	broken = note(broken, item.CheckProgress(b.Progress))
+	broken = append(broken, userqueue.CheckReport(in.report())...)
 	return append(in.Params.Resolve(ctx), faults(broken)...)
 }
 
@@ -187,7 +176,7 @@ func (h *Handler) move(ctx context.Context, in *MoveQueueItemRequest) (MovedQueu
 	if err != nil {
 		return MovedQueueItem{}, err
 	}
-	result, err := h.apply(ctx, v, moves[in.Transition], in)
+	result, err := h.apply(ctx, v, in)
 	if err != nil {
 		return MovedQueueItem{}, err
 	}
@@ -201,7 +190,7 @@ func (h *Handler) moved(
 	if result.Outcome == item.NotFound {
 		return MovedQueueItem{}, endpoint.NotFound("id", "must be an item of the queue")
 	}
-	state, err := h.state(ctx, q, id)
+	state, err := h.store.State(ctx, q, id)
 	if err != nil {
 		return MovedQueueItem{}, err
 	}
@@ -239,33 +228,18 @@ func (h *Handler) replay(ctx context.Context, in *ReplayQueueItemRequest) (Moved
 	return h.moved(ctx, v.ID, in.Queue, in.ID, "replay", result, result.Outcome == item.Changed)
 }
 
-func (h *Handler) apply(
-	ctx context.Context, v queue.Settings, move item.Move, in *MoveQueueItemRequest,
-) (queue.Result, error) {
-	b := in.Body
-	c := queue.Command{
-		ID: in.ID, Generation: b.Generation, Worker: b.Worker, Error: item.CutError(b.Error),
-		Result: b.Result, Progress: b.Progress,
-	}
-	if b.DelayS != nil {
-		c.Delay = seconds(*b.DelayS)
-	}
+func (h *Handler) apply(ctx context.Context, v queue.Settings, in *MoveQueueItemRequest) (queue.Result, error) {
 	var results []queue.Result
 	var err error
-	switch {
-	case move == extend:
-		c.Lease = seconds(v.LeaseS)
-		if b.LeaseS != nil {
-			c.Lease = seconds(*b.LeaseS)
-		}
-		return h.extend(ctx, v.ID, c)
-	case move == item.Retry:
+	switch in.Transition {
+	case "retry":
 		results, err = h.store.Retry(ctx, v.ID, []int64{in.ID})
-	case move == item.Fail && !b.Permanent && len(v.BackoffS) > 0:
-		c.Backoff = b.DelayS == nil
-		results, err = h.store.Queues().Apply(ctx, v.ID, item.Again, []queue.Command{c})
+	case "cancel":
+		results, err = h.store.Queues().Apply(ctx, v.ID, item.Cancel, []queue.Command{{
+			ID: in.ID, Generation: in.Body.Generation, Worker: in.Body.Worker, Error: item.CutError(in.Body.Error),
+		}})
 	default:
-		results, err = h.store.Queues().Apply(ctx, v.ID, move, []queue.Command{c})
+		return h.reports.Make(ctx, v, in.report())
 	}
 	if err != nil || len(results) == 0 {
 		return queue.Result{Outcome: item.NotFound}, err
@@ -273,39 +247,19 @@ func (h *Handler) apply(
 	return results[0], nil
 }
 
-func (h *Handler) extend(ctx context.Context, q queue.ID, c queue.Command) (queue.Result, error) {
-	extended, err := h.store.Queues().Extend(ctx, q, []queue.Command{c})
-	if err != nil {
-		return queue.Result{}, err
-	}
-	results, err := h.store.Queues().Look(ctx, q, []queue.Command{c})
-	if err != nil {
-		return queue.Result{}, err
-	}
-	if r := &results[0]; r.Outcome != item.NotFound && !extended[0] {
-		r.Outcome = item.Fenced
-	}
-	return results[0], nil
-}
-
-func (h *Handler) state(ctx context.Context, q queue.ID, id int64) (string, error) {
-	items, err := h.store.Items(ctx, userqueue.Page{Queue: q, IDs: []int64{id}, Limit: 1})
-	if err != nil || len(items) == 0 {
-		return "", err
-	}
-	return items[0].State, nil
-}
-
 func newConflict(name string, id int64, transition string, r queue.Result, state string) *QueueItemConflict {
-	rule := fmt.Sprintf("must allow %s, and the item is %s", transition, state)
-	back := transition == "retry" || transition == "replay"
-	if r.Outcome == item.Fenced || transition == "replay" && r.Outcome == item.Repeated {
-		rule = "must be of the generation and the worker named: the item has gone on, or is in other hands"
-	} else if back && r.Status == item.Failed {
-		rule = "must not have a key that another live item has"
+	outcome := r.Outcome
+	if transition == "replay" && outcome == item.Repeated {
+		outcome = item.Fenced
 	}
+	broken := userqueue.Conflict(transition, state, outcome)
+	back := transition == "retry" || transition == "replay"
+	if back && outcome != item.Fenced && r.Status == item.Failed {
+		broken.Rule = "must not have a key that another live item has"
+	}
+	broken.Code = r.Outcome.String()
 	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("item %d of %s is %s: %s is not possible", id, name, state,
 		transition),
-		httpapi.FieldError{Field: "state", Code: r.Outcome.String(), Rule: rule})
+		httpapi.FieldError(broken))
 	return &QueueItemConflict{Problem: *p, ID: id, CurrentState: state, Generation: r.Generation}
 }

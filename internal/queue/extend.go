@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
-// Extend makes leases end Lease from now on, each for the caller that has the
+// Extend makes leases end Lease from now on (0: never, as those of plain daemons), each for the caller that has the
 // item: by generation, or by worker where no generation is given, and notes what the
 // caller says that it is at. It says of each whether the lease was extended.
 func (s *Store) Extend(ctx context.Context, q ID, commands []Command) ([]bool, error) {

@@ -47,7 +47,7 @@ func Roles() []Role {
 		EventSubjects, ShardSubjects, BatchSubjects, Known, "$JS.API.STREAM.INFO." + Events,
 	}
 	sources := []string{SourceSubjects}
-	worker := []string{"$JS.API.CONSUMER.INFO." + Work + ".*", nextSubject, ackSubject, WorkMoves, WorkEnqueue}
+	worker := []string{"$JS.API.CONSUMER.INFO." + Work + ".*", nextSubject, ackSubject, WorkMoves, WorkEnqueue, WorkReport}
 	with := func(subjects ...[]string) []string {
 		return slices.Concat(append([][]string{{accountInfo}}, subjects...)...)
 	}

@@ -36,6 +36,9 @@ const (
 	// WorkEnqueue is the core NATS subject on which a client adds items to a
 	// queue of people's own, and is answered when they are durable.
 	WorkEnqueue = "millrace.work.enqueue"
+	// WorkReport is the core NATS subject on which a worker says what became of an
+	// item of a queue of people's own, and is answered when that is durable.
+	WorkReport = "millrace.work.report"
 )
 
 // WorkSubject returns where items that are ready for a stage appear. It is

@@ -11,10 +11,10 @@ import { fileURLToPath } from 'node:url';
 const binary = process.env.MILLRACE_BIN ?? fileURLToPath(new URL('../../bin/millrace', import.meta.url));
 const limit = 90_000; // generous: a busy machine is no failure
 
-/** Calls until the result is true; throws when it never becomes so. */
-export async function poll(what, holds) {
-  for (const end = Date.now() + limit; !(await holds());) {
-    if (Date.now() > end) throw new Error(`waited ${limit / 1000} s for ${what}`);
+/** Calls until the result is true; throws when it does not become so in time. */
+export async function poll(what, holds, most = limit) {
+  for (const end = Date.now() + most; !(await holds());) {
+    if (Date.now() > end) throw new Error(`waited ${most / 1000} s for ${what}`);
     await pause(20);
   }
 }

@@ -7,13 +7,14 @@ import { jetstream } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { Millrace, poll } from './millrace.mjs';
 
-const ackWait = 4000; // milliseconds
+const lease = 4; // seconds
+const ackWait = lease * 1000;
 let millrace, nc, consumer;
 
 before(async () => {
-  millrace = await Millrace.start({ MILLRACE_WORK_ACK_WAIT: `${ackWait}ms` });
+  millrace = await Millrace.start();
   nc = await connect({ servers: millrace.nats });
-  const made = await millrace.send('/queues', { name: 'mail', max_attempts: 3, lease_s: 60, backoff_s: [1] });
+  const made = await millrace.send('/queues', { name: 'mail', max_attempts: 3, lease_s: lease, backoff_s: [1] });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   consumer = await jetstream(nc).consumers.get('WORK', 'mail');
 });

@@ -47,30 +47,25 @@ func (h *Handout) withdraw(ctx context.Context, name string, r queue.Ref) (Where
 	if tag.RowsAffected() > 0 {
 		return Free, nil
 	}
-	floor, at, err := h.passed(ctx, name)
+	seq, at, err := h.sequence(ctx, name, r)
 	if err != nil {
 		return Absent, err
 	}
-	var seq *int64
-	err = h.store.Pool().QueryRow(ctx, sqlSequence, r.Item, r.Queue, r.Generation, int64(floor)).Scan(&seq)
-	if err != nil {
-		return Absent, err
-	}
-	if seq == nil {
+	if seq == 0 {
 		return h.delayed(ctx, r)
 	}
 	// If the consumer has passed the message while it was there, a daemon has it.
 	// If it passes the message between the two looks, either may be the case.
-	if at >= uint64(*seq) {
+	if at >= seq {
 		return Held, nil
 	}
-	if err := Remove(ctx, h.js, uint64(*seq)); err != nil {
+	if err := Remove(ctx, h.js, seq); err != nil {
 		if errors.Is(err, errNotYet) {
 			return Absent, nil
 		}
 		return Absent, err
 	}
-	if _, at, err = h.passed(ctx, name); err != nil || at >= uint64(*seq) {
+	if _, at, err = h.passed(ctx, name); err != nil || at >= seq {
 		return Held, err
 	}
 	return Free, nil

@@ -9,7 +9,7 @@ WITH asked AS MATERIALIZED (
     ORDER BY c.item_id FOR UPDATE
 ), moved AS (
     UPDATE millrace.claim AS c
-    SET lease_until = now() + a.lease * interval '1 millisecond', given_at = now(),
+    SET lease_until = now() + nullif(a.lease, 0) * interval '1 millisecond', given_at = now(),
         progress = CASE a.progress WHEN '' THEN c.progress ELSE a.progress END,
         progress_at = CASE a.progress WHEN '' THEN c.progress_at ELSE now() END
     FROM asked AS a JOIN locked AS l ON l.item_id = a.item

@@ -1253,7 +1253,7 @@ export interface paths {
         put?: never;
         /**
          * Say what became of an item
-         * @description done ends it, with a result. fail has it tried again after the backoff of the queue until no attempt is left; with permanent, or where the queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend moves the end of the lease. cancel and retry are for items that nobody has to have. A move that the state does not allow answers 409 with the present state; one that was made before answers 200 and changes nothing.
+         * @description done ends it, with a result. fail has it tried again after the backoff of the queue until no attempt is left; with permanent, or where the queue has no backoff, it fails. again gives it back with the attempt counted, release without. extend moves the end of the lease. All five hold for items that were pulled over NATS, too, with the generation of the message. done counts after the end of the lease, as long as nobody has begun the item since. cancel and retry are for items that nobody has to have. A move that the state does not allow answers 409 with the present state; one that was made before answers 200 and changes nothing.
          */
         post: operations["move-queue-item"];
         delete?: never;
@@ -4136,12 +4136,12 @@ export interface components {
             error?: string;
             /**
              * Format: int32
-             * @description The taking that is meant, as take has answered
+             * @description The taking that is meant, as take has answered, or the message that is, as it says
              */
             generation?: number;
             /**
              * Format: double
-             * @description With extend: seconds from now; default that of the queue
+             * @description With extend: seconds from now; default that of the queue, and no other for an item that was pulled over NATS
              */
             lease_s?: number;
             /** @description With fail: no other attempt */

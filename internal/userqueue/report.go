@@ -1,0 +1,149 @@
+package userqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/schemas/item"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// Reports takes what workers say of items that they have, over HTTP and NATS, in
+// whichever way they have taken them.
+type Reports struct {
+	store *Store
+	hands *handout.Handout
+}
+
+// NewReports returns them on a store.
+func NewReports(store *Store, hands *handout.Handout) (*Reports, error) {
+	if store == nil || hands == nil {
+		return nil, errors.New("reports of workers: the user queues and a handout are needed")
+	}
+	return &Reports{store, hands}, nil
+}
+
+// extend moves the end of a lease. It is not among the moves of package item.
+const extend item.Move = -1
+
+var reports = map[string]item.Move{
+	"done": item.Complete, "fail": item.Fail, "again": item.Again, "release": item.Release, "extend": extend,
+}
+
+// IsReport tells whether a word is one of the reports.
+func IsReport(word string) bool {
+	_, known := reports[word]
+	return known
+}
+
+// CheckReport returns all rules that the members of a report break, whatever it is.
+func CheckReport(r stream.Report) (broken []item.Invalid) {
+	note := func(err error) {
+		var invalid *item.Invalid
+		if errors.As(err, &invalid) {
+			broken = append(broken, *invalid)
+		}
+	}
+	note(queue.CheckWorker(r.Worker))
+	broken = append(broken, CheckPayload("result", r.Result)...)
+	if r.DelayS != nil {
+		note(item.CheckDelay(*r.DelayS))
+	}
+	if r.LeaseS != nil {
+		note(item.CheckLease(*r.LeaseS))
+	}
+	note(item.CheckProgress(r.Progress))
+	return broken
+}
+
+// Make applies a report to which CheckReport has no objection. The outcome says what
+// became of it.
+func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) (queue.Result, error) {
+	c := queue.Command{
+		ID: r.ID, Generation: r.Generation, Worker: r.Worker, Error: item.CutError(r.Error), Result: r.Result,
+		Progress: r.Progress,
+	}
+	if r.DelayS != nil {
+		c.Delay = seconds(*r.DelayS)
+	}
+	pulled, err := s.hands.Pulled(ctx, of, c)
+	if err != nil {
+		return queue.Result{}, err
+	}
+	move := reports[r.Report]
+	if move == extend {
+		return s.extend(ctx, of, c, r.LeaseS, pulled)
+	}
+	if move == item.Fail && !r.Permanent && len(of.BackoffS) > 0 {
+		move, c.Backoff = item.Again, r.DelayS == nil
+	}
+	ends := move == item.Complete || move == item.Fail
+	if pulled != nil && !ends {
+		if err := pulled.Remove(ctx); err != nil {
+			return queue.Result{}, err
+		}
+	}
+	results, err := s.store.Queues().Apply(ctx, of.ID, move, []queue.Command{c})
+	if err != nil {
+		return queue.Result{}, err
+	}
+	if pulled != nil && ends && results[0].Outcome.OK() {
+		_ = pulled.Settle() // lost: mending removes the message
+	}
+	return results[0], nil
+}
+
+// extend has a lease begin anew. That of an item that was pulled is the server's, which
+// knows one length alone, unless the message is gone.
+func (s *Reports) extend(
+	ctx context.Context, of queue.Settings, c queue.Command, leaseS *float64, pulled *handout.Pulled,
+) (queue.Result, error) {
+	c.Lease = seconds(of.LeaseS)
+	if leaseS != nil {
+		c.Lease = seconds(*leaseS)
+	}
+	if pulled != nil {
+		c.Generation, c.Worker = pulled.Generation, ""
+		if pulled.There() {
+			if leaseS != nil && *leaseS != of.LeaseS {
+				return queue.Result{}, &item.Invalid{
+					Field: "lease_s", Code: "fixed",
+					Rule: fmt.Sprintf("must be %g, the lease of the queue, or left out: the item was pulled over NATS", of.LeaseS),
+				}
+			}
+			c.Lease = 0
+		}
+	}
+	queues := s.store.Queues()
+	extended, err := queues.Extend(ctx, of.ID, []queue.Command{c})
+	if err != nil {
+		return queue.Result{}, err
+	}
+	results, err := queues.Look(ctx, of.ID, []queue.Command{c})
+	if err != nil {
+		return queue.Result{}, err
+	}
+	switch r := &results[0]; {
+	case r.Outcome == item.NotFound:
+	case !extended[0]:
+		r.Outcome = item.Fenced
+	case pulled != nil:
+		err = pulled.Keep()
+	}
+	return results[0], err
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// State returns the state of an item, as people are told it.
+func (s *Store) State(ctx context.Context, q queue.ID, id int64) (string, error) {
+	items, err := s.Items(ctx, Page{Queue: q, IDs: []int64{id}, Limit: 1})
+	if err != nil || len(items) == 0 {
+		return "", err
+	}
+	return items[0].State, nil
+}
