@@ -58,16 +58,18 @@ func (url recordOf) history(
 	var p piece
 	var stage int
 	var move, status, worker string
-	holder := map[piece]string{}
+	holder, lapsed := map[piece]string{}, map[piece]bool{}
 	return url.read(ctx, sql, []any{&p.file, &p.shard, &stage, &move, &status, &worker}, func() error {
 		p.stage = queue(stage)
 		before := r.now[p]
 		switch {
 		case before == "started" && move == "start" && holder[p] != stream.PlainWorker:
 			v.wrong("%v: %s takes what %s has", p, worker, holder[p])
+		case move == "done" && lapsed[p]: // after the end of the lease, and before anybody else has begun it
 		case !allowed(before, move, status):
 			v.wrong("%v: %s from %q to %q", p, move, before, status)
 		}
+		lapsed[p] = move == "expire"
 		switch move {
 		case "start":
 			holder[p] = worker
