@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
@@ -67,14 +66,10 @@ func (v *visits) Seal(_ context.Context, cut fold.Cut) (file []byte, digest stri
 
 // Write replaces the file. A real view would sync it to disk.
 func (v *visits) Write(_ context.Context, file []byte) error {
-	err := v.crash()
-	if err == nil {
-		err = os.WriteFile(v.path+".new", file, 0o600)
+	if err := v.crash(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = errors.Join(os.Rename(v.path+".new", v.path), v.crash())
-	}
-	return err
+	return errors.Join(os.WriteFile(v.path+".new", file, 0o600), os.Rename(v.path+".new", v.path), v.crash())
 }
 
 func (v *visits) load() error {
@@ -87,11 +82,7 @@ func (v *visits) load() error {
 }
 
 // foldVisits is one session of the view.
-func foldVisits(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, sink *visits) error {
-	kv, err := js.KeyValue(ctx, stream.Checkpoints)
-	if err != nil {
-		return err
-	}
+func foldVisits(ctx context.Context, in fold.Input, kv jetstream.KeyValue, sink *visits) error {
 	lease, err := checkpoint.Open[struct{}](ctx, kv, "visits", "this process", 0)
 	if err == nil {
 		err = lease.Take(ctx)
@@ -99,10 +90,8 @@ func foldVisits(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, sink
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.DiscardHandler)
-	f, err := fold.New(fold.Config{MinInterval: time.Millisecond, BatchMessages: 50}, fold.Deps{
-		Input: input.NewStream(input.Config{Stream: "VISITS", Consumer: "visits"}, nc, js, log), Lease: lease, Log: log,
-	}, sink)
+	f, err := fold.New(fold.Config{MinInterval: time.Millisecond, BatchMessages: 50},
+		fold.Deps{Input: in, Lease: lease, Log: slog.New(slog.DiscardHandler)}, sink)
 	if err != nil {
 		return err
 	}
@@ -120,7 +109,10 @@ func TestVisits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "VISITS", Subjects: []string{"visits"}})
+	kv, err := js.KeyValue(t.Context(), stream.Checkpoints)
+	must(err)
+	in := input.NewStream(input.Config{Stream: "VISITS", Consumer: "visits"}, nc, js, slog.New(slog.DiscardHandler))
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "VISITS", Subjects: []string{"visits"}})
 	must(err)
 	want, rng := map[string]int{}, rand.New(rand.NewPCG(1, 2))
 	for i := range 400 {
@@ -136,7 +128,7 @@ func TestVisits(t *testing.T) {
 	got := &visits{path: t.TempDir() + "/visits.json"}
 	for len(got.Seen) < 400 {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		err := foldVisits(ctx, nc, js, &visits{
+		err := foldVisits(ctx, in, kv, &visits{
 			path:  got.path,
 			crash: func() error { return []error{nil, nil, killed}[rng.IntN(3)] },
 		})
