@@ -54,7 +54,7 @@ func (s *site) prepare(t *testing.T) {
 	if err := stream.EnsureWork(t.Context(), s.js, []string{"q"}, stream.WorkConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	broker, err := pulls.New(nc, 30*time.Second, slog.New(slog.DiscardHandler))
+	broker, err := pulls.New(nc, func(string) time.Duration { return 30 * time.Second }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
