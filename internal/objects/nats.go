@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,12 +14,16 @@ import (
 	"github.com/millrace-io/millrace/schemas/batches"
 )
 
-// NATS holds objects in the NATS Object Store. It reads an object together with its digest,
+// NATS holds objects in the NATS Object Store. Reading an object compares it with its digest,
 // and makes no bucket.
-type NATS struct{ js jetstream.JetStream }
+type NATS struct {
+	js       jetstream.JetStream
+	replicas int        // of the buckets that it makes
+	making   sync.Mutex // is held by who makes a bucket
+}
 
-// NewNATS is the storage behind a connection.
-func NewNATS(js jetstream.JetStream) *NATS { return &NATS{js} }
+// NewNATS is the storage behind a connection. Buckets that it makes have so many replicas.
+func NewNATS(js jetstream.JetStream, replicas int) *NATS { return &NATS{js: js, replicas: replicas} }
 
 // Open implements Storage.
 func (n *NATS) Open(ctx context.Context, o batches.Object) (Object, error) {

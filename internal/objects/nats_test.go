@@ -44,7 +44,7 @@ func TestNATS(t *testing.T) {
 	if err := errors.Join(err, err2, crawls.Delete(ctx, "gone")); err != nil {
 		t.Fatal(err)
 	}
-	storage := NewNATS(js)
+	storage := NewNATS(js, 1)
 	for o, want := range map[batches.Object]string{
 		object("tiktok/a.json"): "[1]", object("nothing"): "", object("large"): string(large), object("ключ"): "[2]",
 	} {
@@ -82,7 +82,7 @@ func TestNATSReplaced(t *testing.T) {
 		if _, err := crawls.PutBytes(t.Context(), "k", noise(4<<20)); err != nil {
 			t.Fatal(err)
 		}
-		s := &changing{Storage: NewNATS(js), change: change}
+		s := &changing{Storage: NewNATS(js, 1), change: change}
 		if got, err := read(t.Context(), s, object("k"), Stall/10); !errors.Is(err, ErrChanged) || got != nil {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
@@ -136,13 +136,13 @@ func TestNATSDamaged(t *testing.T) {
 	if _, err := js.PublishMsg(ctx, meta); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Read(ctx, NewNATS(js), object("k")); !errors.Is(err, ErrDamaged) || got != nil {
+	if got, err := Read(ctx, NewNATS(js, 1), object("k")); !errors.Is(err, ErrDamaged) || got != nil {
 		t.Errorf("wrong digest: %q, %v", got, err)
 	}
 	if err := bucket.Purge(ctx, jetstream.WithPurgeSubject("$O.crawls.C.>")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := read(ctx, NewNATS(js), object("k"), Stall/10)
+	got, err := read(ctx, NewNATS(js, 1), object("k"), Stall/10)
 	if err == nil || got != nil || !strings.Contains(err.Error(), "sent nothing") {
 		t.Errorf("without chunks: %q, %v", got, err)
 	}

@@ -1,0 +1,222 @@
+package objects
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/millrace-io/millrace/schemas/batches"
+)
+
+// MaxBuckets is how many buckets there may be for Put to make another one: each is a stream
+// of NATS. Where several processes make buckets at the same moment, there may be as many
+// more as there are processes.
+const MaxBuckets = 100
+
+// Kinds of errors of Put, beside those of reading.
+var (
+	// ErrConflict: there is an object of this name with other content.
+	ErrConflict = errors.New("another object has this name")
+	// ErrTooManyBuckets: there are MaxBuckets already.
+	ErrTooManyBuckets = fmt.Errorf("there are %d buckets already", MaxBuckets)
+	// ErrBucketName: NATS can have no bucket of this name.
+	ErrBucketName = errors.New("a bucket of NATS has letters, digits, hyphens and underscores in its name")
+)
+
+// chunkSize is below what any server of NATS takes in one message.
+const chunkSize = 512 << 10
+
+// Stored is an object that Put has found or made.
+type Stored struct {
+	Size   int64
+	SHA256 [sha256.Size]byte
+	Made   bool // it was not there before
+}
+
+// Put stores an object of at most MaxSize bytes, and makes its bucket if there is none. An
+// object of this name with the same content is found, and one with other content is an
+// ErrConflict: of several callers at once, one makes the object. After any other error the
+// same call may be made again.
+//
+// The client's own Put would overwrite in silence. This one writes what the client reads,
+// by the same contract (ADR-20 of NATS): chunks, and then a message that describes them,
+// which is published on the condition that nobody else has.
+func (n *NATS) Put(ctx context.Context, o batches.Object, from io.Reader) (Stored, error) {
+	stored, err := n.put(ctx, o, from)
+	if err != nil {
+		return stored, fmt.Errorf("put object %s: %w", o, err)
+	}
+	return stored, nil
+}
+
+func (n *NATS) put(ctx context.Context, o batches.Object, from io.Reader) (Stored, error) {
+	if err := n.makeBucket(ctx, o.Bucket); err != nil {
+		return Stored{}, err
+	}
+	bucket, err := n.js.Stream(ctx, "OBJ_"+o.Bucket)
+	if err != nil {
+		return Stored{}, fmt.Errorf("look at the bucket: %w", err)
+	}
+	u := upload{js: n.js, bucket: bucket, object: o, id: nuid.Next()}
+	stored, err := u.chunks(ctx, from)
+	if err != nil {
+		return stored, errors.Join(err, u.discard(ctx))
+	}
+	return u.describe(ctx, stored)
+}
+
+// makeBucket makes sure that there is a bucket.
+func (n *NATS) makeBucket(ctx context.Context, name string) error {
+	_, err := n.js.ObjectStore(ctx, name)
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return bucketName(err)
+	}
+	n.making.Lock()
+	defer n.making.Unlock()
+	names, have := n.js.ObjectStoreNames(ctx), 0
+	for range names.Name() {
+		have++
+	}
+	if err := names.Error(); err != nil {
+		return fmt.Errorf("count the buckets: %w", err)
+	}
+	if have >= MaxBuckets {
+		return ErrTooManyBuckets
+	}
+	_, err = n.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: name, Description: "objects that batches are read from", Replicas: n.replicas, Compression: true,
+	})
+	if errors.Is(err, jetstream.ErrBucketExists) {
+		return nil
+	}
+	return err
+}
+
+func bucketName(err error) error {
+	if errors.Is(err, jetstream.ErrInvalidStoreName) {
+		return ErrBucketName
+	}
+	return err
+}
+
+// upload is an object on its way.
+type upload struct {
+	js     jetstream.JetStream
+	bucket jetstream.Stream
+	object batches.Object
+	id     string // of its chunks
+	parts  uint32 // of the content
+}
+
+func (u *upload) chunkSubject() string { return "$O." + u.object.Bucket + ".C." + u.id }
+
+func (u *upload) metaSubject() string {
+	return "$O." + u.object.Bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(u.object.Key))
+}
+
+// chunks stores the content.
+func (u *upload) chunks(ctx context.Context, from io.Reader) (Stored, error) {
+	var stored Stored
+	sum, chunk := sha256.New(), make([]byte, chunkSize)
+	for {
+		n, err := io.ReadFull(from, chunk)
+		stored.Size += int64(n)
+		switch {
+		case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+			return stored, err
+		case stored.Size > MaxSize:
+			return stored, fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, MaxSize)
+		case n > 0:
+			sum.Write(chunk[:n])
+			u.parts++
+			if _, err := u.js.Publish(ctx, u.chunkSubject(), chunk[:n]); err != nil {
+				return stored, err
+			}
+		}
+		if err != nil { // the end
+			sum.Sum(stored.SHA256[:0])
+			return stored, nil
+		}
+	}
+}
+
+// describe publishes what makes an object of the chunks, unless there is one of this name.
+// Where it does not learn whether that was stored, it leaves the chunks, which may be in use.
+func (u *upload) describe(ctx context.Context, stored Stored) (Stored, error) {
+	info := jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{
+			Name: u.object.Key, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize},
+		},
+		Bucket: u.object.Bucket, NUID: u.id, Size: uint64(stored.Size), Chunks: u.parts,
+		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(stored.SHA256[:]),
+	}
+	there, after, err := u.look(ctx)
+	if err != nil {
+		return stored, errors.Join(err, u.discard(ctx))
+	}
+	if there == nil {
+		failed := u.publish(ctx, info, after)
+		if there, _, err = u.look(ctx); err != nil || there == nil {
+			return stored, errors.Join(failed, err)
+		}
+	}
+	switch {
+	case there.NUID == u.id: // also where the answer to publish was lost
+		stored.Made = true
+		return stored, nil
+	case there.Digest == info.Digest:
+		return stored, u.discard(ctx)
+	}
+	return stored, errors.Join(ErrConflict, u.discard(ctx))
+}
+
+// look returns what is known of an object of this name, nil for none, and the sequence of
+// the last message about it.
+func (u *upload) look(ctx context.Context) (there *jetstream.ObjectInfo, seq uint64, err error) {
+	m, err := u.bucket.GetLastMsgForSubject(ctx, u.metaSubject())
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("look for it: %w", err)
+	}
+	if err := json.Unmarshal(m.Data, &there); err != nil {
+		return nil, 0, fmt.Errorf("look for it: %w", err)
+	}
+	if there.Deleted {
+		there = nil
+	}
+	return there, m.Sequence, nil
+}
+
+// publish describes the object, if nobody has published about its name since seq.
+func (u *upload) publish(ctx context.Context, info jetstream.ObjectInfo, seq uint64) error {
+	text, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	meta := nats.NewMsg(u.metaSubject())
+	meta.Data = text
+	meta.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	_, err = u.js.PublishMsg(ctx, meta, jetstream.WithExpectLastSequencePerSubject(seq))
+	return err
+}
+
+// discard deletes the chunks, also when the caller has gone.
+func (u *upload) discard(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := u.bucket.Purge(ctx, jetstream.WithPurgeSubject(u.chunkSubject())); err != nil {
+		return fmt.Errorf("discard the chunks: %w", err)
+	}
+	return nil
+}
