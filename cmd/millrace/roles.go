@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/ingest/batches"
 	ingesthttp "github.com/millrace-io/millrace/ingest/http"
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
@@ -22,6 +23,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/lag"
+	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/sources"
@@ -177,11 +179,15 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 	}
 	var in *ingesthttp.Handler
 	var letters func(*httpapi.Server)
+	var crawled *batches.Handler
 	if r.Ingest {
 		if in, err = n.ingest(a); err != nil {
 			return err
 		}
 		if letters, err = n.letters(a); err != nil {
+			return err
+		}
+		if crawled, err = batches.New(objects.NewNATS(js, max(n.work.Replicas, 1)), a, n.log); err != nil {
 			return err
 		}
 	}
@@ -201,6 +207,7 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 		if in != nil {
 			in.Register(srv)
 			letters(srv)
+			crawled.Register(srv)
 		}
 		if out != nil {
 			out.Register(srv, a)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -211,6 +212,30 @@ func (s *Server) API() huma.API { return s.api }
 func (s *Server) Handle(op *huma.Operation, h http.Handler, middlewares ...func(http.Handler) http.Handler) {
 	s.api.OpenAPI().AddOperation(op)
 	s.base.With(middlewares...).With(onlyParams(paramsOf(op)...)).Method(op.Method, op.Path, h)
+}
+
+// HandleBelow adds a plain handler as Handle does, whose path ends with a parameter that may
+// have slashes: PathParam knows it as Below.
+func (s *Server) HandleBelow(op *huma.Operation, h http.Handler, middlewares ...func(http.Handler) http.Handler) {
+	s.api.OpenAPI().AddOperation(op)
+	pattern := op.Path[:strings.LastIndexByte(op.Path, '/')+1] + Below
+	s.base.With(middlewares...).With(onlyParams(paramsOf(op)...)).Method(op.Method, pattern, h)
+}
+
+// Below is the last parameter of a path of HandleBelow.
+const Below = "*"
+
+// PathParam returns a parameter of a plain handler's path, as it was before it was escaped.
+func PathParam(r *http.Request, name string) string {
+	value := chi.URLParam(r, name)
+	if r.URL.RawPath == "" { // then the parameters are from the path that is unescaped
+		return value
+	}
+	unescaped, err := url.PathUnescape(value)
+	if err != nil {
+		return value
+	}
+	return unescaped
 }
 
 // Handler returns everything the server answers, for tests.

@@ -179,9 +179,16 @@ func (u *upload) describe(ctx context.Context, stored Stored) (Stored, error) {
 	return stored, errors.Join(ErrConflict, u.discard(ctx))
 }
 
+// described is what Put looks at in the message that describes an object.
+type described struct {
+	NUID    string `json:"nuid"`
+	Digest  string `json:"digest"`
+	Deleted bool   `json:"deleted"`
+}
+
 // look returns what is known of an object of this name, nil for none, and the sequence of
 // the last message about it.
-func (u *upload) look(ctx context.Context) (there *jetstream.ObjectInfo, seq uint64, err error) {
+func (u *upload) look(ctx context.Context) (there *described, seq uint64, err error) {
 	m, err := u.bucket.GetLastMsgForSubject(ctx, u.metaSubject())
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, 0, nil
