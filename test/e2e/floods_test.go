@@ -23,7 +23,7 @@ func testFloods(t *testing.T, s *server) {
 	c := &crowd{T: t, s: s}
 	const queue = "flooded"
 	if status, body := s.with(t, token(t, "admin"), http.MethodPost, "/queues",
-		`{"name":"`+queue+`","max_attempts":0,"lease_s":60}`); status != http.StatusCreated {
+		`{"name":"`+queue+`","max_attempts":0,"lease_s":2}`); status != http.StatusCreated {
 		t.Fatalf("status %d: %s", status, body)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// silence is the time after which a silent daemon's items go to others.
+// silence is the time after which a silent daemon's shards go to others. Queues have a lease.
 const silence = "MILLRACE_WORK_ACK_WAIT=2s"
 
 // testProtectedPulls is testPulls where nobody gets in without a login, and a worker is
