@@ -228,7 +228,10 @@ func (c *crawl) act(ctx context.Context) {
 			{Move: acts.Cancel, By: "demo", Filter: acts.ItemFilter{Queue: Queue, State: "scheduled", Group: laterGroup}},
 		} {
 			c.persist(ctx, func() error {
-				_, _, err := c.Acts.Begin(ctx, r)
+				n, err := c.Acts.Count(ctx, r.Move, r.Filter)
+				if err == nil && n.Matched > 0 {
+					_, _, err = c.Acts.Begin(ctx, r)
+				}
 				return err
 			})
 		}
