@@ -2,7 +2,7 @@
 // work its queues. It is the front of three packages, which can be imported by
 // themselves:
 //
-//   - [emit]: [Client] is for services that must not be kept. Emit puts an event
+//   - [emit]: [Client] is for services that must not block. Emit puts an event
 //     into a bounded buffer, or a spool on disk, and returns.
 //   - [publish]: [Publisher] is for callers who wait, on NATS JetStream, to know of
 //     each message what became of it.

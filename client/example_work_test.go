@@ -46,7 +46,7 @@ func sendMail(_ context.Context, m mail) error {
 	return nil
 }
 
-// A daemon works the items of a queue of one's own until its context ends.
+// A daemon works the items of a user-defined queue until its context ends.
 func ExampleWork() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

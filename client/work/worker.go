@@ -77,7 +77,7 @@ type task struct {
 	progress   string           // what the handler has last said that it is at
 	result     json.RawMessage  // what it has said that its work has come to
 	told       string           // what of that the server was told
-	lost       bool             // it may be in other hands
+	lost       bool             // it may be held by another worker
 	cancel     context.CancelCauseFunc
 }
 

@@ -205,7 +205,7 @@ func (w *worker) expire(now time.Time) {
 	}
 }
 
-// lose notes that an item may be in other hands, and ends the context of its
+// lose notes that an item may be held by another worker, and ends the context of its
 // handler, if it has one. The worker's mu has to be held.
 func (t *task) lose() {
 	t.lost = true
@@ -214,7 +214,7 @@ func (t *task) lose() {
 	}
 }
 
-// errLost is why a handler's context ends when its item is in other hands.
+// errLost is why a handler's context ends when its item is held by another worker.
 var errLost = errors.New("the lease of the item is over")
 
 func (w *worker) renewed(t *task, at time.Time, v stream.WorkVerdict, known bool) {

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-io/millrace/projector/pipeline/subjects"
 )
 
-// retentionSettings say how long what is kept.
+// retentionSettings are the retention of each kind of data.
 type retentionSettings struct {
 	Months      int `help:"Whole months for which single events are kept, at least 2; older ones are summarized by day and by month. 0: for ever." env:"MILLRACE_RETENTION_MONTHS" name:"retention-months" default:"6"`
 	DailyMonths int `help:"Whole months for which summaries by day are kept; those by month always are. 0: for ever." env:"MILLRACE_RETENTION_DAILY_MONTHS" name:"retention-daily-months" default:"0"`

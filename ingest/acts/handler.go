@@ -1,4 +1,4 @@
-// Package acts takes the commands of bulk acts over HTTP: to begin one, and to
+// Package acts takes the commands of bulk actions over HTTP: to begin one, and to
 // stop it.
 package acts
 

@@ -37,7 +37,7 @@ type TakeFromQueueRequest struct {
 // TakenQueueItem is an item that was taken.
 type TakenQueueItem struct {
 	ID         int64           `json:"id"`
-	Generation int32           `json:"generation" doc:"Names this taking; moves that name it do nothing once the item is in other hands"`
+	Generation int32           `json:"generation" doc:"Names this taking; moves that name it do nothing once another worker holds the item"`
 	Attempt    int32           `json:"attempt" doc:"The number of this attempt, from 1"`
 	Key        string          `json:"key,omitempty"`
 	Group      string          `json:"group,omitempty"`

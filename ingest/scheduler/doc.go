@@ -14,8 +14,8 @@
 //
 //  3. One end. A change of an item and the row in run_change that tells of it are one
 //     transaction, and so are the removal of that row and what follows for the run and
-//     its job. So each run ends once, in whatever way its item does. An item that
-//     somebody tries again is the next attempt of its run, which is under way again.
+//     its job. So each run ends once, in whatever way its item does. Retrying an item
+//     starts the next attempt and reopens its run.
 //
 //  4. No stampede. One look at a job decides about [Config.Page] due times at most and
 //     begins one run for what was missed. What is caught up keeps to the job's policy.

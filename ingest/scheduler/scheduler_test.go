@@ -298,7 +298,7 @@ func TestFailures(t *testing.T) {
 	s.equal("twice", s.state(j), "pending, 0 under way, 2 failures, runs: failed failed")
 }
 
-// TestTriedAgain (3): an item of a run that somebody tries again is the run's next
+// TestTriedAgain (3): an item of a run that is retried is the run's next
 // attempt, and under way for its job, however late that is followed.
 func TestTriedAgain(t *testing.T) {
 	t.Parallel()
@@ -437,7 +437,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// TestForced: a run that somebody asks for minds neither backoff nor window, and waits
+// TestForced: a forced run ignores backoff and crawl windows, and waits
 // for room.
 func TestForced(t *testing.T) {
 	t.Parallel()

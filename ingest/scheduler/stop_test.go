@@ -149,7 +149,7 @@ func TestStoppedAndResumed(t *testing.T) {
 }
 
 // TestStoppedRunComesBack (6): a run that a worker gives back while its job is stopped, or that
-// somebody tries again then, is cancelled.
+// is retried then, is cancelled.
 func TestStoppedRunComesBack(t *testing.T) {
 	t.Parallel()
 	s := start(t, scheduler.Config{})

@@ -89,7 +89,7 @@ type Options struct {
 type Item struct {
 	Filename   string `json:"filename" example:"20250101000000"`
 	Shard      int64  `json:"shard" example:"0"`
-	Generation int32  `json:"generation,omitempty" minimum:"1" doc:"The taking that is meant, as take has answered: nothing happens if the item is in other hands by now"`
+	Generation int32  `json:"generation,omitempty" minimum:"1" doc:"The taking that is meant, as take has answered: nothing happens if another worker holds the item by now"`
 }
 
 // MoveItem is the body of a move.
@@ -173,7 +173,7 @@ func (h *Handler) apply(ctx context.Context, a asked) ([]tracking.Result, error)
 	return h.store.Apply(ctx, a.stage, a.move, a.commands)
 }
 
-// extend moves the ends of leases. What was not extended is in other hands.
+// extend moves the ends of leases. What was not extended is held by another worker.
 func (h *Handler) extend(
 	ctx context.Context, stage shard.Stage, commands []tracking.Command,
 ) ([]tracking.Result, error) {

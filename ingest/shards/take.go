@@ -69,7 +69,7 @@ type TakenItem struct {
 	Filename   string    `json:"filename" example:"20250101000000"`
 	Shard      int32     `json:"shard" example:"0"`
 	CreatedAt  time.Time `json:"created_at"`
-	Generation int32     `json:"generation" doc:"Names this taking; said with done, fail, release, again or extend, these do nothing once the item is in other hands"`
+	Generation int32     `json:"generation" doc:"Names this taking; said with done, fail, release, again or extend, these do nothing once another worker holds the item"`
 	Attempt    int32     `json:"attempt" doc:"How often it has been taken, with this time"`
 }
 

@@ -41,7 +41,7 @@ type Act struct {
 	Done      int        `json:"done" doc:"Members that it has moved"`
 	Skipped   int        `json:"skipped" doc:"Members that had moved meanwhile, or were gone, and were left alone"`
 	Failed    int        `json:"failed" doc:"Members that could not be moved"`
-	Left      int        `json:"left" doc:"Members that have not had their turn"`
+	Left      int        `json:"left" doc:"Items that are not yet processed"`
 	More      bool       `json:"more" doc:"The filter matched more than the 1,000,000 items that one act takes, the oldest of a queue first"`
 }
 

@@ -32,7 +32,7 @@ const (
 )
 
 // Failures puts failed items together by their errors. A state of live items in a
-// queue of one's own is allowed as well: scheduled ones have failed before.
+// user-defined queue is allowed as well: scheduled ones have failed before.
 func (s *Store) Failures(ctx context.Context, f ItemFilter) (Failures, error) {
 	move := Retry
 	if slices.Contains(states[Cancel], f.State) {

@@ -16,10 +16,10 @@ import (
 
 // ItemFilter selects items. An item passes every part that is given.
 type ItemFilter struct {
-	Queue       string `json:"queue,omitempty" query:"queue" maxLength:"63" doc:"A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage" example:"mail"`
-	State       string `json:"state,omitempty" query:"state" doc:"To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three"`
-	Group       string `json:"group,omitempty" query:"group" maxLength:"255" doc:"Of a queue of one's own"`
-	Key         string `json:"key,omitempty" query:"key" maxLength:"255" doc:"Of a queue of one's own"`
+	Queue       string `json:"queue,omitempty" query:"queue" maxLength:"63" doc:"A user-defined queue, or a stage of shards; may be left out where filename or search is given: every stage" example:"mail"`
+	State       string `json:"state,omitempty" query:"state" doc:"To retry: failed, dead or, in a user-defined queue, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three"`
+	Group       string `json:"group,omitempty" query:"group" maxLength:"255" doc:"Of a user-defined queue"`
+	Key         string `json:"key,omitempty" query:"key" maxLength:"255" doc:"Of a user-defined queue"`
 	Filename    string `json:"filename,omitempty" query:"filename" maxLength:"255" doc:"Only shards of this file"`
 	Search      string `json:"search,omitempty" query:"search" maxLength:"255" doc:"Only shards of files whose names contain this"`
 	Fingerprint string `json:"fingerprint,omitempty" query:"fingerprint" maxLength:"4096" doc:"Only items whose last error has this fingerprint, as /failures has it"`
@@ -62,7 +62,7 @@ func (f ItemFilter) Check(move string) (all []item.Invalid) {
 	case own && f.Filename+f.Search != "":
 		add("queue", "queue", "must be a stage of shards, or absent, where filename or search is given")
 	case !own && f.Group+f.Key != "":
-		add("queue", "queue", "must be a queue of one's own where group or key is given")
+		add("queue", "queue", "must be a user-defined queue where group or key is given")
 	}
 	for _, text := range []struct{ field, value string }{{"group", f.Group}, {"key", f.Key}, {"search", f.Search}} {
 		if rule := userqueue.CheckText(text.field, text.value); rule != nil {
@@ -72,7 +72,7 @@ func (f ItemFilter) Check(move string) (all []item.Invalid) {
 	return all
 }
 
-// own tells whether a filter is about a queue of one's own.
+// own tells whether a filter is about a user-defined queue.
 func (f ItemFilter) own() bool {
 	_, err := shard.CheckQueue(f.Queue)
 	return f.Queue != "" && err != nil

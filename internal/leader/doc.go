@@ -8,7 +8,7 @@
 //     has died, or has lost Postgres, the lock is free, and a candidate takes it
 //     within Config.Retry.
 //  3. Silence. Postgres ends the connection of a leader that has not spoken for
-//     Config.Silence: its process stands still, or its machine is gone. A leader
+//     Config.Silence: its process is stalled, or its machine is gone. A leader
 //     speaks five times as often, and ends its term when it has had no answer for
 //     three fifths of that time.
 //  4. The term's context. It ends when the candidate finds that it no longer leads,
@@ -17,7 +17,7 @@
 //
 // # What does not hold
 //
-// A leader that stands still does not know that it has lost the lead: when it goes
+// A stalled leader does not know that it has lost the lead: when it goes
 // on, it may act for a moment beside its successor. What two must not do has to
 // refuse the first of them by itself: by a condition that only one of two writers
 // can meet, or by asking in the same statement whether the lock is still the

@@ -239,7 +239,7 @@ func TestServerAway(t *testing.T) {
 	}
 }
 
-// TestSilence: a leader that stands still loses the lead to another without
+// TestSilence: a stalled leader loses the lead to another without
 // knowing. A statement that asks for its lock finds out, and it does itself when it
 // goes on (invariant 3).
 func TestSilence(t *testing.T) {

@@ -31,7 +31,7 @@ func Start(t testing.TB, cfg stream.Config) *Server {
 	s := &Server{t: t, addr: "127.0.0.1:0", dir: t.TempDir()}
 	s.Start()
 	t.Cleanup(s.Stop)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a busy machine's disk may stand still
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a busy machine's disk may stall
 	defer cancel()
 	if err := stream.Ensure(ctx, s.JetStream(), cfg); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // ID is the number of a queue.
 type ID int16
 
-// FirstOwn is the number from which on queues are people's own.
+// FirstOwn is the number from which on queues are user-defined.
 const FirstOwn ID = 100
 
 // Ref names one readiness of an item in a queue.

@@ -18,7 +18,7 @@ type Settings struct {
 	LeaseS      float64   // of those who name none; 0: as they choose
 	BackoffS    []float64 // seconds to wait after each attempt in vain; the last counts for all that follow
 	Limits
-	RetentionS float64 // how long finished items of queues of people's own are kept
+	RetentionS float64 // how long finished items of user-defined queues are kept
 	MaxItems   int     // that may be live there, and that are kept when finished
 }
 

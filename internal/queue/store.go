@@ -82,8 +82,8 @@ func (s *Store) kindOf(q ID) (Kind, error) {
 // Every statement finds few rows by an index. A plan that reads a whole table
 // would look as good while the table is small, and be kept while it grows, so
 // such plans are off, and no statement becomes slow before statistics catch up.
-// A process that stands still in the middle of a transaction, or whose machine
-// is gone, keeps the rows it has locked for openWait and no longer.
+// A process that stalls in the middle of a transaction, or whose machine is gone, keeps
+// the rows it has locked for openWait and no longer.
 func Configure(cfg *pgxpool.Config) {
 	before := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {

@@ -16,7 +16,7 @@ type LiveItems int
 
 func (n LiveItems) Error() string { return fmt.Sprintf("%d items of the queue have not ended", int(n)) }
 
-// Delete deletes a queue of people's own with all its items and their history, in
+// Delete deletes a user-defined queue with all its items and their history, in
 // one transaction, and returns how many items it had. While items are new,
 // scheduled or started it deletes nothing and returns their number as LiveItems, unless
 // it is told to delete these as well. A worker that has one of them learns that it

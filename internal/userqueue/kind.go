@@ -21,7 +21,7 @@ var texts embed.FS
 
 func text(name string) string { return queue.Text(texts, name) }
 
-// Kind is the kind of items that are in queues of people's own.
+// Kind is the kind of items that are in user-defined queues.
 type Kind struct{ statements sync.Map } // queue.ID → *queue.Statements
 
 var _ queue.Kind = (*Kind)(nil)

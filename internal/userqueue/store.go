@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
-// Store keeps queues of people's own. It is safe for concurrent use.
+// Store keeps user-defined queues. It is safe for concurrent use.
 type Store struct{ queues *queue.Store }
 
 // New returns a store on that of all queues, which has to know the items of Kind.
@@ -107,7 +107,7 @@ func (s *Store) tooMany(ctx context.Context, by Maker) error {
 	return ErrTooMany
 }
 
-// Get returns the settings of a queue of people's own, or queue.ErrNoQueue.
+// Get returns the settings of a user-defined queue, or queue.ErrNoQueue.
 func (s *Store) Get(ctx context.Context, name string) (queue.Settings, error) {
 	if !names.MatchString(name) {
 		return queue.Settings{}, queue.ErrNoQueue
@@ -119,7 +119,7 @@ func (s *Store) Get(ctx context.Context, name string) (queue.Settings, error) {
 	return v, err
 }
 
-// States returns all queues of people's own in numbers.
+// States returns all user-defined queues in numbers.
 func (s *Store) States(ctx context.Context) ([]queue.State, error) {
 	all, err := s.queues.Summary(ctx, func(int32, int32, int64) {})
 	return slices.DeleteFunc(all, func(v queue.State) bool { return v.ID < queue.FirstOwn }), err

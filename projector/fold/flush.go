@@ -63,7 +63,7 @@ func (f *Fold[B]) rest(ctx context.Context) error {
 }
 
 // restEvery is how often an idle session renews its lease. One that reads a part
-// of the input renews it more often: its position stands still while the input
+// of the input renews it more often: its position does not move while the input
 // grows, and readers want to know how far it has looked.
 func (f *Fold[B]) restEvery() time.Duration {
 	if !f.partial {

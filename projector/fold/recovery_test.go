@@ -503,7 +503,7 @@ func TestCrashInEveryState(t *testing.T) {
 	}
 }
 
-// TestReplaced: a session that stands still in the middle of a batch is replaced.
+// TestReplaced: a session that stalls in the middle of a batch is replaced.
 // When it goes on, it writes that batch at most, with the bounds that were decided,
 // and ends without having moved the position.
 func TestReplaced(t *testing.T) {

@@ -21,7 +21,7 @@ type State struct {
 	First, Last uint64    // sequences of its first and last message
 	At          time.Time // by the clock of the input
 	// Partial says that readers pass over messages that the view does not need. The
-	// position of its fold then stands still while the input grows.
+	// position of its fold then does not move while the input grows.
 	Partial bool
 }
 

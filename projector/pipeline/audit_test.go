@@ -87,7 +87,7 @@ func TestAcceptedBaseline(t *testing.T) {
 	}
 }
 
-// TestBaselineOfStill holds invariant 11 for a group that stands still.
+// TestBaselineOfStill holds invariant 11 for a group that has stopped folding.
 func TestBaselineOfStill(t *testing.T) {
 	b := newBench(t)
 	var sent [][2]string

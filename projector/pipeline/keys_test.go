@@ -169,7 +169,7 @@ func (b *bench) counted() (all identity.Sum) {
 }
 
 // TestMissingIdentities holds invariant 10 when ClickHouse has lost rows and the
-// key store is to be filled from there: the group stands still and says what is
+// key store is to be filled from there: the group stops folding and says what is
 // missing, until it is there again or an operator accepts that.
 func TestMissingIdentities(t *testing.T) {
 	for name, restored := range map[string]bool{"restored": true, "accepted": false} {

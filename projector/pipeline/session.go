@@ -136,7 +136,7 @@ func (s *session) run(ctx context.Context) error {
 	case ctx.Err() != nil:
 	case changed && errors.Is(err, context.Canceled):
 		return s.rebase(ctx, missing)
-	case errors.As(err, &lacks) && lacks.missing != baseline.Missing: // and the group stands still
+	case errors.As(err, &lacks) && lacks.missing != baseline.Missing: // and the group stops folding
 		return errors.Join(err, s.checkpoint.Rebase(ctx, lacks.missing))
 	}
 	return err

@@ -35,9 +35,8 @@ func (h *house) networked() (*tracking.Store, *embeddedtest.Network) {
 	return store, network
 }
 
-// TestStalledLeader: a leader that stands still, and whose
-// connection stays as it is, loses it; and when it goes on, it does no harm
-// (invariant 2).
+// TestStalledLeader: a stalled leader whose connection stays as it is loses the lead, and does
+// no harm when it goes on (invariant 2).
 func TestStalledLeader(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, quick)

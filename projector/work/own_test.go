@@ -20,7 +20,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// own makes a queue of people's own, and has clients' items come in.
+// own makes a user-defined queue, and has clients' items come in.
 func (h *house) own(name string, change ...func(*queue.Settings)) *userqueue.Store {
 	h.Helper()
 	s, err := userqueue.New(h.store.Queues())
@@ -54,7 +54,7 @@ func (h *house) awaitOwn(s *userqueue.Store, name, state string, n int) {
 	})
 }
 
-// TestOwnQueueClient: clients work every item of a queue of people's own once,
+// TestOwnQueueClient: clients work every item of a user-defined queue once,
 // with its payload, while services are killed (invariants 1 to 5).
 func TestOwnQueueClient(t *testing.T) {
 	t.Parallel()
@@ -168,8 +168,8 @@ func TestProgress(t *testing.T) {
 	h.awaitOwn(s, "mail", "done", 2)
 }
 
-// TestOwnQueuePlain: a plain daemon's answers are moves of items of a queue of
-// people's own (invariants 4 and 6), and a body says what take would.
+// TestOwnQueuePlain: a plain daemon's answers are moves of items of a user-defined queue
+// (invariants 4 and 6), and a body says what take would.
 func TestOwnQueuePlain(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, quick)

@@ -172,7 +172,7 @@ func TestDeadUnheard(t *testing.T) {
 	// The server gives messages up when it would deliver them once more.
 	again := h.pull(shard.Splitter, 1)[0]
 	if h.item(again).ID != h.item(msgs[1]).ID {
-		t.Errorf("item %d comes again, not that which was refused", h.item(again).ID)
+		t.Errorf("item %d comes again, not the one that was refused", h.item(again).ID)
 	}
 	if err := again.Ack(); err != nil {
 		t.Fatal(err)

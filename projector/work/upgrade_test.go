@@ -23,7 +23,7 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// released is the last migration before queues of people's own.
+// released is the last migration before user-defined queues.
 const released = 51
 
 // fillReleased makes what the released program has written: shards 0 to 9 of a

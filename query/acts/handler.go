@@ -1,4 +1,4 @@
-// Package acts answers what bulk acts have done, and what one would be about.
+// Package acts answers what bulk actions have done, and what one would be about.
 package acts
 
 import (
@@ -35,10 +35,10 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	read := func(id, path, summary, text string) endpoint.Operation {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
 	}
-	endpoint.Get(api, read("list-acts", "", "Bulk acts, the newest first", "They are kept for 90 days."), h.list)
+	endpoint.Get(api, read("list-acts", "", "Bulk actions, the newest first", "They are kept for 90 days."), h.list)
 	endpoint.Get(api, read("count-act", "/count", "What an act would be about",
 		"The number of items that the filter matches now. Nothing is done."), h.count)
-	endpoint.Get(api, read("get-act", "/{id}", "A bulk act, and how far it is", ""), h.one)
+	endpoint.Get(api, read("get-act", "/{id}", "A bulk action, and how far it is", ""), h.one)
 	endpoint.Get(api, read("list-act-members", "/{id}/members", "Members of an act that were not moved, and why",
 		"The first 1,000 that failed, and the first 1,000 that were skipped."), h.members)
 	api.Base = "/failures"

@@ -25,7 +25,7 @@
 //     connections or of feeds a newcomer gets the newest of the caller that has
 //     most.
 //
-// # Coming again
+// # Resuming
 //
 //  4. Every snapshot has an epoch and a sequence. The epoch is that of a feed:
 //     random for each process, and another one for each feed that it makes. So

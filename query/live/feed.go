@@ -189,7 +189,7 @@ func (f *feed) run(ctx context.Context, cfg Config) {
 func (f *feed) step(ctx context.Context, cfg Config, begun *bool) (pause, wait time.Duration) {
 	start := time.Now()
 	snapshot, err := f.source.Snapshot(ctx)
-	// A snapshot that is dear to compute is computed more seldom, so that a feed
+	// An expensive snapshot is computed less often, so that a feed
 	// does so for a quarter of the time at most. On a busy machine much of that is
 	// waiting, and to rest for longer would make everyone wait more.
 	rest := min(3*time.Since(start), maxPause)

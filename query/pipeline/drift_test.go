@@ -252,7 +252,7 @@ func TestNumbersOfJSON(t *testing.T) {
 	}
 }
 
-// TestScopeOfDrift: a period ends when it is looked at, as the funnel's does,
+// TestScopeOfDrift: a period ends at the time of the request, as the funnel's does,
 // though events from ahead belong to it.
 func TestScopeOfDrift(t *testing.T) {
 	spec, err := window.Parse(window.Request{Period: "7d"})

@@ -37,12 +37,12 @@ func TestNoProjectorIsAtWork(t *testing.T) {
 		}
 		pass()
 		if err := e.check(t.Context()); err == nil || !e.standsStill() {
-			t.Fatalf("nothing has moved for a minute: %v, and it stands still: %t", err, e.standsStill())
+			t.Fatalf("nothing has moved for a minute: %v, and it is stalled: %t", err, e.standsStill())
 		}
 		publish()
 		folded++
 		if err := e.check(t.Context()); err != nil || e.standsStill() {
-			t.Fatalf("the view catches up: %v, and it stands still: %t", err, e.standsStill())
+			t.Fatalf("the view catches up: %v, and it is stalled: %t", err, e.standsStill())
 		}
 		folded++
 	}

@@ -1,2 +1,2 @@
-// Package queues answers reads of queues of people's own over HTTP.
+// Package queues answers reads of user-defined queues over HTTP.
 package queues

@@ -44,7 +44,7 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	read := func(id, path, summary, text string) endpoint.Operation {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
 	}
-	endpoint.Get(api, read("list-queues", "", "Queues of people's own", ""), h.list)
+	endpoint.Get(api, read("list-queues", "", "User-defined queues", ""), h.list)
 	endpoint.Get(api, read("get-user-queue", "/{queue}", "A queue in numbers",
 		"Exact, at a cost that does not depend on the number of items."), h.one)
 	endpoint.Get(api, read("list-queue-items", "/{queue}/items", "Items of a queue, the oldest first", ""), h.items)

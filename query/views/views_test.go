@@ -78,7 +78,7 @@ func (s *states) Summary(context.Context, func(kind, key int32, n int64)) ([]que
 	return s.queues, s.fail
 }
 
-// TestQueues: the view shows queues of shards and people's own alike. A change of
+// TestQueues: the view shows queues of shards and user-defined ones alike. A change of
 // any figure is news, and time that passes is none.
 func TestQueues(t *testing.T) {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

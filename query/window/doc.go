@@ -6,5 +6,5 @@
 // says when it was looked at. That is also what a fast clock has set ahead: by a
 // few seconds, or by days where the clock of the broker was wrong as well, which
 // is what events are held to. A custom window is [From, To); without a To of its own
-// it ends when it is looked at.
+// it ends at the time of the request.
 package window

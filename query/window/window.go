@@ -55,7 +55,7 @@ type Spec struct {
 	zone     string
 	loc      *time.Location
 	from, to time.Time // of a custom window
-	open     bool      // a custom window that ends when it is looked at
+	open     bool      // a custom window that ends at the time of the request
 }
 
 // Ahead is how far beyond To a live window reaches in the tables: about as far
@@ -112,7 +112,7 @@ func Parse(r Request) (Spec, error) {
 // Live tells whether the window holds everything from its begin on.
 func (s Spec) Live() bool { return s.period != Custom }
 
-// Moves tells whether the window depends on when it is looked at.
+// Moves tells whether the window depends on the time of the request.
 func (s Spec) Moves() bool { return s.Live() || s.open }
 
 // Key names the spec: specs of one key have the same window at all times.

@@ -170,7 +170,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestOpen: a window without an end lasts until it is looked at.
+// TestOpen: a window without an end ends at the time of the request.
 func TestOpen(t *testing.T) {
 	now := at(t, "2026-02-10T12:00:00Z")
 	s, err := Parse(Request{From: "2026-02-10T00:00:00Z", TZ: "Asia/Kathmandu", Now: now})

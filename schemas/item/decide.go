@@ -32,7 +32,7 @@ const (
 	Changed   Outcome = iota
 	Repeated          // it was made before
 	Forbidden         // the status does not allow it
-	Fenced            // the item has gone on, or is in other hands
+	Fenced            // another worker holds the item, or it has ended
 	NotFound          // there is no such item
 	Paused            // the stage hands nothing out
 	Full              // as many items as the stage allows are started

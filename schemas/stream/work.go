@@ -34,10 +34,10 @@ const (
 	// one that publishes to Work.
 	WorkOffers = "millrace.work.offers"
 	// WorkEnqueue is the core NATS subject on which a client adds items to a
-	// queue of people's own, and is answered when they are durable.
+	// queue defined by users, and is answered when they are durable.
 	WorkEnqueue = "millrace.work.enqueue"
 	// WorkReport is the core NATS subject on which a worker says what became of an
-	// item of a queue of people's own, and is answered when that is durable.
+	// item of a user-defined queue, and is answered when that is durable.
 	WorkReport = "millrace.work.report"
 )
 

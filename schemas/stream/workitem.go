@@ -19,8 +19,8 @@ type WorkItem struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
-// QueueItem is the body of a message of Work that is about an item of a queue of
-// people's own.
+// QueueItem is the body of a message of Work that is about an item of a user-defined
+// queue.
 type QueueItem struct {
 	ID         int64           `json:"id"`
 	Queue      string          `json:"queue"`
@@ -34,8 +34,8 @@ type QueueItem struct {
 	CreatedAt  time.Time       `json:"created_at"`
 }
 
-// ParseQueueItem reads the body of a message about an item of a queue of
-// people's own.
+// ParseQueueItem reads the body of a message about an item of a user-defined
+// queue.
 func ParseQueueItem(data []byte) (QueueItem, error) {
 	var it QueueItem
 	if err := json.Unmarshal(data, &it); err != nil {
@@ -179,7 +179,7 @@ type Verdict uint8
 // The verdicts.
 const (
 	VerdictMade   Verdict = iota // now or before
-	VerdictGone                  // the item has gone on, or is in other hands
+	VerdictGone                  // another worker holds the item, or it has ended
 	VerdictPaused                // the stage hands nothing out
 	VerdictFull                  // as many items as the stage allows are out
 )

@@ -143,7 +143,7 @@ func (w *watcher) run(ctx context.Context, root int) {
 	var pids []int
 	var clickhouse int
 	for i := 0; ; i++ {
-		// What is dear to tell is looked at once a second.
+		// What is expensive to read is read once a second.
 		rare := i%10 == 0
 		if rare {
 			pids, clickhouse = family(root), clickhouseIn(root)

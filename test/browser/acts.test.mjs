@@ -1,4 +1,4 @@
-// Bulk acts on many items of a running server: found and retried in a real
+// Bulk actions on many items of a running server: found and retried in a real
 // browser, and gone on with after the server was killed.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -14,7 +14,7 @@ const kinds = [
 ];
 const many = 10_000;
 
-describe('bulk acts', { skip }, () => {
+describe('bulk actions', { skip }, () => {
   let millrace, browser, page;
   let ids = [];
 
@@ -88,7 +88,7 @@ describe('bulk acts', { skip }, () => {
     assert.match(page.url(), /#\/acts\/1$/);
     await page.reload();
     await browser.shows('act-done', 'data-value', String(many));
-    await page.click('main a >> text=Bulk acts');
+    await page.click('main a >> text=Bulk actions');
     await browser.shows('act-1');
   });
 

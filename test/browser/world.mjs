@@ -71,7 +71,7 @@ export async function sources(millrace) {
   await poll('their jobs', async () => (await millrace.get('/jobs')).total === 2); // a disabled source has none
 }
 
-/** A bulk act: the failed items of the queue are tried again. */
+/** A bulk action: the failed items of the queue are tried again. */
 export async function act(millrace) {
   const { status, body } = await millrace.send('/acts', { move: 'retry', filter: { queue: 'mail', state: 'failed' } });
   assert.ok(status < 300, JSON.stringify(body));

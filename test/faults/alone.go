@@ -13,7 +13,7 @@ func (s *saboteur) alone() {
 	for _, p := range s.cluster.projectors[:2] {
 		s.endInTime(p)
 		if before := s.watch.decided(); !s.watch.beyond(before, recoveryLimit) {
-			s.fail("at the end, without %s: the position stands still at %v", p.name, before)
+			s.fail("at the end, without %s: the position does not move at %v", p.name, before)
 		}
 		p.release()
 	}

@@ -33,7 +33,7 @@ var catalogue = []area{
 		{killPostgres, "kill -9 of Postgres"},
 		{killAll, "kill -9 of everything at once"},
 	}},
-	{"Processes that stand still", []entry{
+	{"Stalled processes", []entry{
 		{stallLeader, "SIGSTOP of the projector that folds, for longer than its lease"},
 		{stallClickHouse, "SIGSTOP of ClickHouse"},
 		{zombieInsert, "a projector is killed or stopped, and the rows of its insert arrive after its successor's"},

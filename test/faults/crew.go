@@ -30,7 +30,7 @@ type crew struct {
 	query   string
 	workURL string
 	queues  []string
-	own     bool             // the queues are people's own: their items have numbers
+	own     bool             // the queues are user-defined: their items have numbers
 	doomed  func(piece) bool // it fails for good
 	taken   func(piece) bool // it may be taken from its worker by others than a lease
 	web     *http.Client

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// piece is an item at a stage; of a queue of people's own, the item with the
+// piece is an item at a stage; of a user-defined queue, the item with the
 // number that shard is.
 type piece struct {
 	file  string

@@ -67,7 +67,7 @@ func (s *saboteur) run(ctx context.Context, p *plan) {
 	}
 }
 
-// recoveryLimit is how long the position may stand still after a fault.
+// recoveryLimit is how long the position may not move after a fault.
 const recoveryLimit = 60 * time.Second
 
 func (s *saboteur) one(f fault) {
@@ -96,7 +96,7 @@ func (s *saboteur) one(f fault) {
 	fmt.Fprintf(s.out, "%s %-19s held %5.1fs, position moves after %5.1fs\n",
 		begin.Format(time.TimeOnly), f.kind, in.held.Seconds(), in.silence.Seconds())
 	if in.stuck {
-		s.fail("%s: the position stands still at %v, or the work of shards or jobs does", f.kind, before)
+		s.fail("%s: the position does not move at %v, or the work of shards or jobs does", f.kind, before)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ type taped struct {
 const (
 	tapeEvery = 20 * time.Millisecond
 	tapeBatch = 1000
-	// tapeWait is how long a node may take to answer: it may stand still.
+	// tapeWait is how long a node may take to answer: it may stall.
 	tapeWait = 500 * time.Millisecond
 	// tapeTries is how many answers have to agree that a message is gone: a
 	// replica that has just been restored may lack what others have.

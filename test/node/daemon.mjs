@@ -11,7 +11,7 @@ const nanoseconds = () => `${Math.round((performance.timeOrigin + performance.no
 const note = (what, item) => appendFileSync(journal,
   `${nanoseconds()} ${what} ${item.stage ?? item.queue} ${item.filename ?? item.key} ${item.shard ?? 0} 0\n`);
 
-/** The first attempt at one of ten items of a queue of one's own is in vain. */
+/** The first attempt at one of ten items of a user-defined queue is in vain. */
 const inVain = (item) => item.attempt === 1 && item.key?.endsWith('0');
 
 const nc = await connect({ servers, maxReconnectAttempts: -1, waitOnFirstConnect: true });

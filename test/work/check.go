@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// piece is an item at a stage, or of a queue of one's own: that has its key for a
+// piece is an item at a stage, or of a user-defined queue: that has its key for a
 // filename.
 type piece struct {
 	stage, filename string

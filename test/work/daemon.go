@@ -148,7 +148,7 @@ func workWithHTTP(ctx context.Context, queue string, lease time.Duration, n *not
 }
 
 // work works an item, and says so until it is answered: that it is recorded, or
-// that the item is in other hands.
+// that another worker holds the item.
 func (it taken) work(ctx context.Context, in *installation, queue, worker string, n *notes) error {
 	p := piece{queue, it.Filename, it.Shard}
 	what := map[string]any{"generation": it.Generation, "worker": worker}

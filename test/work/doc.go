@@ -12,7 +12,7 @@
 //	go run ./test/work -items 10000 -kill 2s
 //
 // The first registers files, whose shards go through all stages. The second makes
-// a queue of one's own, and adds items over HTTP, over NATS, and in transactions of
+// a user-defined queue, and adds items over HTTP, over NATS, and in transactions of
 // Postgres, some of which are rolled back. The first attempt at one of ten items
 // fails.
 //

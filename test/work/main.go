@@ -39,7 +39,7 @@ type config struct {
 	bin           string        // the program
 	node          string        // folder of the Node daemon
 	files, shards int           // to register
-	items         int           // of a queue of one's own, instead of files; 0: files
+	items         int           // of a user-defined queue, instead of files; 0: files
 	kill          time.Duration // how often something is killed, on average
 	parts         bool          // Millrace and its Postgres are killed, too
 	lease         time.Duration // after which a dead daemon's item is free
@@ -56,7 +56,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.SetOutput(errOut)
 	flags.IntVar(&cfg.files, "files", 10_000, "files to register")
 	flags.IntVar(&cfg.shards, "shards", 4, "shards of each")
-	flags.IntVar(&cfg.items, "items", 0, "items of a queue of one's own, instead of files")
+	flags.IntVar(&cfg.items, "items", 0, "items of a user-defined queue, instead of files")
 	flags.DurationVar(&cfg.kill, "kill", 2*time.Second, "how often a process is killed, on average")
 	flags.BoolVar(&cfg.parts, "parts", true, "kill Millrace and its Postgres, too, and not daemons alone")
 	flags.DurationVar(&cfg.lease, "lease", 10*time.Second, "after which the items of a dead daemon go to another")

@@ -24,7 +24,7 @@ const (
 	rolledKey = "rolled" // begins the keys of items that are rolled back
 )
 
-// own are items of a queue of one's own, each with a key of its own.
+// own are items of a user-defined queue, each with a key of its own.
 type own struct {
 	n     int
 	lease time.Duration

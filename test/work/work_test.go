@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestWork runs the whole program on a few files, and on a queue of one's own.
+// TestWork runs the whole program on a few files, and on a user-defined queue.
 func TestWork(t *testing.T) {
 	bin := os.Getenv("MILLRACE_BIN")
 	if bin == "" {

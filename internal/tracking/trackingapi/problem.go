@@ -43,7 +43,7 @@ func NewConflict(r tracking.Result, stage shard.Stage, move shard.Move) *Conflic
 	rule := fmt.Sprintf("must be %s, and is %s", needs[move], r.Status)
 	switch {
 	case r.Outcome == shard.Fenced:
-		rule = "must be of the generation and the worker named: the item has gone on, or is in other hands"
+		rule = "must be of the generation and the worker named: another worker holds the item, or it has ended"
 	case r.Outcome == shard.Paused:
 		rule = "must not be started while the stage is paused"
 	case r.Outcome == shard.Full:

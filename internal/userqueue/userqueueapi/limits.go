@@ -1,11 +1,11 @@
-// Package userqueueapi is what the commands and the reads of queues of people's own share over HTTP.
+// Package userqueueapi is what the commands and the reads of user-defined queues share over HTTP.
 package userqueueapi
 
 import (
 	"github.com/millrace-io/millrace/internal/queue"
 )
 
-// Limits are the limits of a queue of people's own.
+// Limits are the limits of a user-defined queue.
 type Limits struct {
 	Concurrency int         `json:"concurrency" doc:"Items out at a time, with all workers together; 0: any number"`
 	PerGroup    int         `json:"concurrency_per_group" doc:"Items of one group out at a time; 0: any number"`

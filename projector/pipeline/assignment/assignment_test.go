@@ -30,7 +30,7 @@ func TestSilentWorker(t *testing.T) {
 	check(err)
 	l, err := layout.Agree(t.Context(), kv, 2)
 	check(err)
-	const lease = 3 * time.Second // longer than a slow machine stands still
+	const lease = 3 * time.Second // longer than a slow machine stalls
 	s := newShare(New(Config{Lease: lease}, srv.Connect(), slog.New(slog.DiscardHandler)), kv, "a")
 	s.open = l.Current()
 	at := &worker{group: slots.Group{ID: s.open[0].ID}, pulse: new(fold.Pulse)}

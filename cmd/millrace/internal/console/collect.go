@@ -93,7 +93,7 @@ func (c *collector) queues(ctx context.Context) (err error) {
 	return err
 }
 
-// allQueues reads what stands in the queues of shards and in people's own.
+// allQueues reads what stands in the queues of shards and in user-defined ones.
 func (s Server) allQueues(ctx context.Context) ([]Queue, error) {
 	var all struct {
 		Queues []Queue `json:"queues"`

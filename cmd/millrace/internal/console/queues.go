@@ -48,7 +48,7 @@ func (c *QueuesListCmd) Run(con *Console) error {
 	return nil
 }
 
-// queueName is a queue of one's own, or a stage of shards.
+// queueName is a user-defined queue, or a stage of shards.
 type queueName string
 
 // stage tells which stage of shards a queue is of, if it is.

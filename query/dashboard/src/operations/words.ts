@@ -88,7 +88,7 @@ function backoffOf({ backoff_base_minutes: base, backoff_max_minutes: most }: Jo
   return `rests for ${formatSeconds(base * 60)}, doubled for each in a row, at most ${formatSeconds(most * 60)}`;
 }
 
-/** What runs of that which was due while no scheduler ran. */
+/** Which of the runs that were due while no scheduler ran are made up for. */
 function catchUpOf(job: Job): string {
   const { catch_up_policy: policy, catch_up_cap: cap, catch_up_spread_seconds: spread } = job;
   if (policy === 'none') return catchUps.none;

@@ -12,7 +12,7 @@ export type UserQueue = Schema<'UserQueue'>;
 
 /** A queue as the page shows it. */
 export interface Shown extends LiveQueue {
-  /** Of shards, or of people's own. */
+  /** Of shards, or defined by users. */
   kind: 'shards' | 'own';
   /** Failed items that are neither dead nor cancelled. */
   retriable: number;
@@ -27,7 +27,7 @@ export function countsOf(queue: Shown): Schema<'ItemStates'> {
   return { new: ready, scheduled: delayed, started: running, done, failed: retriable, dead, cancelled };
 }
 
-/** Queues of people's own, with their limits. */
+/** User-defined queues, with their limits. */
 export function useUserQueues() {
   return useQuery({
     queryKey: ['queues', 'own'],
@@ -77,7 +77,7 @@ export function useQueues() {
       };
     });
   });
-  // Which kind a queue is, is known when people's own are.
+  // Which kind a queue is, is known when the user-defined ones are.
   const known = computed(() => state.value !== undefined && own.value !== undefined);
   return { queues, known, at, error: computed(() => problem.value ?? error.value) };
 }

@@ -142,7 +142,7 @@ export const routes: RouteRecordRaw[] = [
     'acts',
     '/acts',
     {
-      title: 'Bulk acts',
+      title: 'Bulk actions',
       group: 'Work',
       key: 'b',
       keeps: ['tz'],
@@ -151,7 +151,7 @@ export const routes: RouteRecordRaw[] = [
     },
     () => import('../acts/ActsPage.vue'),
   ),
-  below('acts', 'act', '/acts/:act(\\d+)', 'Bulk act', () => import('../acts/ActPage.vue')),
+  below('acts', 'act', '/acts/:act(\\d+)', 'Bulk action', () => import('../acts/ActPage.vue')),
   page(
     'letters',
     '/letters',

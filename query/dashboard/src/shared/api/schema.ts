@@ -9,7 +9,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Bulk acts, the newest first
+         * Bulk actions, the newest first
          * @description They are kept for 90 days.
          */
         get: operations["list-acts"];
@@ -52,7 +52,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A bulk act, and how far it is */
+        /** A bulk action, and how far it is */
         get: operations["get-act"];
         put?: never;
         post?: never;
@@ -1146,7 +1146,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Queues of people's own */
+        /** User-defined queues */
         get: operations["list-queues"];
         put?: never;
         /**
@@ -1662,7 +1662,7 @@ export interface components {
             id: number;
             /**
              * Format: int64
-             * @description Members that have not had their turn
+             * @description Items that are not yet processed
              */
             left: number;
             /**
@@ -1836,7 +1836,7 @@ export interface components {
             id: number;
             /**
              * Format: int64
-             * @description Members that have not had their turn
+             * @description Items that are not yet processed
              */
             left: number;
             /**
@@ -2860,7 +2860,7 @@ export interface components {
             filename: string;
             /**
              * Format: int32
-             * @description The taking that is meant, as take has answered: nothing happens if the item is in other hands by now
+             * @description The taking that is meant, as take has answered: nothing happens if another worker holds the item by now
              */
             generation?: number;
             /**
@@ -2874,18 +2874,18 @@ export interface components {
             filename?: string;
             /** @description Only items whose last error has this fingerprint, as /failures has it */
             fingerprint?: string;
-            /** @description Of a queue of one's own */
+            /** @description Of a user-defined queue */
             group?: string;
-            /** @description Of a queue of one's own */
+            /** @description Of a user-defined queue */
             key?: string;
             /**
-             * @description A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage
+             * @description A user-defined queue, or a stage of shards; may be left out where filename or search is given: every stage
              * @example mail
              */
             queue?: string;
             /** @description Only shards of files whose names contain this */
             search?: string;
-            /** @description To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
+            /** @description To retry: failed, dead or, in a user-defined queue, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
             state?: string;
         };
         ItemOutcome: {
@@ -4130,7 +4130,7 @@ export interface components {
             filename: string;
             /**
              * Format: int32
-             * @description The taking that is meant, as take has answered: nothing happens if the item is in other hands by now
+             * @description The taking that is meant, as take has answered: nothing happens if another worker holds the item by now
              */
             generation?: number;
             /**
@@ -5140,7 +5140,7 @@ export interface components {
             filename: string;
             /**
              * Format: int32
-             * @description Names this taking; said with done, fail, release, again or extend, these do nothing once the item is in other hands
+             * @description Names this taking; said with done, fail, release, again or extend, these do nothing once another worker holds the item
              */
             generation: number;
             /**
@@ -5159,7 +5159,7 @@ export interface components {
             created_at: string;
             /**
              * Format: int32
-             * @description Names this taking; moves that name it do nothing once the item is in other hands
+             * @description Names this taking; moves that name it do nothing once another worker holds the item
              */
             generation: number;
             group?: string;
@@ -5720,13 +5720,13 @@ export interface operations {
         parameters: {
             query: {
                 move: "retry" | "cancel";
-                /** @description A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage */
+                /** @description A user-defined queue, or a stage of shards; may be left out where filename or search is given: every stage */
                 queue?: string;
-                /** @description To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
+                /** @description To retry: failed, dead or, in a user-defined queue, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
                 state?: string;
-                /** @description Of a queue of one's own */
+                /** @description Of a user-defined queue */
                 group?: string;
-                /** @description Of a queue of one's own */
+                /** @description Of a user-defined queue */
                 key?: string;
                 /** @description Only shards of this file */
                 filename?: string;
@@ -7272,13 +7272,13 @@ export interface operations {
     "group-failures": {
         parameters: {
             query?: {
-                /** @description A queue of one's own, or a stage of shards; may be left out where filename or search is given: every stage */
+                /** @description A user-defined queue, or a stage of shards; may be left out where filename or search is given: every stage */
                 queue?: string;
-                /** @description To retry: failed, dead or, in a queue of one's own, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
+                /** @description To retry: failed, dead or, in a user-defined queue, cancelled; by default failed and dead. To cancel: new, scheduled or started; by default all three */
                 state?: string;
-                /** @description Of a queue of one's own */
+                /** @description Of a user-defined queue */
                 group?: string;
-                /** @description Of a queue of one's own */
+                /** @description Of a user-defined queue */
                 key?: string;
                 /** @description Only shards of this file */
                 filename?: string;
