@@ -63,9 +63,11 @@ func (l *Limiter) Listen(srv *http.Server, ln net.Listener) net.Listener {
 			return
 		}
 		l.begin(c)
-		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = body{r.Body, c}
+		if r.Body == nil || r.Body == http.NoBody {
+			handler.ServeHTTP(w, r)
+			return
 		}
+		r.Body = body{r.Body, c}
 		handler.ServeHTTP(w, r)
 		l.waits(c, true) // the server reads what the handler has left
 	})
