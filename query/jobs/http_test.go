@@ -62,7 +62,8 @@ func (s *site) tell(kind string, id uuid.UUID, payload any) {
 		s.T.Fatal(rule)
 	}
 	s.seq++
-	outcomes, _, err := s.store.Handle(s.T.Context(), []jobs.Event{{Told: told, Seq: s.seq, Stored: told.Timestamp}})
+	outcomes, _, err := s.store.Handle(s.T.Context(), []jobs.Event{{Told: told, Seq: s.seq, Stored: told.Timestamp}},
+		nil)
 	if err != nil || outcomes[0] != jobs.Applied {
 		s.T.Fatal(outcomes, err)
 	}
