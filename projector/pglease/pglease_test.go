@@ -52,8 +52,11 @@ func TestOnce(t *testing.T) {
 		_, err := js.Publish(t.Context(), "counted", nil)
 		must(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	limited, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
+	// Who has folded the last message ends both: the other may have begun behind it.
+	ctx, finish := context.WithCancelCause(limited)
+	defer finish(nil)
 	// session folds until it is killed, or all is there. A row for each message is all that
 	// is stored: nothing else keeps it from being there twice.
 	session := func(rng *rand.Rand) error {
@@ -63,8 +66,6 @@ func TestOnce(t *testing.T) {
 			}
 			return nil
 		}
-		ctx, end := context.WithCancelCause(ctx)
-		defer end(nil)
 		first := func(context.Context) (uint64, error) { return 0, nil }
 		err := pglease.Fold(ctx, pglease.Config{
 			Stream: name, Consumer: "counted", BatchMessages: 1 + rng.IntN(20), First: first,
@@ -82,7 +83,7 @@ func TestOnce(t *testing.T) {
 					return errors.Join(tx.SendBatch(ctx, &batch).Close(), crash())
 				})
 				if err = l.Moved(err, b.To); err == nil && b.To == n {
-					end(errDone)
+					finish(errDone)
 				}
 				return errors.Join(err, crash())
 			})
