@@ -89,14 +89,15 @@ func (l *comparison) firstAfter(ctx context.Context, at time.Time) (uint64, erro
 	if err != nil {
 		return 0, err
 	}
-	for m := range batch.Messages() {
-		meta, err := m.Metadata()
-		if err != nil {
-			return 0, err
-		}
-		return meta.Sequence.Stream, nil
+	m, ok := <-batch.Messages()
+	if !ok {
+		return 0, batch.Error()
 	}
-	return 0, batch.Error()
+	meta, err := m.Metadata()
+	if err != nil {
+		return 0, err
+	}
+	return meta.Sequence.Stream, nil
 }
 
 // front returns what is missing at the front, if the server says that it has

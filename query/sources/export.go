@@ -112,9 +112,9 @@ func (h *Handler) export(
 	})
 	list, err := exchange.NewWriter(format, w, columns)
 	for err == nil && len(page) > 0 {
-		overrides, err := h.store.Overrides(ctx, page)
-		if err != nil {
-			return err
+		overrides, failed := h.store.Overrides(ctx, page)
+		if failed != nil {
+			return failed
 		}
 		for _, s := range page {
 			if err := list.Write(s.Fields, overrides[s.ID]); err != nil {

@@ -45,7 +45,7 @@ func (o Object) Check() error {
 	case strings.ContainsRune(o.Key, '\\'):
 		return errors.New("the key must not contain backslashes")
 	case slices.ContainsFunc(strings.Split(o.Key, "/"), func(s string) bool { return s == "" || s == "." || s == ".." }):
-		return errors.New("no part of the key between slashes may be empty, . or ..")
+		return errors.New("no part of the key between slashes may be empty, or consist of one or two dots")
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 type broker struct {
 	*Service
 	lines   map[string]*line
-	nobody  string                       // the group of the consumer Nobody
 	pulls   map[*nats.Subscription]*pull // by where copies come from
 	turn    uint64                       // counts requests that were passed on
 	waiting int                          // connections that have a pull

@@ -30,7 +30,7 @@
 //     lease, may hold 1 and waits behind all others until it has finished one. Those that
 //     were silent again hold 1 together, and the one that was silent least often goes
 //     first: a connection that is back gets its turn soon, and many that are not keep 1
-//     item from others.
+//     item from others. After a lapse others alone may have that for a while.
 //  5. An end. A request waits for 90 seconds at most, also one that names no end.
 //  6. Millrace's own connections, which HTTP uses, ask consumers directly: there they take
 //     turns with the requests of 1.

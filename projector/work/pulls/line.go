@@ -23,6 +23,7 @@ type line struct {
 	leases
 	silent int              // items that are, or may get, with connections that were silent again and again
 	late   map[uint64]lapse // who has let an item lapse last
+	vacant time.Time        // until when these get no other item
 }
 
 // lapse is that a connection has let an item lapse.
@@ -47,6 +48,10 @@ const (
 	// more from others, however many they are, and each gets its turn to show that it is
 	// back. When the item goes to somebody else, none of their requests is at the consumer.
 	mostSilent = 1
+	// longestVacant bounds how long they get no item after one of them has let one lapse:
+	// for as long as a lease, others alone may take it. Those that ask now and then, as
+	// over HTTP, would never find it otherwise.
+	longestVacant = 5 * time.Second
 	// lapsesAllowed is how often in a row a connection may be silent before it is one of
 	// these.
 	lapsesAllowed = 1
@@ -161,7 +166,8 @@ func (l *line) place() {
 		if !h.proven && len(l.novices) >= l.mostNewcomers() {
 			break
 		}
-		if h.lapsed > lapsesAllowed && l.silent >= mostSilent { // and so are all behind it
+		resting := l.silent >= mostSilent || time.Until(l.vacant) > 0
+		if h.lapsed > lapsesAllowed && resting { // and so are all behind it
 			break
 		}
 		p := h.parked[0]
@@ -298,7 +304,9 @@ func (l *line) lapse(of *hold) {
 		return
 	}
 	h.proven, h.window, h.silent = false, 1, now
-	h.lapsed++
+	if h.lapsed++; h.lapsed > lapsesAllowed {
+		l.vacant = now.Add(min(l.lease, longestVacant))
+	}
 	for p := range h.pulls {
 		l.withdraw(p)
 	}
