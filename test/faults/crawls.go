@@ -76,8 +76,19 @@ func (s *crawls) run(editing, working context.Context) error {
 			return nil
 		})
 	}
+	g.Go(func() error { s.shortenLease(working); return nil })
 	g.Go(func() error { return s.work(working) })
 	return g.Wait()
+}
+
+// shortenLease gives the queue of runs the lease of other work, once it is there: what a
+// killed worker had comes back within the run.
+func (s *crawls) shortenLease(ctx context.Context) {
+	for done := false; !done && ctx.Err() == nil; wait(ctx, time.Second) {
+		var one int
+		_ = s.dsn.read(ctx, fmt.Sprintf("UPDATE millrace.stage SET lease_s = %v WHERE name = '%s' RETURNING 1",
+			workLease.Seconds(), crawlQueue), []any{&one}, func() error { done = true; return nil })
+	}
 }
 
 // startCrawls begins to make sources and to work the runs of their jobs.
