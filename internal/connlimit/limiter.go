@@ -178,7 +178,7 @@ func (l *Limiter) warn() {
 }
 
 // longestWaiting returns the connection that waits for its client and whose last request is
-// the oldest, or nil when none waits. A client that sends a byte now and then gains nothing.
+// the oldest, or nil when none waits. Sending a byte now and then does not help a client.
 func (l *Limiter) longestWaiting() *conn {
 	for e := l.conns.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*conn); c.waits {

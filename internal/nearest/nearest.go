@@ -24,7 +24,7 @@ func Name(unknown string, known []string) (name string, distance int) {
 	return name, distance
 }
 
-// Unknown is the rule that a member breaks which is none of the known ones.
+// Unknown returns the rule that an unknown member breaks. It names the nearest known member.
 func Unknown(name string, known []string) string {
 	if near, _ := Name(name, known); near != "" {
 		return "is no field here: the nearest is " + near + ", of " + strings.Join(known, ", ")

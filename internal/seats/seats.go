@@ -31,8 +31,8 @@ type Seat struct {
 // New returns so many seats.
 func New(most int) *Seats { return &Seats{most: most, callers: map[string]*list.List{}} }
 
-// Take takes a seat for a caller; false when there is none. Lose is called in a goroutine of
-// its own if somebody else gets the seat. Whoever has it is to close what it was taken for.
+// Take takes a seat for a caller; false when there is none. If another caller gets the seat
+// later, lose is called in its own goroutine: it has to close what the seat was taken for.
 func (s *Seats) Take(caller string, lose func()) (*Seat, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

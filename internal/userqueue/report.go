@@ -12,8 +12,8 @@ import (
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// Reports takes what workers say of items that they have, over HTTP and NATS, in
-// whichever way they have taken them.
+// Reports applies what workers report about items that they hold: results, failures and
+// progress, over HTTP and NATS, however the items were taken.
 type Reports struct {
 	store *Store
 	hands *handout.Handout

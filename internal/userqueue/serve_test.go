@@ -48,16 +48,17 @@ func TestRefusals(t *testing.T) {
 	}
 	ask := func(items string) stream.Enqueued { return whole(`{"queue":"mail","items":[` + items + `]}`) }
 	for items, field := range map[string]string{
-		`{"payload":1},{"payload":"a\u0000b"}`:                          "items[1].payload",
-		`{"payload":{"a":[{"\u0000":1}]}}`:                              "items[0].payload",
-		`{"payload":"\ud800"}`:                                          "items[0].payload",
-		`{"payload":["\udc00"]}`:                                        "items[0].payload",
-		`{"payload":"\ud800\ud800"}`:                                    "items[0].payload",
-		`{"payload":"\uD83Dx\uDE00"}`:                                   "items[0].payload",
-		`{"key":"a\ud800"}`:                                             "items",
-		`{"group":"\udfff"}`:                                            "items",
-		`{"key":"a\u0000"}`:                                             "items[0].key",
-		`{"payload":1,"run_at":"9999-12-31T23:59:59Z"},{"priority":10}`: "items[1].priority",
+		`{"payload":1},{"payload":"a\u0000b"}`: "items[1].payload",
+		`{"payload":{"a":[{"\u0000":1}]}}`:     "items[0].payload",
+		`{"payload":"\ud800"}`:                 "items[0].payload",
+		`{"payload":["\udc00"]}`:               "items[0].payload",
+		`{"payload":"\ud800\ud800"}`:           "items[0].payload",
+		`{"payload":"\uD83Dx\uDE00"}`:          "items[0].payload",
+		`{"key":"a\ud800"}`:                    "items",
+		`{"group":"\udfff"}`:                   "items",
+		`{"key":"a\u0000"}`:                    "items[0].key",
+		`{"payload":1,"run_at":"9999-12-31T23:59:59Z"},` +
+			`{"priority":10}`: "items[1].priority",
 	} {
 		if a := ask(items); !a.Refused || !strings.Contains(a.Error, field+":") || len(a.Items) > 0 {
 			t.Errorf("%s: %+v, want it to be refused by the field %s", items, a, field)

@@ -37,8 +37,8 @@ func (c *groupLease) at(from uint64, last contract.Counts) contract.Counts {
 // Known returns what Know was last told, or what the lease said in the beginning.
 func (c *groupLease) Known() contract.Known { return *c.known.Load() }
 
-// Know has the records that are written from now on say what the group has counted,
-// once its position has reached that.
+// Know sets what the group has counted. Records written from now on include it once their
+// position has reached it.
 func (c *groupLease) Know(k contract.Known) { c.known.Store(&k) }
 
 // Rebase begins another baseline, in which ClickHouse lacks so many identities of what

@@ -45,9 +45,9 @@ type Outcome struct {
 	BadTime bool
 }
 
-// ReadItem returns the outcome of what stands at one position of a batch: any JSON value,
-// or text that is none. A field is looked for in the item, and then in its member meta,
-// where crawlers put what they know about the crawl.
+// ReadItem returns the outcome of the item at one position of a batch, whether or not text
+// is valid JSON. It reads each field from the item, or else from its member meta, where
+// crawlers put what they know about the crawl.
 func ReadItem(text []byte) Outcome {
 	i := itemFields{}
 	if err := i.read(text); err != nil {

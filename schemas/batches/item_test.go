@@ -54,7 +54,7 @@ func TestReadItem(t *testing.T) {
 			ContentID: "a", Status: Failure, Category: Generic, Code: "UNKNOWN_ERROR",
 		},
 		`{"id":"a","fetch_status":"success","error_code":"TIMEOUT"}`: {ContentID: "a", Status: Success, Code: "TIMEOUT"},
-		// A time that is none fails nothing.
+		// An invalid time does not fail the item.
 		`{"id":"a","fetch_status":"success","crawled_at":"13.09"}`:    {ContentID: "a", Status: Success, BadTime: true},
 		`{"id":"a","fetch_status":"success","crawled_at":1600819763}`: {ContentID: "a", Status: Success, BadTime: true},
 		`{"id":"a","fetch_status":"success","crawled_at":"9999-12-31T23:59:59-23:59"}`: {

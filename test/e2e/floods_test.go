@@ -17,8 +17,8 @@ import (
 
 // testFloods: requests of every kind that somebody without a login may send, thousands a
 // second and without reading the answers, keep no daemon from its items and stop no view. What
-// a stream keeps is not among them: nothing bounds how much a producer may publish. Neither is as much as the network carries:
-// that takes the processor from all.
+// a stream keeps is not among them: nothing bounds how much a producer may publish. The rate
+// is limited, since requests at full speed take the processor from every process.
 func testFloods(t *testing.T, s *server) {
 	c := &crowd{T: t, s: s}
 	const queue = "flooded"

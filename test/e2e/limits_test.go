@@ -64,7 +64,8 @@ type caller struct {
 func (s *server) caller(t *testing.T, number int) caller {
 	t.Helper()
 	dialer := net.Dialer{Control: shortOfHearing, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+number))}}
-	c := caller{Client: &http.Client{Transport: &http.Transport{DisableCompression: true, DialContext: dialer.DialContext}}}
+	transport := &http.Transport{DisableCompression: true, DialContext: dialer.DialContext}
+	c := caller{Client: &http.Client{Transport: transport}}
 	t.Cleanup(c.CloseIdleConnections)
 	if slices.Contains(s.env, "AUTH_JWT_SECRET="+attackSecret) {
 		c.token = sign(t, attackSecret, jwt.SigningMethodHS256, jwt.MapClaims{

@@ -56,8 +56,8 @@ func TestOlderTables(t *testing.T) {
 	}
 	publish(300)
 	agree("at first", 300)
-	tables := strings.Fields(sql("SELECT name FROM system.tables WHERE database = 'millrace' AND engine LIKE '%MergeTree' " +
-		"AND name NOT LIKE '%goose%' AND name NOT LIKE '.%'"))
+	tables := strings.Fields(sql("SELECT name FROM system.tables WHERE database = 'millrace' " +
+		"AND engine LIKE '%MergeTree' AND name NOT LIKE '%goose%' AND name NOT LIKE '.%'"))
 	if len(tables) < 3 {
 		t.Fatalf("tables %v", tables)
 	}

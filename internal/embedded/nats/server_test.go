@@ -193,7 +193,8 @@ func TestCrowdedRole(t *testing.T) {
 	for range 6 {
 		connect(t, s.ClientURL())
 	}
-	if _, err := nats.Connect(s.ClientURL()); err == nil || !strings.Contains(err.Error(), "maximum account active connections") {
+	const full = "maximum account active connections"
+	if _, err := nats.Connect(s.ClientURL()); err == nil || !strings.Contains(err.Error(), full) {
 		t.Errorf("a connection of the role too many: %v", err)
 	}
 	for _, role := range []string{stream.RoleMillrace, stream.RoleWorker} {

@@ -48,9 +48,8 @@ const (
 	// more from others, however many they are, and each gets its turn to show that it is
 	// back. When the item goes to somebody else, none of their requests is at the consumer.
 	mostSilent = 1
-	// longestVacant bounds how long they get no item after one of them has let one lapse:
-	// for as long as a lease, others alone may take it. Those that ask now and then, as
-	// over HTTP, would never find it otherwise.
+	// longestVacant bounds how long these connections get no item after one of them has let
+	// an item lapse. They pause for one lease, so that other connections can take the item.
 	longestVacant = 5 * time.Second
 	// lapsesAllowed is how often in a row a connection may be silent before it is one of
 	// these.
