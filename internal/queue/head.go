@@ -9,6 +9,7 @@ import (
 
 // Head is what a queue would hand out next.
 type Head struct {
+	Paused      bool    // it hands out nothing
 	Ready       bool    // there is an item
 	Passing     []Entry // items that nobody has announced, and that go before others that are ready
 	Unpublished int     // items among the first that are about to be announced, but for Passing
@@ -17,7 +18,7 @@ type Head struct {
 	Awaited bool
 }
 
-// Head looks at the first items of a queue. One that is paused hands out none.
+// Head looks at the first items of a queue.
 func (s *Store) Head(ctx context.Context, q ID, limit int) (h Head, err error) {
 	var settings settings
 	var e Entry
@@ -26,9 +27,8 @@ func (s *Store) Head(ctx context.Context, q ID, limit int) (h Head, err error) {
 	batch.Queue(sqlSettings, q).QueryRow(settings.scanAny)
 	batch.Queue(text("head"), q, limit).Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&e.Item, &e.Generation, &e.Priority, &unpublished, &passing}, func() error {
-			h.Ready = !settings.paused
+			h.Ready = true
 			switch {
-			case settings.paused:
 			case settings.limited():
 				h.Awaited = h.Awaited || passing
 			case passing:
@@ -43,5 +43,6 @@ func (s *Store) Head(ctx context.Context, q ID, limit int) (h Head, err error) {
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return Head{}, fmt.Errorf("look at the head of queue %d: %w", q, err)
 	}
+	h.Paused = settings.paused
 	return h, nil
 }

@@ -1,6 +1,7 @@
 package work_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -32,6 +33,23 @@ func TestPlain(t *testing.T) {
 		}
 	}
 	h.until("an empty stream", func() (string, bool) { n := h.messages(); return "", n == 0 })
+}
+
+// TestLapsedOverHTTP: an item that a daemon has let lapse goes to one that takes over HTTP,
+// also where nothing else is in the queue (invariant 4).
+func TestLapsedOverHTTP(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, quick)
+	h.file("a", 1)
+	h.pull(shard.Splitter, 1)
+	h.await(shard.Splitter, shard.Started, 1)
+	h.until("the item", func() (string, bool) {
+		taken, err := h.hands.Take(t.Context(), shard.Splitter.String(), "w", 2, time.Minute)
+		return fmt.Sprintf("%v, error %v", taken, err), err == nil && len(taken) == 1 && taken[0].Worker == "w"
+	})
+	if got := h.moves(shard.Splitter); !maps.Equal(got, map[string]int{"start": 2}) {
+		t.Errorf("history %v: the item was mended first", got)
+	}
 }
 
 // TestAnswers: each kind of answer does what it says (invariant 6).

@@ -76,7 +76,7 @@ func (h *Handout) once(
 	ctx context.Context, q queue.ID, name, worker string, limit int, lease, wait time.Duration,
 ) (taken []queue.Result, again bool, err error) {
 	head, err := h.store.Head(ctx, q, limit)
-	if err != nil {
+	if err != nil || head.Paused {
 		return nil, false, err
 	}
 	if head.Awaited && wait > 0 {
@@ -120,11 +120,12 @@ func (h *Handout) once(
 }
 
 // pull takes messages of up to limit items off the stream. Where there are fewer, it waits
-// for those that have yet to be published.
+// for those that have yet to be published. It asks the stream also where nothing is ready:
+// an item that a daemon has let lapse is started until somebody else has its message.
 func (h *Handout) pull(
 	ctx context.Context, name string, head queue.Head, limit int, wait time.Duration,
 ) ([]queue.Command, []jetstream.Msg, error) {
-	if limit == 0 || !head.Ready {
+	if limit == 0 {
 		return nil, nil, nil
 	}
 	c, err := h.consumer(ctx, name)
@@ -133,7 +134,7 @@ func (h *Handout) pull(
 	}
 	msgs, err := take(c.FetchNoWait(limit))
 	missing := min(limit-len(msgs), head.Unpublished)
-	if len(msgs) == 0 && len(head.Passing) == 0 {
+	if len(msgs) == 0 && head.Ready && len(head.Passing) == 0 {
 		missing = max(missing, 1) // one may be under way
 	}
 	if err == nil && missing > 0 && wait > 0 {
