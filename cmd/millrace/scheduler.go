@@ -7,8 +7,9 @@ import (
 )
 
 // newScheduler returns what runs jobs when they are due; without the role, what
-// waits.
+// waits. Items that are runs are moved in other roles, too.
 func (n *node) newScheduler(r roles) (func(context.Context) error, error) {
+	scheduler.Notice(n.ownQueues.Queues())
 	if !r.Scheduler {
 		return func(ctx context.Context) error {
 			<-ctx.Done()

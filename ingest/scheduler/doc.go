@@ -13,9 +13,10 @@
 //     back, what was decided stays, and nothing is due until it has caught up.
 //
 //  3. One end. A change of an item and the row in run_change that tells of it are one
-//     transaction, and so are the removal of that row and what follows for the run and
-//     its job. So each run ends once, in whatever way its item does. Retrying an item
-//     starts the next attempt and reopens its run.
+//     transaction, in whichever process ([Notice]), and so are the removal of that row and
+//     what follows for the run and its job. So each run ends once, in whatever way its item
+//     does. Retrying an item starts the next attempt and reopens its run. Only items that
+//     the scheduler has made are runs: what others add to the queue crawl has no row.
 //
 //  4. No stampede. One look at a job decides about [Config.Page] due times at most and
 //     begins one run for what was missed. What is caught up keeps to the job's policy.

@@ -37,8 +37,7 @@ var (
 // Queue is the queue whose items are runs.
 const Queue = "crawl"
 
-// KeyPrefix begins the keys of items that are runs; the id of the run follows. The
-// database knows runs by it.
+// KeyPrefix begins the keys of items that are runs; the id of the run follows.
 const KeyPrefix = "run:"
 
 // Config shapes a scheduler. The zero value of a field stands for its default.
@@ -133,6 +132,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 				return 0, err
 			}
 			return s.cfg.Every, nil
+		})
+		return nil
+	})
+	g.Go(func() error {
+		s.repeat(ctx, "look for unnoted changes of runs", func(ctx context.Context) (time.Duration, error) {
+			return mendEvery, s.Mend(ctx)
 		})
 		return nil
 	})

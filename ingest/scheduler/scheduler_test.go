@@ -78,6 +78,7 @@ func (s *site) scheduler(cfg scheduler.Config) (*scheduler.Scheduler, *userqueue
 	if err != nil {
 		s.Fatal(err)
 	}
+	scheduler.Notice(queues)
 	own, err := userqueue.New(queues)
 	if err != nil {
 		s.Fatal(err)

@@ -90,6 +90,7 @@ type change struct {
 
 // settings are those switches of a queue that decide about moves.
 type settings struct {
+	name        string
 	paused      bool
 	concurrency int // 0: any
 	perGroup    int // 0: any
@@ -98,11 +99,11 @@ type settings struct {
 	backoff     []float64 // seconds
 }
 
-const sqlSettings = `SELECT paused, coalesce(concurrency, 0), coalesce(concurrency_per_group, 0),
+const sqlSettings = `SELECT name, paused, coalesce(concurrency, 0), coalesce(concurrency_per_group, 0),
 	coalesce(rate_count, 0), coalesce(rate_per_s, 0), max_attempts, backoff_s FROM millrace.stage WHERE stage = $1`
 
 func (v *settings) scan(r pgx.Row) error {
-	return r.Scan(&v.paused, &v.concurrency, &v.perGroup, &v.rate.Count, &v.rate.PerS, &v.maxAttempts, &v.backoff)
+	return r.Scan(&v.name, &v.paused, &v.concurrency, &v.perGroup, &v.rate.Count, &v.rate.PerS, &v.maxAttempts, &v.backoff)
 }
 
 // scanAny leaves the settings empty where the queue was deleted meanwhile, with all
@@ -215,8 +216,7 @@ func (w *Work) Apply(ctx context.Context, commands []Command) ([]Result, error) 
 		}
 		results[i] = r.result(w.judge(r, c, changed, &room))
 	}
-	w.write()
-	return results, nil
+	return results, w.write(ctx)
 }
 
 // Changed is the number of items that have moved.

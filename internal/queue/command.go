@@ -61,4 +61,6 @@ type Change struct {
 	Part          int32
 	Before, After item.State
 	Command       Command // what was asked for
+	// Deleted: the item is gone with its queue, and After says nothing.
+	Deleted bool
 }

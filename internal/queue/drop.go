@@ -26,12 +26,19 @@ func (s *Store) Without(ctx context.Context, name string, do func(context.Contex
 	return nil
 }
 
-// Drop queues what deletes a queue with all that this package keeps of it. The
-// caller has locked its row and those of all its items, in the order of their ids,
-// and deletes the items in the same transaction. The number of the queue is never
+// Drop queues what deletes a queue with all that this package keeps of it, and tells its
+// hooks. The caller has locked its row and those of all its items, in the order of their
+// ids, and deletes the items in the same transaction. The number of the queue is never
 // given to another one: what is still said about its items finds none.
-func (t *Tx) Drop(q ID, items []int64) {
-	t.Batch.Queue("DELETE FROM millrace.history WHERE item_id = ANY ($1::bigint[])", items)
+func (t *Tx) Drop(ctx context.Context, q ID, name string, items []Change) error {
+	ids := make([]int64, len(items))
+	for i := range items {
+		items[i].Deleted, ids[i] = true, items[i].ID
+	}
+	if err := t.moved(ctx, name, items); err != nil {
+		return err
+	}
+	t.Batch.Queue("DELETE FROM millrace.history WHERE item_id = ANY ($1::bigint[])", ids)
 	for _, table := range []string{"ready", "delayed", "claim", "failed", "outbox", "slot", "parked", "key_start"} {
 		t.Batch.Queue("DELETE FROM millrace."+table+" WHERE stage = $1", q)
 	}
@@ -40,4 +47,5 @@ func (t *Tx) Drop(q ID, items []int64) {
 		t.Batch.Queue("DELETE FROM millrace."+table+" WHERE kind BETWEEN $1 AND $2", counter(q, 0), counter(q, 9))
 	}
 	t.Batch.Queue("DELETE FROM millrace.stage WHERE stage = $1", q)
+	return nil
 }

@@ -35,7 +35,8 @@ type Store struct {
 	announced chan struct{}
 	folded    atomic.Int64 // rows of tally_delta, since they were vacuumed
 	oldest    ages
-	known     sync.Map         // names of queues → numbered
+	known     sync.Map // names of queues → numbered
+	hooks     map[string][]Hook
 	clock     *clockskew.Clock // of the database; nil before the first sweep
 }
 
@@ -50,7 +51,7 @@ func New(cfg Config, pool *pgxpool.Pool, log *slog.Logger) (*Store, error) {
 	}
 	return &Store{
 		cfg: cfg, pool: pool, log: log.With("component", "queue"), announced: make(chan struct{}, 1),
-		oldest: ages{turn: make(chan struct{}, 1)},
+		oldest: ages{turn: make(chan struct{}, 1)}, hooks: map[string][]Hook{},
 	}, nil
 }
 

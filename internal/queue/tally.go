@@ -80,8 +80,8 @@ func (d deltas) queue(b *pgx.Batch) {
 }
 
 // follow writes what the changes add to the counters, and what the kind has to
-// say. What is in ready and in delayed is counted where it changes.
-func (w *Work) follow() {
+// say, and returns the changes. What is in ready and in delayed is counted where it changes.
+func (w *Work) follow() []Change {
 	d := deltas{}
 	all := make([]Change, len(w.changes))
 	for i, c := range w.changes {
@@ -94,6 +94,7 @@ func (w *Work) follow() {
 	}
 	w.kind.Follow(w.Batch, w.queue, w.move, all, d.add)
 	d.queue(w.Batch)
+	return all
 }
 
 // dead tells whether a change has made an item dead.

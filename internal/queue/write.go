@@ -1,23 +1,25 @@
 package queue
 
 import (
+	"context"
 	"slices"
 
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
-// write queues what the changes do to every table.
-func (w *Work) write() {
+// write queues what the changes do to every table, and what follows from them.
+func (w *Work) write(ctx context.Context) error {
 	if len(w.changes) == 0 {
-		return
+		return nil
 	}
 	w.writeRows()
 	w.leave()
 	w.enter()
 	w.record()
-	w.follow()
+	changes := w.follow()
 	w.limit()
+	return w.moved(ctx, w.settings.name, changes)
 }
 
 // uniform tells whether all changes have the same status, and commands with

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // LiveItems is the error of a queue that is not deleted since so many of its items have
@@ -30,27 +31,20 @@ func (s *Store) Delete(ctx context.Context, name string, withLive bool) (items i
 		if err := t.Flush(ctx); err != nil {
 			return err
 		}
-		live, ids := 0, []int64{}
-		t.Batch.Queue("SELECT id, status IN ('new', 'started') FROM millrace.item WHERE stage = $1 ORDER BY id "+
-			"FOR UPDATE",
-			q).Query(func(rows pgx.Rows) error {
-			var id int64
-			var lives bool
-			_, err := pgx.ForEachRow(rows, []any{&id, &lives}, func() error {
-				if ids = append(ids, id); lives {
-					live++
-				}
-				return nil
-			})
-			return err
-		})
-		if err := t.Flush(ctx); err != nil {
+		gone, live, err := lockAll(ctx, t, q)
+		if err != nil {
 			return err
 		}
 		if live > 0 && !withLive {
 			return LiveItems(live)
 		}
-		t.Drop(q, ids)
+		if err := t.Drop(ctx, q, name, gone); err != nil {
+			return err
+		}
+		ids := make([]int64, len(gone))
+		for i, c := range gone {
+			ids[i] = c.ID
+		}
 		t.Batch.Queue("DELETE FROM millrace.payload_change WHERE item_id = ANY ($1::bigint[])", ids)
 		for _, table := range []string{"item_key", "finished", "item"} {
 			t.Batch.Queue("DELETE FROM millrace."+table+" WHERE stage = $1", q)
@@ -63,4 +57,24 @@ func (s *Store) Delete(ctx context.Context, name string, withLive bool) (items i
 	}
 	s.queues.Forget(name)
 	return items, err
+}
+
+// lockAll locks all items of a queue, and returns how many of them have not ended.
+func lockAll(ctx context.Context, t *queue.Tx, q queue.ID) (items []queue.Change, live int, err error) {
+	t.Batch.Queue("SELECT id, status::text FROM millrace.item WHERE stage = $1 ORDER BY id FOR UPDATE", q).
+		Query(func(rows pgx.Rows) error {
+			var id int64
+			var status string
+			_, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error {
+				c := queue.Change{ID: id}
+				c.Before.Status, _ = item.ParseStatus(status)
+				if s := c.Before.Status; s == item.New || s == item.Started {
+					live++
+				}
+				items = append(items, c)
+				return nil
+			})
+			return err
+		})
+	return items, live, t.Flush(ctx)
 }

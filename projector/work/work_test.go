@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/queue/queuetest"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
@@ -54,9 +55,11 @@ func newHouse(t *testing.T, ackWait time.Duration) *house {
 	if h.js, err = jetstream.New(h.nc); err != nil {
 		t.Fatal(err)
 	}
-	if h.store, h.hands, err = open(t, h.nc, engine.Pool(t, queue.Configure)); err != nil {
+	pool := engine.Pool(t, queue.Configure)
+	if h.store, h.hands, err = open(t, h.nc, pool); err != nil {
 		t.Fatal(err)
 	}
+	queuetest.CheckMoves(t, pool, h.store.Queues())
 	h.run(h.store.Queues().Run)
 	h.serve()
 	h.until("the streams", func() (string, bool) {

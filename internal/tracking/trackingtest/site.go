@@ -25,6 +25,7 @@ import (
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/queue/queuetest"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/projector/work"
@@ -48,7 +49,10 @@ type Site struct {
 // NewStore makes a store on a database of its own. Nothing runs.
 func NewStore(t testing.TB, engine *embeddedtest.Postgres) *tracking.Store {
 	t.Helper()
-	return on(t, engine.Pool(t, queue.Configure))
+	pool := engine.Pool(t, queue.Configure)
+	store := on(t, pool)
+	queuetest.CheckMoves(t, pool, store.Queues())
+	return store
 }
 
 func on(t testing.TB, pool *pgxpool.Pool) *tracking.Store {
@@ -68,7 +72,9 @@ func on(t testing.TB, pool *pgxpool.Pool) *tracking.Store {
 // Start makes the servers and runs the work queues; Serve serves.
 func Start(t testing.TB, engine *embeddedtest.Postgres) *Site {
 	t.Helper()
-	s := On(t, engine.Pool(t, queue.Configure))
+	pool := engine.Pool(t, queue.Configure)
+	s := On(t, pool)
+	queuetest.CheckMoves(t, pool, s.Store.Queues())
 	nc := natstest.Start(t, stream.Config{}).Connect()
 	var err error
 	if s.Hands, err = handout.New(nc, s.Store.Queues(), stream.WorkConfig{}); err != nil {
