@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
 	"github.com/millrace-io/millrace/schemas/item"
@@ -63,10 +64,10 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	add.MaxBody = maxItemsBody
 	add.Errors = append(add.Errors, http.StatusTooManyRequests)
 	endpoint.Post(api, add, h.add)
-	endpoint.Post(api, work("take-queue-items", "/{queue}/take", "Take items of a queue",
+	queueapi.Take[QueueRequest[queueapi.TakeItems]](h.queues(), api, work("take-queue-items", "/{queue}/take", "Take items of a queue",
 		"The highest priority first, and the oldest of it. They are started for the worker, and for nobody else, "+
 			"until it says what became "+
-			"of them or the lease ends: then they are new again, with the attempt counted."), h.take)
+			"of them or the lease ends: then they are new again, with the attempt counted."))
 	endpoint.Post(api, work("move-queue-item", "/{queue}/items/{id}/{transition}", "Say what became of an item",
 		"done ends it, with a result. fail has it tried again after the backoff of the queue until no attempt is "+
 			"left; with permanent, or where the "+
@@ -81,12 +82,12 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"Try an item again with another payload",
 		"One that is failed, dead or cancelled. It is new again, and the payload before stays with it: with who has "+
 			"changed it, and when."), h.replay)
-	endpoint.Post(api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
-		"What is started goes on. The body may be left out.").WithoutBody(), h.pause(true))
-	endpoint.Post(api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again",
-		"The body may be left out.").WithoutBody(), h.pause(false))
-	endpoint.Post(api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
-		"Limits that are left out stay as they are."), h.limit)
+	queueapi.Switch[QueueRequest[*queueapi.NoMembers]](h.queues(), api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
+		"What is started goes on. The body may be left out."), true)
+	queueapi.Switch[QueueRequest[*queueapi.NoMembers]](h.queues(), api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again",
+		"The body may be left out."), false)
+	queueapi.Limit[QueueRequest[LimitQueueRequestBody]](h.queues(), api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
+		"Limits that are left out stay as they are."))
 	endpoint.Delete(api, admin("delete-queue", "/{queue}", "Delete a queue",
 		"With all its items and their history. Answers 409 with their number while items are new, scheduled or "+
 			"started, unless force is true. "+
@@ -104,11 +105,21 @@ type Name struct {
 	Queue string `path:"queue" example:"mail"`
 }
 
-// QueueCommand is a command on a queue, without a document: members of one, such as the
-// group that a caller means, are refused.
-type QueueCommand struct {
+// QueueRequest is a request about a queue, with a document.
+type QueueRequest[Doc any] struct {
 	Name
-	Body *struct{}
+	Body Doc
+}
+
+// Asks implements queueapi.Request.
+func (r *QueueRequest[Doc]) Asks() (string, Doc) { return r.Queue, r.Body }
+
+// queues are the user-defined queues.
+func (h *Handler) queues() queueapi.System[LimitQueueRequestBody, UserQueueSettings, TakenFromQueue] {
+	return queueapi.System[LimitQueueRequestBody, UserQueueSettings, TakenFromQueue]{
+		Queues: h.store.Queues(), Hands: h.hands, Find: h.store.Get, Taken: h.taken,
+		Settings: func(v queue.Settings) UserQueueSettings { return settingsOf(v, false) },
+	}
 }
 
 // UserQueueSettings describe a queue.
@@ -159,13 +170,6 @@ type LimitSettings struct {
 	MaxItems    *int        `json:"max_items,omitempty" doc:"Live items, and finished items that are kept, 1 to 10,000,000; default 1000000"`
 }
 
-func (l LimitSettings) set() queue.Set {
-	return queue.Set{
-		Concurrency: l.Concurrency, PerGroup: l.PerGroup, RatePerKey: l.RatePerKey,
-		RetentionS: l.RetentionS, MaxItems: l.MaxItems,
-	}
-}
-
 // Check implements endpoint.Checked.
 func (b *CreateQueueRequest) Check() []error { return faults(userqueue.CheckSettings(b.settings())) }
 
@@ -173,10 +177,10 @@ func (b *CreateQueueRequest) Check() []error { return faults(userqueue.CheckSett
 func (b *CreateQueueRequest) settings() queue.Settings {
 	want := queue.Settings{Name: b.Name, BackoffS: b.BackoffS}
 	want.LeaseS = cmp.Or(b.LeaseS, defaultLeaseS)
-	want.MaxAttempts = or(b.MaxAttempts, defaultAttempts)
-	want.Concurrency, want.PerGroup = or(b.Concurrency, 0), or(b.PerGroup, 0)
-	want.RatePerKey = or(b.RatePerKey, queue.Rate{})
-	want.RetentionS, want.MaxItems = or(b.RetentionS, defaultKeepS), or(b.MaxItems, defaultMaxItems)
+	want.MaxAttempts = queueapi.Or(b.MaxAttempts, defaultAttempts)
+	want.Concurrency, want.PerGroup = queueapi.Or(b.Concurrency, 0), queueapi.Or(b.PerGroup, 0)
+	want.RatePerKey = queueapi.Or(b.RatePerKey, queue.Rate{})
+	want.RetentionS, want.MaxItems = queueapi.Or(b.RetentionS, defaultKeepS), queueapi.Or(b.MaxItems, defaultMaxItems)
 	return want
 }
 
@@ -199,7 +203,7 @@ func (h *Handler) create(ctx context.Context, in *endpoint.Body[CreateQueueReque
 	if err != nil {
 		return UserQueueSettings{}, err
 	}
-	if err := h.hands.Ensure(ctx, want.Name, seconds(want.LeaseS)); err != nil {
+	if err := h.hands.Ensure(ctx, want.Name, queueapi.Seconds(want.LeaseS)); err != nil {
 		h.log.Debug("the leader makes the consumer of a new queue", "queue", want.Name, "error", err)
 	}
 	v, err := h.store.Get(ctx, want.Name)
@@ -213,14 +217,6 @@ func makerOf(ctx context.Context) userqueue.Maker {
 		return userqueue.Maker{}
 	}
 	return userqueue.Maker{Name: caller.Name(), Most: userqueue.MaxPerMaker}
-}
-
-// or is a value that was given, or the default.
-func or[T any](given *T, otherwise T) T {
-	if given == nil {
-		return otherwise
-	}
-	return *given
 }
 
 // maxFaults bounds how many broken rules a caller is told at once.
@@ -284,38 +280,23 @@ func (h *Handler) add(ctx context.Context, in *AddItemsRequest) (AddedItems, err
 	return out, err
 }
 
-func (h *Handler) pause(paused bool) func(context.Context, *QueueCommand) (UserQueueSettings, error) {
-	return func(ctx context.Context, in *QueueCommand) (UserQueueSettings, error) {
-		return h.set(ctx, in.Queue, queue.Set{Paused: &paused})
-	}
-}
-
-func (h *Handler) set(ctx context.Context, name string, set queue.Set) (UserQueueSettings, error) {
-	v, err := h.store.Get(ctx, name)
-	if err == nil {
-		v, err = h.store.Queues().Set(ctx, v.ID, set)
-	}
-	return settingsOf(v, false), err
-}
-
-// LimitQueueRequest limits a queue.
-type LimitQueueRequest struct {
-	Name
-	Body struct {
-		MaxAttempts *int `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"Attempts after which an item is dead; 0: any number"`
-		LimitSettings
-	}
+// LimitQueueRequestBody limits a queue.
+type LimitQueueRequestBody struct {
+	MaxAttempts *int `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"Attempts after which an item is dead; 0: any number"`
+	LimitSettings
 }
 
 // Resolve implements huma.Resolver.
-func (r *LimitQueueRequest) Resolve(ctx huma.Context) []error {
-	return append(r.Params.Resolve(ctx), faults(userqueue.CheckLimits(r.Body.set()))...)
+func (b LimitQueueRequestBody) Resolve(huma.Context) []error {
+	return faults(userqueue.CheckLimits(b.Set()))
 }
 
-func (h *Handler) limit(ctx context.Context, in *LimitQueueRequest) (UserQueueSettings, error) {
-	set := in.Body.set()
-	set.MaxAttempts = in.Body.MaxAttempts
-	return h.set(ctx, in.Queue, set)
+// Set implements queueapi.Limiting.
+func (b LimitQueueRequestBody) Set() queue.Set {
+	return queue.Set{
+		MaxAttempts: b.MaxAttempts, Concurrency: b.Concurrency, PerGroup: b.PerGroup, RatePerKey: b.RatePerKey,
+		RetentionS: b.RetentionS, MaxItems: b.MaxItems,
+	}
 }
 
 // CancelGroupRequest names a group.

@@ -13,26 +13,11 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
-
-// Bounds of a take.
-const (
-	maxTake     = 1000
-	defaultTake = 10
-)
-
-// TakeFromQueueRequest asks for items.
-type TakeFromQueueRequest struct {
-	Name
-	Body struct {
-		Worker string   `json:"worker" doc:"Who takes them; 1 to 200 bytes, and not nats" example:"host-7"`
-		Limit  *int     `json:"limit,omitempty" doc:"How many at most, 1 to 1,000; default 10"`
-		LeaseS *float64 `json:"lease_s,omitempty" doc:"Seconds, 1 to 86,400; default that of the queue"`
-	}
-}
 
 // TakenQueueItem is an item that was taken.
 type TakenQueueItem struct {
@@ -52,46 +37,22 @@ type TakenFromQueue struct {
 	Items []TakenQueueItem `json:"items" nullable:"false" doc:"None when the queue is empty, paused, or as many are started as it allows"`
 }
 
-// Resolve implements huma.Resolver.
-func (r *TakeFromQueueRequest) Resolve(ctx huma.Context) []error {
-	var broken []item.Invalid
-	broken = note(broken, checkWorker(r.Body.Worker, true))
-	if n := r.limit(); n < 1 || n > maxTake {
-		broken = append(broken,
-			item.Invalid{Field: "limit", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d", maxTake)})
+// taken answers what was taken, with what the items are.
+func (h *Handler) taken(ctx context.Context, t queueapi.Taking) (TakenFromQueue, error) {
+	out := TakenFromQueue{Items: make([]TakenQueueItem, 0, len(t.Items))}
+	if len(t.Items) == 0 {
+		return out, nil
 	}
-	if r.Body.LeaseS != nil {
-		broken = note(broken, item.CheckLease(*r.Body.LeaseS))
-	}
-	return append(r.Params.Resolve(ctx), faults(broken)...)
-}
-
-func (r *TakeFromQueueRequest) limit() int { return or(r.Body.Limit, defaultTake) }
-
-func (h *Handler) take(ctx context.Context, in *TakeFromQueueRequest) (TakenFromQueue, error) {
-	v, err := h.store.Get(ctx, in.Queue)
-	if err != nil {
-		return TakenFromQueue{}, err
-	}
-	lease := v.LeaseS
-	if in.Body.LeaseS != nil {
-		lease = *in.Body.LeaseS
-	}
-	results, err := h.hands.Take(ctx, in.Queue, in.Body.Worker, in.limit(), seconds(lease))
-	if err != nil || len(results) == 0 {
-		return TakenFromQueue{Items: []TakenQueueItem{}}, err
-	}
-	ids := make([]int64, len(results))
-	for i, r := range results {
+	ids := make([]int64, len(t.Items))
+	for i, r := range t.Items {
 		ids[i] = r.ID
 	}
-	items, err := h.store.Items(ctx, userqueue.Page{Queue: v.ID, IDs: ids, Limit: len(ids)})
+	items, err := h.store.Items(ctx, userqueue.Page{Queue: t.Queue.ID, IDs: ids, Limit: len(ids)})
 	found := make(map[int64]userqueue.Stored, len(items))
 	for _, it := range items {
 		found[it.ID] = it
 	}
-	out := TakenFromQueue{Items: make([]TakenQueueItem, 0, len(results))}
-	for _, r := range results {
+	for _, r := range t.Items {
 		it := found[r.ID]
 		out.Items = append(out.Items, TakenQueueItem{
 			ID: r.ID, Generation: r.Generation, Attempt: r.Attempts, Key: it.Key, Group: it.Group, Priority: r.Priority,
@@ -99,23 +60,6 @@ func (h *Handler) take(ctx context.Context, in *TakeFromQueueRequest) (TakenFrom
 		})
 	}
 	return out, err
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// note adds what a check has found.
-func note(broken []item.Invalid, err error) []item.Invalid {
-	if invalid, ok := err.(*item.Invalid); ok {
-		broken = append(broken, *invalid)
-	}
-	return broken
-}
-
-func checkWorker(name string, required bool) error {
-	if name == "" && required {
-		return &item.Invalid{Field: "worker", Code: "missing", Rule: "is required"}
-	}
-	return queue.CheckWorker(name)
 }
 
 // MoveQueueItemRequest says what became of an item.

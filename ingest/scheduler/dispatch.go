@@ -2,8 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -163,20 +161,11 @@ func (s *Scheduler) enqueue(ctx context.Context, t *queue.Tx, jobs []*due) error
 	if len(items) == 0 {
 		return nil
 	}
-	data, err := json.Marshal(items)
-	if err != nil {
-		return fmt.Errorf("write items: %w", err)
+	added, err := s.queues.EnqueueIn(ctx, t, Queue, items)
+	for i := range added {
+		runs[i].item = &added[i].ID
 	}
-	t.Batch.Queue("SELECT place, item_id FROM millrace.add_items($1, $2)", Queue, data).Query(func(rows pgx.Rows) error {
-		var place, id int64
-		_, err := pgx.ForEachRow(rows, []any{&place, &id}, func() error {
-			own := id
-			runs[place-1].item = &own
-			return nil
-		})
-		return err
-	})
-	return t.Flush(ctx)
+	return err
 }
 
 // cancelOthers cancels the runs that were under way, of jobs whose policy says so.

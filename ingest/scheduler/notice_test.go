@@ -39,7 +39,8 @@ func TestOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		one := []queue.Command{{ID: added[0].ID, Worker: "w"}}
-		for _, move := range []item.Move{item.Start, item.Fail, item.Retry, item.Start, item.Complete} {
+		for i, move := range []item.Move{item.Start, item.Fail, item.Retry, item.Start, item.Complete} {
+			s.clock(time.Duration(i) * time.Minute)
 			r, err := s.q.Queues().Apply(t.Context(), v.ID, move, one)
 			if err != nil || r[0].Outcome != item.Changed {
 				t.Fatalf("%s: %+v, %v", move, r, err)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -111,8 +110,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 				}
 			}
 			wait, err = s.look(ctx)
-			var refused *pgconn.PgError
-			made = !errors.As(err, &refused) || refused.Code != noData // somebody has deleted it
+			made = !errors.Is(err, queue.ErrNoQueue) // somebody has deleted it
 			return wait, err
 		})
 		return nil
@@ -164,9 +162,6 @@ func (s *Scheduler) look(ctx context.Context) (wait time.Duration, err error) {
 	}
 	return s.cfg.Every / 5, g.Wait()
 }
-
-// noData is the code of Postgres for what is not there.
-const noData = "P0002"
 
 // repeat does something again and again, and waits in between as long as it says.
 func (s *Scheduler) repeat(

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -20,12 +21,12 @@ func (h *Handler) registerAdmin(api endpoint.API) {
 	admin := func(id, path, summary, text string) endpoint.Operation {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
 	}
-	endpoint.Post(api, admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage",
-		"What is started goes on. The body may be left out.").WithoutBody(), h.pause(true))
-	endpoint.Post(api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again",
-		"The body may be left out.").WithoutBody(), h.pause(false))
-	endpoint.Post(api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does",
-		"Limits that are left out stay as they are."), h.limit)
+	queueapi.Switch[StageRequest[*queueapi.NoMembers]](h.queues(), api, admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage",
+		"What is started goes on. The body may be left out."), true)
+	queueapi.Switch[StageRequest[*queueapi.NoMembers]](h.queues(), api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again",
+		"The body may be left out."), false)
+	queueapi.Limit[StageRequest[LimitRequestBody]](h.queues(), api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does",
+		"Limits that are left out stay as they are."))
 	endpoint.Post(api, admin("cancel-file", "/files/{filename}/cancel", "Cancel a file",
 		"Whatever it has started or in a queue fails for good, and whoever has it learns so when reporting. What is "+
 			"done stays done."), h.cancel)
@@ -38,60 +39,6 @@ func (h *Handler) registerAdmin(api endpoint.API) {
 	endpoint.Post(api, admin("purge-files", "/files/purge", "Drop finished files with their history",
 		"Files all of whose items are done at the last stage, or that were cancelled, that have nothing under way "+
 			"or in a queue, and that have not changed for the time given."), h.purge)
-}
-
-// StagePath names a stage with a queue.
-type StagePath struct {
-	httpapi.Params
-	Stage string `path:"stage" doc:"shard-splitter, shard-worker or mysql-sender" example:"shard-worker"`
-}
-
-// Resolve implements huma.Resolver.
-func (p StagePath) Resolve(ctx huma.Context) []error {
-	_, err := shard.CheckQueue(p.Stage)
-	return append(p.Params.Resolve(ctx), endpoint.Faults(err)...)
-}
-
-// StageCommand is a command on a stage, without a document.
-type StageCommand struct {
-	StagePath
-	Body *struct{}
-}
-
-// StageSettings are the switches of a stage.
-type StageSettings struct {
-	Stage       string `json:"stage" example:"shard-worker"`
-	Paused      bool   `json:"paused"`
-	Concurrency int    `json:"concurrency" doc:"Items started at a time by all workers together; 0: any number"`
-	MaxAttempts int    `json:"max_attempts" doc:"Attempts after which an item that is given back fails, and is dead; 0: any number"`
-}
-
-func (h *Handler) pause(paused bool) func(context.Context, *StageCommand) (StageSettings, error) {
-	return func(ctx context.Context, in *StageCommand) (StageSettings, error) {
-		return h.set(ctx, in.Stage, tracking.SetStage{Paused: &paused})
-	}
-}
-
-func (h *Handler) set(ctx context.Context, name string, set tracking.SetStage) (StageSettings, error) {
-	stage, err := shard.CheckQueue(name)
-	if err != nil {
-		return StageSettings{}, err
-	}
-	s, err := h.store.SetStage(ctx, stage, set)
-	return StageSettings{stage.String(), s.Paused, s.Concurrency, s.MaxAttempts}, err
-}
-
-// LimitRequest limits a stage.
-type LimitRequest struct {
-	StagePath
-	Body struct {
-		Concurrency *int `json:"concurrency,omitempty" minimum:"0" maximum:"1000000" doc:"Items started at a time by all workers together; 0: any number"`
-		MaxAttempts *int `json:"max_attempts,omitempty" minimum:"0" maximum:"1000000" doc:"Attempts after which an item that is given back fails, and is dead; 0: any number"`
-	}
-}
-
-func (h *Handler) limit(ctx context.Context, in *LimitRequest) (StageSettings, error) {
-	return h.set(ctx, in.Stage, tracking.SetStage{Concurrency: in.Body.Concurrency, MaxAttempts: in.Body.MaxAttempts})
 }
 
 // FilePath names a file.

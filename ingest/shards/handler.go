@@ -9,7 +9,9 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -54,9 +56,9 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	endpoint.Post(api, work("move-items", "/stages/{stage}/{transition}/bulk", "Move up to 5,000 items at a stage",
 		"Each item is judged by itself, and the answer says of each what became of it. They move in one "+
 			"transaction; start may have one for each few of them."), h.moveMany)
-	endpoint.Post(api, work("take-items", "/queues/{stage}/take", "Take items that are ready for a stage",
+	queueapi.Take[StageRequest[queueapi.TakeItems]](h.queues(), api, work("take-items", "/queues/{stage}/take", "Take items that are ready for a stage",
 		"They are started for the worker, and for nobody else, until it reports or the lease ends: then they are "+
-			"new again, with the attempt counted."), h.take)
+			"new again, with the attempt counted."))
 	h.registerAdmin(api)
 }
 
@@ -127,7 +129,7 @@ func (h *Handler) finishIngest(ctx context.Context, in *endpoint.Body[FinishInge
 	if err != nil {
 		return Finished{}, err
 	}
-	n, err := h.store.FinishIngest(ctx, file, tracking.Command{Delay: delay})
+	n, err := h.store.FinishIngest(ctx, file, queue.Command{Delay: delay})
 	return Finished{file, n}, err
 }
 

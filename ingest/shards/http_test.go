@@ -380,12 +380,12 @@ func FuzzCommand(f *testing.F) {
 			return
 		}
 		c := a.commands[0]
-		for _, kept := range []string{c.Filename, c.Worker, c.Error} {
+		for _, kept := range []string{c.Name, c.Worker, c.Error} {
 			if strings.ContainsRune(kept, 0) || strings.ToValidUTF8(kept, "") != kept || len(kept) > shard.MaxError {
 				t.Errorf("%q cannot be kept", kept)
 			}
 		}
-		if int64(c.Shard) != number || c.Filename == "" || strings.Contains(c.Filename, "/") {
+		if int64(c.Part) != number || c.Name == "" || strings.Contains(c.Name, "/") {
 			t.Errorf("%+v", c)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -39,12 +39,12 @@ type asked struct {
 	stage     shard.Stage
 	move      shard.Move
 	extending bool // leases, which is no move
-	commands  []tracking.Command
+	commands  []queue.Command
 }
 
 // parse checks what a request says, but for its items. All commands are like the
 // one that it returns.
-func (p MovePath) parse(o Options) (a asked, like tracking.Command, err error) {
+func (p MovePath) parse(o Options) (a asked, like queue.Command, err error) {
 	var errs [3]error
 	a.stage, errs[0] = shard.CheckQueue(p.Stage)
 	a.extending = p.Transition == extend
@@ -63,7 +63,7 @@ func (p MovePath) parse(o Options) (a asked, like tracking.Command, err error) {
 	}
 	if p.Transition == shard.Start.String() && o.Worker == "" && p.Key != "" {
 		like.Worker = keyPrefix + p.Key
-		if broken, ok := tracking.CheckWorker(like.Worker).(*shard.Invalid); ok {
+		if broken, ok := queue.CheckWorker(like.Worker).(*shard.Invalid); ok {
 			errs[2] = errors.Join(errs[2], &shard.Invalid{
 				Field: "Idempotency-Key", Code: broken.Code,
 				Rule: "must be a printable text of at most 190 bytes",
@@ -113,7 +113,7 @@ func (r *MoveRequest) Resolve(ctx huma.Context) []error {
 func (r *MoveRequest) parse() (asked, error) {
 	a, like, err := r.MovePath.parse(r.Body.Options)
 	c, wrong := r.Body.command(like)
-	a.commands = []tracking.Command{c}
+	a.commands = []queue.Command{c}
 	return a, errors.Join(err, wrong)
 }
 
@@ -140,58 +140,36 @@ func (h *Handler) move(ctx context.Context, in *MoveRequest) (Moved, error) {
 	case !r.Outcome.OK():
 		return Moved{}, trackingapi.NewConflict(r, a.stage, a.move)
 	default:
-		return Moved{r.Filename, r.Shard, a.stage.String(), r.Status.String()}, nil
+		return Moved{r.Name, r.Part, a.stage.String(), r.Status.String()}, nil
 	}
 }
 
 // parse checks what a caller says beyond the items.
-func (o Options) parse() (c tracking.Command, err error) {
-	c = tracking.Command{Worker: o.Worker, Error: shard.CutError(o.Error)}
+func (o Options) parse() (c queue.Command, err error) {
+	c = queue.Command{Worker: o.Worker, Error: shard.CutError(o.Error)}
 	var errs [2]error
 	c.Lease, errs[0] = seconds(o.LeaseS, shard.CheckLease)
 	c.Delay, errs[1] = seconds(o.DelayS, shard.CheckDelay)
-	return c, errors.Join(tracking.CheckWorker(o.Worker), errs[0], errs[1])
+	return c, errors.Join(queue.CheckWorker(o.Worker), errs[0], errs[1])
 }
 
 // command checks what a caller says about an item.
-func (it Item) command(like tracking.Command) (c tracking.Command, err error) {
+func (it Item) command(like queue.Command) (c queue.Command, err error) {
 	c = like
-	c.Filename, err = shard.Filename(it.Filename)
-	c.Shard, c.Generation = int32(it.Shard), it.Generation
+	c.Name, err = shard.Filename(it.Filename)
+	c.Part, c.Generation = int32(it.Shard), it.Generation
 	return c, errors.Join(err, shard.CheckShard(it.Shard))
 }
 
 // apply makes a move, or extends leases.
-func (h *Handler) apply(ctx context.Context, a asked) ([]tracking.Result, error) {
+func (h *Handler) apply(ctx context.Context, a asked) ([]queue.Result, error) {
 	switch {
 	case a.extending:
-		return h.extend(ctx, a.stage, a.commands)
+		return h.store.Queues().Renew(ctx, queue.ID(a.stage), a.commands)
 	case a.move == shard.Start:
-		results, err := h.hands.Start(ctx, a.stage.String(), tracking.Commands(a.commands))
-		return tracking.Results(results), err
+		return h.hands.Start(ctx, a.stage.String(), a.commands)
 	}
 	return h.store.Apply(ctx, a.stage, a.move, a.commands)
-}
-
-// extend moves the ends of leases. What was not extended is held by another worker.
-func (h *Handler) extend(
-	ctx context.Context, stage shard.Stage, commands []tracking.Command,
-) ([]tracking.Result, error) {
-	extended, err := h.store.Extend(ctx, stage, commands)
-	if err != nil {
-		return nil, err
-	}
-	results, err := h.store.Look(ctx, stage, commands)
-	for i := range results {
-		switch {
-		case results[i].Outcome == shard.NotFound:
-		case extended[i]:
-			results[i].Outcome = shard.Changed
-		default:
-			results[i].Outcome = shard.Fenced
-		}
-	}
-	return results, err
 }
 
 // BulkRequest is a move of many items.
@@ -219,7 +197,7 @@ func (r *BulkRequest) parse() (asked, error) {
 		errs = append(errs,
 			&shard.Invalid{Field: "items", Code: "length", Rule: fmt.Sprintf("must be 1 to %d items", maxBulk)})
 	}
-	a.commands = make([]tracking.Command, len(r.Body.Items))
+	a.commands = make([]queue.Command, len(r.Body.Items))
 	for i, it := range r.Body.Items {
 		var err error
 		if a.commands[i], err = it.command(like); err != nil && len(errs) <= shownItems {
@@ -260,7 +238,7 @@ func (h *Handler) moveMany(ctx context.Context, in *BulkRequest) (Bulk, error) {
 	out := Bulk{Stage: a.stage.String(), Transition: in.Transition, Results: make([]ItemOutcome, len(results))}
 	for i, r := range results {
 		out.Results[i] = ItemOutcome{
-			Filename: r.Filename, Shard: r.Shard, Outcome: r.Outcome.String(),
+			Filename: r.Name, Shard: r.Part, Outcome: r.Outcome.String(),
 			Generation: r.Generation,
 		}
 		if r.Outcome != shard.NotFound {

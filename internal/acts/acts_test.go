@@ -454,9 +454,9 @@ func TestFiles(t *testing.T) {
 
 func (s *site) stage(stage shard.Stage, move shard.Move, name string, shards ...int32) {
 	s.Helper()
-	commands := make([]tracking.Command, len(shards))
+	commands := make([]queue.Command, len(shards))
 	for i, n := range shards {
-		commands[i] = tracking.Command{Filename: name, Shard: n, Error: fmt.Sprintf("shard %d is torn", n)}
+		commands[i] = queue.Command{Name: name, Part: n, Error: fmt.Sprintf("shard %d is torn", n)}
 	}
 	results, err := s.shards.Apply(s.Context(), stage, move, commands)
 	s.must(err)

@@ -41,6 +41,26 @@ func (s *Store) Extend(ctx context.Context, q ID, commands []Command) ([]bool, e
 	return extended, nil
 }
 
+// Renew is Extend, and says of each item how it is then: its lease was extended (Changed),
+// another worker holds it or it has ended (Fenced), or there is none (NotFound).
+func (s *Store) Renew(ctx context.Context, q ID, commands []Command) ([]Result, error) {
+	extended, err := s.Extend(ctx, q, commands)
+	if err != nil {
+		return nil, err
+	}
+	results, err := s.Look(ctx, q, commands)
+	for i := range results {
+		switch {
+		case results[i].Outcome == item.NotFound:
+		case extended[i]:
+			results[i].Outcome = item.Changed
+		default:
+			results[i].Outcome = item.Fenced
+		}
+	}
+	return results, err
+}
+
 // Look returns items as they are now, with the outcome Repeated, or NotFound.
 func (s *Store) Look(ctx context.Context, q ID, commands []Command) ([]Result, error) {
 	kind, err := s.kindOf(q)

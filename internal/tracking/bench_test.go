@@ -29,7 +29,7 @@ func BenchmarkStartDone(b *testing.B) {
 			b.Fatal(err)
 		}
 		for _, f := range files[:n] {
-			if _, err := s.FinishIngest(b.Context(), f.Filename, tracking.Command{}); err != nil {
+			if _, err := s.FinishIngest(b.Context(), f.Filename, queue.Command{}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -45,9 +45,9 @@ func BenchmarkStartDone(b *testing.B) {
 	for range 2 {
 		workers.Go(func() {
 			for part := range work {
-				commands := make([]tracking.Command, len(part))
+				commands := make([]queue.Command, len(part))
 				for i, e := range part {
-					commands[i] = tracking.Command{ID: e.Item, Generation: e.Generation, Worker: "bench"}
+					commands[i] = queue.Command{ID: e.Item, Generation: e.Generation, Worker: "bench"}
 				}
 				for _, move := range []shard.Move{shard.Start, shard.Complete} {
 					results, err := s.Apply(b.Context(), shard.Splitter, move, commands)

@@ -127,9 +127,9 @@ func (s *Store) RetryFailed(ctx context.Context, f FailedFilter, delay time.Dura
 	total := 0
 	for len(ids) > 0 {
 		n := min(len(ids), retryLimit)
-		commands := make([]Command, n)
+		commands := make([]queue.Command, n)
 		for i, id := range ids[:n] {
-			commands[i] = Command{ID: id, Delay: delay}
+			commands[i] = queue.Command{ID: id, Delay: delay}
 		}
 		results, err := s.Apply(ctx, f.Stage, shard.Retry, commands)
 		if err != nil {
@@ -250,26 +250,10 @@ func (s *Store) purge(ctx context.Context, before time.Time, limit int) (dropped
 	return dropped, err
 }
 
-// SetStage changes the switches of a stage; nil leaves one as it is.
-type SetStage struct {
-	Paused      *bool
-	Concurrency *int // items started at a time; 0: any number
-	MaxAttempts *int // after which an item is dead; 0: never
-}
-
 // StageSettings are the switches of a stage.
 type StageSettings struct {
 	Stage       shard.Stage
 	Paused      bool
 	Concurrency int
 	MaxAttempts int
-}
-
-// SetStage changes switches and returns all of the stage's.
-func (s *Store) SetStage(ctx context.Context, stage shard.Stage, set SetStage) (StageSettings, error) {
-	v, err := s.queues.Set(ctx, queue.ID(stage), queue.Set{
-		Paused: set.Paused, Concurrency: set.Concurrency,
-		MaxAttempts: set.MaxAttempts,
-	})
-	return StageSettings{stage, v.Paused, v.Concurrency, v.MaxAttempts}, err
 }

@@ -65,7 +65,7 @@ func newModel(t *testing.T, r *rand.Rand) *model {
 	m.pool = m.store.Pool()
 	for _, stage := range shard.Queues {
 		most := maxAttempts
-		if _, err := m.store.SetStage(t.Context(), stage, tracking.SetStage{MaxAttempts: &most}); err != nil {
+		if _, err := m.store.Queues().Set(t.Context(), queue.ID(stage), queue.Set{MaxAttempts: &most}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,7 +113,7 @@ func (m *model) register() {
 
 func (m *model) finish() {
 	file := m.pick().file
-	_, err := m.store.FinishIngest(m.t.Context(), file, tracking.Command{})
+	_, err := m.store.FinishIngest(m.t.Context(), file, queue.Command{})
 	refused := false
 	for _, n := range m.names {
 		refused = refused || n.file == file && m.items[n][0].status == "failed"
@@ -150,7 +150,7 @@ func (m *model) take() {
 		m.t.Errorf("took %d of %d at %s, asked for %d", len(taken), len(free), stage, limit)
 	}
 	for _, r := range taken {
-		n := name{r.Filename, r.Shard}
+		n := name{r.Name, r.Part}
 		if !slices.Contains(free, n) {
 			m.t.Errorf("took %v at %s, which is not free", n, stage)
 		}
@@ -175,13 +175,13 @@ func (m *model) move() {
 	for range 1 + m.r.IntN(8) {
 		chosen[m.pick()] = true
 	}
-	var commands []tracking.Command
+	var commands []queue.Command
 	for _, n := range m.names { // not chosen, whose order is not that of the seed
 		if !chosen[n] {
 			continue
 		}
-		commands = append(commands, tracking.Command{
-			Filename: n.file, Shard: n.shard, Worker: workers[m.r.IntN(3)],
+		commands = append(commands, queue.Command{
+			Name: n.file, Part: n.shard, Worker: workers[m.r.IntN(3)],
 			Delay: delay, Lease: time.Hour,
 		})
 	}
@@ -190,7 +190,7 @@ func (m *model) move() {
 		m.t.Fatal(err)
 	}
 	for i, c := range commands {
-		n := name{c.Filename, c.Shard}
+		n := name{c.Name, c.Part}
 		want := m.apply(n, stage, move, c)
 		if got := results[i]; got.Outcome.String() != want || got.Status.String() != m.items[n][stage].status ||
 			int(got.Attempts) != m.items[n][stage].attempts {
@@ -201,17 +201,16 @@ func (m *model) move() {
 }
 
 // ask makes a move as HTTP does.
-func (m *model) ask(stage shard.Stage, move shard.Move, commands []tracking.Command) ([]tracking.Result, error) {
+func (m *model) ask(stage shard.Stage, move shard.Move, commands []queue.Command) ([]queue.Result, error) {
 	if move != shard.Start {
 		return m.store.Apply(m.t.Context(), stage, move, commands)
 	}
 	m.store.InStep()
-	results, err := m.store.Hands.Start(m.t.Context(), stage.String(), tracking.Commands(commands))
-	return tracking.Results(results), err
+	return m.store.Hands.Start(m.t.Context(), stage.String(), commands)
 }
 
 // apply is the specification once more, in the plainest words.
-func (m *model) apply(n name, stage shard.Stage, move shard.Move, c tracking.Command) string {
+func (m *model) apply(n name, stage shard.Stage, move shard.Move, c queue.Command) string {
 	p := &m.items[n][stage]
 	others := p.status == "started" && c.Worker != "" && p.worker != "" && c.Worker != p.worker
 	back := func() string {

@@ -57,25 +57,25 @@ func (s *Store) Register(ctx context.Context, files []Registration) ([]int, erro
 
 // FinishIngest marks the generation of a file as finished: all of its shards
 // that are not so yet. It returns their number.
-func (s *Store) FinishIngest(ctx context.Context, file string, options Command) (int, error) {
+func (s *Store) FinishIngest(ctx context.Context, file string, options queue.Command) (int, error) {
 	changed := 0
 	err := s.queues.Transact(ctx, "finish "+file, func(t *queue.Tx) error {
 		w, items, err := lockFile(ctx, t, shard.EventIngest, shard.Complete, file)
 		if err != nil {
 			return err
 		}
-		commands := make([]Command, len(items))
+		commands := make([]queue.Command, len(items))
 		for i, r := range items {
 			commands[i] = options
 			commands[i].ID = r.ID
 		}
-		results, err := w.Apply(ctx, Commands(commands))
+		results, err := w.Apply(ctx, commands)
 		if err != nil {
 			return err
 		}
 		for _, r := range results {
 			if !r.Outcome.OK() {
-				return &Refused{result(r), shard.EventIngest, shard.Complete}
+				return &Refused{r, shard.EventIngest, shard.Complete}
 			}
 		}
 		changed = w.Changed()
@@ -87,13 +87,13 @@ func (s *Store) FinishIngest(ctx context.Context, file string, options Command) 
 // Refused is the error of a call about many items, none of which was changed
 // because of one.
 type Refused struct {
-	Result Result
+	Result queue.Result
 	Stage  shard.Stage
 	Move   shard.Move
 }
 
 func (e *Refused) Error() string {
-	return fmt.Sprintf("%s of %s/%d at %s: %s, it is %s", e.Move, e.Result.Filename, e.Result.Shard, e.Stage,
+	return fmt.Sprintf("%s of %s/%d at %s: %s, it is %s", e.Move, e.Result.Name, e.Result.Part, e.Stage,
 		e.Result.Outcome, e.Result.Status)
 }
 

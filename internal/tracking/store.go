@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/internal/queue"
@@ -46,32 +45,8 @@ func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // Apply makes a move of any number of items at a stage; see queue.Store.Apply.
-func (s *Store) Apply(ctx context.Context, stage shard.Stage, move shard.Move, commands []Command) ([]Result, error) {
-	return s.ApplyAlso(ctx, stage, move, commands, nil)
-}
-
-// ApplyAlso is Apply with something that is written in the same transaction.
-// also is told the results before anything is; its error undoes everything.
-func (s *Store) ApplyAlso(
-	ctx context.Context, stage shard.Stage, move shard.Move, commands []Command, also func([]Result, *pgx.Batch) error,
-) ([]Result, error) {
-	var with func([]queue.Result, *pgx.Batch) error
-	if also != nil {
-		with = func(results []queue.Result, b *pgx.Batch) error { return also(Results(results), b) }
-	}
-	results, err := s.queues.ApplyAlso(ctx, queue.ID(stage), move, Commands(commands), with)
-	return Results(results), err
-}
-
-// Extend moves the ends of leases; see queue.Store.Extend.
-func (s *Store) Extend(ctx context.Context, stage shard.Stage, commands []Command) ([]bool, error) {
-	return s.queues.Extend(ctx, queue.ID(stage), Commands(commands))
-}
-
-// Look returns items as they are now, with the outcome Repeated, or NotFound.
-func (s *Store) Look(ctx context.Context, stage shard.Stage, commands []Command) ([]Result, error) {
-	results, err := s.queues.Look(ctx, queue.ID(stage), Commands(commands))
-	return Results(results), err
+func (s *Store) Apply(ctx context.Context, stage shard.Stage, move shard.Move, commands []queue.Command) ([]queue.Result, error) {
+	return s.queues.Apply(ctx, queue.ID(stage), move, commands)
 }
 
 const (

@@ -32,16 +32,15 @@ func (s *store) Sweep(ctx context.Context) error { return s.Queues().Sweep(ctx) 
 // Take takes items as HTTP does, when the stream and Postgres are in step.
 func (s *store) Take(
 	ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration,
-) ([]tracking.Result, error) {
+) ([]queue.Result, error) {
 	s.InStep()
 	return s.take(ctx, stage, worker, limit, lease)
 }
 
 func (s *store) take(
 	ctx context.Context, stage shard.Stage, worker string, limit int, lease time.Duration,
-) ([]tracking.Result, error) {
-	results, err := s.Hands.Take(ctx, stage.String(), worker, limit, lease)
-	return tracking.Results(results), err
+) ([]queue.Result, error) {
+	return s.Hands.Take(ctx, stage.String(), worker, limit, lease)
 }
 
 func newStore(t testing.TB) *store {
@@ -67,7 +66,7 @@ func fill(t testing.TB, s *store, shards int, files ...string) {
 		if _, err := s.Register(t.Context(), []tracking.Registration{{Filename: f, Shards: list}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.FinishIngest(t.Context(), f, tracking.Command{}); err != nil {
+		if _, err := s.FinishIngest(t.Context(), f, queue.Command{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,9 +80,9 @@ func TestWay(t *testing.T) {
 		if err != nil || len(taken) != 2 {
 			t.Fatalf("%s: took %v, %v", stage, taken, err)
 		}
-		var commands []tracking.Command
+		var commands []queue.Command
 		for _, r := range taken {
-			commands = append(commands, tracking.Command{ID: r.ID, Generation: r.Generation})
+			commands = append(commands, queue.Command{ID: r.ID, Generation: r.Generation})
 		}
 		done, err := s.Apply(t.Context(), stage, shard.Complete, commands)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -94,9 +95,9 @@ func (h *holders) work(t *testing.T, s *store, worker string, all int) {
 		if rand.IntN(8) == 0 {
 			move = shard.Release
 		}
-		var commands []tracking.Command
+		var commands []queue.Command
 		for _, r := range taken {
-			commands = append(commands, tracking.Command{ID: r.ID, Generation: r.Generation, Worker: worker})
+			commands = append(commands, queue.Command{ID: r.ID, Generation: r.Generation, Worker: worker})
 		}
 		results, err := s.Apply(t.Context(), stage, move, commands)
 		if err != nil {
@@ -107,7 +108,7 @@ func (h *holders) work(t *testing.T, s *store, worker string, all int) {
 	}
 }
 
-func (h *holders) taken(t *testing.T, stage shard.Stage, worker string, taken []tracking.Result) {
+func (h *holders) taken(t *testing.T, stage shard.Stage, worker string, taken []queue.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range taken {
@@ -119,7 +120,7 @@ func (h *holders) taken(t *testing.T, stage shard.Stage, worker string, taken []
 	}
 }
 
-func (h *holders) report(t *testing.T, stage shard.Stage, move shard.Move, results []tracking.Result) {
+func (h *holders) report(t *testing.T, stage shard.Stage, move shard.Move, results []queue.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range results {
@@ -174,11 +175,11 @@ func TestConcurrency(t *testing.T) {
 	s := newQueues(t)
 	fill(t, s, 50, "a")
 	limit := 7
-	if _, err := s.SetStage(t.Context(), shard.Splitter, tracking.SetStage{Concurrency: &limit}); err != nil {
+	if _, err := s.Queues().Set(t.Context(), queue.ID(shard.Splitter), queue.Set{Concurrency: &limit}); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	var had []tracking.Result
+	var had []queue.Result
 	var work sync.WaitGroup
 	s.InStep()
 	for range 8 {
@@ -197,18 +198,18 @@ func TestConcurrency(t *testing.T) {
 		t.Fatalf("%d are started, want %d", len(had), limit)
 	}
 	if r := apply(t, s, shard.Splitter, shard.Start,
-		tracking.Command{Filename: "a", Shard: 49}); r.Outcome != shard.Full {
+		queue.Command{Name: "a", Part: 49}); r.Outcome != shard.Full {
 		t.Errorf("one more: %+v", r)
 	}
-	apply(t, s, shard.Splitter, shard.Complete, tracking.Command{ID: had[0].ID})
+	apply(t, s, shard.Splitter, shard.Complete, queue.Command{ID: had[0].ID})
 	if taken := s.takeSome(t, 1); len(taken) != 1 {
 		t.Errorf("after one is done, took %v", taken)
 	}
 }
 
-func apply(t testing.TB, s *store, stage shard.Stage, move shard.Move, c tracking.Command) tracking.Result {
+func apply(t testing.TB, s *store, stage shard.Stage, move shard.Move, c queue.Command) queue.Result {
 	t.Helper()
-	results, err := s.Apply(t.Context(), stage, move, []tracking.Command{c})
+	results, err := s.Apply(t.Context(), stage, move, []queue.Command{c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,22 +219,22 @@ func apply(t testing.TB, s *store, stage shard.Stage, move shard.Move, c trackin
 func TestPause(t *testing.T) {
 	s := newQueues(t)
 	fill(t, s, 3, "a")
-	started := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a"})
+	started := apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "a"})
 	on, off := true, false
-	if _, err := s.SetStage(t.Context(), shard.Splitter, tracking.SetStage{Paused: &on}); err != nil {
+	if _, err := s.Queues().Set(t.Context(), queue.ID(shard.Splitter), queue.Set{Paused: &on}); err != nil {
 		t.Fatal(err)
 	}
 	if taken, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute); err != nil || len(taken) != 0 {
 		t.Errorf("took %v from a paused stage, %v", taken, err)
 	}
 	if r := apply(t, s, shard.Splitter, shard.Start,
-		tracking.Command{Filename: "a", Shard: 1}); r.Outcome != shard.Paused {
+		queue.Command{Name: "a", Part: 1}); r.Outcome != shard.Paused {
 		t.Errorf("started %+v at a paused stage", r)
 	}
-	if r := apply(t, s, shard.Splitter, shard.Complete, tracking.Command{ID: started.ID}); r.Outcome != shard.Changed {
+	if r := apply(t, s, shard.Splitter, shard.Complete, queue.Command{ID: started.ID}); r.Outcome != shard.Changed {
 		t.Errorf("what was started cannot be done: %+v", r)
 	}
-	if set, err := s.SetStage(t.Context(), shard.Splitter, tracking.SetStage{Paused: &off}); err != nil || set.Paused ||
+	if set, err := s.Queues().Set(t.Context(), queue.ID(shard.Splitter), queue.Set{Paused: &off}); err != nil || set.Paused ||
 		set.MaxAttempts != 20 {
 		t.Errorf("%+v, %v", set, err)
 	}
@@ -245,7 +246,7 @@ func TestPause(t *testing.T) {
 // takeSome takes up to three items at a time until it has so many. The queue on
 // NATS learns a moment later that it may hand out again, and what was handed out
 // in vain comes again after a while.
-func (s *store) takeSome(t *testing.T, n int) (taken []tracking.Result) {
+func (s *store) takeSome(t *testing.T, n int) (taken []queue.Result) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); len(taken) < n && time.Now().Before(end); {
 		some, err := s.Take(t.Context(), shard.Splitter, "w", 3, time.Minute)
@@ -263,18 +264,18 @@ func TestHasAlready(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 4, "a")
 	limit, on, off := 1, true, false
-	for i, set := range []tracking.SetStage{{Paused: &on}, {Paused: &off, Concurrency: &limit}} {
-		if _, err := s.SetStage(t.Context(), shard.Splitter, set); err != nil {
+	for i, set := range []queue.Set{{Paused: &on}, {Paused: &off, Concurrency: &limit}} {
+		if _, err := s.Queues().Set(t.Context(), queue.ID(shard.Splitter), set); err != nil {
 			t.Fatal(err)
 		}
 		if r := apply(t, s, shard.Splitter, shard.Start,
-			tracking.Command{Filename: "a", Shard: int32(i), Has: true}); r.Outcome != shard.Changed {
+			queue.Command{Name: "a", Part: int32(i), Has: true}); r.Outcome != shard.Changed {
 			t.Errorf("with %+v: %+v", set, r)
 		}
 	}
-	apply(t, s, shard.Splitter, shard.Complete, tracking.Command{Filename: "a", Shard: 0})
+	apply(t, s, shard.Splitter, shard.Complete, queue.Command{Name: "a", Part: 0})
 	if r := apply(t, s, shard.Splitter, shard.Start,
-		tracking.Command{Filename: "a", Shard: 2}); r.Outcome != shard.Full {
+		queue.Command{Name: "a", Part: 2}); r.Outcome != shard.Full {
 		t.Errorf("beside the other one: %+v", r)
 	}
 	checkPlaces(t, s.Pool())
@@ -330,7 +331,7 @@ func TestPriority(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		taken = append(taken, fmt.Sprintf("%s/%d", r[0].Filename, r[0].Shard))
+		taken = append(taken, fmt.Sprintf("%s/%d", r[0].Name, r[0].Part))
 	}
 	if !slices.Equal(pages, want) || !slices.Equal(taken, want) {
 		t.Errorf("pages %v, taken %v, want %v", pages, taken, want)
@@ -349,14 +350,14 @@ func TestExtend(t *testing.T) {
 		"UPDATE millrace.claim SET lease_until = now() - interval '1 second'"); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := s.Extend(t.Context(), shard.Splitter, []tracking.Command{
+	kept, err := s.Queues().Extend(t.Context(), queue.ID(shard.Splitter), []queue.Command{
 		{ID: taken[0].ID, Generation: taken[0].Generation, Lease: time.Hour},
 		{ID: taken[1].ID, Generation: taken[1].Generation - 1, Lease: time.Hour},
-		{Filename: "a", Shard: 2, Worker: "other", Lease: time.Hour},
-		{Filename: "a", Shard: 9, Lease: time.Hour},
+		{Name: "a", Part: 2, Worker: "other", Lease: time.Hour},
+		{Name: "a", Part: 9, Lease: time.Hour},
 		{ID: taken[0].ID, Generation: taken[0].Generation, Lease: time.Hour}, // asked for again before the answer
 		{ID: taken[0].ID, Generation: taken[0].Generation - 1, Lease: time.Hour},
-		{Filename: "a", Worker: "w", Lease: time.Hour},
+		{Name: "a", Worker: "w", Lease: time.Hour},
 	})
 	if err != nil || !slices.Equal(kept, []bool{true, false, false, false, true, false, true}) {
 		t.Fatal(kept, err)
@@ -388,7 +389,7 @@ func TestClockSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, s, shard.Splitter, shard.Release, tracking.Command{ID: taken[1].ID, Worker: "w", Delay: time.Hour})
+	apply(t, s, shard.Splitter, shard.Release, queue.Command{ID: taken[1].ID, Worker: "w", Delay: time.Hour})
 	exec := func(statement string) {
 		t.Helper()
 		if _, err := s.Pool().Exec(t.Context(), statement); err != nil {
@@ -438,9 +439,9 @@ func TestSweepers(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, items, "a")
 	for range rounds {
-		commands := make([]tracking.Command, items)
+		commands := make([]queue.Command, items)
 		for i := range commands {
-			commands[i] = tracking.Command{Filename: "a", Shard: int32(i), Delay: time.Hour}
+			commands[i] = queue.Command{Name: "a", Part: int32(i), Delay: time.Hour}
 		}
 		for _, move := range []shard.Move{shard.Start, shard.Release} {
 			if _, err := s.Apply(t.Context(), shard.Splitter, move, commands); err != nil {
@@ -472,8 +473,8 @@ func TestSweepers(t *testing.T) {
 func TestTakeover(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 1, "a")
-	had := apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "a", Worker: "lost"})
-	again := tracking.Command{ID: had.ID, Generation: had.Generation, Worker: "w", Takeover: true, Lease: time.Minute}
+	had := apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "a", Worker: "lost"})
+	again := queue.Command{ID: had.ID, Generation: had.Generation, Worker: "w", Takeover: true, Lease: time.Minute}
 	if r := apply(t, s, shard.Splitter, shard.Start, again); r.Outcome != shard.Changed ||
 		r.Generation != had.Generation+1 || r.Attempts != 2 || r.Worker != "w" {
 		t.Errorf("%+v", r)
@@ -482,7 +483,7 @@ func TestTakeover(t *testing.T) {
 		t.Errorf("twice: %+v", r)
 	}
 	if r := apply(t, s, shard.Splitter, shard.Complete,
-		tracking.Command{ID: had.ID, Generation: had.Generation}); r.Outcome != shard.Fenced {
+		queue.Command{ID: had.ID, Generation: had.Generation}); r.Outcome != shard.Fenced {
 		t.Errorf("the lost one is done: %+v", r)
 	}
 	checkPlaces(t, s.Pool())
@@ -493,7 +494,7 @@ func TestPurge(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 2, "done", "new", "cancelled", "half")
 	for _, stage := range shard.Queues {
-		for _, c := range []tracking.Command{{Filename: "done"}, {Filename: "done", Shard: 1}, {Filename: "half"}} {
+		for _, c := range []queue.Command{{Name: "done"}, {Name: "done", Part: 1}, {Name: "half"}} {
 			apply(t, s, stage, shard.Start, c)
 			apply(t, s, stage, shard.Complete, c)
 		}
@@ -540,14 +541,14 @@ func TestPurge(t *testing.T) {
 func TestPurgeLeavesWhatIsQueued(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 1, "ready", "delayed", "started", "ended")
-	apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "delayed"})
-	apply(t, s, shard.Splitter, shard.Release, tracking.Command{Filename: "delayed", Delay: time.Hour})
-	apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "started"})
-	apply(t, s, shard.Splitter, shard.Fail, tracking.Command{Filename: "ended"})
+	apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "delayed"})
+	apply(t, s, shard.Splitter, shard.Release, queue.Command{Name: "delayed", Delay: time.Hour})
+	apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "started"})
+	apply(t, s, shard.Splitter, shard.Fail, queue.Command{Name: "ended"})
 	for _, file := range []string{"ready", "delayed", "started", "ended"} {
-		apply(t, s, shard.Sender, shard.Start, tracking.Command{Filename: file})
+		apply(t, s, shard.Sender, shard.Start, queue.Command{Name: file})
 		if r := apply(t, s, shard.Sender, shard.Complete,
-			tracking.Command{Filename: file}); r.Outcome != shard.Changed {
+			queue.Command{Name: file}); r.Outcome != shard.Changed {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -567,8 +568,8 @@ func TestPurgeLeavesWhatIsQueued(t *testing.T) {
 func TestFiles(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 2, "a_1", "a%2", "b", "c")
-	apply(t, s, shard.Splitter, shard.Start, tracking.Command{Filename: "b"})
-	apply(t, s, shard.Splitter, shard.Fail, tracking.Command{Filename: "c", Error: "boom"})
+	apply(t, s, shard.Splitter, shard.Start, queue.Command{Name: "b"})
+	apply(t, s, shard.Splitter, shard.Fail, queue.Command{Name: "c", Error: "boom"})
 	list := func(p tracking.FilesPage) (names []string) {
 		t.Helper()
 		p.Limit = 1
@@ -612,10 +613,10 @@ func TestFiles(t *testing.T) {
 func TestRetryFailed(t *testing.T) {
 	s := newStore(t)
 	fill(t, s, 2, "a1", "a2", "b")
-	for _, c := range []tracking.Command{
-		{Filename: "a1", Error: "disk full"},
-		{Filename: "a2", Error: "bad line"},
-		{Filename: "b", Error: "disk full"},
+	for _, c := range []queue.Command{
+		{Name: "a1", Error: "disk full"},
+		{Name: "a2", Error: "bad line"},
+		{Name: "b", Error: "disk full"},
 	} {
 		apply(t, s, shard.Splitter, shard.Fail, c)
 	}

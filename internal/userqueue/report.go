@@ -118,20 +118,11 @@ func (s *Reports) extend(
 			c.Lease = 0
 		}
 	}
-	queues := s.store.Queues()
-	extended, err := queues.Extend(ctx, of.ID, []queue.Command{c})
+	results, err := s.store.Queues().Renew(ctx, of.ID, []queue.Command{c})
 	if err != nil {
 		return queue.Result{}, err
 	}
-	results, err := queues.Look(ctx, of.ID, []queue.Command{c})
-	if err != nil {
-		return queue.Result{}, err
-	}
-	switch r := &results[0]; {
-	case r.Outcome == item.NotFound:
-	case !extended[0]:
-		r.Outcome = item.Fenced
-	case pulled != nil:
+	if results[0].Outcome == item.Changed && pulled != nil {
 		err = pulled.Keep()
 	}
 	return results[0], err

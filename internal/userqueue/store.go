@@ -137,14 +137,32 @@ func (s *Store) Enqueue(ctx context.Context, name string, items []EnqueueItem) (
 	if !names.MatchString(name) {
 		return nil, queue.ErrNoQueue
 	}
+	var added []Added
+	err := s.queues.Transact(ctx, fmt.Sprintf("add %d items to %s", len(items), name), func(t *queue.Tx) (err error) {
+		added, err = s.EnqueueIn(ctx, t, name, items)
+		return err
+	})
+	switch {
+	case errors.Is(err, queue.ErrNoQueue):
+		return nil, queue.ErrNoQueue
+	case errors.Is(err, ErrFull):
+		return nil, fmt.Errorf("%s: %w", name, ErrFull)
+	case err == nil:
+		s.queues.Announce()
+	}
+	return added, err
+}
+
+// EnqueueIn is Enqueue in a transaction of the caller's, which calls Announce on the queues
+// when it has ended. The caller has checked the items.
+func (s *Store) EnqueueIn(ctx context.Context, t *queue.Tx, name string, items []EnqueueItem) ([]Added, error) {
 	data, err := json.Marshal(items)
 	if err != nil {
-		return nil, fmt.Errorf("add items to %s: %w", name, err)
+		return nil, fmt.Errorf("write items: %w", err)
 	}
 	added := make([]Added, len(items))
-	err = s.queues.Transact(ctx, fmt.Sprintf("add %d items to %s", len(items), name), func(t *queue.Tx) error {
-		t.Batch.Queue("SELECT place, item_id, existing FROM millrace.add_items($1, $2)", name,
-			data).Query(func(rows pgx.Rows) error {
+	t.Batch.Queue("SELECT place, item_id, existing FROM millrace.add_items($1, $2)", name, data).
+		Query(func(rows pgx.Rows) error {
 			var place int64
 			var a Added
 			_, err := pgx.ForEachRow(rows, []any{&place, &a.ID, &a.Existing}, func() error {
@@ -153,19 +171,15 @@ func (s *Store) Enqueue(ctx context.Context, name string, items []EnqueueItem) (
 			})
 			return err
 		})
-		return t.Flush(ctx)
-	})
+	err = t.Flush(ctx)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
 		switch refused.Code {
 		case "P0002":
 			return nil, queue.ErrNoQueue
 		case "53400":
-			return nil, fmt.Errorf("%s: %w", name, ErrFull)
+			return nil, ErrFull
 		}
-	}
-	if err == nil {
-		s.queues.Announce()
 	}
 	return added, err
 }
@@ -285,24 +299,32 @@ func retakeKeys(
 // Cancel cancels items, or those of a group that are new or started, up to a
 // limit, and returns how many.
 func (s *Store) Cancel(ctx context.Context, q queue.ID, group, by string, limit int) (n int, err error) {
-	err = s.queues.Transact(ctx, fmt.Sprintf("cancel group %s of queue %d", group, q), func(t *queue.Tx) error {
-		w, err := t.Work(q, item.Cancel)
-		if err != nil {
-			return err
-		}
-		locked, err := w.Lock(ctx, `t.id = ANY (ARRAY(SELECT i.id FROM millrace.item AS i
-			WHERE i.stage = $1 AND i."group" = $2 AND i.status IN ('new', 'started') ORDER BY i.id
-			LIMIT $3))`, q, group, limit)
-		if err != nil {
-			return err
-		}
-		commands := make([]queue.Command, len(locked))
-		for i, r := range locked {
-			commands[i] = queue.Command{ID: r.ID, Worker: by, Error: "the group was cancelled"}
-		}
-		_, err = w.Apply(ctx, commands)
-		n = w.Changed()
+	what := fmt.Sprintf("cancel group %s of queue %d", group, q)
+	err = s.queues.Transact(ctx, what, func(t *queue.Tx) (err error) {
+		n, err = s.CancelIn(ctx, t, q, group, by, limit)
 		return err
 	})
 	return n, err
+}
+
+// CancelIn is Cancel in a transaction of the caller's.
+func (s *Store) CancelIn(
+	ctx context.Context, t *queue.Tx, q queue.ID, group, by string, limit int,
+) (int, error) {
+	w, err := t.Work(q, item.Cancel)
+	if err != nil {
+		return 0, err
+	}
+	locked, err := w.Lock(ctx, `t.id = ANY (ARRAY(SELECT i.id FROM millrace.item AS i
+		WHERE i.stage = $1 AND i."group" = $2 AND i.status IN ('new', 'started') ORDER BY i.id
+		LIMIT $3))`, q, group, limit)
+	if err != nil {
+		return 0, err
+	}
+	commands := make([]queue.Command, len(locked))
+	for i, r := range locked {
+		commands[i] = queue.Command{ID: r.ID, Worker: by, Error: "the group was cancelled"}
+	}
+	_, err = w.Apply(ctx, commands)
+	return w.Changed(), err
 }

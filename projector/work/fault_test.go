@@ -12,7 +12,6 @@ import (
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
-	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/work"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -165,7 +164,7 @@ func TestStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := beside.Apply(t.Context(), shard.Splitter, shard.Start,
-		[]tracking.Command{{Filename: "a", Shard: 1, Worker: "x"}}); err != nil {
+		[]queue.Command{{Name: "a", Part: 1, Worker: "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.until("1 message", func() (string, bool) { return "", h.messages() == 1 })
@@ -297,7 +296,7 @@ func TestWithdraw(t *testing.T) {
 		t.Fatalf("withdrawn: %v, %v", free, err)
 	}
 	if _, err := h.store.Apply(t.Context(), shard.Splitter, shard.Start,
-		[]tracking.Command{{ID: id, Generation: 1, Worker: "http"}}); err != nil {
+		[]queue.Command{{ID: id, Generation: 1, Worker: "http"}}); err != nil {
 		t.Fatal(err)
 	}
 	if it := h.item(h.pull(shard.Splitter, 1)[0]); it.Shard != 1 {

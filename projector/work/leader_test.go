@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/projector/work"
 	"github.com/millrace-io/millrace/schemas/shard"
@@ -106,7 +107,7 @@ func TestOvertakenReader(t *testing.T) {
 		t.Helper()
 		for _, m := range moves {
 			if r, err := h.store.Apply(t.Context(), shard.Splitter, m,
-				[]tracking.Command{{Filename: "a"}}); err != nil || r[0].Outcome != shard.Changed {
+				[]queue.Command{{Name: "a"}}); err != nil || r[0].Outcome != shard.Changed {
 				t.Fatalf("%s: %+v, %v", m, r, err)
 			}
 		}

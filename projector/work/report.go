@@ -3,7 +3,7 @@ package work
 import (
 	"fmt"
 
-	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -15,7 +15,7 @@ type report struct {
 	stage   shard.Stage
 	move    shard.Move
 	shards  []int32 // with Register
-	command tracking.Command
+	command queue.Command
 	invalid error // it breaks a rule by itself
 }
 
@@ -31,11 +31,11 @@ func (r *report) parse(subject string, data []byte) error {
 	if err != nil {
 		return &shard.Invalid{Code: "json", Rule: err.Error()}
 	}
-	r.command = tracking.Command{Worker: said.Worker, Error: shard.CutError(said.Error)}
-	if r.command.Filename, err = shard.Filename(said.Filename); err != nil {
+	r.command = queue.Command{Worker: said.Worker, Error: shard.CutError(said.Error)}
+	if r.command.Name, err = shard.Filename(said.Filename); err != nil {
 		return err
 	}
-	if err := tracking.CheckWorker(said.Worker); err != nil {
+	if err := queue.CheckWorker(said.Worker); err != nil {
 		return err
 	}
 	var known bool
@@ -55,7 +55,7 @@ func (r *report) parse(subject string, data []byte) error {
 	if said.Shard == nil {
 		return &shard.Invalid{Field: "shard", Code: "missing", Rule: "is required"}
 	}
-	r.command.Shard = int32(*said.Shard)
+	r.command.Part = int32(*said.Shard)
 	return shard.CheckShard(*said.Shard)
 }
 
@@ -84,7 +84,7 @@ func run(list []report) int {
 	}
 	seen := map[string]bool{}
 	for i, r := range list {
-		key := fmt.Sprint(r.command.Shard, "/", r.command.Filename)
+		key := fmt.Sprint(r.command.Part, "/", r.command.Name)
 		same := r.stage == list[0].stage && r.move == list[0].move && r.invalid == nil
 		if i > 0 && (!same || seen[key] || !r.single() || list[0].invalid != nil) {
 			return i
@@ -108,7 +108,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.why.Error() }
 
-func refusedBy(result tracking.Result, r report) error {
+func refusedBy(result queue.Result, r report) error {
 	if result.Outcome == shard.NotFound {
 		return &shard.Invalid{Field: "filename", Code: "not_found", Rule: "is no registered file with this shard"}
 	}

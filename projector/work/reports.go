@@ -89,7 +89,7 @@ func (r *reports) try(ctx context.Context, list []report) error {
 	case !first.single():
 		return r.applyFile(ctx, first)
 	}
-	commands := make([]tracking.Command, len(list))
+	commands := make([]queue.Command, len(list))
 	for i, one := range list {
 		commands[i] = one.command
 	}
@@ -99,8 +99,8 @@ func (r *reports) try(ctx context.Context, list []report) error {
 		}
 	}
 	last := list[len(list)-1].Seq
-	_, err := r.shards.ApplyAlso(ctx, first.stage, first.move, commands,
-		func(results []tracking.Result, also *pgx.Batch) error {
+	_, err := r.shards.Queues().ApplyAlso(ctx, queue.ID(first.stage), first.move, commands,
+		func(results []queue.Result, also *pgx.Batch) error {
 			for i, result := range results {
 				if !result.Outcome.OK() {
 					return &refusal{i, refusedBy(result, first)}
@@ -114,9 +114,9 @@ func (r *reports) try(ctx context.Context, list []report) error {
 
 // withdraw takes the item of a start out of the queue. It refuses an item that a
 // daemon has.
-func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command tracking.Command) error {
+func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command queue.Command) error {
 	for end := time.Now().Add(requestWait); ; {
-		now, err := r.shards.Look(ctx, stage, []tracking.Command{command})
+		now, err := r.shards.Queues().Look(ctx, queue.ID(stage), []queue.Command{command})
 		if err != nil {
 			return err
 		}
@@ -153,9 +153,9 @@ func (r *reports) withdraw(ctx context.Context, stage shard.Stage, command track
 func (r *reports) applyFile(ctx context.Context, one report) error {
 	var err error
 	if one.move == shard.Register {
-		_, err = r.shards.Register(ctx, []tracking.Registration{{Filename: one.command.Filename, Shards: one.shards}})
+		_, err = r.shards.Register(ctx, []tracking.Registration{{Filename: one.command.Name, Shards: one.shards}})
 	} else {
-		_, err = r.shards.FinishIngest(ctx, one.command.Filename, tracking.Command{})
+		_, err = r.shards.FinishIngest(ctx, one.command.Name, queue.Command{})
 	}
 	var refused *tracking.Refused
 	if errors.Is(err, tracking.ErrNoFile) || errors.Is(err, tracking.ErrCancelled) || errors.As(err, &refused) {

@@ -180,7 +180,7 @@ func (h *house) goOn(ids map[string]int) {
 	h.serve()
 	h.run(func(ctx context.Context) error { return h.ackAll(ctx, "shard-splitter") })
 	results, err := h.store.Apply(h.Context(), shard.Splitter, shard.Complete,
-		[]tracking.Command{{ID: int64(ids["2"]), Generation: 2, Worker: "w"}})
+		[]queue.Command{{ID: int64(ids["2"]), Generation: 2, Worker: "w"}})
 	if err != nil || results[0].Outcome != shard.Changed {
 		h.Fatal(results, err)
 	}

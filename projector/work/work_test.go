@@ -129,7 +129,7 @@ func (h *house) file(name string, shards int) {
 	if _, err := h.store.Register(h.Context(), []tracking.Registration{{Filename: name, Shards: list}}); err != nil {
 		h.Fatal(err)
 	}
-	if _, err := h.store.FinishIngest(h.Context(), name, tracking.Command{}); err != nil {
+	if _, err := h.store.FinishIngest(h.Context(), name, queue.Command{}); err != nil {
 		h.Fatal(err)
 	}
 }

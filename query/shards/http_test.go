@@ -46,7 +46,7 @@ func fill(s *trackingtest.Site, file string, shards ...int32) {
 	}}); err != nil {
 		s.T.Fatal(err)
 	}
-	if _, err := s.Store.FinishIngest(s.T.Context(), file, tracking.Command{}); err != nil {
+	if _, err := s.Store.FinishIngest(s.T.Context(), file, queue.Command{}); err != nil {
 		s.T.Fatal(err)
 	}
 }
@@ -55,7 +55,7 @@ func move(s *trackingtest.Site, stage shard.Stage, file string, number int32, mo
 	s.T.Helper()
 	for _, m := range moves {
 		results, err := s.Store.Apply(s.T.Context(), stage, m,
-			[]tracking.Command{{Filename: file, Shard: number, Worker: "w"}})
+			[]queue.Command{{Name: file, Part: number, Worker: "w"}})
 		if err != nil || results[0].Outcome != shard.Changed {
 			s.T.Fatalf("%s: %+v, %v", m, results, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -39,7 +40,7 @@ var needs = map[shard.Move]string{
 }
 
 // NewConflict describes what a move met.
-func NewConflict(r tracking.Result, stage shard.Stage, move shard.Move) *Conflict {
+func NewConflict(r queue.Result, stage shard.Stage, move shard.Move) *Conflict {
 	rule := fmt.Sprintf("must be %s, and is %s", needs[move], r.Status)
 	switch {
 	case r.Outcome == shard.Fenced:
@@ -52,11 +53,11 @@ func NewConflict(r tracking.Result, stage shard.Stage, move shard.Move) *Conflic
 		rule = "must be new, and is started; who started it may do so again, named by worker or the header " +
 			"Idempotency-Key"
 	}
-	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("%s/%d cannot be moved by %s at %s", r.Filename,
-		r.Shard, move, stage),
+	p := httpapi.NewProblem(http.StatusConflict, fmt.Sprintf("%s/%d cannot be moved by %s at %s", r.Name,
+		r.Part, move, stage),
 		httpapi.FieldError{Field: "status", Code: r.Outcome.String(), Rule: rule})
 	return &Conflict{
-		Problem: *p, Filename: r.Filename, Shard: r.Shard, Stage: stage.String(),
+		Problem: *p, Filename: r.Name, Shard: r.Part, Stage: stage.String(),
 		CurrentStatus: r.Status.String(),
 	}
 }

@@ -4232,6 +4232,7 @@ export interface components {
              */
             run_at: string | null;
         };
+        NoMembers: Record<string, never>;
         Overrides: {
             /**
              * Format: int64
@@ -4429,7 +4430,6 @@ export interface components {
             /** @example shard-worker */
             stage: string;
         };
-        QueueCommandBody: Record<string, never>;
         QueueItem: {
             /**
              * Format: date-time
@@ -4823,7 +4823,6 @@ export interface components {
              */
             total: number;
         };
-        StageCommandBody: Record<string, never>;
         StageDelay: {
             /**
              * Format: int64
@@ -5077,27 +5076,10 @@ export interface components {
              */
             total: number;
         };
-        TakeFromQueueRequestBody: {
+        TakeItems: {
             /**
              * Format: double
-             * @description Seconds, 1 to 86,400; default that of the queue
-             */
-            lease_s?: number;
-            /**
-             * Format: int64
-             * @description How many at most, 1 to 1,000; default 10
-             */
-            limit?: number;
-            /**
-             * @description Who takes them; 1 to 200 bytes, and not nats
-             * @example host-7
-             */
-            worker: string;
-        };
-        TakeRequestBody: {
-            /**
-             * Format: double
-             * @description Seconds, 1 to 86,400, until they are new again unless they have moved; default 300
+             * @description Seconds, 1 to 86,400, until they are new again unless they have moved; default that of the queue, 300 for stages of shards
              * @example 60
              */
             lease_s?: number;
@@ -10938,7 +10920,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StageCommandBody"];
+                "application/json": components["schemas"]["NoMembers"];
             };
         };
         responses: {
@@ -11055,7 +11037,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StageCommandBody"];
+                "application/json": components["schemas"]["NoMembers"];
             };
         };
         responses: {
@@ -11172,7 +11154,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TakeRequestBody"];
+                "application/json": components["schemas"]["TakeItems"];
             };
         };
         responses: {
@@ -12978,7 +12960,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["QueueCommandBody"];
+                "application/json": components["schemas"]["NoMembers"];
             };
         };
         responses: {
@@ -13103,7 +13085,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["QueueCommandBody"];
+                "application/json": components["schemas"]["NoMembers"];
             };
         };
         responses: {
@@ -13344,7 +13326,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TakeFromQueueRequestBody"];
+                "application/json": components["schemas"]["TakeItems"];
             };
         };
         responses: {
