@@ -59,6 +59,7 @@ type Result struct {
 type Change struct {
 	ID            int64
 	Part          int32
+	Move          item.Move
 	Before, After item.State
 	Command       Command // what was asked for
 	// Deleted: the item is gone with its queue, and After says nothing.

@@ -90,7 +90,7 @@ func (w *Work) follow() []Change {
 		if w.dead(c) && !w.sql.StatusOnly {
 			d.add(counter(w.queue, countDead), 0, +1)
 		}
-		all[i] = Change{ID: c.id, Part: c.part, Before: c.before, After: c.state, Command: c.command}
+		all[i] = Change{ID: c.id, Part: c.part, Move: w.move, Before: c.before, After: c.state, Command: c.command}
 	}
 	w.kind.Follow(w.Batch, w.queue, w.move, all, d.add)
 	d.queue(w.Batch)

@@ -1,0 +1,291 @@
+package feed
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/schemas/item"
+)
+
+//go:embed sql/*.sql
+var texts embed.FS
+
+// Config shapes a feed.
+type Config struct {
+	Name   string        // names its lock; processes that feed the same rows give the same
+	Queue  string        // a user-defined queue, which exists
+	Window int           // its items that have not ended, at most; 1 to 10,000
+	Every  time.Duration // between two looks for rows, at most; default 200 ms
+	SQL    SQL
+}
+
+// SQL is how a system's rows are read and written. The statements run in the feed's
+// transactions; rows are named by texts.
+type SQL struct {
+	// Groups selects the names of the groups that have rows which wait and may be fed.
+	Groups string
+	// Next selects up to $2 rows of the group $1 that wait, the first ones first: id,
+	// payload (the text of a JSON document) and priority (smallint).
+	Next string
+	// Fed notes of the rows $1 (text[]) which items they have become $2 (bigint[]), or,
+	// where that is null, which rule they break $3 (text[]). They wait no more.
+	Fed string
+	// Moved notes that the items $1 (bigint[]) have changed, to the statuses $2 (text[]):
+	// new, started, done, failed, dead, cancelled, or deleted. It runs in the transaction of
+	// each change, also of those of items that others have added.
+	Moved string
+	// Drop has the rows of the group $1 that wait wait no more; see Cancel.
+	Drop string
+}
+
+// Feed keeps a queue filled. Any number of processes may run the same one.
+type Feed struct {
+	cfg    Config
+	own    *userqueue.Store
+	queues *queue.Store
+	log    *slog.Logger
+	wake   chan struct{}
+	turn   uint64
+	turns  map[string]uint64 // when each group was fed last
+}
+
+// New checks what it is given, and sets the hook of the queue: every process that moves its
+// items makes the feed, before it uses the store.
+func New(cfg Config, own *userqueue.Store, log *slog.Logger) (*Feed, error) {
+	if own == nil || log == nil {
+		return nil, errors.New("feed: the queues and a logger are needed")
+	}
+	if cfg.Every == 0 {
+		cfg.Every = 200 * time.Millisecond
+	}
+	if cfg.Name == "" || cfg.Queue == "" || cfg.Window < 1 || cfg.Window > userqueue.MaxItems {
+		return nil, fmt.Errorf("feed: want a name, a queue and a window from 1 to %d", userqueue.MaxItems)
+	}
+	f := &Feed{
+		cfg: cfg, own: own, queues: own.Queues(), log: log.With("component", "feed", "feed", cfg.Name),
+		wake: make(chan struct{}, 1), turns: map[string]uint64{},
+	}
+	f.queues.OnMove(cfg.Queue, f.moved)
+	return f, nil
+}
+
+// moved has the system note changes of items.
+func (f *Feed) moved(_ context.Context, t *queue.Tx, changes []queue.Change) error {
+	ids, statuses := make([]int64, len(changes)), make([]string, len(changes))
+	for i, c := range changes {
+		ids[i], statuses[i] = c.ID, status(c)
+	}
+	t.Batch.Queue(f.cfg.SQL.Moved, ids, statuses)
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// status is what an item is after a change.
+func status(c queue.Change) string {
+	switch {
+	case c.Deleted:
+		return "deleted"
+	case c.Move == item.Cancel:
+		return "cancelled"
+	case c.After.Status == item.Failed && c.After.Dead():
+		return "dead"
+	}
+	return c.After.Status.String()
+}
+
+// Run feeds until ctx ends. While the database is away it tries again.
+func (f *Feed) Run(ctx context.Context) error {
+	tick := time.NewTicker(f.cfg.Every)
+	defer tick.Stop()
+	for failing := false; ; {
+		fed, err := f.Step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			f.log.Warn("rows cannot be fed now", "error", err)
+		case err == nil && failing:
+			f.log.Info("rows are fed again")
+		}
+		if failing = err != nil; !failing && fed > 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// stepLimit is how many rows one transaction feeds.
+const stepLimit = 500
+
+// Step feeds what there is room for, in one transaction, and returns how many rows wait no
+// more by it. It is for one goroutine at a time.
+func (f *Feed) Step(ctx context.Context) (fed int, err error) {
+	err = f.queues.Transact(ctx, "feed "+f.cfg.Queue, func(t *queue.Tx) error {
+		fed = 0
+		mine := false
+		t.Batch.Queue("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 1))", f.lockName()).
+			QueryRow(func(r pgx.Row) error { return r.Scan(&mine) })
+		if err := t.Flush(ctx); err != nil || !mine {
+			return err
+		}
+		groups, room, err := f.look(ctx, t)
+		if err != nil {
+			return err
+		}
+		rows, err := f.next(ctx, t, share(groups, min(room, stepLimit)))
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		fed = len(rows)
+		return f.add(ctx, t, rows)
+	})
+	if errors.Is(err, userqueue.ErrFull) {
+		return 0, nil // it has others' items
+	}
+	if err == nil && fed > 0 {
+		f.queues.Announce()
+	}
+	return fed, err
+}
+
+func (f *Feed) lockName() string { return "feed " + f.cfg.Name }
+
+// look reads which groups have rows that wait, and for how many items there is room.
+func (f *Feed) look(ctx context.Context, t *queue.Tx) (groups []group, room int, err error) {
+	live := map[string]int{}
+	room = f.cfg.Window
+	var name string
+	t.Batch.Queue(queue.Text(texts, "live"), f.cfg.Queue).Query(func(rows pgx.Rows) error {
+		var n int
+		_, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error {
+			live[name] = n
+			room -= n
+			return nil
+		})
+		return err
+	})
+	t.Batch.Queue(f.cfg.SQL.Groups).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&name}, func() error {
+			groups = append(groups, group{name: name, live: live[name], fed: f.turns[name]})
+			return nil
+		})
+		return err
+	})
+	if err := t.Flush(ctx); err != nil {
+		return nil, 0, err
+	}
+	turns := make(map[string]uint64, len(groups)) // not of groups that are gone
+	for _, g := range groups {
+		turns[g.name] = g.fed
+	}
+	f.turns = turns
+	return groups, max(room, 0), nil
+}
+
+// row is a row that becomes an item.
+type row struct {
+	id, group string
+	item      userqueue.EnqueueItem
+}
+
+// next reads the rows that are fed.
+func (f *Feed) next(ctx context.Context, t *queue.Tx, groups []group) (all []row, err error) {
+	for _, g := range groups {
+		f.turn++
+		f.turns[g.name] = f.turn
+		t.Batch.Queue(f.cfg.SQL.Next, g.name, g.room).Query(func(rows pgx.Rows) error {
+			r := row{group: g.name}
+			var payload string
+			_, err := pgx.ForEachRow(rows, []any{&r.id, &payload, &r.item.Priority}, func() error {
+				r.item.Group, r.item.Payload = g.name, json.RawMessage(payload)
+				all = append(all, r)
+				return nil
+			})
+			return err
+		})
+	}
+	return all, t.Flush(ctx)
+}
+
+// add adds the items of rows, and has the system note them.
+func (f *Feed) add(ctx context.Context, t *queue.Tx, rows []row) error {
+	ids, made, faults := make([]string, len(rows)), make([]*int64, len(rows)), make([]*string, len(rows))
+	var items []userqueue.EnqueueItem
+	var of []int
+	for i, r := range rows {
+		ids[i] = r.id
+		if broken := userqueue.CheckItems([]userqueue.EnqueueItem{r.item}); len(broken) > 0 {
+			broken[0].Field = strings.TrimPrefix(broken[0].Field, "items[0].")
+			fault := broken[0].Error()
+			faults[i] = &fault
+			continue
+		}
+		items, of = append(items, r.item), append(of, i)
+	}
+	if len(items) > 0 {
+		added, err := f.own.EnqueueIn(ctx, t, f.cfg.Queue, items)
+		if err != nil {
+			return err
+		}
+		for i := range added {
+			made[of[i]] = &added[i].ID
+		}
+	}
+	t.Batch.Queue(f.cfg.SQL.Fed, ids, made, faults)
+	return nil
+}
+
+// Change changes rows of the system in a transaction during which nothing is fed, such as
+// whether a group is paused (2).
+func (f *Feed) Change(ctx context.Context, what string, do func(*queue.Tx) error) error {
+	err := f.queues.Transact(ctx, what, func(t *queue.Tx) error {
+		t.Batch.Queue("SELECT pg_advisory_xact_lock(hashtextextended($1, 1))", f.lockName())
+		if err := t.Flush(ctx); err != nil { // what follows sees what was fed before
+			return err
+		}
+		return do(t)
+	})
+	if err == nil {
+		select {
+		case f.wake <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// Cancel has the rows of a group that wait wait no more, and cancels its items that have
+// not ended. It returns how many items.
+func (f *Feed) Cancel(ctx context.Context, name, by string) (cancelled int, err error) {
+	of, err := f.own.Get(ctx, f.cfg.Queue)
+	if err != nil {
+		return 0, err
+	}
+	err = f.Change(ctx, "cancel "+name+" of feed "+f.cfg.Name, func(t *queue.Tx) (err error) {
+		t.Batch.Queue(f.cfg.SQL.Drop, name)
+		cancelled, err = f.own.CancelIn(ctx, t, of.ID, name, by, maxCancelled)
+		return err
+	})
+	return cancelled, err
+}
+
+// maxCancelled is above any number of items of a queue.
+const maxCancelled = userqueue.MaxLive
