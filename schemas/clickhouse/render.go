@@ -14,7 +14,9 @@ import (
 // replace one another meet. A repeated insert must go where it went before,
 // for its deduplication token to be known there.
 var shards = map[string]string{
-	"events": "cityHash64(article_hash)",
+	"events":        "cityHash64(article_hash)",
+	"item_outcomes": "cityHash64(job_id, batch_index)",
+	"item_errors":   "cityHash64(job_id, batch_index)",
 }
 
 // render rewrites the migrations for a topology. On a single server they are run

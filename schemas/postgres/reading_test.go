@@ -11,7 +11,7 @@ import (
 
 // readable are the tables that people may read.
 var readable = []string{
-	"claim", "delayed", "executions", "failed", "file", "history", "job_ledger", "job_schedule", "jobs",
+	"batch", "claim", "delayed", "executions", "failed", "file", "history", "job_ledger", "job_schedule", "jobs",
 	"pipeline_tracking",
 	"processed_events", "ready", "source", "stage",
 }

@@ -1,0 +1,67 @@
+package clickhouse_test
+
+import (
+	"slices"
+	"testing"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+)
+
+// TestOutcomesThatCount: of the outcomes of an item the views show the last one, without errors
+// that are older than their retention, and every column of theirs says what it is.
+func TestOutcomesThatCount(t *testing.T) {
+	conn, err := driver.Open(engine.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	lines := func(query string) (all []string) {
+		t.Helper()
+		rows, err := conn.Query(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, line)
+		}
+		return all
+	}
+	for _, statement := range []string{
+		"INSERT INTO item_outcomes (job_id, batch_index, position, version, project_id, fetch_status, error_category, error_code) " +
+			"VALUES ('p-b-0', 1, 0, 0, 'p', 'success', '', ''), ('p-b-0', 1, 1, 0, 'p', 'error', 'network', 'TIMEOUT'), " +
+			"('p-b-0', 1, 2, 0, 'p', 'error', 'network', 'DNS_ERROR'), ('dry', 0, 0, 0, '', 'error', 'content', 'CONTENT_REMOVED')",
+		"INSERT INTO item_errors (job_id, batch_index, position, version, project_id, error_category, error_code, read_at) " +
+			"VALUES ('p-b-0', 1, 1, 0, 'p', 'network', 'TIMEOUT', now()), ('p-b-0', 1, 2, 0, 'p', 'network', 'DNS_ERROR', now()), " +
+			"('dry', 0, 0, 0, '', 'content', 'CONTENT_REMOVED', now()), ('old', 0, 0, 0, '', 'network', 'TIMEOUT', now() - INTERVAL 2 YEAR)",
+		// One item is crawled at last, another fails otherwise.
+		"INSERT INTO item_outcomes (job_id, batch_index, position, version, project_id, fetch_status, error_category, error_code) " +
+			"VALUES ('p-b-0', 1, 1, 2, 'p', 'success', '', ''), ('p-b-0', 1, 2, 1, 'p', 'error', 'content', 'CONTENT_REMOVED')",
+		"INSERT INTO item_errors (job_id, batch_index, position, version, project_id, error_category, error_code, removed, read_at) " +
+			"VALUES ('p-b-0', 1, 1, 2, 'p', '', '', 1, now()), ('p-b-0', 1, 2, 1, 'p', 'content', 'CONTENT_REMOVED', 0, now())",
+	} {
+		if err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for query, want := range map[string][]string{
+		"SELECT concat(job_id, ' ', toString(position), ' ', ifNull(project_id, 'none'), ' ', fetch_status, ' ', error_code, ' ', " +
+			"toString(attempts)) FROM post_analytics ORDER BY job_id, position": {
+			"dry 0 none error CONTENT_REMOVED 0", "p-b-0 0 p success  0", "p-b-0 1 p success  2",
+			"p-b-0 2 p error CONTENT_REMOVED 1",
+		},
+		"SELECT concat(id, ' ', ifNull(project_id, 'none'), ' ', error_code) FROM crawl_errors ORDER BY id": {
+			"dry/0/0 none CONTENT_REMOVED", "p-b-0/1/2 p CONTENT_REMOVED",
+		},
+		"SELECT concat(table, '.', name) FROM system.columns WHERE database = currentDatabase() " +
+			"AND table IN ('post_analytics', 'crawl_errors') AND comment = ''": nil,
+	} {
+		if got := lines(query); !slices.Equal(got, want) {
+			t.Errorf("%s\ngives %q\nwant  %q", query, got, want)
+		}
+	}
+}
