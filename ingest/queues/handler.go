@@ -64,10 +64,11 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	add.MaxBody = maxItemsBody
 	add.Errors = append(add.Errors, http.StatusTooManyRequests)
 	endpoint.Post(api, add, h.add)
-	queueapi.Take[QueueRequest[queueapi.TakeItems]](h.queues(), api, work("take-queue-items", "/{queue}/take", "Take items of a queue",
-		"The highest priority first, and the oldest of it. They are started for the worker, and for nobody else, "+
-			"until it says what became "+
-			"of them or the lease ends: then they are new again, with the attempt counted."))
+	queueapi.Take[QueueRequest[queueapi.TakeItems]](h.queues(), api,
+		work("take-queue-items", "/{queue}/take", "Take items of a queue",
+			"The highest priority first, and the oldest of it. They are started for the worker, and for nobody else, "+
+				"until it says what became "+
+				"of them or the lease ends: then they are new again, with the attempt counted."))
 	endpoint.Post(api, work("move-queue-item", "/{queue}/items/{id}/{transition}", "Say what became of an item",
 		"done ends it, with a result. fail has it tried again after the backoff of the queue until no attempt is "+
 			"left; with permanent, or where the "+
@@ -82,12 +83,15 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"Try an item again with another payload",
 		"One that is failed, dead or cancelled. It is new again, and the payload before stays with it: with who has "+
 			"changed it, and when."), h.replay)
-	queueapi.Switch[QueueRequest[*queueapi.NoMembers]](h.queues(), api, admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
-		"What is started goes on. The body may be left out."), true)
-	queueapi.Switch[QueueRequest[*queueapi.NoMembers]](h.queues(), api, admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again",
-		"The body may be left out."), false)
-	queueapi.Limit[QueueRequest[LimitQueueRequestBody]](h.queues(), api, admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
-		"Limits that are left out stay as they are."))
+	queueapi.Switch[QueueRequest[*queueapi.NoMembers]](h.queues(), api,
+		admin("pause-queue", "/{queue}/pause", "Hand out no items of a queue",
+			"What is started goes on. The body may be left out."), true)
+	queueapi.Switch[QueueRequest[*queueapi.NoMembers]](h.queues(), api,
+		admin("resume-queue", "/{queue}/resume", "Hand out items of a queue again",
+			"The body may be left out."), false)
+	queueapi.Limit[QueueRequest[LimitQueueRequestBody]](h.queues(), api,
+		admin("limit-queue", "/{queue}/limits", "Limit what a queue does",
+			"Limits that are left out stay as they are."))
 	endpoint.Delete(api, admin("delete-queue", "/{queue}", "Delete a queue",
 		"With all its items and their history. Answers 409 with their number while items are new, scheduled or "+
 			"started, unless force is true. "+

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
@@ -95,6 +96,9 @@ type QueueItemConflict struct {
 	Generation   int32  `json:"generation"`
 }
 
+// words name the moves that callers may ask for.
+var words = []string{"done", "fail", "again", "release", "extend", "cancel", "retry"}
+
 // report is what the request says, as a worker says it over NATS.
 func (in *MoveQueueItemRequest) report() stream.Report {
 	b := in.Body
@@ -107,8 +111,7 @@ func (in *MoveQueueItemRequest) report() stream.Report {
 // Resolve implements huma.Resolver.
 func (in *MoveQueueItemRequest) Resolve(ctx huma.Context) []error {
 	var broken []item.Invalid
-	if !userqueue.IsReport(in.Transition) && in.Transition != "cancel" && in.Transition != "retry" {
-		rule := "must be done, fail, again, release, extend, cancel or retry"
+	if _, rule := handout.ParseMove(in.Transition, words); rule != "" {
 		broken = append(broken, item.Invalid{Field: "transition", Code: "transition_unknown", Rule: rule})
 	}
 	broken = append(broken, userqueue.CheckReport(in.report())...)
@@ -179,7 +182,7 @@ func (h *Handler) apply(ctx context.Context, v queue.Settings, in *MoveQueueItem
 	case "retry":
 		results, err = h.store.Retry(ctx, v.ID, []int64{in.ID})
 	case "cancel":
-		results, err = h.store.Queues().Apply(ctx, v.ID, item.Cancel, []queue.Command{{
+		results, err = h.hands.Move(ctx, v, item.Cancel, []queue.Command{{
 			ID: in.ID, Generation: in.Body.Generation, Worker: in.Body.Worker, Error: item.CutError(in.Body.Error),
 		}})
 	default:

@@ -34,7 +34,8 @@ func TestOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		added, err := s.q.Enqueue(t.Context(), name, []userqueue.EnqueueItem{{Key: scheduler.KeyPrefix + "x"}, {Key: "run:y"}})
+		items := []userqueue.EnqueueItem{{Key: scheduler.KeyPrefix + "x"}, {Key: "run:y"}}
+		added, err := s.q.Enqueue(t.Context(), name, items)
 		if err != nil {
 			t.Fatal(err)
 		}

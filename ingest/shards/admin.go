@@ -21,12 +21,15 @@ func (h *Handler) registerAdmin(api endpoint.API) {
 	admin := func(id, path, summary, text string) endpoint.Operation {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
 	}
-	queueapi.Switch[StageRequest[*queueapi.NoMembers]](h.queues(), api, admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage",
-		"What is started goes on. The body may be left out."), true)
-	queueapi.Switch[StageRequest[*queueapi.NoMembers]](h.queues(), api, admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again",
-		"The body may be left out."), false)
-	queueapi.Limit[StageRequest[LimitRequestBody]](h.queues(), api, admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does",
-		"Limits that are left out stay as they are."))
+	queueapi.Switch[StageRequest[*queueapi.NoMembers]](h.queues(), api,
+		admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage",
+			"What is started goes on. The body may be left out."), true)
+	queueapi.Switch[StageRequest[*queueapi.NoMembers]](h.queues(), api,
+		admin("resume-stage", "/queues/{stage}/resume", "Hand out items of a stage again",
+			"The body may be left out."), false)
+	queueapi.Limit[StageRequest[LimitRequestBody]](h.queues(), api,
+		admin("limit-stage", "/queues/{stage}/limits", "Limit what a stage does",
+			"Limits that are left out stay as they are."))
 	endpoint.Post(api, admin("cancel-file", "/files/{filename}/cancel", "Cancel a file",
 		"Whatever it has started or in a queue fails for good, and whoever has it learns so when reporting. What is "+
 			"done stays done."), h.cancel)
@@ -60,10 +63,7 @@ type Cancelled struct {
 }
 
 func (h *Handler) cancel(ctx context.Context, in *FilePath) (Cancelled, error) {
-	name, err := shard.Filename(in.Filename)
-	if err != nil {
-		return Cancelled{}, err
-	}
+	name, _ := shard.Filename(in.Filename) // which Resolve has found right
 	n, err := h.store.Cancel(ctx, name, auth.CallerFrom(ctx).Subject)
 	return Cancelled{name, n}, err
 }
@@ -83,10 +83,7 @@ type Prioritized struct {
 }
 
 func (h *Handler) prioritize(ctx context.Context, in *PriorityRequest) (Prioritized, error) {
-	name, err := shard.Filename(in.Filename)
-	if err != nil {
-		return Prioritized{}, err
-	}
+	name, _ := shard.Filename(in.Filename) // which Resolve has found right
 	if err := h.store.SetPriority(ctx, name, in.Body.Priority); err != nil {
 		return Prioritized{}, err
 	}
@@ -154,10 +151,7 @@ type Retried struct {
 }
 
 func (h *Handler) retryFailed(ctx context.Context, in *RetryFailedRequest) (Retried, error) {
-	f, delay, err := in.parse()
-	if err != nil {
-		return Retried{}, err
-	}
+	f, delay, _ := in.parse() // which Resolve has found right
 	n, err := h.store.RetryFailed(ctx, f, delay)
 	return Retried{f.Stage.String(), n}, err
 }
@@ -195,10 +189,7 @@ type Purged struct {
 }
 
 func (h *Handler) purge(ctx context.Context, in *PurgeRequest) (Purged, error) {
-	age, err := in.age()
-	if err != nil {
-		return Purged{}, err
-	}
+	age, _ := in.age() // which Resolve has found right
 	n, err := h.store.Purge(ctx, time.Now().Add(-age), in.Body.Limit)
 	return Purged{n}, err
 }

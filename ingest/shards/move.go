@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -25,52 +26,40 @@ type MovePath struct {
 	Key        string `header:"Idempotency-Key" doc:"With start, by a caller who names no worker: the same key with the same start is the same caller, who is told 200 again; 1 to 190 bytes"`
 }
 
-// moves are those that callers may ask for. To extend a lease is none of the
-// state's moves.
-var moves = map[string]shard.Move{
-	"start": shard.Start, "done": shard.Complete, "fail": shard.Fail, "retry": shard.Retry, "release": shard.Release,
-	"again": shard.Again,
-}
-
-const extend = "extend"
+// words name the moves that callers may ask for.
+var words = []string{"start", "done", "fail", "retry", "release", "again", "extend"}
 
 // asked is what a request asks for.
 type asked struct {
-	stage     shard.Stage
-	move      shard.Move
-	extending bool // leases, which is no move
-	commands  []queue.Command
+	stage    shard.Stage
+	move     shard.Move
+	commands []queue.Command
 }
 
 // parse checks what a request says, but for its items. All commands are like the
 // one that it returns.
 func (p MovePath) parse(o Options) (a asked, like queue.Command, err error) {
-	var errs [3]error
-	a.stage, errs[0] = shard.CheckQueue(p.Stage)
-	a.extending = p.Transition == extend
-	known := a.extending
-	if !known {
-		a.move, known = moves[p.Transition]
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	a.stage, err = shard.CheckQueue(p.Stage)
+	note(err)
+	var rule string
+	if a.move, rule = handout.ParseMove(p.Transition, words); rule != "" {
+		note(&shard.Invalid{Field: "transition", Code: "transition_unknown", Rule: rule})
 	}
-	if !known {
-		errs[1] = &shard.Invalid{
-			Field: "transition", Code: "transition_unknown",
-			Rule: "must be start, done, fail, retry, release, again or extend",
-		}
-	}
-	if like, errs[2] = o.parse(); a.extending && o.LeaseS == nil {
-		errs[2] = errors.Join(errs[2], &shard.Invalid{Field: "lease_s", Code: "missing", Rule: "is required"})
+	like, err = o.parse()
+	note(err)
+	if a.move == handout.Extend && o.LeaseS == nil {
+		note(&shard.Invalid{Field: "lease_s", Code: "missing", Rule: "is required"})
 	}
 	if p.Transition == shard.Start.String() && o.Worker == "" && p.Key != "" {
 		like.Worker = keyPrefix + p.Key
 		if broken, ok := queue.CheckWorker(like.Worker).(*shard.Invalid); ok {
-			errs[2] = errors.Join(errs[2], &shard.Invalid{
-				Field: "Idempotency-Key", Code: broken.Code,
-				Rule: "must be a printable text of at most 190 bytes",
-			})
+			const rule = "must be a printable text of at most 190 bytes"
+			note(&shard.Invalid{Field: "Idempotency-Key", Code: broken.Code, Rule: rule})
 		}
 	}
-	return a, like, errors.Join(errs[:]...)
+	return a, like, errors.Join(errs...)
 }
 
 // keyPrefix begins the worker's name of an item that was started by a caller who
@@ -101,12 +90,14 @@ type MoveItem struct {
 // MoveRequest is a move of one item.
 type MoveRequest struct {
 	MovePath
-	Body MoveItem
+	Body  MoveItem
+	asked asked // by Resolve
 }
 
 // Resolve implements huma.Resolver.
 func (r *MoveRequest) Resolve(ctx huma.Context) []error {
-	_, err := r.parse()
+	var err error
+	r.asked, err = r.parse()
 	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
@@ -126,10 +117,7 @@ type Moved struct {
 }
 
 func (h *Handler) move(ctx context.Context, in *MoveRequest) (Moved, error) {
-	a, err := in.parse()
-	if err != nil {
-		return Moved{}, err
-	}
+	a := in.asked
 	results, err := h.apply(ctx, a)
 	if err != nil {
 		return Moved{}, err
@@ -161,15 +149,8 @@ func (it Item) command(like queue.Command) (c queue.Command, err error) {
 	return c, errors.Join(err, shard.CheckShard(it.Shard))
 }
 
-// apply makes a move, or extends leases.
 func (h *Handler) apply(ctx context.Context, a asked) ([]queue.Result, error) {
-	switch {
-	case a.extending:
-		return h.store.Queues().Renew(ctx, queue.ID(a.stage), a.commands)
-	case a.move == shard.Start:
-		return h.hands.Start(ctx, a.stage.String(), a.commands)
-	}
-	return h.store.Apply(ctx, a.stage, a.move, a.commands)
+	return h.hands.Move(ctx, queue.Settings{ID: queue.ID(a.stage), Name: a.stage.String()}, a.move, a.commands)
 }
 
 // BulkRequest is a move of many items.
@@ -179,6 +160,7 @@ type BulkRequest struct {
 		Items []Item `json:"items" nullable:"false" doc:"1 to 5,000 items"`
 		Options
 	}
+	asked asked // by Resolve
 }
 
 // shownItems bounds the items whose faults an answer tells.
@@ -186,7 +168,8 @@ const shownItems = 20
 
 // Resolve implements huma.Resolver.
 func (r *BulkRequest) Resolve(ctx huma.Context) []error {
-	_, err := r.parse()
+	var err error
+	r.asked, err = r.parse()
 	return append(r.Params.Resolve(ctx), endpoint.Faults(err)...)
 }
 
@@ -227,15 +210,11 @@ type Bulk struct {
 }
 
 func (h *Handler) moveMany(ctx context.Context, in *BulkRequest) (Bulk, error) {
-	a, err := in.parse()
+	results, err := h.apply(ctx, in.asked)
 	if err != nil {
 		return Bulk{}, err
 	}
-	results, err := h.apply(ctx, a)
-	if err != nil {
-		return Bulk{}, err
-	}
-	out := Bulk{Stage: a.stage.String(), Transition: in.Transition, Results: make([]ItemOutcome, len(results))}
+	out := Bulk{Stage: in.Stage, Transition: in.Transition, Results: make([]ItemOutcome, len(results))}
 	for i, r := range results {
 		out.Results[i] = ItemOutcome{
 			Filename: r.Name, Shard: r.Part, Outcome: r.Outcome.String(),

@@ -103,7 +103,8 @@ const sqlSettings = `SELECT name, paused, coalesce(concurrency, 0), coalesce(con
 	coalesce(rate_count, 0), coalesce(rate_per_s, 0), max_attempts, backoff_s FROM millrace.stage WHERE stage = $1`
 
 func (v *settings) scan(r pgx.Row) error {
-	return r.Scan(&v.name, &v.paused, &v.concurrency, &v.perGroup, &v.rate.Count, &v.rate.PerS, &v.maxAttempts, &v.backoff)
+	return r.Scan(&v.name, &v.paused, &v.concurrency, &v.perGroup, &v.rate.Count, &v.rate.PerS, &v.maxAttempts,
+		&v.backoff)
 }
 
 // scanAny leaves the settings empty where the queue was deleted meanwhile, with all

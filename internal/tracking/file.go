@@ -249,11 +249,3 @@ func (s *Store) purge(ctx context.Context, before time.Time, limit int) (dropped
 	})
 	return dropped, err
 }
-
-// StageSettings are the switches of a stage.
-type StageSettings struct {
-	Stage       shard.Stage
-	Paused      bool
-	Concurrency int
-	MaxAttempts int
-}

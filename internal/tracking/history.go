@@ -11,15 +11,9 @@ import (
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
-// Place is a transition's place in the order of all.
-type Place = queue.Place
-
-// ParsePlace reads a place.
-func ParsePlace(text string) (Place, error) { return queue.ParsePlace(text) }
-
 // Transition is one line of the history.
 type Transition struct {
-	Place    Place
+	Place    queue.Place
 	Filename string
 	Shard    int32
 	Stage    shard.Stage
@@ -37,7 +31,7 @@ type HistoryPage struct {
 	Shard    *int32       // nil: of all
 	Stage    *shard.Stage // nil: at all
 	Limit    int
-	After    Place // begin behind it
+	After    queue.Place // begin behind it
 }
 
 // History returns what happened to the items of a file, in the order in which
@@ -57,7 +51,7 @@ func (s *Store) History(ctx context.Context, p HistoryPage) ([]Transition, error
 // Follow returns up to limit transitions behind a place, of all files. It
 // leaves out those that others may still come before: what a transaction that
 // is under way has written comes when it has ended.
-func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transition, error) {
+func (s *Store) Follow(ctx context.Context, after queue.Place, limit int) ([]Transition, error) {
 	sql := "SELECT " + transitionColumns + ` WHERE (h.tx, h.id) > ($1::xid8, $2)
 		AND h.tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY h.tx, h.id LIMIT $3`
 	all, err := s.transitions(ctx, sql, after.TX, after.ID, limit)
@@ -68,7 +62,7 @@ func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transitio
 }
 
 // Now is the place behind everything that Follow returns now.
-func (s *Store) Now(ctx context.Context) (Place, error) { return s.queues.Now(ctx) }
+func (s *Store) Now(ctx context.Context) (queue.Place, error) { return s.queues.Now(ctx) }
 
 const transitionColumns = `h.tx, h.id, t.filename, t.shard, h.stage, h.move::text, h.status::text, h.attempt,
 	coalesce(h.worker, ''), coalesce(h.error, ''), h.at

@@ -449,7 +449,7 @@ func (m *model) checkSummary() {
 	for _, q := range got.Queues {
 		var depth, delayed int64
 		for _, it := range m.items {
-			if p := it[q.Stage]; p.status == "new" && it[q.Stage-1].status == "done" {
+			if p := it[q.ID]; p.status == "new" && it[q.ID-1].status == "done" {
 				if p.delayed {
 					delayed++
 				} else {
@@ -458,7 +458,7 @@ func (m *model) checkSummary() {
 			}
 		}
 		if q.Depth != depth || q.Delayed != delayed {
-			m.t.Errorf("%s: depth %d and %d delayed, want %d and %d", q.Stage, q.Depth, q.Delayed, depth, delayed)
+			m.t.Errorf("%s: depth %d and %d delayed, want %d and %d", q.Name, q.Depth, q.Delayed, depth, delayed)
 		}
 	}
 }

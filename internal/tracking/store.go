@@ -45,7 +45,9 @@ func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // Apply makes a move of any number of items at a stage; see queue.Store.Apply.
-func (s *Store) Apply(ctx context.Context, stage shard.Stage, move shard.Move, commands []queue.Command) ([]queue.Result, error) {
+func (s *Store) Apply(
+	ctx context.Context, stage shard.Stage, move shard.Move, commands []queue.Command,
+) ([]queue.Result, error) {
 	return s.queues.Apply(ctx, queue.ID(stage), move, commands)
 }
 

@@ -2,14 +2,10 @@ package tracking
 
 import (
 	"context"
-	"time"
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
-
-// Counts are numbers of items by status.
-type Counts = queue.Counts
 
 // ShardCounts are the numbers of one shard, over all files.
 type ShardCounts struct {
@@ -17,23 +13,12 @@ type ShardCounts struct {
 	Total, Done, Failed int64 // done and failed at the last stage
 }
 
-// QueueState is what stands in a stage's queue.
-type QueueState struct {
-	StageSettings
-	Depth   int64 // takeable now
-	Delayed int64 // takeable later
-	Dead    int64 // failed with no attempt left
-	// Oldest is since when the item that has stood in the queue longest has
-	// done so; zero in an empty queue. It is some seconds old.
-	Oldest time.Time
-}
-
 // Summary is the state in numbers, all of one moment.
 type Summary struct {
 	Total   int64
-	ByStage [4]Counts // by shard.Stage
+	ByStage [4]queue.Counts // by shard.Stage
 	ByShard []ShardCounts
-	Queues  []QueueState // by stage
+	Queues  []queue.State // of the stages, in their order
 }
 
 // Summary returns the state in numbers. What it costs does not depend on the
@@ -52,10 +37,7 @@ func (s *Store) Summary(ctx context.Context) (Summary, error) {
 	for _, v := range states {
 		if stage := shard.Stage(v.ID); (Kind{}).Holds(v.ID) {
 			out.ByStage[stage] = v.Counts
-			out.Queues = append(out.Queues, QueueState{
-				StageSettings: StageSettings{stage, v.Paused, v.Concurrency, v.MaxAttempts},
-				Depth:         v.Depth, Delayed: v.Delayed, Dead: v.Dead, Oldest: v.Oldest,
-			})
+			out.Queues = append(out.Queues, v)
 		}
 	}
 	return out, err

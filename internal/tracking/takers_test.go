@@ -137,8 +137,8 @@ func (h *holders) report(t *testing.T, stage shard.Stage, move shard.Move, resul
 // following reads the history as it grows, and holds that it misses nothing.
 type following struct {
 	store *store
-	at    tracking.Place
-	seen  []tracking.Place
+	at    queue.Place
+	seen  []queue.Place
 }
 
 func newFollowing(t *testing.T, s *store) *following { return &following{store: s} }
@@ -163,7 +163,7 @@ func (f *following) finish(t *testing.T) {
 	if err := f.store.Pool().QueryRow(t.Context(), "SELECT count(*) FROM millrace.history").Scan(&rows); err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(f.seen, func(a, b tracking.Place) int { return int(a.ID - b.ID) })
+	slices.SortFunc(f.seen, func(a, b queue.Place) int { return int(a.ID - b.ID) })
 	distinct := len(slices.Compact(f.seen))
 	if distinct != rows || len(f.seen) != rows {
 		t.Errorf("followed %d transitions, %d different, of %d", len(f.seen), distinct, rows)
@@ -234,8 +234,8 @@ func TestPause(t *testing.T) {
 	if r := apply(t, s, shard.Splitter, shard.Complete, queue.Command{ID: started.ID}); r.Outcome != shard.Changed {
 		t.Errorf("what was started cannot be done: %+v", r)
 	}
-	if set, err := s.Queues().Set(t.Context(), queue.ID(shard.Splitter), queue.Set{Paused: &off}); err != nil || set.Paused ||
-		set.MaxAttempts != 20 {
+	set, err := s.Queues().Set(t.Context(), queue.ID(shard.Splitter), queue.Set{Paused: &off})
+	if err != nil || set.Paused || set.MaxAttempts != 20 {
 		t.Errorf("%+v, %v", set, err)
 	}
 	if taken := s.takeSome(t, 2); len(taken) != 2 {
@@ -521,7 +521,7 @@ func TestPurge(t *testing.T) {
 		t.Errorf("left: %+v, %v", files, err)
 	}
 	sum, err := s.Summary(t.Context())
-	if err != nil || sum.Total != 4 || sum.ByStage[shard.Sender] != (tracking.Counts{3, 0, 1, 0}) ||
+	if err != nil || sum.Total != 4 || sum.ByStage[shard.Sender] != (queue.Counts{3, 0, 1, 0}) ||
 		!slices.Equal(sum.ByShard, []tracking.ShardCounts{{Shard: 0, Total: 2, Done: 1}, {Shard: 1, Total: 2}}) ||
 		sum.Queues[0].Dead != 0 {
 		t.Errorf("%+v, %v", sum, err)
@@ -648,11 +648,11 @@ func FuzzParsePlace(f *testing.F) {
 	f.Add("-")
 	f.Add("18446744073709551616-0")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := tracking.ParsePlace(text)
+		p, err := queue.ParsePlace(text)
 		if err != nil {
 			return
 		}
-		if again, err := tracking.ParsePlace(p.String()); err != nil || again != p {
+		if again, err := queue.ParsePlace(p.String()); err != nil || again != p {
 			t.Errorf("%q → %v → %v, %v", text, p, again, err)
 		}
 	})

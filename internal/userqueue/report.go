@@ -27,18 +27,8 @@ func NewReports(store *Store, hands *handout.Handout) (*Reports, error) {
 	return &Reports{store, hands}, nil
 }
 
-// extend moves the end of a lease. It is not among the moves of package item.
-const extend item.Move = -1
-
-var reports = map[string]item.Move{
-	"done": item.Complete, "fail": item.Fail, "again": item.Again, "release": item.Release, "extend": extend,
-}
-
-// IsReport tells whether a word is one of the reports.
-func IsReport(word string) bool {
-	_, known := reports[word]
-	return known
-}
+// reports are the words for what workers report.
+var reports = []string{"done", "fail", "again", "release", "extend"}
 
 // CheckReport returns all rules that the members of a report break, whatever it is.
 func CheckReport(r stream.Report) (broken []item.Invalid) {
@@ -74,8 +64,8 @@ func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) 
 	if err != nil {
 		return queue.Result{}, err
 	}
-	move := reports[r.Report]
-	if move == extend {
+	move, _ := handout.ParseMove(r.Report, reports)
+	if move == handout.Extend {
 		return s.extend(ctx, of, c, r.LeaseS, pulled)
 	}
 	if move == item.Fail && !r.Permanent && len(of.BackoffS) > 0 {
@@ -87,7 +77,7 @@ func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) 
 			return queue.Result{}, err
 		}
 	}
-	results, err := s.store.Queues().Apply(ctx, of.ID, move, []queue.Command{c})
+	results, err := s.hands.Move(ctx, of, move, []queue.Command{c})
 	if err != nil {
 		return queue.Result{}, err
 	}
@@ -118,7 +108,7 @@ func (s *Reports) extend(
 			c.Lease = 0
 		}
 	}
-	results, err := s.store.Queues().Renew(ctx, of.ID, []queue.Command{c})
+	results, err := s.hands.Move(ctx, of, handout.Extend, []queue.Command{c})
 	if err != nil {
 		return queue.Result{}, err
 	}

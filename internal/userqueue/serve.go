@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -176,8 +177,8 @@ func parseReport(data []byte) (r stream.Report, broken []item.Invalid) {
 	if r.Generation <= 0 {
 		add("generation", "missing", "is required: that of the message, or of the take")
 	}
-	if !IsReport(r.Report) {
-		add("report", "unknown", "must be done, fail, again, release or extend")
+	if _, rule := handout.ParseMove(r.Report, reports); rule != "" {
+		add("report", "unknown", rule)
 	}
 	return r, append(broken, CheckReport(r)...)
 }

@@ -203,8 +203,8 @@ func (h *house) goOn(ids map[string]int) {
 		h.Fatal(err)
 	}
 	for _, q := range summary.Queues {
-		if want := map[shard.Stage]int64{shard.Worker: 9}[q.Stage]; q.Depth != want || q.Delayed != 0 {
-			h.Errorf("%s has %d ready and %d delayed, not %d and none", q.Stage, q.Depth, q.Delayed, want)
+		if want := map[shard.Stage]int64{shard.Worker: 9}[shard.Stage(q.ID)]; q.Depth != want || q.Delayed != 0 {
+			h.Errorf("%s has %d ready and %d delayed, not %d and none", q.Name, q.Depth, q.Delayed, want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func Gauges(store *tracking.Store) sampler.Source {
 			}
 			now := time.Now()
 			for _, q := range s.Queues {
-				name, isPaused := q.Stage.String(), 0.0
+				name, isPaused := q.Name, 0.0
 				if q.Paused {
 					isPaused = 1
 				}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -53,7 +54,7 @@ func (h *Handler) history(ctx context.Context, in *HistoryRequest) (History, err
 		return History{}, err
 	}
 	if in.Cursor != "" {
-		if page.After, err = tracking.ParsePlace(in.Cursor); err != nil {
+		if page.After, err = queue.ParsePlace(in.Cursor); err != nil {
 			return History{}, errCursor
 		}
 	}

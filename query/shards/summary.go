@@ -3,6 +3,7 @@ package shards
 import (
 	"time"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -57,7 +58,7 @@ func summaryOf(s tracking.Summary, now time.Time) Summary {
 		out.ByShard = append(out.ByShard, ShardCounts(v))
 	}
 	for _, q := range s.Queues {
-		out.Queues[q.Stage.Column()] = QueueState{
+		out.Queues[shard.Stage(q.ID).Column()] = QueueState{
 			Depth: q.Depth, OldestAgeS: age(q, now), Delayed: q.Delayed, Dead: q.Dead,
 			Paused: q.Paused, Concurrency: q.Concurrency, MaxAttempts: q.MaxAttempts,
 		}
@@ -66,7 +67,7 @@ func summaryOf(s tracking.Summary, now time.Time) Summary {
 }
 
 // age is how long the oldest item has stood in a queue, in seconds.
-func age(q tracking.QueueState, now time.Time) float64 {
+func age(q queue.State, now time.Time) float64 {
 	if q.Depth == 0 || q.Oldest.IsZero() {
 		return 0
 	}

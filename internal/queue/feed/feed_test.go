@@ -201,10 +201,10 @@ func (s *site) sound() {
 			"(state NOT IN ('waiting', 'dropped'))",
 		"items of no row": `SELECT count(*) FROM millrace.item AS i LEFT JOIN own.row AS r ON r.item_id = i.id
 			WHERE r.id IS NULL OR r.payload <> i.payload::text OR r.grp <> i."group"`,
-		"rows that are not as their items": `SELECT count(*) FROM own.row AS r LEFT JOIN millrace.item AS i ON i.id = r.item_id
-			WHERE r.item_id IS NOT NULL AND r.state IS DISTINCT FROM CASE WHEN i.cancelled THEN 'cancelled'
-				WHEN i.status = 'failed' AND EXISTS (SELECT FROM millrace.failed AS f WHERE f.item_id = i.id AND f.dead) THEN 'dead'
-				ELSE i.status::text END`,
+		"rows that are not as their items": `SELECT count(*) FROM own.row AS r
+			LEFT JOIN millrace.item AS i ON i.id = r.item_id LEFT JOIN millrace.failed AS f ON f.item_id = i.id
+			WHERE r.item_id IS NOT NULL AND r.state IS DISTINCT FROM CASE
+				WHEN i.cancelled THEN 'cancelled' WHEN f.dead THEN 'dead' ELSE i.status::text END`,
 	} {
 		if n := s.number(sql); n != 0 {
 			s.Errorf("%d %s", n, what)

@@ -116,7 +116,9 @@ func Limit[In any, P Request[In, Limits], Limits Limiting, Settings, Taken any](
 	})
 }
 
-func (s System[Limits, Settings, Taken]) set(ctx context.Context, name string, set queue.Set) (out Settings, err error) {
+func (s System[Limits, Settings, Taken]) set(
+	ctx context.Context, name string, set queue.Set,
+) (out Settings, err error) {
 	v, err := s.Find(ctx, name)
 	if err == nil {
 		v, err = s.Queues.Set(ctx, v.ID, set)

@@ -14,7 +14,9 @@ import (
 // seen logs the changes of items of the queue mail twice: by a trigger on their rows, and by
 // a hook of the queue.
 const seen = `CREATE SCHEMA seen;
-CREATE TABLE seen.change (id bigint GENERATED ALWAYS AS IDENTITY, hook boolean, item_id bigint, before text, after text);
+CREATE TABLE seen.change (
+	id bigint GENERATED ALWAYS AS IDENTITY, hook boolean, item_id bigint, before text, after text
+);
 CREATE FUNCTION seen.note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	INSERT INTO seen.change (hook, item_id, before, after)
@@ -26,7 +28,8 @@ CREATE TRIGGER seen AFTER UPDATE ON millrace.item
 	FOR EACH ROW WHEN ((OLD.status, OLD.generation) IS DISTINCT FROM (NEW.status, NEW.generation))
 	EXECUTE FUNCTION seen.note();`
 
-const missed = `SELECT item_id, coalesce(string_agg(before || ' to ' || after, ', ' ORDER BY id) FILTER (WHERE hook), ''),
+const missed = `SELECT item_id,
+	coalesce(string_agg(before || ' to ' || after, ', ' ORDER BY id) FILTER (WHERE hook), ''),
 	coalesce(string_agg(before || ' to ' || after, ', ' ORDER BY id) FILTER (WHERE NOT hook), '')
 	FROM seen.change GROUP BY item_id
 	HAVING array_agg(before || after ORDER BY id) FILTER (WHERE hook)
