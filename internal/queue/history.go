@@ -51,22 +51,33 @@ type Transition struct {
 // out those that others may still come before: what a transaction that is under
 // way has written comes when it has ended.
 func (s *Store) Follow(ctx context.Context, after Place, limit int) ([]Transition, error) {
-	rows, err := s.pool.Query(ctx, `SELECT tx, id, stage, item_id, move::text, status::text, attempt,
-		coalesce(worker, ''), coalesce(error, ''), at FROM millrace.history
-		WHERE (tx, id) > ($1::xid8, $2) AND tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY tx, id
-		LIMIT $3`, after.TX, after.ID, limit)
-	if err == nil {
-		var all []Transition
-		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
-			err = r.Scan(&v.Place.TX, &v.Place.ID, &v.Queue, &v.Item, &v.Move, &v.Status, &v.Attempt, &v.Worker,
-				&v.Error, &v.At)
-			return v, err
-		})
-		if err == nil {
-			return all, nil
-		}
+	all, err := s.transitions(ctx, `WHERE (tx, id) > ($1::xid8, $2) AND tx < pg_snapshot_xmin(pg_current_snapshot())
+		ORDER BY tx, id LIMIT $3`, after.TX, after.ID, limit)
+	if err != nil {
+		return nil, fmt.Errorf("follow the history behind %s: %w", after, err)
 	}
-	return nil, fmt.Errorf("follow the history behind %s: %w", after, err)
+	return all, nil
+}
+
+// History returns what happened to an item, in order: the first 1,000 transitions.
+func (s *Store) History(ctx context.Context, id int64) ([]Transition, error) {
+	all, err := s.transitions(ctx, "WHERE item_id = $1 ORDER BY tx, id LIMIT 1000", id)
+	if err != nil {
+		return nil, fmt.Errorf("read the history of item %d: %w", id, err)
+	}
+	return all, nil
+}
+
+func (s *Store) transitions(ctx context.Context, where string, args ...any) ([]Transition, error) {
+	rows, err := s.pool.Query(ctx, `SELECT tx, id, stage, item_id, move::text, status::text, attempt,
+		coalesce(worker, ''), coalesce(error, ''), at FROM millrace.history `+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Transition, err error) {
+		return v, r.Scan(&v.Place.TX, &v.Place.ID, &v.Queue, &v.Item, &v.Move, &v.Status, &v.Attempt, &v.Worker,
+			&v.Error, &v.At)
+	})
 }
 
 // Now is the place behind everything that Follow returns now.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -182,33 +181,6 @@ func (s *Store) EnqueueIn(ctx context.Context, t *queue.Tx, name string, items [
 		}
 	}
 	return added, err
-}
-
-// Event is one line of an item's history.
-type Event struct {
-	At      time.Time
-	Move    string
-	Status  string
-	Attempt int32
-	Worker  string
-	Error   string
-}
-
-// History returns what happened to an item, in order.
-func (s *Store) History(ctx context.Context, id int64) ([]Event, error) {
-	rows, err := s.queues.Pool().Query(ctx, `SELECT at, move::text, status::text, attempt, coalesce(worker, ''),
-		coalesce(error, '')
-		FROM millrace.history WHERE item_id = $1 ORDER BY tx, id LIMIT 1000`, id)
-	if err == nil {
-		var events []Event
-		events, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (v Event, err error) {
-			return v, r.Scan(&v.At, &v.Move, &v.Status, &v.Attempt, &v.Worker, &v.Error)
-		})
-		if err == nil {
-			return events, nil
-		}
-	}
-	return nil, fmt.Errorf("read the history of item %d: %w", id, err)
 }
 
 // Retry brings items that have failed back to new. An item whose key another

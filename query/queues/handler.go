@@ -260,7 +260,7 @@ func (h *Handler) item(ctx context.Context, in *UserQueueItemRequest) (UserQueue
 	if len(items) == 0 {
 		return UserQueueItemHistory{}, endpoint.NotFound("id", "must be an item of the queue")
 	}
-	events, err := h.store.History(ctx, in.ID)
+	events, err := h.store.Queues().History(ctx, in.ID)
 	if err != nil {
 		return UserQueueItemHistory{}, err
 	}
