@@ -70,7 +70,7 @@ func (r *recorder) replace(p *Problem) {
 		}
 		panic(http.ErrAbortHandler)
 	}
-	for _, name := range [...]string{"Content-Encoding", "Content-Disposition", "Cache-Control"} {
+	for _, name := range [...]string{"Content-Encoding", "Content-Disposition", "Cache-Control", "Trailer"} {
 		r.Header().Del(name)
 	}
 	WriteProblem(r, p)

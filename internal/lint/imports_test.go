@@ -155,7 +155,7 @@ func TestStagesApart(t *testing.T) {
 // share.
 var sharedFolders = map[string][]string{
 	"./projector": {"checkpoint", "deadletter", "fold", "input", "keystore", "pglease"},
-	"./query":     {"live", "reads", "resultcache", "selects", "transitions", "window"},
+	"./query":     {"export", "live", "reads", "resultcache", "selects", "transitions", "window"},
 }
 
 // TestSystemsApart holds that no system of a stage knows another: they share packages

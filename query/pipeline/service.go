@@ -18,7 +18,7 @@ import (
 	"github.com/millrace-io/millrace/internal/scrape"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/events"
-	"github.com/millrace-io/millrace/query/pipeline/export"
+	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"

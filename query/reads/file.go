@@ -2,6 +2,8 @@ package reads
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +36,10 @@ type fileOutput struct {
 	Body        func(huma.Context)
 }
 
+// Checksum is the trailer with the SHA-256 of a file in hexadecimal digits. It is sent behind
+// a file that is whole, and is of the file as it is without compression on the way.
+const Checksum = "Millrace-Sha256"
+
 // maxFileTime bounds how long a file is written, and read.
 const maxFileTime = 15 * time.Minute
 
@@ -56,7 +62,9 @@ func GetFile[In any, P Request[In], S any](
 	for _, t := range contentTypes {
 		content[t] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	}
-	op.Responses = map[string]*huma.Response{"200": {Description: "The file", Content: content}}
+	op.Responses = map[string]*huma.Response{"200": {
+		Description: "The file. The trailer " + Checksum + " is its SHA-256, as sha256sum prints it.", Content: content,
+	}}
 	huma.Register(api.Server.API(), op, func(ctx context.Context, in *In) (*fileOutput, error) {
 		timer := prometheus.NewTimer(api.Took.WithLabelValues(name))
 		limited, cancel := context.WithTimeout(ctx, api.Limit)
@@ -102,14 +110,17 @@ func writeFile(api API, hctx huma.Context, file File, places *Places) {
 		}
 	}()
 	_, w := humachi.Unwrap(hctx)
+	w.Header().Set("Trailer", Checksum)
 	// A write that waits for the reader ends, too.
 	defer context.AfterFunc(ctx, func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now()) })()
 	out, done := places.reading(hctx.BodyWriter(), func() { cancel(errFileSlow) })
 	defer done()
-	if err := file.Write(ctx, out); err != nil {
+	sum := sha256.New()
+	if err := file.Write(ctx, io.MultiWriter(out, sum)); err != nil {
 		if cause := (*httpapi.Problem)(nil); errors.As(context.Cause(ctx), &cause) {
 			err = cause
 		}
 		httpapi.Abort(api.Problem(err))
 	}
+	w.Header().Set(Checksum, hex.EncodeToString(sum.Sum(nil)))
 }

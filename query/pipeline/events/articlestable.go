@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/pipeline/export"
+	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/reads"
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/csvcell"
-	"github.com/millrace-io/millrace/query/pipeline/export"
+	"github.com/millrace-io/millrace/query/export"
 )
 
 // eventTable is how events are exported.

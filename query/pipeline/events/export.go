@@ -7,7 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/pipeline/export"
+	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
 )

@@ -7,7 +7,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/millrace-io/millrace/query/pipeline/export"
+	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"

@@ -1,5 +1,5 @@
-// Package export writes rows as files of three formats: CSV as in RFC 4180, JSON
-// lines, and Parquet.
+// Package export writes rows as files: CSV as in RFC 4180, JSON lines, plain or
+// compressed by zstd, and Parquet.
 package export
 
 import (
@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	kzstd "github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
@@ -21,7 +22,7 @@ import (
 
 // Format is the parameter that says what a file is.
 type Format struct {
-	Format string `query:"format" enum:"csv,ndjson,parquet" default:"csv" doc:"CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula"`
+	Format string `query:"format" enum:"csv,ndjson,ndjson.zst,parquet" default:"csv" doc:"CSV as in RFC 4180, JSON lines with the rows as the list has them, the same compressed by zstd, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula"`
 }
 
 // NewPlaces returns the places of exports of a kind, of which one caller may have half.
@@ -29,9 +30,10 @@ func NewPlaces() *reads.Places { return reads.NewPlaces("exports", 4, 2) }
 
 // types of content by the names of formats, which files end in.
 var types = map[string]string{
-	"csv":     "text/csv; charset=utf-8; header=present",
-	"ndjson":  "application/x-ndjson",
-	"parquet": "application/vnd.apache.parquet",
+	"csv":        "text/csv; charset=utf-8; header=present",
+	"ndjson":     "application/x-ndjson",
+	"ndjson.zst": "application/zstd",
+	"parquet":    "application/vnd.apache.parquet",
 }
 
 // ContentTypes are those of all formats.
@@ -96,9 +98,11 @@ func (t *Table[Row, P]) begin(format string, w io.Writer) writer[Row] {
 		_ = out.Write(t.Columns) // csv keeps an error for the end
 		return csvWriter[Row]{out, t.Cells}
 	case "ndjson":
-		out := json.NewEncoder(w)
-		out.SetEscapeHTML(false)
-		return lineWriter[Row]{out}
+		return newLineWriter[Row](w)
+	case "ndjson.zst":
+		// It fails for options that contradict each other alone. A frame ends with a checksum.
+		out, _ := kzstd.NewWriter(w, kzstd.WithEncoderConcurrency(1), kzstd.WithEncoderCRC(true))
+		return zstdWriter[Row]{newLineWriter[Row](out), out}
 	default:
 		return parquetWriter[Row, P]{
 			parquet.NewGenericWriter[P](w, parquet.Compression(&zstd.Codec{})), t.Parquet,
@@ -141,6 +145,20 @@ func (w lineWriter[Row]) write(page []Row) error {
 }
 
 func (lineWriter[Row]) close() error { return nil }
+
+func newLineWriter[Row any](w io.Writer) lineWriter[Row] {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	return lineWriter[Row]{out}
+}
+
+// zstdWriter compresses lines. The caller gets them in blocks.
+type zstdWriter[Row any] struct {
+	lineWriter[Row]
+	out *kzstd.Encoder
+}
+
+func (w zstdWriter[Row]) close() error { return w.out.Close() }
 
 type parquetWriter[Row, P any] struct {
 	*parquet.GenericWriter[P]
