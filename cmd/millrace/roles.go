@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +36,7 @@ import (
 	"github.com/millrace-io/millrace/query/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 
+	querybatches "github.com/millrace-io/millrace/query/batches"
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
 )
 
@@ -193,9 +195,14 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 	}
 	var out *pipeline.Service
 	var hub *live.Hub
+	var outcomes *querybatches.Handler
 	if r.Query {
 		n.warn(n.http.Limits.atRisk())
-		if out, hub, err = n.query(s, js, tracks); err != nil {
+		var conn driver.Conn
+		if out, hub, conn, err = n.query(s, js, tracks); err != nil {
+			return err
+		}
+		if outcomes, err = n.outcomes(tracks, conn, a); err != nil {
 			return err
 		}
 		if err := n.sampleNATS(js, unfolded, out); err != nil {
@@ -212,6 +219,9 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 		if out != nil {
 			out.Register(srv, a)
 			hub.Register(srv, a)
+		}
+		if outcomes != nil {
+			outcomes.Register(srv)
 		}
 	}, out, r.Ingest)
 }
@@ -255,33 +265,34 @@ func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
 	})
 }
 
-// query runs the reads of the pipeline, and the live views of all systems.
+// query runs the reads of the pipeline, and the live views of all systems. It closes the
+// connection that it returns.
 func (n *node) query(
 	s *stack, js jetstream.JetStream, tracks *tracking.Store,
-) (*pipeline.Service, *live.Hub, error) {
+) (*pipeline.Service, *live.Hub, driver.Conn, error) {
 	views, err := n.liveViews(tracks)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	opts, cut := dbpool.Cuttable(n.clickhouse)
 	pool, err := clickhouse.Open(opts)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open clickhouse: %w", err)
+		return nil, nil, nil, fmt.Errorf("open clickhouse: %w", err)
 	}
 	conn, err := dbpool.ClickHouse(pool, n.registry, "query")
 	if err != nil {
-		return nil, nil, errors.Join(err, pool.Close())
+		return nil, nil, nil, errors.Join(err, pool.Close())
 	}
 	q, err := pipeline.New(pipeline.Config{Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps},
 		pipeline.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
 	if err != nil {
-		return nil, nil, errors.Join(err, conn.Close())
+		return nil, nil, nil, errors.Join(err, conn.Close())
 	}
 	hub, err := live.New(live.Config{
 		Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections, Compress: n.http.Limits.Compress,
 	}, append(views, q.Views()...), n.registry, n.log)
 	if err != nil {
-		return nil, nil, errors.Join(err, conn.Close())
+		return nil, nil, nil, errors.Join(err, conn.Close())
 	}
 	s.launch("query", func(ctx context.Context) error {
 		defer context.AfterFunc(ctx, cut)() // requests have ended, and nothing else is worth waiting for
@@ -289,7 +300,17 @@ func (n *node) query(
 		hub.Wait()
 		return errors.Join(err, conn.Close())
 	})
-	return q, hub, nil
+	return q, hub, conn, nil
+}
+
+// outcomes makes the reads of batches, which need Postgres; without it there are none.
+func (n *node) outcomes(tracks *tracking.Store, conn driver.Conn, a *auth.Auth) (*querybatches.Handler, error) {
+	if tracks == nil {
+		return nil, nil
+	}
+	return querybatches.New(querybatches.Deps{
+		Postgres: tracks.Pool(), ClickHouse: conn, Auth: a, Registry: n.registry, Log: n.log,
+	})
 }
 
 // runHTTP starts the server last, so that it is the first to end.

@@ -19,6 +19,7 @@ type API struct {
 	Auth   *auth.Auth
 	Tag    string        // of the operations in the API's description
 	Limit  time.Duration // of a request
+	Errors []int         // of requests, beside those that all operations have
 	// Took observes how many seconds requests take, by the label endpoint alone.
 	Took prometheus.ObserverVec
 	// Problem turns an error into what callers are told: the function Problem,
@@ -57,9 +58,9 @@ func Get[In, Out any, P Request[In], S any](
 func operation[S any](api API, rules S, name, path, summary string) huma.Operation {
 	op := api.Auth.Protect(huma.Operation{
 		OperationID: "get-" + name, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{api.Tag},
-		Errors: []int{
+		Errors: append([]int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable,
-		},
+		}, api.Errors...),
 	}, auth.Read)
 	op.Middlewares = append(op.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
 		next(huma.WithValue(ctx, rulesKey[S]{}, rules))

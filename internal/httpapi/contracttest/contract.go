@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -106,8 +107,8 @@ var variable = regexp.MustCompile(`\\\{[^}]+\\\}`)
 
 // Check returns how an answer differs from the description. Answers of what it does not
 // describe pass: of other servers and of paths and methods that are not there.
-func (c *Contract) Check(method string, at *url.URL, resp *http.Response, body []byte) error {
-	i := slices.IndexFunc(c.paths, func(p path) bool { return p.matches.MatchString(at.EscapedPath()) })
+func (c *Contract) Check(method string, asked *url.URL, resp *http.Response, body []byte) error {
+	i := slices.IndexFunc(c.paths, func(p path) bool { return p.matches.MatchString(asked.EscapedPath()) })
 	if i < 0 {
 		return nil
 	}
@@ -127,11 +128,14 @@ func (c *Contract) Check(method string, at *url.URL, resp *http.Response, body [
 	if len(response.Content) == 0 && len(body) == 0 {
 		return nil
 	}
-	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	content, known := response.Content[kind]
-	if !known {
+	kind := typeOf(resp.Header.Get("Content-Type"))
+	described := slices.Sorted(maps.Keys(response.Content))
+	at := slices.IndexFunc(described, func(contentType string) bool { return typeOf(contentType) == kind })
+	if at < 0 {
 		return differs("the content type %q is not described", kind)
 	}
+	kind = described[at]
+	content := response.Content[kind]
 	if content.Schema == nil || !document(resp) {
 		return nil
 	}
@@ -187,8 +191,14 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// typeOf is a content type without its parameters.
+func typeOf(contentType string) string {
+	kind, _, _ := strings.Cut(contentType, ";")
+	return kind
+}
+
 func document(resp *http.Response) bool {
-	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	kind := typeOf(resp.Header.Get("Content-Type"))
 	return kind == "application/json" || kind == "application/problem+json"
 }
 
