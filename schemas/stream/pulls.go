@@ -27,6 +27,12 @@ const (
 	pulledPrefix  = "millrace.out."
 )
 
+// Disconnects is where the servers tell of each connection that has ended.
+const (
+	ServersPrefix = "$SYS."
+	Disconnects   = ServersPrefix + "ACCOUNT.*.DISCONNECT"
+)
+
 // RelayPull returns where a pull from a consumer of Work is passed on.
 func RelayPull(consumer string) string { return relayed[:len(relayed)-1] + consumer }
 
@@ -62,3 +68,6 @@ const Nobody = "NOBODY"
 
 // accountRelay has no logins.
 const accountRelay = "RELAY"
+
+// accountSystem is that of the servers themselves.
+const accountSystem = "$SYS"

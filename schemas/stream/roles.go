@@ -127,8 +127,10 @@ func AccountsConfig(logins map[string][]string, connections int) string {
 		b.WriteString("    jetstream: enabled\n")
 		list(&b, "exports", append(exports(),
 			fmt.Sprintf("{service: %q, response_type: stream, accounts: [%s]}", nextSubject, accountRelay)))
-		list(&b, "imports", []string{fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", accountRelay, "pull.*",
-			relayed)})
+		list(&b, "imports", []string{
+			fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", accountRelay, "pull.*", relayed),
+			fmt.Sprintf("{stream: {account: %q, subject: %q}}", accountSystem, Disconnects),
+		})
 		fmt.Fprintf(&b, "    mappings: {%q: %q}\n", pulledPrefix+"*.*.*", RepliesPrefix+"$1.$2")
 	})
 	fmt.Fprintf(&b, "  %s {\n", accountRelay)
@@ -137,6 +139,9 @@ func AccountsConfig(logins map[string][]string, connections int) string {
 	list(&b, "imports", []string{fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", Account(RoleMillrace),
 		nextSubject, "next.*")})
 	fmt.Fprintf(&b, "    mappings: {%q: %q}\n  }\n", "pull.*", "next.$1")
+	fmt.Fprintf(&b, "  %s {\n", accountSystem)
+	list(&b, "exports", []string{fmt.Sprintf("{stream: %q, accounts: [%s]}", Disconnects, Account(RoleMillrace))})
+	b.WriteString("  }\n")
 	for _, r := range Roles() {
 		if len(logins[r.Name]) > 0 {
 			account(r.Name, func() {

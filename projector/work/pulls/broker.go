@@ -21,6 +21,11 @@ type broker struct {
 	waiting int                          // connections that have a pull
 	swept   time.Time
 
+	// retracted are the interests of requests that are to be withdrawn, by where JetStream
+	// says that it has read them.
+	retracted map[string]retraction
+	fences    string // begins these subjects
+
 	copies  chan *nats.Msg // of what consumers deliver
 	nothing chan *nats.Msg // of subscriptions that get nothing
 }
@@ -28,6 +33,7 @@ type broker struct {
 func newBroker(s *Service) *broker {
 	return &broker{
 		Service: s, lines: map[string]*line{}, pulls: map[*nats.Subscription]*pull{},
+		retracted: map[string]retraction{}, fences: s.nc.NewInbox() + ".",
 		copies: make(chan *nats.Msg, buffered), nothing: make(chan *nats.Msg, 1),
 	}
 }
@@ -68,7 +74,7 @@ func (b *broker) refused(name string, m *nats.Msg) {
 	time.AfterFunc(answerWait, func() { _ = sub.Unsubscribe() }) // or the connection is closed
 }
 
-// answerWait is how long JetStream may take to refuse a request.
+// answerWait is how long JetStream may take to read a request.
 const answerWait = 3 * time.Second
 
 // next returns a subject that leads to a client's reply subject.
@@ -96,6 +102,62 @@ func connection(m *nats.Msg) (c conn, err error) {
 	}
 	err = json.Unmarshal([]byte(m.Header.Get("Nats-Request-Info")), &info)
 	return conn{info.Account, info.Server, info.ID}, err
+}
+
+// disconnected ends the requests of a connection that has ended: JetStream would go on to hand
+// items to them, since here their answers are waited for.
+func (b *broker) disconnected(m *nats.Msg) {
+	var event struct {
+		Server struct {
+			Name string `json:"name"`
+		} `json:"server"`
+		Client struct {
+			Account string `json:"acc"`
+			ID      uint64 `json:"id"`
+		} `json:"client"`
+	}
+	if json.Unmarshal(m.Data, &event) != nil {
+		return
+	}
+	who := conn{event.Client.Account, event.Server.Name, event.Client.ID}
+	for _, l := range b.lines {
+		if h := l.holders[who]; h != nil {
+			for p := range h.pulls {
+				p.end()
+			}
+			l.place()
+		}
+	}
+}
+
+// retract withdraws the request of a pull from the consumer once JetStream has read it: of a
+// request that it reads later it would not see that nobody has an interest in it, and it
+// would hand out an item that nobody gets. JetStream reads requests in order, so it has read
+// that one when it answers another, which is no request.
+func (l *line) retract(p *pull) {
+	if p.interest == nil {
+		return
+	}
+	delete(l.pulls, p.interest)
+	l.turn++
+	fence := l.fences + strconv.FormatUint(l.turn, 36)
+	l.retracted[fence] = retraction{p.interest, time.Now()}
+	p.interest = nil
+	l.send(&nats.Msg{Subject: stream.RelayPull(l.name), Reply: fence, Data: []byte("{")})
+}
+
+// read withdraws the request that JetStream has read.
+func (b *broker) read(fence string) {
+	if r, ok := b.retracted[fence]; ok {
+		delete(b.retracted, fence)
+		_ = r.interest.Unsubscribe() // or the connection is closed
+	}
+}
+
+// retraction is an interest that ends when JetStream has read the request.
+type retraction struct {
+	interest *nats.Subscription
+	since    time.Time
 }
 
 // delivered takes the copy of what a consumer has sent to a client.
@@ -134,6 +196,11 @@ func (b *broker) expire(now time.Time) {
 		return
 	}
 	b.swept = now
+	for fence, r := range b.retracted {
+		if now.Sub(r.since) > answerWait { // there was no answer
+			b.read(fence)
+		}
+	}
 	for name, l := range b.lines {
 		l.sweep(now)
 		if len(l.holders) == 0 {

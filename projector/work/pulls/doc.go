@@ -32,14 +32,17 @@
 //     first: a connection that is back gets its turn soon, and many that are not keep 1
 //     item from others. After a lapse others alone may have that for a while.
 //  5. An end. A request waits for 90 seconds at most, also one that names no end.
-//  6. Millrace's own connections, which HTTP uses, ask consumers directly: there they take
+//  6. Gone. The requests of a connection end with it.
+//  7. Millrace's own connections, which HTTP uses, ask consumers directly: there they take
 //     turns with the requests of 1.
 //
 // Limits: shares are counted by connection, in each process that runs a Service. Whoever
 // opens many connections has as many shares until they have been silent, and whoever
 // finishes items falsely counts as an honest daemon (a worker may answer any item). A
-// client that gives up before its request ends, and stays silent of it, may be handed
-// items that come meanwhile, no more than it may hold; they come again after the lease.
+// client that gives up before its request ends, keeps its connection, and stays silent of it,
+// may be handed items that come meanwhile, no more than it may hold; they come again after
+// the lease. So does one whose server does not tell of connections that have ended: that is
+// in the accounts of AccountsConfig.
 // While no Service runs, pulls are answered "503", and daemons go on with what they have.
 // A Service that begins does not know what was handed out before: such an item lapses one
 // lease after its last word, unless the client speaks for it.

@@ -93,6 +93,7 @@ func (p *pull) park() {
 	r := p.rest(p.left)
 	if r.Expires > 0 {
 		r.Expires += parkedUntil - time.Duration(time.Now().UnixNano()+int64(r.Expires))%parkedUntil
+		r.Expires = min(r.Expires, stream.MaxPullExpires)
 	}
 	if r.Heartbeat > 0 {
 		r.Heartbeat = max(r.Heartbeat, parkedHeartbeat)
@@ -123,6 +124,12 @@ func (p *pull) start() {
 	p.waitAt(l.name, p.rest(n))
 }
 
+// ended notes that the request has ended where it was.
+func (p *pull) ended() {
+	p.unsubscribe(p.interest)
+	p.interest = nil
+}
+
 // leave gives up the place at the consumer.
 func (p *pull) leave() {
 	if p.idle {
@@ -133,8 +140,7 @@ func (p *pull) leave() {
 	p.line.places--
 	delete(p.line.novices, p)
 	p.slice, p.idle = 0, true
-	p.unsubscribe(p.interest)
-	p.interest = nil
+	p.line.retract(p)
 }
 
 // took notes what the client was handed.
@@ -147,6 +153,9 @@ func (p *pull) took(m *nats.Msg) {
 	if !p.idle {
 		p.slice--
 		h.coming--
+		if p.slice <= 0 {
+			p.ended()
+		}
 	}
 	if p.asked.MaxBytes > 0 {
 		if p.asked.MaxBytes -= m.Size(); p.asked.MaxBytes <= 0 {
@@ -166,6 +175,9 @@ func (p *pull) took(m *nats.Msg) {
 // told notes what the client was told of the request, which has ended where it was.
 func (p *pull) told(m *nats.Msg, code string) {
 	pending, _ := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")) // none: 0
+	if code != "100" {
+		p.ended()
+	}
 	switch {
 	case code == "100":
 	case code == "503":
@@ -197,7 +209,7 @@ func (p *pull) end() {
 	p.over = true
 	p.leave()
 	p.unsubscribe(p.copies)
-	p.unsubscribe(p.interest)
+	p.ended()
 	h := p.by
 	delete(h.pulls, p)
 	if i := slices.Index(h.parked, p); i >= 0 {

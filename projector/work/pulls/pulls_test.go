@@ -57,9 +57,12 @@ func startWith(t *testing.T, lease time.Duration) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const own = 4 // subscriptions of a service that has no requests
+	before := s.nc.NumSubscriptions()
 	run(t, service.Run)
-	for err := nats.ErrNoResponders; errors.Is(err, nats.ErrNoResponders); { // until it is there
-		_, err = s.nc.Request("millrace.pull.q", nil, 10*time.Millisecond)
+	s.awaitSubscriptions(before + own)
+	if err := s.nc.Flush(); err != nil {
+		t.Fatal(err)
 	}
 	return s
 }
@@ -308,6 +311,70 @@ func deliveries(t *testing.T, m jetstream.Msg) uint64 {
 		t.Fatal(err)
 	}
 	return meta.NumDelivered
+}
+
+// TestGone: no item is handed to a connection that has ended while its requests waited
+// (promise 6).
+func TestGone(t *testing.T) {
+	t.Parallel()
+	s := startWith(t, time.Hour)
+	const connections, each, items = 10, 3, 20
+	before := s.nc.NumSubscriptions()
+	var gone []*nats.Conn
+	var told []*nats.Subscription
+	for range connections {
+		nc := s.connect()
+		gone = append(gone, nc)
+		sub, err := nc.SubscribeSync(nats.NewInbox())
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, sub)
+		for range each {
+			if err := nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.WORK.q", sub.Subject,
+				[]byte(`{"batch":10,"expires":90000000000}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.awaitSubscriptions(before + 2*connections*each)
+	for i, nc := range gone {
+		if m, err := told[i].NextMsg(time.Nanosecond); err == nil {
+			t.Logf("%v %q", m.Header, m.Data)
+		}
+		nc.Close()
+	}
+	s.awaitSubscriptions(before)
+	s.add(items)
+	batch, err := s.consumer(s.connect()).Fetch(items, jetstream.FetchMaxWait(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	for m := range batch.Messages() {
+		got++
+		if n := deliveries(t, m); n != 1 {
+			t.Errorf("an item was delivered %d times", n)
+		}
+		if err := m.Ack(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := batch.Error(); err != nil || got != items {
+		t.Errorf("got %d of %d items, error %v", got, items, err)
+	}
+}
+
+// awaitSubscriptions waits until the service has so many subscriptions. A request that waits
+// has two.
+func (s *site) awaitSubscriptions(want int) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); s.nc.NumSubscriptions() != want; {
+		if time.Now().After(end) {
+			s.t.Fatalf("%d subscriptions, want %d", s.nc.NumSubscriptions(), want)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // TestKept: a client that asks for many items and works on them one after the other

@@ -43,8 +43,12 @@ func (s *Service) Run(ctx context.Context) error {
 	b := newBroker(s)
 	defer b.end()
 	requests, answers := make(chan *nats.Msg, buffered), make(chan *nats.Msg, buffered)
+	fences := make(chan *nats.Msg, buffered)
 	for _, subscribe := range []func() (*nats.Subscription, error){
+		func() (*nats.Subscription, error) { return s.nc.ChanSubscribe(b.fences+"*", fences) },
 		func() (*nats.Subscription, error) { return s.nc.ChanSubscribe(stream.WorkAckSubjects, answers) },
+		// On the channel of the requests, so that those come first which the connection has sent.
+		func() (*nats.Subscription, error) { return s.nc.ChanSubscribe(stream.Disconnects, requests) },
 		func() (*nats.Subscription, error) {
 			return s.nc.ChanQueueSubscribe(stream.WorkPulls, queueGroup, requests)
 		},
@@ -60,9 +64,15 @@ func (s *Service) Run(ctx context.Context) error {
 	for {
 		select {
 		case m := <-requests:
-			b.pull(m)
+			if strings.HasPrefix(m.Subject, stream.ServersPrefix) {
+				b.disconnected(m)
+			} else {
+				b.pull(m)
+			}
 		case m := <-b.copies:
 			b.delivered(m)
+		case m := <-fences:
+			b.read(m.Subject)
 		case m := <-answers:
 			b.answered(m)
 		case now := <-timer.C:
