@@ -126,6 +126,21 @@ export const routes: RouteRecordRaw[] = [
   ),
   below('files', 'file', '/files/:file', 'File', () => import('../files/FilePage.vue')),
   page(
+    'batches',
+    '/batches',
+    {
+      title: 'Batches',
+      group: 'Work',
+      key: 'h',
+      keeps: ['tz'],
+      scope: 'read',
+      icon: 'M3 6l7-3 7 3-7 3zM3 10l7 3 7-3M3 14l7 3 7-3',
+    },
+    () => import('../batches/BatchesPage.vue'),
+  ),
+  below('batches', 'batch', '/batches/:job/:index(\\d+)', 'Batch', () => import('../batches/BatchPage.vue')),
+  below('batches', 'batch-item', '/batch-items/:id', 'Crawled item', () => import('../batches/BatchItemPage.vue')),
+  page(
     'operations',
     '/operations',
     {

@@ -3,7 +3,12 @@ import { endpoint } from './address';
 import { request } from './files';
 
 /** What rows are exported as, with what each format is good for. */
-export const formats = { csv: 'CSV, for spreadsheets', ndjson: 'JSON lines', parquet: 'Parquet' } as const;
+export const formats = {
+  csv: 'CSV, for spreadsheets',
+  ndjson: 'JSON lines',
+  'ndjson.zst': 'JSON lines, compressed by zstd',
+  parquet: 'Parquet',
+} as const;
 
 /** Saves what passes a filter as a file, one at a time. */
 export function useExport() {

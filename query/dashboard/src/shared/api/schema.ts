@@ -153,6 +153,159 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/batch-items/{content_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The newest crawl of an item, and its others */
+        get: operations["get-batch-item"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Batches of crawled items, those read last first */
+        get: operations["get-batches"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What became of each item of a batch, a job or a project */
+        get: operations["get-batches-report"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Numbers of batches and of their items, and over time */
+        get: operations["get-batches-summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches/{job_id}/{batch_index}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A batch */
+        get: operations["get-batch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches/{job_id}/{batch_index}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What became of each item of a batch */
+        get: operations["get-batch-contents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/crawl-errors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Items that are errors at present, with their share */
+        get: operations["get-crawl-errors"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/crawl-errors/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Errors that are alike put together */
+        get: operations["get-crawl-error-groups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/crawl-errors/rates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Errors and their share by a property, or over time */
+        get: operations["get-crawl-error-rates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/dlq": {
         parameters: {
             query?: never;
@@ -1789,6 +1942,79 @@ export interface components {
             kind: "missed" | "doubled";
             why: string;
         };
+        BatchConflict: {
+            /** Format: date-time */
+            at: string;
+            /** Format: int64 */
+            content_count: number;
+            content_hash: string;
+            /** @description Where it was; absent: in the message */
+            object?: string;
+            /** Format: int64 */
+            seq: number;
+        };
+        BatchItem: {
+            /**
+             * Format: int64
+             * @description Retries that the outcome took; 0: it came with the batch
+             */
+            attempts: number;
+            /**
+             * Format: int32
+             * @example 1
+             */
+            batch_index: number;
+            /** @description Where asked for: the item as it was read; a string of what is not JSON */
+            content?: unknown;
+            /** @description Empty: none can be read */
+            content_id: string;
+            /**
+             * Format: date-time
+             * @description null: the item does not say
+             */
+            crawled_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the outcome came
+             */
+            created_at: string;
+            /** @description Absent: no error */
+            error_category?: string;
+            /** @description Absent: no error */
+            error_code?: string;
+            /** @description Where asked for: a JSON value, or null */
+            error_details?: unknown;
+            /** @description Message of the error, or the rule that the item breaks */
+            fetch_error?: string;
+            /** @enum {string} */
+            fetch_status: "success" | "error";
+            /** @description Outcomes before that a retry replaced, the newest first */
+            history: components["schemas"]["CrawledItem"][];
+            /** @example proj_xyz-brand-0 */
+            job_id: string;
+            keyword_source: string;
+            /** @description Whether there are others beyond the 1,000 that are listed */
+            more: boolean;
+            /** @description Other items with this content_id, in this batch or others, the newest crawl first; those without crawled_at last */
+            others: components["schemas"]["CrawledItem"][];
+            permalink: string;
+            pipeline_version: string;
+            /** @example tiktok */
+            platform: string;
+            /**
+             * Format: int32
+             * @description In the batch, from 0
+             */
+            position: number;
+            /** @description null: a dry run, or none */
+            project_id: string | null;
+            /**
+             * Format: date-time
+             * @description When the batch was read
+             */
+            read_at: string;
+            task_type: string;
+        };
         BatchResult: {
             /**
              * Format: int64
@@ -1802,6 +2028,77 @@ export interface components {
             duplicates: number;
             /** @description Events that break a rule */
             rejected: components["schemas"]["Rejected"][] | null;
+        };
+        BatchWarning: {
+            /** @example count_announced */
+            code: string;
+            text: string;
+        };
+        BatchesStep: {
+            /** Format: int64 */
+            batches: number;
+            /**
+             * Format: int64
+             * @description Items: ok, error and retrying together
+             */
+            content_count: number;
+            /** Format: int64 */
+            error: number;
+            /** Format: date-time */
+            from: string;
+            /** Format: int64 */
+            ok: number;
+            /** Format: int64 */
+            retrying: number;
+        };
+        BatchesSummary: {
+            /** Format: int64 */
+            batches: number;
+            /**
+             * Format: int64
+             * @description Batches for which other content came
+             */
+            conflicts: number;
+            /**
+             * Format: int64
+             * @description Items: ok, error and retrying together
+             */
+            content_count: number;
+            /** Format: int64 */
+            error: number;
+            /** @description Items that are errors at present by code; the most frequent first, up to 1,000 */
+            errors: components["schemas"]["CodeCount"][];
+            /**
+             * Format: date-time
+             * @description null: there is no batch
+             */
+            first_read_at: string | null;
+            /**
+             * Format: date-time
+             * @description null: there is no batch
+             */
+            last_read_at: string | null;
+            /** Format: int64 */
+            ok: number;
+            /** @description By when batches were read, the earliest first; parts without a batch are left out */
+            over_time: components["schemas"]["BatchesStep"][];
+            /** Format: int64 */
+            retrying: number;
+            /**
+             * Format: int64
+             * @description How long the parts of over_time are
+             */
+            step_seconds: number;
+            /**
+             * Format: double
+             * @description ok of content_count, from 0 to 1; null: there are no items
+             */
+            success_rate: number | null;
+            /**
+             * Format: int64
+             * @description Batches with warnings
+             */
+            warned: number;
         };
         BeginActRequestBody: {
             filter: components["schemas"]["ItemFilter"];
@@ -2098,6 +2395,232 @@ export interface components {
              */
             unique_articles: number;
         };
+        CodeCount: {
+            /** @enum {string} */
+            category: "rate_limiting" | "content" | "network" | "parsing" | "media" | "storage" | "generic";
+            /** @example RATE_LIMITED */
+            code: string;
+            /** Format: int64 */
+            count: number;
+        };
+        CrawlBatch: {
+            /** Format: date-time */
+            announced_at: string;
+            /**
+             * Format: int32
+             * @description How many items the message announced; null: it did not say
+             */
+            announced_count: number | null;
+            /**
+             * Format: int32
+             * @example 1
+             */
+            batch_index: number;
+            /** @description Of the object that had the items; null: the message had them */
+            bucket: string | null;
+            /** Format: date-time */
+            changed_at: string;
+            /** @description The first other content that came for the batch, and does not count; null: none */
+            conflict: components["schemas"]["BatchConflict"] | null;
+            /**
+             * Format: int32
+             * @description How many items it has: ok, error and retrying together
+             */
+            content_count: number;
+            /** @description SHA-256 of the content that counts, after decompression, in hexadecimal digits */
+            content_hash: string;
+            /**
+             * Format: int32
+             * @description Items that are errors, and are not tried again
+             */
+            error: number;
+            /** @description Items that are errors at present by code, those that are tried again among them; the most frequent first */
+            errors: components["schemas"]["CodeCount"][];
+            /**
+             * @description How it was announced
+             * @enum {string}
+             */
+            format: "event" | "legacy" | "inline";
+            /** @example proj_xyz-brand-0 */
+            job_id: string;
+            /** @description Of the object that had the items; null: the message had them */
+            key: string | null;
+            /**
+             * @description As announced; empty: not said
+             * @example VinFast VF8
+             */
+            keyword: string;
+            /**
+             * Format: int32
+             * @description Items that were crawled
+             */
+            ok: number;
+            /**
+             * @description As announced; empty: not said
+             * @example tiktok
+             */
+            platform: string;
+            /**
+             * @description The project that the name of the job says; null: a dry run, or none
+             * @example proj_xyz
+             */
+            project_id: string | null;
+            /** Format: date-time */
+            read_at: string;
+            /**
+             * Format: int32
+             * @description Items that are errors, and are tried again
+             */
+            retrying: number;
+            /**
+             * @description retrying: some items are tried again; failed: every item is an error; partial: some are; succeeded: none is; empty: there are none
+             * @enum {string}
+             */
+            state: "succeeded" | "partial" | "failed" | "retrying" | "empty";
+            /**
+             * @description As announced; empty: not said
+             * @example research_and_crawl
+             */
+            task_type: string;
+            /** @description What is unusual about it. It fails nothing */
+            warnings: components["schemas"]["BatchWarning"][];
+        };
+        CrawlBatchPage: {
+            items: components["schemas"]["CrawlBatch"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+        };
+        CrawlError: {
+            /**
+             * Format: int64
+             * @description Retries that the error took; 0: it came with the batch
+             */
+            attempts: number;
+            /**
+             * Format: int32
+             * @example 1
+             */
+            batch_index: number;
+            /** @description Empty: none can be read */
+            content_id: string;
+            /**
+             * Format: date-time
+             * @description When the error came
+             */
+            created_at: string;
+            /** @example rate_limiting */
+            error_category: string;
+            /** @example RATE_LIMITED */
+            error_code: string;
+            /** @description A JSON value, or null */
+            error_details: unknown;
+            error_message: string;
+            /** @example proj_xyz-brand-0 */
+            job_id: string;
+            permalink: string;
+            /** @example tiktok */
+            platform: string;
+            /**
+             * Format: int32
+             * @description In the batch, from 0
+             */
+            position: number;
+            /** @description null: a dry run, or none */
+            project_id: string | null;
+            /**
+             * Format: date-time
+             * @description When the batch was read
+             */
+            read_at: string;
+        };
+        CrawlErrorGroup: {
+            /** Format: int64 */
+            count: number;
+            /** @example rate_limiting */
+            error_category: string;
+            /** @example RATE_LIMITED */
+            error_code: string;
+            /** @description The last of them */
+            example: components["schemas"]["CrawlError"];
+            /** @description The message, with numbers, ids and addresses made alike */
+            fingerprint: string;
+            /**
+             * Format: date-time
+             * @description When the first of them came
+             */
+            first_seen: string;
+            /**
+             * Format: date-time
+             * @description When the last of them came
+             */
+            last_seen: string;
+        };
+        CrawlErrorGroups: {
+            /** @description The largest first */
+            groups: components["schemas"]["CrawlErrorGroup"][];
+            /** @description Whether there are smaller groups than these */
+            more: boolean;
+        };
+        CrawlErrorPage: {
+            /**
+             * Format: int64
+             * @description Items of the same project, platform, job and time, whatever became of them
+             */
+            content_count: number;
+            /** @description Those of the batches read last first */
+            items: components["schemas"]["CrawlError"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+            /**
+             * Format: double
+             * @description total of content_count, from 0 to 1; null: there are no items
+             */
+            rate: number | null;
+            /**
+             * Format: int64
+             * @description Errors that the filters select, on all pages
+             */
+            total: number;
+        };
+        CrawlErrorRate: {
+            /**
+             * Format: int64
+             * @description Items that may have had it: of the project, platform or time; for codes and categories all that the other filters select
+             */
+            content_count: number;
+            /** Format: int64 */
+            errors: number;
+            /**
+             * @description The code, category, project or platform; or when the hour or day begins. Empty: no project, or a platform that was not said
+             * @example RATE_LIMITED
+             */
+            name: string;
+            /**
+             * Format: double
+             * @description errors of content_count, from 0 to 1; null: there are no items
+             */
+            rate: number | null;
+        };
+        CrawlErrorRates: {
+            by: string;
+            /**
+             * Format: int64
+             * @description Items of the same project, platform, job and time
+             */
+            content_count: number;
+            /**
+             * Format: int64
+             * @description Errors that the filters select
+             */
+            errors: number;
+            /** @description The most frequent first, and times the earliest first; up to 1,000 */
+            items: components["schemas"]["CrawlErrorRate"][];
+            /**
+             * Format: double
+             * @description errors of content_count, from 0 to 1; null: there are no items
+             */
+            rate: number | null;
+        };
         CrawlHealth: {
             /**
              * Format: double
@@ -2240,6 +2763,64 @@ export interface components {
              * @example Europe/Berlin
              */
             time_zone: string;
+        };
+        CrawledItem: {
+            /**
+             * Format: int64
+             * @description Retries that the outcome took; 0: it came with the batch
+             */
+            attempts: number;
+            /**
+             * Format: int32
+             * @example 1
+             */
+            batch_index: number;
+            /** @description Empty: none can be read */
+            content_id: string;
+            /**
+             * Format: date-time
+             * @description null: the item does not say
+             */
+            crawled_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the outcome came
+             */
+            created_at: string;
+            /** @description Absent: no error */
+            error_category?: string;
+            /** @description Absent: no error */
+            error_code?: string;
+            /** @description Message of the error, or the rule that the item breaks */
+            fetch_error?: string;
+            /** @enum {string} */
+            fetch_status: "success" | "error";
+            /** @example proj_xyz-brand-0 */
+            job_id: string;
+            keyword_source: string;
+            permalink: string;
+            pipeline_version: string;
+            /** @example tiktok */
+            platform: string;
+            /**
+             * Format: int32
+             * @description In the batch, from 0
+             */
+            position: number;
+            /** @description null: a dry run, or none */
+            project_id: string | null;
+            /**
+             * Format: date-time
+             * @description When the batch was read
+             */
+            read_at: string;
+            task_type: string;
+        };
+        CrawledItemPage: {
+            /** @description In the order of the batch */
+            items: components["schemas"]["CrawledItem"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
         };
         CreateQueueRequest: {
             /** @description Seconds to wait after each attempt in vain; the last counts for all that follow. Without it fail is final */
@@ -6160,8 +6741,8 @@ export interface operations {
                 tz?: string;
                 /** @description Only articles of this source */
                 source?: string;
-                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
-                format?: "csv" | "ndjson" | "parquet";
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, the same compressed by zstd, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "ndjson.zst" | "parquet";
             };
             header?: never;
             path?: never;
@@ -6169,7 +6750,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The file */
+            /** @description The file. The trailer Millrace-Sha256 is its SHA-256, as sha256sum prints it. */
             200: {
                 headers: {
                     "Content-Disposition"?: string;
@@ -6179,6 +6760,7 @@ export interface operations {
                 content: {
                     "application/vnd.apache.parquet": string;
                     "application/x-ndjson": string;
+                    "application/zstd": string;
                     "text/csv; charset=utf-8; header=present": string;
                 };
             };
@@ -6248,6 +6830,798 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Journey"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-batch-item": {
+        parameters: {
+            query?: {
+                /** @description With the whole item as it was read, and the details of its error */
+                content?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The item's content_id. A slash in it is written %2F */
+                content_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchItem"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-batches": {
+        parameters: {
+            query?: {
+                /** @description Only batches of this job */
+                job_id?: string;
+                /** @description Only batches of this project */
+                project_id?: string;
+                /** @description Only batches of this platform, as announced */
+                platform?: string;
+                /** @description Only batches in this state */
+                state?: "succeeded" | "partial" | "failed" | "retrying" | "empty";
+                /** @description Only batches with warnings, or with other content than counts */
+                noted?: "warnings" | "conflict";
+                /** @description Only of batches that were read then or later */
+                from?: string;
+                /** @description Only of batches that were read before */
+                to?: string;
+                /** @description How many items a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlBatchPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-batches-report": {
+        parameters: {
+            query?: {
+                /** @description The items of this job */
+                job_id?: string;
+                /** @description With job_id: the items of this batch alone; -1: of all */
+                batch_index?: number;
+                /** @description The items of this project */
+                project_id?: string;
+                /** @description Only items with this outcome */
+                fetch_status?: "success" | "error";
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, the same compressed by zstd, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "ndjson.zst" | "parquet";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. The trailer Millrace-Sha256 is its SHA-256, as sha256sum prints it. */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": string;
+                    "application/x-ndjson": string;
+                    "application/zstd": string;
+                    "text/csv; charset=utf-8; header=present": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-batches-summary": {
+        parameters: {
+            query?: {
+                /** @description Only batches of this job */
+                job_id?: string;
+                /** @description Only batches of this project */
+                project_id?: string;
+                /** @description Only batches of this platform, as announced */
+                platform?: string;
+                /** @description Only batches in this state */
+                state?: "succeeded" | "partial" | "failed" | "retrying" | "empty";
+                /** @description Only batches with warnings, or with other content than counts */
+                noted?: "warnings" | "conflict";
+                /** @description Only of batches that were read then or later */
+                from?: string;
+                /** @description Only of batches that were read before */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchesSummary"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job that crawled the items. A slash in it is written %2F */
+                job_id: string;
+                /** @description Which batch of the job it is */
+                batch_index: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlBatch"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-batch-contents": {
+        parameters: {
+            query?: {
+                /** @description How many items a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+                /** @description Only items with this outcome */
+                fetch_status?: "success" | "error";
+            };
+            header?: never;
+            path: {
+                /** @description The job that crawled the items. A slash in it is written %2F */
+                job_id: string;
+                /** @description Which batch of the job it is */
+                batch_index: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawledItemPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-crawl-errors": {
+        parameters: {
+            query?: {
+                /** @description Only errors with this error_code */
+                code?: string;
+                /** @description Only errors of this category */
+                category?: "rate_limiting" | "content" | "network" | "parsing" | "media" | "storage" | "generic";
+                /** @description Only errors of this project */
+                project_id?: string;
+                /** @description Only errors of this platform, as announced */
+                platform?: string;
+                /** @description Only errors of this job */
+                job_id?: string;
+                /** @description Only of batches that were read then or later */
+                from?: string;
+                /** @description Only of batches that were read before */
+                to?: string;
+                /** @description How many items a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlErrorPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-crawl-error-groups": {
+        parameters: {
+            query?: {
+                /** @description Only errors with this error_code */
+                code?: string;
+                /** @description Only errors of this category */
+                category?: "rate_limiting" | "content" | "network" | "parsing" | "media" | "storage" | "generic";
+                /** @description Only errors of this project */
+                project_id?: string;
+                /** @description Only errors of this platform, as announced */
+                platform?: string;
+                /** @description Only errors of this job */
+                job_id?: string;
+                /** @description Only of batches that were read then or later */
+                from?: string;
+                /** @description Only of batches that were read before */
+                to?: string;
+                /** @description How many groups at most, the largest */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlErrorGroups"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-crawl-error-rates": {
+        parameters: {
+            query?: {
+                /** @description Only errors with this error_code */
+                code?: string;
+                /** @description Only errors of this category */
+                category?: "rate_limiting" | "content" | "network" | "parsing" | "media" | "storage" | "generic";
+                /** @description Only errors of this project */
+                project_id?: string;
+                /** @description Only errors of this platform, as announced */
+                platform?: string;
+                /** @description Only errors of this job */
+                job_id?: string;
+                /** @description Only of batches that were read then or later */
+                from?: string;
+                /** @description Only of batches that were read before */
+                to?: string;
+                /** @description What errors are put together by; hours and days are of UTC, by when the batch was read */
+                by?: "code" | "category" | "project" | "platform" | "hour" | "day";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CrawlErrorRates"];
                 };
             };
             /** @description Bad Request */
@@ -7095,8 +8469,8 @@ export interface operations {
                 from?: string;
                 /** @description Only events before this time, RFC 3339 */
                 to?: string;
-                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
-                format?: "csv" | "ndjson" | "parquet";
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, the same compressed by zstd, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "ndjson.zst" | "parquet";
                 /** @description Only the newest so many events. Without it all of them; more than 1,000,000 are refused */
                 limit?: number;
             };
@@ -7106,7 +8480,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The file */
+            /** @description The file. The trailer Millrace-Sha256 is its SHA-256, as sha256sum prints it. */
             200: {
                 headers: {
                     "Content-Disposition"?: string;
@@ -7116,6 +8490,7 @@ export interface operations {
                 content: {
                     "application/vnd.apache.parquet": string;
                     "application/x-ndjson": string;
+                    "application/zstd": string;
                     "text/csv; charset=utf-8; header=present": string;
                 };
             };
@@ -7513,8 +8888,8 @@ export interface operations {
                 tz?: string;
                 /** @description Only sources whose names have all of these words in them, in any case; _ stands for a blank */
                 q?: string;
-                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
-                format?: "csv" | "ndjson" | "parquet";
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, the same compressed by zstd, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "ndjson.zst" | "parquet";
             };
             header?: never;
             path?: never;
@@ -7522,7 +8897,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The file */
+            /** @description The file. The trailer Millrace-Sha256 is its SHA-256, as sha256sum prints it. */
             200: {
                 headers: {
                     "Content-Disposition"?: string;
@@ -7532,6 +8907,7 @@ export interface operations {
                 content: {
                     "application/vnd.apache.parquet": string;
                     "application/x-ndjson": string;
+                    "application/zstd": string;
                     "text/csv; charset=utf-8; header=present": string;
                 };
             };

@@ -1,0 +1,1 @@
+var e=[`succeeded`,`partial`,`failed`,`retrying`,`empty`],t={succeeded:`good`,partial:`warn`,failed:`bad`,retrying:`accent`,empty:``},n=e=>t[e];export{n,e as t};
