@@ -25,10 +25,6 @@ const (
 // the place for it, and no role reads the inboxes of another.
 func Account(role string) string { return strings.ToUpper(role) }
 
-// BatchSubjects are those of a stream that producers publish to and that is not
-// made yet.
-const BatchSubjects = "batches.>"
-
 // Role is what its logins may do, beside subscribing to their own inboxes.
 type Role struct {
 	Name string
@@ -55,9 +51,9 @@ func Roles() []Role {
 		{Name: RoleProducer, Requests: with(producer)},
 		{Name: RoleSources, Requests: with(sources)},
 		{Name: RoleWorker, Requests: with(worker)},
-		{Name: RoleReader, Requests: with(reads(Events, Shards, Sources, Work)), Follows: []string{FunnelDeltas}},
+		{Name: RoleReader, Requests: with(reads(Events, Shards, Sources, Work, Batches)), Follows: []string{FunnelDeltas}},
 		{
-			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Sources, Work), producer, sources),
+			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Sources, Work, Batches), producer, sources),
 			Follows: []string{FunnelDeltas},
 		},
 		{Name: RoleLocal, Requests: with(producer, worker)},

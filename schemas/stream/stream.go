@@ -90,6 +90,9 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 			return fmt.Errorf("create stream %s: %w", sc.Name, err)
 		}
 	}
+	if err := cfg.ensureBatches(ctx, js); err != nil {
+		return err
+	}
 	_, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket:      Checkpoints,
 		Description: "batches that projectors have decided",

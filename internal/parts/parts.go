@@ -1,0 +1,131 @@
+// Package parts carries values over a stream that are larger than its messages.
+//
+//  1. A value is compressed, and cut into parts. All parts of a value are published as one
+//     atomic batch: they are on the stream one behind the other, or none is.
+//  2. A Joiner returns a value with its last part. Parts that are no value are an error,
+//     and never a part of another value.
+package parts
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+)
+
+// Bounds of a value.
+const (
+	// MaxSize is how many bytes it has before it is compressed.
+	MaxSize = 192 << 20
+	// MaxParts is how many messages a server takes as one atomic batch.
+	MaxParts = 1000
+	// partSize is how many bytes a part has, unless the server takes less.
+	partSize = 512 << 10
+	// prefix is the size of the number of a part and of the number of parts.
+	prefix = 4
+)
+
+// Publish publishes a value and returns when all of its parts are durable.
+func Publish(ctx context.Context, js jetstream.JetStream, subject string, value []byte) error {
+	if len(value) > MaxSize {
+		return fmt.Errorf("publish to %s: a value must have at most %d bytes, and not %d", subject, MaxSize, len(value))
+	}
+	msgs, err := split(subject, value, min(partSize, int(js.Conn().MaxPayload())-1024))
+	if err != nil {
+		return fmt.Errorf("publish to %s: %w", subject, err)
+	}
+	if len(msgs) == 1 {
+		_, err = js.PublishMsg(ctx, msgs[0])
+	} else {
+		_, err = jetstreamext.PublishMsgBatch(ctx, js, msgs, jetstreamext.BatchFlowControl{})
+	}
+	if err != nil {
+		return fmt.Errorf("publish %d parts to %s: %w", len(msgs), subject, err)
+	}
+	return nil
+}
+
+func split(subject string, value []byte, size int) ([]*nats.Msg, error) {
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	value = zip.EncodeAll(value, nil)
+	n := max(1, (len(value)+size-1)/size)
+	if n > MaxParts {
+		return nil, fmt.Errorf("it has %d parts of %d bytes, more than %d: raise max_payload of the server", n, size, MaxParts)
+	}
+	msgs := make([]*nats.Msg, n)
+	for i := range msgs {
+		part := value[i*size : min((i+1)*size, len(value))]
+		data := make([]byte, prefix, prefix+len(part))
+		binary.BigEndian.PutUint16(data, uint16(i))
+		binary.BigEndian.PutUint16(data[2:], uint16(n))
+		msgs[i] = &nats.Msg{Subject: subject, Data: append(data, part...), Header: nats.Header{}}
+	}
+	return msgs, nil
+}
+
+// Joiner puts parts together. The zero value is ready. One goroutine at a time may use it.
+type Joiner struct {
+	value []byte // compressed, as far as it has come
+	next  int    // the number of the part that comes next
+	of    int
+}
+
+// errParts is the error of messages that are no parts of one value.
+var errParts = errors.New("messages are not the parts of a value")
+
+// Take takes the data of the next message, and returns the value that it completes, or nil.
+// After an error the Joiner waits for the first part of a value.
+func (j *Joiner) Take(data []byte) ([]byte, error) {
+	lost := j.next
+	number, of := -1, 0
+	if len(data) > prefix {
+		number, of = int(binary.BigEndian.Uint16(data)), int(binary.BigEndian.Uint16(data[2:]))
+	}
+	if number == 0 {
+		j.value, j.next, j.of = nil, 0, of
+	}
+	if number != j.next || of != j.of || number >= of || of > MaxParts {
+		*j = Joiner{}
+		return nil, fmt.Errorf("%w: part %d of %d follows %d parts", errParts, number+1, of, lost)
+	}
+	j.value = append(j.value, data[prefix:]...)
+	if j.next++; j.next < j.of {
+		return nil, abandoned(number, lost)
+	}
+	whole := j.value
+	*j = Joiner{}
+	value, err := decompress(whole)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errParts, err)
+	}
+	return value, abandoned(number, lost)
+}
+
+// abandoned is the error of a first part that follows parts of a value that has no end.
+func abandoned(number, lost int) error {
+	if number == 0 && lost > 0 {
+		return fmt.Errorf("%w: another value follows %d parts", errParts, lost)
+	}
+	return nil
+}
+
+// Whole tells whether no value is under way.
+func (j *Joiner) Whole() bool { return j.next == 0 }
+
+func decompress(value []byte) ([]byte, error) {
+	zip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxSize))
+	if err != nil {
+		return nil, err
+	}
+	defer zip.Close()
+	out, err := zip.DecodeAll(value, []byte{})
+	return out, err
+}

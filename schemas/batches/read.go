@@ -1,0 +1,134 @@
+package batches
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Read is what was read of a batch: what a message announced, and each item with its
+// outcome.
+type Read struct {
+	About Announcement // without its items
+	// AnnouncedAt is when the stream received the message.
+	AnnouncedAt time.Time
+	// Hash is the SHA-256 of the content, as it is after decompression.
+	Hash  [32]byte
+	Items []Item
+}
+
+// Item is an item as it was read, with its outcome.
+type Item struct {
+	Outcome
+	Content []byte
+}
+
+// about is the first part of a Read as it is written.
+type about struct {
+	About       Announcement
+	AnnouncedAt int64 // Unix nanoseconds
+	Hash        [32]byte
+	Items       int
+}
+
+// Append appends the binary form of what was read, which ParseRead reads.
+func (r *Read) Append(to []byte) ([]byte, error) {
+	first := about{r.About, r.AnnouncedAt.UnixNano(), r.Hash, len(r.Items)}
+	first.About.Items = nil
+	text, err := json.Marshal(first)
+	if err != nil {
+		return nil, fmt.Errorf("write what was read of a batch: %w", err)
+	}
+	to = appendText(to, text)
+	for i := range r.Items {
+		item := &r.Items[i]
+		for _, text := range item.texts() {
+			to = appendText(to, *text)
+		}
+		to = appendText(appendText(to, item.Details), item.Content)
+		crawled := int64(0)
+		if !item.CrawledAt.IsZero() {
+			crawled = item.CrawledAt.UnixNano()
+		}
+		to = binary.AppendVarint(to, crawled)
+	}
+	return to, nil
+}
+
+// texts are the fields of an outcome that are texts, in the order in which they are written.
+func (o *Outcome) texts() [9]*string {
+	return [...]*string{
+		&o.ContentID, &o.Status, (*string)(&o.Category), &o.Code, &o.Message, &o.Permalink, &o.TaskType, &o.Keyword, &o.Pipeline,
+	}
+}
+
+func appendText[T string | []byte | json.RawMessage](to []byte, text T) []byte {
+	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
+}
+
+var errForm = errors.New("it is not what was read of a batch")
+
+// ParseRead reads the binary form. Contents and details are parts of it.
+func ParseRead(from []byte) (*Read, error) {
+	p := parser{left: from}
+	var first about
+	if err := json.Unmarshal(p.text(), &first); err != nil || p.bad {
+		return nil, errForm
+	}
+	if first.Items < 0 || first.Items > MaxItems || first.Items > len(p.left) {
+		return nil, fmt.Errorf("%w: it says that it has %d items", errForm, first.Items)
+	}
+	r := &Read{
+		About: first.About, AnnouncedAt: time.Unix(0, first.AnnouncedAt).UTC(), Hash: first.Hash,
+		Items: make([]Item, first.Items),
+	}
+	for i := range r.Items {
+		p.item(&r.Items[i])
+	}
+	if p.bad || len(p.left) > 0 {
+		return nil, fmt.Errorf("%w: its items do not end where it ends", errForm)
+	}
+	return r, nil
+}
+
+// parser reads the binary form, and notes when that is none.
+type parser struct {
+	left []byte
+	bad  bool
+}
+
+func (p *parser) item(item *Item) {
+	for _, text := range item.texts() {
+		*text = string(p.text())
+	}
+	if details := p.text(); len(details) > 0 {
+		item.Details = details
+	}
+	item.Content = p.text()
+	if crawled := p.number(); crawled != 0 {
+		item.CrawledAt = time.Unix(0, crawled).UTC()
+	}
+}
+
+func (p *parser) text() []byte {
+	size, n := binary.Uvarint(p.left)
+	if n <= 0 || size > uint64(len(p.left)-n) {
+		p.bad, p.left = true, nil
+		return nil
+	}
+	text := p.left[n : n+int(size) : n+int(size)]
+	p.left = p.left[n+int(size):]
+	return text
+}
+
+func (p *parser) number() int64 {
+	number, n := binary.Varint(p.left)
+	if n <= 0 {
+		p.bad, p.left = true, nil
+		return 0
+	}
+	p.left = p.left[n:]
+	return number
+}

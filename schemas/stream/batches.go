@@ -1,0 +1,70 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Names of the streams of batches.
+const (
+	// Batches holds the messages that announce batches, until they are read or are dead
+	// letters.
+	Batches = "BATCHES"
+	// BatchesRead holds what was read of batches, until it is stored. Only Millrace
+	// publishes to it.
+	BatchesRead = "BATCHES_READ"
+)
+
+// Subjects of batches.
+const (
+	// BatchSubjects are those of messages that announce batches.
+	BatchSubjects = "batches.>"
+	// BatchCollected is where crawlers announce batches, in any of the formats.
+	BatchCollected = "batches.data.collected"
+	// BatchesReadSubject is that of what was read.
+	BatchesReadSubject = "batches_read"
+)
+
+// ensureBatches creates the streams of batches, or brings them up to date.
+func (c Config) ensureBatches(ctx context.Context, js jetstream.JetStream) error {
+	for _, sc := range []jetstream.StreamConfig{c.batches(), c.batchesRead()} {
+		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
+			return fmt.Errorf("create stream %s: %w", sc.Name, err)
+		}
+	}
+	return nil
+}
+
+// batches has no age: a message waits for as long as its mode is off.
+func (c Config) batches() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:               Batches,
+		Description:        "messages that announce batches of crawled items, and are not read yet",
+		Subjects:           []string{BatchSubjects},
+		Retention:          jetstream.LimitsPolicy,
+		Discard:            jetstream.DiscardNew,
+		Storage:            jetstream.FileStorage,
+		Replicas:           c.Replicas,
+		Duplicates:         10 * time.Minute,
+		AllowDirect:        true,
+		AllowAtomicPublish: true,
+	}
+}
+
+func (c Config) batchesRead() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:               BatchesRead,
+		Description:        "what was read of batches of crawled items, and is not stored yet",
+		Subjects:           []string{BatchesReadSubject},
+		Retention:          jetstream.LimitsPolicy,
+		Discard:            jetstream.DiscardNew,
+		Storage:            jetstream.FileStorage,
+		Replicas:           c.Replicas,
+		Duplicates:         MinDedupWindow,
+		AllowDirect:        true,
+		AllowAtomicPublish: true,
+	}
+}
