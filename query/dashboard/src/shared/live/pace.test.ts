@@ -14,10 +14,10 @@ describe('the pace', () => {
 
   it('is the mean over the last seconds', () => {
     const pace = new Pace();
-    for (const [second, count] of [0, 10, 20, 30, 40, 50, 50, 50, 50, 50, 50].entries()) {
+    for (const [second, count] of [0, 8, 16, 24, 32, 40, 48, 56, 64, 64, 64, 64, 64, 64, 64, 64, 64].entries()) {
       pace.sample(second * 1_000, stages(count));
     }
-    expect(rates(pace)).toEqual([null, 10, 10, 10, 10, 10, 8, 6, 4, 2, 0]);
+    expect(rates(pace)).toEqual([null, 8, 8, 8, 8, 8, 8, 8, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
   });
 
   it('is not drawn across a lost connection', () => {

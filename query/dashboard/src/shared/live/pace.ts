@@ -12,8 +12,11 @@ export interface Point {
 
 /** How much of the past is kept. */
 export const kept = 5 * 60_000;
-/** A rate is the mean over this long: snapshots come in steps, and a rate between two of them jumps. */
-const smoothing = 5_000;
+/**
+ * A rate is the mean over this long: snapshots come in steps, and a rate between two of them jumps. Numbers are called
+ * stale some 4 seconds after they stand still, which is before that is taken for a rate of zero.
+ */
+const smoothing = 8_000;
 
 /**
  * How fast things of several names come, from how many there are at successive moments. Snapshots come when something
