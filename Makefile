@@ -122,6 +122,10 @@ faults: build engines ## Break a running installation for FOR (2m) at random, or
 rot: ## Damage files of an installation one at a time, N (2000) times, by SEED, and count what goes unnoticed
 	go run ./test/rot -seed $(SEED) -n $(N) $(ARGS)
 
+.PHONY: alerts
+alerts: build engines ## Record the metrics of real outages anew, by which the alerts are tested (ARGS="-outages quiet")
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -record test/faults/testdata/outages $(ARGS)
+
 .PHONY: soak
 soak: build engines ## Run an installation for FOR (20m) without faults, and look for what grows
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -soak -seed $(SEED) -for $(if $(filter file,$(origin FOR)),20m,$(FOR)) $(ARGS)

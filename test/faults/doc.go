@@ -44,6 +44,7 @@
 //	go run ./test/faults -soak -for 2h                no faults: what grows?
 //	go run ./test/faults -seed 7 -for 2m -peer plain  breaks what is used in place of projectors
 //	go run ./test/faults -catalogue                   prints all kinds of faults (docs/faults.md)
+//	go run ./test/faults -record DIR                  records the metrics of outages for the tests of alerts
 //
 // The history and the plan are functions of the seed and the flags. Timing is
 // not: which message is under way when a process dies depends on the machine,
@@ -96,6 +97,13 @@
 // The broker forgets message ids by its clock, which changes what it
 // drops, but not what is counted. Leases, patience and waits are measured by the
 // clock that does not jump.
+//
+// # Outages
+//
+// With -record, nothing is checked. An installation with a light load has one outage after
+// the other (outages.go): kinds of faults that stay, and others that stop a view or a queue.
+// All processes are scraped every five seconds, before, during and after it, and the series
+// that the alert rules read are written down. TestAlertsOnOutages gives them to promtool.
 //
 // The exit status is 1 when anything is lost, doubled or stuck, or when a part
 // of the program ended uninvited, and 2 for bad usage.

@@ -35,6 +35,15 @@ func main() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if cfg.record != "" {
+		err := recordOutages(ctx, cfg, os.Stderr)
+		stop()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "faults:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	r, err := run(ctx, cfg, os.Stderr)
 	stop()
 	if err != nil {
@@ -63,6 +72,9 @@ type config struct {
 
 	catalogue bool // print it, and break nothing
 
+	record  string // folder for the metrics of outages; empty: they are not recorded
+	outages string // that are recorded
+
 	peer    peer          // in place of the projectors
 	ackWait time.Duration // of the peer
 }
@@ -81,6 +93,8 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.BoolVar(&cfg.keep, "keep", false, "leave the folder with all data and logs, as a failure does")
 	flags.BoolVar(&cfg.soak, "soak", false, "inject no faults, and look for what grows: memory, open files, goroutines")
 	flags.BoolVar(&cfg.catalogue, "catalogue", false, "print all kinds of faults as Markdown, and break nothing")
+	flags.StringVar(&cfg.record, "record", "", "record the metrics of outages into this folder, and check nothing")
+	flags.StringVar(&cfg.outages, "outages", "all", "outages to record, separated by commas")
 	flags.DurationVar(&cfg.ackWait, "ack-wait", peerAckWait, "how long a peer may keep a message")
 	peerName := flags.String("peer", "", fmt.Sprint("break what is used in place of Millrace's projectors: ", peers))
 	names := flags.String(

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/client/emit"
+	"github.com/millrace-io/millrace/schemas/event"
+)
+
+// quietStages are those of the pipeline that the load sends, in equal shares.
+var quietStages = []string{"crawled", "indexed", "classified", "routed", "published"}
+
+// load is what an installation does while nothing is broken: services emit events over NATS
+// and HTTP, a queue is filled and worked, and jobs run every minute.
+type load struct {
+	cluster *cluster
+	client  *emit.Client
+	metrics *prometheus.Registry // of the client
+	web     http.Client
+	idle    atomic.Bool // workers of the queue mail are away
+	broken  atomic.Bool // one event in three breaks a rule
+	failing atomic.Bool // workers of the queue mail fail
+}
+
+func newLoad(c *cluster) (*load, error) {
+	l := &load{cluster: c, metrics: prometheus.NewRegistry(), web: http.Client{Timeout: 3 * time.Second}}
+	var err error
+	l.client, err = emit.Open(emit.Options{
+		URL: c.publishURL(), Service: "crawler", Registry: l.metrics, Log: slog.New(slog.DiscardHandler),
+		Spool: filepath.Join(c.dir, "spool"), SpoolBytes: 256 << 10,
+	})
+	return l, err
+}
+
+// run goes on until ctx ends. What fails is what is to be recorded.
+func (l *load) run(ctx context.Context) {
+	var parts sync.WaitGroup
+	for every, do := range map[time.Duration]func(context.Context, int){
+		50 * time.Millisecond: l.emit, 250 * time.Millisecond: l.post, 500 * time.Millisecond: l.enqueue,
+		100 * time.Millisecond: l.work,
+	} {
+		parts.Go(func() { repeat(ctx, every, do) })
+	}
+	parts.Go(func() { repeat(ctx, 200*time.Millisecond, l.crawl) })
+	parts.Wait()
+}
+
+func repeat(ctx context.Context, every time.Duration, do func(context.Context, int)) {
+	for n := 0; ctx.Err() == nil; n++ {
+		do(ctx, n)
+		wait(ctx, every)
+	}
+}
+
+// article is that of the nth event: each article reaches all stages in turn.
+func article(by string, n int) (url, stage string) {
+	return fmt.Sprintf("https://example.com/%s/%d", by, n/len(quietStages)), quietStages[n%len(quietStages)]
+}
+
+func (l *load) emit(ctx context.Context, n int) {
+	url, stage := article("nats", n)
+	_ = l.client.Emit(ctx, event.Event{ArticleURL: url, SourceName: "example_com", Stage: stage})
+}
+
+func (l *load) post(ctx context.Context, n int) {
+	url, stage := article("http", n)
+	if l.broken.Load() && n%3 == 0 { // the broker takes it, and the projector does not
+		subject := fmt.Sprintf("events.cooked.%02x", sha256.Sum256([]byte(url))[0])
+		_ = l.cluster.publishRaw(ctx, subject, []byte(`{"article_url":"`+url+`","stage":"cooked"}`))
+	}
+	l.send(ctx, l.cluster.ingestAddr, "/events", map[string]any{
+		"article_url": url, "source_name": "example_com", "stage": stage, "service_name": "poster",
+		"occurred_at": time.Now().UTC().Format(time.RFC3339Nano),
+	}, nil)
+}
+
+func (l *load) enqueue(ctx context.Context, n int) {
+	if n == 0 {
+		l.insist(ctx, "/queues", map[string]any{
+			"name": "mail", "lease_s": 10, "max_attempts": 1, "retention_s": 60, "max_items": 100_000,
+		})
+	}
+	l.send(ctx, l.cluster.ingestAddr, "/queues/mail/items", map[string]any{
+		"items": []any{map[string]any{"payload": n}},
+	}, nil)
+}
+
+func (l *load) work(ctx context.Context, _ int) {
+	if !l.idle.Load() {
+		l.take(ctx, "mail", l.failing.Load())
+	}
+}
+
+// crawl has sources whose jobs run every minute, one after the other, and works their runs.
+func (l *load) crawl(ctx context.Context, n int) {
+	const sources = 12
+	if n < sources*10 && n%10 == 0 {
+		l.insist(ctx, "/sources", map[string]any{
+			"name": fmt.Sprint("source ", n), "url": fmt.Sprint("https://example.org/", n), "priority": "critical",
+		})
+	}
+	if n == sources*10 {
+		l.hurryJobs(ctx)
+	}
+	l.take(ctx, "crawl", false)
+}
+
+// hurryJobs has every job run once a minute.
+func (l *load) hurryJobs(ctx context.Context) {
+	var page struct{ Jobs []struct{ ID string } }
+	text, err := fetchWithin(3*time.Second, "http://"+l.cluster.queryAddr+"/api/v1/jobs?limit=100")
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &page)
+	}
+	for _, j := range page.Jobs {
+		l.sendAs(ctx, http.MethodPut, l.cluster.ingestAddr, "/jobs/"+j.ID+"/override",
+			map[string]any{"interval_minutes": 1}, nil)
+		wait(ctx, 5*time.Second)
+	}
+}
+
+// take takes items of a queue and ends them.
+func (l *load) take(ctx context.Context, queue string, failing bool) {
+	var taken struct {
+		Items []struct {
+			ID         int64
+			Generation int
+		}
+	}
+	l.send(ctx, l.cluster.ingestAddr, "/queues/"+queue+"/take", map[string]any{"worker": "w", "limit": 20}, &taken)
+	for i, it := range taken.Items {
+		path, body := "done", map[string]any{"generation": it.Generation}
+		if failing && i%2 == 0 {
+			path, body["error"] = "fail", "550 no such user"
+		}
+		l.send(ctx, l.cluster.ingestAddr, fmt.Sprintf("/queues/%s/items/%d/%s", queue, it.ID, path), body, nil)
+	}
+}
+
+// insist sends a request until it is answered well, or with a conflict.
+func (l *load) insist(ctx context.Context, path string, body any) {
+	for ctx.Err() == nil {
+		if s := l.send(ctx, l.cluster.ingestAddr, path, body, nil); s/100 == 2 || s == http.StatusConflict {
+			return
+		}
+		wait(ctx, 500*time.Millisecond)
+	}
+}
+
+func (l *load) send(ctx context.Context, addr, path string, body, into any) (status int) {
+	return l.sendAs(ctx, http.MethodPost, addr, path, body, into)
+}
+
+// sendAs sends a request; the status is 0 when there is no answer.
+func (l *load) sendAs(ctx context.Context, method, addr, path string, body, into any) (status int) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return 0
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+"/api/v1"+path, bytes.NewReader(text))
+	if err != nil {
+		return 0
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := l.web.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && into != nil && resp.StatusCode == http.StatusOK {
+		_ = json.Unmarshal(answer, into) // what is not understood is not worked
+	}
+	return resp.StatusCode
+}
