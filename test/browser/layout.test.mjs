@@ -31,7 +31,7 @@ describe('the layout', { skip }, () => {
       '/?period=24h', '/?period=24h&compare=before', '/articles?stage=indexed', `/articles/${hash}`, '/events', '/sources', '/drift', '/queues',
       '/queues/mail?state=new', `/queues/mail/items/${item}`, '/queues/shard-splitter', '/files', '/files/20250101000000', '/operations', `/operations?open=${source}&tab=job`,
       ...['fields', 'runs', 'due', 'events', 'override', 'edit'].map((tab) => `/operations?open=${source}&tab=${tab}`),
-      '/acts', '/acts/1', '/letters', `/letters/${letter}`, '/system', '/?period=30d&source=nobody',
+      '/batches', '/batches/proj_x-brand-0/1', '/batch-items/v1', '/acts', '/acts/1', '/letters', `/letters/${letter}`, '/system', '/?period=30d&source=nobody',
     ];
     browser = await Browser.open();
     page = browser.page;
