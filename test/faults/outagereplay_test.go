@@ -32,10 +32,10 @@ const (
 )
 
 // notRecorded are the outages of which there is no recording yet that ends settled, or that
-// is long enough: a quiet one needs a machine that does nothing else.
+// is long enough. A quiet one needs a machine that does nothing else; while the disk of
+// ClickHouse is full, small inserts go through now and then, and views are late only by turns.
 var notRecorded = []string{
-	"quiet", string(killClickHouse), string(cutClickHouse), string(muteClickHouse), string(fullClickHouse),
-	string(stallNATS), string(killPostgres), string(stallPostgres), "full-projectors", "stall-schedulers",
+	"quiet", string(cutClickHouse), string(fullClickHouse), "full-projectors", "stall-schedulers",
 }
 
 // TestAlertsOnOutages holds that each recorded outage fires its alerts, that none fires
