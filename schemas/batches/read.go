@@ -93,7 +93,7 @@ func ParseRead(from []byte) (*Read, error) {
 	return r, nil
 }
 
-// parser reads the binary form, and notes when that is none.
+// parser reads the binary form, and notes where the bytes do not have that form.
 type parser struct {
 	left []byte
 	bad  bool
