@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,6 +89,32 @@ func clock(server, metric string, ask func(context.Context) (time.Time, error)) 
 			}
 			ours := begin.Add(time.Since(begin) / 2)
 			set(offset, theirs.Sub(ours).Seconds())
+			return nil
+		},
+	}
+}
+
+// disksOfClickHouse tells how much room the disks of ClickHouse have, which may be on another
+// machine.
+func disksOfClickHouse(conn driver.Conn) sampler.Source {
+	free := sampler.NewGauge("millrace_clickhouse_disk_free_bytes", "Room left on a disk of ClickHouse.", "disk")
+	size := sampler.NewGauge("millrace_clickhouse_disk_size_bytes", "Size of that disk.", "disk")
+	return sampler.Source{
+		Name: "clickhouse disks", Gauges: []*sampler.Gauge{free, size},
+		Read: func(ctx context.Context, set sampler.Set) error {
+			var disks []struct {
+				Name string `ch:"name"`
+				Free uint64 `ch:"unreserved_space"`
+				Size uint64 `ch:"total_space"`
+			}
+			err := conn.Select(ctx, &disks, "SELECT name, unreserved_space, total_space FROM system.disks WHERE total_space > 0")
+			if err != nil {
+				return fmt.Errorf("ask for the room on the disks of ClickHouse: %w", err)
+			}
+			for _, d := range disks {
+				set(free, float64(d.Free), d.Name)
+				set(size, float64(d.Size), d.Name)
+			}
 			return nil
 		},
 	}

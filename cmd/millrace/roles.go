@@ -202,6 +202,9 @@ func (n *node) run(ctx context.Context, s *stack, r roles) error {
 		if out, hub, conn, err = n.query(s, js, tracks); err != nil {
 			return err
 		}
+		if err := n.sample(disksOfClickHouse(conn)); err != nil {
+			return err
+		}
 		if outcomes, err = n.outcomes(tracks, conn, a); err != nil {
 			return err
 		}
