@@ -51,7 +51,7 @@ func (f *Fold[B]) fold(ctx context.Context, chunks <-chan []input.Message) error
 			idle = true
 		case <-pause.C:
 		}
-		if !idle || f.folder.messages == 0 || f.machine.state == Completing {
+		if !idle || f.folder.messages == 0 || f.machine.state == Completing || f.folder.inside() {
 			continue
 		}
 		if wait := f.interval() - time.Since(started); wait > 0 {
@@ -110,7 +110,7 @@ func (f *Fold[B]) take(ctx context.Context, m input.Message) error {
 		}
 		return f.hand(ctx)
 	}
-	if full || o.messages >= f.cfg.BatchMessages {
+	if (full || o.messages >= f.cfg.BatchMessages) && !o.inside() {
 		return f.hand(ctx)
 	}
 	return nil
@@ -167,8 +167,14 @@ func (f *Fold[B]) end(ctx context.Context) error {
 // finish hands over what has been folded when reading has ended. A batch that is
 // not completed stays decided, for the next session.
 func (f *Fold[B]) finish(ctx context.Context) error {
-	if f.folder.messages == 0 || f.machine.state == Completing {
+	if f.folder.messages == 0 || f.machine.state == Completing || f.folder.inside() {
 		return nil
 	}
 	return f.hand(ctx)
+}
+
+// inside tells whether a cut here would be between the messages of one thing.
+func (o *folder[B]) inside() bool {
+	parted, is := o.view.(Parted)
+	return is && parted.Inside()
 }

@@ -58,6 +58,14 @@ type View[B any] interface {
 	Announce(batch B, took time.Duration)
 }
 
+// Parted is a view of things that have several messages each. No cut is between the
+// messages of one thing.
+type Parted interface {
+	// Inside tells whether messages of the last thing are still to come. It is called
+	// beside Take, by the same goroutine.
+	Inside() bool
+}
+
 // Sink is where a view is stored.
 type Sink[B any] interface {
 	// Stored says what the sink has of the view. A sink that can't tell returns

@@ -48,3 +48,9 @@ func CategoryOf(code string) Category {
 	}
 	return Generic
 }
+
+// KnownCode tells whether the taxonomy has an error code.
+func KnownCode(code string) bool {
+	_, known := categories[code]
+	return known
+}

@@ -7,17 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync/atomic"
 	"time"
 
-	"github.com/ClickHouse/ch-go"
-	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/retry"
+	"github.com/millrace-io/millrace/projector/inserts"
 	"github.com/millrace-io/millrace/schemas/slots"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -30,15 +28,15 @@ type Store struct {
 	conn   driver.Conn
 	cut    func()
 	log    *slog.Logger
-	events writer
-	funnel writer
+	events inserts.Writer
+	funnel inserts.Writer
 
 	failing atomic.Int32 // operations that have failed and are tried again
 }
 
 // askTimeout bounds one attempt to read, unless the options do: a server whose
 // packets are lost is waited for without counting as one that fails.
-const askTimeout = insertTimeout
+const askTimeout = inserts.Timeout
 
 // Open prepares the connections. It does not need the server to be there yet.
 func Open(opts *clickhouse.Options, log *slog.Logger) (*Store, error) {
@@ -52,13 +50,13 @@ func Open(opts *clickhouse.Options, log *slog.Logger) (*Store, error) {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
 	s := &Store{opts: opts, conn: conn, cut: cut, log: log}
-	s.events.opts, s.funnel.opts = cuttable, cuttable
+	s.events.Opts, s.funnel.Opts = cuttable, cuttable
 	return s, nil
 }
 
 // Close closes the connections. No call may be under way.
 func (s *Store) Close() error {
-	return errors.Join(s.events.close(), s.funnel.close(), s.conn.Close())
+	return errors.Join(s.events.Close(), s.funnel.Close(), s.conn.Close())
 }
 
 // Cut ends all reads and inserts, also those that wait for a server that hangs, whatever
@@ -91,102 +89,6 @@ func (s *Store) retry(ctx context.Context, what string, do func(context.Context)
 
 // backoff is how long to wait before ClickHouse is asked again.
 var backoff = retry.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
-
-// writer inserts native blocks over a connection of its own, which it makes
-// anew after an error.
-type writer struct {
-	opts   *clickhouse.Options
-	client *ch.Client
-}
-
-// insertTimeout bounds one attempt. An attempt that takes longer is repeated,
-// under the same token.
-const insertTimeout = 2 * time.Minute
-
-// fewRows is up to how many rows an insert leaves skip indexes to the merge that will
-// come: they are two fifths of the files of a part, each of which is synced, and few rows
-// are soon read.
-const fewRows = 5000
-
-// insert needs a connection that has been dialled.
-func (w *writer) insert(ctx context.Context, table, token string, rows int, input proto.Input) error {
-	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
-	defer cancel()
-	var settings []ch.Setting
-	if rows <= fewRows {
-		settings = append(settings, ch.Setting{Key: "materialize_skip_indexes_on_insert", Value: "0"})
-	}
-	for key, value := range w.opts.Settings { // of the DSN, such as insert_quorum
-		settings = append(settings, ch.Setting{Key: key, Value: fmt.Sprint(value)})
-	}
-	err := w.client.Do(ctx, ch.Query{
-		Body:  input.Into(table),
-		Input: input,
-		Settings: append(settings,
-			ch.Setting{Key: "insert_deduplication_token", Value: token},
-			ch.Setting{Key: "insert_deduplicate", Value: "1"},
-			ch.Setting{Key: "async_insert", Value: "0"},
-			ch.Setting{Key: "distributed_foreground_insert", Value: "1"}, // on a cluster: what is confirmed is there
-			ch.Setting{Key: "max_partitions_per_insert_block", Value: "0"},
-			ch.Setting{Key: "max_insert_block_size", Value: "1048576"},
-			ch.Setting{Key: "optimize_on_insert", Value: "0"}, // no key is in a block twice
-		),
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("insert into %s: %w", table, err), w.close())
-	}
-	return nil
-}
-
-func (w *writer) dial(ctx context.Context) error {
-	if w.client != nil && !w.client.IsClosed() {
-		return nil
-	}
-	o := ch.Options{
-		Address:    w.opts.Addr[0],
-		Database:   w.opts.Auth.Database,
-		User:       w.opts.Auth.Username,
-		Password:   w.opts.Auth.Password,
-		Dialer:     dialer(w.opts.DialContext), // which knows of TLS
-		ClientName: "millrace-projector",
-		// Else a server that accepts and says nothing is waited for without
-		// counting as one that fails.
-		HandshakeTimeout: 10 * time.Second,
-		ReadTimeout:      insertTimeout,
-	}
-	if c := w.opts.Compression; c != nil && c.Method == clickhouse.CompressionLZ4 {
-		o.Compression = ch.CompressionLZ4
-	}
-	client, err := ch.Dial(ctx, o)
-	if err != nil {
-		return fmt.Errorf("connect to clickhouse at %s: %w", o.Address, err)
-	}
-	w.client = client
-	return nil
-}
-
-// dialer is a dialer of the one driver for the other.
-type dialer func(ctx context.Context, addr string) (net.Conn, error)
-
-// DialContext implements ch.Dialer.
-func (d dialer) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	return d(ctx, addr)
-}
-
-// dialTimeout bounds making a connection for inserts, without its handshake.
-const dialTimeout = 5 * time.Second
-
-func (w *writer) close() error {
-	if w.client == nil || w.client.IsClosed() {
-		w.client = nil
-		return nil
-	}
-	err := w.client.Close()
-	w.client = nil
-	return err
-}
 
 // Insert names the rows of an insert: those of the stream sequences (From, To].
 type Insert struct {
@@ -223,7 +125,7 @@ func (s *Store) insertMissing(
 	ctx context.Context, in Insert, rows *schema.EventBlock, token string, tried bool,
 ) (certain bool, err error) {
 	_, err = s.retry(ctx, "insert events "+token, func(ctx context.Context) error {
-		if err := s.events.dial(ctx); err != nil {
+		if err := s.events.Dial(ctx); err != nil {
 			return err
 		}
 		certain = !tried
@@ -239,7 +141,7 @@ func (s *Store) insertMissing(
 			rows = missing
 		}
 		tried = true
-		return s.events.insert(ctx, "events", token, rows.Rows(), rows.Input())
+		return s.events.Insert(ctx, "events", token, rows.Rows(), rows.Input())
 	})
 	return certain, err
 }
@@ -252,10 +154,10 @@ func (s *Store) InsertFunnel(ctx context.Context, in Insert, rows *schema.Funnel
 	}
 	token := in.token("funnel")
 	_, err := s.retry(ctx, "insert funnel "+token, func(ctx context.Context) error {
-		if err := s.funnel.dial(ctx); err != nil {
+		if err := s.funnel.Dial(ctx); err != nil {
 			return err
 		}
-		return s.funnel.insert(ctx, "funnel", token, rows.Rows(), rows.Input())
+		return s.funnel.Insert(ctx, "funnel", token, rows.Rows(), rows.Input())
 	})
 	return err
 }

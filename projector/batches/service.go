@@ -1,0 +1,141 @@
+package batches
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/leader"
+	"github.com/millrace-io/millrace/internal/retry"
+	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/fold"
+	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// checkpointKey is where the position is in the bucket of checkpoints.
+const checkpointKey = "batches"
+
+// lockKey names the lock of the process that stores.
+const lockKey int64 = 0x6d696c6c_62617463
+
+// Deps are what the service needs. The connections are the caller's.
+type Deps struct {
+	NATS       *nats.Conn
+	ClickHouse *clickhouse.Options
+	Postgres   *pgxpool.Pool
+	Registry   prometheus.Registerer
+	Log        *slog.Logger
+}
+
+// Service stores what was read of batches. Any number of processes may run one; one of them
+// stores at a time.
+type Service struct {
+	deps    Deps
+	js      jetstream.JetStream
+	owner   string
+	lead    *leader.Candidate
+	metrics *metrics
+	log     *slog.Logger
+}
+
+// New returns the service and starts nothing.
+func New(deps Deps) (*Service, error) {
+	if deps.NATS == nil || deps.ClickHouse == nil || deps.Postgres == nil || deps.Registry == nil || deps.Log == nil {
+		return nil, errors.New("batches: NATS, ClickHouse, Postgres, a registry and a logger are needed")
+	}
+	js, err := jetstream.New(deps.NATS)
+	if err != nil {
+		return nil, err
+	}
+	log := deps.Log.With("component", "batches")
+	lead, err := leader.New(leader.Config{Name: "batches", Key: lockKey}, deps.Postgres, log)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(deps.Registry)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{deps: deps, js: js, owner: rand.Text(), lead: lead, metrics: m, log: log}, nil
+}
+
+var backoff = retry.Backoff{First: 100 * time.Millisecond, Most: 5 * time.Second}
+
+// Run stores until ctx ends. It outlives servers that are away.
+func (s *Service) Run(ctx context.Context) error {
+	return s.lead.Run(ctx, func(ctx context.Context, _ leader.Term) error {
+		_ = backoff.Do(ctx, func() error { return s.session(ctx) }, func(err error, wait time.Duration) {
+			s.log.Warn("what was read of batches is not stored, trying again", "error", err, "retry_in", wait)
+		})
+		return nil
+	})
+}
+
+// session stores for as long as nothing fails.
+func (s *Service) session(ctx context.Context) error {
+	kv, err := s.js.KeyValue(ctx, stream.Checkpoints)
+	if err != nil {
+		return fmt.Errorf("open the bucket %s: %w", stream.Checkpoints, err)
+	}
+	lease, err := checkpoint.Open[struct{}](ctx, kv, checkpointKey, s.owner, 0)
+	if err == nil {
+		err = lease.Take(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	sink, err := openSink(s)
+	if err != nil {
+		return err
+	}
+	defer sink.close()
+	in := input.NewStream(input.Config{Stream: stream.BatchesRead, Consumer: "batches"}, s.deps.NATS, s.js, s.log)
+	f, err := fold.New(fold.Config{MinInterval: minInterval}, fold.Deps{Input: in, Lease: lease, Log: s.log}, sink)
+	if err != nil {
+		return err
+	}
+	purging, stop := context.WithCancel(ctx)
+	defer stop()
+	go s.purge(purging, f.Durable)
+	return f.Run(ctx)
+}
+
+// minInterval is the least time between two inserts that are not full.
+const minInterval = 50 * time.Millisecond
+
+// purgeEvery is how often what is stored is removed from the stream.
+const purgeEvery = 10 * time.Second
+
+// purge removes from the stream what is stored, until ctx ends.
+func (s *Service) purge(ctx context.Context, durable func() uint64) {
+	for purged := uint64(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(purgeEvery):
+		}
+		upto := durable()
+		if upto <= purged {
+			continue
+		}
+		st, err := s.js.Stream(ctx, stream.BatchesRead)
+		if err == nil {
+			err = st.Purge(ctx, jetstream.WithPurgeSequence(upto+1))
+		}
+		if err != nil {
+			s.log.Warn("what is stored of batches is not removed from the stream, trying again", "error", err)
+			continue
+		}
+		purged = upto
+	}
+}
