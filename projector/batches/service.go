@@ -106,7 +106,7 @@ func (s *Service) session(ctx context.Context) error {
 	}
 	purging, stop := context.WithCancel(ctx)
 	defer stop()
-	go s.purge(purging, f.Durable)
+	go s.purge(purging, purgeEvery, f.Durable)
 	return f.Run(ctx)
 }
 
@@ -117,12 +117,12 @@ const minInterval = 50 * time.Millisecond
 const purgeEvery = 10 * time.Second
 
 // purge removes from the stream what is stored, until ctx ends.
-func (s *Service) purge(ctx context.Context, durable func() uint64) {
+func (s *Service) purge(ctx context.Context, every time.Duration, durable func() uint64) {
 	for purged := uint64(0); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(purgeEvery):
+		case <-time.After(every):
 		}
 		upto := durable()
 		if upto <= purged {

@@ -2,6 +2,7 @@ package batches
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/millrace-io/millrace/internal/parts"
@@ -48,8 +49,10 @@ type view struct {
 func (v *view) Take(m input.Message) (full bool) {
 	value, err := v.joiner.Take(m.Data)
 	var read *schema.Read
-	if err == nil && value != nil {
-		read, err = schema.ParseRead(value)
+	if value != nil { // also after parts of another one, which are the error
+		var wrong error
+		read, wrong = schema.ParseRead(value)
+		err = errors.Join(err, wrong)
 	}
 	at := time.Unix(0, m.Time).UTC()
 	if err != nil {

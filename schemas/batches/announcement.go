@@ -2,6 +2,10 @@ package batches
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/millrace-io/millrace/schemas/item"
@@ -47,6 +51,28 @@ type Announcement struct {
 	Count int
 	// Project, Platform, TaskType and Keyword are empty where the message does not say.
 	Project, Platform, TaskType, Keyword string
+}
+
+// check returns a rule that an announcement breaks which ReadAnnouncement did not return.
+func (a *Announcement) check() error {
+	for _, text := range [...]string{a.Batch.Job, a.Project, a.Platform, a.TaskType, a.Keyword} {
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+			return errors.New("a text of the announcement must be valid UTF-8 without control characters")
+		}
+	}
+	switch {
+	case a.Format < Event || a.Format > Inline:
+		return fmt.Errorf("there is no format %d", a.Format)
+	case a.Batch.Job == "" || a.Batch.Index < 0:
+		return errors.New("the batch must have a job, and an index from 0")
+	case a.Count < -1 || a.Count > MaxItems:
+		return fmt.Errorf("the number of announced items must be at most %d", MaxItems)
+	case a.Format == Inline && a.Object != Object{}:
+		return errors.New("inline items have no object")
+	case a.Format != Inline:
+		return a.Object.Check()
+	}
+	return nil
 }
 
 // ReadAnnouncement reads a message in any of the formats. It passes over fields that it

@@ -16,6 +16,8 @@ import (
 const (
 	MaxContentID = 4096 // bytes
 	MaxDepth     = 128  // of objects and lists in each other
+	// Years of crawled_at: the tables have times in nanoseconds.
+	firstYear, lastYear = 1900, 2261
 )
 
 // Statuses of fetching that items may have.
@@ -143,7 +145,10 @@ func (i *itemFields) time(name string) (at time.Time, bad bool) {
 		return time.Time{}, false
 	}
 	at, err := instant.Parse(text)
-	return at, err != nil
+	if err != nil || at.Year() < firstYear || at.Year() > lastYear {
+		return time.Time{}, true
+	}
+	return at, false
 }
 
 // contentID returns the first of the item's ids that is not empty.

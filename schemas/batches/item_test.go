@@ -55,8 +55,9 @@ func TestReadItem(t *testing.T) {
 		},
 		`{"id":"a","fetch_status":"success","error_code":"TIMEOUT"}`: {ContentID: "a", Status: Success, Code: "TIMEOUT"},
 		// An invalid time does not fail the item.
-		`{"id":"a","fetch_status":"success","crawled_at":"13.09"}`:    {ContentID: "a", Status: Success, BadTime: true},
-		`{"id":"a","fetch_status":"success","crawled_at":1600819763}`: {ContentID: "a", Status: Success, BadTime: true},
+		`{"id":"a","fetch_status":"success","crawled_at":"13.09"}`:                {ContentID: "a", Status: Success, BadTime: true},
+		`{"id":"a","fetch_status":"success","crawled_at":"1605-01-01T00:00:00Z"}`: {ContentID: "a", Status: Success, BadTime: true},
+		`{"id":"a","fetch_status":"success","crawled_at":1600819763}`:             {ContentID: "a", Status: Success, BadTime: true},
 		`{"id":"a","fetch_status":"success","crawled_at":"9999-12-31T23:59:59-23:59"}`: {
 			ContentID: "a", Status: Success, BadTime: true,
 		},

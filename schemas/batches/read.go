@@ -80,6 +80,9 @@ func ParseRead(from []byte) (*Read, error) {
 	if first.Items < 0 || first.Items > MaxItems || first.Items > len(p.left) {
 		return nil, fmt.Errorf("%w: it says that it has %d items", errForm, first.Items)
 	}
+	if err := first.About.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errForm, err)
+	}
 	r := &Read{
 		About: first.About, AnnouncedAt: time.Unix(0, first.AnnouncedAt).UTC(), Hash: first.Hash,
 		Items: make([]Item, first.Items),

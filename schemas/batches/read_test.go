@@ -1,6 +1,7 @@
 package batches_test
 
 import (
+	"encoding/binary"
 	"reflect"
 	"strings"
 	"testing"
@@ -40,6 +41,22 @@ func TestRead(t *testing.T) {
 	for end := range form {
 		if got, err := batches.ParseRead(form[:end]); err == nil {
 			t.Fatalf("the first %d bytes of %d are %+v", end, len(form), got)
+		}
+	}
+	for _, wrong := range [][2]string{
+		{`"Index":3`, `"Index":-3`},
+		{`"Job":"p-b-0"`, `"Job":"p-b\u0000"`},
+		{`"Job":"p-b-0"`, `"Job":""`},
+		{`"Format":0`, `"Format":3`},
+		{`"Format":0`, `"Format":2`},
+		{`"Bucket":"crawl"`, `"Bucket":"../up"`},
+		{`"Count":2`, `"Count":-7`},
+	} {
+		size, n := binary.Uvarint(form)
+		about := strings.Replace(string(form[n:n+int(size)]), wrong[0], wrong[1], 1)
+		text := append(binary.AppendUvarint(nil, uint64(len(about))), about...)
+		if _, err := batches.ParseRead(append(text, form[n+int(size):]...)); err == nil {
+			t.Errorf("%s is taken", wrong[1])
 		}
 	}
 	many := []byte(strings.Replace(string(form), `"Items":4}`, `"Items":9}`, 1))

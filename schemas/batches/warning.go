@@ -47,8 +47,8 @@ func (a Announcement) Warnings(outcomes []Outcome) (found []Warning) {
 		}
 	}
 	if unread > 0 {
-		warn(TimeUnread, "crawled_at of %d items is not read: it must be an RFC 3339 time, such as "+
-			"2026-02-10T14:30:00Z", unread)
+		warn(TimeUnread, "crawled_at of %d items is not read: it must be an RFC 3339 time of the years %d to %d, such "+
+			"as 2026-02-10T14:30:00Z", unread, firstYear, lastYear)
 	}
 	return found
 }
