@@ -70,6 +70,11 @@ func TestHealthWords(t *testing.T) {
 			`{"status":"ok","version":"v1","confinement":{"clickhouse":"seccomp"}}`,
 			"ok, version v1\r\n  clickhouse is confined by seccomp",
 		},
+		{
+			healthCmd{Live: true},
+			`{"status":"ok","version":"v1","off":[{"system":"jobs","part":"events","reason":"broken"}]}`,
+			"ok, version v1\r\n  jobs is off: its part events fails: broken",
+		},
 		{healthCmd{JSON: true}, `{"status":"ready"}`, `{"status":"ready"}`},
 	} {
 		keys, tty, err := pty.Open()

@@ -50,13 +50,14 @@ func (c *serveCmd) Run(p *program) error {
 		defer unlock()
 	}
 	s := newStack(p.log)
-	n, err := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
+	n, err := newNode(p.log, nodeSettings{
+		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, lease: c.Lease, groups: c.Groups, awaits: c.Await,
+		clickhouse: ch, topology: c.Shared.topology(), postgres: c.Shared.Postgres, work: c.Stream.work(),
+		retention: c.Retention, jobs: c.Jobs, maxAge: c.Stream.MaxAge,
+	})
 	if err != nil {
 		return err
 	}
-	n.clickhouse, n.lease, n.groups, n.postgres = ch, c.Lease, c.Groups, c.Shared.Postgres
-	n.work, n.maxAge, n.awaits = c.Stream.work(), c.Stream.MaxAge, c.Await
-	n.topology, n.retention, n.jobSettings = c.Shared.topology(), c.Retention, c.Jobs
 	err = func() error {
 		if err := c.Profile.launch(s); err != nil {
 			return err
@@ -126,7 +127,7 @@ func (c *migrateCmd) Run(p *program) error {
 		return err
 	}
 	if c.Shared.Postgres != "" {
-		pool, _, err := openPostgres(c.Shared.Postgres, prometheus.NewRegistry(), p.log)
+		pool, _, err := newPool(c.Shared.Postgres, prometheus.NewRegistry(), p.log)
 		if err != nil {
 			return err
 		}

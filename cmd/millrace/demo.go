@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/ingest/demo"
 	"github.com/millrace-io/millrace/internal/queue"
@@ -17,45 +15,53 @@ import (
 // runDemo replays the bundled crawl history through the ordinary client, and has
 // some work done and some sources crawled. An empty stream gets some hours of history
 // first, and some weeks beside the replay.
-func (n *node) runDemo(ctx context.Context, s *stack) error {
-	js, err := jetstream.New(n.nats)
-	if err != nil {
-		return fmt.Errorf("start the demo: %w", err)
+func (n *node) runDemo() (of share, err error) {
+	if !n.demo {
+		return of, nil
 	}
-	events, err := js.Stream(ctx, stream.Events)
+	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
+	defer cancel()
+	events, err := n.js.Stream(ctx, stream.Events)
 	if err != nil {
-		return fmt.Errorf("start the demo: %w", err)
+		return of, fmt.Errorf("start the demo: %w", err)
 	}
 	publisher, err := client.New(n.nats, client.Config{}) // the demo itself says once that it can't publish
 	if err != nil {
-		return fmt.Errorf("start the demo: %w", err)
+		return of, fmt.Errorf("start the demo: %w", err)
 	}
 	d, err := demo.New(demo.Config{
 		Stages: n.pipeline.Stages.Stages, WarmUp: events.CachedInfo().State.LastSeq == 0,
 	}, publisher, n.log)
 	if err != nil {
-		return fmt.Errorf("start the demo: %w", err)
+		return of, fmt.Errorf("start the demo: %w", err)
 	}
-	s.launch("demo", d.Run)
-	s.launch("demo's history", d.History)
-	if n.ownQueues != nil {
-		s.launch("demo's crawls", func(ctx context.Context) error {
-			return d.Crawl(ctx, demo.Stores{
-				Sources: n.sources, Jobs: n.jobs, Acts: n.acts, Queues: n.ownQueues, Hands: n.handout,
-			})
-		})
-		s.launch("demo's work", func(ctx context.Context) error {
-			return d.Work(ctx, n.nats, func(ctx context.Context) error {
-				_, err := n.ownQueues.Create(ctx, queue.Settings{
-					Name: demo.Queue, MaxAttempts: 3, BackoffS: []float64{20}, LeaseS: 30, RetentionS: 3600,
-					MaxItems: 10_000,
-				})
-				if errors.Is(err, userqueue.ErrDiffers) { // somebody has changed its settings
-					return nil
-				}
-				return err
-			})
+	of.parts = []part{{"events", d.Run}, {"history", d.History}}
+	if n.database != nil {
+		of.parts = append(of.parts, part{"crawls", n.demoCrawls(d)}, part{"work", n.demoWork(d)})
+	}
+	return of, nil
+}
+
+func (n *node) demoCrawls(d *demo.Demo) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return d.Crawl(ctx, demo.Stores{
+			Sources: n.stores.sources, Jobs: n.stores.jobs, Acts: n.stores.acts, Queues: n.stores.own,
+			Hands: n.stores.handout,
 		})
 	}
-	return nil
+}
+
+func (n *node) demoWork(d *demo.Demo) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return d.Work(ctx, n.nats, func(ctx context.Context) error {
+			_, err := n.stores.own.Create(ctx, queue.Settings{
+				Name: demo.Queue, MaxAttempts: 3, BackoffS: []float64{20}, LeaseS: 30, RetentionS: 3600,
+				MaxItems: 10_000,
+			})
+			if errors.Is(err, userqueue.ErrDiffers) { // somebody has changed its settings
+				return nil
+			}
+			return err
+		})
+	}
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/ingest/dlq"
-	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
 type dlqCmd struct {
@@ -265,16 +263,4 @@ func usageOf(err error) error {
 		return fmt.Errorf("<id>: %s", invalid.Rule)
 	}
 	return fmt.Errorf("--%s: %s", invalid.Field, invalid.Rule)
-}
-
-// letters adds the routes and the metric of dead letters.
-func (n *node) letters(a *auth.Auth) (func(*httpapi.Server), error) {
-	s, err := dlq.New(dlq.Config{Stages: n.pipeline.Stages.Stages}, n.nats, n.log)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.sample(s.Gauges()); err != nil {
-		return nil, err
-	}
-	return func(srv *httpapi.Server) { s.Register(srv, a) }, nil
 }

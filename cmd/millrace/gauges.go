@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,17 +10,11 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"github.com/millrace-io/millrace/ingest/scheduler"
-	"github.com/millrace-io/millrace/internal/lag"
-	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/sampler"
-	projector "github.com/millrace-io/millrace/projector/pipeline"
-	"github.com/millrace-io/millrace/query/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -41,28 +34,6 @@ func (n *node) sample(sources ...sampler.Source) error {
 		errs = append(errs, n.sampler.Add(s))
 	}
 	return errors.Join(errs...)
-}
-
-// sampleNATS adds what a projector or a query service knows of the streams.
-func (n *node) sampleNATS(js jetstream.JetStream, unfolded func() map[uint32]lag.Reason, q *pipeline.Service) error {
-	cfg := lag.Config{Lease: cmp.Or(n.lease, projector.DefaultLease), Unfolded: unfolded}
-	sources := []sampler.Source{lag.Source(cfg, js)}
-	if q != nil {
-		sources = append(sources, lag.MirrorSource(q.Positions, js))
-	}
-	return n.sample(sources...)
-}
-
-// samplePostgres adds what every process that reaches Postgres knows of it.
-func (n *node) samplePostgres(pool *pgxpool.Pool) error {
-	return n.sample(
-		outbox.Gauges(pool, stream.Sources),
-		scheduler.Overdue(pool),
-		clock("postgres", "millrace_postgres_clock_offset_seconds", func(ctx context.Context) (now time.Time, err error) {
-			err = pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
-			return now, err
-		}),
-	)
 }
 
 // clockOfNATS tells how far the clock of NATS is from this process's.

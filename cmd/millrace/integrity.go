@@ -17,19 +17,31 @@ const firstLook = 15 * time.Second
 // runIntegrity notices what the streams have lost. The first look comes before
 // anything of this process publishes, so that a stream that has lost its end does
 // not grow beyond it unnoticed.
-func (n *node) runIntegrity(s *stack, dir string) (*integrity.Checker, error) {
-	c, err := integrity.New(integrity.Config{File: filepath.Join(dir, "streams")}, n.nats, n.registry, n.log)
+func (n *node) runIntegrity() (err error) {
+	if err := makePrivate(n.projectorFolder()); err != nil {
+		return err
+	}
+	n.integrity, err = integrity.New(
+		integrity.Config{File: filepath.Join(n.projectorFolder(), "streams")}, n.nats, n.registry, n.log,
+	)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
 	defer cancel()
-	if err := c.Look(ctx); err != nil {
+	if err := n.integrity.Look(ctx); err != nil {
 		n.log.Warn("the streams are not compared with what is noted of them yet", "error", err)
 	}
-	n.damage, n.acked = c.Damage, c.Acked
-	s.launch("integrity", c.Run)
-	return c, nil
+	n.stack.launch("integrity", n.integrity.Run)
+	return nil
+}
+
+// acked returns what is told what a stream has acknowledged; nil: nobody is.
+func (n *node) acked() func(stream string, seq uint64) {
+	if n.integrity == nil {
+		return nil
+	}
+	return n.integrity.Acked
 }
 
 type acceptLossCmd struct {

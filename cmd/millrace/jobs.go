@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
-
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	ingestjobs "github.com/millrace-io/millrace/ingest/jobs"
-	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/ingest/scheduler"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/jobs"
 	projectorjobs "github.com/millrace-io/millrace/projector/jobs"
+	queryaudit "github.com/millrace-io/millrace/query/audit"
 	queryjobs "github.com/millrace-io/millrace/query/jobs"
 )
 
@@ -18,37 +15,53 @@ type jobSettings struct {
 	AutoManage bool `help:"Make a job for each source that is enabled and has none." env:"MILLRACE_AUTO_MANAGE_NEW_SOURCES,AUTO_MANAGE_NEW_SOURCES" name:"auto-manage-new-sources" default:"true" negatable:""`
 }
 
-// newJobs makes the store of jobs, and in the ingest role returns what has them follow
-// their sources.
-func (n *node) newJobs(pool *pgxpool.Pool, r roles) (func(context.Context) error, error) {
-	var err error
-	if n.jobs, err = jobs.New(jobs.Config{Manual: !n.jobSettings.AutoManage}, pool); err != nil || !r.Ingest {
-		return nil, err
-	}
-	service, err := projectorjobs.New(projectorjobs.Config{}, projectorjobs.Deps{
-		NATS: n.nats, Store: n.jobs, Registry: n.registry, Log: n.log,
-	})
+// openJobs makes the store of jobs. Items that are runs of jobs are moved in every role.
+func (n *node) openJobs() (err error) {
+	n.stores.jobs, err = jobs.New(jobs.Config{Manual: !n.jobs.AutoManage}, n.database.pool)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return service.Run, n.sample(service.Gauges()...)
+	scheduler.Notice(n.stores.queues)
+	return n.sample(scheduler.Overdue(n.database.pool))
 }
 
-// jobRoutes are the routes of jobs.
-func (n *node) jobRoutes(a *auth.Auth, r roles) (parts []interface{ Register(*httpapi.Server) }, err error) {
-	if r.Ingest {
-		commands, err := ingestjobs.New(n.jobs, a, n.log)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, commands)
+// takeJobs takes commands about jobs, and has jobs follow their sources.
+func (n *node) takeJobs() (of share, err error) {
+	service, err := projectorjobs.New(projectorjobs.Config{}, projectorjobs.Deps{
+		NATS: n.nats, Store: n.stores.jobs, Registry: n.registry, Log: n.log,
+	})
+	if err != nil {
+		return of, err
 	}
-	if r.Query {
-		reads, err := queryjobs.New(n.jobs, a, n.log)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, reads)
+	commands, err := ingestjobs.New(n.stores.jobs, n.auth, n.log)
+	if err != nil {
+		return of, err
 	}
-	return parts, nil
+	return share{
+		parts:  []part{{"events", service.Run}},
+		routes: []func(*httpapi.Server){commands.Register},
+		gauges: service.Gauges(),
+	}, nil
+}
+
+// readJobs tells of jobs, their runs, and whether they have run when they should.
+func (n *node) readJobs() (of share, err error) {
+	reads, err := queryjobs.New(n.stores.jobs, n.auth, n.log)
+	if err != nil {
+		return of, err
+	}
+	audit, err := queryaudit.New(n.database.pool, n.auth, n.log)
+	if err != nil {
+		return of, err
+	}
+	return share{routes: []func(*httpapi.Server){reads.Register, audit.Register}}, nil
+}
+
+// runJobs runs jobs when they are due.
+func (n *node) runJobs() (of share, err error) {
+	s, err := scheduler.New(scheduler.Config{}, scheduler.Deps{Queues: n.stores.own, Registry: n.registry, Log: n.log})
+	if err != nil {
+		return of, err
+	}
+	return share{parts: []part{{"scheduler", s.Run}}}, nil
 }

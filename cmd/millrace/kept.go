@@ -45,33 +45,32 @@ func (k *kept) Run(ctx context.Context) error {
 	default:
 		return err
 	}
-	for wait := restartWait; ctx.Err() == nil; wait = min(2*wait, 30*time.Second) {
-		reason := "ended"
-		if isStuck(err) {
-			// What an analyst had it stuck in is refused for a while.
-			reason, wait = "stuck", min(wait, 4*time.Second)
+	first := true
+	_ = keepRunning(ctx, func(ctx context.Context) error { // an engine that fails while it stops has stopped
+		if first {
+			first = false
+			return err
 		}
-		k.restarts.WithLabelValues(k.name, reason).Inc()
-		k.log.Error("an embedded engine has ended, and is started again", "engine", k.name, "error", err, "in", wait)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
+		next, err := k.again()
+		if err != nil {
+			return err
 		}
-		began := time.Now()
-		var next engine
-		if next, err = k.again(); err != nil {
-			continue
-		}
-		if err = next.Run(ctx); time.Since(began) > time.Minute {
-			wait = restartWait / 2 // doubled in a moment
-		}
-	}
+		return next.Run(ctx)
+	}, k.ended)
 	return nil
 }
 
-// restartWait is how long an engine that has ended stays away at least.
-const restartWait = 250 * time.Millisecond
+// ended counts and logs the end of an engine. One that was stuck comes back sooner: after its start it refuses, for a
+// while, what an analyst had it stuck in.
+func (k *kept) ended(err error, wait time.Duration) time.Duration {
+	reason := "ended"
+	if isStuck(err) {
+		reason, wait = "stuck", min(wait, 4*time.Second)
+	}
+	k.restarts.WithLabelValues(k.name, reason).Inc()
+	k.log.Error("an embedded engine has ended, and is started again", "engine", k.name, "error", err, "in", wait)
+	return wait
+}
 
 // isStuck tells of a ClickHouse child that has ended so that it is replaced.
 func isStuck(err error) bool {

@@ -4,23 +4,31 @@ import (
 	"context"
 
 	"github.com/millrace-io/millrace/ingest/dlq"
-	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/views"
 )
 
-// liveViews are the views of the installation itself. Without Postgres there are
-// no queues.
-func (n *node) liveViews(tracks *tracking.Store) ([]live.View, error) {
+// replayLetters serves dead letters, which may be replayed and purged.
+func (n *node) replayLetters() (of share, err error) {
+	s, err := dlq.New(dlq.Config{Stages: n.pipeline.Stages.Stages}, n.nats, n.log)
+	if err != nil {
+		return of, err
+	}
+	return share{
+		routes: []func(*httpapi.Server){func(srv *httpapi.Server) { s.Register(srv, n.auth) }},
+		gauges: []sampler.Source{s.Gauges()},
+	}, nil
+}
+
+// readLetters has the live view of dead letters.
+func (n *node) readLetters() (of share, err error) {
 	letters, err := dlq.New(dlq.Config{Stages: n.pipeline.Stages.Stages}, n.nats, n.log)
 	if err != nil {
-		return nil, err
+		return of, err
 	}
-	all := []live.View{views.DeadLettersOf(newestLetters{letters})}
-	if tracks != nil {
-		all = append(all, views.QueuesOf(tracks.Queues()))
-	}
-	return all, nil
+	return share{views: []live.View{views.DeadLettersOf(newestLetters{letters})}}, nil
 }
 
 // newestLetters reads the dead letters that the live view shows.

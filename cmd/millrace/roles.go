@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -15,29 +14,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/millrace-io/millrace/client"
-	"github.com/millrace-io/millrace/ingest/batches"
-	ingesthttp "github.com/millrace-io/millrace/ingest/http"
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/integrity"
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/internal/lag"
-	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	projector "github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/query/dashboard"
 	"github.com/millrace-io/millrace/query/live"
-	"github.com/millrace-io/millrace/query/pipeline"
-	"github.com/millrace-io/millrace/schemas/stream"
-
-	querybatches "github.com/millrace-io/millrace/query/batches"
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // roles are the parts of Millrace that a process runs.
@@ -45,40 +37,58 @@ type roles struct {
 	Ingest, Projector, Query, Scheduler bool
 }
 
-// node is what the roles of a process share.
+// node is a process with its roles: what it is configured to do, and what its systems share.
 type node struct {
-	log         *slog.Logger
+	nodeSettings
+	log        *slog.Logger
+	stack      *stack
+	roles      roles
+	nats       *nats.Conn
+	js         jetstream.JetStream
+	database   *database   // nil without Postgres
+	reads      driver.Conn // of the query role, to ClickHouse
+	auth       *auth.Auth
+	registry   *prometheus.Registry
+	sampler    *sampler.Sampler
+	collector  *collector
+	integrity  *integrity.Checker // of the projector role
+	supervisor *supervisor
+	stores     stores
+	cuts       []func() // called when the systems are told to end
+	warnings   []string // what the configuration puts at risk
+}
+
+// nodeSettings are what a process is configured to do.
+type nodeSettings struct {
 	pipeline    pipelineSettings
 	http        httpSettings
 	data        string        // folder of the projector's key store
 	lease       time.Duration // of the projector; 0: its default
 	groups      uint32        // slot groups of the stream; 0: as they are
 	awaits      bool          // for tables that "millrace migrate" brings up to date
-	nats        *nats.Conn
 	clickhouse  *clickhouse.Options
-	postgres    string // DSN; empty: none
+	topology    schema.Topology // of the tables in ClickHouse
+	postgres    string          // DSN; empty: none
 	work        stream.WorkConfig
-	handout     *handout.Handout // in the ingest role, where there is Postgres
-	ownQueues   *userqueue.Store // where there is Postgres
-	acts        *acts.Store      // where there is Postgres
-	sources     *sources.Store   // where there is Postgres
-	jobs        *jobs.Store      // where there is Postgres
-	also        []httpapi.Check
-	topology    schema.Topology // of the tables
 	retention   retentionSettings
-	jobSettings jobSettings
-	maxAge      time.Duration // of folded events on the stream
-	registry    *prometheus.Registry
-	sampler     *sampler.Sampler
-	collector   *collector
-	warnings    []string // what the configuration puts at risk
-
+	jobs        jobSettings
+	maxAge      time.Duration            // of folded events on the stream
+	demo        bool                     // the demonstration runs, too
 	confinement func() map[string]string // of the embedded engines; nil: none is
-	damage      func() []string          // what the streams have lost; nil: nobody looks
-	acked       func(string, uint64)     // is told what a stream has acknowledged; nil: nobody is
 }
 
-func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, data string) (*node, error) {
+// stores are where the systems on Postgres keep their rows; nil without it.
+type stores struct {
+	queues  *queue.Store
+	own     *userqueue.Store // user-defined queues
+	handout *handout.Handout // in the ingest role
+	shards  *tracking.Store
+	acts    *acts.Store
+	sources *sources.Store
+	jobs    *jobs.Store
+}
+
+func newNode(log *slog.Logger, settings nodeSettings) (*node, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(),
@@ -88,10 +98,10 @@ func newNode(log *slog.Logger, pipeline pipelineSettings, http httpSettings, dat
 		return nil, err
 	}
 	n := &node{
-		log: log, pipeline: pipeline, http: http, data: data, registry: registry, sampler: samples,
-		collector: newCollector(),
+		nodeSettings: settings, log: log, registry: registry, sampler: samples, collector: newCollector(),
+		supervisor: newSupervisor(registry, log),
 	}
-	return n, n.sample(disks(data))
+	return n, n.sample(disks(settings.data))
 }
 
 // warn tells what the configuration puts at risk, now and on /health.
@@ -145,208 +155,111 @@ func (n *node) awaitTables(ctx context.Context) error {
 }
 
 // run starts the roles on the stack.
-func (n *node) run(ctx context.Context, s *stack, r roles) error {
-	js, err := jetstream.New(n.nats)
+func (n *node) run(ctx context.Context, s *stack, r roles) (err error) {
+	n.stack, n.roles = s, r
+	if n.js, err = jetstream.New(n.nats); err != nil {
+		return err
+	}
+	if err := n.sample(clockOfNATS(n.js)); err != nil {
+		return err
+	}
+	if err := n.openShared(); err != nil {
+		return err
+	}
+	all, err := n.makeSystems()
 	if err != nil {
 		return err
 	}
-	if err := n.sample(clockOfNATS(js)); err != nil {
+	if n.database != nil {
+		if err := n.database.prepareFirst(ctx); err != nil {
+			return err
+		}
+		all.checks = append(all.checks, n.database.check())
+	}
+	hub, err := n.liveHub(all.views)
+	if err != nil {
 		return err
 	}
-	var unfolded func() map[uint32]lag.Reason
-	if r.Projector {
-		if unfolded, err = n.runProjector(s, r); err != nil {
-			return err
-		}
-	}
-	if r.Projector && !r.Query {
-		if err := n.sampleNATS(js, unfolded, nil); err != nil {
-			return err
-		}
-	}
-	if !r.Ingest && !r.Query && !r.Scheduler {
-		return n.runHTTP(s, nil, nil, false)
-	}
-	a := auth.New(auth.Config{Secret: n.http.JWTSecret, AnonymousIngest: n.http.AnonymousIngest})
-	if a.Weak() {
+	return n.serve(all, hub)
+}
+
+// openShared opens what systems share.
+func (n *node) openShared() (err error) {
+	r := n.roles
+	n.auth = auth.New(auth.Config{Secret: n.http.JWTSecret, AnonymousIngest: n.http.AnonymousIngest})
+	if n.auth.Weak() && (r.Ingest || r.Query || r.Scheduler) {
 		n.log.Warn("AUTH_JWT_SECRET is short: use at least 32 random bytes")
 	}
-	tracks, err := n.runTracking(ctx, s, r)
-	if err != nil {
-		return err
-	}
-	shards, err := n.registerShards(tracks, a, r)
-	if err != nil {
-		return err
-	}
-	var in *ingesthttp.Handler
-	var letters func(*httpapi.Server)
-	var crawled *batches.Handler
-	if r.Ingest {
-		if in, err = n.ingest(a); err != nil {
-			return err
-		}
-		if letters, err = n.letters(a); err != nil {
-			return err
-		}
-		if crawled, err = batches.New(objects.NewNATS(js, max(n.work.Replicas, 1)), a, n.log); err != nil {
+	if r.Projector {
+		if err := n.runIntegrity(); err != nil {
 			return err
 		}
 	}
-	var out *pipeline.Service
-	var hub *live.Hub
-	var outcomes *querybatches.Handler
 	if r.Query {
 		n.warn(n.http.Limits.atRisk())
-		var conn driver.Conn
-		if out, hub, conn, err = n.query(s, js, tracks); err != nil {
+		if n.reads, err = n.openClickHouse("query"); err != nil {
 			return err
 		}
-		if err := n.sample(disksOfClickHouse(conn)); err != nil {
-			return err
-		}
-		if outcomes, err = n.outcomes(tracks, conn, a); err != nil {
-			return err
-		}
-		if err := n.sampleNATS(js, unfolded, out); err != nil {
+		if err := n.sample(disksOfClickHouse(n.reads)); err != nil {
 			return err
 		}
 	}
-	return n.runHTTP(s, func(srv *httpapi.Server) {
-		shards(srv)
-		if in != nil {
-			in.Register(srv)
-			letters(srv)
-			crawled.Register(srv)
-		}
-		if out != nil {
-			out.Register(srv, a)
-			hub.Register(srv, a)
-		}
-		if outcomes != nil {
-			outcomes.Register(srv)
-		}
-	}, out, r.Ingest)
+	return n.openPostgres()
 }
 
-// runProjector returns what tells which slot groups the projector does not fold.
-func (n *node) runProjector(s *stack, r roles) (unfolded func() map[uint32]lag.Reason, err error) {
-	dir := filepath.Join(n.data, "projector")
-	if err := makePrivate(dir); err != nil {
-		return nil, err
-	}
-	checker, err := n.runIntegrity(s, dir)
-	if err != nil {
-		return nil, err
-	}
-	p, err := projector.New(projector.Config{
-		Stages: n.pipeline.Stages.Stages, Dir: dir, Lease: n.lease, SlotGroups: n.groups, Backlog: n.collector.backlog,
-		StreamLost:  func() string { return checker.Lost(stream.Events).String() },
-		StreamSkips: func() { checker.Suspect(stream.Events) },
-	}, n.nats, n.clickhouse, n.registry, n.log)
-	if err != nil {
-		return nil, err
-	}
-	s.launch("projector", p.Run)
-	n.also = append(n.also, httpapi.Check{Name: "positions", Probe: func(context.Context) error { return p.Damage() }})
-	if err := n.runAging(s); err != nil {
-		return nil, err
-	}
-	if err := n.runSubjects(s); err != nil {
-		return nil, err
-	}
-	return p.Unfolded, n.runRetention(s, r)
-}
-
-func (n *node) ingest(a *auth.Auth) (*ingesthttp.Handler, error) {
-	publisher, err := client.New(n.nats, client.Config{Service: "millrace", Acked: n.acked, Log: n.log})
-	if err != nil {
-		return nil, err
-	}
-	return ingesthttp.New(ingesthttp.Config{Limits: n.http.Limits.ingest()}, ingesthttp.Deps{
-		Log: n.log, Registry: n.registry, Auth: a, Publisher: publisher, Stages: n.pipeline.Stages.Stages,
-	})
-}
-
-// query runs the reads of the pipeline, and the live views of all systems. It closes the
-// connection that it returns.
-func (n *node) query(
-	s *stack, js jetstream.JetStream, tracks *tracking.Store,
-) (*pipeline.Service, *live.Hub, driver.Conn, error) {
-	views, err := n.liveViews(tracks)
-	if err != nil {
-		return nil, nil, nil, err
-	}
+// openClickHouse makes a pool of connections, which is closed after the systems have ended. When they are told to
+// end, what is under way on the pool is cut: it is done again, or nobody waits for it.
+func (n *node) openClickHouse(name string) (driver.Conn, error) {
 	opts, cut := dbpool.Cuttable(n.clickhouse)
 	pool, err := clickhouse.Open(opts)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("open clickhouse: %w", err)
+		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
-	conn, err := dbpool.ClickHouse(pool, n.registry, "query")
+	conn, err := dbpool.ClickHouse(pool, n.registry, name)
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, pool.Close())
+		return nil, errors.Join(err, pool.Close())
 	}
-	q, err := pipeline.New(pipeline.Config{Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps},
-		pipeline.Deps{ClickHouse: conn, NATS: n.nats, JetStream: js, Log: n.log, Registry: n.registry})
-	if err != nil {
-		return nil, nil, nil, errors.Join(err, conn.Close())
+	n.cuts = append(n.cuts, cut)
+	n.stack.launch("clickhouse for "+name, func(ctx context.Context) error {
+		<-ctx.Done()
+		return conn.Close()
+	})
+	return conn, nil
+}
+
+// liveHub serves the live views of all systems; nil without the query role.
+func (n *node) liveHub(views []live.View) (*live.Hub, error) {
+	if !n.roles.Query {
+		return nil, nil
 	}
 	hub, err := live.New(live.Config{
 		Origins: n.http.AllowedOrigins, Connections: n.http.Limits.Connections, Compress: n.http.Limits.Compress,
-	}, append(views, q.Views()...), n.registry, n.log)
+	}, views, n.registry, n.log)
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, conn.Close())
+		return nil, err
 	}
-	s.launch("query", func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, cut)() // requests have ended, and nothing else is worth waiting for
-		err := q.Run(ctx)
+	n.supervisor.add("live views", part{"connections", func(ctx context.Context) error {
+		<-ctx.Done()
 		hub.Wait()
-		return errors.Join(err, conn.Close())
-	})
-	return q, hub, conn, nil
+		return nil
+	}})
+	return hub, nil
 }
 
-// outcomes makes the reads of batches, which need Postgres; without it there are none.
-func (n *node) outcomes(tracks *tracking.Store, conn driver.Conn, a *auth.Auth) (*querybatches.Handler, error) {
-	if tracks == nil {
-		return nil, nil
+// serve starts the systems, and then the server, so that it is the first to end.
+func (n *node) serve(all share, hub *live.Hub) error {
+	if err := n.sample(all.gauges...); err != nil {
+		return err
 	}
-	return querybatches.New(querybatches.Deps{
-		Postgres: tracks.Pool(), ClickHouse: conn, Auth: a, Registry: n.registry, Log: n.log,
-	})
-}
-
-// runHTTP starts the server last, so that it is the first to end.
-func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Service, ingests bool) error {
-	guard, err := n.http.metricsGuard()
+	srv, err := n.newServer(all)
 	if err != nil {
 		return err
 	}
-	deps := httpapi.Deps{
-		Log: n.log, Registry: n.registry, MetricsGuard: guard,
-		Checks: []httpapi.Check{{Name: natsCheck, Probe: n.natsConnected}},
-	}
-	if q != nil {
-		deps.Checks, deps.Site, deps.Warnings = q.Checks(), dashboard.Handler(), q.Warnings
-	}
-	if ingests {
-		js, err := jetstream.New(n.nats)
-		if err != nil {
-			return fmt.Errorf("run: %w", err)
-		}
-		deps.Checks = sparing(deps.Checks, n.takesEvents(js))
-	}
-	deps.Checks = append(deps.Checks, n.also...)
-	srv, err := httpapi.New(httpapi.Config{
-		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement, Damage: n.damage,
-		Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
-		Proxies: n.http.Limits.TrustedProxies, Drain: n.http.Drain,
-	}, deps)
-	if err != nil {
-		return err
-	}
-	if register != nil {
+	for _, register := range all.routes {
 		register(srv)
+	}
+	if hub != nil {
+		hub.Register(srv, n.auth)
 	}
 	if err := n.sample(srv.Dependencies()); err != nil {
 		return err
@@ -355,27 +268,42 @@ func (n *node) runHTTP(s *stack, register func(*httpapi.Server), q *pipeline.Ser
 	if err != nil {
 		return err
 	}
-	s.launch("sampler", n.sampler.Run)
-	s.launch("http", func(ctx context.Context) error { return srv.Serve(ctx, ln) })
+	n.stack.launch("systems", func(ctx context.Context) error {
+		for _, cut := range n.cuts {
+			defer context.AfterFunc(ctx, cut)()
+		}
+		return n.supervisor.Run(ctx)
+	})
+	n.stack.launch("sampler", n.sampler.Run)
+	n.stack.launch("http", func(ctx context.Context) error { return srv.Serve(ctx, ln) })
 	return nil
 }
 
-// natsCheck is the name of the check that taking events in rests on.
-const natsCheck = "nats"
-
-// sparing are the checks of a process that takes events in: it goes on doing
-// so while what queries need is away, and so a balancer has to leave it where
-// it is. That it has all it was started for is checked once.
-func sparing(checks []httpapi.Check, takesEvents func(context.Context) error) []httpapi.Check {
-	for i := range checks {
-		switch {
-		case checks[i].Name == natsCheck:
-			checks[i].Probe = takesEvents
-		case checks[i].Need == httpapi.Always:
-			checks[i].Need = httpapi.AtFirst
-		}
+func (n *node) newServer(all share) (*httpapi.Server, error) {
+	guard, err := n.http.metricsGuard()
+	if err != nil {
+		return nil, err
 	}
-	return checks
+	nats := httpapi.Check{Name: "nats", Probe: n.natsConnected}
+	if n.roles.Ingest {
+		nats.Probe = n.takesIn(n.js)
+	}
+	deps := httpapi.Deps{
+		Log: n.log, Registry: n.registry, MetricsGuard: guard, Warnings: all.warnings,
+		Checks: append([]httpapi.Check{nats}, all.checks...),
+	}
+	if n.roles.Query {
+		deps.Site = dashboard.Handler()
+	}
+	cfg := httpapi.Config{
+		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement, Off: n.off,
+		Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
+		Proxies: n.http.Limits.TrustedProxies, Drain: n.http.Drain,
+	}
+	if n.integrity != nil {
+		cfg.Damage = n.integrity.Damage
+	}
+	return httpapi.New(cfg, deps)
 }
 
 func (n *node) natsConnected(context.Context) error {
@@ -389,10 +317,10 @@ func (n *node) natsConnected(context.Context) error {
 // servers of a cluster agree on a leader within seconds.
 const election = 15 * time.Second
 
-// takesEvents returns a check that the server, beside being there, answers for
+// takesIn returns a check that the server, beside being there, answers for
 // the stream: one that is cut off from the others of its cluster, or whose disk
 // has failed, does not.
-func (n *node) takesEvents(js jetstream.JetStream) func(context.Context) error {
+func (n *node) takesIn(js jetstream.JetStream) func(context.Context) error {
 	var silent time.Time // since when; zero: it answers
 	return func(ctx context.Context) error {
 		if err := n.natsConnected(ctx); err != nil {

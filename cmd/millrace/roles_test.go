@@ -85,7 +85,7 @@ func TestTakesEvents(t *testing.T) {
 	nc := natstest.Start(t, stream.Config{}).Connect()
 	synctest.Test(t, func(t *testing.T) {
 		js := &leaderless{}
-		check := (&node{nats: nc}).takesEvents(js)
+		check := (&node{nats: nc}).takesIn(js)
 		for _, step := range []struct {
 			err  error
 			wait time.Duration

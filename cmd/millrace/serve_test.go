@@ -52,6 +52,12 @@ func TestIngestAlone(t *testing.T) {
 	if ready.Status != "ready" || len(ready.Checks) != 2 || ready.Checks[1].Status != "down" || ready.Checks[1].Needed {
 		t.Errorf("%+v", ready)
 	}
+	postEvent(t, addr)
+}
+
+// postEvent has an event taken in.
+func postEvent(t *testing.T, addr string) {
+	t.Helper()
 	event := fmt.Sprintf(`{"article_url":"https://example.com/1","source_name":"s","stage":"crawled",`+
 		`"occurred_at":%q,"service_name":"c"}`,
 		time.Now().UTC().Format(time.RFC3339))

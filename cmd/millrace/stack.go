@@ -8,62 +8,62 @@ import (
 	"time"
 )
 
-// stack runs parts that need those started before them. They end in the
+// stack runs layers that need those started before them. They end in the
 // opposite order: what lets things in first, engines last.
 type stack struct {
-	log   *slog.Logger
-	parts []*part
-	ended chan *part
+	log    *slog.Logger
+	layers []*layer
+	ended  chan *layer
 }
 
-type part struct {
+type layer struct {
 	name   string
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
 }
 
-func newStack(log *slog.Logger) *stack { return &stack{log: log, ended: make(chan *part, 32)} }
+func newStack(log *slog.Logger) *stack { return &stack{log: log, ended: make(chan *layer, 32)} }
 
-// launch runs a part.
-func (s *stack) launch(name string, run func(context.Context) error) *part {
+// launch runs a layer.
+func (s *stack) launch(name string, run func(context.Context) error) *layer {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &part{name: name, cancel: cancel, done: make(chan struct{})}
-	s.parts = append(s.parts, p)
+	l := &layer{name: name, cancel: cancel, done: make(chan struct{})}
+	s.layers = append(s.layers, l)
 	go func() {
-		defer close(p.done)
-		p.err = run(ctx)
-		s.ended <- p
+		defer close(l.done)
+		l.err = run(ctx)
+		s.ended <- l
 	}()
-	return p
+	return l
 }
 
-// await waits until the part is ready, has ended, or ctx ends.
-func (p *part) await(ctx context.Context, ready <-chan struct{}) error {
+// await waits until the layer is ready, has ended, or ctx ends.
+func (l *layer) await(ctx context.Context, ready <-chan struct{}) error {
 	select {
 	case <-ready:
 		return nil
-	case <-p.done:
-		return p.failure()
+	case <-l.done:
+		return l.failure()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (p *part) failure() error {
-	if p.err != nil {
-		return p.err
+func (l *layer) failure() error {
+	if l.err != nil {
+		return l.err
 	}
-	return fmt.Errorf("%s has ended by itself", p.name)
+	return fmt.Errorf("%s has ended by itself", l.name)
 }
 
-// wait returns nil when ctx ends, and an error when a part ends before.
+// wait returns nil when ctx ends, and an error when a layer ends before.
 func (s *stack) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case p := <-s.ended:
-		return p.failure()
+	case l := <-s.ended:
+		return l.failure()
 	}
 }
 
@@ -71,22 +71,22 @@ func (s *stack) wait(ctx context.Context) error {
 var errHurried = errors.New("stopped in a hurry, by a second signal; what was under way is done again at the " +
 	"next start")
 
-// stop ends all parts in the opposite order of their start, and returns their
+// stop ends all layers in the opposite order of their start, and returns their
 // errors but for told, which the caller has. It gives up when hurry ends.
 func (s *stack) stop(hurry context.Context, told error) error {
 	var errs []error
-	for i := len(s.parts) - 1; i >= 0; i-- {
-		p, start := s.parts[i], time.Now()
-		p.cancel()
+	for i := len(s.layers) - 1; i >= 0; i-- {
+		l, start := s.layers[i], time.Now()
+		l.cancel()
 		select {
-		case <-p.done:
+		case <-l.done:
 		case <-hurry.Done():
 			return errHurried
 		}
-		if p.err != nil && !errors.Is(told, p.err) {
-			errs = append(errs, fmt.Errorf("%s: %w", p.name, p.err))
+		if l.err != nil && !errors.Is(told, l.err) {
+			errs = append(errs, fmt.Errorf("%s: %w", l.name, l.err))
 		}
-		s.log.Debug("stopped", "part", p.name, "took", time.Since(start))
+		s.log.Debug("stopped", "layer", l.name, "took", time.Since(start))
 	}
 	return errors.Join(errs...)
 }

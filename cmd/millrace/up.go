@@ -100,16 +100,17 @@ func (c *upCmd) start(p *program, s *stack) error {
 	if err != nil {
 		return err
 	}
-	n, err := newNode(p.log, c.Pipeline, c.HTTP, c.Data)
+	n, err := newNode(p.log, nodeSettings{
+		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, clickhouse: e.clickhouse, topology: c.Shared.topology(),
+		postgres: e.postgres(), work: c.Stream.work(), retention: c.Retention, jobs: c.Jobs, maxAge: c.Stream.MaxAge,
+		demo: !c.NoDemo, confinement: c.confined.texts,
+	})
 	if err != nil {
 		return err
 	}
-	n.clickhouse, n.topology, n.retention, n.postgres = e.clickhouse, c.Shared.topology(), c.Retention, e.postgres()
-	n.work, n.maxAge, n.jobSettings = c.Stream.work(), c.Stream.MaxAge, c.Jobs
 	n.registry.MustRegister(e.restarts)
 	n.warn(c.atRisk())
 	c.confined.warn(p.log)
-	n.confinement = c.confined.texts
 	if n.nats, err = e.connect(p, c); err != nil {
 		return err
 	}
@@ -121,11 +122,6 @@ func (c *upCmd) start(p *program, s *stack) error {
 	}
 	if err := n.run(p.ctx, s, roles{Ingest: true, Projector: true, Query: true, Scheduler: true}); err != nil {
 		return err
-	}
-	if !c.NoDemo {
-		if err := n.runDemo(p.ctx, s); err != nil {
-			return err
-		}
 	}
 	c.announce(p, e, time.Since(begin).Round(time.Millisecond))
 	return nil
@@ -220,8 +216,8 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 		if err != nil {
 			return e, err
 		}
-		part := s.launch(name, run)
-		ready.Go(func() error { return part.await(p.ctx, isReady) })
+		layer := s.launch(name, run)
+		ready.Go(func() error { return layer.await(p.ctx, isReady) })
 	}
 	return e, ready.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
@@ -20,8 +21,18 @@ type Health struct {
 	Warnings []string `json:"warnings,omitempty" doc:"What the configuration puts at risk, and what is missing from stored data"`
 	// Damage is what was found to be lost, until somebody accepts it.
 	Damage []string `json:"damage,omitempty" doc:"What stored data was found to be lost and is not accepted yet"`
+	// Off is what does not work, while everything else does.
+	Off []Off `json:"off,omitempty" doc:"Systems, and parts of systems, that do not work, while everything else does"`
 	// Confinement is what the operating system confines the embedded engines by.
 	Confinement map[string]string `json:"confinement,omitempty" doc:"What the operating system confines each embedded engine by" example:"{\"clickhouse\":\"landlock 7, seccomp\"}"`
+}
+
+// Off is a system that does not work, or a part of one, and why.
+type Off struct {
+	System string     `json:"system" example:"jobs"`
+	Part   string     `json:"part,omitempty" doc:"The part that has failed, and is restarted until it works. Without it, all of the system is off" example:"events"`
+	Reason string     `json:"reason" doc:"Why it is off"`
+	Since  *time.Time `json:"since,omitempty" doc:"When the part failed first"`
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
@@ -33,6 +44,9 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 		if h.Damage = s.cfg.Damage(); len(h.Damage) > 0 {
 			h.Status = "damaged"
 		}
+	}
+	if s.cfg.Off != nil {
+		h.Off = s.cfg.Off()
 	}
 	if s.cfg.Confinement != nil {
 		h.Confinement = s.cfg.Confinement()

@@ -28,6 +28,8 @@ type Config struct {
 	// Damage returns what stored data was found to be lost, for /health; nil: nobody
 	// looks.
 	Damage func() []string
+	// Off returns what does not work, for /health; nil: everything always does.
+	Off func() []Off
 	// Confinement says for /health what confines each embedded engine; nil where
 	// none runs.
 	Confinement func() map[string]string

@@ -20,6 +20,7 @@ var decodedTimes = map[string]string{
 	"./ingest/backfill.cursor":           "only Millrace writes cursors of backfills",
 	"./internal/tracking.FilePlace":      "a cursor, which Postgres alone compares",
 	"./internal/embedded/clickhouse":     "a file of the server's own",
+	"./internal/httpapi.Health":          "the console prints answers of Millrace",
 	"./internal/httpapi.Readiness":       "the console prints answers of Millrace",
 	"./cmd/millrace/internal/console":    "the console prints answers of Millrace",
 	"./ingest/demo/internal/makesample.": "a tool for developers",

@@ -227,22 +227,14 @@ func (s *Service) Run(ctx context.Context) error {
 	return s.mirror.Run(ctx, s.deps.NATS, s.deps.JetStream)
 }
 
-// Checks are what /ready asks after.
+// Checks are what /ready asks after, beside NATS.
 func (s *Service) Checks() []httpapi.Check {
 	return []httpapi.Check{
 		{Name: "clickhouse", Probe: s.store.Ping},
-		{Name: "nats", Probe: s.natsConnected},
 		{Name: "funnel", Probe: func(context.Context) error { return s.mirror.Err() }},
 		{Name: "checkpoints", Probe: func(context.Context) error { return s.mirror.Damage() }},
 		{Name: "projector", Probe: s.streamEnd.check, Note: s.streamEnd.note},
 		{Name: "rows", Probe: s.rowsAreThere, Need: httpapi.Never},
 		s.gapCheck(),
 	}
-}
-
-func (s *Service) natsConnected(context.Context) error {
-	if !s.deps.NATS.IsConnected() {
-		return fmt.Errorf("the connection is %s", s.deps.NATS.Status())
-	}
-	return nil
 }

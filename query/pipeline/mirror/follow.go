@@ -21,16 +21,16 @@ const checkEvery = 250 * time.Millisecond
 
 // Run loads the funnel and follows the projectors until ctx ends. A database
 // that is not there does not end it: it tries again, and Err tells meanwhile.
-// A mirror runs once.
+// A mirror runs once, unless it cannot subscribe.
 func (m *Mirror) Run(ctx context.Context, nc *nats.Conn, js jetstream.JetStream) error {
-	defer m.stop()
-	defer context.AfterFunc(ctx, m.cancel)()
 	status := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(status)
 	sub, err := m.subscribe(nc)
 	if err != nil {
 		return err
 	}
+	defer m.stop()
+	defer context.AfterFunc(ctx, m.cancel)()
 	defer func() { _ = sub.Unsubscribe() }()
 	if !m.subscribed(ctx, nc) {
 		return nil

@@ -26,7 +26,7 @@ func collect(ctx context.Context, s Server) (Status, error) {
 	}
 	c := collector{Server: s, st: Status{
 		URL: s.URL.String(), Version: health.Version, At: time.Now().UTC(),
-		Problems: append([]string{}, health.Damage...), Attention: health.Warnings, Missing: map[string]string{},
+		Problems: append([]string{}, health.Damage...), Attention: health.Warnings, Off: health.Off, Missing: map[string]string{},
 	}}
 	var parts sync.WaitGroup
 	for name, ask := range map[string]func(context.Context) error{

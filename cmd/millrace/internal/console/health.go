@@ -61,6 +61,13 @@ func WriteHealth(w io.Writer, answer []byte) error {
 	for _, engine := range slices.Sorted(maps.Keys(h.Confinement)) {
 		text += "  " + engine + " is confined by " + h.Confinement[engine] + "\n"
 	}
+	for _, off := range h.Off {
+		text += "  " + off.System + " is off: "
+		if off.Part != "" {
+			text += "its part " + off.Part + " fails: "
+		}
+		text += off.Reason + "\n"
+	}
 	for _, damage := range h.Damage {
 		text += "  damage: " + damage + "\n"
 	}

@@ -19,6 +19,7 @@ type Status struct {
 	Problems  []string  `json:"problems"`  // without any, all is well
 	Attention []string  `json:"attention"` // what waits for somebody, while all is well
 
+	Off     []httpapi.Off         `json:"off,omitempty"` // systems, and parts of them, that do not work
 	Checks  []httpapi.CheckStatus `json:"checks"`
 	Lag     *Lag                  `json:"lag,omitempty"`
 	Stages  []StageRate           `json:"stages,omitempty"`
@@ -126,6 +127,7 @@ func (st *Status) judge() {
 			st.Attention = append(st.Attention, c.Name+": "+c.Warning)
 		}
 	}
+	st.judgeOff()
 	if st.Lag != nil {
 		for _, g := range st.Lag.Groups {
 			if g.SecondsBehind >= tooLate {
@@ -155,4 +157,24 @@ func (st *Status) judge() {
 		st.Attention = []string{}
 	}
 	st.Well = len(st.Problems) == 0
+}
+
+// judgeOff tells what is off: a part that has failed is a problem. Systems that are off for the same reason, such as
+// a server that is not configured, are told of at once.
+func (st *Status) judgeOff() {
+	var reasons []string
+	systems := map[string][]string{}
+	for _, off := range st.Off {
+		if off.Part != "" {
+			st.Problems = append(st.Problems, fmt.Sprintf("%s is off: its part %s fails: %s", off.System, off.Part, off.Reason))
+			continue
+		}
+		if systems[off.Reason] == nil {
+			reasons = append(reasons, off.Reason)
+		}
+		systems[off.Reason] = append(systems[off.Reason], off.System)
+	}
+	for _, reason := range reasons {
+		st.Attention = append(st.Attention, fmt.Sprintf("off: %s: %s", strings.Join(systems[reason], ", "), reason))
+	}
 }

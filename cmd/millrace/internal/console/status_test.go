@@ -80,6 +80,13 @@ func TestStatusNotWell(t *testing.T) {
 			map[string]any{"/health": `{"status":"damaged","version":"v1.2.3","damage":["stream EVENTS has lost 3 messages"]}`},
 			"! stream EVENTS has lost 3 messages", "not well: stream EVENTS has lost 3 messages",
 		},
+		"a part of a system is off": {
+			map[string]any{"/health": `{"status":"ok","version":"v1.2.3","off":[
+				{"system":"jobs","part":"events","reason":"no such table","since":"2026-02-10T00:00:00Z"},
+				{"system":"shards","reason":"MILLRACE_POSTGRES_DSN is not set"},
+				{"system":"queues","reason":"MILLRACE_POSTGRES_DSN is not set"}]}`},
+			"- off: shards, queues: MILLRACE_POSTGRES_DSN is not set", "not well: jobs is off: its part events fails: no such table",
+		},
 		"a part is down": {map[string]any{"/ready": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = w.Write([]byte(`{"status":"not ready","checks":[

@@ -3397,6 +3397,8 @@ export interface components {
             };
             /** @description What stored data was found to be lost and is not accepted yet */
             damage?: string[] | null;
+            /** @description Systems, and parts of systems, that do not work, while everything else does */
+            off?: components["schemas"]["Off"][] | null;
             /**
              * @example ok
              * @enum {string}
@@ -4814,6 +4816,22 @@ export interface components {
             run_at: string | null;
         };
         NoMembers: Record<string, never>;
+        Off: {
+            /**
+             * @description The part that has failed, and is restarted until it works. Without it, all of the system is off
+             * @example events
+             */
+            part?: string;
+            /** @description Why it is off */
+            reason: string;
+            /**
+             * Format: date-time
+             * @description When the part failed first
+             */
+            since?: string;
+            /** @example jobs */
+            system: string;
+        };
         Overrides: {
             /**
              * Format: int64

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+
+	"github.com/millrace-io/millrace/client"
+	"github.com/millrace-io/millrace/ingest/batches"
+	ingesthttp "github.com/millrace-io/millrace/ingest/http"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/lag"
+	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/sampler"
+	projector "github.com/millrace-io/millrace/projector/pipeline"
+	"github.com/millrace-io/millrace/projector/pipeline/aging"
+	"github.com/millrace-io/millrace/projector/pipeline/retention"
+	"github.com/millrace-io/millrace/projector/pipeline/subjects"
+	querybatches "github.com/millrace-io/millrace/query/batches"
+	"github.com/millrace-io/millrace/query/pipeline"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// takeEvents takes events in over HTTP.
+func (n *node) takeEvents() (of share, err error) {
+	publisher, err := client.New(n.nats, client.Config{Service: "millrace", Acked: n.acked(), Log: n.log})
+	if err != nil {
+		return of, err
+	}
+	in, err := ingesthttp.New(ingesthttp.Config{Limits: n.http.Limits.ingest()}, ingesthttp.Deps{
+		Log: n.log, Registry: n.registry, Auth: n.auth, Publisher: publisher, Stages: n.pipeline.Stages.Stages,
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{routes: []func(*httpapi.Server){in.Register}}, nil
+}
+
+// foldEvents folds the stream of events, removes old ones from it, bounds its subjects, and retires old months.
+func (n *node) foldEvents() (of share, err error) {
+	p, err := projector.New(projector.Config{
+		Stages: n.pipeline.Stages.Stages, Dir: n.projectorFolder(), Lease: n.lease, SlotGroups: n.groups,
+		Backlog:     n.collector.backlog,
+		StreamLost:  func() string { return n.integrity.Lost(stream.Events).String() },
+		StreamSkips: func() { n.integrity.Suspect(stream.Events) },
+	}, n.nats, n.clickhouse, n.registry, n.log)
+	if err != nil {
+		return of, err
+	}
+	aged, err := aging.New(aging.Config{MaxAge: n.maxAge}, n.js, n.log)
+	if err != nil {
+		return of, err
+	}
+	bounded, err := subjects.New(subjects.Config{Stages: n.pipeline.Stages.Names()}, n.js, n.log)
+	if err != nil {
+		return of, err
+	}
+	conn, err := n.openClickHouse("retention")
+	if err != nil {
+		return of, err
+	}
+	retired, err := retention.New(retention.Config{
+		Months: n.retention.Months, DailyMonths: n.retention.DailyMonths, Topology: n.topology,
+	}, conn, n.js, n.registry, n.log)
+	if err != nil {
+		return of, err
+	}
+	of.parts = []part{
+		{"projector", p.Run}, {"aging", aged.Run}, {"subjects", bounded.Run}, {"retention", retired.Run},
+	}
+	of.gauges = append(of.gauges, n.lagGauges(p.Unfolded), bounded.Gauges(), retired.Rows())
+	of.checks = []httpapi.Check{{Name: "positions", Probe: func(context.Context) error { return p.Damage() }}}
+	if !n.roles.Query { // whose own check asks for the same
+		of.checks = append(of.checks, httpapi.Check{Name: "clickhouse", Probe: conn.Ping, Need: httpapi.Never})
+	}
+	return of, nil
+}
+
+// readEvents serves the funnel and what else is known of events.
+func (n *node) readEvents() (of share, err error) {
+	q, err := pipeline.New(pipeline.Config{Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps},
+		pipeline.Deps{ClickHouse: n.reads, NATS: n.nats, JetStream: n.js, Log: n.log, Registry: n.registry})
+	if err != nil {
+		return of, err
+	}
+	of = share{
+		parts:    []part{{"funnel", q.Run}},
+		routes:   []func(*httpapi.Server){func(srv *httpapi.Server) { q.Register(srv, n.auth) }},
+		views:    q.Views(),
+		checks:   q.Checks(),
+		warnings: q.Warnings,
+		gauges:   []sampler.Source{lag.MirrorSource(q.Positions, n.js)},
+	}
+	if n.roles.Ingest {
+		spare(of.checks)
+	}
+	if !n.roles.Projector { // which knows more of it
+		of.gauges = append(of.gauges, n.lagGauges(nil))
+	}
+	return of, nil
+}
+
+// spare has a process that takes events in be ready without what only queries need: it goes on doing so while that
+// is away, and so a balancer has to leave it where it is. That it has all it was started for is checked once.
+func spare(checks []httpapi.Check) {
+	for i := range checks {
+		if checks[i].Need == httpapi.Always {
+			checks[i].Need = httpapi.AtFirst
+		}
+	}
+}
+
+// lagGauges tell how far behind the stream of events the projectors are. unfolded returns the slot groups that this
+// process holds and does not fold.
+func (n *node) lagGauges(unfolded func() map[uint32]lag.Reason) sampler.Source {
+	return lag.Source(lag.Config{Lease: cmp.Or(n.lease, projector.DefaultLease), Unfolded: unfolded}, n.js)
+}
+
+// projectorFolder is where the projector has its key store.
+func (n *node) projectorFolder() string { return filepath.Join(n.data, "projector") }
+
+// takeObjects takes objects in that hold batches of crawled items.
+func (n *node) takeObjects() (of share, err error) {
+	in, err := batches.New(objects.NewNATS(n.js, max(n.work.Replicas, 1)), n.auth, n.log)
+	if err != nil {
+		return of, err
+	}
+	return share{routes: []func(*httpapi.Server){in.Register}}, nil
+}
+
+// readBatches tells what became of batches of crawled items.
+func (n *node) readBatches() (of share, err error) {
+	reads, err := querybatches.New(querybatches.Deps{
+		Postgres: n.database.pool, ClickHouse: n.reads, Auth: n.auth, Registry: n.registry, Log: n.log,
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{routes: []func(*httpapi.Server){reads.Register}}, nil
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	ingestsources "github.com/millrace-io/millrace/ingest/sources"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/outbox"
+	"github.com/millrace-io/millrace/internal/sources"
+	querysources "github.com/millrace-io/millrace/query/sources"
+	"github.com/millrace-io/millrace/schemas/stream"
+)
+
+// sourceEvents is the advisory lock of the process that publishes the events of
+// sources.
+const sourceEvents int64 = 0x6d696c6c_73726373
+
+// openSources makes the store of the sources that are crawled.
+func (n *node) openSources() (err error) {
+	if n.stores.sources, err = sources.New(n.database.pool); err != nil {
+		return err
+	}
+	return n.sample(outbox.Gauges(n.database.pool, stream.Sources))
+}
+
+// takeSources takes commands about sources, and publishes their events.
+func (n *node) takeSources() (of share, err error) {
+	events, err := outbox.NewPublisher(outbox.Config{Key: sourceEvents}, n.stores.sources.Outbox(), outbox.Deps{
+		NATS: n.nats, Postgres: n.database.pool, Registry: n.registry, Log: n.log, Acked: n.acked(),
+	})
+	if err != nil {
+		return of, err
+	}
+	commands, err := ingestsources.New(n.stores.sources, n.auth, n.log)
+	if err != nil {
+		return of, err
+	}
+	return share{
+		parts:  []part{{"events", events.Run}},
+		routes: []func(*httpapi.Server){commands.Register},
+	}, nil
+}
+
+// readSources tells of the sources.
+func (n *node) readSources() (of share, err error) {
+	reads, err := querysources.New(n.stores.sources, n.auth, n.log)
+	if err != nil {
+		return of, err
+	}
+	return share{routes: []func(*httpapi.Server){reads.Register}}, nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/httpapi"
+)
+
+// restartWait is how long what has ended by itself stays away at first, and restartMost how long at most.
+const (
+	restartWait = 250 * time.Millisecond
+	restartMost = 30 * time.Second
+)
+
+// settled is for how long something has to run before its next wait is the first one again.
+const settled = time.Minute
+
+// keepRunning calls run until ctx ends, and again after it has ended by itself. It waits restartWait before that,
+// and twice as long each time, up to restartMost. ended gets each error and wait, and may shorten the wait. It
+// returns the error of the call that ctx has ended.
+func keepRunning(
+	ctx context.Context, run func(context.Context) error, ended func(err error, wait time.Duration) time.Duration,
+) error {
+	for wait := restartWait; ; wait = min(2*wait, restartMost) {
+		began := time.Now()
+		err := run(ctx)
+		if ctx.Err() != nil {
+			return err
+		}
+		if time.Since(began) >= settled {
+			wait = restartWait
+		}
+		wait = ended(err, wait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// proven is for how long a part that has failed has to run before it counts as on.
+const proven = 10 * time.Second
+
+// supervisor runs the parts of systems. A part that ends by itself is run again, while the others go on.
+type supervisor struct {
+	log      *slog.Logger
+	restarts *prometheus.CounterVec // by system and part
+	parts    []*supervised
+	left     []httpapi.Off // systems that are off for as long as the process runs
+}
+
+// newSupervisor makes a supervisor of nothing.
+func newSupervisor(reg prometheus.Registerer, log *slog.Logger) *supervisor {
+	v := &supervisor{log: log, restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "millrace_part_restarts_total",
+		Help: "Starts of a part of a system after it has failed.",
+	}, []string{"system", "part"})}
+	reg.MustRegister(v.restarts)
+	return v
+}
+
+// leaveOut notes that a system is off, and why.
+func (v *supervisor) leaveOut(system, reason string) {
+	v.log.Warn("a system is off", "system", system, "reason", reason)
+	v.left = append(v.left, httpapi.Off{System: system, Reason: reason})
+}
+
+// add adds a part. None may be added after Run.
+func (v *supervisor) add(system string, p part) {
+	v.parts = append(v.parts, &supervised{
+		part: p, system: system, log: v.log.With("system", system, "part", p.name),
+		restarts: v.restarts.WithLabelValues(system, p.name),
+	})
+}
+
+// Run runs all parts until ctx ends. It returns after all have ended, with their errors.
+func (v *supervisor) Run(ctx context.Context) error {
+	errs := make([]error, len(v.parts))
+	var all sync.WaitGroup
+	for i, p := range v.parts {
+		all.Go(func() { errs[i] = p.keep(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// off returns what is off, and why.
+func (v *supervisor) off() []httpapi.Off {
+	off := append([]httpapi.Off{}, v.left...)
+	for _, p := range v.parts {
+		if one, is := p.off(); is {
+			off = append(off, one)
+		}
+	}
+	return off
+}
+
+// supervised is a part that is run again after it has failed.
+type supervised struct {
+	part
+	system   string
+	log      *slog.Logger
+	restarts prometheus.Counter
+
+	mu      sync.Mutex
+	running bool
+	began   time.Time // the present run
+	failed  error     // why the one before has ended; nil: there was none, or this one is proven
+	since   time.Time // when it failed first
+}
+
+// keep runs the part until ctx ends.
+func (p *supervised) keep(ctx context.Context) error {
+	return keepRunning(ctx, func(ctx context.Context) error {
+		p.start()
+		return p.run(ctx)
+	}, func(err error, wait time.Duration) time.Duration {
+		p.fail(err, wait)
+		return wait
+	})
+}
+
+func (p *supervised) start() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running, p.began = true, time.Now()
+	if p.failed != nil {
+		p.restarts.Inc()
+	}
+}
+
+// errEnded is why a part is off that has ended without an error.
+var errEnded = errors.New("it has ended by itself")
+
+func (p *supervised) fail(err error, wait time.Duration) {
+	if err == nil {
+		err = errEnded
+	}
+	p.log.Error("a part of a system has failed, and is restarted", "error", err, "retry_in", wait)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); p.failed == nil || now.Sub(p.began) >= proven {
+		p.since = now.UTC()
+	}
+	p.running, p.failed = false, err
+}
+
+// off tells whether the part is off: it waits for its next start, or has not run for long since it failed.
+func (p *supervised) off() (off httpapi.Off, is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed == nil || p.running && time.Since(p.began) >= proven {
+		return off, false
+	}
+	since := p.since
+	return httpapi.Off{System: p.system, Part: p.name, Reason: p.failed.Error(), Since: &since}, true
+}
