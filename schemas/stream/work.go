@@ -23,9 +23,11 @@ const (
 
 // Subjects of the shard pipeline.
 const (
-	WorkSubjects     = "work.*"
-	ShardSubjects    = "shards.>"
-	WorkAckSubjects  = "$JS.ACK." + Work + ".>"
+	WorkSubjects    = "work.*"
+	ShardSubjects   = "shards.>"
+	WorkAckSubjects = "$JS.ACK." + Work + ".>"
+	// WorkLeaders is where servers tell which of them leads a consumer of Work now.
+	WorkLeaders      = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED." + Work + ".*"
 	WorkDeadSubjects = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + Work + ".*"
 	// WorkMoves is the core NATS subject on which a client reports moves of
 	// items it has taken, in batches, and is answered when they are durable.

@@ -2,6 +2,7 @@ package pulls
 
 import (
 	"container/heap"
+	"context"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -18,7 +19,8 @@ type broker struct {
 	lines   map[string]*line
 	pulls   map[*nats.Subscription]*pull // by where copies come from
 	turn    uint64                       // counts requests that were passed on
-	waiting int                          // connections that have a pull
+	near    *near
+	waiting int // connections that have a pull
 	swept   time.Time
 
 	// retracted are the interests of requests that are to be withdrawn, by where JetStream
@@ -26,15 +28,30 @@ type broker struct {
 	retracted map[string]retraction
 	fences    string // begins these subjects
 
-	copies  chan *nats.Msg // of what consumers deliver
-	nothing chan *nats.Msg // of subscriptions that get nothing
+	copies  chan *nats.Msg  // of what consumers deliver
+	nothing chan *nats.Msg  // of subscriptions that get nothing
+	calls   chan func()     // are to be called by the goroutine of the broker
+	ctx     context.Context // of Run
 }
 
-func newBroker(s *Service) *broker {
-	return &broker{
+func newBroker(ctx context.Context, s *Service) *broker {
+	b := &broker{
 		Service: s, lines: map[string]*line{}, pulls: map[*nats.Subscription]*pull{},
 		retracted: map[string]retraction{}, fences: s.nc.NewInbox() + ".",
 		copies: make(chan *nats.Msg, buffered), nothing: make(chan *nats.Msg, 1),
+		calls: make(chan func()), ctx: ctx,
+	}
+	b.near = &near{nc: s.nc, js: s.js, conns: map[string]*nats.Conn{}, lost: func(nc *nats.Conn) {
+		b.call(func() { b.lost(nc) })
+	}}
+	return b
+}
+
+// call has the goroutine of the broker call a function, unless it has ended.
+func (b *broker) call(f func()) {
+	select {
+	case b.calls <- f:
+	case <-b.ctx.Done():
 	}
 }
 
@@ -58,8 +75,9 @@ func (b *broker) pull(m *nats.Msg) {
 		if l == nil {
 			l = newLine(b, name)
 			b.lines[name] = l
+			l.locate()
 		}
-		l.add(who, m.Reply, r)
+		l.add(who, m.Reply, r, time.Now())
 	}
 }
 
@@ -130,6 +148,25 @@ func (b *broker) disconnected(m *nats.Msg) {
 	}
 }
 
+// elected notes which server leads a consumer now.
+func (b *broker) elected(m *nats.Msg) {
+	var event struct {
+		Leader string `json:"leader"`
+	}
+	if l := b.lines[nameIn(m.Subject)]; l != nil && json.Unmarshal(m.Data, &event) == nil {
+		l.elected(event.Leader)
+	}
+}
+
+// lost ends the requests that have gone with a connection.
+func (b *broker) lost(nc *nats.Conn) {
+	for _, l := range b.lines {
+		if l.via == nc { // else it moves already
+			l.moved()
+		}
+	}
+}
+
 // retract withdraws the request of a pull from the consumer once JetStream has read it: of a
 // request that it reads later it would not see that nobody has an interest in it, and it
 // would hand out an item that nobody gets. JetStream reads requests in order, so it has read
@@ -143,7 +180,7 @@ func (l *line) retract(p *pull) {
 	fence := l.fences + strconv.FormatUint(l.turn, 36)
 	l.retracted[fence] = retraction{p.interest, time.Now()}
 	p.interest = nil
-	l.send(&nats.Msg{Subject: stream.RelayPull(l.name), Reply: fence, Data: []byte("{")})
+	l.ask(&nats.Msg{Subject: stream.RelayPull(l.name), Reply: fence, Data: []byte("{")})
 }
 
 // read withdraws the request that JetStream has read.
@@ -203,7 +240,7 @@ func (b *broker) expire(now time.Time) {
 	}
 	for name, l := range b.lines {
 		l.sweep(now)
-		if len(l.holders) == 0 {
+		if len(l.holders) == 0 && !l.moving {
 			delete(b.lines, name)
 		}
 	}
@@ -221,10 +258,18 @@ func (b *broker) end() {
 		}
 	}
 	_ = b.nc.FlushTimeout(answerWait) // or the connection is closed
+	for _, l := range b.lines {
+		if l.via != nil {
+			_ = l.via.FlushTimeout(answerWait) // the same
+		}
+	}
+	b.near.close()
 }
 
-func (b *broker) send(m *nats.Msg) {
-	if err := b.nc.PublishMsg(m); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+func (b *broker) send(m *nats.Msg) { b.sendBy(b.nc, m) }
+
+func (b *broker) sendBy(nc *nats.Conn, m *nats.Msg) {
+	if err := nc.PublishMsg(m); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		b.log.Debug("a client is not answered, and asks again", "error", err)
 	}
 }

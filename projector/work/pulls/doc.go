@@ -32,7 +32,10 @@
 //     first: a connection that is back gets its turn soon, and many that are not keep 1
 //     item from others. After a lapse others alone may have that for a while.
 //  5. An end. A request waits for 90 seconds at most, also one that names no end.
-//  6. Gone. The requests of a connection end with it.
+//  6. Gone. The requests of a connection end with it. In a cluster, too: a request goes to
+//     JetStream by the server that leads its consumer, which alone sees that nobody waits
+//     for it any more. When another server leads, clients are told that their requests have
+//     ended.
 //  7. Millrace's own connections, which HTTP uses, ask consumers directly: there they take
 //     turns with the requests of 1.
 //
@@ -42,7 +45,8 @@
 // client that gives up before its request ends, keeps its connection, and stays silent of it,
 // may be handed items that come meanwhile, no more than it may hold; they come again after
 // the lease. So does one whose server does not tell of connections that have ended: that is
-// in the accounts of AccountsConfig.
+// in the accounts of AccountsConfig. So do all in a cluster where Millrace reaches the server that
+// leads a consumer by none of the addresses that it was given, or was told of by servers.
 // While no Service runs, pulls are answered "503", and daemons go on with what they have.
 // A Service that begins does not know what was handed out before: such an item lapses one
 // lease after its last word, unless the client speaks for it.

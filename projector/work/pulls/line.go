@@ -15,6 +15,12 @@ type line struct {
 	name  string
 	lease time.Duration // of the queue
 
+	via    *nats.Conn // to the server that leads the consumer
+	leader string     // its name, as it was said last
+	moving bool       // it is looked for, and requests wait in early
+	moves  int        // how often it was looked for
+	early  []arrival
+
 	holders map[conn]*holder
 	queue   queue
 	places  int                // requests that are at the consumer
@@ -24,6 +30,14 @@ type line struct {
 	silent int              // items that are, or may get, with connections that were silent again and again
 	late   map[uint64]lapse // who has let an item lapse last
 	vacant time.Time        // until when these get no other item
+}
+
+// arrival is a request that has come.
+type arrival struct {
+	who   conn
+	reply string
+	asked request
+	at    time.Time
 }
 
 // lapse is that a connection has let an item lapse.
@@ -122,8 +136,97 @@ func (h *holder) consider() {
 	h.line.queue.set(h, len(h.parked) > 0 && h.placed < places && h.held+h.coming < h.window)
 }
 
-// add takes a pull.
-func (l *line) add(who conn, reply string, r request) {
+// locate looks for the server that leads the consumer.
+func (l *line) locate() {
+	l.moving = true
+	l.moves++
+	go func() {
+		leader, err := l.near.leader(l.ctx, l.name)
+		if err != nil {
+			return // the service has ended
+		}
+		via, err := l.near.at(leader)
+		if err != nil {
+			l.log.Warn("items may be handed to workers that have gone", "queue", l.name, "error", err)
+			via = l.nc
+		}
+		l.call(func() { l.located(leader, via) })
+	}()
+}
+
+// located has requests go to the server that leads the consumer.
+func (l *line) located(leader string, via *nats.Conn) {
+	if l.leader != "" && l.leader != leader || via.IsClosed() { // it has changed meanwhile
+		l.leader = ""
+		l.locate()
+		return
+	}
+	l.leader, l.via, l.moving = leader, via, false
+	early := l.early
+	l.early = nil
+	for _, a := range early {
+		l.add(a.who, a.reply, a.asked, a.at)
+	}
+}
+
+// electionWait is how long JetStream may take to end the requests at a server that leads a
+// consumer no more. A client that is told twice of one end asks for twice as much.
+const electionWait = 300 * time.Millisecond
+
+// elected notes that a server leads the consumer now.
+func (l *line) elected(leader string) {
+	switch {
+	case l.leader == leader:
+	case l.moving:
+		l.leader = leader
+	default:
+		l.moving = true
+		move := l.moves
+		time.AfterFunc(electionWait, func() {
+			l.call(func() {
+				if l.moves == move {
+					l.moved()
+				}
+			})
+		})
+	}
+}
+
+// moved ends the requests that are left, so that their clients ask again: the consumer is
+// led elsewhere, or its server is away.
+func (l *line) moved() {
+	via := l.via
+	if via.IsClosed() {
+		via = l.nc
+	}
+	for _, h := range l.holders {
+		for p := range h.pulls {
+			p.ended()
+			l.sendBy(via, p.timeout()) // behind what came that way
+			p.end()
+		}
+	}
+	l.leader = ""
+	l.locate()
+}
+
+// ask sends JetStream a request.
+func (l *line) ask(m *nats.Msg) { l.sendBy(l.via, m) }
+
+// add takes a pull that came at a time.
+func (l *line) add(who conn, reply string, r request, came time.Time) {
+	until := came.Add(r.Expires)
+	switch {
+	case !l.moving && r.Expires > 0 && time.Now().After(until):
+		return // the client waits no more
+	case !l.moving:
+	case len(l.early) < mostPullsAll:
+		l.early = append(l.early, arrival{who, reply, r, came})
+		return
+	default:
+		l.refuse(reply, 409, "Exceeded MaxWaiting")
+		return
+	}
 	h := l.holders[who]
 	if h == nil {
 		h = &holder{line: l, who: who, pulls: map[*pull]struct{}{}, window: firstWindow}
@@ -136,7 +239,7 @@ func (l *line) add(who conn, reply string, r request) {
 		}
 		return
 	}
-	p := &pull{by: h, line: l, reply: reply, asked: r, left: r.Batch, idle: true, until: h.heard.Add(r.Expires)}
+	p := &pull{by: h, line: l, reply: reply, asked: r, left: r.Batch, idle: true, until: until}
 	if err := p.watch(); err != nil {
 		l.log.Debug("a pull is not taken", "error", err)
 		return
@@ -160,7 +263,7 @@ func (p *pull) settle() {
 
 // place gives out the places at the consumer.
 func (l *line) place() {
-	for len(l.queue) > 0 && l.places < mostPlaces {
+	for !l.moving && len(l.queue) > 0 && l.places < mostPlaces {
 		h := l.queue[0]
 		if !h.proven && len(l.novices) >= l.mostNewcomers() {
 			break

@@ -38,7 +38,7 @@ func (p *pull) watch() (err error) {
 }
 
 func (p *pull) subscribe(subject string) (*nats.Subscription, error) {
-	sub, err := p.line.nc.ChanSubscribe(subject, p.line.copies)
+	sub, err := p.line.via.ChanSubscribe(subject, p.line.copies)
 	if err == nil {
 		p.line.pulls[sub] = p
 	}
@@ -65,7 +65,7 @@ func (p *pull) waitAt(consumer string, r request) {
 	if err != nil {
 		p.line.log.Error("a pull cannot be encoded", "error", err)
 	}
-	p.line.send(&nats.Msg{Subject: stream.RelayPull(consumer), Reply: out, Data: body})
+	p.line.ask(&nats.Msg{Subject: stream.RelayPull(consumer), Reply: out, Data: body})
 }
 
 // rest is the request for n of the items that are left of it.
@@ -199,6 +199,16 @@ func (p *pull) told(m *nats.Msg, code string) {
 func (p *pull) finish(missing int) {
 	p.leave()
 	p.waitAt(stream.Nobody, request{Batch: missing, Expires: time.Millisecond})
+}
+
+// timeout is what JetStream says when a request ends before its client has all items.
+func (p *pull) timeout() *nats.Msg {
+	m := nats.NewMsg(p.reply)
+	m.Header.Set("Status", "408")
+	m.Header.Set("Description", "Request Timeout")
+	m.Header.Set("Nats-Pending-Messages", strconv.Itoa(p.left))
+	m.Header.Set("Nats-Pending-Bytes", strconv.Itoa(p.asked.MaxBytes))
+	return m
 }
 
 // end forgets the request.

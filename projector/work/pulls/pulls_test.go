@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -18,10 +19,12 @@ import (
 
 // site is a server with roles, a queue "q", and a service.
 type site struct {
-	t   *testing.T
-	srv *embedded.Server
-	nc  *nats.Conn // of Millrace
-	js  jetstream.JetStream
+	t       *testing.T
+	worker  func() *nats.Conn // returns a connection of a worker
+	nc      *nats.Conn        // of Millrace
+	js      jetstream.JetStream
+	servers []*server.Server // of a cluster
+	subs    func() int       // returns how many subscriptions the service has
 }
 
 const ackWait = 2 * time.Second
@@ -41,30 +44,55 @@ func startWith(t *testing.T, lease time.Duration) *site {
 	}
 	run(t, srv.Run)
 	<-srv.Ready()
-	s := &site{t: t, srv: srv}
-	if s.nc, err = nats.Connect("", srv.InProcess()); err != nil {
-		t.Fatal(err)
+	s := &site{t: t}
+	s.worker = func() *nats.Conn {
+		nc, err := nats.Connect(srv.ClientURL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
 	}
-	t.Cleanup(s.nc.Close)
-	if s.js, err = jetstream.New(s.nc); err != nil {
-		t.Fatal(err)
-	}
-	err = stream.EnsureWork(t.Context(), s.js, []string{"q"}, stream.WorkConfig{AckWait: lease})
+	nc, err := nats.Connect("", srv.InProcess())
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := New(s.nc, func(string) time.Duration { return lease }, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const own = 4 // subscriptions of a service that has no requests
-	before := s.nc.NumSubscriptions()
+	err = stream.EnsureWork(t.Context(), js, []string{"q"}, stream.WorkConfig{AckWait: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.serve(nc, lease)
+	return s
+}
+
+// serve runs a service on a connection of Millrace.
+func (s *site) serve(nc *nats.Conn, lease time.Duration) {
+	t := s.t
+	t.Helper()
+	var err error
+	s.nc = nc
+	if s.subs == nil {
+		s.subs = nc.NumSubscriptions
+	}
+	if s.js, err = jetstream.New(nc); err != nil {
+		t.Fatal(err)
+	}
+	service, err := New(nc, func(string) time.Duration { return lease }, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const own = 5 // subscriptions of a service that has no requests
+	before := s.subs()
 	run(t, service.Run)
 	s.awaitSubscriptions(before + own)
 	if err := s.nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	return s
 }
 
 // run runs a component until the test ends.
@@ -83,12 +111,7 @@ func run(t *testing.T, component func(context.Context) error) {
 // connect returns a connection without a login.
 func (s *site) connect() *nats.Conn {
 	s.t.Helper()
-	nc, err := nats.Connect(s.srv.ClientURL())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(nc.Close)
-	return nc
+	return s.worker()
 }
 
 func (s *site) consumer(nc *nats.Conn) jetstream.Consumer {
@@ -317,9 +340,14 @@ func deliveries(t *testing.T, m jetstream.Msg) uint64 {
 // (promise 6).
 func TestGone(t *testing.T) {
 	t.Parallel()
-	s := startWith(t, time.Hour)
+	startWith(t, time.Hour).gone()
+}
+
+// gone has connections end while their requests wait, and sees who gets items.
+func (s *site) gone() {
+	t := s.t
 	const connections, each, items = 10, 3, 20
-	before := s.nc.NumSubscriptions()
+	before := s.subs()
 	var gone []*nats.Conn
 	var told []*nats.Subscription
 	for range connections {
@@ -369,9 +397,9 @@ func TestGone(t *testing.T) {
 // has two.
 func (s *site) awaitSubscriptions(want int) {
 	s.t.Helper()
-	for end := time.Now().Add(time.Minute); s.nc.NumSubscriptions() != want; {
+	for end := time.Now().Add(time.Minute); s.subs() != want; {
 		if time.Now().After(end) {
-			s.t.Fatalf("%d subscriptions, want %d", s.nc.NumSubscriptions(), want)
+			s.t.Fatalf("%d subscriptions, want %d", s.subs(), want)
 		}
 		time.Sleep(time.Millisecond)
 	}

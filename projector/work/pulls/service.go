@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -16,6 +17,7 @@ import (
 // Service answers pulls. Any number of processes may run one.
 type Service struct {
 	nc      *nats.Conn
+	js      jetstream.JetStream
 	leaseOf func(queue string) time.Duration
 	log     *slog.Logger
 }
@@ -27,7 +29,11 @@ func New(nc *nats.Conn, leaseOf func(queue string) time.Duration, log *slog.Logg
 	if nc == nil || log == nil || leaseOf == nil {
 		return nil, errors.New("pulls: NATS, the leases of queues and a logger are needed")
 	}
-	return &Service{nc: nc, leaseOf: leaseOf, log: log.With("component", "pulls")}, nil
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("pulls: %w", err)
+	}
+	return &Service{nc: nc, js: js, leaseOf: leaseOf, log: log.With("component", "pulls")}, nil
 }
 
 const (
@@ -40,13 +46,14 @@ const (
 
 // Run works until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	b := newBroker(s)
+	b := newBroker(ctx, s)
 	defer b.end()
 	requests, answers := make(chan *nats.Msg, buffered), make(chan *nats.Msg, buffered)
-	fences := make(chan *nats.Msg, buffered)
+	fences, elections := make(chan *nats.Msg, buffered), make(chan *nats.Msg, buffered)
 	for _, subscribe := range []func() (*nats.Subscription, error){
 		func() (*nats.Subscription, error) { return s.nc.ChanSubscribe(b.fences+"*", fences) },
 		func() (*nats.Subscription, error) { return s.nc.ChanSubscribe(stream.WorkAckSubjects, answers) },
+		func() (*nats.Subscription, error) { return s.nc.ChanSubscribe(stream.WorkLeaders, elections) },
 		// On the channel of the requests, so that those come first which the connection has sent.
 		func() (*nats.Subscription, error) { return s.nc.ChanSubscribe(stream.Disconnects, requests) },
 		func() (*nats.Subscription, error) {
@@ -75,6 +82,10 @@ func (s *Service) Run(ctx context.Context) error {
 			b.read(m.Subject)
 		case m := <-answers:
 			b.answered(m)
+		case m := <-elections:
+			b.elected(m)
+		case f := <-b.calls:
+			f()
 		case now := <-timer.C:
 			b.expire(now)
 		case <-ctx.Done():
