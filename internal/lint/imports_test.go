@@ -97,6 +97,8 @@ var rules = []rule{
 	{"./schemas/shard", []string{"./schemas/item"}, "the rules of shards are pure"},
 	{"./schemas/source", []string{"./schemas/item", "./schemas/instant", "./internal/nearest"}, "the rules of sources are pure"},
 	{"./schemas/batches", []string{"./schemas/item", "./schemas/instant"}, "the rules of batches are pure"},
+	{"./schemas/uploads", []string{"./schemas/instant"}, "the rules of uploads are pure"},
+	{"./internal/tabular", nil, "reading tables is nobody's matter"},
 	{"./internal/nearest", nil, "rules import it, and stay pure"},
 	{"./internal/schedule", []string{"./schemas/item"}, "the rules of schedules are pure"},
 	{"./schemas/job", []string{"./schemas/item", "./internal/nearest"}, "the rules of jobs are pure"},

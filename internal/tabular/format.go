@@ -1,0 +1,143 @@
+package tabular
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Kinds of files.
+const (
+	CSV   = "csv"
+	Lines = "ndjson"
+	XLSX  = "xlsx"
+)
+
+// Kinds lists them.
+var Kinds = []string{CSV, Lines, XLSX}
+
+// Format is how a file is read.
+type Format struct {
+	Kind      string
+	Encoding  string // as Encoding has it; empty for XLSX
+	Delimiter byte   // of CSV; 0 for others
+	LoneCR    bool   // lines of CSV end with a carriage return alone
+}
+
+// Delimiters are those that are looked for.
+const Delimiters = ",;\t|"
+
+// Sniff returns the format of the file that was written to the sniffer. Kind, encoding and delimiter
+// are as they are given, where they are.
+func (s *Sniffer) Sniff(name, kind, encoding string, delimiter byte) (Format, error) {
+	f := Format{Kind: kind, Encoding: encoding, Delimiter: delimiter}
+	if f.Kind == "" {
+		f.Kind = s.kind(name)
+	}
+	if f.Kind == XLSX {
+		return Format{Kind: XLSX}, nil
+	}
+	if f.Encoding == "" {
+		f.Encoding = s.Encoding()
+	}
+	if f.Kind == Lines {
+		f.Delimiter = 0
+	}
+	return f.Complete(s.head)
+}
+
+// Kind is what a file is by its first bytes, and else by its name.
+func (s *Sniffer) kind(name string) string {
+	switch ext := strings.ToLower(filepath.Ext(name)); {
+	case bytes.HasPrefix(s.head, []byte("PK\x03\x04")):
+		return XLSX
+	case ext == ".ndjson" || ext == ".jsonl":
+		return Lines
+	}
+	return CSV
+}
+
+// Complete finds out by the first bytes of a CSV how its lines end, and its delimiter if it has none. It
+// returns other formats as they are.
+func (f Format) Complete(head []byte) (Format, error) {
+	if f.Kind != CSV {
+		return f, nil
+	}
+	text, err := Decoded(bytes.NewReader(head), f.Encoding)
+	if err != nil {
+		return f, err
+	}
+	sample, err := io.ReadAll(text)
+	if err != nil {
+		return f, fmt.Errorf("decode the first bytes: %w", err)
+	}
+	f.LoneCR = bytes.IndexByte(sample, '\n') < 0 && bytes.IndexByte(sample[:max(len(sample)-1, 0)], '\r') >= 0
+	if f.Delimiter == 0 {
+		f.Delimiter = f.delimiterOf(sample)
+	}
+	return f, nil
+}
+
+// delimiterOf returns the delimiter with which most of the first rows have as many cells as the
+// header, which has more than one; among those alike, the one that gives most cells.
+func (f Format) delimiterOf(sample []byte) byte {
+	best, most := byte(','), 0
+	for _, d := range []byte(Delimiters) {
+		f.Delimiter = d
+		r, err := newCSVReader(bytes.NewReader(sample), f)
+		if err != nil || len(r.header) < 2 {
+			continue
+		}
+		fit, rows := 1, 1
+		for ; rows < 100; rows++ {
+			row, err := r.Next()
+			if err != nil {
+				break
+			}
+			if row.Fault == nil {
+				fit++
+			}
+		}
+		if score := fit*1000/rows*(MaxColumns+1) + len(r.header); score > most {
+			best, most = d, score
+		}
+	}
+	return best
+}
+
+// Open reads a file with a format. XLSX, of which one end refers to the other, it first copies to a
+// file in the folder temp, and removes that with Close.
+func Open(from io.Reader, f Format, temp string) (Reader, error) {
+	if f.Kind == XLSX {
+		return openXLSX(from, temp)
+	}
+	text, err := Decoded(from, f.Encoding)
+	if err != nil {
+		return nil, err
+	}
+	if f.Kind == Lines {
+		return newLineReader(text, f), nil
+	}
+	r, err := newCSVReader(text, f)
+	if err != nil {
+		return nil, err // no *csvReader in an interface
+	}
+	return r, nil
+}
+
+// spool copies a file into the folder temp.
+func spool(from io.Reader, temp string) (*os.File, error) {
+	file, err := os.CreateTemp(temp, "upload-*.xlsx")
+	if err != nil {
+		return nil, fmt.Errorf("copy an XLSX: %w", err)
+	}
+	if _, err = io.Copy(file, from); err != nil {
+		file.Close()
+		os.Remove(file.Name())
+		return nil, fmt.Errorf("copy an XLSX: %w", err)
+	}
+	return file, nil
+}
