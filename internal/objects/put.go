@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,22 +52,28 @@ type Stored struct {
 // by the same contract (ADR-20 of NATS): chunks, and then a message that describes them,
 // which is published on the condition that nobody else has.
 func (n *NATS) Put(ctx context.Context, o batches.Object, from io.Reader) (Stored, error) {
-	stored, err := n.put(ctx, o, from)
+	return n.PutAs(ctx, o, nuid.Next(), MaxSize, from)
+}
+
+// PutAs is Put of an object of at most limit bytes, whose chunks have an id that the caller chooses,
+// and uses once. Discard with this id deletes what a process leaves that dies in the middle.
+func (n *NATS) PutAs(ctx context.Context, o batches.Object, id string, limit int64, from io.Reader) (Stored, error) {
+	stored, err := n.put(ctx, upload{js: n.js, object: o, id: id, limit: limit}, from)
 	if err != nil {
 		return stored, fmt.Errorf("put object %s: %w", o, err)
 	}
 	return stored, nil
 }
 
-func (n *NATS) put(ctx context.Context, o batches.Object, from io.Reader) (Stored, error) {
+func (n *NATS) put(ctx context.Context, u upload, from io.Reader) (Stored, error) {
+	o := u.object
 	if err := n.makeBucket(ctx, o.Bucket); err != nil {
 		return Stored{}, err
 	}
-	bucket, err := n.js.Stream(ctx, "OBJ_"+o.Bucket)
-	if err != nil {
+	var err error
+	if u.bucket, err = n.js.Stream(ctx, "OBJ_"+o.Bucket); err != nil {
 		return Stored{}, fmt.Errorf("look at the bucket: %w", err)
 	}
-	u := upload{js: n.js, bucket: bucket, object: o, id: nuid.Next()}
 	stored, err := u.chunks(ctx, from)
 	if err != nil {
 		return stored, errors.Join(err, u.discard(ctx))
@@ -89,16 +96,37 @@ func (n *NATS) makeBucket(ctx context.Context, name string) error {
 	if err := names.Error(); err != nil {
 		return fmt.Errorf("count the buckets: %w", err)
 	}
-	if have >= MaxBuckets {
+	if have >= MaxBuckets && !own(name) {
 		return ErrTooManyBuckets
 	}
 	_, err = n.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: name, Description: "objects that batches are read from", Replicas: n.replicas, Compression: true,
+		Bucket: name, Description: "objects that Millrace reads", Replicas: n.replicas, Compression: true,
 	})
 	if errors.Is(err, jetstream.ErrBucketExists) {
 		return nil
 	}
 	return err
+}
+
+// own tells of a bucket of Millrace itself: no request can name one whose name begins so.
+func own(name string) bool { return strings.HasPrefix(name, "_") }
+
+// Discard deletes an object, and the chunks that were stored with an id, whether or not they became one.
+func (n *NATS) Discard(ctx context.Context, o batches.Object, id string) error {
+	bucket, err := n.js.Stream(ctx, "OBJ_"+o.Bucket)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	u := upload{js: n.js, bucket: bucket, object: o, id: id}
+	for _, subject := range []string{u.metaSubject(), u.chunkSubject()} {
+		if err == nil {
+			err = bucket.Purge(ctx, jetstream.WithPurgeSubject(subject))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("discard object %s: %w", o, err)
+	}
+	return nil
 }
 
 func bucketName(err error) error {
@@ -114,6 +142,7 @@ type upload struct {
 	bucket jetstream.Stream
 	object batches.Object
 	id     string // of its chunks
+	limit  int64  // bytes of the content
 	parts  uint32 // of the content
 }
 
@@ -133,8 +162,8 @@ func (u *upload) chunks(ctx context.Context, from io.Reader) (Stored, error) {
 		switch {
 		case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 			return stored, err
-		case stored.Size > MaxSize:
-			return stored, fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, MaxSize)
+		case stored.Size > u.limit:
+			return stored, fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, u.limit)
 		case n > 0:
 			sum.Write(chunk[:n])
 			u.parts++

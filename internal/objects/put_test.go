@@ -164,3 +164,38 @@ func TestMaxBuckets(t *testing.T) {
 		t.Errorf("%d buckets are refused, want 5", n)
 	}
 }
+
+// TestPutAs: a caller may choose the bound and the id of the chunks, and delete both an object and what is
+// left of one that did not come to its end.
+func TestPutAs(t *testing.T) {
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	storage, ctx := NewNATS(js, 1), t.Context()
+	o := batches.Object{Bucket: "_own", Key: "k"}
+	if err := o.Check(); err == nil {
+		t.Error("a request can name the bucket")
+	}
+	if err := storage.Discard(ctx, o, "id"); err != nil {
+		t.Errorf("without a bucket: %v", err)
+	}
+	if _, err := storage.PutAs(ctx, o, "id", 10, strings.NewReader("more than ten")); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+	if stored, err := storage.PutAs(ctx, o, "id", 10, strings.NewReader("just ten..")); err != nil || stored.Size != 10 {
+		t.Error(stored, err)
+	}
+	if _, err := js.Publish(ctx, "$O._own.C.other", []byte("chunk")); err != nil {
+		t.Fatal(err)
+	}
+	for key, id := range map[string]string{"never": "other", "k": "id"} {
+		if err := storage.Discard(ctx, batches.Object{Bucket: o.Bucket, Key: key}, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bucket, err := js.Stream(ctx, "OBJ__own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bucket.CachedInfo().State.Msgs; n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+}
