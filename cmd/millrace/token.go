@@ -11,7 +11,7 @@ import (
 type tokenCmd struct {
 	Secret string        `help:"Secret that signs tokens." env:"AUTH_JWT_SECRET" name:"jwt-secret"`
 	Sub    string        `help:"Who the token is for." required:""`
-	Scope  []auth.Scope  `help:"What it allows: events:write, events:backfill, read, work, admin." enum:"events:write,events:backfill,read,work,admin" required:""`
+	Scope  []auth.Scope  `help:"What it allows: events:write, events:backfill, read, work, uploads, admin." enum:"events:write,events:backfill,read,work,uploads,admin" required:""`
 	TTL    time.Duration `help:"How long it is valid." default:"24h"`
 }
 

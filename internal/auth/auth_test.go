@@ -50,6 +50,8 @@ func TestTokens(t *testing.T) {
 		{"right scope", "Bearer " + mint(t, secret, time.Hour, Read), Read, 200, ""},
 		{"scheme in lower case", "bearer " + mint(t, secret, time.Hour, Read), Read, 200, ""},
 		{"admin", "Bearer " + mint(t, secret, time.Hour, Admin), Work, 200, ""},
+		{"work for uploads", "Bearer " + mint(t, secret, time.Hour, Work), Uploads, 200, ""},
+		{"uploads", "Bearer " + mint(t, secret, time.Hour, Uploads), Uploads, 200, ""},
 		{"several scopes", "Bearer " + mint(t, secret, time.Hour, Read, Work), Work, 200, ""},
 		{"list of scopes", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(secret),
 			jwt.MapClaims{"exp": later, "scopes": []string{"read", "work"}}), Work, 200, ""},

@@ -22,11 +22,12 @@ const (
 	EventsBackfill Scope = "events:backfill" // events of any age
 	Read           Scope = "read"
 	Work           Scope = "work"
+	Uploads        Scope = "uploads" // own uploads; Work implies it
 	Admin          Scope = "admin"
 )
 
 // Scopes lists all scopes.
-func Scopes() []Scope { return []Scope{EventsWrite, EventsBackfill, Read, Work, Admin} }
+func Scopes() []Scope { return []Scope{EventsWrite, EventsBackfill, Read, Work, Uploads, Admin} }
 
 // claims are those of a token. Scopes come as the text that OAuth uses or as
 // a list.
