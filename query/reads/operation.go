@@ -1,6 +1,7 @@
 package reads
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -12,14 +13,14 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// API is where a system registers its operations, for callers with the scope
-// read.
+// API is where a system registers its operations.
 type API struct {
 	Server *httpapi.Server
 	Auth   *auth.Auth
 	Tag    string        // of the operations in the API's description
 	Limit  time.Duration // of a request
 	Errors []int         // of requests, beside those that all operations have
+	Scope  auth.Scope    // of callers; default read
 	// Took observes how many seconds requests take, by the label endpoint alone.
 	Took prometheus.ObserverVec
 	// Problem turns an error into what callers are told: the function Problem,
@@ -61,7 +62,7 @@ func operation[S any](api API, rules S, name, path, summary string) huma.Operati
 		Errors: append([]int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable,
 		}, api.Errors...),
-	}, auth.Read)
+	}, cmp.Or(api.Scope, auth.Read))
 	op.Middlewares = append(op.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
 		next(huma.WithValue(ctx, rulesKey[S]{}, rules))
 	})

@@ -1,0 +1,123 @@
+package uploads
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/queue/queueapi"
+	"github.com/millrace-io/millrace/internal/tabular"
+	"github.com/millrace-io/millrace/internal/uploads"
+	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+)
+
+// Handler answers the commands.
+type Handler struct {
+	store *uploads.Store
+	files *uploads.Files
+	auth  *auth.Auth
+	log   *slog.Logger
+}
+
+// New returns the handler; Register puts it on a server.
+func New(store *uploads.Store, files *uploads.Files, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+	if store == nil || files == nil || a == nil || log == nil {
+		return nil, errors.New("upload commands: the state, files, authentication and a logger are needed")
+	}
+	return &Handler{store, files, a, log}, nil
+}
+
+// Register adds the routes, for callers with the scope uploads or work.
+func (h *Handler) Register(srv *httpapi.Server) {
+	h.registerReceive(srv)
+	api := endpoint.API{
+		Server: srv, Auth: h.auth, Log: h.log, Base: "/uploads", Tag: "Uploads", Known: uploadsapi.Known,
+	}
+	command := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Uploads}
+	}
+	endpoint.Post(api, command("pause-upload", "/{jobId}/pause", "Pause an upload",
+		"Nothing more is persisted or processed until it is resumed. The body may be left out.").WithoutBody(),
+		h.switched(h.store.Pause))
+	endpoint.Post(api, command("resume-upload", "/{jobId}/resume", "Resume an upload",
+		"encoding and delimiter say how its file is read, where none of its rows is persisted yet; preview shows what "+
+			"they make of it. The body may be left out.").WithoutBody(), h.resume)
+	endpoint.Post(api, command("cancel-upload", "/{jobId}/cancel", "Cancel an upload",
+		"Pending items become SKIPPED, and rows that are not persisted never are. Then the upload is DONE. The body may "+
+			"be left out.").WithoutBody(), h.switched(h.store.Cancel))
+	endpoint.DeleteNoContent(api, command("delete-upload", "/{jobId}", "Delete an upload with all that it has",
+		"Nobody sees it any more. Its rows and its file are deleted in the background."), h.remove)
+}
+
+// SwitchUploadRequest is a command that says all in its path.
+type SwitchUploadRequest struct {
+	uploadsapi.UploadID
+	Body *queueapi.NoMembers
+}
+
+func (h *Handler) switched(
+	do func(context.Context, uploads.Viewer, uuid.UUID) (uploads.Job, error),
+) func(context.Context, *SwitchUploadRequest) (uploadsapi.Upload, error) {
+	return func(ctx context.Context, in *SwitchUploadRequest) (uploadsapi.Upload, error) {
+		j, err := do(ctx, uploadsapi.ViewerFrom(ctx), in.UUID())
+		return uploadsapi.UploadOf(j), err
+	}
+}
+
+// ResumeUploadRequest has an upload go on.
+type ResumeUploadRequest struct {
+	uploadsapi.UploadID
+	Body       *ResumedUpload
+	encoding   string
+	delimiter  byte
+	someFormat bool
+}
+
+// ResumedUpload says how the file is read.
+type ResumedUpload struct {
+	Encoding  string `json:"encoding,omitempty" doc:"Default: as it was found out" example:"windows-1252"`
+	Delimiter string `json:"delimiter,omitempty" doc:"Default: as it was found out" example:";"`
+}
+
+// Resolve implements huma.Resolver.
+func (r *ResumeUploadRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var wrong []error
+	if r.Body == nil {
+		return errs
+	}
+	r.encoding, r.delimiter, wrong = uploadsapi.Reading(*r.Body).Check()
+	r.someFormat = r.encoding != "" || r.delimiter != 0
+	return append(errs, wrong...)
+}
+
+func (h *Handler) resume(ctx context.Context, in *ResumeUploadRequest) (uploadsapi.Upload, error) {
+	who := uploadsapi.ViewerFrom(ctx)
+	var format *tabular.Format
+	if in.someFormat {
+		j, err := h.store.Get(ctx, who, in.UUID())
+		if err != nil {
+			return uploadsapi.Upload{}, err
+		}
+		f, err := h.files.As(ctx, j, in.encoding, in.delimiter)
+		if err != nil {
+			return uploadsapi.Upload{}, err
+		}
+		format = &f
+	}
+	j, err := h.store.Resume(ctx, who, in.UUID(), format)
+	return uploadsapi.UploadOf(j), err
+}
+
+// DeleteUploadRequest deletes an upload.
+type DeleteUploadRequest struct{ uploadsapi.UploadID }
+
+func (h *Handler) remove(ctx context.Context, in *DeleteUploadRequest) error {
+	return h.store.Delete(ctx, uploadsapi.ViewerFrom(ctx), in.UUID())
+}

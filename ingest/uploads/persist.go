@@ -1,0 +1,186 @@
+package uploads
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/millrace-io/millrace/internal/dbpool"
+	"github.com/millrace-io/millrace/internal/tabular"
+	"github.com/millrace-io/millrace/internal/uploads"
+
+	schema "github.com/millrace-io/millrace/schemas/uploads"
+)
+
+// persist reads the file of an upload from behind the last row that is persisted, and persists the rest.
+func (r *Runner) persist(ctx context.Context, j uploads.Job) error {
+	rows, err := r.files.Rows(ctx, j.ID, j.Format, r.cfg.Temp)
+	if err != nil {
+		return r.unreadable(ctx, j, err)
+	}
+	defer rows.Close()
+	if j.Header == nil && rows.Header() != nil {
+		if err := r.store.Describe(ctx, j, rows.Header()); err != nil {
+			return err
+		}
+	}
+	p := &persisting{
+		Runner: r, job: j, rows: rows, batch: schema.NewBatch(r.cfg.Bounds), upto: j.ReadRows, begun: time.Now(),
+	}
+	p.encoder = json.NewEncoder(&p.buffer)
+	p.encoder.SetEscapeHTML(false)
+	for range j.ReadRows {
+		if _, err := rows.Next(); err != nil {
+			return r.unreadable(ctx, j, err)
+		}
+	}
+	return r.unreadable(ctx, j, p.run(ctx))
+}
+
+// unreadable stops an upload that cannot be read on or may have no more rows, and returns other errors.
+func (r *Runner) unreadable(ctx context.Context, j uploads.Job, err error) error {
+	var table *tabular.ErrTable
+	var limit *uploads.LimitError
+	var stop error
+	switch {
+	case errors.As(err, &table):
+		stop = r.store.Stop(ctx, j, table.Text)
+	case errors.As(err, &limit):
+		stop = r.store.Pausing(ctx, j, limit.Rule)
+	default:
+		return err
+	}
+	return errors.Join(stop, uploads.ErrStopped)
+}
+
+// persisting is the work on one file.
+type persisting struct {
+	*Runner
+	job   uploads.Job
+	rows  tabular.Reader
+	batch *schema.Batch
+	upto  int32 // the last row that is persisted
+	begun time.Time
+	all   int
+
+	next    uploads.Rows
+	size    int // of its content, in bytes
+	buffer  bytes.Buffer
+	encoder *json.Encoder
+}
+
+func (p *persisting) run(ctx context.Context) error {
+	p.next = uploads.Rows{After: p.upto, Upto: p.upto}
+	for {
+		row, err := p.rows.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return errors.Join(p.flush(ctx), err)
+		}
+		if err := p.add(row); err != nil {
+			return err
+		}
+		if int(p.next.Upto-p.next.After) >= p.batch.Rows() || p.size >= p.batch.MaxBytes() {
+			if err := p.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.flush(ctx); err != nil {
+		return err
+	}
+	return p.store.EndRead(ctx, p.job, p.upto, rate(p.all, time.Since(p.begun)))
+}
+
+// add adds a row to the next batch.
+func (p *persisting) add(row tabular.Row) error {
+	if row.No > schema.MaxRows {
+		return &tabular.ErrTable{Text: fmt.Sprintf("the file has more than %d rows", schema.MaxRows)}
+	}
+	p.next.Upto = int32(row.No)
+	if row.Fault != nil {
+		p.size += len(row.Raw)
+		p.next.Rejects = append(p.next.Rejects, uploads.Reject{
+			No: int32(row.No), Line: row.Line, Code: row.Fault.Code, Error: row.Fault.Text, Content: slices.Clone(row.Raw),
+		})
+		return nil
+	}
+	input := slices.Clone([]byte(row.Object))
+	if row.Object == nil {
+		p.buffer.Reset()
+		if err := p.encoder.Encode(row.Cells); err != nil {
+			return fmt.Errorf("encode row %d: %w", row.No, err)
+		}
+		input = bytes.Clone(bytes.TrimSuffix(p.buffer.Bytes(), []byte("\n")))
+	}
+	p.size += len(input)
+	p.next.Items = append(p.next.Items, uploads.Input{No: int32(row.No), JSON: input})
+	return nil
+}
+
+// flush persists the next batch.
+func (p *persisting) flush(ctx context.Context) error {
+	n := p.next.Upto - p.next.After
+	if n == 0 {
+		return nil
+	}
+	waits, start := p.store.Pool().Stat().EmptyAcquireCount(), time.Now()
+	err := p.append(ctx, p.next)
+	if err != nil {
+		p.batch.Failed()
+		return err
+	}
+	p.batch.Took(int(n), time.Since(start), p.store.Pool().Stat().EmptyAcquireCount() > waits)
+	p.all += int(n)
+	p.upto = p.next.Upto
+	p.next = uploads.Rows{After: p.upto, Upto: p.upto}
+	p.size = 0
+	return nil
+}
+
+// append persists rows. Those that Postgres refuses for what they have it rejects one by one, so that
+// none of them stops the others.
+func (p *persisting) append(ctx context.Context, b uploads.Rows) error {
+	err := p.store.Append(ctx, p.job, b)
+	if err == nil || !dbpool.Refused(err) {
+		return err
+	}
+	p.log.Warn("Postgres refuses rows of an upload", "upload", p.job.ID, "error", err)
+	if b.Upto == b.After+1 {
+		if len(b.Items) == 0 { // it was rejected, and its content is refused
+			return err
+		}
+		reject := uploads.Reject{
+			No: b.Upto, Code: "refused", Error: "the row is refused by the database: the server's log has the cause",
+			Content: b.Items[0].JSON[:min(len(b.Items[0].JSON), tabular.MaxRaw)],
+		}
+		return p.store.Append(ctx, p.job, uploads.Rows{After: b.After, Upto: b.Upto, Rejects: []uploads.Reject{reject}})
+	}
+	middle := b.After + (b.Upto-b.After)/2
+	one, two := uploads.Rows{After: b.After, Upto: middle}, uploads.Rows{After: middle, Upto: b.Upto}
+	for _, item := range b.Items {
+		if item.No <= middle {
+			one.Items = append(one.Items, item)
+		} else {
+			two.Items = append(two.Items, item)
+		}
+	}
+	for _, reject := range b.Rejects {
+		if reject.No <= middle {
+			one.Rejects = append(one.Rejects, reject)
+		} else {
+			two.Rejects = append(two.Rejects, reject)
+		}
+	}
+	if err := p.append(ctx, one); err != nil {
+		return err
+	}
+	return p.append(ctx, two)
+}

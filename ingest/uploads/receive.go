@@ -1,0 +1,378 @@
+package uploads
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/tabular"
+	"github.com/millrace-io/millrace/internal/uploads"
+	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+
+	schema "github.com/millrace-io/millrace/schemas/uploads"
+)
+
+// maxField is the size of a field of a form beside the file, in bytes.
+const maxField = 64 << 10
+
+// Bounds of the time that a file may take: each of its bytes may take as long as at leastRate bytes a
+// second, and grace more.
+const (
+	leastRate = 32 << 10
+	grace     = time.Minute
+	// sign is how often a file that comes in gives one.
+	sign = 30 * time.Second
+)
+
+// UploadReceived is the answer to a file.
+type UploadReceived struct {
+	JobID      string `json:"jobId"`
+	QueueState string `json:"queue_state" enum:"QUEUED,PAUSED"`
+	Format     string `json:"format" enum:"csv,ndjson,xlsx"`
+	Encoding   string `json:"encoding" doc:"Empty for XLSX"`
+	Delimiter  string `json:"delimiter" doc:"Of CSV; else empty"`
+	Size       int64  `json:"size" doc:"Bytes of the file"`
+	SHA256     string `json:"sha256" doc:"Of the file, in hexadecimal digits"`
+}
+
+func (h *Handler) registerReceive(s *httpapi.Server) {
+	text := func(what string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: what} }
+	limit := h.store.Limits().File
+	s.Handle(&huma.Operation{
+		OperationID: "create-upload", Method: http.MethodPost, Path: "/uploads", Tags: []string{"Uploads"},
+		Summary: "Upload a file of rows",
+		Description: fmt.Sprintf("CSV with a header, JSON lines or XLSX, of at most %d MiB. The answer comes when the file "+
+			"is on disk. Rows are persisted and processed in the background. A caller that gets no answer cannot "+
+			"know whether there is an upload: GET /uploads shows it.", limit>>20),
+		Security: uploadsapi.Security(),
+		Parameters: []*huma.Param{{
+			Name: "hold", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean},
+			Description: "Have the upload wait as PAUSED, so that preview can be looked at first",
+		}},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"multipart/form-data": {
+			Schema: &huma.Schema{
+				Type: huma.TypeObject, Required: []string{"file"}, AdditionalProperties: false,
+				Properties: map[string]*huma.Schema{
+					"file":      {Type: huma.TypeString, Format: "binary", Description: "The file"},
+					"processor": text("What makes results of rows. There is copy: each row is its result. Default copy"),
+					"name":      text("Of the upload, at most 255 characters; default that of the file"),
+					"mapping":   text(`Names of columns by field, a JSON object: {"title":"ProductName"}. title, brand and sku summarize items`),
+					"format":    text("csv, ndjson or xlsx; default as the file's first bytes and name say"),
+					"encoding":  text("Default as the file's bytes say"),
+					"delimiter": text("Of CSV; default as the first rows say"),
+					"hold":      text("As the parameter; true or false"),
+				},
+			},
+		}}},
+		Responses: s.Problems(map[string]*huma.Response{"201": s.Answer("The upload is made", UploadReceived{})},
+			400, 401, 403, 408, 409, 413, 415, 503),
+	}, http.HandlerFunc(h.receive), h.auth.Require(auth.Uploads), httpapi.LimitBody(limit+(1<<20)))
+}
+
+// form is what a request says of its file.
+type form struct {
+	processor, name, format, encoding, delimiter string
+
+	mapping map[string]string
+	hold    bool
+	seen    []string
+	errs    []httpapi.FieldError
+}
+
+func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
+	caller := auth.CallerFrom(r.Context())
+	if h.auth.Protected() && caller.Subject == "" {
+		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusForbidden, "the token names no user: uploads belong to its sub"))
+		return
+	}
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
+		httpapi.WriteProblem(w, httpapi.UnsupportedType(r.Header.Get("Content-Type"), "multipart/form-data with a boundary"))
+		return
+	}
+	in := &incoming{h: h, ctx: r.Context(), conn: http.NewResponseController(w), begun: time.Now()}
+	in.form.processor = schema.Copy
+	in.form.set("hold", r.URL.Query().Get("hold"))
+	id, err := h.store.Begin(r.Context(), caller.Subject, httpapi.ClientFrom(r.Context()).String(), max(r.ContentLength, 0))
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	in.id = id
+	received, err := in.read(multipart.NewReader(r.Body, params["boundary"]))
+	if err == nil {
+		err = h.store.Complete(r.Context(), id, received)
+	}
+	if err != nil {
+		h.abandon(id)
+		h.refuse(w, err)
+		return
+	}
+	answer := UploadReceived{
+		JobID: id.String(), QueueState: schema.Queued, Format: received.Format.Kind, Encoding: received.Format.Encoding,
+		Size: received.Size, SHA256: hex.EncodeToString(received.SHA256),
+	}
+	if received.Hold {
+		answer.QueueState = schema.Paused
+	}
+	if d := received.Format.Delimiter; d != 0 {
+		answer.Delimiter = string(d)
+	}
+	httpapi.WriteJSON(w, http.StatusCreated, answer)
+}
+
+// refuse says why there is no upload.
+func (h *Handler) refuse(w http.ResponseWriter, err error) {
+	var body *bodyError
+	if errors.As(err, &body) {
+		httpapi.WriteProblem(w, httpapi.BodyProblem(body.err))
+		return
+	}
+	known := uploadsapi.Known(err)
+	switch {
+	case known != nil:
+		err = known
+	case errors.Is(err, uploads.ErrTooLarge):
+		err = httpapi.TooLarge(h.store.Limits().File)
+	case errors.Is(err, uploads.ErrStopped):
+		err = httpapi.NewProblem(http.StatusRequestTimeout, "the file gave no sign for too long; send it again")
+	default:
+		err = endpoint.Problem(h.log, err)
+	}
+	var told *httpapi.Problem
+	if !errors.As(err, &told) {
+		told = httpapi.Internal(err)
+	}
+	httpapi.WriteProblem(w, told)
+}
+
+// abandon has what there is of a file deleted, also when the caller has gone.
+func (h *Handler) abandon(id uuid.UUID) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := h.store.Abandon(ctx, id); err != nil {
+		h.log.Warn("an upload that was given up is swept away later", "error", err)
+	}
+}
+
+// incoming is a file on its way.
+type incoming struct {
+	h     *Handler
+	ctx   context.Context
+	conn  *http.ResponseController
+	id    uuid.UUID
+	form  form
+	begun time.Time
+	told  time.Time // when it last gave a sign
+	bytes int64
+	sniff tabular.Sniffer
+	file  *uploads.Received
+}
+
+// bodyError is an error of the body, and none of ours.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "read the body: " + e.err.Error() }
+
+// read reads all parts of the form.
+func (in *incoming) read(parts *multipart.Reader) (uploads.Received, error) {
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return uploads.Received{}, &bodyError{err}
+		}
+		if err := in.part(part); err != nil {
+			return uploads.Received{}, err
+		}
+	}
+	return in.received()
+}
+
+func (in *incoming) part(part *multipart.Part) error {
+	name := part.FormName()
+	switch {
+	case slices.Contains(in.form.seen, name):
+		return problem(name, "twice", "must be there once")
+	case name == "file":
+		in.form.seen = append(in.form.seen, name)
+		return in.take(part)
+	}
+	in.form.seen = append(in.form.seen, name)
+	text, err := io.ReadAll(io.LimitReader(part, maxField+1))
+	if err != nil {
+		return &bodyError{err}
+	}
+	if len(text) > maxField {
+		return problem(name, "length", fmt.Sprintf("must be at most %d bytes", maxField))
+	}
+	in.form.set(name, string(text))
+	return nil
+}
+
+// take stores the file.
+func (in *incoming) take(part *multipart.Part) error {
+	if len(in.form.errs) > 0 { // of fields before it: the file would be in vain
+		return in.form.problem()
+	}
+	in.file = &uploads.Received{FileName: part.FileName()}
+	in.told = time.Now()
+	from := &paced{in: in, from: part}
+	stored, err := in.h.files.Put(in.ctx, in.id, in.h.store.Limits().File, io.TeeReader(from, &in.sniff))
+	if from.err != nil {
+		return &bodyError{from.err}
+	}
+	if err != nil {
+		return err
+	}
+	in.file.Size, in.file.SHA256 = stored.Size, stored.SHA256[:]
+	return nil
+}
+
+// received puts together what is known when all parts are read.
+func (in *incoming) received() (r uploads.Received, err error) {
+	if in.file == nil {
+		return r, problem("file", "required", "is required")
+	}
+	f := &in.form
+	encoding, delimiter, errs := uploadsapi.Reading{Encoding: f.encoding, Delimiter: f.delimiter}.Check()
+	for _, err := range errs {
+		f.errs = append(f.errs, err.(httpapi.FieldError)) //nolint:errorlint // they are
+	}
+	r = *in.file
+	r.FileName = path.Base(strings.ReplaceAll(r.FileName, "\\", "/"))
+	if r.FileName == "." || r.FileName == "/" {
+		r.FileName = ""
+	}
+	if !plain(r.FileName) {
+		f.wrong("file", "name", "must have a name of at most 255 characters, without control characters")
+	}
+	if f.name == "" {
+		f.name = r.FileName
+	}
+	if len(f.errs) > 0 {
+		return r, f.problem()
+	}
+	r.Name, r.Processor, r.Mapping, r.Hold = f.name, f.processor, f.mapping, f.hold
+	r.Format, err = in.sniff.Sniff(r.FileName, f.format, encoding, delimiter)
+	return r, err
+}
+
+// set takes a field.
+func (f *form) set(name, value string) {
+	switch name {
+	case "processor":
+		if f.processor = value; !slices.Contains(schema.Processors, value) {
+			f.wrong(name, "processor", "must be "+strings.Join(schema.Processors, " or "))
+		}
+	case "name":
+		if f.name = value; !plain(value) {
+			f.wrong(name, "name", "must be at most 255 characters, without control characters")
+		}
+	case "mapping":
+		f.setMapping(value)
+	case "format":
+		if f.format = value; value != "" && !slices.Contains(tabular.Kinds, value) {
+			f.wrong(name, "format", "must be one of "+strings.Join(tabular.Kinds, ", "))
+		}
+	case "encoding":
+		f.encoding = value
+	case "delimiter":
+		f.delimiter = value
+	case "hold":
+		if value == "" {
+			return
+		}
+		hold, err := strconv.ParseBool(value)
+		if err != nil {
+			f.wrong(name, "boolean", "must be true or false")
+		}
+		f.hold = f.hold || hold
+	default:
+		f.wrong(name, "field_unknown",
+			"is not a field here: there are file, processor, name, mapping, format, encoding, delimiter and hold")
+	}
+}
+
+func (f *form) setMapping(value string) {
+	var fields map[string]string
+	if value == "" {
+		return
+	}
+	if err := json.Unmarshal([]byte(value), &fields); err != nil || fields == nil {
+		f.wrong("mapping", "mapping", "must be a JSON object whose members are texts")
+		return
+	}
+	for field, column := range fields {
+		if !plain(field) || !plain(column) {
+			f.wrong("mapping", "mapping", "must have names of at most 255 characters, without control characters")
+			return
+		}
+	}
+	f.mapping = fields
+}
+
+// plain tells of a text that may be a name.
+func plain(text string) bool {
+	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= 255 && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+func (f *form) wrong(field, code, rule string) {
+	f.errs = append(f.errs, httpapi.FieldError{Field: field, Code: code, Rule: rule})
+}
+
+func (f *form) problem() *httpapi.Problem {
+	return httpapi.NewProblem(http.StatusBadRequest, "the form breaks a rule", f.errs...)
+}
+
+func problem(field, code, rule string) *httpapi.Problem {
+	f := form{}
+	f.wrong(field, code, rule)
+	return f.problem()
+}
+
+// paced reads a file as fast as it comes, and no slower than it may.
+type paced struct {
+	in   *incoming
+	from io.Reader
+	err  error // other than io.EOF
+}
+
+// Read implements io.Reader.
+func (p *paced) Read(b []byte) (int, error) {
+	in := p.in
+	allowed := grace + time.Duration(float64(in.bytes)/leastRate*float64(time.Second))
+	_ = in.conn.SetReadDeadline(in.begun.Add(allowed)) // a test's recorder has none
+	n, err := p.from.Read(b)
+	in.bytes += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.err = err
+		return n, err
+	}
+	if err == nil && time.Since(in.told) > sign {
+		in.told = time.Now()
+		err = in.h.store.Receiving(in.ctx, in.id)
+	}
+	return n, err
+}

@@ -1,0 +1,96 @@
+package uploads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/tabular"
+	"github.com/millrace-io/millrace/schemas/batches"
+)
+
+// Files keeps the files of jobs.
+type Files struct{ storage *objects.NATS }
+
+// NewFiles keeps files in a storage.
+func NewFiles(storage *objects.NATS) *Files { return &Files{storage} }
+
+// bucket begins with an underscore, which no other request can name.
+const bucket = "_uploads"
+
+func file(id uuid.UUID) batches.Object { return batches.Object{Bucket: bucket, Key: id.String()} }
+
+// ErrTooLarge is the error of a file with too many bytes.
+var ErrTooLarge = objects.ErrTooLarge
+
+// Put stores the file of a job, once.
+func (f *Files) Put(ctx context.Context, id uuid.UUID, limit int64, from io.Reader) (objects.Stored, error) {
+	return f.storage.PutAs(ctx, file(id), id.String(), limit, from)
+}
+
+// Open reads the file of a job. Reading ends with an error where the file is not as it was stored.
+func (f *Files) Open(ctx context.Context, id uuid.UUID) (io.ReadCloser, error) {
+	object, err := f.storage.Open(ctx, file(id))
+	if err != nil {
+		return nil, fmt.Errorf("open the file of the upload %s: %w", id, err)
+	}
+	return object, nil
+}
+
+// Remove deletes the file of a job, and what there is of one that has not come in.
+func (f *Files) Remove(ctx context.Context, id uuid.UUID) error {
+	return f.storage.Discard(ctx, file(id), id.String())
+}
+
+// Rows reads the rows of a job's file with a format. temp is the folder for temporary files.
+func (f *Files) Rows(ctx context.Context, id uuid.UUID, format tabular.Format, temp string) (tabular.Reader, error) {
+	from, err := f.Open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tabular.Open(from, format, temp)
+	if err != nil {
+		return nil, errors.Join(err, from.Close())
+	}
+	return closing{rows, from}, nil
+}
+
+type closing struct {
+	tabular.Reader
+	from io.Closer
+}
+
+func (c closing) Close() error { return errors.Join(c.Reader.Close(), c.from.Close()) }
+
+// As returns the format of a job's file with another encoding or delimiter, where they are given.
+func (f *Files) As(ctx context.Context, j Job, encoding string, delimiter byte) (tabular.Format, error) {
+	format := j.Format
+	if encoding == "" && delimiter == 0 || format.Kind == tabular.XLSX {
+		return format, nil
+	}
+	if encoding != "" && encoding != format.Encoding {
+		format.Encoding, format.Delimiter = encoding, 0
+	}
+	if delimiter != 0 {
+		format.Delimiter = delimiter
+	}
+	if format.Kind != tabular.CSV {
+		format.Delimiter = 0
+		return format, nil
+	}
+	from, err := f.Open(ctx, j.ID)
+	if err != nil {
+		return format, err
+	}
+	defer from.Close()
+	head := make([]byte, 64<<10)
+	n, err := io.ReadFull(from, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return format, fmt.Errorf("read the file of the upload %s: %w", j.ID, err)
+	}
+	return format.Complete(head[:n])
+}

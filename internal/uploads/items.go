@@ -1,0 +1,178 @@
+package uploads
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/tabular"
+	"github.com/millrace-io/millrace/schemas/uploads"
+)
+
+// Item is a row of a job.
+type Item struct {
+	Row      int32
+	Status   uploads.Status
+	Attempts int16
+	Version  int32
+	Updated  time.Time
+	Result   json.RawMessage // nil: there is none yet
+	Summary  [3]*string      // the cells that SummaryOf names
+}
+
+// ItemsQuery selects a page of a job's items.
+type ItemsQuery struct {
+	Statuses []uploads.Status
+	ByRow    bool           // ordered by row_no, and else by (updated_at, id)
+	After    uploads.Cursor // zero: from the beginning
+	Skip     int            // how many items the page begins behind After
+	Limit    int
+}
+
+// Orders, each with what is behind a cursor.
+var orders = map[bool]struct{ by, behind string }{
+	false: {"updated_at, row_no", "(updated_at, row_no) > ($3, $4)"},
+	true:  {"row_no", "row_no > $4 AND $3::timestamptz IS NOT NULL"},
+}
+
+// itemsSQL walks an index for each status, and merges them: with status IN (…), Postgres sorts all items
+// that have one of them.
+func itemsSQL(byRow bool) string {
+	o := orders[byRow]
+	return `WITH first AS (
+		SELECT i.* FROM unnest($2::smallint[]) AS s (status), LATERAL (
+			SELECT row_no, status, attempts, version, updated_at FROM millrace.upload_item
+			WHERE job_no = $1 AND status = s.status AND ` + o.behind + `
+			ORDER BY ` + o.by + ` LIMIT $5
+		) AS i ORDER BY ` + o.by + ` LIMIT $5
+	), page AS (
+		SELECT *, row_number() OVER (ORDER BY ` + o.by + `) AS place FROM first
+	)
+	SELECT page.row_no, page.status, attempts, version, updated_at, CASE WHEN status = 2 THEN input END,
+		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> $7::integer, 200) ELSE left(input ->> $10::text, 200) END,
+		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> $8::integer, 200) ELSE left(input ->> $11::text, 200) END,
+		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> $9::integer, 200) ELSE left(input ->> $12::text, 200) END
+	FROM page JOIN millrace.upload_row AS r ON r.job_no = $1 AND r.row_no = page.row_no
+	WHERE place > $6 ORDER BY place`
+}
+
+// maxPage is how many bytes of results a page has, if it has more than one item.
+const maxPage = 8 << 20
+
+// Items returns a page of a job's items, and whether there may be more behind it.
+func (s *Store) Items(ctx context.Context, j Job, q ItemsQuery) (all []Item, more bool, err error) {
+	statuses := make([]int16, len(q.Statuses))
+	for i, of := range q.Statuses {
+		statuses[i] = int16(of)
+	}
+	args := []any{j.No, statuses, q.After.At, q.After.Row, q.Skip + q.Limit, q.Skip}
+	names, columns := SummaryOf(j), tabular.Keys(j.Header)
+	for _, name := range names {
+		var at *int // nil: the rows have no such column; -1 would be the last one
+		if i := slices.Index(columns, name); i >= 0 {
+			at = &i
+		}
+		args = append(args, at)
+	}
+	for _, name := range names {
+		args = append(args, name)
+	}
+	// A page ends early where results are large: what is behind it is not read.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, itemsSQL(q.ByRow), args...)
+	if err != nil {
+		return nil, false, fmt.Errorf("read items of the upload %s: %w", j.ID, err)
+	}
+	defer rows.Close()
+	keys := Members(j)
+	for size := 0; rows.Next(); {
+		var item Item
+		var input []byte
+		if err := rows.Scan(&item.Row, &item.Status, &item.Attempts, &item.Version, &item.Updated, &input,
+			&item.Summary[0], &item.Summary[1], &item.Summary[2]); err != nil {
+			return nil, false, fmt.Errorf("read items of the upload %s: %w", j.ID, err)
+		}
+		if size += len(input); size > maxPage && len(all) > 0 {
+			return all, true, nil
+		}
+		if input != nil {
+			if item.Result, err = keys.Object(input); err != nil {
+				return nil, false, fmt.Errorf("read row %d of the upload %s: %w", item.Row, j.ID, err)
+			}
+		}
+		all = append(all, item)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, false, fmt.Errorf("read items of the upload %s: %w", j.ID, err)
+	}
+	return all, len(all) == q.Limit, nil
+}
+
+// SummaryFields are those of an item's summary.
+var SummaryFields = [3]string{"title", "brand", "sku"}
+
+// SummaryOf returns the names of the three columns that summarize a row: those that the mapping names for
+// title, brand and sku, and else the first ones.
+func SummaryOf(j Job) (names [3]string) {
+	keys := tabular.Keys(j.Header)
+	for i, field := range SummaryFields {
+		if name, mapped := j.Mapping[field]; mapped {
+			names[i] = name
+		} else if i < len(keys) {
+			names[i] = keys[i]
+		}
+	}
+	return names
+}
+
+// MemberNames makes objects of lists of cells. Each is a name as JSON, with the colon behind it.
+type MemberNames [][]byte
+
+// Members returns the names of a job's columns.
+func Members(j Job) (all MemberNames) {
+	for _, key := range tabular.Keys(j.Header) {
+		name, _ := json.Marshal(key) // a text always is JSON
+		all = append(all, append(name, ':'))
+	}
+	return all
+}
+
+// Object returns a row as an object, with its members in the order of the columns.
+func (m MemberNames) Object(input []byte) (json.RawMessage, error) {
+	if len(input) > 0 && input[0] == '{' {
+		return input, nil
+	}
+	var cells []json.RawMessage
+	if err := json.Unmarshal(input, &cells); err != nil {
+		return nil, err
+	}
+	if len(cells) != len(m) {
+		return nil, fmt.Errorf("the row has %d cells, and the upload has %d columns", len(cells), len(m))
+	}
+	out := append(make([]byte, 0, 2*len(input)), '{')
+	for i, cell := range cells {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, m[i]...), cell...)
+	}
+	return append(out, '}'), nil
+}
+
+// Rejects returns up to limit rejected rows of a job behind a row.
+func (s *Store) Rejects(ctx context.Context, j Job, after int32, limit int) (all []Reject, err error) {
+	rows, err := s.pool.Query(ctx, `SELECT row_no, line, code, error, content FROM millrace.upload_reject
+		WHERE job_no = $1 AND row_no > $2 ORDER BY row_no LIMIT $3`, j.No, after, limit)
+	if err == nil {
+		all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Reject])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read rejected rows of the upload %s: %w", j.ID, err)
+	}
+	return all, nil
+}

@@ -1,0 +1,155 @@
+package uploads
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/tabular"
+	"github.com/millrace-io/millrace/schemas/uploads"
+)
+
+// Received says what a file is that has come in.
+type Received struct {
+	Name, FileName, Processor string
+	Mapping                   map[string]string
+	Format                    tabular.Format
+	Size                      int64
+	SHA256                    []byte
+	Hold                      bool // the job waits as PAUSED
+}
+
+// Begin makes a job whose file is coming in, and that nobody sees before Complete. It returns a
+// LimitError where the user has too much already; size is that of the file, as far as it is known.
+func (s *Store) Begin(ctx context.Context, subject, address string, size int64) (id uuid.UUID, err error) {
+	if id, err = uuid.NewV7(); err != nil {
+		return id, fmt.Errorf("begin an upload: %w", err)
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		// The row stays locked: two that begin at once are counted one after the other.
+		var no int32
+		var bytes, rows int64
+		if err := tx.QueryRow(ctx, `INSERT INTO millrace.upload_owner (subject) VALUES ($1)
+			ON CONFLICT (subject) DO UPDATE SET rows = upload_owner.rows RETURNING no, bytes, rows`, subject).
+			Scan(&no, &bytes, &rows); err != nil {
+			return err
+		}
+		var open int
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM millrace.upload WHERE owner_no = $1 AND deleted_at IS NULL
+			AND (queue_state IN ('QUEUED', 'RUNNING', 'PAUSED') OR received_at IS NULL)`, no).Scan(&open); err != nil {
+			return err
+		}
+		if err := s.limits.check(open, bytes+size, rows); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO millrace.upload (id, owner_no, address) VALUES ($1, $2, $3)", id, no, address)
+		return err
+	})
+	if err != nil {
+		return id, fmt.Errorf("begin an upload: %w", err)
+	}
+	return id, nil
+}
+
+func (l Limits) check(open int, bytes, rows int64) error {
+	switch {
+	case open >= l.Open:
+		return &LimitError{"open_uploads", fmt.Sprintf("%d uploads of yours are neither done nor failed, and a user may "+
+			"have %d: wait, or cancel one", open, l.Open)}
+	case bytes > l.Bytes:
+		return &LimitError{"bytes", fmt.Sprintf("the files of your uploads would have %d bytes, and those of a user may "+
+			"have %d: delete some", bytes, l.Bytes)}
+	case rows >= l.Rows:
+		return &LimitError{"rows", fmt.Sprintf("your uploads have %d rows, and those of a user may have %d: delete some",
+			rows, l.Rows)}
+	}
+	return nil
+}
+
+// Receiving notes that the file of a job is still coming in. It returns ErrStopped where the job was
+// swept away.
+func (s *Store) Receiving(ctx context.Context, id uuid.UUID) error {
+	tag, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET last_heartbeat = now()
+		WHERE id = $1 AND received_at IS NULL AND deleted_at IS NULL`, id)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrStopped
+	}
+	if err != nil {
+		return fmt.Errorf("receive the upload %s: %w", id, err)
+	}
+	return nil
+}
+
+// Complete makes the job known, and has it worked on unless it is held.
+func (s *Store) Complete(ctx context.Context, id uuid.UUID, r Received) error {
+	mapping, err := json.Marshal(r.Mapping)
+	if err != nil {
+		return fmt.Errorf("complete the upload %s: %w", id, err)
+	}
+	state := uploads.Queued
+	if r.Hold {
+		state = uploads.Paused
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var owner int32
+		err := tx.QueryRow(ctx, `UPDATE millrace.upload SET name = $2, file_name = $3, processor = $4, mapping = $5,
+			kind = $6, encoding = $7, delimiter = $8, lone_cr = $9, size = $10, sha256 = $11, queue_state = $12,
+			received_at = now(), last_heartbeat = now(), changed_at = now()
+			WHERE id = $1 AND received_at IS NULL AND deleted_at IS NULL RETURNING owner_no`,
+			id, r.Name, r.FileName, r.Processor, string(mapping), r.Format.Kind, r.Format.Encoding,
+			delimiterText(r.Format), r.Format.LoneCR, r.Size, r.SHA256, state).Scan(&owner)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrStopped
+		}
+		if err != nil {
+			return err
+		}
+		var bytes int64
+		if err := tx.QueryRow(ctx, "UPDATE millrace.upload_owner SET bytes = bytes + $2 WHERE no = $1 RETURNING bytes",
+			owner, r.Size).Scan(&bytes); err != nil {
+			return err
+		}
+		return s.limits.check(0, bytes, 0)
+	})
+	if err != nil {
+		return fmt.Errorf("complete the upload %s: %w", id, err)
+	}
+	s.awake()
+	return nil
+}
+
+func delimiterText(f tabular.Format) string {
+	if f.Delimiter == 0 {
+		return ""
+	}
+	return string(f.Delimiter)
+}
+
+// Abandon has a job that was begun swept away at once.
+func (s *Store) Abandon(ctx context.Context, id uuid.UUID) error {
+	_, err := s.pool.Exec(ctx, "UPDATE millrace.upload SET deleted_at = now() WHERE id = $1 AND received_at IS NULL", id)
+	if err != nil {
+		return fmt.Errorf("abandon the upload %s: %w", id, err)
+	}
+	s.awake()
+	return nil
+}
+
+// silent is how long a file that comes in may give no sign before its job is swept away.
+const silent = 5 * time.Minute
+
+// AbandonSilent has jobs swept away whose files have stopped coming in.
+func (s *Store) AbandonSilent(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET deleted_at = now()
+		WHERE received_at IS NULL AND deleted_at IS NULL AND last_heartbeat < now() - make_interval(secs => $1)`,
+		silent.Seconds())
+	if err != nil {
+		return fmt.Errorf("sweep uploads that have stopped: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+package uploads
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/schemas/uploads"
+)
+
+// Task names a job that there is something to do for.
+type Task struct{ No, OwnerNo int32 }
+
+// Tasks returns jobs that there is something to do for, the oldest first.
+func (s *Store) Tasks(ctx context.Context, limit int) ([]Task, error) {
+	rows, err := s.pool.Query(ctx, `SELECT no, owner_no FROM millrace.upload
+		WHERE deleted_at IS NOT NULL OR received_at IS NOT NULL AND queue_state IN ('QUEUED', 'RUNNING')
+		ORDER BY no LIMIT $1`, limit)
+	var all []Task
+	if err == nil {
+		all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Task])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for uploads to work on: %w", err)
+	}
+	return all, nil
+}
+
+// Start begins work on a job. It returns ErrStopped where there is none to do.
+func (s *Store) Start(ctx context.Context, no int32) (Job, error) {
+	j, err := jobOf(s.pool.QueryRow(ctx, `WITH u AS (UPDATE millrace.upload SET
+			queue_state = CASE WHEN deleted_at IS NULL THEN 'RUNNING' ELSE queue_state END, attempts = attempts + 1,
+			started_at = coalesce(started_at, now()), last_heartbeat = now()
+			WHERE no = $1 AND (deleted_at IS NOT NULL OR received_at IS NOT NULL AND queue_state IN ('QUEUED', 'RUNNING'))
+			RETURNING *)
+		SELECT `+columns+" FROM u JOIN millrace.upload_owner AS o ON o.no = u.owner_no", no))
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrStopped
+	}
+	if err != nil {
+		return j, fmt.Errorf("start work on an upload: %w", err)
+	}
+	return j, nil
+}
+
+// Input is a row that is to be persisted.
+type Input struct {
+	No   int32
+	JSON []byte // a list of cells, or an object
+}
+
+// Reject is a row that breaks a rule.
+type Reject struct {
+	No          int32
+	Line        int64
+	Code, Error string
+	Content     []byte
+}
+
+// Rows are those of a batch: all that were read behind row After, up to Upto.
+type Rows struct {
+	After, Upto int32
+	Items       []Input
+	Rejects     []Reject
+}
+
+// Append persists a batch in one transaction, and returns ErrStopped where the job has gone on without
+// it or is not to be worked on (1).
+func (s *Store) Append(ctx context.Context, j Job, b Rows) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		// What is wide comes first, while nothing is locked.
+		if err := copyInputs(ctx, tx, j.No, b.Items); err != nil {
+			return err
+		}
+		if err := copyRejects(ctx, tx, j.No, b.Rejects); err != nil {
+			return err
+		}
+		var at time.Time
+		err := tx.QueryRow(ctx, `UPDATE millrace.upload SET read_rows = $3, pending = pending + $4,
+			rejected = rejected + $5, changed_at = `+nextChange+`, last_heartbeat = clock_timestamp()
+			WHERE no = $1 AND read_rows = $2 AND queue_state = 'RUNNING' AND NOT read_all AND cancelled_at IS NULL
+			AND deleted_at IS NULL RETURNING changed_at`, j.No, b.After, b.Upto, len(b.Items), len(b.Rejects)).Scan(&at)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrStopped
+		}
+		if err != nil {
+			return err
+		}
+		return s.addItems(ctx, tx, j, b, at)
+	})
+	if err != nil {
+		return fmt.Errorf("persist the rows %d to %d of the upload %s: %w", b.After+1, b.Upto, j.ID, err)
+	}
+	return nil
+}
+
+// nextChange is the time of a change, behind that of the last one (3).
+const nextChange = "greatest(clock_timestamp(), changed_at + interval '1 microsecond')"
+
+func copyInputs(ctx context.Context, tx pgx.Tx, no int32, items []Input) error {
+	if len(items) == 0 {
+		return nil
+	}
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"millrace", "upload_row"}, []string{"job_no", "row_no", "input"},
+		pgx.CopyFromSlice(len(items), func(i int) ([]any, error) {
+			return []any{no, items[i].No, json.RawMessage(items[i].JSON)}, nil
+		}))
+	return err
+}
+
+func copyRejects(ctx context.Context, tx pgx.Tx, no int32, rejects []Reject) error {
+	if len(rejects) == 0 {
+		return nil
+	}
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"millrace", "upload_reject"},
+		[]string{"job_no", "row_no", "line", "code", "error", "content"},
+		pgx.CopyFromSlice(len(rejects), func(i int) ([]any, error) {
+			r := rejects[i]
+			return []any{no, r.No, r.Line, r.Code, r.Error, r.Content}, nil
+		}))
+	return err
+}
+
+// addItems adds the narrow rows, and counts all for the user.
+func (s *Store) addItems(ctx context.Context, tx pgx.Tx, j Job, b Rows, at time.Time) error {
+	numbers := make([]int32, len(b.Items))
+	for i, item := range b.Items {
+		numbers[i] = item.No
+	}
+	var both pgx.Batch
+	both.Queue(`INSERT INTO millrace.upload_item (job_no, row_no, owner_no, updated_at)
+		SELECT $1, row_no, $2, $3 FROM unnest($4::integer[]) AS row_no`, j.No, j.OwnerNo, at, numbers)
+	both.Queue("UPDATE millrace.upload_owner SET rows = rows + $2 WHERE no = $1 RETURNING rows", j.OwnerNo, b.Upto-b.After).
+		QueryRow(func(r pgx.Row) error {
+			var rows int64
+			if err := r.Scan(&rows); err != nil {
+				return err
+			}
+			if rows > s.limits.Rows {
+				return &LimitError{"rows", fmt.Sprintf("the uploads of a user may have %d rows: delete some, and resume this one",
+					s.limits.Rows)}
+			}
+			return nil
+		})
+	return tx.SendBatch(ctx, &both).Close()
+}
+
+// Describe notes the header of a job's file.
+func (s *Store) Describe(ctx context.Context, j Job, header []string) error {
+	text, err := json.Marshal(header)
+	if err == nil {
+		_, err = s.pool.Exec(ctx, "UPDATE millrace.upload SET header = $2 WHERE no = $1", j.No, string(text))
+	}
+	if err != nil {
+		return fmt.Errorf("describe the upload %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// EndRead notes that all rows up to one are persisted, and how many a second.
+func (s *Store) EndRead(ctx context.Context, j Job, upto int32, rowsSec float64) error {
+	tag, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET read_all = true, rows_sec = $3, last_heartbeat = now()
+		WHERE no = $1 AND read_rows = $2 AND queue_state = 'RUNNING' AND deleted_at IS NULL`, j.No, upto, rowsSec)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrStopped
+	}
+	if err != nil {
+		return fmt.Errorf("end the persisting of the upload %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// Move moves up to limit pending items to a final status in one transaction, the first ones first, and
+// returns how many. Those that a processor has worked on have one more attempt.
+func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, limit int) (moved int, err error) {
+	worked := 0
+	if to != uploads.Skipped {
+		worked = 1
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var at time.Time
+		err := tx.QueryRow(ctx, `UPDATE millrace.upload SET changed_at = `+nextChange+`, last_heartbeat = clock_timestamp()
+			WHERE no = $1 AND queue_state = 'RUNNING' AND (cancelled_at IS NULL OR $2) AND deleted_at IS NULL
+			RETURNING changed_at`, j.No, to == uploads.Skipped).Scan(&at)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrStopped
+		}
+		if err != nil {
+			return err
+		}
+		column := map[uploads.Status]string{uploads.StatusDone: "done", uploads.Skipped: "skipped"}[to]
+		return tx.QueryRow(ctx, `WITH next AS (
+				SELECT row_no FROM millrace.upload_item WHERE job_no = $1 AND status = 0 ORDER BY row_no LIMIT $4
+			), moved AS (
+				UPDATE millrace.upload_item AS i
+				SET status = $2, attempts = attempts + $5, version = version + 1, updated_at = $3
+				FROM next WHERE i.job_no = $1 AND i.row_no = next.row_no RETURNING 1
+			), n AS (SELECT count(*)::integer AS n FROM moved)
+			UPDATE millrace.upload SET pending = pending - n.n, `+column+` = `+column+` + n.n
+			FROM n WHERE no = $1 RETURNING n.n`, j.No, int16(to), at, limit, worked).Scan(&moved)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("move items of the upload %s to %s: %w", j.ID, to, err)
+	}
+	return moved, nil
+}
+
+// Finish ends a job whose items all have final statuses. It tells whether it has.
+func (s *Store) Finish(ctx context.Context, j Job, itemsSec float64) (finished bool, err error) {
+	tag, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET items_sec = $2, finished_at = now(), last_heartbeat = now(),
+		queue_state = CASE WHEN read_rows > 0 AND rejected = read_rows AND cancelled_at IS NULL THEN 'FAILED' ELSE 'DONE' END,
+		last_error = CASE WHEN read_rows > 0 AND rejected = read_rows AND cancelled_at IS NULL
+			THEN 'no row could be persisted: all ' || rejected || ' break a rule' END
+		WHERE no = $1 AND queue_state = 'RUNNING' AND (read_all OR cancelled_at IS NOT NULL) AND pending + processing = 0
+		AND deleted_at IS NULL`, j.No, itemsSec)
+	if err != nil {
+		return false, fmt.Errorf("finish the upload %s: %w", j.ID, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
+// Stop has a job wait for its user, or fail where none of its rows could be persisted, and says why.
+func (s *Store) Stop(ctx context.Context, j Job, reason string) error {
+	_, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET last_error = $2,
+		queue_state = CASE WHEN read_rows = rejected THEN 'FAILED' ELSE 'PAUSED' END,
+		finished_at = CASE WHEN read_rows = rejected THEN now() END
+		WHERE no = $1 AND queue_state = 'RUNNING'`, j.No, reason)
+	if err != nil {
+		return fmt.Errorf("stop the upload %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// Pausing has a job wait for its user, and says why.
+func (s *Store) Pausing(ctx context.Context, j Job, reason string) error {
+	_, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET last_error = $2, queue_state = 'PAUSED'
+		WHERE no = $1 AND queue_state = 'RUNNING'`, j.No, reason)
+	if err != nil {
+		return fmt.Errorf("pause the upload %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// NoteError notes why an attempt has failed that is tried again.
+func (s *Store) NoteError(ctx context.Context, j Job, reason string) error {
+	_, err := s.pool.Exec(ctx, "UPDATE millrace.upload SET last_error = $2 WHERE no = $1 AND queue_state = 'RUNNING'",
+		j.No, reason)
+	if err != nil {
+		return fmt.Errorf("note an error of the upload %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// clearLimit is how many rows of each table one transaction deletes.
+const clearLimit = 5000
+
+// Clear deletes rows of a deleted job, a part in each transaction. Its file is gone already.
+func (s *Store) Clear(ctx context.Context, j Job) error {
+	for _, table := range []string{"upload_item", "upload_row", "upload_reject"} {
+		for more := true; more; {
+			tag, err := s.pool.Exec(ctx, `DELETE FROM millrace.`+table+` WHERE job_no = $1 AND row_no IN (
+				SELECT row_no FROM millrace.`+table+` WHERE job_no = $1 ORDER BY row_no LIMIT $2)`, j.No, clearLimit)
+			if err != nil {
+				return fmt.Errorf("clear %s of the upload %s: %w", table, j.ID, err)
+			}
+			more = tag.RowsAffected() == clearLimit
+		}
+	}
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var received bool
+		var rows int32
+		var bytes int64
+		err := tx.QueryRow(ctx, `DELETE FROM millrace.upload WHERE no = $1 AND deleted_at IS NOT NULL
+			RETURNING received_at IS NOT NULL, read_rows, size`, j.No).Scan(&received, &rows, &bytes)
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && !received {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE millrace.upload_owner SET rows = rows - $2, bytes = bytes - $3 WHERE no = $1",
+			j.OwnerNo, rows, bytes)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("clear the upload %s: %w", j.ID, err)
+	}
+	return nil
+}
