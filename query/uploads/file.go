@@ -1,0 +1,166 @@
+package uploads
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/tabular"
+	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+	"github.com/millrace-io/millrace/query/reads"
+)
+
+// fileWait bounds the wait for a place to read a file.
+const fileWait = 20 * time.Second
+
+// previewRows is how many rows a preview has.
+const previewRows = 50
+
+// PreviewUploadRequest says how a file is read.
+type PreviewUploadRequest struct {
+	uploadsapi.UploadID
+	Encoding  string `query:"encoding" maxLength:"50" doc:"Default: that of the upload" example:"windows-1252"`
+	Delimiter string `query:"delimiter" maxLength:"10" doc:"Default: that of the upload; tab is a tab" example:";"`
+	encoding  string
+	delimiter byte
+}
+
+// Resolve implements huma.Resolver.
+func (r *PreviewUploadRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var wrong []error
+	r.encoding, r.delimiter, wrong = uploadsapi.Reading{Encoding: r.Encoding, Delimiter: r.Delimiter}.Check()
+	return append(errs, wrong...)
+}
+
+// PreviewedRow is a row of a file.
+type PreviewedRow struct {
+	RowNo  int64    `json:"row_no"`
+	Line   int64    `json:"line"`
+	Cells  []string `json:"cells,omitempty" doc:"Of CSV and XLSX"`
+	Object any      `json:"object,omitempty" doc:"Of JSON lines"`
+	Error  string   `json:"error,omitempty" doc:"The rule that the row breaks"`
+}
+
+// UploadPreview is how a file begins.
+type UploadPreview struct {
+	Encoding  string         `json:"encoding"`
+	Delimiter string         `json:"delimiter"`
+	Header    []string       `json:"header" nullable:"false" doc:"Empty for JSON lines"`
+	Rows      []PreviewedRow `json:"rows" nullable:"false"`
+	Error     string         `json:"error,omitempty" doc:"Why the file cannot be read so, or not on"`
+}
+
+func (h *Handler) preview(ctx context.Context, in *PreviewUploadRequest) (UploadPreview, error) {
+	out := UploadPreview{Header: []string{}, Rows: []PreviewedRow{}}
+	j, err := h.job(ctx, in.UploadID)
+	if err != nil {
+		return out, err
+	}
+	leave, err := h.previewing.Enter(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer leave()
+	f, err := h.Files.As(ctx, j, in.encoding, in.delimiter)
+	if err != nil {
+		return out, err
+	}
+	out.Encoding = f.Encoding
+	if f.Delimiter != 0 {
+		out.Delimiter = string(f.Delimiter)
+	}
+	rows, err := h.Files.Rows(ctx, j.ID, f, h.temp)
+	if err == nil {
+		defer rows.Close()
+		out.Header = append(out.Header, rows.Header()...)
+		err = previewed(rows, &out)
+	}
+	var table *tabular.ErrTable
+	if errors.As(err, &table) {
+		out.Error = table.Text
+		return out, nil
+	}
+	return out, err
+}
+
+func previewed(rows tabular.Reader, out *UploadPreview) error {
+	for size := 0; len(out.Rows) < previewRows && size < 1<<20; {
+		row, err := rows.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		shown := PreviewedRow{RowNo: row.No, Line: row.Line}
+		switch {
+		case row.Fault != nil:
+			shown.Error = row.Fault.Text
+		case row.Object != nil:
+			shown.Object = json.RawMessage(bytes.Clone(row.Object))
+			size += len(row.Object)
+		default:
+			shown.Cells = append([]string{}, row.Cells...)
+			for _, cell := range row.Cells {
+				size += len(cell)
+			}
+		}
+		out.Rows = append(out.Rows, shown)
+	}
+	return nil
+}
+
+func (h *Handler) registerFile(srv *httpapi.Server) {
+	api := reads.API{
+		Server: srv, Auth: h.Auth, Tag: "Uploads", Limit: fileWait, Took: h.durations,
+		Errors: []int{http.StatusNotFound}, Scope: auth.Uploads,
+		Problem: func(err error) *httpapi.Problem {
+			if known := uploadsapi.Known(err); known != nil {
+				err = known
+			}
+			var told *httpapi.Problem
+			if errors.As(err, &told) || errors.As(endpoint.Problem(h.Log, err), &told) {
+				return told
+			}
+			return httpapi.Internal(err)
+		},
+	}
+	reads.GetFile(api, h, "upload-file", "/uploads/{jobId}/file", "The original file of an upload, byte for byte",
+		[]string{"application/octet-stream"}, h.downloads, h.file)
+}
+
+// UploadFileRequest asks for the original file.
+type UploadFileRequest struct{ uploadsapi.UploadID }
+
+func (h *Handler) file(ctx context.Context, in UploadFileRequest) (reads.File, error) {
+	j, err := h.job(ctx, in.UploadID)
+	if err != nil {
+		return reads.File{}, err
+	}
+	name := j.FileName
+	if name == "" {
+		name = j.ID.String()
+	}
+	return reads.File{
+		Name: name, ContentType: "application/octet-stream",
+		Write: func(ctx context.Context, w io.Writer) error {
+			from, err := h.Files.Open(ctx, j.ID)
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			_, err = io.Copy(w, from)
+			return err
+		},
+	}, nil
+}

@@ -1,0 +1,156 @@
+package uploads
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/uploads"
+	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+	"github.com/millrace-io/millrace/query/reads"
+)
+
+// Deps are what the handler works with. All of them are needed, and it closes none.
+type Deps struct {
+	Store    *uploads.Store
+	Files    *uploads.Files
+	Auth     *auth.Auth
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+}
+
+// Handler answers the reads.
+type Handler struct {
+	Deps
+	temp       string // folder for temporary files
+	durations  *prometheus.HistogramVec
+	downloads  *reads.Places
+	previewing *reads.Places
+}
+
+// New returns the handler; Register puts it on a server. temp is the folder for temporary files; empty:
+// that of the system.
+func New(temp string, deps Deps) (*Handler, error) {
+	if deps.Store == nil || deps.Files == nil || deps.Auth == nil || deps.Registry == nil || deps.Log == nil {
+		return nil, errors.New("upload reads: the state, files, authentication, a registry and a logger are needed")
+	}
+	h := &Handler{
+		Deps: deps, temp: temp, downloads: reads.NewPlaces("downloads of files", 8, 4),
+		previewing: reads.NewPlaces("previews", 2, 1),
+	}
+	h.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "millrace_uploads_query_duration_seconds",
+		Help:    "Time to read a file of an upload, by endpoint. Other reads are in millrace_http_request_duration_seconds.",
+		Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600},
+	}, []string{"endpoint"})
+	if err := deps.Registry.Register(h.durations); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Register adds the routes, for callers with the scope uploads or work.
+func (h *Handler) Register(srv *httpapi.Server) {
+	api := endpoint.API{
+		Server: srv, Auth: h.Auth, Log: h.Log, Base: "/uploads", Tag: "Uploads", Known: uploadsapi.Known,
+	}
+	read := func(id, path, summary, text string) endpoint.Operation {
+		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Uploads}
+	}
+	endpoint.Get(api, read("list-uploads", "", "Uploads, the newest first", ""), h.list)
+	endpoint.Get(api, read("get-upload", "/{jobId}", "An upload", ""), h.one)
+	endpoint.Get(api, read("list-upload-items", "/{jobId}/items", "Items of an upload", itemsText), h.items)
+	endpoint.Get(api, read("list-rejected-rows", "/{jobId}/rejected",
+		"Rows of an upload that break a rule, with their lines", ""), h.rejected)
+	endpoint.Get(api, read("preview-upload", "/{jobId}/preview", "The first 50 rows of an upload's file",
+		"As encoding and delimiter have them. Nothing is changed: resume takes both."), h.preview)
+	h.registerFile(srv)
+}
+
+// ListUploadsRequest are the parameters of a list.
+type ListUploadsRequest struct {
+	httpapi.Params
+	QueueState string `query:"queue_state" enum:"QUEUED,RUNNING,PAUSED,DONE,FAILED" doc:"Only uploads in this state"`
+	Processor  string `query:"processor" maxLength:"255" doc:"Only uploads with this processor"`
+	User       string `query:"user" maxLength:"1024" doc:"Only uploads of this user; others than your own are for admins"`
+	Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many a page has at most"`
+	Cursor     string `query:"cursor" doc:"next_cursor of the page before, with the same filters"`
+	after      *uploads.Place
+}
+
+// uploadCursor and rejectCursor are kinds of cursors.
+const (
+	uploadCursor = 10
+	rejectCursor = 11
+)
+
+// Resolve implements huma.Resolver.
+func (r *ListUploadsRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	if r.Cursor == "" {
+		return errs
+	}
+	at, no, ok := reads.DecodeCursor(uploadCursor, r.Cursor)
+	if !ok {
+		return append(errs, badCursor("cursor", "next_cursor"))
+	}
+	r.after = &uploads.Place{At: time.UnixMicro(int64(at)), No: int32(no)}
+	return errs
+}
+
+func badCursor(field, of string) httpapi.FieldError {
+	return httpapi.FieldError{Field: field, Code: "cursor", Rule: "must be " + of + " of the page before"}
+}
+
+// UploadPage is a page of uploads.
+type UploadPage struct {
+	Items      []uploadsapi.Upload `json:"items" nullable:"false"`
+	NextCursor string              `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
+}
+
+func (h *Handler) list(ctx context.Context, in *ListUploadsRequest) (UploadPage, error) {
+	f := uploads.Filter{State: in.QueueState, Processor: in.Processor}
+	who := uploadsapi.ViewerFrom(ctx)
+	page := UploadPage{Items: []uploadsapi.Upload{}}
+	if in.User != "" {
+		if f.Owner = &in.User; !who.All && in.User != who.Subject {
+			return page, nil
+		}
+	}
+	all, err := h.Store.List(ctx, who, f, in.after, in.Limit+1)
+	if err != nil {
+		return page, err
+	}
+	if len(all) > in.Limit {
+		all = all[:in.Limit]
+		last := all[in.Limit-1]
+		page.NextCursor = reads.EncodeCursor(uploadCursor, uint64(last.CreatedAt.UnixMicro()), uint64(last.No))
+	}
+	for _, j := range all {
+		page.Items = append(page.Items, uploadsapi.UploadOf(j))
+	}
+	return page, nil
+}
+
+// UploadRequest names an upload.
+type UploadRequest struct{ uploadsapi.UploadID }
+
+func (h *Handler) job(ctx context.Context, id uploadsapi.UploadID) (uploads.Job, error) {
+	return h.Store.Get(ctx, uploadsapi.ViewerFrom(ctx), id.UUID())
+}
+
+func (h *Handler) one(ctx context.Context, in *UploadRequest) (uploadsapi.Upload, error) {
+	j, err := h.job(ctx, in.UploadID)
+	return uploadsapi.UploadOf(j), err
+}
+
+// rejectPlace is the place of a rejected row behind a cursor: the first 8 bytes of the id, and the row.
+func rejectPlace(j uploads.Job) uint64 { return binary.BigEndian.Uint64(j.ID[8:]) }
