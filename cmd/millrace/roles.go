@@ -25,6 +25,7 @@ import (
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/query/dashboard"
 	"github.com/millrace-io/millrace/query/live"
@@ -72,6 +73,7 @@ type nodeSettings struct {
 	work        stream.WorkConfig
 	retention   retentionSettings
 	jobs        jobSettings
+	uploads     uploadSettings
 	maxAge      time.Duration            // of folded events on the stream
 	demo        bool                     // the demonstration runs, too
 	confinement func() map[string]string // of the embedded engines; nil: none is
@@ -86,6 +88,8 @@ type stores struct {
 	acts    *acts.Store
 	sources *sources.Store
 	jobs    *jobs.Store
+	uploads *uploads.Store
+	files   *uploads.Files
 }
 
 func newNode(log *slog.Logger, settings nodeSettings) (*node, error) {

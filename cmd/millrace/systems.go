@@ -21,6 +21,7 @@ var systems = []system{
 		name: "jobs", postgres: true, open: (*node).openJobs, ingest: (*node).takeJobs, query: (*node).readJobs,
 		scheduler: (*node).runJobs,
 	},
+	{name: "uploads", postgres: true, open: (*node).openUploads, ingest: (*node).takeUploads, query: (*node).readUploads},
 	{name: "batches", postgres: true, query: (*node).readBatches},
 	{name: "readers", postgres: true, ingest: (*node).limitReaders},
 	{name: "demo", ingest: (*node).runDemo},

@@ -39,6 +39,7 @@ type upCmd struct {
 	Shared         sharedSettings    `embed:"" group:"Servers to use instead of embedded ones"`
 	Retention      retentionSettings `embed:"" group:"Retention"`
 	Jobs           jobSettings       `embed:"" group:"Jobs"`
+	Uploads        uploadSettings    `embed:"" group:"Uploads"`
 	Profile        profileSettings   `embed:"" group:"Diagnosis"`
 
 	confined confinements
@@ -102,8 +103,9 @@ func (c *upCmd) start(p *program, s *stack) error {
 	}
 	n, err := newNode(p.log, nodeSettings{
 		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, clickhouse: e.clickhouse, topology: c.Shared.topology(),
-		postgres: e.postgres(), work: c.Stream.work(), retention: c.Retention, jobs: c.Jobs, maxAge: c.Stream.MaxAge,
-		demo: !c.NoDemo, confinement: c.confined.texts,
+		postgres: e.postgres(), work: c.Stream.work(), retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads,
+		maxAge: c.Stream.MaxAge,
+		demo:   !c.NoDemo, confinement: c.confined.texts,
 	})
 	if err != nil {
 		return err

@@ -122,7 +122,7 @@ func (h *Handler) items(ctx context.Context, in *ListUploadItemsRequest) (Upload
 			ID: schema.ItemID(in.JobID, int64(item.Row)), JobID: in.JobID, JobType: j.Format.Kind, RowNo: item.Row,
 			Status:   item.Status.String(),
 			Attempts: item.Attempts, Version: item.Version, InputSummary: map[string]string{}, Result: item.Result,
-			UpdatedAt: item.Updated.UTC(),
+			UpdatedAt: uploadsapi.At(item.Updated),
 		}
 		for i, field := range uploads.SummaryFields {
 			if item.Summary[i] != nil {

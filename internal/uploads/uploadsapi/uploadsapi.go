@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/internal/uploads"
 
+	"github.com/millrace-io/millrace/schemas/instant"
 	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
 
@@ -147,7 +148,7 @@ func UploadOf(j uploads.Job) Upload {
 			j.Counts[schema.Pending], j.Counts[schema.Processing], j.Counts[schema.StatusDone], j.Counts[schema.Error],
 			j.Counts[schema.NotFound], j.Counts[schema.Skipped],
 		},
-		Attempts: j.Attempts, LastError: j.LastError, LastHeartbeat: j.LastHeartbeat.UTC(), CreatedAt: j.CreatedAt.UTC(),
+		Attempts: j.Attempts, LastError: j.LastError, LastHeartbeat: At(j.LastHeartbeat), CreatedAt: At(j.CreatedAt),
 		StartedAt: utc(j.StartedAt), FinishedAt: utc(j.FinishedAt), RowsSec: j.RowsSec, ItemsSec: j.ItemsSec,
 	}
 	if j.Format.Delimiter != 0 {
@@ -163,8 +164,14 @@ func utc(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
 	}
-	u := t.UTC()
+	u := At(*t)
 	return &u
+}
+
+// At is a time of an answer, within what JSON can say.
+func At(t time.Time) time.Time {
+	t, _ = instant.Clamp(t)
+	return t
 }
 
 // Security is what operations on uploads ask for, as the API's description has it.

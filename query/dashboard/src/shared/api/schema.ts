@@ -1786,6 +1786,182 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/uploads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Uploads, the newest first */
+        get: operations["list-uploads"];
+        put?: never;
+        /**
+         * Upload a file of rows
+         * @description CSV with a header, JSON lines or XLSX, of at most 2048 MiB. The answer comes when the file is on disk. Rows are persisted and processed in the background. A caller that gets no answer cannot know whether there is an upload: GET /uploads shows it.
+         */
+        post: operations["create-upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An upload */
+        get: operations["get-upload"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an upload with all that it has
+         * @description Nobody sees it any more. Its rows and its file are deleted in the background.
+         */
+        delete: operations["delete-upload"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel an upload
+         * @description Pending items become SKIPPED, and rows that are not persisted never are. Then the upload is DONE. The body may be left out.
+         */
+        post: operations["cancel-upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The original file of an upload, byte for byte */
+        get: operations["get-upload-file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Items of an upload
+         * @description By sort=updated_at, each item of the statuses asked for is shown at least once, as it is then. One that changes meanwhile comes again, further behind: keep that with the highest version. By sort=row_no, they are in the order of the file. after goes on behind a page; page works for the first 10,000 items.
+         */
+        get: operations["list-upload-items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause an upload
+         * @description Nothing more is persisted or processed until it is resumed. The body may be left out.
+         */
+        post: operations["pause-upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The first 50 rows of an upload's file
+         * @description As encoding and delimiter have them. Nothing is changed: resume takes both.
+         */
+        get: operations["preview-upload"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/rejected": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Rows of an upload that break a rule, with their lines */
+        get: operations["list-rejected-rows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume an upload
+         * @description encoding and delimiter say how its file is read, where none of its rows is persisted yet; preview shows what they make of it. The body may be left out.
+         */
+        post: operations["resume-upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -4886,6 +5062,18 @@ export interface components {
              */
             time_zone?: string;
         };
+        PreviewedRow: {
+            /** @description Of CSV and XLSX */
+            cells?: string[] | null;
+            /** @description The rule that the row breaks */
+            error?: string;
+            /** Format: int64 */
+            line: number;
+            /** @description Of JSON lines */
+            object?: unknown;
+            /** Format: int64 */
+            row_no: number;
+        };
         Prioritized: {
             filename: string;
             /** Format: int32 */
@@ -5173,6 +5361,34 @@ export interface components {
              */
             index: number;
         };
+        RejectedRow: {
+            /** @description Its first 64 KiB in base64, where they are no text */
+            bytes?: string;
+            /**
+             * @description The rule that it breaks
+             * @example cells_count
+             */
+            code: string;
+            /** @example the row has 9 cells, and the header has 8 */
+            error: string;
+            /**
+             * Format: int64
+             * @description On which it begins; 0: not known
+             */
+            line: number;
+            /**
+             * Format: int32
+             * @description Its place among the rows of the file; from 1
+             */
+            row_no: number;
+            /** @description Its first 64 KiB; null where they are no text, see bytes */
+            text: string | null;
+        };
+        RejectedRowPage: {
+            items: components["schemas"]["RejectedRow"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+        };
         ReplayLetters: {
             /** @description All letters; instead of ids and filter */
             all?: boolean;
@@ -5239,6 +5455,18 @@ export interface components {
              * @enum {string}
              */
             view?: "dlq" | "funnel" | "lag" | "queues";
+        };
+        ResumedUpload: {
+            /**
+             * @description Default: as it was found out
+             * @example ;
+             */
+            delimiter?: string;
+            /**
+             * @description Default: as it was found out
+             * @example windows-1252
+             */
+            encoding?: string;
         };
         Retried: {
             /**
@@ -5861,6 +6089,190 @@ export interface components {
              * @example Europe/Berlin
              */
             time_zone: string;
+        };
+        Upload: {
+            /** @description That the file came from */
+            address: string;
+            /**
+             * Format: int32
+             * @description How often a process began to work on it
+             */
+            attempts: number;
+            /** @description It was cancelled: no more rows are persisted, and what was pending is SKIPPED */
+            cancelled: boolean;
+            /** @description Names of the columns as results have them: two headers alike are told apart by a number, and an empty one is column_N. Empty until they are read, and for JSON lines */
+            columns: string[];
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * @description Of CSV; else empty
+             * @example ,
+             */
+            delimiter: string;
+            /**
+             * @description Empty for XLSX
+             * @example windows-1252
+             */
+            encoding: string;
+            /**
+             * Format: int32
+             * @description Those of them that are ERROR or NOT_FOUND
+             */
+            failed_items: number;
+            file: components["schemas"]["UploadedFile"];
+            /** Format: date-time */
+            finished_at: string | null;
+            /**
+             * Format: float
+             * @description Items a second that were processed, once all are
+             */
+            items_sec: number;
+            /** @example 0199f0a2-7c1e-7000-8000-000000000001 */
+            jobId: string;
+            /** @description What keeps it from going on, or ended it */
+            last_error: string | null;
+            /**
+             * Format: date-time
+             * @description When a process last worked on it
+             */
+            last_heartbeat: string;
+            /** @description Names of columns by field */
+            mapping: {
+                [key: string]: string;
+            };
+            name: string;
+            /** @description All rows of the file are persisted */
+            persisted: boolean;
+            /**
+             * Format: int32
+             * @description Items with a final status
+             */
+            processed_items: number;
+            /** @example copy */
+            processor: string;
+            /** @enum {string} */
+            queue_state: "QUEUED" | "RUNNING" | "PAUSED" | "DONE" | "FAILED";
+            /**
+             * Format: int32
+             * @description Rows that break a rule, and are no items
+             */
+            rejected_rows: number;
+            /**
+             * Format: float
+             * @description Rows a second that were persisted, once all are
+             */
+            rows_sec: number;
+            /** Format: date-time */
+            started_at: string | null;
+            statuses: components["schemas"]["UploadStatuses"];
+            /**
+             * Format: int32
+             * @description Rows that are items so far
+             */
+            total_items: number;
+            /** @description sub of the token that the file came with; empty where there are no tokens */
+            user: string;
+        };
+        UploadItem: {
+            /** Format: int32 */
+            attempts: number;
+            /** @example 0199f0a2-7c1e-7000-8000-000000000001-7 */
+            id: string;
+            /** @description The columns that the mapping names for title, brand and sku, and else the first ones; each cut at 200 characters */
+            inputSummary: {
+                [key: string]: string;
+            };
+            job_id: string;
+            /**
+             * @description The format of the file
+             * @enum {string}
+             */
+            job_type: "csv" | "ndjson" | "xlsx";
+            last_error: string | null;
+            /** Format: date-time */
+            locked_at: string | null;
+            /** @description The worker that holds it; null: none does, and copy needs none */
+            locked_by: string | null;
+            /** @description The row of the grid; null before it is DONE */
+            result: unknown;
+            /**
+             * Format: int32
+             * @description Its place among the rows of the file, rejected ones included; from 1
+             */
+            row_no: number;
+            /** @enum {string} */
+            status: "PENDING" | "PROCESSING" | "DONE" | "ERROR" | "NOT_FOUND" | "SKIPPED";
+            /** Format: date-time */
+            updated_at: string;
+            /**
+             * Format: int32
+             * @description Grows with each change
+             */
+            version: number;
+        };
+        UploadItemPage: {
+            items: components["schemas"]["UploadItem"][];
+            /** @description For after; absent from the last page */
+            next?: string;
+        };
+        UploadPage: {
+            items: components["schemas"]["Upload"][];
+            /** @description For the next page; absent from the last */
+            next_cursor?: string;
+        };
+        UploadPreview: {
+            delimiter: string;
+            encoding: string;
+            /** @description Why the file cannot be read so, or not on */
+            error?: string;
+            /** @description Empty for JSON lines */
+            header: string[];
+            rows: components["schemas"]["PreviewedRow"][];
+        };
+        UploadReceived: {
+            /** @description Of CSV; else empty */
+            delimiter: string;
+            /** @description Empty for XLSX */
+            encoding: string;
+            /** @enum {string} */
+            format: "csv" | "ndjson" | "xlsx";
+            jobId: string;
+            /** @enum {string} */
+            queue_state: "QUEUED" | "PAUSED";
+            /** @description Of the file, in hexadecimal digits */
+            sha256: string;
+            /**
+             * Format: int64
+             * @description Bytes of the file
+             */
+            size: number;
+        };
+        UploadStatuses: {
+            /** Format: int32 */
+            DONE: number;
+            /** Format: int32 */
+            ERROR: number;
+            /** Format: int32 */
+            NOT_FOUND: number;
+            /** Format: int32 */
+            PENDING: number;
+            /** Format: int32 */
+            PROCESSING: number;
+            /** Format: int32 */
+            SKIPPED: number;
+        };
+        UploadedFile: {
+            /** @enum {string} */
+            format: "csv" | "ndjson" | "xlsx";
+            /** @example products.csv */
+            name: string;
+            /** @description In hexadecimal digits */
+            sha256: string;
+            /**
+             * Format: int64
+             * @description Bytes
+             */
+            size: number;
         };
         UserQueue: {
             backoff_s: number[];
@@ -16289,6 +16701,1055 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-uploads": {
+        parameters: {
+            query?: {
+                /** @description Only uploads in this state */
+                queue_state?: "QUEUED" | "RUNNING" | "PAUSED" | "DONE" | "FAILED";
+                /** @description Only uploads with this processor */
+                processor?: string;
+                /** @description Only uploads of this user; others than your own are for admins */
+                user?: string;
+                /** @description How many a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before, with the same filters */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "create-upload": {
+        parameters: {
+            query?: {
+                /** @description Have the upload wait as PAUSED, so that preview can be looked at first */
+                hold?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** @description Of CSV; default as the first rows say */
+                    delimiter?: string;
+                    /** @description Default as the file's bytes say */
+                    encoding?: string;
+                    /**
+                     * Format: binary
+                     * @description The file
+                     */
+                    file: string;
+                    /** @description csv, ndjson or xlsx; default as the file's first bytes and name say */
+                    format?: string;
+                    /** @description As the parameter; true or false */
+                    hold?: string;
+                    /** @description Names of columns by field, a JSON object: {"title":"ProductName"}. title, brand and sku summarize items */
+                    mapping?: string;
+                    /** @description Of the upload, at most 255 characters; default that of the file */
+                    name?: string;
+                    /** @description What makes results of rows. There is copy: each row is its result. Default copy */
+                    processor?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The upload is made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadReceived"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "delete-upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "cancel-upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NoMembers"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-upload-file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. The trailer Millrace-Sha256 is its SHA-256, as sha256sum prints it. */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-upload-items": {
+        parameters: {
+            query?: {
+                /** @description Only items with one of these statuses, with commas between them */
+                statuses?: string;
+                /** @description Only items with this status */
+                status?: "PENDING" | "PROCESSING" | "DONE" | "ERROR" | "NOT_FOUND" | "SKIPPED";
+                /** @description Default row_no, and updated_at with statuses */
+                sort?: "row_no" | "updated_at";
+                /** @description How many items a page has at most. It has fewer where results are large */
+                pageSize?: number;
+                /** @description Which page, from 1, among the first 10,000 items; not beside after */
+                page?: number;
+                /** @description next of the page before, with the same parameters */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadItemPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "pause-upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NoMembers"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "preview-upload": {
+        parameters: {
+            query?: {
+                /** @description Default: that of the upload */
+                encoding?: string;
+                /** @description Default: that of the upload; tab is a tab */
+                delimiter?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadPreview"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-rejected-rows": {
+        parameters: {
+            query?: {
+                /** @description How many a page has at most */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RejectedRowPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "resume-upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ResumedUpload"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	ingestuploads "github.com/millrace-io/millrace/ingest/uploads"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/uploads"
+	queryuploads "github.com/millrace-io/millrace/query/uploads"
+
+	schema "github.com/millrace-io/millrace/schemas/uploads"
+)
+
+// uploadSettings bound what users upload, and how rows are persisted.
+type uploadSettings struct {
+	File  int64 `help:"Bytes that one uploaded file may have." env:"MILLRACE_UPLOADS_MAX_FILE" name:"uploads-max-file" default:"2147483648"`
+	Bytes int64 `help:"Bytes that the uploaded files of one user may have together." env:"MILLRACE_UPLOADS_USER_BYTES" name:"uploads-user-bytes" default:"21474836480"`
+	Open  int   `help:"Uploads of one user that may be neither done nor failed." env:"MILLRACE_UPLOADS_USER_OPEN" name:"uploads-user-open" default:"20"`
+	Rows  int64 `help:"Rows that the uploads of one user may have together." env:"MILLRACE_UPLOADS_USER_ROWS" name:"uploads-user-rows" default:"20000000"`
+
+	MinRows  int `help:"Rows of the smallest batch that is persisted in one transaction." env:"MILLRACE_INGEST_MIN_ROWS,INGEST_MIN_ROWS" name:"ingest-min-rows" default:"64"`
+	MaxRows  int `help:"Rows of the largest batch." env:"MILLRACE_INGEST_MAX_ROWS,INGEST_MAX_ROWS" name:"ingest-max-rows" default:"10000"`
+	MaxBatch int `help:"Bytes of a batch, if it has more than one row." env:"MILLRACE_INGEST_MAX_BATCH_BYTES,INGEST_MAX_BATCH_BYTES" name:"ingest-max-batch-bytes" default:"4194304"`
+	P50      int `help:"Batches grow while transactions take fewer milliseconds than this." env:"MILLRACE_DB_P50_MS,DB_P50_MS" name:"db-p50-ms" default:"100"`
+	P95      int `help:"Batches shrink while transactions take more milliseconds than this on average." env:"MILLRACE_DB_P95_MS,DB_P95_MS" name:"db-p95-ms" default:"500"`
+}
+
+func (s uploadSettings) bounds() schema.Bounds {
+	return schema.Bounds{
+		MinRows: s.MinRows, MaxRows: s.MaxRows, MaxBytes: s.MaxBatch, P50: time.Duration(s.P50) * time.Millisecond,
+		P95: time.Duration(s.P95) * time.Millisecond,
+	}
+}
+
+// openUploads makes the store of uploads, and what keeps their files.
+func (n *node) openUploads() (err error) {
+	js, err := jetstream.New(n.nats)
+	if err != nil {
+		return fmt.Errorf("uploads: %w", err)
+	}
+	n.stores.files = uploads.NewFiles(objects.NewNATS(js, max(n.work.Replicas, 1)))
+	n.stores.uploads, err = uploads.New(n.database.pool, uploads.Limits{
+		File: n.uploads.File, Bytes: n.uploads.Bytes, Open: n.uploads.Open, Rows: n.uploads.Rows,
+	})
+	return err
+}
+
+// specifiedUploads is where the specification of uploads has what is at /api/v1/uploads.
+func specifiedUploads(srv *httpapi.Server) { srv.Also("/api/jobs", "/uploads") }
+
+// takeUploads takes files, and works on them.
+func (n *node) takeUploads() (of share, err error) {
+	temp, err := n.uploadsFolder()
+	if err != nil {
+		return of, err
+	}
+	commands, err := ingestuploads.New(n.stores.uploads, n.stores.files, n.auth, n.log)
+	if err != nil {
+		return of, err
+	}
+	runner, err := ingestuploads.NewRunner(ingestuploads.RunnerConfig{Bounds: n.uploads.bounds(), Temp: temp},
+		n.stores.uploads, n.stores.files, n.log)
+	if err != nil {
+		return of, err
+	}
+	return share{
+		parts:  []part{{"runner", runner.Run}},
+		routes: []func(*httpapi.Server){commands.Register, specifiedUploads},
+	}, nil
+}
+
+// readUploads tells of uploads.
+func (n *node) readUploads() (of share, err error) {
+	temp, err := n.uploadsFolder()
+	if err != nil {
+		return of, err
+	}
+	reads, err := queryuploads.New(temp, queryuploads.Deps{
+		Store: n.stores.uploads, Files: n.stores.files, Auth: n.auth, Registry: n.registry, Log: n.log,
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{routes: []func(*httpapi.Server){reads.Register, specifiedUploads}}, nil
+}
+
+// temporaryAge is how long no file lives that reading an XLSX needs. Older ones are of processes that were killed.
+const temporaryAge = 24 * time.Hour
+
+// uploadsFolder makes the folder of temporary files, and deletes those that were left there.
+func (n *node) uploadsFolder() (string, error) {
+	dir := filepath.Join(n.data, "uploads")
+	if err := makePrivate(dir); err != nil {
+		return "", err
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		return "", fmt.Errorf("look for temporary files of uploads: %w", err)
+	}
+	for _, entry := range left {
+		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > temporaryAge {
+			_ = os.Remove(filepath.Join(dir, entry.Name())) // the next start tries again
+		}
+	}
+	return dir, nil
+}
