@@ -33,6 +33,7 @@ type load struct {
 	idle    atomic.Bool // workers of the queue mail are away
 	broken  atomic.Bool // one event in three breaks a rule
 	failing atomic.Bool // workers of the queue mail fail
+	hurried bool        // the jobs run every minute
 }
 
 func newLoad(c *cluster) (*load, error) {
@@ -112,24 +113,25 @@ func (l *load) crawl(ctx context.Context, n int) {
 			"name": fmt.Sprint("source ", n), "url": fmt.Sprint("https://example.org/", n), "priority": "critical",
 		})
 	}
-	if n == sources*10 {
-		l.hurryJobs(ctx)
+	if n >= sources*10 && !l.hurried {
+		l.hurried = l.hurryJobs(ctx)
 	}
 	l.take(ctx, "crawl", false)
 }
 
-// hurryJobs has every job run once a minute.
-func (l *load) hurryJobs(ctx context.Context) {
+// hurryJobs has every job run once a minute. It is false if the jobs cannot be listed now.
+func (l *load) hurryJobs(ctx context.Context) bool {
 	var page struct{ Jobs []struct{ ID string } }
 	text, err := fetchWithin(3*time.Second, "http://"+l.cluster.queryAddr+"/api/v1/jobs?limit=100")
-	if err != nil || json.Unmarshal([]byte(text), &page) != nil {
-		return // the query service is away; the jobs keep their interval
+	if err != nil || json.Unmarshal([]byte(text), &page) != nil || len(page.Jobs) == 0 {
+		return false
 	}
 	for _, j := range page.Jobs {
 		l.sendAs(ctx, http.MethodPut, l.cluster.ingestAddr, "/jobs/"+j.ID+"/override",
 			map[string]any{"interval_minutes": 1}, nil)
 		wait(ctx, 5*time.Second)
 	}
+	return true
 }
 
 // take takes items of a queue and ends them.

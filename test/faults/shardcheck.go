@@ -80,10 +80,13 @@ func (s *shards) left(ctx context.Context) error {
 	}
 	s.notes.mu.Unlock()
 	var done, ready, outbox, claims, delayed int
-	err := s.dsn.read(ctx, `SELECT (SELECT count(*) FROM millrace.pipeline_tracking WHERE mysql_sender_status = 'done'),
-		(SELECT count(*) FROM millrace.ready),
-		(SELECT count(*) FROM millrace.outbox), (SELECT count(*) FROM millrace.claim),
-		(SELECT count(*) FROM millrace.delayed)`,
+	last := len(shardStages) // other queues have higher numbers
+	err := s.dsn.read(ctx, fmt.Sprintf(`SELECT
+		(SELECT count(*) FROM millrace.pipeline_tracking WHERE mysql_sender_status = 'done'),
+		(SELECT count(*) FROM millrace.ready WHERE stage <= %[1]d),
+		(SELECT count(*) FROM millrace.outbox WHERE stage <= %[1]d),
+		(SELECT count(*) FROM millrace.claim WHERE stage <= %[1]d),
+		(SELECT count(*) FROM millrace.delayed WHERE stage <= %[1]d)`, last),
 		[]any{&done, &ready, &outbox, &claims, &delayed}, func() error { return nil })
 	if err != nil {
 		return err
@@ -92,8 +95,15 @@ func (s *shards) left(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	messages := st.CachedInfo().State.Msgs
-	if done < want || ready+outbox+claims+delayed+int(messages) > 0 {
+	info, err := st.Info(ctx, jetstream.WithSubjectFilter(stream.WorkSubjects))
+	if err != nil {
+		return err
+	}
+	messages := 0
+	for _, stage := range shardStages {
+		messages += int(info.State.Subjects[stream.WorkSubject(stage)])
+	}
+	if done < want || ready+outbox+claims+delayed+messages > 0 {
 		return fmt.Errorf("%d of %d items are done; ready %d, outbox %d, with daemons %d, delayed %d, messages %d",
 			done, want, ready, outbox, claims, delayed, messages)
 	}
