@@ -1,21 +1,24 @@
-// Package endpoint is what the commands and the reads of systems in Postgres share over HTTP: how an operation is
-// registered, and what its errors look like to a caller.
+// Package endpoint is what the commands and the reads of all systems share over HTTP: how an operation is registered,
+// bounded in time and measured, and what its errors look like to a caller. Its own problems are those of Postgres and
+// NATS; a system tells of others by API.Known.
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// timeout bounds a request: below the time after which callers and proxies
-// give up.
+// timeout bounds a request unless API.Limit does: below the time after which callers and
+// proxies give up.
 const timeout = 25 * time.Second
 
 // maxBody is the size of a request in bytes: 5,000 items, whose names have up to
@@ -37,6 +40,11 @@ type API struct {
 	Tag    string // of the operations in the API's description
 	// Known turns an error of the system's own into what the caller is told, and is nil for others; nil: it has none.
 	Known func(error) error
+	Limit time.Duration // of a request; default 25 s
+	// Took observes how many seconds requests take, by the name of their operation; nil: nothing does.
+	Took   prometheus.ObserverVec
+	Errors []int      // of operations that read, beside those that all have; nil: 404
+	Scope  auth.Scope // of callers, for package reads; default read
 }
 
 // Body is a request with a document.
@@ -69,7 +77,9 @@ type Created interface{ Made() bool }
 // Operation describes an operation in short.
 type Operation struct {
 	ID, Path, Summary, Text string // the path is below Base
+	Name                    string // in what API.Took observes
 	Scope                   auth.Scope
+	Middlewares             huma.Middlewares
 	MaxBody                 int64 // bytes; default 2 MiB
 	// Unchecked leaves the body to its own Check: its schema is for people.
 	Unchecked bool
@@ -86,13 +96,30 @@ func (op Operation) WithoutBody() Operation {
 
 // Get registers an operation that reads.
 func Get[In, Out any, P Request[In]](a API, op Operation, do func(context.Context, *In) (Out, error)) {
-	handle(a, huma.Operation{
+	handle(a, a.read(op), op, do)
+}
+
+// GetRaw registers an operation that reads, and whose answer is no document of JSON. It is neither bounded nor
+// measured.
+func GetRaw[In, Out any, P Request[In]](
+	a API, op Operation, answers map[string]*huma.Response, do func(context.Context, *In) (*Out, error),
+) {
+	described := a.read(op)
+	described.Responses = answers
+	huma.Register(a.Server.API(), a.describe(described, op), do)
+}
+
+func (a API) read(op Operation) huma.Operation {
+	errs := []int{
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable,
+	}
+	if a.Errors == nil {
+		errs = append(errs, http.StatusNotFound)
+	}
+	return huma.Operation{
 		OperationID: op.ID, Method: http.MethodGet, Path: op.Path, Summary: op.Summary, Description: op.Text,
-		Errors: []int{
-			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
-			http.StatusServiceUnavailable,
-		},
-	}, op, do)
+		Errors: append(errs, a.Errors...),
+	}
 }
 
 // Post registers an operation that changes something.
@@ -124,33 +151,46 @@ func withBody(method string, op Operation) huma.Operation {
 
 // DeleteNoContent registers an operation that deletes something, and answers 204.
 func DeleteNoContent[In any, P Request[In]](a API, op Operation, do func(context.Context, *In) error) {
-	deletion := a.below(huma.Operation{
+	deletion := a.describe(huma.Operation{
 		OperationID: op.ID, Method: http.MethodDelete, Path: op.Path, Summary: op.Summary, Description: op.Text,
 		DefaultStatus: http.StatusNoContent,
 		Errors: []int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
 			http.StatusServiceUnavailable,
 		},
+	}, op)
+	huma.Register(a.Server.API(), deletion, func(ctx context.Context, in *In) (*struct{}, error) {
+		ctx, end := a.begin(ctx, op)
+		defer end()
+		if err := do(ctx, in); err != nil {
+			return nil, a.Problem(err)
+		}
+		return nil, nil
 	})
-	huma.Register(a.Server.API(), a.Auth.Protect(deletion, op.Scope),
-		func(ctx context.Context, in *In) (*struct{}, error) {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			if err := do(ctx, in); err != nil {
-				return nil, a.problem(err)
-			}
-			return nil, nil
-		})
 }
 
-// below puts an operation below the API's base.
-func (a API) below(op huma.Operation) huma.Operation {
+// describe puts an operation below the API's base, for callers with its scope.
+func (a API) describe(op huma.Operation, of Operation) huma.Operation {
 	op.Path = a.Base + op.Path
 	op.Tags = []string{a.Tag}
-	return op
+	op.Middlewares = append(op.Middlewares, of.Middlewares...)
+	return a.Auth.Protect(op, of.Scope)
 }
 
-func (a API) problem(err error) error {
+// begin bounds a request. end has how long it took observed.
+func (a API) begin(ctx context.Context, op Operation) (bounded context.Context, end func()) {
+	begun := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, cmp.Or(a.Limit, timeout))
+	return bounded, func() {
+		cancel()
+		if a.Took != nil {
+			a.Took.WithLabelValues(op.Name).Observe(time.Since(begun).Seconds())
+		}
+	}
+}
+
+// Problem turns an error into what the caller is told.
+func (a API) Problem(err error) error {
 	if a.Known != nil {
 		if known := a.Known(err); known != nil {
 			return known
@@ -171,7 +211,6 @@ func Delete[In, Out any, P Request[In]](a API, op Operation, do func(context.Con
 }
 
 func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context.Context, *In) (Out, error)) {
-	op = a.below(op)
 	var answer Out
 	if c, creates := any(answer).(Created); creates && c.Made() {
 		op.DefaultStatus = http.StatusCreated
@@ -181,18 +220,17 @@ func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context
 			"201": a.Server.Answer("It was made", answer),
 		}
 	}
-	huma.Register(a.Server.API(), a.Auth.Protect(op, of.Scope),
-		func(ctx context.Context, in *In) (*Output[Out], error) {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			out, err := do(ctx, in)
-			if err != nil {
-				return nil, a.problem(err)
-			}
-			status := http.StatusOK
-			if c, ok := any(out).(Created); ok && c.Made() {
-				status = http.StatusCreated
-			}
-			return &Output[Out]{status, out}, nil
-		})
+	huma.Register(a.Server.API(), a.describe(op, of), func(ctx context.Context, in *In) (*Output[Out], error) {
+		ctx, end := a.begin(ctx, of)
+		defer end()
+		out, err := do(ctx, in)
+		if err != nil {
+			return nil, a.Problem(err)
+		}
+		status := http.StatusOK
+		if c, ok := any(out).(Created); ok && c.Made() {
+			status = http.StatusCreated
+		}
+		return &Output[Out]{status, out}, nil
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -66,9 +65,9 @@ func New(deps Deps) (*Handler, error) {
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(srv *httpapi.Server) {
-	api := reads.API{
-		Server: srv, Auth: h.Auth, Tag: "Batches", Limit: timeout, Took: h.durations, Errors: []int{http.StatusNotFound},
-		Problem: func(err error) *httpapi.Problem { return reads.Problem(h.Log, err) },
+	api := endpoint.API{
+		Server: srv, Auth: h.Auth, Tag: "Batches", Limit: timeout, Took: h.durations,
+		Known: func(err error) error { return reads.Problem(h.Log, err) },
 	}
 	reads.Get(api, h, "batches", "/batches", "Batches of crawled items, those read last first", h.list)
 	reads.Get(api, h, "batches-summary", "/batches/summary", "Numbers of batches and of their items, and over time",

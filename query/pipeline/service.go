@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/lag"
 	"github.com/millrace-io/millrace/internal/scrape"
@@ -194,8 +195,9 @@ func (s *Service) registerMetrics() error {
 
 // Register adds the routes to a server, for callers with the scope read.
 func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
-	api := reads.API{
-		Server: srv, Auth: a, Tag: "Views", Limit: s.cfg.QueryTimeout, Took: s.durations, Problem: s.problem,
+	api := endpoint.API{
+		Server: srv, Auth: a, Tag: "Views", Limit: s.cfg.QueryTimeout, Took: s.durations, Errors: []int{},
+		Known: func(err error) error { return s.problem(err) },
 	}
 	reads.Get(api, s, "funnel", "/funnel",
 		"The funnel of a window: events and distinct articles by stage", s.getFunnel)

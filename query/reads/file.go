@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
@@ -51,21 +52,21 @@ var (
 )
 
 // GetFile is Get for an operation that answers with a file of one of some content
-// types, each of which takes a place while it is written. API.Limit bounds do, which
+// types, each of which takes a place while it is written. The API's Limit bounds do, which
 // checks the request and says what to write, and the wait for a place.
-func GetFile[In any, P Request[In], S any](
-	api API, rules S, name, path, summary string, contentTypes []string, places *Places,
+func GetFile[In any, P endpoint.Request[In], S any](
+	api endpoint.API, rules S, name, path, summary string, contentTypes []string, places *Places,
 	do func(context.Context, In) (File, error),
 ) {
-	op := operation(api, rules, name, path, summary)
 	content := map[string]*huma.MediaType{}
 	for _, t := range contentTypes {
 		content[t] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	}
-	op.Responses = map[string]*huma.Response{"200": {
+	answers := map[string]*huma.Response{"200": {
 		Description: "The file. The trailer " + Checksum + " is its SHA-256, as sha256sum prints it.", Content: content,
 	}}
-	huma.Register(api.Server.API(), op, func(ctx context.Context, in *In) (*fileOutput, error) {
+	op := operation(api, rules, name, path, summary)
+	endpoint.GetRaw[In, fileOutput, P](api, op, answers, func(ctx context.Context, in *In) (*fileOutput, error) {
 		timer := prometheus.NewTimer(api.Took.WithLabelValues(name))
 		limited, cancel := context.WithTimeout(ctx, api.Limit)
 		defer cancel()
@@ -92,7 +93,7 @@ func GetFile[In any, P Request[In], S any](
 	})
 }
 
-func writeFile(api API, hctx huma.Context, file File, places *Places) {
+func writeFile(api endpoint.API, hctx huma.Context, file File, places *Places) {
 	timed, stop := context.WithTimeoutCause(hctx.Context(), maxFileTime, errFileTime)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(timed)
@@ -120,7 +121,9 @@ func writeFile(api API, hctx huma.Context, file File, places *Places) {
 		if cause := (*httpapi.Problem)(nil); errors.As(context.Cause(ctx), &cause) {
 			err = cause
 		}
-		httpapi.Abort(api.Problem(err))
+		told := httpapi.Internal(err)
+		errors.As(api.Problem(err), &told)
+		httpapi.Abort(told)
 	}
 	w.Header().Set(Checksum, hex.EncodeToString(sum.Sum(nil)))
 }

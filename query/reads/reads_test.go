@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/selects"
 )
@@ -59,9 +60,9 @@ func TestGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, []string{"endpoint"})
-	api := API{
+	api := endpoint.API{
 		Server: srv, Auth: auth.New(auth.Config{}), Tag: "Fruits", Limit: time.Hour, Took: took,
-		Problem: func(err error) *httpapi.Problem {
+		Known: func(err error) error {
 			if errors.Is(err, errRotten) {
 				return httpapi.NewProblem(http.StatusGone, "it is rotten")
 			}
@@ -156,10 +157,10 @@ func TestGetFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := API{
+	api := endpoint.API{
 		Server: srv, Auth: auth.New(auth.Config{}), Tag: "Fruits", Limit: time.Hour,
-		Took:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, []string{"endpoint"}),
-		Problem: func(err error) *httpapi.Problem { return Problem(log, err) },
+		Took:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, []string{"endpoint"}),
+		Known: func(err error) error { return Problem(log, err) },
 	}
 	var fails error
 	wanted := make(chan bool, 4)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -121,19 +120,9 @@ func previewed(rows tabular.Reader, out *UploadPreview) error {
 }
 
 func (h *Handler) registerFile(srv *httpapi.Server) {
-	api := reads.API{
-		Server: srv, Auth: h.Auth, Tag: "Uploads", Limit: fileWait, Took: h.durations,
-		Errors: []int{http.StatusNotFound}, Scope: auth.Uploads,
-		Problem: func(err error) *httpapi.Problem {
-			if known := uploadsapi.Known(err); known != nil {
-				err = known
-			}
-			var told *httpapi.Problem
-			if errors.As(err, &told) || errors.As(endpoint.Problem(h.Log, err), &told) {
-				return told
-			}
-			return httpapi.Internal(err)
-		},
+	api := endpoint.API{
+		Server: srv, Auth: h.Auth, Log: h.Log, Tag: "Uploads", Limit: fileWait, Took: h.durations, Scope: auth.Uploads,
+		Known: uploadsapi.Known,
 	}
 	reads.GetFile(api, h, "upload-file", "/uploads/{jobId}/file", "The original file of an upload, byte for byte",
 		[]string{"application/octet-stream"}, h.downloads, h.file)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
@@ -48,7 +49,7 @@ func New(cfg Config) *Handler {
 }
 
 // Register adds the operations.
-func (h *Handler) Register(api reads.API) {
+func (h *Handler) Register(api endpoint.API) {
 	reads.Get(api, h, "events", "/events", "Events, newest first", h.events)
 	reads.GetFile(api, h, "events-export", "/events/export", "Events as a file, newest first", export.ContentTypes(),
 		h.exporting, h.export)

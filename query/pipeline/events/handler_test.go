@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
@@ -54,10 +55,10 @@ func serve(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Register(reads.API{
+	r.Register(endpoint.API{
 		Server: srv, Auth: auth.New(auth.Config{}), Tag: "Views", Limit: 5 * time.Minute,
-		Took:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, []string{"endpoint"}),
-		Problem: func(err error) *httpapi.Problem { return reads.Problem(log, err) },
+		Took:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, []string{"endpoint"}),
+		Known: func(err error) error { return reads.Problem(log, err) },
 	})
 	r.Client = viewtest.Serve(t, srv.Handler())
 	return r
