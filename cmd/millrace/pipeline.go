@@ -89,7 +89,7 @@ func (n *node) readEvents() (of share, err error) {
 		views:    q.Views(),
 		checks:   q.Checks(),
 		warnings: q.Warnings,
-		gauges:   []sampler.Source{lag.MirrorSource(q.Positions, n.js)},
+		gauges:   []sampler.Source{lag.MirrorSource(q.Positions, n.js), q.Gauges()},
 	}
 	if n.roles.Ingest {
 		spare(of.checks)

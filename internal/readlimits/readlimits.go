@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 // Readers is the role whose members have the limits.
@@ -75,21 +77,19 @@ func New(cfg Config, pool *pgxpool.Pool, reg prometheus.Registerer, log *slog.Lo
 
 // Run looks until ctx ends, and returns nil.
 func (w *Watchdog) Run(ctx context.Context) error {
-	tick := time.NewTicker(w.cfg.Every)
-	defer tick.Stop()
 	failing := false
-	for {
+	return retry.Every(ctx, w.cfg.Every, func(ctx context.Context) error {
 		err := w.look(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
+		if err == nil {
+			failing = false
+		}
+		return err
+	}, func(err error) {
+		if !failing {
 			w.log.Warn("the limits of logins that only read are not enforced, trying again", "error", err)
 		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+		failing = true
+	})
 }
 
 // beyond finds the sessions that are beyond a limit. The clock is that of Postgres.

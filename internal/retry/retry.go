@@ -43,3 +43,20 @@ func (b Backoff) Do(ctx context.Context, attempt func() error, failed func(err e
 
 // Stop marks an error that no further attempt would mend. Do returns it unmarked.
 func Stop(err error) error { return backoff.Permanent(err) }
+
+// Every calls do until ctx ends: at once, and then at each interval. failed is told of errors, but for those of a call
+// that the end of ctx has cut short. Every returns nil.
+func Every(ctx context.Context, interval time.Duration, do func(context.Context) error, failed func(error)) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

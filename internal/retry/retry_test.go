@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,4 +85,22 @@ func TestEnd(t *testing.T) {
 	if err := backoff.Do(ctx, func() error { return nil }, nil); err != nil {
 		t.Errorf("an attempt that succeeds: %v", err)
 	}
+}
+
+// TestEvery: what is done at each interval goes on after an error, and is not told of the end.
+func TestEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		begin, told := time.Now(), 0
+		var at []time.Duration
+		err := retry.Every(ctx, time.Minute, func(context.Context) error {
+			if at = append(at, time.Since(begin)); len(at) == 3 {
+				cancel()
+			}
+			return errFailed
+		}, func(error) { told++ })
+		if err != nil || told != 2 || !slices.Equal(at, []time.Duration{0, time.Minute, 2 * time.Minute}) {
+			t.Errorf("called at %v, told %d times, %v", at, told, err)
+		}
+	})
 }

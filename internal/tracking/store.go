@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -38,9 +39,6 @@ func New(cfg Config, queues *queue.Store, log *slog.Logger) (*Store, error) {
 // Queues is the store in which the items move.
 func (s *Store) Queues() *queue.Store { return s.queues }
 
-// Ping asks whether the database answers.
-func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
-
 // Pool is the pool that the store works on.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
@@ -63,22 +61,11 @@ func (s *Store) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(purgeEvery)
-	defer tick.Stop()
-	for {
+	return retry.Every(ctx, purgeEvery, func(ctx context.Context) error {
 		n, err := s.Purge(ctx, time.Now().Add(-s.cfg.Keep), purgeLimit)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			s.log.Warn("finished files could not be purged", "error", err)
-		case n > 0:
+		if n > 0 {
 			s.log.Info("finished files were purged", "files", n)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+		return err
+	}, func(err error) { s.log.Warn("finished files could not be purged", "error", err) })
 }

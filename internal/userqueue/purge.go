@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/retry"
 )
 
 const (
@@ -19,24 +20,13 @@ const (
 // Run drops finished items that their queues keep no longer until ctx ends. Any
 // number of processes may run it on the same database.
 func (s *Store) Run(ctx context.Context, log *slog.Logger) error {
-	tick := time.NewTicker(purgeEvery)
-	defer tick.Stop()
-	for {
+	return retry.Every(ctx, purgeEvery, func(ctx context.Context) error {
 		n, err := s.Purge(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			log.Warn("finished items of queues cannot be purged now", "error", err)
-		case n > 0:
+		if n > 0 {
 			log.Debug("finished items of queues were purged", "items", n)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+		return err
+	}, func(err error) { log.Warn("finished items of queues cannot be purged now", "error", err) })
 }
 
 // Purge drops finished items that are older than the retention of their queue, or

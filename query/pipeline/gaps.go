@@ -9,10 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/internal/scrape"
+	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/funnel"
@@ -42,16 +40,8 @@ func (g *Gap) UnmarshalText(text []byte) error {
 // gapWindow is how far back a gap is looked for.
 const gapWindow = time.Hour
 
-// gapTime bounds how long it is looked for: the mirror is in memory, but for the
-// single events of the quarter in which the hour begins.
-const gapTime = 5 * time.Second
-
-// gapEvery is for how long a look serves: while events come late, each reads
-// these single events again. gapKeep is for how long it serves while another takes.
-const (
-	gapEvery = 10 * time.Second
-	gapKeep  = time.Minute
-)
+// gapKeep is for how long a look serves /ready, if the next ones fail.
+const gapKeep = time.Minute
 
 // knownGaps leaves out rules of stages that the pipeline does not have, and of
 // several rules of the same stages all but the last.
@@ -71,12 +61,10 @@ type ratio struct {
 	share float64
 }
 
-// newRatios keeps the rules whose first stage has been reached at all, with how they are
-// kept.
-func (s *Service) newRatios() *scrape.Value[[]ratio] {
-	return &scrape.Value[[]ratio]{
-		Ask: s.lookForGaps, Limit: gapTime, Fresh: gapEvery, Keep: gapKeep, Now: s.cfg.Now,
-	}
+// ratios are how all rules are kept whose first stage has been reached at all.
+type ratios struct {
+	at  time.Time
+	all []ratio
 }
 
 func (s *Service) lookForGaps(ctx context.Context) ([]ratio, error) {
@@ -114,12 +102,12 @@ func (s *Service) gapCheck() httpapi.Check {
 		Name:  "pipeline",
 		Probe: func(context.Context) error { return nil },
 		Note: func(context.Context) httpapi.Note {
-			all, known := s.gaps.Get()
-			if !known {
+			last := s.gaps.Load()
+			if last == nil || s.cfg.Now().Sub(last.at) > gapKeep {
 				return httpapi.Note{} // the check of the funnel says why
 			}
 			var gaps []string
-			for _, r := range all {
+			for _, r := range last.all {
 				if r.share < r.Least {
 					gaps = append(gaps, fmt.Sprintf("%s is at %.0f %% of %s over the last hour, under %.0f %%",
 						r.To, 100*r.share, r.From, 100*r.Least))
@@ -130,38 +118,32 @@ func (s *Service) gapCheck() httpapi.Check {
 	}
 }
 
-// gapMetrics looks for gaps at each scrape.
-type gapMetrics struct {
-	s                *Service
-	share, threshold *prometheus.Desc
-}
-
-func newGapMetrics(s *Service) *gapMetrics {
-	labels := []string{"from", "to"}
-	return &gapMetrics{
-		s: s,
-		share: prometheus.NewDesc("pipeline_gap_ratio",
-			"Distinct articles of one stage over those of another, over a rolling hour; "+
-				"absent while the other has none.",
-			labels, nil),
-		threshold: prometheus.NewDesc("pipeline_gap_threshold", "The ratio under which there is a gap.", labels, nil),
-	}
-}
-
-func (m *gapMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.share; ch <- m.threshold }
-
-func (m *gapMetrics) Collect(ch chan<- prometheus.Metric) {
-	if m.s.streamEnd.standsStill() {
-		return // the last hour is not in the views
-	}
-	for _, g := range m.s.cfg.Gaps {
-		ch <- prometheus.MustNewConstMetric(m.threshold, prometheus.GaugeValue, g.Least, g.From, g.To)
-	}
-	all, known := m.s.gaps.Get()
-	if !known {
-		return // while the mirror loads
-	}
-	for _, r := range all {
-		ch <- prometheus.MustNewConstMetric(m.share, prometheus.GaugeValue, r.share, r.From, r.To)
+// Gauges returns the gauges of gaps. Each read looks for gaps, for /ready as well: while events come late, it reads
+// the single events of the quarter in which the hour begins.
+func (s *Service) Gauges() sampler.Source {
+	share := sampler.NewGauge("pipeline_gap_ratio",
+		"Distinct articles of one stage over those of another, over a rolling hour; absent while the other has none.",
+		"from", "to")
+	threshold := sampler.NewGauge("pipeline_gap_threshold", "The ratio under which there is a gap.", "from", "to")
+	return sampler.Source{
+		Name: "gaps", Gauges: []*sampler.Gauge{share, threshold},
+		Read: func(ctx context.Context, set sampler.Set) error {
+			all, err := s.lookForGaps(ctx)
+			if err == nil {
+				s.gaps.Store(&ratios{s.cfg.Now(), all})
+			} else if !errors.Is(err, mirror.ErrNotLoaded) {
+				return err
+			}
+			if s.streamEnd.standsStill() {
+				return nil // the last hour is not in the views
+			}
+			for _, g := range s.cfg.Gaps {
+				set(threshold, g.Least, g.From, g.To)
+			}
+			for _, r := range all {
+				set(share, r.share, r.From, r.To)
+			}
+			return nil
+		},
 	}
 }

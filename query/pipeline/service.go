@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -16,7 +17,6 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/lag"
-	"github.com/millrace-io/millrace/internal/scrape"
 	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/events"
@@ -84,7 +84,7 @@ type Service struct {
 
 	statistics *resultcache.Cache[analysis]
 	drifts     *resultcache.Cache[Drift]
-	gaps       *scrape.Value[[]ratio]
+	gaps       atomic.Pointer[ratios]
 	nearest    *resultcache.Cache[string] // to sources that are not known
 }
 
@@ -129,7 +129,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		drifts:     resultcache.New[Drift](maxAnswers, age, cfg.Now),
 		nearest:    resultcache.New[string](maxAnswers, knownFor, cfg.Now),
 	}
-	s.gaps = s.newRatios()
 	if err := s.assemble(); err != nil {
 		return nil, fmt.Errorf("pipeline queries: %w", err)
 	}
@@ -174,7 +173,6 @@ func (s *Service) registerMetrics() error {
 	}
 	for _, c := range []prometheus.Collector{
 		s.durations,
-		newGapMetrics(s),
 		gauge("millrace_mirror_articles", "Articles by stage that the mirror holds exactly.",
 			func(v mirror.Stats) float64 { return float64(v.Articles) }),
 		gauge("millrace_mirror_sources", "Single sources that the mirror keeps current.",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/pipeline/layout"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -56,18 +57,9 @@ func New(cfg Config, js jetstream.JetStream, log *slog.Logger) (*Keeper, error) 
 // Run removes events until ctx ends. What fails is tried again in the next
 // round.
 func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(k.cfg.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := k.Round(ctx); err != nil && ctx.Err() == nil {
-			k.log.Warn("old events stay on the stream for now", "error", err, "retry_in", k.cfg.Every)
-		}
-	}
+	return retry.Every(ctx, k.cfg.Every, k.Round, func(err error) {
+		k.log.Warn("old events stay on the stream for now", "error", err, "retry_in", k.cfg.Every)
+	})
 }
 
 // roundLimit bounds a round, which makes some dozens of requests.

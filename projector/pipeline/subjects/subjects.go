@@ -22,6 +22,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -83,18 +84,9 @@ func (g *Guard) Gauges() sampler.Source {
 
 // Run looks until ctx ends. What fails is tried again in the next round.
 func (g *Guard) Run(ctx context.Context) error {
-	tick := time.NewTicker(g.cfg.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := g.Round(ctx); err != nil && ctx.Err() == nil {
-			g.log.Warn("cannot bound the subjects of events for now", "error", err, "retry_in", g.cfg.Every)
-		}
-	}
+	return retry.Every(ctx, g.cfg.Every, g.Round, func(err error) {
+		g.log.Warn("cannot bound the subjects of events for now", "error", err, "retry_in", g.cfg.Every)
+	})
 }
 
 // roundLimit bounds a round, which makes two requests.
