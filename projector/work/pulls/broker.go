@@ -20,7 +20,8 @@ type broker struct {
 	pulls   map[*nats.Subscription]*pull // by where copies come from
 	turn    uint64                       // counts requests that were passed on
 	near    *near
-	waiting int // connections that have a pull
+	watched map[string]bool // servers to which near has, or looks for, a connection
+	waiting int             // connections that have a pull
 	swept   time.Time
 
 	// retracted are the interests of requests that are to be withdrawn, by where JetStream
@@ -37,12 +38,12 @@ type broker struct {
 func newBroker(ctx context.Context, s *Service) *broker {
 	b := &broker{
 		Service: s, lines: map[string]*line{}, pulls: map[*nats.Subscription]*pull{},
-		retracted: map[string]retraction{}, fences: s.nc.NewInbox() + ".",
+		retracted: map[string]retraction{}, watched: map[string]bool{}, fences: s.nc.NewInbox() + ".",
 		copies: make(chan *nats.Msg, buffered), nothing: make(chan *nats.Msg, 1),
 		calls: make(chan func()), ctx: ctx,
 	}
-	b.near = &near{nc: s.nc, js: s.js, conns: map[string]*nats.Conn{}, lost: func(nc *nats.Conn) {
-		b.call(func() { b.lost(nc) })
+	b.near = &near{nc: s.nc, js: s.js, conns: map[string]*nats.Conn{}, lost: func(server string, nc *nats.Conn) {
+		b.call(func() { b.lost(server, nc) })
 	}}
 	return b
 }
@@ -158,12 +159,37 @@ func (b *broker) elected(m *nats.Msg) {
 	}
 }
 
-// lost ends the requests that have gone with a connection.
-func (b *broker) lost(nc *nats.Conn) {
+// watch notices when a server of the cluster ends: one that is killed does not tell of the
+// connections that have ended with it.
+func (b *broker) watch(server string) {
+	if b.watched[server] {
+		return
+	}
+	b.watched[server] = true
+	go func() {
+		if _, err := b.near.at(server); err != nil {
+			b.log.Warn("items may be handed to workers that have gone", "error", err)
+		}
+	}()
+}
+
+// lost ends the requests that have gone with a connection to a server of the cluster, and those
+// of its clients.
+func (b *broker) lost(server string, nc *nats.Conn) {
+	delete(b.watched, server)
 	for _, l := range b.lines {
 		if l.via == nc { // else it moves already
 			l.moved()
 		}
+		for who, h := range l.holders {
+			if who.server != server {
+				continue
+			}
+			for p := range h.pulls {
+				p.cut(b.nc)
+			}
+		}
+		l.place()
 	}
 }
 

@@ -23,15 +23,7 @@ func startCluster(t *testing.T, lease time.Duration) *site {
 	t.Helper()
 	servers := cluster(t, 3)
 	s := &site{t: t, servers: servers}
-	connect := func(srv *server.Server, login string) *nats.Conn {
-		nc, err := nats.Connect(fmt.Sprintf("nats://%s:pw@%s", login, srv.Addr()), nats.Name(login))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
-	}
-	setup := connect(servers[0], stream.RoleMillrace)
+	setup := s.dial(servers[0], stream.RoleMillrace)
 	js, err := jetstream.New(setup)
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +32,8 @@ func startCluster(t *testing.T, lease time.Duration) *site {
 	s.await(func() error { return stream.EnsureWork(t.Context(), js, []string{"q"}, cfg) })
 	leader := s.leaderOf(js)
 	setup.Close()
-	others := slices.DeleteFunc(slices.Clone(servers), func(srv *server.Server) bool { return srv.Name() == leader })
-	s.worker = func() *nats.Conn { return connect(others[1], stream.RoleWorker) }
+	s.others = slices.DeleteFunc(slices.Clone(servers), func(srv *server.Server) bool { return srv.Name() == leader })
+	s.worker = func() *nats.Conn { return s.dial(s.others[1], stream.RoleWorker) }
 	s.subs = func() (n int) {
 		for _, srv := range servers {
 			all, err := srv.Connz(&server.ConnzOptions{})
@@ -56,12 +48,23 @@ func startCluster(t *testing.T, lease time.Duration) *site {
 		}
 		return n
 	}
-	nc := connect(others[0], stream.RoleMillrace)
+	nc := s.dial(s.others[0], stream.RoleMillrace)
 	if _, err := nc.Request(jetstream.DefaultAPIPrefix+"INFO", nil, time.Minute); err != nil { // its inbox counts
 		t.Fatal(err)
 	}
 	s.serve(nc, lease)
 	return s
+}
+
+// dial connects to a server with a login.
+func (s *site) dial(srv *server.Server, login string) *nats.Conn {
+	s.t.Helper()
+	nc, err := nats.Connect(fmt.Sprintf("nats://%s:pw@%s", login, srv.Addr()), nats.Name(login))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(nc.Close)
+	return nc
 }
 
 // await calls a function until it succeeds.
@@ -190,5 +193,15 @@ func TestLeaderMoves(t *testing.T) {
 // TestGoneInCluster is TestGone where another server leads the consumer.
 func TestGoneInCluster(t *testing.T) {
 	t.Parallel()
-	startCluster(t, time.Hour).gone()
+	startCluster(t, time.Hour).gone(func() {})
+}
+
+// TestGoneWithServer is TestGone where their server ends with them.
+func TestGoneWithServer(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, time.Hour)
+	s.gone(func() {
+		s.others[1].Shutdown()
+		s.worker = func() *nats.Conn { return s.dial(s.others[0], stream.RoleWorker) }
+	})
 }

@@ -201,9 +201,7 @@ func (l *line) moved() {
 	}
 	for _, h := range l.holders {
 		for p := range h.pulls {
-			p.ended()
-			l.sendBy(via, p.timeout()) // behind what came that way
-			p.end()
+			p.cut(via) // behind what came that way
 		}
 	}
 	l.leader = ""
@@ -218,7 +216,8 @@ func (l *line) add(who conn, reply string, r request, came time.Time) {
 	until := came.Add(r.Expires)
 	switch {
 	case !l.moving && r.Expires > 0 && time.Now().After(until):
-		return // the client waits no more
+		l.send(timeout(reply, r.Batch, r.MaxBytes))
+		return
 	case !l.moving:
 	case len(l.early) < mostPullsAll:
 		l.early = append(l.early, arrival{who, reply, r, came})
@@ -231,6 +230,9 @@ func (l *line) add(who conn, reply string, r request, came time.Time) {
 	if h == nil {
 		h = &holder{line: l, who: who, pulls: map[*pull]struct{}{}, window: firstWindow}
 		l.holders[who] = h
+		if l.leader != "" {
+			l.watch(who.server)
+		}
 	}
 	h.heard = time.Now()
 	if len(h.pulls) >= min(max(mostPullsAll/max(l.waiting, 1), 1), mostPulls) {

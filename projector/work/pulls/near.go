@@ -21,7 +21,7 @@ import (
 type near struct {
 	nc   *nats.Conn
 	js   jetstream.JetStream
-	lost func(*nats.Conn) // is called when a connection has ended
+	lost func(server string, nc *nats.Conn) // is called when a connection has ended
 
 	mu    sync.Mutex
 	conns map[string]*nats.Conn // by the names of servers
@@ -73,8 +73,9 @@ func (n *near) at(server string) (*nats.Conn, error) {
 			nc.Close()
 			continue
 		}
+		nc.SetClosedHandler(func(nc *nats.Conn) { n.lost(name, nc) })
 		n.conns[name] = nc
-		if name == server {
+		if name == server && !nc.IsClosed() {
 			return nc, nil
 		}
 	}
@@ -92,7 +93,7 @@ func (n *near) connect(address string) (*nats.Conn, error) {
 	o.Url, o.Servers = address, nil
 	o.AllowReconnect, o.RetryOnFailedConnect = false, false
 	o.ConnectedCB, o.DisconnectedCB, o.DisconnectedErrCB, o.ReconnectedCB, o.DiscoveredServersCB = nil, nil, nil, nil, nil
-	o.ClosedCB = n.lost
+	o.ClosedCB = nil
 	return o.Connect()
 }
 

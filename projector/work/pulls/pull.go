@@ -201,13 +201,20 @@ func (p *pull) finish(missing int) {
 	p.waitAt(stream.Nobody, request{Batch: missing, Expires: time.Millisecond})
 }
 
+// cut ends the request before its client has all items.
+func (p *pull) cut(via *nats.Conn) {
+	p.ended()
+	p.line.sendBy(via, timeout(p.reply, p.left, p.asked.MaxBytes))
+	p.end()
+}
+
 // timeout is what JetStream says when a request ends before its client has all items.
-func (p *pull) timeout() *nats.Msg {
-	m := nats.NewMsg(p.reply)
+func timeout(reply string, left, bytes int) *nats.Msg {
+	m := nats.NewMsg(reply)
 	m.Header.Set("Status", "408")
 	m.Header.Set("Description", "Request Timeout")
-	m.Header.Set("Nats-Pending-Messages", strconv.Itoa(p.left))
-	m.Header.Set("Nats-Pending-Bytes", strconv.Itoa(p.asked.MaxBytes))
+	m.Header.Set("Nats-Pending-Messages", strconv.Itoa(left))
+	m.Header.Set("Nats-Pending-Bytes", strconv.Itoa(bytes))
 	return m
 }
 

@@ -24,6 +24,7 @@ type site struct {
 	nc      *nats.Conn        // of Millrace
 	js      jetstream.JetStream
 	servers []*server.Server // of a cluster
+	others  []*server.Server // that did not lead the consumer at first: of the service, and of the worker
 	subs    func() int       // returns how many subscriptions the service has
 }
 
@@ -340,11 +341,12 @@ func deliveries(t *testing.T, m jetstream.Msg) uint64 {
 // (promise 6).
 func TestGone(t *testing.T) {
 	t.Parallel()
-	startWith(t, time.Hour).gone()
+	startWith(t, time.Hour).gone(func() {})
 }
 
-// gone has connections end while their requests wait, and sees who gets items.
-func (s *site) gone() {
+// gone has connections end while their requests wait, after something else, and sees who
+// gets items.
+func (s *site) gone(first func()) {
 	t := s.t
 	const connections, each, items = 10, 3, 20
 	before := s.subs()
@@ -366,6 +368,7 @@ func (s *site) gone() {
 		}
 	}
 	s.awaitSubscriptions(before + 2*connections*each)
+	first()
 	for i, nc := range gone {
 		if m, err := told[i].NextMsg(time.Nanosecond); err == nil {
 			t.Logf("%v %q", m.Header, m.Data)
