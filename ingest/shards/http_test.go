@@ -1,8 +1,10 @@
 package shards
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -296,6 +298,39 @@ func TestTake(t *testing.T) {
 		bulk.Results[0].Status != "started" ||
 		bulk.Results[1].Status != "done" || bulk.Results[3].Outcome != "not_found" || bulk.Results[3].Shard != 7 {
 		t.Errorf("%+v", bulk)
+	}
+}
+
+// TestPulled: what was pulled over NATS is finished over HTTP, at once, with the generation of
+// its message.
+func TestPulled(t *testing.T) {
+	s := serve(t, auth.Config{})
+	const items = 30
+	shards := make([]string, items)
+	for i := range shards {
+		shards[i] = strconv.Itoa(i)
+	}
+	s.Post("/files/register", `{"filename":"a","shards":[`+strings.Join(shards, ",")+`]}`)
+	s.Post("/stages/event-ingest/done", `{"filename":"a"}`)
+	for i := range items {
+		var it struct{ Shard, Generation int }
+		if err := json.Unmarshal(s.Pull("shard-splitter"), &it); err != nil {
+			t.Fatal(err)
+		}
+		move := "done"
+		if i%3 == 0 {
+			move = "fail"
+		}
+		body := fmt.Sprintf(`{"filename":"a","shard":%d,"generation":%d}`, it.Shard, it.Generation)
+		for range 2 { // the second time it was said before
+			if status, text := s.Post("/stages/shard-splitter/"+move, body); status != 200 {
+				t.Fatalf("%s of item %d: %d %s", move, i, status, text)
+			}
+		}
+	}
+	never := `{"filename":"a","shard":0,"generation":1}`
+	if status, text := s.Post("/stages/shard-worker/done", never); status != 409 {
+		t.Errorf("done of what nobody was handed: %d %s", status, text)
 	}
 }
 

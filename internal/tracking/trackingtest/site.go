@@ -118,6 +118,21 @@ func (s *Site) await(nc *nats.Conn) {
 	}
 }
 
+// Pull takes a message of a queue over NATS, as a daemon does that knows nothing else, and
+// returns its body.
+func (s *Site) Pull(queue string) []byte {
+	s.T.Helper()
+	c, err := s.js.Consumer(s.T.Context(), stream.Work, queue)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	m, err := c.Next(jetstream.FetchMaxWait(30 * time.Second))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return m.Data()
+}
+
 // InStep waits until what is ready in Postgres is what is on the stream.
 func (s *Site) InStep() {
 	s.T.Helper()
