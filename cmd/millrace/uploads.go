@@ -60,7 +60,7 @@ func (n *node) takeUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	commands, err := ingestuploads.New(n.stores.uploads, n.stores.files, n.auth, n.log)
+	commands, err := ingestuploads.New(n.uploads.bounds(), n.stores.uploads, n.stores.files, n.auth, n.log)
 	if err != nil {
 		return of, err
 	}

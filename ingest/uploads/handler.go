@@ -15,6 +15,8 @@ import (
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+
+	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
 
 // Handler answers the commands.
@@ -23,14 +25,24 @@ type Handler struct {
 	files *uploads.Files
 	auth  *auth.Auth
 	log   *slog.Logger
+
+	bounds   schema.Bounds // of batches
+	kickoffs chan struct{} // as many as there are under way
 }
 
-// New returns the handler; Register puts it on a server.
-func New(store *uploads.Store, files *uploads.Files, a *auth.Auth, log *slog.Logger) (*Handler, error) {
+// New returns the handler; Register puts it on a server. The bounds are those of batches in slices that
+// callers ask for.
+func New(
+	bounds schema.Bounds, store *uploads.Store, files *uploads.Files, a *auth.Auth, log *slog.Logger,
+) (*Handler, error) {
 	if store == nil || files == nil || a == nil || log == nil {
 		return nil, errors.New("upload commands: the state, files, authentication and a logger are needed")
 	}
-	return &Handler{store, files, a, log}, nil
+	bounds, err := bounds.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{store, files, a, log, bounds, make(chan struct{}, maxKickoffs)}, nil
 }
 
 // Register adds the routes, for callers with the scope uploads or work.
@@ -51,6 +63,9 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	endpoint.Post(api, command("cancel-upload", "/{jobId}/cancel", "Cancel an upload",
 		"Pending items become SKIPPED, and rows that are not persisted never are. Then the upload is DONE. The body may "+
 			"be left out.").WithoutBody(), h.switched(h.store.Cancel))
+	endpoint.Post(api, command("kickoff-upload", "/{jobId}/kickoff", "Process items of an upload now",
+		"Runs a slice of the work that is done in the background as well, and says what it did: up to 20 seconds, one "+
+			"slice of an upload at a time.").WithoutBody(), h.kickoff)
 	endpoint.DeleteNoContent(api, command("delete-upload", "/{jobId}", "Delete an upload with all that it has",
 		"Nobody sees it any more. Its rows and its file are deleted in the background."), h.remove)
 }

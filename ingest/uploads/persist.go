@@ -52,6 +52,9 @@ func (r *Runner) unreadable(ctx context.Context, j uploads.Job, err error) error
 		stop = r.store.Stop(ctx, j, table.Text)
 	case errors.As(err, &limit):
 		stop = r.store.Pausing(ctx, j, limit.Rule)
+	case uploads.Lost(err):
+		r.log.Error("the file of an upload is lost", "upload", j.ID, "error", err)
+		stop = r.store.Stop(ctx, j, "the file is gone or damaged: upload it again")
 	default:
 		return err
 	}

@@ -238,24 +238,42 @@ func (r *Runner) told(ctx context.Context, j uploads.Job, err error) error {
 
 // move moves all pending items to a final status, and finishes the upload.
 func (r *Runner) move(ctx context.Context, j uploads.Job, to schema.Status) error {
-	batch, begun, all := schema.NewBatch(r.cfg.Bounds), time.Now(), 0
-	for {
-		start := time.Now()
-		n, err := r.store.Move(ctx, j, to, batch.Rows())
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			break
-		}
-		batch.Took(n, time.Since(start), false)
-		all += n
+	begun := time.Now()
+	all, err := moveUntil(ctx, r.store, j, to, r.cfg.Bounds, time.Time{})
+	if err != nil {
+		return err
 	}
 	finished, err := r.store.Finish(ctx, j, rate(all, time.Since(begun)))
 	if err == nil && finished {
 		r.log.Info("an upload is done", "upload", j.ID, "items", all)
 	}
 	return err
+}
+
+// moveUntil moves pending items to a final status until there are none, or for one batch and until the end has
+// come; zero: no end. It returns how many.
+func moveUntil(
+	ctx context.Context, store *uploads.Store, j uploads.Job, to schema.Status, bounds schema.Bounds, end time.Time,
+) (all int, err error) {
+	batch, after := schema.NewBatch(bounds), int32(0)
+	for {
+		start := time.Now()
+		moved, err := store.Move(ctx, j, to, after, batch.Rows())
+		if err != nil {
+			return all, err
+		}
+		if moved.Items == 0 && after == 0 {
+			return all, nil
+		}
+		batch.Took(int(moved.Items), time.Since(start), false)
+		all += int(moved.Items)
+		if after = moved.Upto; int(moved.Items) == 0 {
+			after = 0 // once more from the first row: another may have left some behind
+		}
+		if !end.IsZero() && !time.Now().Before(end) {
+			return all, nil
+		}
+	}
 }
 
 func rate(n int, took time.Duration) float64 { return float64(n) / max(took.Seconds(), 1e-3) }

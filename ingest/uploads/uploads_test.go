@@ -122,7 +122,7 @@ func serve(t *testing.T, cfg auth.Config, limits uploads.Limits) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(s.store, s.files, auth.New(cfg), log)
+	h, err := New(schema.Bounds{MinRows: 1, MaxRows: 50}, s.store, s.files, auth.New(cfg), log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -659,4 +659,87 @@ func TestProducts(t *testing.T) {
 	}
 	same(t, "products", s.grid(id), want[1:])
 	t.Logf("%d rows, %.0f persisted and %.0f processed a second", len(want)-1, j.RowsSec, j.ItemsSec)
+}
+
+// TestKickoff: a slice processes what is there, says what it did, and ends the upload; one at a time.
+func TestKickoff(t *testing.T) {
+	s := serve(t, auth.Config{Secret: secret}, uploads.Limits{})
+	s.token("ann", auth.Uploads)
+	text, want := sample(500)
+	id := s.made("x.csv", []byte(text))
+	kick := func(query string) (int, UploadSlice) {
+		t.Helper()
+		status, text := s.send(http.MethodPost, "/api/jobs/"+id.String()+"/kickoff"+query, "", nil)
+		var out UploadSlice
+		_ = json.Unmarshal([]byte(text), &out)
+		return status, out
+	}
+	// A process persists everything, and dies before it has processed anything.
+	j, err := s.store.Start(t.Context(), s.job(id).No)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRunner(RunnerConfig{Temp: t.TempDir()}, s.store, s.files, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.persist(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"?durationMs=0", "?durationMs=20001", "?duration=5"} {
+		if status, out := kick(query); status != 400 {
+			t.Errorf("%s: %d %+v", query, status, out)
+		}
+	}
+	alone, err := s.store.Alone(t.Context(), j, func() error {
+		if status, out := kick(""); status != 503 {
+			t.Errorf("a second one: %d %+v", status, out)
+		}
+		return nil
+	})
+	if err != nil || !alone {
+		t.Fatal(alone, err)
+	}
+	if status, out := kick("?durationMs=1"); status != 200 || out.Processed == 0 || out.Processed == 500 || out.QueueState != schema.Running ||
+		int(out.Pending) != 500-out.Processed {
+		t.Errorf("a short one: %d %+v", status, out)
+	}
+	if status, out := kick("?durationMs=20000"); status != 200 || out.QueueState != schema.Done || out.Pending != 0 {
+		t.Errorf("a long one: %d %+v", status, out)
+	}
+	if status, out := kick(""); status != 200 || out.Processed != 0 {
+		t.Errorf("of one that is done: %d %+v", status, out)
+	}
+	same(t, "after slices", s.grid(id), want)
+	s.token("ben", auth.Uploads)
+	if status, out := kick(""); status != 404 {
+		t.Errorf("another's: %d %+v", status, out)
+	}
+}
+
+// TestNATSAway: NATS ends and comes back while a file is read, and each row is there once. A file that is
+// gone ends its upload.
+func TestNATSAway(t *testing.T) {
+	s := serve(t, auth.Config{}, uploads.Limits{})
+	text, want := sample(20_000)
+	id := s.made("x.csv", []byte(text))
+	s.run(schema.Bounds{MinRows: 20, MaxRows: 20})
+	s.until(id, "begun", func(j uploads.Job) bool { return j.ReadRows > 100 })
+	s.nats.Stop()
+	s.nats.Start()
+	j := s.until(id, "done", ended)
+	if j.State != schema.Done {
+		t.Errorf("%s, %v", j.State, j.LastError)
+	}
+	same(t, "after NATS was away", s.grid(id), want)
+	gone := s.made("y.csv", []byte(text), "hold", "true")
+	if err := s.files.Remove(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := s.send(http.MethodPost, "/api/v1/uploads/"+gone.String()+"/resume", "", nil); status != 200 {
+		t.Fatal(status, text)
+	}
+	if j := s.until(gone, "failed", ended); j.State != schema.Failed || j.LastError == nil {
+		t.Errorf("%s, %v", j.State, j.LastError)
+	}
 }

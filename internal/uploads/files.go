@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -34,11 +35,43 @@ func (f *Files) Put(ctx context.Context, id uuid.UUID, limit int64, from io.Read
 
 // Open reads the file of a job. Reading ends with an error where the file is not as it was stored.
 func (f *Files) Open(ctx context.Context, id uuid.UUID) (io.ReadCloser, error) {
+	w := &watched{}
+	ctx, w.cancel = context.WithCancel(ctx)
+	w.timer = time.AfterFunc(objects.Stall, w.cancel)
 	object, err := f.storage.Open(ctx, file(id))
+	w.timer.Stop()
 	if err != nil {
+		w.cancel()
 		return nil, fmt.Errorf("open the file of the upload %s: %w", id, err)
 	}
-	return object, nil
+	w.from = object
+	return w, nil
+}
+
+// watched ends a read of a storage that sends nothing, as while NATS is away.
+type watched struct {
+	from   io.ReadCloser
+	cancel context.CancelFunc
+	timer  *time.Timer
+}
+
+// Read implements io.Reader.
+func (w *watched) Read(p []byte) (int, error) {
+	w.timer.Reset(objects.Stall)
+	defer w.timer.Stop()
+	return w.from.Read(p)
+}
+
+// Close implements io.Closer.
+func (w *watched) Close() error {
+	w.timer.Stop()
+	w.cancel()
+	return w.from.Close()
+}
+
+// Lost tells of the error of a file that is gone or damaged, and stays so.
+func Lost(err error) bool {
+	return errors.Is(err, objects.ErrMissing) || errors.Is(err, objects.ErrDamaged)
 }
 
 // Remove deletes the file of a job, and what there is of one that has not come in.

@@ -174,9 +174,13 @@ func (s *Store) EndRead(ctx context.Context, j Job, upto int32, rowsSec float64)
 	return nil
 }
 
-// Move moves up to limit pending items to a final status in one transaction, the first ones first, and
-// returns how many. Those that a processor has worked on have one more attempt.
-func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, limit int) (moved int, err error) {
+// Moved is what became of a move: how many items, and up to which row.
+type Moved struct{ Items, Upto int32 }
+
+// Move moves up to limit pending items behind a row to a final status in one transaction, the first ones
+// first. Those that a processor has worked on have one more attempt. Whoever has moved the items up to a
+// row goes on behind it: an index still has what was moved from there, until it is vacuumed.
+func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, after int32, limit int) (moved Moved, err error) {
 	worked := 0
 	if to != uploads.Skipped {
 		worked = 1
@@ -194,17 +198,19 @@ func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, limit int) (
 		}
 		column := map[uploads.Status]string{uploads.StatusDone: "done", uploads.Skipped: "skipped"}[to]
 		return tx.QueryRow(ctx, `WITH next AS (
-				SELECT row_no FROM millrace.upload_item WHERE job_no = $1 AND status = 0 ORDER BY row_no LIMIT $4
+				SELECT row_no FROM millrace.upload_item WHERE job_no = $1 AND status = 0 AND row_no > $6
+				ORDER BY row_no LIMIT $4
 			), moved AS (
 				UPDATE millrace.upload_item AS i
 				SET status = $2, attempts = attempts + $5, version = version + 1, updated_at = $3
-				FROM next WHERE i.job_no = $1 AND i.row_no = next.row_no RETURNING 1
-			), n AS (SELECT count(*)::integer AS n FROM moved)
+				FROM next WHERE i.job_no = $1 AND i.row_no = next.row_no RETURNING i.row_no
+			), n AS (SELECT count(*)::integer AS n, coalesce(max(row_no), 0) AS upto FROM moved)
 			UPDATE millrace.upload SET pending = pending - n.n, `+column+` = `+column+` + n.n
-			FROM n WHERE no = $1 RETURNING n.n`, j.No, int16(to), at, limit, worked).Scan(&moved)
+			FROM n WHERE no = $1 RETURNING n.n, n.upto`, j.No, int16(to), at, limit, worked, after).
+			Scan(&moved.Items, &moved.Upto)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("move items of the upload %s to %s: %w", j.ID, to, err)
+		return Moved{}, fmt.Errorf("move items of the upload %s to %s: %w", j.ID, to, err)
 	}
 	return moved, nil
 }
@@ -290,4 +296,27 @@ func (s *Store) Clear(ctx context.Context, j Job) error {
 		return fmt.Errorf("clear the upload %s: %w", j.ID, err)
 	}
 	return nil
+}
+
+// sliceLocks is the class of the advisory locks of those who run a slice for a caller.
+const sliceLocks int32 = 0x75706b6f
+
+// Alone does something for a job unless somebody does so already, in whichever process.
+func (s *Store) Alone(ctx context.Context, j Job, do func() error) (alone bool, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return false, fmt.Errorf("lock the upload %s: %w", j.ID, err)
+	}
+	defer conn.Release()
+	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", sliceLocks, j.No).Scan(&alone); err != nil || !alone {
+		return false, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock($1, $2)", sliceLocks, j.No); err != nil {
+			_ = conn.Conn().Close(ctx) // that ends the lock, too
+		}
+	}()
+	return true, do()
 }

@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/reads"
 )
 
@@ -126,7 +129,58 @@ func (h *Handler) registerFile(srv *httpapi.Server) {
 	}
 	reads.GetFile(api, h, "upload-file", "/uploads/{jobId}/file", "The original file of an upload, byte for byte",
 		[]string{"application/octet-stream"}, h.downloads, h.file)
+	reads.GetFile(api, h, "rejected-file", "/uploads/{jobId}/rejected/file", "All rejected rows of an upload",
+		export.ContentTypes(), h.downloads, h.rejectedFile)
 }
+
+// rejectedRows is how rejected rows are written as a file.
+var rejectedRows = export.Table[RejectedRow, rejectedParquet]{
+	Name: "rejected-rows", Columns: []string{"row_no", "line", "code", "error", "text", "bytes"},
+	Cells: func(r RejectedRow) ([]string, error) {
+		text := ""
+		if r.Text != nil {
+			text = csvcell.Escape(*r.Text)
+		}
+		return []string{
+			strconv.Itoa(int(r.RowNo)), strconv.FormatInt(r.Line, 10), r.Code, csvcell.Escape(r.Error), text, r.Bytes,
+		}, nil
+	},
+	Parquet: func(r RejectedRow) rejectedParquet { return rejectedParquet(r) },
+}
+
+// rejectedParquet is a rejected row in Parquet.
+type rejectedParquet struct {
+	RowNo int32   `parquet:"row_no"`
+	Line  int64   `parquet:"line"`
+	Code  string  `parquet:"code"`
+	Error string  `parquet:"error"`
+	Text  *string `parquet:"text,optional"`
+	Bytes string  `parquet:"bytes"`
+}
+
+// RejectedFileRequest asks for all rejected rows.
+type RejectedFileRequest struct {
+	uploadsapi.UploadID
+	export.Format
+}
+
+func (h *Handler) rejectedFile(ctx context.Context, in RejectedFileRequest) (reads.File, error) {
+	j, err := h.job(ctx, in.UploadID)
+	if err != nil {
+		return reads.File{}, err
+	}
+	after := int32(0)
+	return rejectedRows.File(in.Format, time.Now(), func(ctx context.Context) (page []RejectedRow, more bool, err error) {
+		all, err := h.Store.Rejects(ctx, j, after, rejectedPage)
+		for _, r := range all {
+			page, after = append(page, rejectedRow(r)), r.No
+		}
+		return page, len(all) == rejectedPage, err
+	}), nil
+}
+
+// rejectedPage is how many rejected rows are read at once: each has up to 64 KiB.
+const rejectedPage = 100
 
 // UploadFileRequest asks for the original file.
 type UploadFileRequest struct{ uploadsapi.UploadID }

@@ -191,13 +191,17 @@ func (h *Handler) rejected(ctx context.Context, in *ListRejectedRowsRequest) (Re
 		page.NextCursor = reads.EncodeCursor(rejectCursor, rejectPlace(j), uint64(all[in.Limit-1].No))
 	}
 	for _, r := range all {
-		row := RejectedRow{RowNo: r.No, Line: r.Line, Code: r.Code, Error: r.Error}
-		if text := string(r.Content); utf8.ValidString(text) {
-			row.Text = &text
-		} else {
-			row.Bytes = base64.StdEncoding.EncodeToString(r.Content)
-		}
-		page.Items = append(page.Items, row)
+		page.Items = append(page.Items, rejectedRow(r))
 	}
 	return page, nil
+}
+
+func rejectedRow(r uploads.Reject) RejectedRow {
+	row := RejectedRow{RowNo: r.No, Line: r.Line, Code: r.Code, Error: r.Error}
+	if text := string(r.Content); utf8.ValidString(text) {
+		row.Text = &text
+	} else {
+		row.Bytes = base64.StdEncoding.EncodeToString(r.Content)
+	}
+	return row
 }

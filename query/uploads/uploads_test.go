@@ -341,11 +341,11 @@ func TestWalkWhileMoving(t *testing.T) {
 	for range 3 {
 		moving.Go(func() {
 			for {
-				n, err := s.store.Move(t.Context(), j, schema.StatusDone, 1+rand.IntN(20))
+				moved, err := s.store.Move(t.Context(), j, schema.StatusDone, 0, 1+rand.IntN(20))
 				if err != nil && !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
-				if n == 0 {
+				if moved.Items == 0 {
 					return
 				}
 			}
@@ -391,7 +391,7 @@ func TestWalkWhileMoving(t *testing.T) {
 func TestOwners(t *testing.T) {
 	s := serve(t, auth.Config{Secret: secret})
 	ann, ben := s.fill("ann", "a.csv", table(3)+"broken\n", nil), s.fill("ben", "b.csv", table(3), nil)
-	paths := []string{"", "/items", "/rejected", "/preview", "/file"}
+	paths := []string{"", "/items", "/rejected", "/rejected/file", "/preview", "/file"}
 	for _, c := range []struct {
 		sub   string
 		scope auth.Scope
@@ -485,6 +485,14 @@ func TestRejectedPreviewFile(t *testing.T) {
 		rows[150].Code != "nul" || rows[150].Line != 153 {
 		t.Errorf("%d rows: %+v", len(rows), rows)
 	}
+	status, text := s.get(base + "/rejected/file?format=csv")
+	if lines := strings.Split(text, "\r\n"); status != 200 || len(lines) != 304 || lines[0] != "row_no,line,code,error,text,bytes" ||
+		lines[1] != `2,3,cells_count,"the row has 1 cells, and the header has 2","x` {
+		t.Errorf("%d, %d lines: %q", status, len(lines), lines[:3])
+	}
+	if status, text := s.get(base + "/rejected/file?format=pdf"); status != 400 {
+		t.Errorf("%d %s", status, text)
+	}
 	p := read[UploadPreview](s, base+"/preview")
 	if p.Encoding != "windows-1252" || p.Delimiter != ";" || !slices.Equal(p.Header, []string{"a", "b"}) || len(p.Rows) != 50 ||
 		!slices.Equal(p.Rows[0].Cells, []string{"1,5", "café"}) || p.Rows[1].Error == "" {
@@ -505,7 +513,7 @@ func TestRejectedPreviewFile(t *testing.T) {
 	if object, _ := json.Marshal(lp.Rows[0].Object); string(object) != `{"a":{"c":["\u003cé\u003e"]},"b":1}` || lp.Rows[1].Error == "" {
 		t.Errorf("%+v", lp)
 	}
-	if _, err := s.store.Move(t.Context(), lines, schema.StatusDone, 10); err != nil {
+	if _, err := s.store.Move(t.Context(), lines, schema.StatusDone, 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	item := read[UploadItemPage](s, "/api/v1/uploads/"+lines.ID.String()+"/items").Items[0]

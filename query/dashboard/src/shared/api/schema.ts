@@ -1885,6 +1885,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/uploads/{jobId}/kickoff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Process items of an upload now
+         * @description Runs a slice of the work that is done in the background as well, and says what it did: up to 20 seconds, one slice of an upload at a time.
+         */
+        post: operations["kickoff-upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/uploads/{jobId}/pause": {
         parameters: {
             query?: never;
@@ -1934,6 +1954,23 @@ export interface paths {
         };
         /** Rows of an upload that break a rule, with their lines */
         get: operations["list-rejected-rows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/rejected/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All rejected rows of an upload */
+        get: operations["get-rejected-file"];
         put?: never;
         post?: never;
         delete?: never;
@@ -6246,6 +6283,26 @@ export interface components {
              * @description Bytes of the file
              */
             size: number;
+        };
+        UploadSlice: {
+            jobId: string;
+            /**
+             * Format: int32
+             * @description Items that are pending, behind it
+             */
+            pending: number;
+            /**
+             * Format: int64
+             * @description Items that this slice has processed
+             */
+            processed: number;
+            /**
+             * @description Of the upload, behind it
+             * @enum {string}
+             */
+            queue_state: "QUEUED" | "RUNNING" | "PAUSED" | "DONE" | "FAILED";
+            /** Format: int64 */
+            took_ms: number;
         };
         UploadStatuses: {
             /** Format: int32 */
@@ -17379,6 +17436,113 @@ export interface operations {
             };
         };
     };
+    "kickoff-upload": {
+        parameters: {
+            query?: {
+                /** @description How long it may take */
+                durationMs?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadSlice"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "pause-upload": {
         parameters: {
             query?: never;
@@ -17602,6 +17766,91 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RejectedRowPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-rejected-file": {
+        parameters: {
+            query?: {
+                /** @description CSV as in RFC 4180, JSON lines with the rows as the list has them, the same compressed by zstd, or Parquet. In CSV an apostrophe stands before a text that a spreadsheet would take for a formula */
+                format?: "csv" | "ndjson" | "ndjson.zst" | "parquet";
+            };
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. The trailer Millrace-Sha256 is its SHA-256, as sha256sum prints it. */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.apache.parquet": string;
+                    "application/x-ndjson": string;
+                    "application/zstd": string;
+                    "text/csv; charset=utf-8; header=present": string;
                 };
             };
             /** @description Bad Request */
