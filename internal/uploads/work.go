@@ -197,13 +197,13 @@ func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, after int32,
 			return err
 		}
 		column := map[uploads.Status]string{uploads.StatusDone: "done", uploads.Skipped: "skipped"}[to]
-		return tx.QueryRow(ctx, `WITH next AS (
-				SELECT row_no FROM millrace.upload_item WHERE job_no = $1 AND status = 0 AND row_no > $6
-				ORDER BY row_no LIMIT $4
-			), moved AS (
-				UPDATE millrace.upload_item AS i
-				SET status = $2, attempts = attempts + $5, version = version + 1, updated_at = $3
-				FROM next WHERE i.job_no = $1 AND i.row_no = next.row_no RETURNING i.row_no
+		// A range, and no join: before statistics know the job, a join begins at the wrong end.
+		return tx.QueryRow(ctx, `WITH moved AS (
+				UPDATE millrace.upload_item SET status = $2, attempts = attempts + $5, version = version + 1, updated_at = $3
+				WHERE job_no = $1 AND status = 0 AND row_no > $6 AND row_no <= (SELECT max(row_no) FROM (
+					SELECT row_no FROM millrace.upload_item WHERE job_no = $1 AND status = 0 AND row_no > $6
+					ORDER BY row_no LIMIT $4
+				) AS next) RETURNING row_no
 			), n AS (SELECT count(*)::integer AS n, coalesce(max(row_no), 0) AS upto FROM moved)
 			UPDATE millrace.upload SET pending = pending - n.n, `+column+` = `+column+` + n.n
 			FROM n WHERE no = $1 RETURNING n.n, n.upto`, j.No, int16(to), at, limit, worked, after).
