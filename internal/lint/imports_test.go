@@ -156,7 +156,7 @@ func TestStagesApart(t *testing.T) {
 // sharedFolders are the packages of a stage that know no system, and that its systems
 // share.
 var sharedFolders = map[string][]string{
-	"./projector": {"checkpoint", "deadletter", "fold", "input", "inserts", "keystore", "pglease"},
+	"./projector": {"checkpoint", "fold", "input", "inserts", "keystore", "pglease"},
 	"./query":     {"export", "live", "reads", "resultcache", "selects", "transitions", "window"},
 }
 

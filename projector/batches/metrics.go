@@ -2,8 +2,6 @@ package batches
 
 import (
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -35,19 +33,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(r.Register(m.items), r.Register(m.errors), r.Register(m.duration))
 }
 
-// platforms are those that labels name. Whoever may publish could make others without end.
-var platforms = []string{"tiktok", "youtube"}
-
-func platformLabel(platform string) string {
-	if platform = strings.ToLower(platform); slices.Contains(platforms, platform) {
-		return platform
-	}
-	return "other"
-}
-
 // observe notes a batch that is stored now.
 func (m *metrics) observe(e *entry, seconds float64) {
-	platform := platformLabel(e.read.About.Platform)
+	platform := schema.PlatformLabel(e.read.About.Platform)
 	m.items.WithLabelValues(platform, schema.Success).Add(float64(e.ok))
 	m.items.WithLabelValues(platform, schema.Failure).Add(float64(len(e.read.Items) - e.ok))
 	m.duration.WithLabelValues(platform).Observe(seconds)

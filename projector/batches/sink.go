@@ -231,8 +231,6 @@ func (s *sink) writeRows(ctx context.Context, entries, conflicts []*entry) error
 	return nil
 }
 
-var formats = map[schema.Format]string{schema.Event: "event", schema.Legacy: "legacy", schema.Inline: "inline"}
-
 func (e *entry) queueRow(all *pgx.Batch) {
 	a := &e.read.About
 	errorCodes, outcomes := map[string]int{}, make([]schema.Outcome, len(e.read.Items))
@@ -252,7 +250,7 @@ func (e *entry) queueRow(all *pgx.Batch) {
 	}
 	n := len(e.read.Items)
 	all.Queue(sqlInsert, a.Batch.Job, a.Batch.Index, schema.ProjectOf(a.Batch.Job), a.Platform, a.TaskType, a.Keyword,
-		formats[a.Format], a.Object.Bucket, a.Object.Key, announced, n, e.ok, n-e.ok, errorCodes, warnings,
+		a.Format.String(), a.Object.Bucket, a.Object.Key, announced, n, e.ok, n-e.ok, errorCodes, warnings,
 		e.read.Hash[:], e.read.AnnouncedAt, e.readAt, int64(e.seq))
 }
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/internal/parts"
-	"github.com/millrace-io/millrace/projector/deadletter"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/item"

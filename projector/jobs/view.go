@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/projector/deadletter"
+	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/source"

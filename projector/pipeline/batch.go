@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/deadletter"
+	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/funnel"

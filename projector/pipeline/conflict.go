@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace-io/millrace/projector/deadletter"
+	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/item"

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace-io/millrace/projector/deadletter"
+	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"

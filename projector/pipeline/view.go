@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/deadletter"
+	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
