@@ -1,5 +1,17 @@
-// Package batches lets batches of crawled items in: what is here so far takes the objects
-// that hold them, for publishers that have no S3.
+// Package batches lets batches of crawled items in.
+//
+//  1. A message leaves the stream BATCHES when what was read of its batch is durable on
+//     BATCHES_READ, or the message is a dead letter. If a process dies between the two, the
+//     batch is read again, which changes nothing as long as its object has the same content.
+//  2. A message whose mode is off stays on the stream. When the modes change, all messages
+//     are looked at again.
+//  3. An object that is missing, or changes whenever it is read, is tried again until the
+//     patience of the readers is over, and then the message is a dead letter, which can be
+//     replayed. Too large and damaged objects are dead letters at once. A storage that does
+//     not answer is tried again for as long as that lasts.
+//  4. Buckets take turns, and one bucket has at most half of the readers.
+//  5. Memory is bounded: by the number of messages that wait, the number of batches that are
+//     read at once, and the bounds of objects.
 //
 // PUT /objects answers 201 when an object is on disk, 200 when it was there already, and
 // never overwrites one. After 503 the same request may be sent again.

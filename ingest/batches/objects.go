@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,21 +15,6 @@ import (
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
-// Handler answers the routes of batches.
-type Handler struct {
-	storage *objects.NATS
-	auth    *auth.Auth
-	log     *slog.Logger
-}
-
-// New makes the handler; Register puts it on a server.
-func New(storage *objects.NATS, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if storage == nil || a == nil || log == nil {
-		return nil, errors.New("batches over HTTP: a storage, authentication and a logger are needed")
-	}
-	return &Handler{storage, a, log}, nil
-}
-
 // StoredObject says what an object is.
 type StoredObject struct {
 	Bucket string `json:"bucket" example:"crawl-results"`
@@ -39,8 +23,7 @@ type StoredObject struct {
 	SHA256 string `json:"sha256" doc:"In hexadecimal digits"`
 }
 
-// Register adds the routes.
-func (h *Handler) Register(s *httpapi.Server) {
+func (h *Handler) registerObjects(s *httpapi.Server) {
 	text := &huma.Schema{Type: huma.TypeString}
 	s.HandleBelow(&huma.Operation{
 		OperationID: "put-object", Method: http.MethodPut, Path: "/objects/{bucket}/{key}", Tags: []string{"Batches"},
@@ -60,7 +43,7 @@ func (h *Handler) Register(s *httpapi.Server) {
 		Responses: s.Problems(map[string]*huma.Response{
 			"201": s.Answer("It is stored", StoredObject{}), "200": s.Answer("It was there already", StoredObject{}),
 		}, 400, 401, 403, 408, 409, 413, 503),
-	}, http.HandlerFunc(h.putObject), h.auth.Require(auth.EventsWrite), httpapi.LimitBody(objects.MaxSize))
+	}, http.HandlerFunc(h.putObject), h.deps.Auth.Require(auth.EventsWrite), httpapi.LimitBody(objects.MaxSize))
 }
 
 func (h *Handler) putObject(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +53,7 @@ func (h *Handler) putObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := &sent{from: r.Body}
-	stored, err := h.storage.Put(r.Context(), o, body)
+	stored, err := h.deps.Objects.Put(r.Context(), o, body)
 	switch {
 	case body.err != nil:
 		httpapi.WriteProblem(w, httpapi.BodyProblem(body.err))
@@ -97,7 +80,7 @@ func (h *Handler) problem(err error) *httpapi.Problem {
 	case errors.Is(err, objects.ErrBucketName):
 		return refused("object_name", objects.ErrBucketName.Error())
 	}
-	h.log.Warn("NATS is away or too slow to store an object", "error", err)
+	h.deps.Log.Warn("NATS is away or too slow to store an object", "error", err)
 	return httpapi.NewProblem(http.StatusServiceUnavailable, "NATS is away or too slow; send the same request again").
 		WithHeader("Retry-After", "1")
 }

@@ -22,11 +22,14 @@ import (
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/schemas/stream"
+
+	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
 type site struct {
 	t      *testing.T
-	url    string
+	url    string // of objects
+	base   string
 	nats   *natstest.Server
 	js     jetstream.JetStream
 	client *http.Client
@@ -42,7 +45,11 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(objects.NewNATS(s.js, 1), auth.New(cfg), log)
+	modes, err := NewModes(s.js, schema.Modes{New: true, Legacy: true, NewShare: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Deps{JetStream: s.js, Objects: objects.NewNATS(s.js, 1), Modes: modes, Auth: auth.New(cfg), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +60,7 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	web := httptest.NewServer(srv.Handler())
 	t.Cleanup(web.Close)
 	s.url = web.URL + "/api/v1/objects/"
+	s.base = web.URL + "/api/v1"
 	return s
 }
 

@@ -34,6 +34,17 @@ const (
 	Inline               // the items are in the message
 )
 
+// String is the name of a format.
+func (f Format) String() string {
+	switch f {
+	case Event:
+		return "event"
+	case Legacy:
+		return "legacy"
+	}
+	return "inline"
+}
+
 // ID is the identity of a batch.
 type ID struct {
 	Job   string

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,6 +35,21 @@ func (c Config) ensureBatches(ctx context.Context, js jetstream.JetStream) error
 		if _, err := js.CreateOrUpdateStream(ctx, sc); err != nil {
 			return fmt.Errorf("create stream %s: %w", sc.Name, err)
 		}
+	}
+	return c.ensureSettings(ctx, js)
+}
+
+// Settings is the bucket of what people set while an installation runs. Only Millrace
+// writes it.
+const Settings = "millrace_settings"
+
+func (c Config) ensureSettings(ctx context.Context, js jetstream.JetStream) error {
+	_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: Settings, Description: "what people set while Millrace runs", History: 16, Replicas: c.Replicas,
+		Storage: jetstream.FileStorage,
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+		return fmt.Errorf("create bucket %s: %w", Settings, err)
 	}
 	return nil
 }
