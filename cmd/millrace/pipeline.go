@@ -6,17 +6,14 @@ import (
 	"path/filepath"
 
 	"github.com/millrace-io/millrace/client"
-	"github.com/millrace-io/millrace/ingest/batches"
 	ingesthttp "github.com/millrace-io/millrace/ingest/http"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/lag"
-	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/sampler"
 	projector "github.com/millrace-io/millrace/projector/pipeline"
 	"github.com/millrace-io/millrace/projector/pipeline/aging"
 	"github.com/millrace-io/millrace/projector/pipeline/retention"
 	"github.com/millrace-io/millrace/projector/pipeline/subjects"
-	querybatches "github.com/millrace-io/millrace/query/batches"
 	"github.com/millrace-io/millrace/query/pipeline"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -118,23 +115,3 @@ func (n *node) lagGauges(unfolded func() map[uint32]lag.Reason) sampler.Source {
 
 // projectorFolder is where the projector has its key store.
 func (n *node) projectorFolder() string { return filepath.Join(n.data, "projector") }
-
-// takeObjects takes objects in that hold batches of crawled items.
-func (n *node) takeObjects() (of share, err error) {
-	in, err := batches.New(objects.NewNATS(n.js, max(n.work.Replicas, 1)), n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
-	return share{routes: []func(*httpapi.Server){in.Register}}, nil
-}
-
-// readBatches tells what became of batches of crawled items.
-func (n *node) readBatches() (of share, err error) {
-	reads, err := querybatches.New(querybatches.Deps{
-		Postgres: n.database.pool, ClickHouse: n.reads, Auth: n.auth, Registry: n.registry, Log: n.log,
-	})
-	if err != nil {
-		return of, err
-	}
-	return share{routes: []func(*httpapi.Server){reads.Register}}, nil
-}

@@ -74,6 +74,7 @@ type nodeSettings struct {
 	retention   retentionSettings
 	jobs        jobSettings
 	uploads     uploadSettings
+	batches     batchSettings
 	maxAge      time.Duration            // of folded events on the stream
 	demo        bool                     // the demonstration runs, too
 	confinement func() map[string]string // of the embedded engines; nil: none is

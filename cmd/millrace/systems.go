@@ -22,7 +22,10 @@ var systems = []system{
 		scheduler: (*node).runJobs,
 	},
 	{name: "uploads", postgres: true, open: (*node).openUploads, ingest: (*node).takeUploads, query: (*node).readUploads},
-	{name: "batches", postgres: true, query: (*node).readBatches},
+	{
+		name: "batches", postgres: true, ingest: (*node).takeBatches, projector: (*node).storeBatches,
+		query: (*node).readBatches,
+	},
 	{name: "readers", postgres: true, ingest: (*node).limitReaders},
 	{name: "demo", ingest: (*node).runDemo},
 }

@@ -24,8 +24,8 @@ type Announced struct {
 	Sequence   uint64 `json:"sequence" doc:"Of the message in the stream BATCHES"`
 }
 
-const announceText = "The document is a `data.collected` event, whose `payload.minio_path` names bucket and key of an " +
-	"object; a legacy message with `data_ref`; or inline `items` with `job_id` and `batch_index`. 202 says that the " +
+const announceText = "The document is a `data.collected` event, whose `payload.minio_path` names bucket and key of " +
+	"an object; a legacy message with `data_ref`; or inline `items` with `job_id` and `batch_index`. 202 says that the " +
 	"message is on disk. The object may come later. After 503 send the same request again: a batch that is announced " +
 	"twice counts once."
 

@@ -1,9 +1,14 @@
 package batches
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace-io/millrace/internal/sampler"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
@@ -48,4 +53,51 @@ func (m *metrics) observe(e *entry, seconds float64) {
 			m.errors.WithLabelValues(platform, string(item.Category), code).Inc()
 		}
 	}
+}
+
+const sqlRates = `SELECT platform, sum(ok), sum(error), sum(content_count) FROM millrace.batch
+	WHERE read_at > now() - interval '15 minutes' GROUP BY platform`
+
+// Gauges returns the rates of Decision 6.
+func (s *Service) Gauges() []sampler.Source {
+	const of = " of the items of batches that were read in the last 15 minutes. Absent when there are none."
+	success := sampler.NewGauge("millrace_batches_success_rate", "Share that was crawled"+of, "platform")
+	failure := sampler.NewGauge("millrace_batches_error_rate", "Share that are errors and are not tried again"+of,
+		"platform")
+	return []sampler.Source{{
+		Name: "batches", Gauges: []*sampler.Gauge{success, failure},
+		Read: func(ctx context.Context, set sampler.Set) error {
+			rates, err := s.rates(ctx)
+			for platform, r := range rates {
+				if r.items > 0 {
+					set(success, float64(r.ok)/float64(r.items), platform)
+					set(failure, float64(r.failed)/float64(r.items), platform)
+				}
+			}
+			return err
+		},
+	}}
+}
+
+// rate is what became of items.
+type rate struct{ ok, failed, items int64 }
+
+// rates returns what became of items by the labels of platforms.
+func (s *Service) rates(ctx context.Context) (map[string]rate, error) {
+	rows, err := s.deps.Postgres.Query(ctx, sqlRates)
+	if err != nil {
+		return nil, fmt.Errorf("read the rates of batches: %w", err)
+	}
+	all := map[string]rate{}
+	var platform string
+	var one rate
+	_, err = pgx.ForEachRow(rows, []any{&platform, &one.ok, &one.failed, &one.items}, func() error {
+		sum := all[schema.PlatformLabel(platform)]
+		all[schema.PlatformLabel(platform)] = rate{sum.ok + one.ok, sum.failed + one.failed, sum.items + one.items}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the rates of batches: %w", err)
+	}
+	return all, nil
 }

@@ -432,6 +432,42 @@ func (s *site) equal(h *history) {
 	}
 }
 
+// TestRates: the gauges are those of the items that were read just now, by known platforms.
+func TestRates(t *testing.T) {
+	s := newSite(t)
+	service, err := New(Deps{
+		NATS: s.nats.Connect(), ClickHouse: s.ch, Postgres: s.pool, Registry: prometheus.NewRegistry(),
+		Log: embeddedtest.Log(s),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, of := range []struct {
+		platform  string
+		ok, error int
+		ago       string
+	}{{"TikTok", 8, 2, "0"}, {"tiktok", 8, 2, "1 minute"}, {"tiktok", 0, 9, "1 hour"}, {"a", 1, 0, "0"}, {"b", 0, 3, "0"}, {"youtube", 0, 0, "0"}} {
+		s.exec(fmt.Sprintf(`INSERT INTO millrace.batch (job_id, batch_index, platform, format, content_count, ok, error,
+			content_hash, announced_at, read_at, changed_at, seq) VALUES ('a', %d, '%s', 'inline', %d, %d, %d, '', now(),
+			now() - interval '%s', now(), %[1]d)`, i, of.platform, of.ok+of.error, of.ok, of.error, of.ago))
+	}
+	got := map[string]float64{}
+	for _, g := range service.Gauges() {
+		if err := g.Read(t.Context(), func(g *prometheus.Desc, value float64, labels ...string) {
+			name, _, _ := strings.Cut(strings.TrimPrefix(g.String(), `Desc{fqName: "millrace_batches_`), `"`)
+			got[name+" "+labels[0]] = value
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]float64{
+		"success_rate tiktok": 0.8, "error_rate tiktok": 0.2, "success_rate other": 0.25, "error_rate other": 0.75,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // TestPurge: what is stored leaves the stream, and nothing else.
 func TestPurge(t *testing.T) {
 	s, h := newSite(t), newHistory(1)

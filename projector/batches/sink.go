@@ -127,7 +127,8 @@ func (s *sink) insertOutcomes(ctx context.Context, c *cut) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("outcomes of the sequences (%d, %d] are not to be seen after inserts that were confirmed", c.From, c.To)
+	return fmt.Errorf("outcomes of the sequences (%d, %d] are not to be seen after inserts that were confirmed", c.From,
+		c.To)
 }
 
 // insertErrors stores errors. A row that is there already is replaced by the same.

@@ -12,7 +12,7 @@ func TestComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{
-		"":                              "status top funnel events queues files sources jobs completion",
+		"":                              "status top funnel events queues files sources batches jobs completion",
 		"f":                             "funnel files",
 		"queues ":                       "list pause resume limits retry-failed cancel",
 		"queues re":                     "resume retry-failed",

@@ -26,6 +26,7 @@ type commands struct {
 	Queues     QueuesCmd     `cmd:""`
 	Files      FilesCmd      `cmd:""`
 	Sources    SourcesCmd    `cmd:""`
+	Batches    BatchesCmd    `cmd:""`
 	Jobs       JobsCmd       `cmd:""`
 	Completion CompletionCmd `cmd:""`
 }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/millrace-io/millrace/ingest/batches"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/objects"
+	projectorbatches "github.com/millrace-io/millrace/projector/batches"
+	querybatches "github.com/millrace-io/millrace/query/batches"
+
+	schema "github.com/millrace-io/millrace/schemas/batches"
+)
+
+// batchSettings say which batches are read, how, and from where.
+type batchSettings struct {
+	NewMode       bool          `help:"Take data.collected events. \"millrace batches modes\" changes it while Millrace runs; a new value here counts from the next start." env:"MILLRACE_NEW_MODE_ENABLED,NEW_MODE_ENABLED" name:"new-mode-enabled" default:"true" negatable:""`
+	LegacyMode    bool          `help:"Take messages with data_ref, as above." env:"MILLRACE_LEGACY_MODE_ENABLED,LEGACY_MODE_ENABLED" name:"legacy-mode-enabled" default:"true" negatable:""`
+	NewModeShare  float64       `help:"Share of jobs, from 0 to 1, whose data.collected events are taken, as above." env:"MILLRACE_NEW_MODE_SHARE,NEW_MODE_SHARE" name:"new-mode-share" default:"1"`
+	MaxConcurrent int           `help:"Batches that are read at once. One bucket has at most half of them." env:"MILLRACE_MAX_CONCURRENT_BATCHES,MAX_CONCURRENT_BATCHES" name:"max-concurrent-batches" default:"5"`
+	Patience      time.Duration `help:"How long the object of a batch may be missing before its message becomes a dead letter." env:"MILLRACE_OBJECT_PATIENCE" name:"object-patience" default:"5m"`
+	S3Endpoint    string        `help:"URL of S3 or MinIO, such as http://minio:9000, which objects are read from. Without it, and without a folder, they are read from the NATS Object Store." env:"MILLRACE_S3_ENDPOINT" name:"s3-endpoint"`
+	S3AccessKey   string        `help:"Access key of S3." env:"MILLRACE_S3_ACCESS_KEY" name:"s3-access-key"`
+	S3SecretKey   string        `help:"Secret key of S3." env:"MILLRACE_S3_SECRET_KEY" name:"s3-secret-key"`
+	S3Region      string        `help:"Region of the buckets; without it, the server is asked." env:"MILLRACE_S3_REGION" name:"s3-region"`
+	Folder        string        `help:"Folder whose folders are the buckets that objects are read from, in the place of S3." env:"MILLRACE_OBJECTS_FOLDER" name:"objects-folder" type:"path"`
+}
+
+// storage is where objects are read from.
+func (b batchSettings) storage(n *objects.NATS) (objects.Storage, error) {
+	switch {
+	case b.S3Endpoint != "" && b.Folder != "":
+		return nil, errors.New("MILLRACE_S3_ENDPOINT and MILLRACE_OBJECTS_FOLDER must not both be set: objects are read " +
+			"from one of them")
+	case b.S3Endpoint != "":
+		return objects.NewS3(objects.S3Config{
+			Endpoint: b.S3Endpoint, AccessKey: b.S3AccessKey, SecretKey: b.S3SecretKey, Region: b.S3Region,
+		})
+	case b.Folder != "":
+		return objects.OpenFiles(b.Folder)
+	}
+	return n, nil
+}
+
+// batchModes are those of the installation.
+func (n *node) batchModes() (*batches.Modes, error) {
+	b := n.batches
+	return batches.NewModes(n.js, schema.Modes{New: b.NewMode, Legacy: b.LegacyMode, NewShare: b.NewModeShare})
+}
+
+// takeObjects takes announcements of batches of crawled items, and objects that hold them.
+func (n *node) takeObjects() (of share, err error) {
+	modes, err := n.batchModes()
+	if err != nil {
+		return of, err
+	}
+	in, err := batches.New(batches.Deps{
+		JetStream: n.js, Objects: n.objectsInNATS(), Modes: modes, Auth: n.auth, Log: n.log,
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{routes: []func(*httpapi.Server){in.Register}}, nil
+}
+
+func (n *node) objectsInNATS() *objects.NATS { return objects.NewNATS(n.js, max(n.work.Replicas, 1)) }
+
+// takeBatches reads the batches that messages announce.
+func (n *node) takeBatches() (of share, err error) {
+	modes, err := n.batchModes()
+	if err != nil {
+		return of, err
+	}
+	storage, err := n.batches.storage(n.objectsInNATS())
+	if err != nil {
+		return of, err
+	}
+	readers, err := batches.NewReaders(
+		batches.ReadersConfig{MaxConcurrent: n.batches.MaxConcurrent, Patience: n.batches.Patience},
+		batches.ReadersDeps{
+			JetStream: n.js, Postgres: n.database.pool, Storage: storage, Modes: modes, Registry: n.registry, Log: n.log,
+		})
+	if err != nil {
+		return of, err
+	}
+	return share{parts: []part{{"readers", readers.Run}}}, nil
+}
+
+// storeBatches stores what was read of batches.
+func (n *node) storeBatches() (of share, err error) {
+	service, err := projectorbatches.New(projectorbatches.Deps{
+		NATS: n.nats, ClickHouse: n.clickhouse, Postgres: n.database.pool, Registry: n.registry, Log: n.log,
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{parts: []part{{"outcomes", service.Run}}, gauges: service.Gauges()}, nil
+}
+
+// readBatches tells what became of batches of crawled items.
+func (n *node) readBatches() (of share, err error) {
+	reads, err := querybatches.New(querybatches.Deps{
+		Postgres: n.database.pool, ClickHouse: n.reads, Auth: n.auth, Registry: n.registry, Log: n.log,
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{routes: []func(*httpapi.Server){reads.Register}}, nil
+}
