@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
-	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/deadletter"
+	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/source"

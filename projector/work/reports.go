@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"

@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-io/millrace/internal/integrity"
 	"github.com/millrace-io/millrace/internal/deadletter"
+	"github.com/millrace-io/millrace/internal/integrity"
 	"github.com/millrace-io/millrace/projector/pipeline/layout"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/item"
