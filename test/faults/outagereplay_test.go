@@ -33,7 +33,7 @@ const (
 
 // notRecorded are the outages of which there is no recording yet that ends settled, or that
 // is long enough. A quiet one needs a machine that does nothing else.
-var notRecorded = []string{"quiet", string(fullClickHouse), "full-projectors", "stall-schedulers"}
+var notRecorded = []string{"quiet", "stall-schedulers"}
 
 // TestAlertsOnOutages holds that each recorded outage fires its alerts, that none fires
 // before it and in the quiet recording, and that all have resolved after it. promtool
