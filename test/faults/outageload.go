@@ -121,12 +121,12 @@ func (l *load) crawl(ctx context.Context, n int) {
 
 // hurryJobs has every job run once a minute. It is false if the jobs cannot be listed now.
 func (l *load) hurryJobs(ctx context.Context) bool {
-	var page struct{ Jobs []struct{ ID string } }
+	var page struct{ Items []struct{ ID string } }
 	text, err := fetchWithin(3*time.Second, "http://"+l.cluster.queryAddr+"/api/v1/jobs?limit=100")
-	if err != nil || json.Unmarshal([]byte(text), &page) != nil || len(page.Jobs) == 0 {
+	if err != nil || json.Unmarshal([]byte(text), &page) != nil || len(page.Items) == 0 {
 		return false
 	}
-	for _, j := range page.Jobs {
+	for _, j := range page.Items {
 		l.sendAs(ctx, http.MethodPut, l.cluster.ingestAddr, "/jobs/"+j.ID+"/override",
 			map[string]any{"interval_minutes": 1}, nil)
 		wait(ctx, 5*time.Second)
