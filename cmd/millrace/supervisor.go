@@ -80,14 +80,34 @@ func (v *supervisor) add(system string, p part) {
 	})
 }
 
-// Run runs all parts until ctx ends. It returns after all have ended, with their errors.
+// Run runs all parts until ctx ends. Then the systems end one after the other, the last one first: what ends may still
+// need those that were added before it, as workers need the queues. It returns the errors of all parts.
 func (v *supervisor) Run(ctx context.Context) error {
 	errs := make([]error, len(v.parts))
-	var all sync.WaitGroup
+	cancels, done := make([]context.CancelFunc, len(v.parts)), make([]chan struct{}, len(v.parts))
 	for i, p := range v.parts {
-		all.Go(func() { errs[i] = p.keep(ctx) })
+		var running context.Context
+		running, cancels[i] = context.WithCancel(context.WithoutCancel(ctx))
+		done[i] = make(chan struct{})
+		go func() {
+			defer close(done[i])
+			errs[i] = p.keep(running)
+		}()
 	}
-	all.Wait()
+	<-ctx.Done()
+	for last := len(v.parts); last > 0; {
+		first := last - 1
+		for first > 0 && v.parts[first-1].system == v.parts[last-1].system {
+			first--
+		}
+		for i := first; i < last; i++ {
+			cancels[i]()
+		}
+		for i := first; i < last; i++ {
+			<-done[i]
+		}
+		last = first
+	}
 	return errors.Join(errs...)
 }
 

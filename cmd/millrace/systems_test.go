@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,4 +141,34 @@ func TestRestarts(t *testing.T) {
 			t.Errorf("starts at %v, want %v", starts, want)
 		}
 	})
+}
+
+// TestSystemsEndInOrder: the last system ends first, and those before it run until it has.
+func TestSystemsEndInOrder(t *testing.T) {
+	v := newSupervisor(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	var mu sync.Mutex
+	var ended []string
+	var running sync.WaitGroup
+	for _, name := range []string{"queues", "jobs", "demo"} {
+		running.Add(1)
+		v.add(name, part{"work", func(ctx context.Context) error {
+			running.Done()
+			<-ctx.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			ended = append(ended, name)
+			return nil
+		}})
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- v.Run(ctx) }()
+	running.Wait()
+	stop()
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"demo", "jobs", "queues"}; !slices.Equal(ended, want) {
+		t.Errorf("ended in the order %v, want %v", ended, want)
+	}
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -95,6 +97,11 @@ const (
 // Resolve implements huma.Resolver.
 func (r *ListUploadsRequest) Resolve(ctx huma.Context) []error {
 	errs := r.Params.Resolve(ctx)
+	for field, text := range map[string]string{"processor": r.Processor, "user": r.User} {
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			errs = append(errs, httpapi.FieldError{Field: field, Code: "utf8", Rule: "must be valid UTF-8 without NUL"})
+		}
+	}
 	if r.Cursor == "" {
 		return errs
 	}
