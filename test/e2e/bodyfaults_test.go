@@ -12,6 +12,7 @@ type faultyBody struct {
 	path   string // of the operation with its variables filled in; empty: as it is described
 	body   string
 	fields string
+	open   bool // other members may be there, of which Millrace reads nothing
 }
 
 const anyID = "0199f0a2-7c1e-7000-8000-000000000001"
@@ -20,7 +21,7 @@ const anyID = "0199f0a2-7c1e-7000-8000-000000000001"
 var faultyBodies = map[string]faultyBody{
 	"post /acts": {body: `{"move":"retry","filter":{"queue":"mail","state":"new","group":"g\u0000"}}`, fields: "state group"},
 
-	"post /batches":      {body: `{"job_id":"j","batch_index":-1,"items":[]}`, fields: "batch_index"},
+	"post /batches":      {body: `{"job_id":"j","batch_index":-1,"items":[]}`, fields: "batch_index", open: true},
 	"put /batches/modes": {body: `{"new_mode_share":2,"new_mode":1}`, fields: "new_mode_share new_mode"},
 
 	"post /uploads/{jobId}/cancel": {path: "/uploads/x/cancel", body: `{}`},
@@ -93,7 +94,7 @@ var faultyBodies = map[string]faultyBody{
 }
 
 // TestBodyFaults: of each operation that takes a document, an answer names a member that it
-// does not have, together with all other rules that the document breaks.
+// does not have, unless it is open, together with all other rules that the document breaks.
 func TestBodyFaults(t *testing.T) {
 	t.Parallel()
 	s := up(t)
@@ -118,12 +119,16 @@ func TestBodyFaults(t *testing.T) {
 		for _, e := range p.Errors {
 			rules[e.Field] = e.Rule
 		}
-		for _, field := range append(strings.Fields(c.fields), "unknwon") {
+		want := strings.Fields(c.fields)
+		if !c.open {
+			want = append(want, "unknwon")
+		}
+		for _, field := range want {
 			if rules[field] == "" {
 				t.Errorf("%s %s does not name %s: %.600s", at, body, field, answer)
 			}
 		}
-		if members > 0 && !strings.Contains(rules["unknwon"], "nearest is ") {
+		if members > 0 && !c.open && !strings.Contains(rules["unknwon"], "nearest is ") {
 			t.Errorf("%s: %q names no member that is near", at, rules["unknwon"])
 		}
 	}
