@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -49,9 +50,25 @@ func Read[V any](ctx context.Context, kv jetstream.KeyValue, key string) (Entry[
 	return Entry[V]{}, err
 }
 
+// historyWait is how long the revisions of a key may take to come.
+const historyWait = 10 * time.Second
+
+// History returns the revisions of a key that are kept, the oldest first. Where the server
+// skips a damaged one, the mark of the end never comes: after 10 seconds that is an error.
+func History(ctx context.Context, kv jetstream.KeyValue, key string) ([]jetstream.KeyValueEntry, error) {
+	bounded, cancel := context.WithTimeout(ctx, historyWait)
+	defer cancel()
+	revisions, err := kv.History(bounded, key)
+	if bounded.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("read the revisions of %s in the bucket %s: they come to no end within %s: "+
+			"one is damaged, or NATS is too slow", key, kv.Bucket(), historyWait)
+	}
+	return revisions, err
+}
+
 // readBefore returns the last position among the revisions that are kept.
 func readBefore[V any](ctx context.Context, kv jetstream.KeyValue, key string) (e Entry[V], err error) {
-	revisions, err := kv.History(ctx, key)
+	revisions, err := History(ctx, kv, key)
 	if err != nil {
 		return e, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
@@ -62,7 +63,7 @@ func read(ctx context.Context, kv jetstream.KeyValue) (state, error) {
 // whoever wrote that. Projectors write by compare-and-swap alone: since the value
 // came, none of them has changed the layout.
 func restore(ctx context.Context, kv jetstream.KeyValue) (state, error) {
-	revisions, err := kv.History(ctx, slots.Key)
+	revisions, err := checkpoint.History(ctx, kv, slots.Key)
 	if err != nil {
 		return state{}, fmt.Errorf("read layout: %w", err)
 	}

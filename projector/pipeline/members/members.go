@@ -66,6 +66,9 @@ func New(kv jetstream.KeyValue, name string, lease time.Duration) *Register {
 	return &Register{kv: kv, name: name, lease: lease, seen: map[string]sign{}, now: time.Now}
 }
 
+// listWait is how long the list of members may take to come.
+const listWait = 5 * time.Second
+
 // Beat says that this projector is alive and holds some groups, and returns
 // the others that are alive. It is to be called thrice a lease at least.
 func (r *Register) Beat(ctx context.Context, held int) ([]Member, error) {
@@ -76,7 +79,11 @@ func (r *Register) Beat(ctx context.Context, held int) ([]Member, error) {
 	if _, err := r.kv.Put(ctx, prefix+r.name, value); err != nil {
 		return nil, fmt.Errorf("write member: %w", err)
 	}
-	keys, err := r.kv.ListKeysFiltered(ctx, prefix+"*")
+	// Where the server skips a damaged key, the end of the list never comes. Then the rest
+	// counts: package integrity names the damage.
+	listing, cancel := context.WithTimeout(ctx, listWait)
+	defer cancel()
+	keys, err := r.kv.ListKeysFiltered(listing, prefix+"*")
 	if err != nil {
 		return nil, fmt.Errorf("list members: %w", err)
 	}
