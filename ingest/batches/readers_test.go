@@ -453,7 +453,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestAnnounce: documents of each format are announced, and one that is none is told all
+// TestAnnounce: documents of each format are announced, and one of no format is told all
 // of its faults.
 func TestAnnounce(t *testing.T) {
 	s := serve(t, authOff)

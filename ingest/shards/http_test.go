@@ -330,7 +330,7 @@ func TestPulled(t *testing.T) {
 	}
 	never := `{"filename":"a","shard":0,"generation":1}`
 	if status, text := s.Post("/stages/shard-worker/done", never); status != 409 {
-		t.Errorf("done of what nobody was handed: %d %s", status, text)
+		t.Errorf("done of an item that nobody has pulled: %d %s", status, text)
 	}
 }
 

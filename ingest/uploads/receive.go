@@ -233,7 +233,7 @@ func (in *incoming) part(part *multipart.Part) error {
 
 // take stores the file.
 func (in *incoming) take(part *multipart.Part) error {
-	if len(in.form.errs) > 0 { // of fields before it: the file would be in vain
+	if len(in.form.errs) > 0 { // a field before the file breaks a rule, so the file is not read
 		return in.form.problem()
 	}
 	in.file = &uploads.Received{FileName: part.FileName()}

@@ -33,7 +33,7 @@ type UploadID struct {
 	JobID string `path:"jobId" maxLength:"64" doc:"The upload's id" example:"0199f0a2-7c1e-7000-8000-000000000001"`
 }
 
-// UUID returns the id. One that is none is of no upload.
+// UUID returns the id. A text that is not an id names no upload.
 func (r UploadID) UUID() uuid.UUID {
 	id, err := uuid.Parse(r.JobID)
 	if err != nil || id.String() != r.JobID {

@@ -31,7 +31,7 @@ type broker struct {
 
 	copies  chan *nats.Msg  // of what consumers deliver
 	nothing chan *nats.Msg  // of subscriptions that get nothing
-	calls   chan func()     // are to be called by the goroutine of the broker
+	calls   chan func()     // run by the goroutine of the broker
 	ctx     context.Context // of Run
 }
 

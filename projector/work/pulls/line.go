@@ -154,7 +154,7 @@ func (l *line) locate() {
 	}()
 }
 
-// located has requests go to the server that leads the consumer.
+// located begins to send requests to the server that leads the consumer.
 func (l *line) located(leader string, via *nats.Conn) {
 	if l.leader != "" && l.leader != leader || via.IsClosed() { // it has changed meanwhile
 		l.leader = ""

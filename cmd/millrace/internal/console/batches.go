@@ -20,7 +20,7 @@ type BatchesModesCmd struct {
 	JSON   bool     `help:"Print JSON."`
 }
 
-// Validate makes a share that is none bad usage.
+// Validate refuses a share that is not between 0 and 1 as bad usage.
 func (c *BatchesModesCmd) Validate() error {
 	if c.Share != nil && (*c.Share < 0 || *c.Share > 1) {
 		return fmt.Errorf("--share: must be from 0 to 1, not %v", *c.Share)
