@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,15 @@ func startCluster(t *testing.T, lease time.Duration) *site {
 		t.Fatal(err)
 	}
 	s.serve(nc, lease)
+	for _, srv := range servers {
+		s.await(func() error {
+			account, err := srv.LookupAccount("MILLRACE")
+			if err == nil && !account.SubscriptionInterest(strings.Replace(stream.WorkPulls, "*", "q", 1)) {
+				err = fmt.Errorf("%s does not know of the service", srv.Name())
+			}
+			return err
+		})
+	}
 	return s
 }
 

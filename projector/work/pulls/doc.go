@@ -14,9 +14,9 @@
 //
 //  1. Places. A connection has at most 8 requests at the consumer of a queue, and 1 until
 //     it has finished an item. Altogether there are at most 1,024, of which 4 are of
-//     connections that have finished none; 1, behind the others, while others wait. Of a
-//     connection's 129th request, and sooner while more than 16 connections wait, the
-//     answer is "409 Exceeded MaxWaiting".
+//     connections that have finished none. While others wait there, one of these is added
+//     only when the last one has gone. Of a connection's 129th request, and sooner while more
+//     than 16 connections wait, the answer is "409 Exceeded MaxWaiting".
 //  2. Items. A connection may hold 16 items that it has not answered; each that it finishes
 //     makes room for another one, up to 5,000, and each of which it says that it is at work
 //     for another one, up to 500. Until it has finished one, it is handed them one by one.
@@ -47,7 +47,10 @@
 // the lease. So does one whose server does not tell of connections that have ended: that is
 // in the accounts of AccountsConfig. So do all in a cluster where Millrace reaches the server that
 // leads a consumer by none of the addresses that it was given, or was told of by servers.
-// While no Service runs, pulls are answered "503", and daemons go on with what they have.
-// A Service that begins does not know what was handed out before: such an item lapses one
-// lease after its last word, unless the client speaks for it.
+// Requests are withdrawn from a consumer when their connection lets an item lapse, and when a
+// Service ends. What JetStream hands to such a request at that moment gets to nobody, and comes
+// again after the lease: in a cluster, where a delivery is replicated before it is sent, that
+// takes a few milliseconds. While no Service runs, pulls are answered "503", and daemons go
+// on with what they have. A Service that begins does not know what was handed out before:
+// such an item lapses one lease after its last word, unless the client speaks for it.
 package pulls

@@ -25,7 +25,6 @@ type line struct {
 	queue   queue
 	places  int                // requests that are at the consumer
 	novices map[*pull]struct{} // of these, those of connections that have finished no item
-	yielded []*pull            // those that were to wait behind others
 	leases
 	silent int              // items that are, or may get, with connections that were silent again and again
 	late   map[uint64]lapse // who has let an item lapse last
@@ -278,27 +277,7 @@ func (l *line) place() {
 		h.parked = h.parked[1:]
 		p.start()
 		h.consider()
-		if h.proven {
-			l.yield()
-		}
 	}
-	l.settle()
-}
-
-// yield has the requests of newcomers wait at the consumer behind those that are there
-// now.
-func (l *line) yield() {
-	for p := range l.novices {
-		l.withdraw(p)
-	}
-}
-
-// settle has pulls that have got no place wait at Nobody.
-func (l *line) settle() {
-	for _, p := range l.yielded {
-		p.settle()
-	}
-	l.yielded = l.yielded[:0]
 }
 
 // mostNewcomers is how many requests of connections that have finished no item may be
@@ -412,19 +391,19 @@ func (l *line) lapse(of *hold) {
 		l.vacant = now.Add(min(l.lease, longestVacant))
 	}
 	for p := range h.pulls {
-		l.withdraw(p)
+		p.withdraw()
 	}
 }
 
 // withdraw has a request wait for another place.
-func (l *line) withdraw(p *pull) {
+func (p *pull) withdraw() {
 	if p.idle || p.over {
 		return
 	}
 	p.leave()
 	p.by.parked = slices.Insert(p.by.parked, 0, p)
 	p.by.consider()
-	l.yielded = append(l.yielded, p)
+	p.settle()
 }
 
 // expire has the server wait longer for items whose connection is at work, and takes
