@@ -3,8 +3,11 @@
 package natstest
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +71,27 @@ func (s *Server) Stop() {
 		s.stop()
 		s.stop = nil
 	}
+}
+
+// Overwrite restarts the server with other bytes of the same length in the files of a stream,
+// whose checksums stay as they were.
+func (s *Server) Overwrite(name, old, text string) {
+	s.t.Helper()
+	s.Stop()
+	files, err := filepath.Glob(filepath.Join(s.dir, "jetstream", "*", "streams", name, "msgs", "*.blk"))
+	if err != nil || len(files) == 0 || len(old) != len(text) {
+		s.t.Fatalf("overwrite %q in %d files of %s: %v", old, len(files), name, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := os.WriteFile(file, bytes.ReplaceAll(data, []byte(old), []byte(text)), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.Start()
 }
 
 // Dir is the folder of the streams, for tests that damage files while the server is

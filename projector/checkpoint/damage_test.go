@@ -1,9 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,22 +22,7 @@ func TestDamagedBucket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	srv.Stop()
-	files, err := filepath.Glob(filepath.Join(srv.Dir(), "jetstream", "*", "streams", "KV_"+stream.Checkpoints, "msgs", "*.blk"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("the bucket has no files: ", err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data = bytes.Replace(data, []byte("the last text"), []byte("the lost text"), 1)
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	srv.Start()
+	srv.Overwrite("KV_"+stream.Checkpoints, "the last text", "the lost text")
 	if kv, err = srv.JetStream().KeyValue(t.Context(), stream.Checkpoints); err != nil {
 		t.Fatal(err)
 	}

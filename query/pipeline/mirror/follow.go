@@ -135,6 +135,7 @@ func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream) {
 			return
 		}
 		m.log.Debug("checkpoints cannot be watched; trying again", "error", err)
+		m.fail(err)
 		if errors.Is(err, jetstream.ErrBucketNotFound) {
 			begun() // nothing has been decided yet
 		}
@@ -142,6 +143,20 @@ func (m *Mirror) watchCheckpoints(ctx context.Context, js jetstream.JetStream) {
 	}
 }
 
+// fail notes why there is no state yet.
+func (m *Mirror) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state == nil {
+		m.err = err
+	}
+}
+
+// valuesWait is how long the present checkpoints may take to come.
+const valuesWait = 10 * time.Second
+
+// watchOnce calls begun when the present checkpoints are through. Where the server skips a
+// damaged one, it does not say so: after a time that is an error.
 func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun func()) error {
 	open, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -158,10 +173,14 @@ func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun fu
 		return fmt.Errorf("watch bucket %s: %w", stream.Checkpoints, err)
 	}
 	defer func() { _ = w.Stop() }()
+	late := time.After(valuesWait)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-late:
+			return fmt.Errorf("read the bucket %s: its values come to no end within %s: one is damaged, or NATS is too slow",
+				stream.Checkpoints, valuesWait)
 		case <-lost:
 			return fmt.Errorf("watch bucket %s: %w", stream.Checkpoints, nats.ErrDisconnected)
 		case entry, open := <-w.Updates():
@@ -169,7 +188,8 @@ func (m *Mirror) watchOnce(ctx context.Context, js jetstream.JetStream, begun fu
 				return fmt.Errorf("watch bucket %s: ended", stream.Checkpoints)
 			}
 			if entry == nil {
-				begun() // the present values are through
+				begun()
+				late = nil
 				continue
 			}
 			m.hear(entry)
