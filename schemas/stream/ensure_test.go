@@ -1,9 +1,12 @@
 package stream_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -59,6 +62,29 @@ func TestEnsureShortensTheWindow(t *testing.T) {
 		}
 		if got := events.CachedInfo().Config.Duplicates; got != stream.MinDedupWindow {
 			t.Errorf("the window is %s, want %s", got, stream.MinDedupWindow)
+		}
+	}
+}
+
+// TestDamagedConsumer: a consumer whose setting has changed by itself, and cannot be changed
+// back, is named.
+func TestDamagedConsumer(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t, stream.Config{}).JetStream()
+	if err := stream.EnsureWork(t.Context(), js, nil, stream.WorkConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	for waiting, want := range map[int]string{4096: "", 512: "", 5096: "max_waiting is 5096, and should be 4096"} {
+		name := fmt.Sprint("q", waiting)
+		_, err := js.CreateConsumer(t.Context(), stream.Work, jetstream.ConsumerConfig{
+			Durable: name, FilterSubject: stream.WorkSubject(name), AckPolicy: jetstream.AckExplicitPolicy, MaxWaiting: waiting,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = stream.EnsureWork(t.Context(), js, []string{name}, stream.WorkConfig{})
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("with max_waiting %d: error %v, want %q", waiting, err, want)
 		}
 	}
 }

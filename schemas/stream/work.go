@@ -88,7 +88,8 @@ func EnsureWork(ctx context.Context, js jetstream.JetStream, stages []string, cf
 
 // EnsureConsumer creates the consumer of a queue, or brings it up to date. It
 // leaves what the settings of the queue have set: a pause, how many items may be
-// out, how often one is delivered, and the lease.
+// out, how often one is delivered, and the lease. It returns an error where the consumer has
+// a damaged setting that cannot be changed.
 func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stage string, cfg WorkConfig) error {
 	cfg = cfg.withDefaults()
 	want := jetstream.ConsumerConfig{
@@ -116,12 +117,20 @@ func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stage string, c
 	have := old.CachedInfo().Config
 	want.MaxAckPending, want.MaxDeliver, want.PauseUntil = have.MaxAckPending, have.MaxDeliver, have.PauseUntil
 	want.AckWait = have.AckWait
+	if want.MaxWaiting != have.MaxWaiting && have.MaxWaiting != oldMostWaiting {
+		return fmt.Errorf("max_waiting is %d, and should be %d: the file of its configuration is damaged; "+
+			"delete the consumer with \"nats consumer rm %s %s\", and it is made anew: what workers hold is handed out again",
+			have.MaxWaiting, want.MaxWaiting, Work, stage)
+	}
 	want.MaxWaiting = have.MaxWaiting // which cannot be changed
 	// Also where it seems to be the same: the server does not notice when the file of a
 	// consumer's configuration is damaged.
 	_, err = js.UpdateConsumer(ctx, Work, want)
 	return err
 }
+
+// oldMostWaiting is what the first versions of Millrace have left to the server.
+const oldMostWaiting = 512
 
 func mostWaiting(stage string) int {
 	if stage == Nobody {

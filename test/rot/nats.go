@@ -194,12 +194,20 @@ func (s *server) read(ctx context.Context, said *[]string) (facts, error) {
 		return f, errors.Join(failures...) // it is made anew, and begins anew
 	}
 	info := c.CachedInfo()
-	info.Config.MaxAckPending, info.Config.MaxDeliver, info.Config.PauseUntil = 0, 0, nil // as Postgres has them
 	config, err := json.Marshal(info.Config)
 	if err != nil {
 		return nil, err
 	}
-	f[stream.Work+"/configuration of its consumer"] = string(config)
+	settings := map[string]json.RawMessage{}
+	if err := json.Unmarshal(config, &settings); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"max_ack_pending", "max_deliver", "pause_until", "ack_wait"} {
+		delete(settings, name) // Postgres has them, from where they are put back
+	}
+	for name, value := range settings {
+		f[stream.Work+"/"+name+" of its consumer"] = string(value)
+	}
 	f[stream.Work+"/"+passed] = fmt.Sprint(info.AckFloor.Stream)
 	return f, errors.Join(failures...)
 }
