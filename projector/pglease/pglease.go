@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,12 +23,15 @@ import (
 // the position.
 var ErrLost = errors.New("another process has moved the position")
 
-// Lease is the position of a fold. One goroutine at a time may use it. It implements
-// fold.Lease.
+// Lease is the position of a fold. One goroutine at a time may move it, and others may
+// renew it meanwhile. It implements fold.Lease.
 type Lease struct {
 	pool   *pgxpool.Pool
 	stream string
-	at     uint64
+
+	mu sync.Mutex
+	at uint64 // where the last transaction has left it
+	to uint64 // where the one that is under way moves it; at, if there is none
 }
 
 // Open reads the position in a stream. Where there is none yet, first says where the
@@ -37,6 +41,7 @@ func Open(
 ) (*Lease, error) {
 	l := &Lease{pool: pool, stream: stream}
 	known, err := l.read(ctx, &l.at)
+	l.to = l.at
 	if err != nil || known || first == nil {
 		return l, err
 	}
@@ -67,17 +72,30 @@ const sqlMove = `INSERT INTO millrace.work_position AS p (stream, seq) VALUES ($
 
 // Move has a batch of statements move the position in their transaction. The caller
 // tells Moved how the transaction has ended.
-func (l *Lease) Move(b *pgx.Batch, seq uint64) { b.Queue(sqlMove, l.stream, int64(seq), int64(l.at)) }
+func (l *Lease) Move(b *pgx.Batch, seq uint64) {
+	b.Queue(sqlMove, l.stream, int64(seq), int64(l.moving(seq)))
+}
+
+// moving notes that a transaction begins to move the position, and returns where it is.
+func (l *Lease) moving(to uint64) (from uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to = to
+	return l.at
+}
 
 // Moved notes that a transaction has moved the position, or returns why it has not:
 // ErrLost, or the error of the transaction.
 func (l *Lease) Moved(err error, seq uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var refused *pgconn.PgError
 	switch {
 	case err == nil:
-		l.at = seq
+		l.at, l.to = seq, seq
 		return nil
 	case errors.As(err, &refused) && refused.TableName == "work_position":
+		l.to = l.at
 		return fmt.Errorf("at %d in %s: %w", l.at, l.stream, ErrLost)
 	}
 	return err
@@ -85,7 +103,7 @@ func (l *Lease) Moved(err error, seq uint64) error {
 
 // Save moves the position by itself.
 func (l *Lease) Save(ctx context.Context, seq uint64) error {
-	_, err := l.pool.Exec(ctx, sqlMove, l.stream, int64(seq), int64(l.at))
+	_, err := l.pool.Exec(ctx, sqlMove, l.stream, int64(seq), int64(l.moving(seq)))
 	if err = l.Moved(err, seq); err != nil {
 		return fmt.Errorf("move the position in %s: %w", l.stream, err)
 	}
@@ -94,12 +112,22 @@ func (l *Lease) Save(ctx context.Context, seq uint64) error {
 
 // Position returns where the last transaction has left the position. No batch is ever
 // decided and not durable.
-func (l *Lease) Position() (from, to uint64) { return l.at, l.at }
+func (l *Lease) Position() (from, to uint64) {
+	at, _ := l.bounds()
+	return at, at
+}
+
+// bounds returns between which positions the present one is.
+func (l *Lease) bounds() (least, most uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.at, max(l.at, l.to)
+}
 
 // Decide holds that the batch before has moved the position.
 func (l *Lease) Decide(_ context.Context, from, to uint64, _ string) error {
-	if from != l.at {
-		return fmt.Errorf("the batch (%d, %d] of %s does not begin at the position, which is %d", from, to, l.stream, l.at)
+	if at, _ := l.Position(); from != at {
+		return fmt.Errorf("the batch (%d, %d] of %s does not begin at the position, which is %d", from, to, l.stream, at)
 	}
 	return nil
 }
@@ -107,7 +135,7 @@ func (l *Lease) Decide(_ context.Context, from, to uint64, _ string) error {
 // Done moves the position back to the start of a stream that was made anew. In any
 // other case a transaction has moved it already, and Done is Renew.
 func (l *Lease) Done(ctx context.Context, position, _ uint64) error {
-	if position == l.at {
+	if at, _ := l.Position(); position == at {
 		return l.Renew(ctx)
 	}
 	return l.Save(ctx, position)
@@ -116,11 +144,12 @@ func (l *Lease) Done(ctx context.Context, position, _ uint64) error {
 // Renew returns ErrLost if another process has moved the position.
 func (l *Lease) Renew(ctx context.Context) error {
 	var now uint64
+	least, _ := l.bounds()
 	if _, err := l.read(ctx, &now); err != nil {
 		return err
 	}
-	if now != l.at {
-		return fmt.Errorf("at %d in %s: %w", l.at, l.stream, ErrLost)
+	if _, most := l.bounds(); now < least || now > most {
+		return fmt.Errorf("between %d and %d in %s, not at %d: %w", least, most, l.stream, now, ErrLost)
 	}
 	return nil
 }

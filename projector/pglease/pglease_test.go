@@ -173,3 +173,38 @@ func TestMoves(t *testing.T) {
 		t.Errorf("after the stream was made anew the position is %d", at)
 	}
 }
+
+// TestRenewMeanwhile: a lease is renewed while a transaction moves the position, and when it
+// has, and its process does not know yet.
+func TestRenewMeanwhile(t *testing.T) {
+	pool := engine.Pool(t, queue.Configure)
+	ctx := t.Context()
+	l, err := pglease.Open(ctx, pool, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := uint64(1); at <= 50; at++ {
+		done := make(chan error, 1)
+		go func() {
+			var b pgx.Batch
+			l.Move(&b, at)
+			err := pool.SendBatch(ctx, &b).Close()
+			if renewed := l.Renew(ctx); renewed != nil {
+				t.Error("after the transaction: ", renewed)
+			}
+			done <- l.Moved(err, at)
+		}()
+		for moved := false; !moved; {
+			if err := l.Renew(ctx); err != nil {
+				t.Error("meanwhile: ", err)
+			}
+			select {
+			case err := <-done:
+				if moved = true; err != nil {
+					t.Fatal(err)
+				}
+			default:
+			}
+		}
+	}
+}
