@@ -178,7 +178,7 @@ func TestLeaderMoves(t *testing.T) {
 			if n := deliveries(t, m); n != 1 {
 				t.Errorf("after %d moves, an item was delivered %d times", i, n)
 			}
-			if err := m.DoubleAck(t.Context()); err != nil {
+			if err := s.doubleAck(m); err != nil {
 				t.Error(err)
 			}
 		}

@@ -137,6 +137,13 @@ func (s *site) add(n int) {
 	}
 }
 
+// doubleAck acknowledges an item and waits until the server says so.
+func (s *site) doubleAck(m jetstream.Msg) error {
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	return m.DoubleAck(ctx)
+}
+
 // take acknowledges items until there were n.
 func (s *site) take(c jetstream.Consumer, n int) (took time.Duration) {
 	s.t.Helper()
@@ -147,7 +154,7 @@ func (s *site) take(c jetstream.Consumer, n int) (took time.Duration) {
 			s.t.Fatal(err)
 		}
 		for m := range batch.Messages() {
-			if err := m.DoubleAck(s.t.Context()); err != nil {
+			if err := s.doubleAck(m); err != nil {
 				s.t.Error(err)
 			}
 			got++
