@@ -25,13 +25,13 @@ PAGE_SRC := $(sort $(shell find query/dashboard/src query/dashboard/public query
 PAGE_SUM := query/dashboard/dist.sha256
 
 # With the race detector a test takes three to four times the processor. make test has it
-# for the packages whose goroutines share memory, except internal/embedded/clickhouse, which
-# takes longest; make race has it for all. It needs a C compiler.
+# for the packages whose goroutines share memory, except those that take longest and share
+# least; make race has it for all. It needs a C compiler.
 RACE     := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 && echo -race)
 PACKAGES  = go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -v '^./test/'
 RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
 	'^[[:space:]]*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u | \
-	grep -vxF ./internal/embedded/clickhouse
+	grep -vxE './(ingest/(backfill|demo)|internal/(embedded/clickhouse|objects)|query/pipeline)'
 # Tests wait as well as work, so one package more than there are processors is tested
 # at a time, those that take longest first. Those of the whole program each start its
 # engines, so fewer run at a time: three tests of e2e, which has work for all processors,
