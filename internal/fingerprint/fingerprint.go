@@ -3,6 +3,8 @@
 package fingerprint
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"regexp"
 	"strings"
 )
@@ -41,4 +43,10 @@ func Of(err string) string {
 		return id // a word
 	})
 	return number.ReplaceAllLiteralString(err, "‹n›")
+}
+
+// Number is a number that stands for the fingerprint of an error, of as many as there are.
+func Number(err string) int64 {
+	sum := sha256.Sum256([]byte(Of(err)))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
 }

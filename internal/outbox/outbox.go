@@ -30,20 +30,26 @@ func (o *Outbox) Add(ctx context.Context, tx pgx.Tx, messages []Message) error {
 	if len(messages) == 0 {
 		return nil
 	}
+	var b pgx.Batch
+	o.Queue(&b, messages)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return fmt.Errorf("add %d messages to the outbox of %s: %w", len(messages), o.stream, err)
+	}
+	return nil
+}
+
+// Queue is Add with the statements that the caller sends next.
+func (o *Outbox) Queue(b *pgx.Batch, messages []Message) {
 	n := len(messages)
 	keys, subjects, ids, bodies := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
 	for i, m := range messages {
 		keys[i], subjects[i], ids[i], bodies[i] = m.Key, m.Subject, m.ID, m.Body
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO millrace.message_outbox (stream, key, subject, message_id, body)
+	b.Queue(`INSERT INTO millrace.message_outbox (stream, key, subject, message_id, body)
 		SELECT $1, u.key, u.subject, u.id, u.body
 		FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[])
 			WITH ORDINALITY AS u (key, subject, id, body, place)
 		ORDER BY u.place`, o.stream, keys, subjects, ids, bodies)
-	if err != nil {
-		return fmt.Errorf("add %d messages to the outbox of %s: %w", n, o.stream, err)
-	}
-	return nil
 }
 
 // Wake has a publisher of this process look at once. Publishers of other processes

@@ -50,6 +50,19 @@ func Publish(ctx context.Context, js jetstream.JetStream, subject string, value 
 	return nil
 }
 
+// Single returns the data of the one message that carries a value. A value that needs
+// several is an error.
+func Single(value []byte) ([]byte, error) {
+	msgs, err := split("", value, partSize)
+	if err == nil && len(msgs) > 1 {
+		err = fmt.Errorf("a value of %d bytes does not fit into one message", len(value))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return msgs[0].Data, nil
+}
+
 func split(subject string, value []byte, size int) ([]*nats.Msg, error) {
 	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {

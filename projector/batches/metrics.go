@@ -17,6 +17,7 @@ import (
 type metrics struct {
 	items    *prometheus.CounterVec
 	errors   *prometheus.CounterVec
+	retried  *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
@@ -27,15 +28,19 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"platform", "status"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "millrace_batches_errors_by_code_total",
-			Help: "Items that are errors. The code other stands for codes that the taxonomy does not have.",
+			Help: "Items that are errors in their batches. The code other stands for codes that the taxonomy does not have.",
 		}, []string{"platform", "error_category", "error_code"}),
+		retried: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "millrace_batches_items_retried_total",
+			Help: "Outcomes of items that were tried again, which are stored: success or error.",
+		}, []string{"platform", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "millrace_batches_event_processing_duration_seconds",
 			Help:    "Time from the announcement of a batch until its outcomes are stored.",
 			Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300},
 		}, []string{"platform"}),
 	}
-	return m, errors.Join(r.Register(m.items), r.Register(m.errors), r.Register(m.duration))
+	return m, errors.Join(r.Register(m.items), r.Register(m.errors), r.Register(m.retried), r.Register(m.duration))
 }
 
 // observe notes a batch that is stored now.
@@ -53,6 +58,15 @@ func (m *metrics) observe(e *entry, seconds float64) {
 			m.errors.WithLabelValues(platform, string(item.Category), code).Inc()
 		}
 	}
+}
+
+// observeRetry notes an outcome of a retry that is stored now.
+func (m *metrics) observeRetry(e *entry) {
+	status := schema.Failure
+	if e.read.Items[0].OK() {
+		status = schema.Success
+	}
+	m.retried.WithLabelValues(schema.PlatformLabel(e.read.About.Platform), status).Inc()
 }
 
 const sqlRates = `SELECT platform, sum(ok), sum(error), sum(content_count) FROM millrace.batch

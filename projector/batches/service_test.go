@@ -107,10 +107,10 @@ func (s *site) exec(sql string) {
 
 // batch is what Postgres and ClickHouse must have of a batch.
 type batch struct {
-	Count, OK, Error int
-	Codes            map[string]int
-	Conflict         string   // hash of the first other content
-	Items, Errors    []string // in their order
+	Count, OK, Error, Retrying int
+	Codes                      map[string]int
+	Conflict                   string   // hash of the first other content
+	Items, Errors              []string // in their order
 }
 
 // history is what was published, and what a plain loop makes of it.
@@ -204,7 +204,11 @@ func (h *history) count(r *schema.Read) {
 			b.OK++
 			continue
 		}
-		b.Error++
+		if _, again := item.Category.Retry(); again {
+			b.Retrying++
+		} else {
+			b.Error++
+		}
 		b.Codes[strings.ReplaceAll(item.Code, "\x00", "\ufffd")]++
 		b.Errors = append(b.Errors, fmt.Sprintf("%d %s %s %s", i, item.ContentID, item.Category, item.Code))
 	}
@@ -249,12 +253,11 @@ func (s *site) postgres() (map[schema.ID]*batch, error) {
 	all := map[schema.ID]*batch{}
 	var id schema.ID
 	var b batch
-	var retrying int
 	_, err = pgx.ForEachRow(rows, []any{
-		&id.Job, &id.Index, &b.Count, &b.OK, &b.Error, &retrying, &b.Codes, &b.Conflict,
+		&id.Job, &id.Index, &b.Count, &b.OK, &b.Error, &b.Retrying, &b.Codes, &b.Conflict,
 	}, func() error {
-		if b.OK+b.Error+retrying != b.Count {
-			s.Errorf("%+v: %d ok and %d errors and %d that are retried are not %d", id, b.OK, b.Error, retrying, b.Count)
+		if b.OK+b.Error+b.Retrying != b.Count {
+			s.Errorf("%+v: %d ok and %d errors and %d that are retried are not %d", id, b.OK, b.Error, b.Retrying, b.Count)
 		}
 		next := b
 		all[id], b.Codes = &next, nil

@@ -3,7 +3,6 @@ package batches
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -94,7 +93,7 @@ func (s *sink) judge(ctx context.Context, entries []*entry) (conflicts []*entry,
 	return conflicts, nil
 }
 
-// insertOutcomes stores the outcomes of the entries that count, exactly once.
+// insertOutcomes stores the outcomes of the entries that count, and of retries, exactly once.
 func (s *sink) insertOutcomes(ctx context.Context, c *cut) error {
 	token := fmt.Sprintf("batches/%d-%d", c.From, c.To)
 	if err := s.insertErrors(ctx, c, token); err != nil {
@@ -102,6 +101,9 @@ func (s *sink) insertOutcomes(ctx context.Context, c *cut) error {
 	}
 	landed := map[uint64]bool{}
 	for attempt := 0; attempt < 3; attempt++ {
+		if err := s.markStored(ctx, c.retries); err != nil {
+			return err
+		}
 		if attempt > 0 || c.Recovered {
 			var err error
 			if landed, err = s.landed(ctx, c); err != nil {
@@ -111,6 +113,11 @@ func (s *sink) insertOutcomes(ctx context.Context, c *cut) error {
 		block := tables.NewOutcomeBlock()
 		for _, e := range c.entries {
 			if e.counts && !landed[e.seq] {
+				e.appendTo(block, false)
+			}
+		}
+		for _, e := range c.retries {
+			if !e.isStored {
 				e.appendTo(block, false)
 			}
 		}
@@ -138,6 +145,9 @@ func (s *sink) insertErrors(ctx context.Context, c *cut, token string) error {
 		if e.counts {
 			e.appendTo(block, true)
 		}
+	}
+	for _, e := range c.retries {
+		e.appendTo(block, true)
 	}
 	if block.Rows() == 0 {
 		return nil
@@ -176,18 +186,24 @@ func (s *sink) landed(ctx context.Context, c *cut) (map[uint64]bool, error) {
 	return there, rows.Err()
 }
 
-// appendTo adds the rows of the batch, or those of its errors.
+// appendTo adds the rows of the entry, or those that its errors have in item_errors. There a
+// retry that succeeds has a row, too, which removes the error.
 func (e *entry) appendTo(block *tables.OutcomeBlock, errorsAlone bool) {
 	a := &e.read.About
 	of := tables.Outcome{
-		Batch: a.Batch, Project: schema.ProjectOf(a.Batch.Job), Platform: a.Platform, Seq: e.seq, ReadAt: e.readAt,
+		Batch: a.Batch, Project: schema.ProjectOf(a.Batch.Job), Platform: a.Platform, Seq: e.seq, ReadAt: e.at,
+		CreatedAt: e.at,
 	}
-	for position := range e.read.Items {
-		item := &e.read.Items[position]
-		if errorsAlone && item.OK() {
+	first := 0
+	if again := e.read.Retry; again != nil {
+		first, of.Version, of.ReadAt = again.Position, again.Version, time.Unix(0, again.ReadAt).UTC()
+	}
+	for i := range e.read.Items {
+		item := &e.read.Items[i]
+		if errorsAlone && item.OK() && of.Version == 0 {
 			continue
 		}
-		block.Append(&of, position, item, or(item.TaskType, a.TaskType), or(item.Keyword, a.Keyword))
+		block.Append(&of, first+i, item, or(item.TaskType, a.TaskType), or(item.Keyword, a.Keyword))
 	}
 }
 
@@ -196,66 +212,4 @@ func or(said, else_ string) string {
 		return said
 	}
 	return else_
-}
-
-const sqlInsert = `INSERT INTO millrace.batch (job_id, batch_index, project_id, platform, task_type, keyword, format,
-	bucket, object_key, announced, content_count, ok, error, errors, warnings, content_hash, announced_at, read_at,
-	changed_at, seq)
-	VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, nullif($8, ''), nullif($9, ''), $10, $11, $12, $13, $14, $15, $16,
-	$17, $18, now(), $19) ON CONFLICT DO NOTHING`
-
-const sqlConflict = `UPDATE millrace.batch SET conflict = $3, changed_at = now()
-	WHERE job_id = $1 AND batch_index = $2 AND conflict IS NULL`
-
-// writeRows writes the rows of batches that count, and notes conflicts. Doing so again
-// changes nothing.
-func (s *sink) writeRows(ctx context.Context, entries, conflicts []*entry) error {
-	var all pgx.Batch
-	for _, e := range entries {
-		if e.counts {
-			e.queueRow(&all)
-		}
-	}
-	for _, e := range conflicts {
-		all.Queue(sqlConflict, e.read.About.Batch.Job, e.read.About.Batch.Index, map[string]any{
-			"at": e.readAt, "content_hash": hex.EncodeToString(e.read.Hash[:]), "content_count": len(e.read.Items),
-			"object": e.read.About.Object.String(), "seq": e.seq,
-		})
-	}
-	if all.Len() == 0 {
-		return nil
-	}
-	err := pgx.BeginFunc(ctx, s.service.deps.Postgres, func(tx pgx.Tx) error { return tx.SendBatch(ctx, &all).Close() })
-	if err != nil {
-		return fmt.Errorf("write rows of batches: %w", err)
-	}
-	return nil
-}
-
-func (e *entry) queueRow(all *pgx.Batch) {
-	a := &e.read.About
-	errorCodes, outcomes := map[string]int{}, make([]schema.Outcome, len(e.read.Items))
-	for i := range e.read.Items {
-		outcomes[i] = e.read.Items[i].Outcome
-		if !outcomes[i].OK() {
-			errorCodes[jsonText(outcomes[i].Code)]++
-		}
-	}
-	warnings := []map[string]string{}
-	for _, w := range a.Warnings(outcomes) {
-		warnings = append(warnings, map[string]string{"code": w.Code, "text": w.Text})
-	}
-	var announced *int
-	if a.Count >= 0 {
-		announced = &a.Count
-	}
-	n := len(e.read.Items)
-	all.Queue(sqlInsert, a.Batch.Job, a.Batch.Index, schema.ProjectOf(a.Batch.Job), a.Platform, a.TaskType, a.Keyword,
-		a.Format.String(), a.Object.Bucket, a.Object.Key, announced, n, e.ok, n-e.ok, errorCodes, warnings,
-		e.read.Hash[:], e.read.AnnouncedAt, e.readAt, int64(e.seq))
-}
-
-// jsonText is a code as Postgres has it in JSON, which holds no NUL.
-func jsonText(code string) string {
-	return string(bytes.ReplaceAll([]byte(code), []byte{0}, []byte("\ufffd")))
 }

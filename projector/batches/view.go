@@ -21,19 +21,22 @@ const (
 	maxBytes = 64 << 20 // of what was read
 )
 
-// entry is what was read of one batch.
+// entry is what was read of one batch, or of an item that was tried again.
 type entry struct {
-	read   *schema.Read
-	seq    uint64 // of its last message
-	readAt time.Time
-	ok     int
-	counts bool // it is the content that counts; set when it is stored
+	read     *schema.Read
+	seq      uint64    // of its last message
+	at       time.Time // when the stream received it
+	ok       int
+	retrying int  // errors that are tried again
+	counts   bool // it is the content that counts; set when it is stored
+	isStored bool // an outcome of a retry that is stored by another message; set then
 }
 
 // cut is what is stored at once.
 type cut struct {
 	fold.Cut
-	entries []*entry
+	entries []*entry // of batches
+	retries []*entry // of items that were tried again
 	letters []deadletter.Letter
 }
 
@@ -64,16 +67,28 @@ func (v *view) Take(m input.Message) (full bool) {
 	if read == nil {
 		return false
 	}
-	e := &entry{read: read, seq: m.Seq, readAt: at}
-	for i := range read.Items {
-		if read.Items[i].OK() {
-			e.ok++
-		}
+	e := &entry{read: read, seq: m.Seq, at: at}
+	if read.Retry != nil {
+		v.open.retries = append(v.open.retries, e)
+	} else {
+		e.count()
+		v.open.entries = append(v.open.entries, e)
 	}
-	v.open.entries = append(v.open.entries, e)
 	v.rows += len(read.Items)
 	v.bytes += len(value)
 	return v.rows >= maxRows || v.bytes >= maxBytes
+}
+
+// count counts the items.
+func (e *entry) count() {
+	for i := range e.read.Items {
+		item := &e.read.Items[i]
+		if item.OK() {
+			e.ok++
+		} else if _, again := item.Category.Retry(); again {
+			e.retrying++
+		}
+	}
 }
 
 // Inside implements fold.Parted.
@@ -96,7 +111,7 @@ func (v *view) Write(ctx context.Context, c *cut) error {
 		v.service.log.Error("messages are not what was read of batches, and are dead letters", "stream", stream.BatchesRead,
 			"messages", len(c.letters), "rule", c.letters[0].Reason.Rule)
 	}
-	if len(c.entries) == 0 {
+	if len(c.entries)+len(c.retries) == 0 {
 		return nil
 	}
 	conflicts, err := v.judge(ctx, c.entries)
@@ -114,6 +129,11 @@ func (v *view) Announce(c *cut, _ time.Duration) {
 	for _, e := range c.entries {
 		if e.counts {
 			v.service.metrics.observe(e, time.Since(e.read.AnnouncedAt).Seconds())
+		}
+	}
+	for _, e := range c.retries {
+		if !e.isStored {
+			v.service.metrics.observeRetry(e)
 		}
 	}
 }

@@ -17,6 +17,15 @@ type Read struct {
 	// Hash is the SHA-256 of the content, as it is after decompression.
 	Hash  [32]byte
 	Items []Item
+	// Retry: Items is one item of the batch, which was tried again; nil: they are all of it.
+	Retry *Retry
+}
+
+// Retry says which outcome of which item of a batch it is that a retry has brought.
+type Retry struct {
+	Position int
+	Version  int   // 1 and more; 0 is the outcome that the batch has brought
+	ReadAt   int64 // when the batch was read, Unix nanoseconds
 }
 
 // Item is an item as it was read, with its outcome.
@@ -31,11 +40,12 @@ type about struct {
 	AnnouncedAt int64 // Unix nanoseconds
 	Hash        [32]byte
 	Items       int
+	Retry       *Retry `json:",omitempty"`
 }
 
 // Append appends the binary form of what was read, which ParseRead reads.
 func (r *Read) Append(to []byte) ([]byte, error) {
-	first := about{r.About, r.AnnouncedAt.UnixNano(), r.Hash, len(r.Items)}
+	first := about{r.About, r.AnnouncedAt.UnixNano(), r.Hash, len(r.Items), r.Retry}
 	first.About.Items = nil
 	text, err := json.Marshal(first)
 	if err != nil {
@@ -83,8 +93,12 @@ func ParseRead(from []byte) (*Read, error) {
 	if err := first.About.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errForm, err)
 	}
+	if t := first.Retry; t != nil &&
+		(first.Items != 1 || t.Position < 0 || t.Position >= MaxItems || t.Version < 1 || t.ReadAt < 0) {
+		return nil, fmt.Errorf("%w: it is no retry of one item", errForm)
+	}
 	r := &Read{
-		About: first.About, AnnouncedAt: time.Unix(0, first.AnnouncedAt).UTC(), Hash: first.Hash,
+		Retry: first.Retry, About: first.About, AnnouncedAt: time.Unix(0, first.AnnouncedAt).UTC(), Hash: first.Hash,
 		Items: make([]Item, first.Items),
 	}
 	for i := range r.Items {

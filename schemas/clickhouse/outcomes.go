@@ -14,6 +14,8 @@ type Outcome struct {
 	Project, Platform string
 	Seq               uint64
 	ReadAt            time.Time
+	Version           int       // 0: as the batch has brought it; more: the outcome of a retry
+	CreatedAt         time.Time // when the outcome came
 }
 
 // OutcomeBlock collects rows of the table item_outcomes, and of item_errors. It is not safe
@@ -27,6 +29,7 @@ type OutcomeBlock struct {
 	version, seq                                  proto.ColUInt64
 	crawledAt                                     nullableTime
 	status                                        status
+	removed                                       proto.ColUInt8
 	readAt, createdAt                             nanoTime
 }
 
@@ -57,12 +60,12 @@ func (b *OutcomeBlock) Table() string {
 	return "item_outcomes"
 }
 
-// Append adds the outcome that a batch has brought for the item at a position.
+// Append adds an outcome of the item at a position of a batch.
 func (b *OutcomeBlock) Append(of *Outcome, position int, item *batches.Item, task, keyword string) {
 	b.job.append([]byte(of.Batch.Job))
 	b.index.Append(uint32(of.Batch.Index))
 	b.position.Append(uint32(position))
-	b.version.Append(0)
+	b.version.Append(uint64(of.Version))
 	b.project.append([]byte(of.Project))
 	b.platform.append([]byte(of.Platform))
 	b.task.append([]byte(task))
@@ -78,7 +81,11 @@ func (b *OutcomeBlock) Append(of *Outcome, position int, item *batches.Item, tas
 	b.details.append(item.Details)
 	b.content.append(item.Content)
 	b.readAt.Append(of.ReadAt.UnixNano())
-	b.createdAt.Append(of.ReadAt.UnixNano())
+	b.createdAt.Append(of.CreatedAt.UnixNano())
+	b.removed.Append(0)
+	if item.OK() {
+		b.removed[len(b.removed)-1] = 1
+	}
 	b.seq.Append(of.Seq)
 }
 
@@ -112,7 +119,8 @@ func (b *OutcomeBlock) Input() proto.Input {
 		{Name: "seq", Data: &b.seq},
 	}
 	if b.errors {
-		return append(both, proto.InputColumn{Name: "error_message", Data: &b.message})
+		return append(both, proto.InputColumn{Name: "error_message", Data: &b.message},
+			proto.InputColumn{Name: "removed", Data: &b.removed})
 	}
 	return append(both,
 		proto.InputColumn{Name: "task_type", Data: &b.task},

@@ -27,6 +27,9 @@ type Config struct {
 	Window int           // its items that have not ended, at most; 1 to 10,000
 	Every  time.Duration // between two looks for rows, at most; default 200 ms
 	SQL    SQL
+	// Moved notes changes of items, also of those that others have added. [Status] is what an
+	// item is after one.
+	Moved queue.Hook
 }
 
 // SQL is how a system's rows are read and written. The statements run in the feed's
@@ -40,10 +43,6 @@ type SQL struct {
 	// Fed notes of the rows $1 (text[]) which items they have become $2 (bigint[]), or,
 	// where that is null, which rule they break $3 (text[]). They wait no more.
 	Fed string
-	// Moved notes that the items $1 (bigint[]) have changed, to the statuses $2 (text[]):
-	// new, started, done, failed, dead, cancelled, or deleted. It runs in the transaction of
-	// each change, also of those of items that others have added.
-	Moved string
 	// Drop has the rows of the group $1 that wait wait no more; see Cancel.
 	Drop string
 }
@@ -62,8 +61,8 @@ type Feed struct {
 // New checks what it is given, and sets the hook of the queue: every process that moves its
 // items makes the feed, before it uses the store.
 func New(cfg Config, own *userqueue.Store, log *slog.Logger) (*Feed, error) {
-	if own == nil || log == nil {
-		return nil, errors.New("feed: the queues and a logger are needed")
+	if own == nil || log == nil || cfg.Moved == nil {
+		return nil, errors.New("feed: the queues, a logger and what notes changes are needed")
 	}
 	if cfg.Every == 0 {
 		cfg.Every = 200 * time.Millisecond
@@ -79,13 +78,11 @@ func New(cfg Config, own *userqueue.Store, log *slog.Logger) (*Feed, error) {
 	return f, nil
 }
 
-// moved has the system note changes of items.
-func (f *Feed) moved(_ context.Context, t *queue.Tx, changes []queue.Change) error {
-	ids, statuses := make([]int64, len(changes)), make([]string, len(changes))
-	for i, c := range changes {
-		ids[i], statuses[i] = c.ID, status(c)
+// moved has the system note changes of items, and looks for rows that take their place.
+func (f *Feed) moved(ctx context.Context, t *queue.Tx, changes []queue.Change) error {
+	if err := f.cfg.Moved(ctx, t, changes); err != nil {
+		return err
 	}
-	t.Batch.Queue(f.cfg.SQL.Moved, ids, statuses)
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -93,8 +90,9 @@ func (f *Feed) moved(_ context.Context, t *queue.Tx, changes []queue.Change) err
 	return nil
 }
 
-// status is what an item is after a change.
-func status(c queue.Change) string {
+// Status is what an item is after a change: new, started, done, failed, dead, cancelled, or
+// deleted.
+func Status(c queue.Change) string {
 	switch {
 	case c.Deleted:
 		return "deleted"

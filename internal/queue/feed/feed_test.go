@@ -57,10 +57,15 @@ func config() feed.Config {
 		Fed: `UPDATE own.row AS r SET fed = fed + 1, item_id = u.item, fault = u.fault,
 			state = CASE WHEN u.item IS NULL THEN 'refused' ELSE 'new' END
 			FROM unnest($1::text[], $2::bigint[], $3::text[]) AS u (id, item, fault) WHERE r.id = u.id::bigint`,
-		Moved: `UPDATE own.row AS r SET state = u.status
-			FROM unnest($1::bigint[], $2::text[]) AS u (item, status) WHERE r.item_id = u.item`,
 		Drop: "UPDATE own.row SET state = 'dropped' WHERE grp = $1 AND state = 'waiting'",
-	}}
+	}, Moved: moved}
+}
+
+func moved(_ context.Context, t *queue.Tx, changes []queue.Change) error {
+	for _, c := range changes {
+		t.Batch.Queue("UPDATE own.row SET state = $2 WHERE item_id = $1", c.ID, feed.Status(c))
+	}
+	return nil
 }
 
 func open(pool *pgxpool.Pool, log *slog.Logger) (*feed.Feed, *userqueue.Store, error) {

@@ -1,0 +1,17 @@
+-- The projects that have rows which are due, one after the other by the index, however many
+-- rows wait.
+WITH RECURSIVE project (id) AS (
+    (
+        SELECT e.project_id FROM millrace.batch_error AS e WHERE e.state = 'waiting' AND e.queue = '{queue}'
+        ORDER BY e.project_id LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT e.project_id FROM millrace.batch_error AS e
+        WHERE e.state = 'waiting' AND e.queue = '{queue}' AND e.project_id > p.id ORDER BY e.project_id LIMIT 1
+    ) FROM project AS p WHERE p.id IS NOT NULL
+)
+SELECT p.id FROM project AS p WHERE p.id IS NOT NULL AND EXISTS (
+    SELECT FROM millrace.batch_error AS e
+    WHERE e.state = 'waiting' AND e.queue = '{queue}' AND e.project_id = p.id AND e.due_at <= now()
+)

@@ -1,0 +1,62 @@
+package batches
+
+import (
+	"context"
+	"fmt"
+
+	schema "github.com/millrace-io/millrace/schemas/batches"
+)
+
+// outcomeKey is which outcome of which item it is.
+type outcomeKey struct {
+	schema.ID
+	position, version int
+}
+
+func (e *entry) key() outcomeKey {
+	return outcomeKey{e.read.About.Batch, e.read.Retry.Position, e.read.Retry.Version}
+}
+
+// markStored marks those retries whose outcomes are stored already: by the same message, or
+// by another one, since the stream may have an outcome twice (invariant 6).
+func (s *sink) markStored(ctx context.Context, retries []*entry) error {
+	if len(retries) == 0 {
+		return nil
+	}
+	there, err := s.versions(ctx, retries)
+	if err != nil {
+		return err
+	}
+	for _, e := range retries {
+		k := e.key()
+		e.isStored = there[k]
+		there[k] = true
+	}
+	return nil
+}
+
+// versions returns the outcomes of retries that are stored for the batches of some.
+func (s *sink) versions(ctx context.Context, retries []*entry) (map[outcomeKey]bool, error) {
+	jobs, indexes := make([]string, len(retries)), make([]uint32, len(retries))
+	for i, e := range retries {
+		jobs[i], indexes[i] = e.read.About.Batch.Job, uint32(e.read.About.Batch.Index)
+	}
+	rows, err := s.conn.Query(ctx, `SELECT job_id, batch_index, position, version FROM item_outcomes
+		WHERE (job_id, batch_index) IN (SELECT arrayJoin(arrayZip(?, ?))) AND version > 0`, jobs, indexes)
+	if err != nil {
+		return nil, fmt.Errorf("ask which outcomes of retries are stored: %w", err)
+	}
+	defer rows.Close()
+	there := map[outcomeKey]bool{}
+	for rows.Next() {
+		var k outcomeKey
+		var index, position uint32
+		var version uint64
+		if err := rows.Scan(&k.Job, &index, &position, &version); err != nil {
+			return nil, fmt.Errorf("ask which outcomes of retries are stored: %w", err)
+		}
+		k.Index, k.position, k.version = int32(index), int(position), int(version)
+		there[k] = true
+	}
+	return there, rows.Err()
+}
