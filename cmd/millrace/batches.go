@@ -7,6 +7,8 @@ import (
 	"github.com/millrace-io/millrace/ingest/batches"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/outbox"
+	"github.com/millrace-io/millrace/internal/recrawl"
 	projectorbatches "github.com/millrace-io/millrace/projector/batches"
 	querybatches "github.com/millrace-io/millrace/query/batches"
 
@@ -66,7 +68,18 @@ func (n *node) takeObjects() (of share, err error) {
 
 func (n *node) objectsInNATS() *objects.NATS { return objects.NewNATS(n.js, max(n.work.Replicas, 1)) }
 
-// takeBatches reads the batches that messages announce.
+// retryOutcomes is the advisory lock of the process that publishes the outcomes of retries.
+const retryOutcomes int64 = 0x6d696c6c_72637263
+
+// openBatches makes the store of items that are tried again. They are moved in every role.
+func (n *node) openBatches() (err error) {
+	if n.stores.recrawl, err = recrawl.New(n.stores.own, n.log); err != nil {
+		return err
+	}
+	return n.sample(recrawl.Gauges(n.database.pool))
+}
+
+// takeBatches reads the batches that messages announce, and has errors tried again.
 func (n *node) takeBatches() (of share, err error) {
 	modes, err := n.batchModes()
 	if err != nil {
@@ -84,7 +97,15 @@ func (n *node) takeBatches() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{parts: []part{{"readers", readers.Run}}}, nil
+	outcomes, err := outbox.NewPublisher(outbox.Config{Key: retryOutcomes}, n.stores.recrawl.Outbox(), outbox.Deps{
+		NATS: n.nats, Postgres: n.database.pool, Registry: n.registry, Log: n.log, Acked: n.acked(),
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{parts: []part{
+		{"readers", readers.Run}, {"retries", n.stores.recrawl.Run}, {"outcomes of retries", outcomes.Run},
+	}}, nil
 }
 
 // storeBatches stores what was read of batches.

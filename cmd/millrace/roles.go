@@ -22,6 +22,7 @@ import (
 	"github.com/millrace-io/millrace/internal/jobs"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
+	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/internal/tracking"
@@ -91,6 +92,7 @@ type stores struct {
 	jobs    *jobs.Store
 	uploads *uploads.Store
 	files   *uploads.Files
+	recrawl *recrawl.Store
 }
 
 func newNode(log *slog.Logger, settings nodeSettings) (*node, error) {

@@ -18,7 +18,7 @@ func (n *node) openSources() (err error) {
 	if n.stores.sources, err = sources.New(n.database.pool); err != nil {
 		return err
 	}
-	return n.sample(outbox.Gauges(n.database.pool, stream.Sources))
+	return n.sample(outbox.Gauges(n.database.pool, stream.Sources, stream.BatchesRead))
 }
 
 // takeSources takes commands about sources, and publishes their events.

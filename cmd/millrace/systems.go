@@ -23,8 +23,8 @@ var systems = []system{
 	},
 	{name: "uploads", postgres: true, open: (*node).openUploads, ingest: (*node).takeUploads, query: (*node).readUploads},
 	{
-		name: "batches", postgres: true, ingest: (*node).takeBatches, projector: (*node).storeBatches,
-		query: (*node).readBatches,
+		name: "batches", postgres: true, open: (*node).openBatches, ingest: (*node).takeBatches,
+		projector: (*node).storeBatches, query: (*node).readBatches,
 	},
 	{name: "readers", postgres: true, ingest: (*node).limitReaders},
 	{name: "demo", ingest: (*node).runDemo},
