@@ -24,6 +24,10 @@ type uploadSettings struct {
 	Open  int   `help:"Uploads of one user that may be neither done nor failed." env:"MILLRACE_UPLOADS_USER_OPEN" name:"uploads-user-open" default:"20"`
 	Rows  int64 `help:"Rows that the uploads of one user may have together." env:"MILLRACE_UPLOADS_USER_ROWS" name:"uploads-user-rows" default:"20000000"`
 
+	Pending          bool `help:"Answer /pending, the items of all uploads." env:"MILLRACE_PENDING_DASHBOARD" name:"pending-dashboard" default:"true" negatable:""`
+	AttemptsError    int  `help:"How often an item of an upload may be processed that ends with an error, before reprocessing has to reset its attempts." env:"MILLRACE_MAX_ATTEMPTS_ERROR,MAX_ATTEMPTS_ERROR" name:"max-attempts-error" default:"5"`
+	AttemptsNotFound int  `help:"The same for an item that is not found." env:"MILLRACE_MAX_ATTEMPTS_NOT_FOUND,MAX_ATTEMPTS_NOT_FOUND" name:"max-attempts-not-found" default:"2"`
+
 	MinRows  int `help:"Rows of the smallest batch that is persisted in one transaction." env:"MILLRACE_INGEST_MIN_ROWS,INGEST_MIN_ROWS" name:"ingest-min-rows" default:"64"`
 	MaxRows  int `help:"Rows of the largest batch." env:"MILLRACE_INGEST_MAX_ROWS,INGEST_MAX_ROWS" name:"ingest-max-rows" default:"10000"`
 	MaxBatch int `help:"Bytes of a batch, if it has more than one row." env:"MILLRACE_INGEST_MAX_BATCH_BYTES,INGEST_MAX_BATCH_BYTES" name:"ingest-max-batch-bytes" default:"4194304"`
@@ -47,12 +51,15 @@ func (n *node) openUploads() (err error) {
 	n.stores.files = uploads.NewFiles(objects.NewNATS(js, max(n.work.Replicas, 1)))
 	n.stores.uploads, err = uploads.New(n.database.pool, uploads.Limits{
 		File: n.uploads.File, Bytes: n.uploads.Bytes, Open: n.uploads.Open, Rows: n.uploads.Rows,
-	})
+	}, uploads.Attempts{Error: n.uploads.AttemptsError, NotFound: n.uploads.AttemptsNotFound})
 	return err
 }
 
-// specifiedUploads is where the specification of uploads has what is at /api/v1/uploads.
-func specifiedUploads(srv *httpapi.Server) { srv.Also("/api/jobs", "/uploads") }
+// specifiedUploads is where the specification of uploads has what is below /api/v1.
+func specifiedUploads(srv *httpapi.Server) {
+	srv.Also("/api/jobs", "/uploads")
+	srv.Also("/api/pending", "/pending")
+}
 
 // takeUploads takes files, and works on them.
 func (n *node) takeUploads() (of share, err error) {
@@ -81,7 +88,7 @@ func (n *node) readUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	reads, err := queryuploads.New(temp, queryuploads.Deps{
+	reads, err := queryuploads.New(queryuploads.Config{Temp: temp, Pending: n.uploads.Pending}, queryuploads.Deps{
 		Store: n.stores.uploads, Files: n.stores.files, Auth: n.auth, Registry: n.registry, Log: n.log,
 	})
 	if err != nil {

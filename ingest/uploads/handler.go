@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -66,6 +67,14 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	endpoint.Post(api, command("kickoff-upload", "/{jobId}/kickoff", "Process items of an upload now",
 		"Runs a slice of the work that is done in the background as well, and says what it did: up to 20 seconds, one "+
 			"slice of an upload at a time.").WithoutBody(), h.kickoff)
+	endpoint.Post(api, command("reprocess-upload", "/{jobId}/reprocess", "Process items of an upload again",
+		"Those that are ERROR or NOT_FOUND and have attempts left become PENDING, and the upload goes on; of a paused one, "+
+			"when it is resumed. The body may be left out. It ends at 1,000,000 items or 15 seconds, and says that there may be "+
+			"more.").WithoutBody(), h.reprocess)
+	linked := command("export-upload", "/{jobId}/export", "A link to all results of an upload",
+		"The link answers GET with the results of the items that are DONE then.").WithoutBody()
+	linked.Status = http.StatusAccepted
+	endpoint.Post(api, linked, h.export)
 	endpoint.DeleteNoContent(api, command("delete-upload", "/{jobId}", "Delete an upload with all that it has",
 		"Nobody sees it any more. Its rows and its file are deleted in the background."), h.remove)
 }

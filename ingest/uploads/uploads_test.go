@@ -73,7 +73,7 @@ func runAlone(dsn, url string) error {
 	if err != nil {
 		return err
 	}
-	store, err := uploads.New(pool, uploads.Limits{})
+	store, err := uploads.New(pool, uploads.Limits{}, uploads.Attempts{})
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func serve(t *testing.T, cfg auth.Config, limits uploads.Limits) *site {
 	}
 	t.Cleanup(s.pool.Close)
 	s.js = s.nats.JetStream()
-	if s.store, err = uploads.New(s.pool, limits); err != nil {
+	if s.store, err = uploads.New(s.pool, limits, uploads.Attempts{}); err != nil {
 		t.Fatal(err)
 	}
 	s.files = uploads.NewFiles(objects.NewNATS(s.js, 1))

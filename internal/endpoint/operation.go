@@ -86,6 +86,7 @@ type Operation struct {
 	// Bodiless lets callers leave the body out.
 	Bodiless bool
 	Errors   []int // beside those that all operations of its kind have
+	Status   int   // of success, where the answer is not Created; default 200
 }
 
 // WithoutBody lets callers leave the body out.
@@ -212,6 +213,7 @@ func Delete[In, Out any, P Request[In]](a API, op Operation, do func(context.Con
 
 func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context.Context, *In) (Out, error)) {
 	var answer Out
+	op.DefaultStatus = of.Status
 	if c, creates := any(answer).(Created); creates && c.Made() {
 		op.DefaultStatus = http.StatusCreated
 	} else if creates {
@@ -227,7 +229,7 @@ func handle[In, Out any](a API, op huma.Operation, of Operation, do func(context
 		if err != nil {
 			return nil, a.Problem(err)
 		}
-		status := http.StatusOK
+		status := cmp.Or(of.Status, http.StatusOK)
 		if c, ok := any(out).(Created); ok && c.Made() {
 			status = http.StatusCreated
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -65,22 +64,9 @@ const maxPage = 8 << 20
 
 // Items returns a page of a job's items, and whether there may be more behind it.
 func (s *Store) Items(ctx context.Context, j Job, q ItemsQuery) (all []Item, more bool, err error) {
-	statuses := make([]int16, len(q.Statuses))
-	for i, of := range q.Statuses {
-		statuses[i] = int16(of)
-	}
-	args := []any{j.No, statuses, q.After.At, q.After.Row, q.Skip + q.Limit, q.Skip}
-	names, columns := SummaryOf(j), tabular.Keys(j.Header)
-	for _, name := range names {
-		var at *int // nil: the rows have no such column; -1 would be the last one
-		if i := slices.Index(columns, name); i >= 0 {
-			at = &i
-		}
-		args = append(args, at)
-	}
-	for _, name := range names {
-		args = append(args, name)
-	}
+	args := []any{j.No, numbers(q.Statuses), q.After.At, q.After.Row, q.Skip + q.Limit, q.Skip}
+	names, places := summaryColumns(j)
+	args = append(args, places[0], places[1], places[2], names[0], names[1], names[2])
 	// A page ends early where results are large: what is behind it is not read.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

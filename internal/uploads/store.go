@@ -62,18 +62,23 @@ func (l Limits) withDefaults() (Limits, error) {
 
 // Store keeps jobs and rows. It is safe for concurrent use; the pool is the caller's.
 type Store struct {
-	pool   *pgxpool.Pool
-	limits Limits
-	wake   chan struct{}
+	pool     *pgxpool.Pool
+	limits   Limits
+	attempts Attempts
+	wake     chan struct{}
 }
 
 // New returns a store. It asks nothing of the database.
-func New(pool *pgxpool.Pool, limits Limits) (*Store, error) {
+func New(pool *pgxpool.Pool, limits Limits, attempts Attempts) (*Store, error) {
 	if pool == nil {
 		return nil, errors.New("uploads: a connection pool is needed")
 	}
 	limits, err := limits.withDefaults()
-	return &Store{pool, limits, make(chan struct{}, 1)}, err
+	if err != nil {
+		return nil, err
+	}
+	attempts, err = attempts.withDefaults()
+	return &Store{pool, limits, attempts, make(chan struct{}, 1)}, err
 }
 
 // Limits are those of each user.
@@ -180,7 +185,14 @@ func jobOf(r pgx.Row, more ...any) (j Job, err error) {
 
 // Get returns a job that the viewer may see, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, who Viewer, id uuid.UUID) (Job, error) {
-	j, err := jobOf(s.pool.QueryRow(ctx, "SELECT "+columns+tables+`WHERE u.id = $1 AND ($2 OR o.subject = $3)
+	return s.get(ctx, s.pool, who, id)
+}
+
+func (s *Store) get(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, who Viewer, id uuid.UUID,
+) (Job, error) {
+	j, err := jobOf(db.QueryRow(ctx, "SELECT "+columns+tables+`WHERE u.id = $1 AND ($2 OR o.subject = $3)
 		AND u.received_at IS NOT NULL AND u.deleted_at IS NULL`, id, who.All, who.Subject))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return j, ErrNotFound

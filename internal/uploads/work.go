@@ -98,8 +98,10 @@ func (s *Store) Append(ctx context.Context, j Job, b Rows) error {
 	return nil
 }
 
-// nextChange is the time of a change, behind that of the last one (3).
-const nextChange = "greatest(clock_timestamp(), changed_at + interval '1 microsecond')"
+// nextChange is the time of a change, behind that of the last one (3). The transaction has its id before
+// it takes the time: whoever sees no transaction under way sees all changes before now, or later ones.
+const nextChange = `CASE WHEN pg_current_xact_id() IS NOT NULL
+	THEN greatest(clock_timestamp(), changed_at + interval '1 microsecond') END`
 
 func copyInputs(ctx context.Context, tx pgx.Tx, no int32, items []Input) error {
 	if len(items) == 0 {

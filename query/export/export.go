@@ -1,16 +1,15 @@
 // Package export writes rows as files: CSV as in RFC 4180, JSON lines, plain or
-// compressed by zstd, and Parquet.
+// compressed by zstd, Parquet, and XLSX.
 package export
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"time"
 
 	kzstd "github.com/klauspost/compress/zstd"
@@ -34,23 +33,28 @@ var types = map[string]string{
 	"ndjson":     "application/x-ndjson",
 	"ndjson.zst": "application/zstd",
 	"parquet":    "application/vnd.apache.parquet",
+	"xlsx":       "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 
-// ContentTypes are those of all formats.
-func ContentTypes() (all []string) {
-	for _, name := range slices.Sorted(maps.Keys(types)) {
+// ContentTypes are those of the formats that Format has.
+func ContentTypes() []string { return TypesOf("csv", "ndjson", "ndjson.zst", "parquet") }
+
+// TypesOf returns the content types of formats.
+func TypesOf(formats ...string) (all []string) {
+	for _, name := range formats {
 		all = append(all, types[name])
 	}
 	return all
 }
 
-// Table says how rows are written: as JSON as they are, in CSV by columns, and in
+// Table says how rows are written: as JSON as they are, in CSV and XLSX by columns, and in
 // Parquet as rows of P.
 type Table[Row, P any] struct {
 	Name    string   // of the files, such as events
-	Columns []string // of CSV
+	Columns []string // of CSV and XLSX
 	Cells   func(Row) ([]string, error)
 	Parquet func(Row) P
+	Temp    string // folder for the temporary files of XLSX; empty: that of the system
 }
 
 // Pages returns the next page of rows each time, and whether there are more.
@@ -62,9 +66,21 @@ func (t *Table[Row, P]) File(f Format, now time.Time, next Pages[Row]) reads.Fil
 		Name:        t.Name + "-" + now.UTC().Format("20060102T150405Z") + "." + f.Format,
 		ContentType: types[f.Format],
 		Write: func(ctx context.Context, w io.Writer) error {
-			return t.write(ctx, t.begin(f.Format, w), next)
+			return t.Write(ctx, f.Format, w, next)
 		},
 	}
+}
+
+// Write writes all pages in a format.
+func (t *Table[Row, P]) Write(ctx context.Context, format string, w io.Writer, next Pages[Row]) error {
+	out, err := t.begin(format, w)
+	if err != nil {
+		return fmt.Errorf("begin a file of %s: %w", t.Name, err)
+	}
+	if book, temporary := out.(io.Closer); temporary {
+		defer book.Close()
+	}
+	return t.write(ctx, out, next)
 }
 
 func (t *Table[Row, P]) write(ctx context.Context, out writer[Row], next Pages[Row]) error {
@@ -78,7 +94,7 @@ func (t *Table[Row, P]) write(ctx context.Context, out writer[Row], next Pages[R
 			return fmt.Errorf("write %s: %w", t.Name, err)
 		}
 	}
-	if err := out.close(); err != nil {
+	if err := out.end(); err != nil {
 		return fmt.Errorf("end a file of %s: %w", t.Name, err)
 	}
 	return nil
@@ -87,51 +103,63 @@ func (t *Table[Row, P]) write(ctx context.Context, out writer[Row], next Pages[R
 // writer writes rows in a format.
 type writer[Row any] interface {
 	write([]Row) error
-	close() error // ends the file
+	end() error // ends the file
 }
 
-func (t *Table[Row, P]) begin(format string, w io.Writer) writer[Row] {
+func (t *Table[Row, P]) begin(format string, w io.Writer) (writer[Row], error) {
 	switch format {
 	case "csv":
-		out := csv.NewWriter(w)
-		out.UseCRLF = true
-		_ = out.Write(t.Columns) // csv keeps an error for the end
-		return csvWriter[Row]{out, t.Cells}
+		out := &csvWriter[Row]{to: bufio.NewWriter(w), cells: t.Cells}
+		out.csv = csv.NewWriter(&out.line)
+		return out, out.record(t.Columns)
 	case "ndjson":
-		return newLineWriter[Row](w)
+		return newLineWriter[Row](w), nil
 	case "ndjson.zst":
-		// It fails for options that contradict each other alone. A frame ends with a checksum.
-		out, _ := kzstd.NewWriter(w, kzstd.WithEncoderConcurrency(1), kzstd.WithEncoderCRC(true))
-		return zstdWriter[Row]{newLineWriter[Row](out), out}
+		out, err := kzstd.NewWriter(w, kzstd.WithEncoderConcurrency(1), kzstd.WithEncoderCRC(true)) // a frame ends with a checksum
+		return zstdWriter[Row]{newLineWriter[Row](out), out}, err
+	case "xlsx":
+		return newBookWriter(w, t)
 	default:
 		return parquetWriter[Row, P]{
 			parquet.NewGenericWriter[P](w, parquet.Compression(&zstd.Codec{})), t.Parquet,
-		}
+		}, nil
 	}
 }
 
+// csvWriter ends records with CRLF, and leaves line breaks within cells as they are: csv.Writer.UseCRLF
+// would change them, too.
 type csvWriter[Row any] struct {
-	*csv.Writer
+	to    *bufio.Writer
+	csv   *csv.Writer // of one record
+	line  bytes.Buffer
 	cells func(Row) ([]string, error)
 }
 
-func (w csvWriter[Row]) write(page []Row) error {
+func (w *csvWriter[Row]) write(page []Row) error {
 	for _, row := range page {
 		cells, err := w.cells(row)
 		if err != nil {
 			return err
 		}
-		if err := w.Write(cells); err != nil {
+		if err := w.record(cells); err != nil {
 			return err
 		}
 	}
-	return w.close()
+	return w.to.Flush()
 }
 
-func (w csvWriter[Row]) close() error {
-	w.Flush()
-	return w.Error()
+func (w *csvWriter[Row]) record(cells []string) error {
+	w.line.Reset()
+	if err := w.csv.Write(cells); err != nil {
+		return err
+	}
+	w.csv.Flush()
+	_, _ = w.to.Write(bytes.TrimSuffix(w.line.Bytes(), []byte("\n"))) // bufio keeps an error for the next
+	_, err := w.to.WriteString("\r\n")
+	return err
 }
+
+func (w *csvWriter[Row]) end() error { return w.to.Flush() }
 
 type lineWriter[Row any] struct{ *json.Encoder }
 
@@ -144,7 +172,7 @@ func (w lineWriter[Row]) write(page []Row) error {
 	return nil
 }
 
-func (lineWriter[Row]) close() error { return nil }
+func (lineWriter[Row]) end() error { return nil }
 
 func newLineWriter[Row any](w io.Writer) lineWriter[Row] {
 	out := json.NewEncoder(w)
@@ -158,10 +186,10 @@ type zstdWriter[Row any] struct {
 	out *kzstd.Encoder
 }
 
-func (w zstdWriter[Row]) close() error { return w.out.Close() }
+func (w zstdWriter[Row]) end() error { return w.out.Close() }
 
 type parquetWriter[Row, P any] struct {
-	*parquet.GenericWriter[P]
+	out *parquet.GenericWriter[P]
 	row func(Row) P
 }
 
@@ -172,13 +200,13 @@ func (w parquetWriter[Row, P]) write(page []Row) error {
 	for _, row := range page {
 		rows = append(rows, w.row(row))
 	}
-	if _, err := w.Write(rows); err != nil {
+	if _, err := w.out.Write(rows); err != nil {
 		return err
 	}
-	return w.Flush()
+	return w.out.Flush()
 }
 
-func (w parquetWriter[Row, P]) close() error { return w.Close() }
+func (w parquetWriter[Row, P]) end() error { return w.out.Close() }
 
 // Time is a time as a cell of CSV; nil is an empty one.
 func Time(t *time.Time) string {

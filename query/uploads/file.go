@@ -81,7 +81,7 @@ func (h *Handler) preview(ctx context.Context, in *PreviewUploadRequest) (Upload
 	if f.Delimiter != 0 {
 		out.Delimiter = string(f.Delimiter)
 	}
-	rows, err := h.Files.Rows(ctx, j.ID, f, h.temp)
+	rows, err := h.Files.Rows(ctx, j.ID, f, h.cfg.Temp)
 	if err == nil {
 		defer rows.Close()
 		out.Header = append(out.Header, rows.Header()...)
@@ -131,6 +131,8 @@ func (h *Handler) registerFile(srv *httpapi.Server) {
 		[]string{"application/octet-stream"}, h.downloads, h.file)
 	reads.GetFile(api, h, "rejected-file", "/uploads/{jobId}/rejected/file", "All rejected rows of an upload",
 		export.ContentTypes(), h.downloads, h.rejectedFile)
+	reads.GetFile(api, h, "upload-export", "/uploads/{jobId}/export", "The results of all items that are DONE",
+		export.TypesOf("csv", "ndjson", "ndjson.zst", "xlsx"), h.exports, h.export)
 }
 
 // rejectedRows is how rejected rows are written as a file.

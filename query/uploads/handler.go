@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/reads"
 )
 
@@ -29,24 +30,30 @@ type Deps struct {
 	Log      *slog.Logger
 }
 
+// Config shapes the handler.
+type Config struct {
+	Temp    string // folder for temporary files; empty: that of the system
+	Pending bool   // /pending answers
+}
+
 // Handler answers the reads.
 type Handler struct {
 	Deps
-	temp       string // folder for temporary files
+	cfg        Config
 	durations  *prometheus.HistogramVec
 	downloads  *reads.Places
+	exports    *reads.Places
 	previewing *reads.Places
 }
 
-// New returns the handler; Register puts it on a server. temp is the folder for temporary files; empty:
-// that of the system.
-func New(temp string, deps Deps) (*Handler, error) {
+// New returns the handler; Register puts it on a server.
+func New(cfg Config, deps Deps) (*Handler, error) {
 	if deps.Store == nil || deps.Files == nil || deps.Auth == nil || deps.Registry == nil || deps.Log == nil {
 		return nil, errors.New("upload reads: the state, files, authentication, a registry and a logger are needed")
 	}
 	h := &Handler{
-		Deps: deps, temp: temp, downloads: reads.NewPlaces("downloads of files", 8, 4),
-		previewing: reads.NewPlaces("previews", 2, 1),
+		Deps: deps, cfg: cfg, downloads: reads.NewPlaces("downloads of files", 8, 4),
+		exports: export.NewPlaces(), previewing: reads.NewPlaces("previews", 2, 1),
 	}
 	h.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "millrace_uploads_query_duration_seconds",
@@ -74,6 +81,10 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"Rows of an upload that break a rule, with their lines", ""), h.rejected)
 	endpoint.Get(api, read("preview-upload", "/{jobId}/preview", "The first 50 rows of an upload's file",
 		"As encoding and delimiter have them. Nothing is changed: resume takes both."), h.preview)
+	if h.cfg.Pending {
+		api.Base = ""
+		endpoint.Get(api, read("list-pending-items", "/pending", "Items of all uploads", pendingText), h.pending)
+	}
 	h.registerFile(srv)
 }
 

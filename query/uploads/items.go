@@ -112,27 +112,14 @@ func (h *Handler) items(ctx context.Context, in *ListUploadItemsRequest) (Upload
 	if in.Page > 0 {
 		q.Skip = (in.Page - 1) * in.PageSize
 	}
+	begun := time.Now()
 	all, more, err := h.Store.Items(ctx, j, q)
 	if err != nil {
 		return page, err
 	}
-	names := uploads.SummaryOf(j)
+	h.walked("items of an upload", begun, in.After, len(all))
 	for _, item := range all {
-		out := UploadItem{
-			ID: schema.ItemID(in.JobID, int64(item.Row)), JobID: in.JobID, JobType: j.Format.Kind, RowNo: item.Row,
-			Status:   item.Status.String(),
-			Attempts: item.Attempts, Version: item.Version, InputSummary: map[string]string{}, Result: item.Result,
-			UpdatedAt: uploadsapi.At(item.Updated),
-		}
-		for i, field := range uploads.SummaryFields {
-			if item.Summary[i] != nil {
-				if _, mapped := j.Mapping[field]; !mapped {
-					field = names[i]
-				}
-				out.InputSummary[field] = *item.Summary[i]
-			}
-		}
-		page.Items = append(page.Items, out)
+		page.Items = append(page.Items, uploadItem(j, item))
 	}
 	if more {
 		last := all[len(all)-1]
@@ -143,6 +130,38 @@ func (h *Handler) items(ctx context.Context, in *ListUploadItemsRequest) (Upload
 		page.Next = next.Encode()
 	}
 	return page, nil
+}
+
+// uploadItem is what an item of a job looks like.
+func uploadItem(j uploads.Job, item uploads.Item) UploadItem {
+	id := j.ID.String()
+	out := UploadItem{
+		ID: schema.ItemID(id, int64(item.Row)), JobID: id, JobType: j.Format.Kind, RowNo: item.Row,
+		Status: item.Status.String(), Attempts: item.Attempts, Version: item.Version,
+		InputSummary: map[string]string{}, Result: item.Result, UpdatedAt: uploadsapi.At(item.Updated),
+	}
+	names := uploads.SummaryOf(j)
+	for i, field := range uploads.SummaryFields {
+		if item.Summary[i] != nil {
+			if _, mapped := j.Mapping[field]; !mapped {
+				field = names[i]
+			}
+			out.InputSummary[field] = *item.Summary[i]
+		}
+	}
+	return out
+}
+
+// slowPage is how long a page may take before the log says so.
+const slowPage = time.Second
+
+// walked logs where a page begins, and warns of one that was slow.
+func (h *Handler) walked(what string, begun time.Time, after string, items int) {
+	log := h.Log.Debug
+	if time.Since(begun) > slowPage {
+		log = h.Log.Warn
+	}
+	log("a page was read", "of", what, "took", time.Since(begun), "after", after, "items", items)
 }
 
 // ListRejectedRowsRequest are the parameters of a page of rejected rows.

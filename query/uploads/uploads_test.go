@@ -57,7 +57,7 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	t.Helper()
 	s := &site{t: t, pool: engine.Pool(t, queue.Configure)}
 	var err error
-	if s.store, err = uploads.New(s.pool, uploads.Limits{}); err != nil {
+	if s.store, err = uploads.New(s.pool, uploads.Limits{}, uploads.Attempts{}); err != nil {
 		t.Fatal(err)
 	}
 	s.files = uploads.NewFiles(objects.NewNATS(natstest.Start(t, stream.Config{}).JetStream(), 1))
@@ -65,7 +65,7 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(t.TempDir(), Deps{
+	h, err := New(Config{Temp: t.TempDir(), Pending: true}, Deps{
 		Store: s.store, Files: s.files, Auth: auth.New(cfg), Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(t),
 	})
 	if err != nil {
@@ -73,6 +73,7 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	}
 	h.Register(srv)
 	srv.Also("/api/jobs", "/uploads")
+	srv.Also("/api/pending", "/pending")
 	// Every answer is held to the description.
 	s.client = &http.Client{Transport: contracttest.Of(t, srv.Handler()).Transport(http.DefaultTransport,
 		func(err error) { t.Error(err) })}
@@ -391,7 +392,7 @@ func TestWalkWhileMoving(t *testing.T) {
 func TestOwners(t *testing.T) {
 	s := serve(t, auth.Config{Secret: secret})
 	ann, ben := s.fill("ann", "a.csv", table(3)+"broken\n", nil), s.fill("ben", "b.csv", table(3), nil)
-	paths := []string{"", "/items", "/rejected", "/rejected/file", "/preview", "/file"}
+	paths := []string{"", "/items", "/rejected", "/rejected/file", "/preview", "/file", "/export"}
 	for _, c := range []struct {
 		sub   string
 		scope auth.Scope
@@ -486,8 +487,8 @@ func TestRejectedPreviewFile(t *testing.T) {
 		t.Errorf("%d rows: %+v", len(rows), rows)
 	}
 	status, text := s.get(base + "/rejected/file?format=csv")
-	if lines := strings.Split(text, "\r\n"); status != 200 || len(lines) != 304 || lines[0] != "row_no,line,code,error,text,bytes" ||
-		lines[1] != `2,3,cells_count,"the row has 1 cells, and the header has 2","x` {
+	if lines := strings.Split(text, "\r\n"); status != 200 || len(lines) != 153 || lines[0] != "row_no,line,code,error,text,bytes" ||
+		lines[1] != "2,3,cells_count,\"the row has 1 cells, and the header has 2\",\"x\n\"," {
 		t.Errorf("%d, %d lines: %q", status, len(lines), lines[:3])
 	}
 	if status, text := s.get(base + "/rejected/file?format=pdf"); status != 400 {

@@ -26,6 +26,10 @@ var faultyBodies = map[string]faultyBody{
 
 	"post /uploads/{jobId}/cancel": {path: "/uploads/x/cancel", body: `{}`},
 	"post /uploads/{jobId}/pause":  {path: "/uploads/x/pause", body: `{}`},
+	"post /uploads/{jobId}/reprocess": {
+		path: "/uploads/x/reprocess", body: `{"scope":"all","statuses":["PENDING"],"itemIds":["y-1"]}`,
+		fields: "scope statuses[0] itemIds itemIds[0]",
+	},
 	"post /uploads/{jobId}/resume": {path: "/uploads/x/resume", body: `{"encoding":"klingon"}`, fields: "encoding"},
 
 	"post /dlq/purge":  {body: `{"filter":{"until":"x"},"limit":0}`, fields: "limit until"},

@@ -966,6 +966,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/pending": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Items of all uploads
+         * @description In the order of (updated_at, id), without results. Each item of the statuses asked for is shown at least once. One that changes meanwhile comes again, further behind: keep that with the highest version. A page may be short, or empty, and have next: changes are under way whose items belong there.
+         */
+        get: operations["list-pending-items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/pipeline/files": {
         parameters: {
             query?: never;
@@ -1873,6 +1893,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/uploads/{jobId}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The results of all items that are DONE */
+        get: operations["get-upload-export"];
+        put?: never;
+        /**
+         * A link to all results of an upload
+         * @description The link answers GET with the results of the items that are DONE then.
+         */
+        post: operations["export-upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/uploads/{jobId}/file": {
         parameters: {
             query?: never;
@@ -1998,6 +2039,26 @@ export interface paths {
         get: operations["get-rejected-file"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/reprocess": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Process items of an upload again
+         * @description Those that are ERROR or NOT_FOUND and have attempts left become PENDING, and the upload goes on; of a paused one, when it is resumed. The body may be left out. It ends at 1,000,000 items or 15 seconds, and says that there may be more.
+         */
+        post: operations["reprocess-upload"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5165,6 +5226,59 @@ export interface components {
              */
             time_zone?: string;
         };
+        PendingItem: {
+            /** Format: int32 */
+            attempts: number;
+            /** @example 0199f0a2-7c1e-7000-8000-000000000001-7 */
+            id: string;
+            /** @description The columns that the mapping names for title, brand and sku, and else the first ones; each cut at 200 characters */
+            inputSummary: {
+                [key: string]: string;
+            };
+            job_id: string;
+            /**
+             * Format: int32
+             * @description Those of them with a final status
+             */
+            job_processed_items: number;
+            /**
+             * @description The state of the upload
+             * @enum {string}
+             */
+            job_state: "QUEUED" | "RUNNING" | "PAUSED" | "DONE" | "FAILED";
+            /**
+             * Format: int32
+             * @description Items of the upload
+             */
+            job_total_items: number;
+            /**
+             * @description The format of the file
+             * @enum {string}
+             */
+            job_type: "csv" | "ndjson" | "xlsx";
+            /** Format: date-time */
+            locked_at: string | null;
+            /** @description The worker that holds it */
+            locked_by: string | null;
+            /** Format: int32 */
+            row_no: number;
+            /** @enum {string} */
+            status: "PENDING" | "PROCESSING" | "DONE" | "ERROR" | "NOT_FOUND" | "SKIPPED";
+            /** Format: date-time */
+            updated_at: string;
+            /** @description Whose upload it is */
+            user_id: string;
+            /**
+             * Format: int32
+             * @description Grows with each change
+             */
+            version: number;
+        };
+        PendingPage: {
+            items: components["schemas"]["PendingItem"][];
+            /** @description For after; absent from the last page */
+            next?: string;
+        };
         PreviewedRow: {
             /** @description Of CSV and XLSX */
             cells?: string[] | null;
@@ -5526,6 +5640,39 @@ export interface components {
             generation: number;
             /** @description JSON of up to 64 KiB */
             payload: unknown;
+        };
+        ReprocessedItems: {
+            /** @description Ids of items, where scope is items */
+            itemIds?: string[] | null;
+            /** @description Begin attempts anew. Else items that are ERROR or NOT_FOUND need to have attempts left */
+            resetAttempts?: boolean;
+            /**
+             * @description All items of the upload, or those of itemIds; default job
+             * @enum {string}
+             */
+            scope?: "job" | "items";
+            /** @description Only items with one of these; default ERROR and NOT_FOUND */
+            statuses?: ("DONE" | "ERROR" | "NOT_FOUND" | "SKIPPED")[] | null;
+        };
+        ReprocessedUpload: {
+            jobId: string;
+            /** @description There may be more: ask again */
+            more: boolean;
+            /**
+             * Format: int32
+             * @description Items that are pending, behind it
+             */
+            pending: number;
+            /**
+             * @description Of the upload, behind it
+             * @enum {string}
+             */
+            queue_state: "QUEUED" | "RUNNING" | "PAUSED" | "DONE" | "FAILED";
+            /**
+             * Format: int64
+             * @description Items that are PENDING now
+             */
+            reprocessed: number;
         };
         Request: {
             /** @description Of the last snapshot that the reader has; empty: it has none */
@@ -6275,6 +6422,16 @@ export interface components {
             total_items: number;
             /** @description sub of the token that the file came with; empty where there are no tokens */
             user: string;
+        };
+        UploadExport: {
+            /** @enum {string} */
+            format: "csv" | "ndjson" | "ndjson.zst" | "xlsx";
+            jobId: string;
+            /**
+             * @description Relative to the address of this request. The file is made when it is asked for, with the same token
+             * @example export?format=csv
+             */
+            link: string;
         };
         UploadItem: {
             /** Format: int32 */
@@ -12148,6 +12305,91 @@ export interface operations {
             };
         };
     };
+    "list-pending-items": {
+        parameters: {
+            query?: {
+                /** @description Only items with one of these statuses, with commas between them */
+                statuses?: string;
+                /** @description Of the caller, or of all users, which is for admins */
+                userId?: "me" | "all";
+                /** @description Only items of files of this format */
+                jobType?: "csv" | "ndjson" | "xlsx";
+                /** @description How many items a page has at most */
+                pageSize?: number;
+                /** @description next of the page before, with the same parameters */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PendingPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "get-files": {
         parameters: {
             query?: {
@@ -17617,6 +17859,201 @@ export interface operations {
             };
         };
     };
+    "get-upload-export": {
+        parameters: {
+            query?: {
+                /** @description CSV as in RFC 4180, JSON lines, the same compressed by zstd, or XLSX, all of whose cells are texts */
+                format?: "csv" | "ndjson" | "ndjson.zst" | "xlsx";
+                /** @description CSV has no apostrophes before texts that a spreadsheet would take for a formula */
+                exact?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. The trailer Millrace-Sha256 is its SHA-256, as sha256sum prints it. */
+            200: {
+                headers: {
+                    "Content-Disposition"?: string;
+                    "Content-Type"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": string;
+                    "application/x-ndjson": string;
+                    "application/zstd": string;
+                    "text/csv; charset=utf-8; header=present": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "export-upload": {
+        parameters: {
+            query?: {
+                format?: "csv" | "ndjson" | "ndjson.zst" | "xlsx";
+                /** @description CSV has no apostrophes before texts that a spreadsheet would take for a formula */
+                exact?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadExport"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "get-upload-file": {
         parameters: {
             query?: never;
@@ -18232,6 +18669,123 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "reprocess-upload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReprocessedItems"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReprocessedUpload"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,0 +1,173 @@
+package uploads
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/tabular"
+)
+
+// MaxColumns is how many columns a table of results may have, as in Excel.
+const MaxColumns = 16_384
+
+// Results reads the results of a job's items that are DONE, by row, in one snapshot.
+type Results struct {
+	Columns []string // of all results, in the order in which they come; empty where they were not asked for
+
+	tx     pgx.Tx
+	rows   pgx.Rows
+	job    Job
+	names  MemberNames
+	places map[string]int
+}
+
+// Result is the result of one row.
+type Result struct {
+	Object json.RawMessage
+	// Cells are by the columns: texts as they are, null and members that are not there as empty texts,
+	// and other values as JSON. nil where columns were not asked for.
+	Cells []string
+}
+
+// Results begins to read. Columns of JSON lines and of results of workers are found out by reading all of
+// them, if they are asked for. The caller closes what it gets.
+func (s *Store) Results(ctx context.Context, who Viewer, id uuid.UUID, columns bool) (r *Results, err error) {
+	r = &Results{}
+	defer func() {
+		if err != nil {
+			r.Close()
+			err = fmt.Errorf("read results of the upload %s: %w", id, err)
+		}
+	}()
+	// Nobody waits for the transaction, and who reads slowly may take as long as the request.
+	r.tx, err = s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return r, err
+	}
+	r.job, err = s.get(ctx, r.tx, who, id)
+	if err != nil {
+		return r, err
+	}
+	r.names = Members(r.job)
+	if columns {
+		if err := r.findColumns(ctx); err != nil {
+			return r, err
+		}
+	}
+	r.rows, err = r.tx.Query(ctx, "SELECT "+resultOf+resultsFrom+" ORDER BY i.row_no", r.job.No)
+	return r, err
+}
+
+// resultOf is the result of a row: that of a processor, or the row itself.
+const (
+	resultOf    = "input"
+	resultsFrom = ` FROM millrace.upload_item AS i
+		JOIN millrace.upload_row AS r ON r.job_no = i.job_no AND r.row_no = i.row_no
+		WHERE i.job_no = $1 AND i.status = 2`
+)
+
+// findColumns finds out the members of all results, in the order in which they first come.
+func (r *Results) findColumns(ctx context.Context) error {
+	r.Columns = tabular.Keys(r.job.Header)
+	if len(r.names) == 0 {
+		rows, err := r.tx.Query(ctx, `SELECT key FROM (SELECT i.row_no, `+resultOf+` AS result`+resultsFrom+`) AS i,
+			LATERAL json_object_keys(result) WITH ORDINALITY AS k (key, at)
+			GROUP BY key ORDER BY min(row_no), min(at) LIMIT $2`, r.job.No, MaxColumns+1)
+		if err == nil {
+			r.Columns, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		}
+		if err != nil {
+			return err
+		}
+		if len(r.Columns) > MaxColumns {
+			return &StateError{r.job.State, fmt.Sprintf(
+				"the results have more than %d different members, as many columns as a table may have: ask for ndjson", MaxColumns)}
+		}
+	}
+	r.places = make(map[string]int, len(r.Columns))
+	for i, name := range r.Columns {
+		r.places[name] = i
+	}
+	return nil
+}
+
+// pageBytes bounds a page of results, if it has more than one.
+const pageBytes = 1 << 20
+
+// Next returns the next results, and whether there may be more.
+func (r *Results) Next() (page []Result, more bool, err error) {
+	for size := 0; size < pageBytes; {
+		if !r.rows.Next() {
+			return page, false, r.rows.Err()
+		}
+		raw := r.rows.RawValues()[0]
+		size += len(raw)
+		result, err := r.result(bytes.Clone(raw))
+		if err != nil {
+			return nil, false, fmt.Errorf("read a result of the upload %s: %w", r.job.ID, err)
+		}
+		page = append(page, result)
+	}
+	return page, true, nil
+}
+
+func (r *Results) result(raw []byte) (out Result, err error) {
+	if r.places == nil {
+		out.Object, err = r.names.Object(raw)
+		return out, err
+	}
+	if len(raw) > 0 && raw[0] == '[' {
+		err = json.Unmarshal(raw, &out.Cells)
+		if err == nil && len(out.Cells) != len(r.Columns) {
+			err = fmt.Errorf("the row has %d cells, and the upload has %d columns", len(out.Cells), len(r.Columns))
+		}
+		return out, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return out, err
+	}
+	out.Cells = make([]string, len(r.Columns))
+	for name, value := range members {
+		at, known := r.places[name]
+		if !known {
+			return out, fmt.Errorf("there is no column %q", name)
+		}
+		if out.Cells[at], err = cell(value); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// cell is a value as a text.
+func cell(value json.RawMessage) (text string, err error) {
+	switch {
+	case string(value) == "null":
+		return "", nil
+	case value[0] == '"':
+		err = json.Unmarshal(value, &text)
+		return text, err
+	}
+	var line bytes.Buffer
+	err = json.Compact(&line, value)
+	return line.String(), err
+}
+
+// Close ends the reading. Its context should have ended where not all is read.
+func (r *Results) Close() {
+	if r.rows != nil {
+		r.rows.Close()
+	}
+	if r.tx != nil {
+		if err := r.tx.Rollback(context.Background()); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
+			_ = r.tx.Conn().Close(context.Background())
+		}
+	}
+}
