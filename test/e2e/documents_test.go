@@ -32,8 +32,12 @@ func TestDocumentedCommands(t *testing.T) {
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
+	runbooks, err := filepath.Glob(filepath.Join(repository, "docs", "runbooks", "*.md"))
+	if err != nil || len(runbooks) < 40 {
+		t.Fatalf("%d runbooks, %v", len(runbooks), err)
+	}
 	pages = append([]string{filepath.Join(repository, "README.md"), filepath.Join(repository, "deploy", "README.md")},
-		pages...)
+		append(pages, runbooks...)...)
 	all, run, unrun := map[string][]block{}, 0, 0
 	for _, page := range pages {
 		all[page] = blocks(t, page)
@@ -100,7 +104,7 @@ func blocks(t *testing.T, page string) (all []block) {
 		info := string(text[at[2]:at[3]])
 		b := block{line: 1 + strings.Count(string(text[:at[0]]), "\n"), text: string(text[at[4]:at[5]])}
 		b.language, info, _ = strings.Cut(info, " ")
-		if !slices.Contains([]string{"sh", "text", "json", "yaml", "go", "js", "sql", "mermaid"}, b.language) {
+		if !slices.Contains([]string{"sh", "text", "json", "yaml", "go", "js", "sql", "promql", "mermaid"}, b.language) {
 			t.Errorf("%s, line %d: a block of %q: name its language, sh for commands", page, b.line, b.language)
 		}
 		for info != "" {
