@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/ingest/batches"
-	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/recrawl"
@@ -63,7 +63,7 @@ func (n *node) takeObjects() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{routes: []func(*httpapi.Server){in.Register}}, nil
+	return share{routes: []func(endpoint.API){onServer(in.Register)}}, nil
 }
 
 func (n *node) objectsInNATS() *objects.NATS { return objects.NewNATS(n.js, max(n.work.Replicas, 1)) }
@@ -127,5 +127,5 @@ func (n *node) readBatches() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{routes: []func(*httpapi.Server){reads.Register}}, nil
+	return share{routes: []func(endpoint.API){onServer(reads.Register)}}, nil
 }

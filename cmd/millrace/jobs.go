@@ -3,7 +3,7 @@ package main
 import (
 	ingestjobs "github.com/millrace-io/millrace/ingest/jobs"
 	"github.com/millrace-io/millrace/ingest/scheduler"
-	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/jobs"
 	projectorjobs "github.com/millrace-io/millrace/projector/jobs"
 	queryaudit "github.com/millrace-io/millrace/query/audit"
@@ -33,28 +33,16 @@ func (n *node) takeJobs() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	commands, err := ingestjobs.New(n.stores.jobs, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
 	return share{
 		parts:  []part{{"events", service.Run}},
-		routes: []func(*httpapi.Server){commands.Register},
+		routes: []func(endpoint.API){ingestjobs.New(n.stores.jobs).Register},
 		gauges: service.Gauges(),
 	}, nil
 }
 
 // readJobs tells of jobs, their runs, and whether they have run when they should.
 func (n *node) readJobs() (of share, err error) {
-	reads, err := queryjobs.New(n.stores.jobs, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
-	audit, err := queryaudit.New(n.database.pool, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
-	return share{routes: []func(*httpapi.Server){reads.Register, audit.Register}}, nil
+	return share{routes: []func(endpoint.API){queryjobs.New(n.stores.jobs).Register, queryaudit.New(n.database.pool).Register}}, nil
 }
 
 // runJobs runs jobs when they are due.

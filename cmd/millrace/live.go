@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/millrace-io/millrace/ingest/dlq"
-	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/views"
@@ -17,7 +17,7 @@ func (n *node) replayLetters() (of share, err error) {
 		return of, err
 	}
 	return share{
-		routes: []func(*httpapi.Server){func(srv *httpapi.Server) { s.Register(srv, n.auth) }},
+		routes: []func(endpoint.API){func(api endpoint.API) { s.Register(api.Server, api.Auth) }},
 		gauges: []sampler.Source{s.Gauges()},
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	ingesthttp "github.com/millrace-io/millrace/ingest/http"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/lag"
 	"github.com/millrace-io/millrace/internal/sampler"
@@ -30,7 +31,7 @@ func (n *node) takeEvents() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{routes: []func(*httpapi.Server){in.Register}}, nil
+	return share{routes: []func(endpoint.API){onServer(in.Register)}}, nil
 }
 
 // foldEvents folds the stream of events, removes old ones from it, bounds its subjects, and retires old months.
@@ -82,7 +83,7 @@ func (n *node) readEvents() (of share, err error) {
 	}
 	of = share{
 		parts:    []part{{"funnel", q.Run}},
-		routes:   []func(*httpapi.Server){func(srv *httpapi.Server) { q.Register(srv, n.auth) }},
+		routes:   []func(endpoint.API){q.Register},
 		views:    q.Views(),
 		checks:   q.Checks(),
 		warnings: q.Warnings,

@@ -7,7 +7,7 @@ import (
 	"github.com/millrace-io/millrace/ingest/queues"
 	"github.com/millrace-io/millrace/ingest/shards"
 	"github.com/millrace-io/millrace/internal/acts"
-	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/readlimits"
@@ -51,7 +51,7 @@ func (n *node) serveQueues() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	commands, err := queues.New(n.stores.own, n.stores.handout, n.auth, n.log)
+	commands, err := queues.New(n.stores.own, n.stores.handout, n.log)
 	if err != nil {
 		return of, err
 	}
@@ -63,18 +63,14 @@ func (n *node) serveQueues() (of share, err error) {
 			{"reports", func(ctx context.Context) error { return reports.Serve(ctx, n.nats, n.log) }},
 			{"retention", func(ctx context.Context) error { return n.stores.own.Run(ctx, n.log) }},
 		},
-		routes: []func(*httpapi.Server){commands.Register},
+		routes: []func(endpoint.API){commands.Register},
 	}, nil
 }
 
 // readQueues tells of user-defined queues, and has the live view of all queues.
 func (n *node) readQueues() (of share, err error) {
-	reads, err := queryqueues.New(transitions.Config{}, n.stores.own, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
 	return share{
-		routes: []func(*httpapi.Server){reads.Register},
+		routes: []func(endpoint.API){queryqueues.New(transitions.Config{}, n.stores.own).Register},
 		views:  []live.View{views.QueuesOf(n.stores.queues)},
 		gauges: []sampler.Source{views.QueueGauges(n.stores.queues)},
 	}, nil
@@ -88,24 +84,16 @@ func (n *node) openShards() (err error) {
 
 // takeShards takes files in, and what becomes of their shards.
 func (n *node) takeShards() (of share, err error) {
-	commands, err := shards.New(n.stores.shards, n.stores.handout, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
 	return share{
 		parts:  []part{{"retention", n.stores.shards.Run}},
-		routes: []func(*httpapi.Server){commands.Register},
+		routes: []func(endpoint.API){shards.New(n.stores.shards, n.stores.handout).Register},
 	}, nil
 }
 
 // readShards tells of files and their shards.
 func (n *node) readShards() (of share, err error) {
-	reads, err := queryshards.New(queryshards.Config{}, n.stores.shards, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
 	return share{
-		routes: []func(*httpapi.Server){reads.Register},
+		routes: []func(endpoint.API){queryshards.New(queryshards.Config{}, n.stores.shards).Register},
 		gauges: []sampler.Source{queryshards.Gauges(n.stores.shards)},
 	}, nil
 }
@@ -118,23 +106,15 @@ func (n *node) openActs() (err error) {
 
 // runActs begins bulk actions, and carries them out.
 func (n *node) runActs() (of share, err error) {
-	commands, err := ingestacts.New(n.stores.acts, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
 	return share{
 		parts:  []part{{"actions", n.stores.acts.Run}},
-		routes: []func(*httpapi.Server){commands.Register},
+		routes: []func(endpoint.API){ingestacts.New(n.stores.acts).Register},
 	}, nil
 }
 
 // readActs tells of bulk actions.
 func (n *node) readActs() (of share, err error) {
-	reads, err := queryacts.New(n.stores.acts, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
-	return share{routes: []func(*httpapi.Server){reads.Register}}, nil
+	return share{routes: []func(endpoint.API){queryacts.New(n.stores.acts).Register}}, nil
 }
 
 // limitReaders bounds what logins that only read may ask of Postgres.

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/dbpool"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/integrity"
 	"github.com/millrace-io/millrace/internal/jobs"
@@ -263,7 +264,7 @@ func (n *node) serve(all share, hub *live.Hub) error {
 		return err
 	}
 	for _, register := range all.routes {
-		register(srv)
+		register(endpoint.API{Server: srv, Auth: n.auth, Log: n.log})
 	}
 	if hub != nil {
 		hub.Register(srv, n.auth)

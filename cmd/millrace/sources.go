@@ -2,7 +2,7 @@ package main
 
 import (
 	ingestsources "github.com/millrace-io/millrace/ingest/sources"
-	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/outbox"
 	"github.com/millrace-io/millrace/internal/sources"
 	querysources "github.com/millrace-io/millrace/query/sources"
@@ -29,21 +29,13 @@ func (n *node) takeSources() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	commands, err := ingestsources.New(n.stores.sources, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
 	return share{
 		parts:  []part{{"events", events.Run}},
-		routes: []func(*httpapi.Server){commands.Register},
+		routes: []func(endpoint.API){ingestsources.New(n.stores.sources).Register},
 	}, nil
 }
 
 // readSources tells of the sources.
 func (n *node) readSources() (of share, err error) {
-	reads, err := querysources.New(n.stores.sources, n.auth, n.log)
-	if err != nil {
-		return of, err
-	}
-	return share{routes: []func(*httpapi.Server){reads.Register}}, nil
+	return share{routes: []func(endpoint.API){querysources.New(n.stores.sources).Register}}, nil
 }

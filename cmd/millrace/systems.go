@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/query/live"
@@ -41,11 +42,16 @@ type system struct {
 // share is what a system does in one role of a process.
 type share struct {
 	parts    []part // each is restarted alone
-	routes   []func(*httpapi.Server)
+	routes   []func(endpoint.API)
 	views    []live.View
 	checks   []httpapi.Check
 	warnings func() []string // what is wrong with stored data at present; nil: nothing ever is
 	gauges   []sampler.Source
+}
+
+// onServer makes a route of a handler that has its authentication and log already.
+func onServer(register func(*httpapi.Server)) func(endpoint.API) {
+	return func(api endpoint.API) { register(api.Server) }
 }
 
 // part works until ctx ends. It may be run again after it has failed.

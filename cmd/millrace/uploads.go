@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	ingestuploads "github.com/millrace-io/millrace/ingest/uploads"
-	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/uploads"
 	queryuploads "github.com/millrace-io/millrace/query/uploads"
@@ -56,9 +56,9 @@ func (n *node) openUploads() (err error) {
 }
 
 // specifiedUploads is where the specification of uploads has what is below /api/v1.
-func specifiedUploads(srv *httpapi.Server) {
-	srv.Also("/api/jobs", "/uploads")
-	srv.Also("/api/pending", "/pending")
+func specifiedUploads(api endpoint.API) {
+	api.Server.Also("/api/jobs", "/uploads")
+	api.Server.Also("/api/pending", "/pending")
 }
 
 // takeUploads takes files, and works on them.
@@ -78,7 +78,7 @@ func (n *node) takeUploads() (of share, err error) {
 	}
 	return share{
 		parts:  []part{{"runner", runner.Run}},
-		routes: []func(*httpapi.Server){commands.Register, specifiedUploads},
+		routes: []func(endpoint.API){onServer(commands.Register), specifiedUploads},
 	}, nil
 }
 
@@ -94,7 +94,7 @@ func (n *node) readUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{routes: []func(*httpapi.Server){reads.Register, specifiedUploads}}, nil
+	return share{routes: []func(endpoint.API){onServer(reads.Register), specifiedUploads}}, nil
 }
 
 // temporaryAge is how long no file lives that reading an XLSX needs. Older ones are of processes that were killed.

@@ -5,7 +5,6 @@ package acts
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,23 +18,15 @@ import (
 )
 
 // Handler answers the commands.
-type Handler struct {
-	store *acts.Store
-	auth  *auth.Auth
-	log   *slog.Logger
-}
+type Handler struct{ store *acts.Store }
 
 // New returns the handler; Register puts it on a server.
-func New(store *acts.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || a == nil || log == nil {
-		return nil, errors.New("commands of acts: the acts, authentication and a logger are needed")
-	}
-	return &Handler{store, a, log}, nil
-}
+func New(store *acts.Store) *Handler { return &Handler{store} }
 
 // Register adds the routes, for callers with the scope admin.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts", Known: trackingapi.Known}
+func (h *Handler) Register(api endpoint.API) {
+	api = api.At("/acts", "Acts")
+	api.Known = trackingapi.Known
 	endpoint.Post(api, endpoint.Operation{
 		ID: "begin-act", Summary: "Retry or cancel everything that a filter matches", Scope: auth.Admin,
 		Text: "What matches now are the members of the act: the oldest 1,000,000 at most. It is answered when they " +

@@ -53,11 +53,7 @@ func serve(t *testing.T) *trackingtest.Site {
 	if _, err := own.Queues().Apply(t.Context(), v.ID, item.Fail, failed); err != nil {
 		t.Fatal(err)
 	}
-	h, err := ingest.New(store, auth.New(auth.Config{Secret: secret}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{Secret: secret}), ingest.New(store))
 	become(s, "ann", auth.Admin)
 	return s
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"reflect"
 	"slices"
@@ -22,23 +21,14 @@ import (
 )
 
 // Handler answers the commands.
-type Handler struct {
-	store *jobs.Store
-	auth  *auth.Auth
-	log   *slog.Logger
-}
+type Handler struct{ store *jobs.Store }
 
 // New returns the handler; Register puts it on a server.
-func New(store *jobs.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || a == nil || log == nil {
-		return nil, errors.New("job commands: the state, authentication and a logger are needed")
-	}
-	return &Handler{store, a, log}, nil
-}
+func New(store *jobs.Store) *Handler { return &Handler{store} }
 
 // Register adds the routes, for callers with the scope admin.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
+func (h *Handler) Register(api endpoint.API) {
+	api = api.At("/jobs", "Jobs")
 	endpoint.Post(api, admin("pause-job", "/{id}/pause", "Pause a job",
 		"A run that a worker has goes on. Runs that no worker has are cancelled, and one that was asked for does "+
 			"not begin."),

@@ -40,11 +40,7 @@ func serveWith(t *testing.T, a *auth.Auth, cfg jobs.Config) *site {
 	if s.store, err = jobs.New(cfg, s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(s.store, a, embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(a, New(s.store))
 	return s
 }
 

@@ -26,20 +26,16 @@ type Handler struct {
 	store   *userqueue.Store
 	hands   *handout.Handout
 	reports *userqueue.Reports
-	auth    *auth.Auth
 	log     *slog.Logger
 }
 
 // New returns the handler; Register puts it on a server.
-func New(store *userqueue.Store, hands *handout.Handout, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if a == nil || log == nil {
-		return nil, errors.New("queue commands: authentication and a logger are needed")
-	}
+func New(store *userqueue.Store, hands *handout.Handout, log *slog.Logger) (*Handler, error) {
 	reports, err := userqueue.NewReports(store, hands)
 	if err != nil {
 		return nil, fmt.Errorf("queue commands: %w", err)
 	}
-	return &Handler{store, hands, reports, a, log}, nil
+	return &Handler{store, hands, reports, log}, nil
 }
 
 // maxItemsBody is the size in bytes of a request that adds items.
@@ -47,14 +43,10 @@ const maxItemsBody = 16 << 20
 
 // Register adds the routes: commands for the scope work, and what operators do
 // for admin.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/queues", Tag: "Queues"}
-	work := func(id, path, summary, text string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Work}
-	}
-	admin := func(id, path, summary, text string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
-	}
+func (h *Handler) Register(api endpoint.API) {
+	api = api.At("/queues", "Queues")
+	work := endpoint.For(auth.Work)
+	admin := endpoint.For(auth.Admin)
 	endpoint.Post(api, work("create-queue", "", "Make a queue",
 		fmt.Sprintf("Answers 201 when it was made, 200 when it is there already with the same settings, and 409 when "+
 			"it has others. There are at most %d queues, and at most %d of one caller without the scope admin; a "+

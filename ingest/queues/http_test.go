@@ -27,11 +27,11 @@ func serve(t *testing.T, settings string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(store, s.Hands, auth.New(auth.Config{}), embeddedtest.Log(t))
+	h, err := New(store, s.Hands, embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{}), h)
 	s.want(201, "/queues", `{"name":"mail"`+settings+`}`)
 	return s
 }

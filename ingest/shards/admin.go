@@ -18,9 +18,7 @@ import (
 )
 
 func (h *Handler) registerAdmin(api endpoint.API) {
-	admin := func(id, path, summary, text string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
-	}
+	admin := endpoint.For(auth.Admin)
 	queueapi.Switch[StageRequest[*queueapi.NoMembers]](h.queues(), api,
 		admin("pause-stage", "/queues/{stage}/pause", "Hand out no items of a stage",
 			"What is started goes on. The body may be left out."), true)

@@ -3,12 +3,10 @@ package shards
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
-	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/queue/queueapi"
@@ -21,25 +19,16 @@ import (
 type Handler struct {
 	store *tracking.Store
 	hands *handout.Handout
-	auth  *auth.Auth
-	log   *slog.Logger
 }
 
 // New returns the handler; Register puts it on a server.
-func New(store *tracking.Store, hands *handout.Handout, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || hands == nil || a == nil || log == nil {
-		return nil, errors.New("shard commands: the state, a handout, authentication and a logger are needed")
-	}
-	return &Handler{store, hands, a, log}, nil
-}
+func New(store *tracking.Store, hands *handout.Handout) *Handler { return &Handler{store, hands} }
 
 // Register adds the routes: commands for the scope work, and what operators do
 // for admin.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.New(srv, h.auth, h.log)
-	work := func(id, path, summary, text string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Work}
-	}
+func (h *Handler) Register(api endpoint.API) {
+	api = trackingapi.Of(api)
+	work := endpoint.For(auth.Work)
 	endpoint.Post(api, work("register-file", "/files/register", "Register a file and its shards",
 		"Makes an item for each shard that the file lacks. Items that exist stay as they are."), h.register)
 	endpoint.Post(api, work("finish-event-ingest", "/stages/event-ingest/done", "Mark a file as complete",

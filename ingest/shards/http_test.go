@@ -29,11 +29,7 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 func serve(t *testing.T, cfg auth.Config) *trackingtest.Site {
 	t.Helper()
 	s := trackingtest.Start(t, &engine)
-	h, err := New(s.Store, s.Hands, auth.New(cfg), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(cfg), New(s.Store, s.Hands))
 	return s
 }
 
@@ -46,11 +42,7 @@ func TestNoDatabaseYet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(s.Store, hands, auth.New(auth.Config{}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{}), New(s.Store, hands))
 	if status, text := s.Post("/files/register", `{"filename":"20250101000000","shards":[0]}`); status != 503 {
 		t.Errorf("%d %s", status, text)
 	}

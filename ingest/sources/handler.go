@@ -3,7 +3,6 @@ package sources
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -17,26 +16,15 @@ import (
 )
 
 // Handler answers the commands.
-type Handler struct {
-	store *sources.Store
-	auth  *auth.Auth
-	log   *slog.Logger
-}
+type Handler struct{ store *sources.Store }
 
 // New returns the handler; Register puts it on a server.
-func New(store *sources.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || a == nil || log == nil {
-		return nil, errors.New("source commands: the state, authentication and a logger are needed")
-	}
-	return &Handler{store, a, log}, nil
-}
+func New(store *sources.Store) *Handler { return &Handler{store} }
 
 // Register adds the routes, for callers with the scope admin.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/sources", Tag: "Sources"}
-	admin := func(id, path, summary, text string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Admin}
-	}
+func (h *Handler) Register(api endpoint.API) {
+	api = api.At("/sources", "Sources")
+	admin := endpoint.For(auth.Admin)
 	create := admin("create-source", "", "Make a source", "name and url are required. Publishes SOURCE_CREATED.")
 	create.Unchecked = true
 	endpoint.Post(api, create, h.create)
@@ -54,7 +42,7 @@ func (h *Handler) Register(srv *httpapi.Server) {
 	endpoint.Post(api, admin("change-sources", "/bulk", "Enable, disable or delete up to 500 sources",
 		"In one transaction. The answer has a result for each member, in their order; those that do not exist keep "+
 			"no other back."), h.bulk)
-	h.registerImport(srv)
+	h.registerImport(api)
 }
 
 // SourceID is the path of a source.

@@ -3,7 +3,6 @@ package sources
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -51,11 +50,12 @@ type ImportedSources struct {
 	IgnoredColumns []string      `json:"ignored_columns" nullable:"false" doc:"Columns of a table that are neither fields of a source nor settings of its job"`
 }
 
-func (h *Handler) registerImport(srv *httpapi.Server) {
+func (h *Handler) registerImport(api endpoint.API) {
 	content := map[string]*huma.MediaType{}
 	for kind := range formatOf {
 		content[kind] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	}
+	srv := api.Server
 	srv.Handle(&huma.Operation{
 		OperationID: "import-sources", Method: http.MethodPost, Path: "/sources/import", Tags: []string{"Sources"},
 		Summary: "Make and change sources by a list",
@@ -70,35 +70,33 @@ func (h *Handler) registerImport(srv *httpapi.Server) {
 		Responses: srv.Problems(map[string]*huma.Response{
 			"200": srv.Answer("What became of it", ImportedSources{}),
 		}, 400, 401, 403, 408, 413, 415, 503),
-	}, http.HandlerFunc(h.serveImport), h.auth.Require(auth.Admin), httpapi.LimitBody(maxImport))
+	}, h.serveImport(api), api.Auth.Require(auth.Admin), httpapi.LimitBody(maxImport))
 }
 
-func (h *Handler) serveImport(w http.ResponseWriter, r *http.Request) {
-	header := r.Header.Get("Content-Type")
-	kind, _, _ := mime.ParseMediaType(header) // a bad one is none
-	format, known := formatOf[kind]
-	if !known {
-		kinds := strings.Join(slices.Sorted(maps.Keys(formatOf)), ", ")
-		httpapi.WriteProblem(w, httpapi.UnsupportedType(header, "one of "+kinds))
-		return
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		httpapi.WriteProblem(w, httpapi.BodyProblem(err))
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), importTime)
-	defer cancel()
-	done, err := h.importList(ctx, format, body)
-	if err == nil {
+func (h *Handler) serveImport(api endpoint.API) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		header := r.Header.Get("Content-Type")
+		kind, _, _ := mime.ParseMediaType(header) // a bad one is none
+		format, known := formatOf[kind]
+		if !known {
+			kinds := strings.Join(slices.Sorted(maps.Keys(formatOf)), ", ")
+			httpapi.WriteProblem(w, httpapi.UnsupportedType(header, "one of "+kinds))
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			httpapi.WriteProblem(w, httpapi.BodyProblem(err))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), importTime)
+		defer cancel()
+		done, err := h.importList(ctx, format, body)
+		if err != nil {
+			api.Refuse(w, err)
+			return
+		}
 		httpapi.WriteJSON(w, http.StatusOK, done)
-		return
 	}
-	var told *httpapi.Problem
-	if !errors.As(endpoint.Problem(h.log, err), &told) {
-		told = httpapi.Internal(err)
-	}
-	httpapi.WriteProblem(w, told)
 }
 
 // importList reads the whole list before the first source changes.

@@ -6,8 +6,10 @@ package endpoint
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -45,6 +47,19 @@ type API struct {
 	Took   prometheus.ObserverVec
 	Errors []int      // of operations that read, beside those that all have; nil: 404
 	Scope  auth.Scope // of callers, for package reads; default read
+}
+
+// At returns the API for operations whose paths begin with base.
+func (a API) At(base, tag string) API {
+	a.Base, a.Tag = base, tag
+	return a
+}
+
+// For returns what describes operations for callers with a scope. The text is optional.
+func For(scope auth.Scope) func(id, path, summary string, text ...string) Operation {
+	return func(id, path, summary string, text ...string) Operation {
+		return Operation{ID: id, Path: path, Summary: summary, Text: strings.Join(text, " "), Scope: scope}
+	}
 }
 
 // Body is a request with a document.
@@ -198,6 +213,15 @@ func (a API) Problem(err error) error {
 		}
 	}
 	return Problem(a.Log, err)
+}
+
+// Refuse answers a request of a handler of its own with what an error means for its caller.
+func (a API) Refuse(w http.ResponseWriter, err error) {
+	var told *httpapi.Problem
+	if !errors.As(a.Problem(err), &told) {
+		told = httpapi.Internal(err)
+	}
+	httpapi.WriteProblem(w, told)
 }
 
 // Delete registers an operation that deletes something, and tells what.

@@ -4,37 +4,26 @@ package acts
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"strconv"
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/query/reads"
 )
 
 // Handler answers the reads.
-type Handler struct {
-	store *acts.Store
-	auth  *auth.Auth
-	log   *slog.Logger
-}
+type Handler struct{ store *acts.Store }
 
 // New returns the handler; Register puts it on a server.
-func New(store *acts.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || a == nil || log == nil {
-		return nil, errors.New("reads of acts: the acts, authentication and a logger are needed")
-	}
-	return &Handler{store, a, log}, nil
-}
+func New(store *acts.Store) *Handler { return &Handler{store} }
 
 // Register adds the routes, for callers with the scope read.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/acts", Tag: "Acts", Known: trackingapi.Known}
-	read := func(id, path, summary, text string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
-	}
+func (h *Handler) Register(api endpoint.API) {
+	api = api.At("/acts", "Acts")
+	api.Known = trackingapi.Known
+	read := endpoint.For(auth.Read)
 	endpoint.Get(api, read("list-acts", "", "Bulk actions, the newest first", "They are kept for 90 days."), h.list)
 	endpoint.Get(api, read("count-act", "/count", "What an act would be about",
 		"The number of items that the filter matches now. Nothing is done."), h.count)
@@ -55,23 +44,11 @@ type ActsRequest struct {
 }
 
 // Acts is a page of acts.
-type Acts struct {
-	Items      []acts.Act `json:"items" nullable:"false"`
-	NextCursor string     `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
-}
+type Acts struct{ reads.List[acts.Act] }
 
 func (h *Handler) list(ctx context.Context, in *ActsRequest) (Acts, error) {
 	all, err := h.store.List(ctx, in.Cursor, in.Limit+1)
-	if err != nil {
-		return Acts{}, err
-	}
-	out := Acts{Items: []acts.Act{}}
-	if len(all) > in.Limit {
-		all = all[:in.Limit]
-		out.NextCursor = strconv.FormatInt(all[in.Limit-1].ID, 10)
-	}
-	out.Items = append(out.Items, all...)
-	return out, nil
+	return Acts{reads.ListOf(reads.Numbers, all, in.Limit, func(a acts.Act) int64 { return a.ID })}, err
 }
 
 // CountActRequest is a filter with what is to be done.

@@ -33,11 +33,7 @@ func TestReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := query.New(store, auth.New(auth.Config{Secret: secret}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{Secret: secret}), query.New(store))
 	if status, _ := s.Get("/acts"); status != 401 {
 		t.Errorf("without a token: %d", status)
 	}

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -18,23 +17,14 @@ import (
 )
 
 // Handler answers the audit.
-type Handler struct {
-	pool *pgxpool.Pool
-	auth *auth.Auth
-	log  *slog.Logger
-}
+type Handler struct{ pool *pgxpool.Pool }
 
 // New returns the handler; Register puts it on a server.
-func New(pool *pgxpool.Pool, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if pool == nil || a == nil || log == nil {
-		return nil, errors.New("audit: a connection pool, authentication and a logger are needed")
-	}
-	return &Handler{pool, a, log}, nil
-}
+func New(pool *pgxpool.Pool) *Handler { return &Handler{pool} }
 
 // Register adds the route, for callers with the scope read.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/jobs", Tag: "Jobs"}
+func (h *Handler) Register(api endpoint.API) {
+	api = api.At("/jobs", "Jobs")
 	endpoint.Get(api, endpoint.Operation{
 		ID: "audit-jobs", Path: "/audit", Summary: "Compare what became of due times with what schedules say",
 		Text: "Computes the due times of all jobs anew, also of those that were deleted since, and looks for each " +

@@ -23,13 +23,9 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	h, err := New(s.Store.Pool(), auth.New(auth.Config{}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{}), New(s.Store.Pool()))
 	id := uuid.New()
-	_, err = s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.job_schedule (job_id, version, from_at,
+	_, err := s.Store.Pool().Exec(t.Context(), `INSERT INTO millrace.job_schedule (job_id, version, from_at,
 		to_at, paused, kind,
 		anchor_at, interval_minutes, time_zone, reason) VALUES
 		($1, 1, '2026-02-10T00:00Z', '2026-02-10T02:00Z', false, 'interval', '2026-02-10T00:30Z', 60, 'UTC',
@@ -58,11 +54,7 @@ func TestAudit(t *testing.T) {
 func TestUpcoming(t *testing.T) {
 	t.Parallel()
 	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	h, err := New(s.Store.Pool(), auth.New(auth.Config{}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{}), New(s.Store.Pool()))
 	id := uuid.New()
 	for _, sql := range []string{
 		`INSERT INTO millrace.job_settings (id, source_id, source_name, url, rate_limit, max_depth, selectors,

@@ -2,10 +2,8 @@ package jobs
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"unicode/utf8"
 
@@ -22,29 +20,15 @@ import (
 )
 
 // Handler answers the reads.
-type Handler struct {
-	store *jobs.Store
-	auth  *auth.Auth
-	log   *slog.Logger
-}
+type Handler struct{ store *jobs.Store }
 
 // New returns the handler; Register puts it on a server.
-func New(store *jobs.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || a == nil || log == nil {
-		return nil, errors.New("job reads: the state, authentication and a logger are needed")
-	}
-	return &Handler{store, a, log}, nil
-}
+func New(store *jobs.Store) *Handler { return &Handler{store} }
 
 // Register adds the routes, for callers with the scope read.
-func (h *Handler) Register(srv *httpapi.Server) {
-	below := func(base string) endpoint.API {
-		return endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: base, Tag: "Jobs"}
-	}
-	read := func(id, path, summary string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Scope: auth.Read}
-	}
-	api := below("/jobs")
+func (h *Handler) Register(api endpoint.API) {
+	read := endpoint.For(auth.Read)
+	api = api.At("/jobs", "Jobs")
 	endpoint.Get(api, read("list-jobs", "", "Jobs with their sources and their health, the oldest first"), h.list)
 	endpoint.Get(api, read("get-job-stats", "/stats", "The numbers of all jobs and runs"), h.stats)
 	endpoint.Get(api, read("get-job", "/{id}", "A job"), h.one)
@@ -52,47 +36,24 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"The job of a source, with its health and last runs"), h.ofSource)
 	endpoint.Get(api, read("get-job-ledger", "/{id}/ledger", "What became of each due time of a job, the latest first"),
 		h.ledger)
-	endpoint.Get(below("/sources"), read("list-executions", "/{source_id}/executions",
+	endpoint.Get(api.At("/sources", "Jobs"), read("list-executions", "/{source_id}/executions",
 		"Runs of a source's job, the latest first"), h.executions)
-	endpoint.Get(below("/events"), read("get-event-log", "/log",
+	endpoint.Get(api.At("/events", "Jobs"), read("get-event-log", "/log",
 		"What became of each event about a source within seven days, the latest first"), h.events)
 }
 
 // Cursors of the lists of jobs, runs, due times and events.
-const (
-	jobCursor       = 5
-	executionCursor = 6
-	ledgerCursor    = 7
-	eventCursor     = 8
+var (
+	jobCursor       = reads.IDs(5)
+	executionCursor = reads.IDs(6)
+	ledgerCursor    = reads.Times(7)
+	eventCursor     = reads.Cursor[jobs.Place]{Encode: encodePlace, Decode: decodePlace}
 )
-
-func encodeID(kind byte, id uuid.UUID) string {
-	return reads.EncodeCursor(kind, binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:]))
-}
-
-// decodeID reads the id of the last row of a page; without a cursor, the zero one.
-func decodeID(kind byte, text string) (id uuid.UUID, ok bool) {
-	if text == "" {
-		return id, true
-	}
-	a, b, ok := reads.DecodeCursor(kind, text)
-	binary.BigEndian.PutUint64(id[:8], a)
-	binary.BigEndian.PutUint64(id[8:], b)
-	return id, ok
-}
-
-var badCursor = httpapi.FieldError{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
-
-// Page are the parameters of a page.
-type Page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many items a page has at most"`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before, with the same filters"`
-}
 
 // ListJobsRequest are the parameters of a list of jobs.
 type ListJobsRequest struct {
 	httpapi.Params
-	Page
+	reads.Page
 	Q        string `query:"q" doc:"Only jobs of sources with this in their name or URL, in any case" example:"news"`
 	SourceID string `query:"source_id" maxLength:"4000" doc:"Only jobs of these sources: up to 100 ids, between commas"`
 	Status   string `query:"status" enum:"pending,running,paused,failed,orphaned" doc:"Only jobs in this status"`
@@ -130,10 +91,9 @@ func (r *ListJobsRequest) readSources() (errs []error) {
 // Resolve implements huma.Resolver.
 func (r *ListJobsRequest) Resolve(ctx huma.Context) []error {
 	errs := append(r.Params.Resolve(ctx), r.readSources()...)
-	var ok bool
-	if r.after, ok = decodeID(jobCursor, r.Cursor); !ok {
-		errs = append(errs, badCursor)
-	}
+	var err error
+	r.after, err = jobCursor.After(r.Cursor)
+	errs = append(errs, endpoint.Faults(err)...)
 	switch {
 	case len(r.Q) > source.MaxURL:
 		errs = append(errs, httpapi.FieldError{Field: "q", Code: "length", Rule: "must be at most 2048 bytes"})
@@ -148,9 +108,8 @@ func (r *ListJobsRequest) Resolve(ctx huma.Context) []error {
 
 // JobPage is a page of jobs.
 type JobPage struct {
-	Items      []jobs.JobDetail `json:"items" nullable:"false"`
-	NextCursor string           `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
-	Total      int64            `json:"total" doc:"How many jobs the filters select, on all pages"`
+	reads.List[jobs.JobDetail]
+	Total int64 `json:"total" doc:"How many jobs the filters select, on all pages"`
 }
 
 func (h *Handler) list(ctx context.Context, in *ListJobsRequest) (JobPage, error) {
@@ -166,12 +125,10 @@ func (h *Handler) list(ctx context.Context, in *ListJobsRequest) (JobPage, error
 	if err != nil {
 		return JobPage{}, err
 	}
-	page := JobPage{Items: all}
-	if len(all) > in.Limit {
-		page.Items, page.NextCursor = all[:in.Limit], encodeID(jobCursor, all[in.Limit-1].ID)
-	}
-	page.Total, err = h.store.Count(ctx, f)
-	return page, err
+	total, err := h.store.Count(ctx, f)
+	return JobPage{
+		reads.ListOf(jobCursor, all, in.Limit, func(d jobs.JobDetail) uuid.UUID { return d.ID }), total,
+	}, err
 }
 
 // JobStatsRequest has no parameters.

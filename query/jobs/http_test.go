@@ -39,11 +39,7 @@ func serve(t *testing.T) *site {
 	if s.store, err = jobs.New(jobs.Config{}, s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(s.store, auth.New(auth.Config{}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{}), New(s.store))
 	return s
 }
 

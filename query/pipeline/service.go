@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/lag"
@@ -192,11 +191,10 @@ func (s *Service) registerMetrics() error {
 }
 
 // Register adds the routes to a server, for callers with the scope read.
-func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
-	api := endpoint.API{
-		Server: srv, Auth: a, Tag: "Views", Limit: s.cfg.QueryTimeout, Took: s.durations, Errors: []int{},
-		Known: func(err error) error { return s.problem(err) },
-	}
+func (s *Service) Register(api endpoint.API) {
+	api = api.At("", "Views")
+	api.Limit, api.Took, api.Errors = s.cfg.QueryTimeout, s.durations, []int{}
+	api.Known = func(err error) error { return s.problem(err) }
 	reads.Get(api, s, "funnel", "/funnel",
 		"The funnel of a window: events and distinct articles by stage", s.getFunnel)
 	reads.Get(api, s, "stats", "/stats",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/query/live"
@@ -82,7 +83,7 @@ func newRig(t testing.TB, with options) *rig {
 		t.Fatal(err)
 	}
 	a := auth.New(auth.Config{Secret: with.secret})
-	r.svc.Register(srv, a)
+	r.svc.Register(endpoint.API{Server: srv, Auth: a})
 	hub.Register(srv, a)
 	r.Client = viewtest.Serve(t, srv.Handler())
 	if with.before != nil {

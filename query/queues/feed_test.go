@@ -39,11 +39,7 @@ func TestFeed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h, err := New(transitions.Config{Poll: 5 * time.Millisecond}, store, auth.New(auth.Config{}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{}), New(transitions.Config{Poll: 5 * time.Millisecond}, store))
 	if status, text := s.Get("/queues/mailless/transitions"); status != 404 {
 		t.Errorf("of no queue: %d %s", status, text)
 	}

@@ -3,11 +3,7 @@ package queues
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +13,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/transitions"
 	"github.com/millrace-io/millrace/schemas/item"
 )
@@ -24,31 +21,23 @@ import (
 // Handler answers the reads.
 type Handler struct {
 	store *userqueue.Store
-	auth  *auth.Auth
-	log   *slog.Logger
 	feeds *transitions.Feeds
 }
 
 // New returns the handler; Register puts it on a server.
-func New(feeds transitions.Config, store *userqueue.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || a == nil || log == nil {
-		return nil, errors.New("queue reads: the state, authentication and a logger are needed")
-	}
-	f, err := transitions.New(feeds, store.Queues().Now, log)
-	return &Handler{store, a, log, f}, err
+func New(feeds transitions.Config, store *userqueue.Store) *Handler {
+	return &Handler{store, transitions.New(feeds, store.Queues().Now)}
 }
 
 // Register adds the routes, for callers with the scope read.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/queues", Tag: "Queues"}
-	read := func(id, path, summary, text string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
-	}
+func (h *Handler) Register(api endpoint.API) {
+	api = api.At("/queues", "Queues")
+	read := endpoint.For(auth.Read)
 	endpoint.Get(api, read("list-queues", "", "User-defined queues", ""), h.list)
 	endpoint.Get(api, read("get-user-queue", "/{queue}", "A queue in numbers",
 		"Exact, at a cost that does not depend on the number of items."), h.one)
 	endpoint.Get(api, read("list-queue-items", "/{queue}/items", "Items of a queue, the oldest first", ""), h.items)
-	srv.Handle(describeFeed(srv), h.feeds.Handler(srv.Draining(), h.feed), h.auth.Require(auth.Read))
+	h.feeds.Serve(api, describeFeed(api.Server), h.feed)
 	endpoint.Get(api, read("get-queue-item", "/{queue}/items/{id}", "An item with what happened to it", ""), h.item)
 }
 
@@ -182,12 +171,9 @@ func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQue
 			return out, rule
 		}
 	}
-	var after int64
-	if in.Cursor != "" {
-		var err error
-		if after, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || after < 0 {
-			return out, &item.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
-		}
+	after, err := reads.Numbers.After(in.Cursor)
+	if err != nil {
+		return out, err
 	}
 	v, err := h.store.Get(ctx, in.Queue)
 	if err != nil {
@@ -198,12 +184,9 @@ func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQue
 		Payload: in.Payload, Retried: in.Retried, Unchanged: time.Duration(in.UnchangedS) * time.Second,
 	}
 	items, upTo, err := h.store.Search(ctx, page)
-	switch {
-	case len(items) > in.Limit:
-		items = items[:in.Limit]
-		out.NextCursor = fmt.Sprint(items[in.Limit-1].ID)
-	case upTo > 0:
-		out.NextCursor = fmt.Sprint(upTo)
+	items, out.NextCursor = reads.Cut(reads.Numbers, items, in.Limit, func(v userqueue.Stored) int64 { return v.ID })
+	if out.NextCursor == "" && upTo > 0 {
+		out.NextCursor = reads.Numbers.Encode(upTo)
 	}
 	for _, it := range items {
 		out.Items = append(out.Items, itemOf(it))

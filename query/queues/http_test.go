@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -27,11 +26,7 @@ func TestUnstorable(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(transitions.Config{}, store, auth.New(auth.Config{}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{}), New(transitions.Config{}, store))
 	if status, text := s.Get("/queues/mail/items?group=g&key=k"); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}

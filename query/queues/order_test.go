@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -28,11 +27,7 @@ func TestFeedOrder(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(transitions.Config{Poll: 5 * time.Millisecond}, store, auth.New(auth.Config{}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{}), New(transitions.Config{Poll: 5 * time.Millisecond}, store))
 	items := writtenBy(t, store, []string{"2", "7", "10", "12", "95", "100", "103", "500"})
 
 	all := read(t, s, queue.Place{}.String(), len(items))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -38,6 +39,8 @@ type Files struct {
 	NextCursor string `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
 }
 
+var fileCursor = reads.JSON(func(at tracking.FilePlace) bool { return shard.CheckFilename(at.Filename) == nil })
+
 func (h *Handler) files(ctx context.Context, in *FilesRequest) (Files, error) {
 	page := tracking.FilesPage{Search: in.Search, Limit: in.Limit + 1}
 	if status, ok := shard.ParseStatus(in.Status); ok {
@@ -57,21 +60,15 @@ func (h *Handler) files(ctx context.Context, in *FilesRequest) (Files, error) {
 		return Files{}, err
 	}
 	var err error
-	if page.After, err = decode[tracking.FilePlace](in.Cursor); err != nil {
+	if page.After, err = fileCursor.After(in.Cursor); err != nil {
 		return Files{}, err
-	}
-	if page.After != nil && shard.CheckFilename(page.After.Filename) != nil {
-		return Files{}, errCursor
 	}
 	files, err := h.store.Files(ctx, page)
 	if err != nil {
 		return Files{}, err
 	}
-	out := Files{Files: make([]File, 0, len(files))}
-	if len(files) > in.Limit {
-		files = files[:in.Limit]
-		out.NextCursor = encode(files[in.Limit-1].FilePlace)
-	}
+	files, next := reads.Cut(fileCursor, files, in.Limit, func(f tracking.FileState) *tracking.FilePlace { return &f.FilePlace })
+	out := Files{Files: make([]File, 0, len(files)), NextCursor: next}
 	for _, f := range files {
 		out.Files = append(out.Files, File{
 			Filename: f.Filename, Shards: f.Shards, Started: f.Started, Done: f.Done, Failed: f.Failed,

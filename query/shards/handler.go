@@ -2,8 +2,6 @@ package shards
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/millrace-io/millrace/internal/auth"
@@ -20,29 +18,18 @@ type Config = transitions.Config
 // Handler answers the reads.
 type Handler struct {
 	store *tracking.Store
-	auth  *auth.Auth
-	log   *slog.Logger
 	feeds *transitions.Feeds
 }
 
 // New returns the handler.
-func New(cfg Config, store *tracking.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || a == nil || log == nil {
-		return nil, errors.New("shard reads: the state, authentication and a logger are needed")
-	}
-	feeds, err := transitions.New(cfg, store.Now, log)
-	if err != nil {
-		return nil, err
-	}
-	return &Handler{store: store, auth: a, log: log, feeds: feeds}, nil
+func New(cfg Config, store *tracking.Store) *Handler {
+	return &Handler{store, transitions.New(cfg, store.Now)}
 }
 
 // Register adds the routes, for callers with the scope read.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := trackingapi.New(srv, h.auth, h.log)
-	read := func(id, path, summary, text string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Read}
-	}
+func (h *Handler) Register(api endpoint.API) {
+	api = trackingapi.Of(api)
+	read := endpoint.For(auth.Read)
 	endpoint.Get(api, read("get-queue", "/queues/{stage}", "Items that are ready for a stage",
 		"In the order in which they are taken: the highest priority first, and the oldest of it. To see them "+
 			"reserves nothing."), h.queue)
@@ -52,7 +39,7 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		h.history)
 	endpoint.Get(api, read("get-shard-summary", "/metrics/summary", "Items in numbers",
 		"Exact, at a cost that does not depend on their number."), h.summary)
-	srv.Handle(describeFeed(srv), h.feeds.Handler(srv.Draining(), h.feed), h.auth.Require(auth.Read))
+	h.feeds.Serve(api, describeFeed(api.Server), h.feed)
 }
 
 // none is the request of operations without parameters.

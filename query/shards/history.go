@@ -7,6 +7,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -41,6 +42,14 @@ type History struct {
 	NextCursor  string       `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
 }
 
+var historyCursor = reads.Cursor[queue.Place]{
+	Encode: queue.Place.String,
+	Decode: func(text string) (queue.Place, bool) {
+		at, err := queue.ParsePlace(text)
+		return at, err == nil
+	},
+}
+
 func (h *Handler) history(ctx context.Context, in *HistoryRequest) (History, error) {
 	name, err := shard.Filename(in.Filename)
 	if err != nil {
@@ -53,10 +62,8 @@ func (h *Handler) history(ctx context.Context, in *HistoryRequest) (History, err
 	if page.Stage, err = parseStage(in.Stage); err != nil {
 		return History{}, err
 	}
-	if in.Cursor != "" {
-		if page.After, err = queue.ParsePlace(in.Cursor); err != nil {
-			return History{}, errCursor
-		}
+	if page.After, err = historyCursor.After(in.Cursor); err != nil {
+		return History{}, err
 	}
 	all, err := h.store.History(ctx, page)
 	if err != nil {
@@ -67,11 +74,8 @@ func (h *Handler) history(ctx context.Context, in *HistoryRequest) (History, err
 			return History{}, err
 		}
 	}
-	out := History{Filename: name, Transitions: make([]Transition, 0, len(all))}
-	if len(all) > in.Limit {
-		all = all[:in.Limit]
-		out.NextCursor = all[in.Limit-1].Place.String()
-	}
+	all, next := reads.Cut(historyCursor, all, in.Limit, func(t tracking.Transition) queue.Place { return t.Place })
+	out := History{Filename: name, Transitions: make([]Transition, 0, len(all)), NextCursor: next}
 	for _, t := range all {
 		out.Transitions = append(out.Transitions, transitionOf(t))
 	}

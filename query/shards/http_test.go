@@ -29,11 +29,7 @@ func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 func serve(t *testing.T, cfg Config) *trackingtest.Site {
 	t.Helper()
 	s := trackingtest.On(t, engine.Pool(t, queue.Configure))
-	h, err := New(cfg, s.Store, auth.New(auth.Config{}), embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(auth.New(auth.Config{}), New(cfg, s.Store))
 	return s
 }
 
@@ -318,16 +314,16 @@ func TestDescribed(t *testing.T) {
 
 func FuzzCursor(f *testing.F) {
 	f.Add("")
-	f.Add(encode(tracking.QueuePlace{Priority: 3, Item: 9}))
-	f.Add(encode(tracking.FilePlace{Filename: "a", CreatedAt: time.Unix(1e9, 0).UTC()}))
+	f.Add(queueCursor.Encode(&tracking.QueuePlace{Priority: 3, Item: 9}))
+	f.Add(fileCursor.Encode(&tracking.FilePlace{Filename: "a", CreatedAt: time.Unix(1e9, 0).UTC()}))
 	f.Fuzz(func(t *testing.T, cursor string) {
-		if place, err := decode[tracking.QueuePlace](cursor); err == nil && place != nil {
-			if again, err := decode[tracking.QueuePlace](encode(*place)); err != nil || *again != *place {
+		if place, err := queueCursor.After(cursor); err == nil && place != nil {
+			if again, err := queueCursor.After(queueCursor.Encode(place)); err != nil || *again != *place {
 				t.Errorf("%v → %v, %v", *place, again, err)
 			}
 		}
-		if place, err := decode[tracking.FilePlace](cursor); err == nil && place != nil {
-			if again, err := decode[tracking.FilePlace](encode(*place)); err != nil ||
+		if place, err := fileCursor.After(cursor); err == nil && place != nil {
+			if again, err := fileCursor.After(fileCursor.Encode(place)); err != nil ||
 				!again.CreatedAt.Equal(place.CreatedAt) {
 				t.Errorf("%v → %v, %v", *place, again, err)
 			}

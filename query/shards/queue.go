@@ -2,12 +2,11 @@ package shards
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/instant"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
@@ -36,6 +35,8 @@ type Queue struct {
 	NextCursor string      `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
 }
 
+var queueCursor = reads.JSON(func(tracking.QueuePlace) bool { return true })
+
 func (h *Handler) queue(ctx context.Context, in *QueueRequest) (Queue, error) {
 	stage, err := shard.CheckQueue(in.Stage)
 	if err != nil {
@@ -45,18 +46,15 @@ func (h *Handler) queue(ctx context.Context, in *QueueRequest) (Queue, error) {
 	if page.UpdatedSince, err = parseTime("updated_since", in.UpdatedSince); err != nil {
 		return Queue{}, err
 	}
-	if page.After, err = decode[tracking.QueuePlace](in.Cursor); err != nil {
+	if page.After, err = queueCursor.After(in.Cursor); err != nil {
 		return Queue{}, err
 	}
 	items, err := h.store.Queue(ctx, page)
 	if err != nil {
 		return Queue{}, err
 	}
-	out := Queue{Stage: stage.String(), Items: make([]QueueItem, 0, len(items))}
-	if len(items) > in.Limit {
-		items = items[:in.Limit]
-		out.NextCursor = encode(items[in.Limit-1].QueuePlace)
-	}
+	items, next := reads.Cut(queueCursor, items, in.Limit, func(i tracking.QueueItem) *tracking.QueuePlace { return &i.QueuePlace })
+	out := Queue{Stage: stage.String(), Items: make([]QueueItem, 0, len(items)), NextCursor: next}
 	for _, it := range items {
 		out.Items = append(out.Items, QueueItem{it.Filename, it.Shard, it.CreatedAt.UTC()})
 	}
@@ -72,28 +70,4 @@ func parseTime(field, text string) (time.Time, error) {
 		return time.Time{}, &shard.Invalid{Field: field, Code: "time_format", Rule: err.Error()}
 	}
 	return t, nil
-}
-
-// encode makes a cursor of a place.
-func encode(place any) string {
-	b, _ := json.Marshal(place) // of numbers, times and names
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-var errCursor = &shard.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
-
-// decode reads a cursor; an empty one is the begin.
-func decode[T any](cursor string) (*T, error) {
-	if cursor == "" {
-		return nil, nil
-	}
-	var place T
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil {
-		err = json.Unmarshal(b, &place)
-	}
-	if err != nil {
-		return nil, errCursor
-	}
-	return &place, nil
 }

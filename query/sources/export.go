@@ -2,7 +2,6 @@ package sources
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,13 +23,14 @@ var typeOf = map[string]string{
 	exchange.OPML: "text/x-opml; charset=utf-8",
 }
 
-func (h *Handler) registerExport(srv *httpapi.Server) {
+func (h *Handler) registerExport(api endpoint.API) {
 	text := func(values ...any) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: values} }
 	content := map[string]*huma.MediaType{}
 	for _, kind := range typeOf {
 		kind, _, _ = strings.Cut(kind, ";")
 		content[kind] = &huma.MediaType{Schema: text()}
 	}
+	srv := api.Server
 	srv.Handle(&huma.Operation{
 		OperationID: "export-sources", Method: http.MethodGet, Path: "/sources/export", Tags: []string{"Sources"},
 		Summary:     "Sources as a list that can be imported",
@@ -46,54 +46,52 @@ func (h *Handler) registerExport(srv *httpapi.Server) {
 		},
 		Responses: srv.Problems(map[string]*huma.Response{"200": {Description: "The list", Content: content}}, 400, 401,
 			403, 503),
-	}, http.HandlerFunc(h.serveExport), h.auth.Require(auth.Read))
+	}, h.serveExport(api), api.Auth.Require(auth.Read))
 }
 
 // exportPage is how many sources are read at once.
 const exportPage = 1000
 
-func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	format := query.Get("format")
-	selection := Selection{
-		Q: query.Get("q"), Enabled: query.Get("enabled"), Priority: query.Get("priority"),
-		Job: query.Get("job_status"), Health: query.Get("health"),
-	}
-	errs := selection.check()
-	for _, c := range []struct {
-		field, value string
-		known        []string
-	}{
-		{"format", format, exchange.Formats},
-		{"enabled", selection.Enabled, []string{"", "true", "false"}},
-		{"priority", selection.Priority, append([]string{""}, source.Priorities...)},
-		{"job_status", selection.Job, append([]string{""}, job.Statuses...)},
-		{"health", selection.Health, []string{"", job.Healthy, job.Warning, job.Failed, job.Unknown}},
-	} {
-		if !slices.Contains(c.known, c.value) {
-			rule := "must be one of " + strings.TrimPrefix(strings.Join(c.known, ", "), ", ")
-			errs = append(errs, httpapi.FieldError{Field: c.field, Code: c.field + "_unknown", Rule: rule})
+func (h *Handler) serveExport(api endpoint.API) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		format := query.Get("format")
+		selection := Selection{
+			Q: query.Get("q"), Enabled: query.Get("enabled"), Priority: query.Get("priority"),
+			Job: query.Get("job_status"), Health: query.Get("health"),
 		}
-	}
-	if len(errs) > 0 {
-		p := httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule")
-		for _, e := range errs {
-			p.Errors = append(p.Errors, e.(httpapi.FieldError))
+		errs := selection.check()
+		for _, c := range []struct {
+			field, value string
+			known        []string
+		}{
+			{"format", format, exchange.Formats},
+			{"enabled", selection.Enabled, []string{"", "true", "false"}},
+			{"priority", selection.Priority, append([]string{""}, source.Priorities...)},
+			{"job_status", selection.Job, append([]string{""}, job.Statuses...)},
+			{"health", selection.Health, []string{"", job.Healthy, job.Warning, job.Failed, job.Unknown}},
+		} {
+			if !slices.Contains(c.known, c.value) {
+				rule := "must be one of " + strings.TrimPrefix(strings.Join(c.known, ", "), ", ")
+				errs = append(errs, httpapi.FieldError{Field: c.field, Code: c.field + "_unknown", Rule: rule})
+			}
 		}
-		httpapi.WriteProblem(w, p)
-		return
-	}
-	first, err := h.store.List(r.Context(), selection.filter(), uuid.Nil, exportPage)
-	if err != nil {
-		var told *httpapi.Problem
-		if !errors.As(endpoint.Problem(h.log, err), &told) {
-			told = httpapi.Internal(err)
+		if len(errs) > 0 {
+			p := httpapi.NewProblem(http.StatusBadRequest, "the request breaks a rule")
+			for _, e := range errs {
+				p.Errors = append(p.Errors, e.(httpapi.FieldError))
+			}
+			httpapi.WriteProblem(w, p)
+			return
 		}
-		httpapi.WriteProblem(w, told)
-		return
-	}
-	if err := h.export(r.Context(), w, format, selection.filter(), first); err != nil {
-		httpapi.Abort(httpapi.Internal(err))
+		first, err := h.store.List(r.Context(), selection.filter(), uuid.Nil, exportPage)
+		if err != nil {
+			api.Refuse(w, err)
+			return
+		}
+		if err := h.export(r.Context(), w, format, selection.filter(), first); err != nil {
+			httpapi.Abort(httpapi.Internal(err))
+		}
 	}
 }
 

@@ -2,9 +2,7 @@ package sources
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"log/slog"
 	"strings"
 	"unicode/utf8"
 
@@ -20,29 +18,18 @@ import (
 )
 
 // Handler answers the reads.
-type Handler struct {
-	store *sources.Store
-	auth  *auth.Auth
-	log   *slog.Logger
-}
+type Handler struct{ store *sources.Store }
 
 // New returns the handler; Register puts it on a server.
-func New(store *sources.Store, a *auth.Auth, log *slog.Logger) (*Handler, error) {
-	if store == nil || a == nil || log == nil {
-		return nil, errors.New("source reads: the state, authentication and a logger are needed")
-	}
-	return &Handler{store, a, log}, nil
-}
+func New(store *sources.Store) *Handler { return &Handler{store} }
 
 // Register adds the routes, for callers with the scope read.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{Server: srv, Auth: h.auth, Log: h.log, Base: "/sources", Tag: "Sources"}
-	read := func(id, path, summary string) endpoint.Operation {
-		return endpoint.Operation{ID: id, Path: path, Summary: summary, Scope: auth.Read}
-	}
+func (h *Handler) Register(api endpoint.API) {
+	api = api.At("/sources", "Sources")
+	read := endpoint.For(auth.Read)
 	endpoint.Get(api, read("list-sources", "", "Sources that are crawled, the oldest first"), h.list)
 	endpoint.Get(api, read("get-source", "/{id}", "A source"), h.one)
-	h.registerExport(srv)
+	h.registerExport(api)
 }
 
 // Selection are the parameters that select sources.
@@ -89,39 +76,17 @@ type ListSourcesRequest struct {
 // Resolve implements huma.Resolver.
 func (r *ListSourcesRequest) Resolve(ctx huma.Context) []error {
 	errs := append(r.Params.Resolve(ctx), r.check()...)
-	var ok bool
-	if r.after, ok = decodeCursor(r.Cursor); !ok {
-		errs = append(errs, httpapi.FieldError{
-			Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before",
-		})
-	}
-	return errs
+	var err error
+	r.after, err = sourceCursor.After(r.Cursor)
+	return append(errs, endpoint.Faults(err)...)
 }
 
-// sourceCursor is the kind of the cursors of sources.
-const sourceCursor = 4
-
-func encodeCursor(id uuid.UUID) string {
-	return reads.EncodeCursor(sourceCursor, binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:]))
-}
-
-// decodeCursor reads the id of the last source of a page; without a cursor, one
-// before all others.
-func decodeCursor(text string) (id uuid.UUID, ok bool) {
-	if text == "" {
-		return id, true
-	}
-	a, b, ok := reads.DecodeCursor(sourceCursor, text)
-	binary.BigEndian.PutUint64(id[:8], a)
-	binary.BigEndian.PutUint64(id[8:], b)
-	return id, ok
-}
+var sourceCursor = reads.IDs(4)
 
 // CrawlSourcePage is a page of sources.
 type CrawlSourcePage struct {
-	Items      []source.CrawlSource `json:"items" nullable:"false"`
-	NextCursor string               `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
-	Total      int64                `json:"total" doc:"How many sources the filters select, on all pages"`
+	reads.List[source.CrawlSource]
+	Total int64 `json:"total" doc:"How many sources the filters select, on all pages"`
 }
 
 func (h *Handler) list(ctx context.Context, in *ListSourcesRequest) (CrawlSourcePage, error) {
@@ -130,12 +95,10 @@ func (h *Handler) list(ctx context.Context, in *ListSourcesRequest) (CrawlSource
 	if err != nil {
 		return CrawlSourcePage{}, err
 	}
-	page := CrawlSourcePage{Items: all}
-	if len(all) > in.Limit {
-		page.Items, page.NextCursor = all[:in.Limit], encodeCursor(all[in.Limit-1].ID)
-	}
-	page.Total, err = h.store.Count(ctx, f)
-	return page, err
+	total, err := h.store.Count(ctx, f)
+	return CrawlSourcePage{
+		reads.ListOf(sourceCursor, all, in.Limit, func(s source.CrawlSource) uuid.UUID { return s.ID }), total,
+	}, err
 }
 
 // SourceRequest names a source.

@@ -37,11 +37,7 @@ func serve(t *testing.T, a *auth.Auth) *site {
 	if s.store, err = sources.New(s.Store.Pool()); err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(s.store, a, embeddedtest.Log(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Serve(h)
+	s.Serve(a, New(s.store))
 	return s
 }
 

@@ -4,10 +4,8 @@ package transitions
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -48,27 +46,29 @@ type Follow func(ctx context.Context, after queue.Place) ([]Event, error)
 type Feeds struct {
 	cfg  Config
 	now  func(context.Context) (queue.Place, error)
-	log  *slog.Logger
 	open *seats.Seats
 }
 
 // New returns feeds. Now is the place behind all that has happened.
-func New(cfg Config, now func(context.Context) (queue.Place, error), log *slog.Logger) (*Feeds, error) {
-	if now == nil || log == nil {
-		return nil, errors.New("feeds of transitions: the history and a logger are needed")
-	}
+func New(cfg Config, now func(context.Context) (queue.Place, error)) *Feeds {
 	if cfg.Poll == 0 {
 		cfg.Poll = 200 * time.Millisecond
 	}
 	if cfg.Feeds == 0 {
 		cfg.Feeds = 64
 	}
-	return &Feeds{cfg: cfg, now: now, log: log, open: seats.New(cfg.Feeds)}, nil
+	return &Feeds{cfg: cfg, now: now, open: seats.New(cfg.Feeds)}
 }
 
-// Handler serves feeds of what begin chooses for a request, until draining is
-// closed. A feed is as fast as its reader and holds a page at most.
-func (f *Feeds) Handler(draining <-chan struct{}, begin func(*http.Request) (Follow, error)) http.Handler {
+// Serve registers an operation that serves feeds of what begin chooses for a request, until the
+// server drains. A feed is as fast as its reader and holds a page at most.
+func (f *Feeds) Serve(api endpoint.API, op *huma.Operation, begin func(*http.Request) (Follow, error)) {
+	api.Server.Handle(op, f.handler(api, api.Server.Draining(), begin), api.Auth.Require(auth.Read))
+}
+
+func (f *Feeds) handler(
+	api endpoint.API, draining <-chan struct{}, begin func(*http.Request) (Follow, error),
+) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := untilExpiry(r.Context())
 		defer cancel()
@@ -85,14 +85,14 @@ func (f *Feeds) Handler(draining <-chan struct{}, begin func(*http.Request) (Fol
 			at, err = f.place(r)
 		}
 		if err != nil {
-			f.refuse(w, err)
+			api.Refuse(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Accel-Buffering", "no") // proxies must not hold it back
 		if _, err := f.serve(ctx, draining, at, follow, w); err != nil && r.Context().Err() == nil {
-			f.log.Debug("a feed of transitions has ended", "error", err)
+			api.Log.Debug("a feed of transitions has ended", "error", err)
 		}
 	})
 }
@@ -103,15 +103,6 @@ func untilExpiry(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithDeadline(ctx, at)
 	}
 	return context.WithCancel(ctx)
-}
-
-func (f *Feeds) refuse(w http.ResponseWriter, err error) {
-	p := endpoint.Problem(f.log, err)
-	if problem, ok := p.(*httpapi.Problem); ok {
-		httpapi.WriteProblem(w, problem)
-		return
-	}
-	httpapi.WriteProblem(w, httpapi.Internal(err))
 }
 
 // place is where a reader begins.

@@ -3,7 +3,6 @@ package transitions
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -14,13 +13,7 @@ import (
 // TestDrains: a reader who has pages to catch up with does not keep a server from
 // ending, whether or not anything of them is for him.
 func TestDrains(t *testing.T) {
-	f, err := New(Config{Poll: time.Millisecond}, func(context.Context) (queue.Place, error) {
-		return queue.Place{},
-			nil
-	}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := New(Config{Poll: time.Millisecond}, func(context.Context) (queue.Place, error) { return queue.Place{}, nil })
 	draining := make(chan struct{})
 	close(draining)
 	pages := 0

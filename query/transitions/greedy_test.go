@@ -10,21 +10,20 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/queue"
 )
 
 // TestGreedyReader: a caller who has opened all feeds that may be open loses the newest to
 // another caller.
 func TestGreedyReader(t *testing.T) {
-	f, err := New(Config{Feeds: 3, Poll: time.Millisecond}, func(context.Context) (queue.Place, error) {
+	f := New(Config{Feeds: 3, Poll: time.Millisecond}, func(context.Context) (queue.Place, error) {
 		return queue.Place{}, nil
-	}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
+	api := endpoint.API{Log: slog.New(slog.DiscardHandler)}
 	nothing := func(context.Context, queue.Place) ([]Event, error) { return nil, nil }
 	draining := make(chan struct{})
-	feed := f.Handler(draining, func(*http.Request) (Follow, error) { return nothing, nil })
+	feed := f.handler(api, draining, func(*http.Request) (Follow, error) { return nothing, nil })
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		feed.ServeHTTP(w, r.WithContext(auth.WithCaller(r.Context(), auth.Caller{Subject: r.URL.Path})))
 	}))

@@ -4,10 +4,8 @@ package trackingapi
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 
-	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
@@ -18,9 +16,11 @@ import (
 // Base is the path of shard tracking below the API's.
 const Base = "/pipeline"
 
-// New returns what registers the operations of shard tracking.
-func New(srv *httpapi.Server, a *auth.Auth, log *slog.Logger) endpoint.API {
-	return endpoint.API{Server: srv, Auth: a, Log: log, Base: Base, Tag: "Shards", Known: Known}
+// Of returns what registers the operations of shard tracking.
+func Of(api endpoint.API) endpoint.API {
+	api = api.At(Base, "Shards")
+	api.Known = Known
+	return api
 }
 
 // Conflict is the problem document of a move that the item's status does not

@@ -19,7 +19,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/natstest"
@@ -191,14 +193,14 @@ func On(t testing.TB, pool *pgxpool.Pool) *Site {
 }
 
 // Serve serves what handlers register, until the test ends.
-func (s *Site) Serve(handlers ...interface{ Register(*httpapi.Server) }) {
+func (s *Site) Serve(a *auth.Auth, handlers ...interface{ Register(endpoint.API) }) {
 	s.T.Helper()
 	srv, err := httpapi.New(httpapi.Config{}, httpapi.Deps{Log: embeddedtest.Log(s.T), Registry: s.Registry})
 	if err != nil {
 		s.T.Fatal(err)
 	}
 	for _, h := range handlers {
-		h.Register(srv)
+		h.Register(endpoint.API{Server: srv, Auth: a, Log: embeddedtest.Log(s.T)})
 	}
 	server := httptest.NewServer(srv.Handler())
 	s.T.Cleanup(server.Close)
