@@ -1,0 +1,82 @@
+// @vitest-environment happy-dom
+import { VueQueryPlugin, useQuery } from '@tanstack/vue-query';
+import { flushPromises, mount } from '@vue/test-utils';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { computed, defineComponent, h } from 'vue';
+import { createMemoryHistory, createRouter } from 'vue-router';
+import { text } from '../address/fields';
+import { useAddress } from '../address/useAddress';
+import { given } from '../api/client';
+import { installLive } from '../live/useLive';
+import FilterField from './FilterField.vue';
+import ListPage from './ListPage.vue';
+
+interface Reviews {
+  items: { id: string; page: string; state: string }[];
+  next_cursor?: string;
+}
+
+/** The page of a system whose list is GET /reviews: what the platform asks of one. */
+const ReviewsPage = defineComponent(() => {
+  const { values: chosen, wrong, change, go } = useAddress({ page: text(), cursor: text() });
+  const query = computed(() => String(new URLSearchParams(given(chosen.value))));
+  const { data, error, dataUpdatedAt, refetch } = useQuery({
+    queryKey: ['reviews', query],
+    queryFn: async () => (await (await fetch(`/api/v1/reviews?${query.value}`)).json()) as Reviews,
+  });
+  return () =>
+    h(
+      ListPage,
+      {
+        title: 'Reviews',
+        label: 'Reviews',
+        words: 'newer ones on the next page',
+        wrong: wrong.value,
+        has: data.value !== undefined,
+        empty: data.value?.items.length === 0,
+        at: dataUpdatedAt.value,
+        error: error.value,
+        begun: chosen.value.cursor !== '',
+        next: data.value?.next_cursor,
+        onRetry: () => void refetch(),
+        onFirst: () => change({ cursor: '' }),
+        onNext: (cursor: string) => go({ cursor }),
+      },
+      {
+        filters: () =>
+          h(FilterField, {
+            label: 'Page',
+            modelValue: chosen.value.page,
+            'onUpdate:modelValue': (page: string) => change({ page, cursor: '' }),
+          }),
+        empty: () => 'There are no reviews.',
+        default: () => data.value?.items.map((r) => h('tr', [r.id, r.page, r.state].map((cell) => h('td', cell)))),
+      },
+    );
+});
+
+const pages: Record<string, Reviews> = {
+  '': { items: [{ id: 'r-1', page: '/a', state: 'done' }], next_cursor: '7' },
+  'cursor=7': { items: [{ id: 'r-2', page: '/b', state: 'new' }] },
+  'page=%2Fc': { items: [] },
+};
+
+describe('the page of a list', () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  it('shows pages, filters and nothing', async () => {
+    vi.stubGlobal('fetch', (address: string) => Promise.resolve(Response.json(pages[address.split('?')[1] ?? ''])));
+    const router = createRouter({ history: createMemoryHistory(), routes: [{ path: '/', component: ReviewsPage }] });
+    await router.push('/');
+    const shown = mount(ReviewsPage, { global: { plugins: [router, VueQueryPlugin, installLive] } });
+    await vi.waitFor(() => expect(shown.find('td').text()).toBe('r-1'));
+    await shown.get('[data-testid=next-page]').trigger('click');
+    await vi.waitFor(() => expect(shown.find('td').text()).toBe('r-2'));
+    expect(router.currentRoute.value.query).toEqual({ cursor: '7' });
+    await shown.get('input').setValue('/c');
+    await flushPromises();
+    await vi.waitFor(() => expect(shown.text()).toContain('There are no reviews.'));
+    expect(router.currentRoute.value.query).toEqual({ page: '/c' });
+    shown.unmount();
+  });
+});
