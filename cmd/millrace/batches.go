@@ -71,15 +71,26 @@ func (n *node) objectsInNATS() *objects.NATS { return objects.NewNATS(n.js, max(
 // retryOutcomes is the advisory lock of the process that publishes the outcomes of retries.
 const retryOutcomes int64 = 0x6d696c6c_72637263
 
-// openBatches makes the store of items that are tried again. They are moved in every role.
-func (n *node) openBatches() (err error) {
+// openRetries makes the store of errors of batches that are tried again. They are moved in every role.
+func (n *node) openRetries() (err error) {
 	if n.stores.recrawl, err = recrawl.New(n.stores.own, n.log); err != nil {
 		return err
 	}
 	return n.sample(recrawl.Gauges(n.database.pool))
 }
 
-// takeBatches reads the batches that messages announce, and has errors tried again.
+// runRetries has errors tried again, and publishes their outcomes.
+func (n *node) runRetries() (of share, err error) {
+	outcomes, err := outbox.NewPublisher(outbox.Config{Key: retryOutcomes}, n.stores.recrawl.Outbox(), outbox.Deps{
+		NATS: n.nats, Postgres: n.database.pool, Registry: n.registry, Log: n.log, Acked: n.acked(),
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{parts: []part{{"feeds", n.stores.recrawl.Run}, {"outcomes", outcomes.Run}}}, nil
+}
+
+// takeBatches reads the batches that messages announce.
 func (n *node) takeBatches() (of share, err error) {
 	modes, err := n.batchModes()
 	if err != nil {
@@ -97,15 +108,7 @@ func (n *node) takeBatches() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	outcomes, err := outbox.NewPublisher(outbox.Config{Key: retryOutcomes}, n.stores.recrawl.Outbox(), outbox.Deps{
-		NATS: n.nats, Postgres: n.database.pool, Registry: n.registry, Log: n.log, Acked: n.acked(),
-	})
-	if err != nil {
-		return of, err
-	}
-	return share{parts: []part{
-		{"readers", readers.Run}, {"retries", n.stores.recrawl.Run}, {"outcomes of retries", outcomes.Run},
-	}}, nil
+	return share{parts: []part{{"readers", readers.Run}}}, nil
 }
 
 // storeBatches stores what was read of batches.

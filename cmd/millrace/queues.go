@@ -100,7 +100,7 @@ func (n *node) readShards() (of share, err error) {
 
 // openActs makes the store of bulk actions.
 func (n *node) openActs() (err error) {
-	n.stores.acts, err = acts.New(n.stores.own, n.stores.shards, n.log)
+	n.stores.acts, err = acts.New(n.stores.own, n.stores.shards, n.stores.recrawl, n.log)
 	return err
 }
 

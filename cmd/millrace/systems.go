@@ -16,6 +16,7 @@ var systems = []system{
 	{name: "objects", ingest: (*node).takeObjects},
 	{name: "queues", postgres: true, open: (*node).openQueues, ingest: (*node).serveQueues, query: (*node).readQueues},
 	{name: "shards", postgres: true, open: (*node).openShards, ingest: (*node).takeShards, query: (*node).readShards},
+	{name: "retries", postgres: true, open: (*node).openRetries, ingest: (*node).runRetries},
 	{name: "bulk actions", postgres: true, open: (*node).openActs, ingest: (*node).runActs, query: (*node).readActs},
 	{name: "sources", postgres: true, open: (*node).openSources, ingest: (*node).takeSources, query: (*node).readSources},
 	{
@@ -24,8 +25,8 @@ var systems = []system{
 	},
 	{name: "uploads", postgres: true, open: (*node).openUploads, ingest: (*node).takeUploads, query: (*node).readUploads},
 	{
-		name: "batches", postgres: true, open: (*node).openBatches, ingest: (*node).takeBatches,
-		projector: (*node).storeBatches, query: (*node).readBatches,
+		name: "batches", postgres: true, ingest: (*node).takeBatches, projector: (*node).storeBatches,
+		query: (*node).readBatches,
 	},
 	{name: "readers", postgres: true, ingest: (*node).limitReaders},
 	{name: "demo", ingest: (*node).runDemo},

@@ -39,6 +39,7 @@ func (h *Handler) Register(api endpoint.API) {
 		ID: "stop-act", Path: "/{id}/stop", Summary: "Stop an act", Scope: auth.Admin,
 		Text: "What it has done stays done. Stopping an act that has ended changes nothing.",
 	}, h.stop)
+	h.registerErrors(api)
 }
 
 // BeginActRequest asks for an act.
@@ -73,9 +74,12 @@ type BegunAct struct {
 func (a BegunAct) Made() bool { return a.made }
 
 func (h *Handler) begin(ctx context.Context, in *BeginActRequest) (BegunAct, error) {
-	a, made, err := h.store.Begin(ctx, acts.Request{
-		Move: in.Body.Move, Filter: in.Body.Filter, By: auth.CallerFrom(ctx).Subject, Key: in.Key,
-	})
+	return h.beginAct(ctx, acts.Request{Move: in.Body.Move, Filter: in.Body.Filter, Key: in.Key})
+}
+
+func (h *Handler) beginAct(ctx context.Context, r acts.Request) (BegunAct, error) {
+	r.By = auth.CallerFrom(ctx).Subject
+	a, made, err := h.store.Begin(ctx, r)
 	if errors.Is(err, acts.ErrKeyTaken) {
 		return BegunAct{}, httpapi.NewProblem(http.StatusConflict, err.Error(), httpapi.FieldError{
 			Field: "Idempotency-Key", Code: "taken", Rule: "must not be the key of a request for something else",

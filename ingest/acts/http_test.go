@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/item"
@@ -31,7 +32,11 @@ func serve(t *testing.T) *trackingtest.Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := acts.New(own, s.Store, embeddedtest.Log(t))
+	errs, err := recrawl.New(own, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := acts.New(own, s.Store, errs, embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -228,7 +228,7 @@ func (c *crawl) act(ctx context.Context) {
 			{Move: acts.Cancel, By: "demo", Filter: acts.ItemFilter{Queue: Queue, State: "scheduled", Group: laterGroup}},
 		} {
 			c.persist(ctx, func() error {
-				n, err := c.Acts.Count(ctx, r.Move, r.Filter)
+				n, err := c.Acts.Count(ctx, acts.Request{Move: r.Move, Filter: r.Filter})
 				if err == nil && n.Matched > 0 {
 					_, _, err = c.Acts.Begin(ctx, r)
 				}

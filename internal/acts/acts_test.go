@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -41,7 +42,11 @@ func open(t *testing.T) *site {
 	if s.own, err = userqueue.New(s.shards.Queues()); err != nil {
 		t.Fatal(err)
 	}
-	if s.Store, err = acts.New(s.own, s.shards, embeddedtest.Log(t)); err != nil {
+	errs, err := recrawl.New(s.own, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Store, err = acts.New(s.own, s.shards, errs, embeddedtest.Log(t)); err != nil {
 		t.Fatal(err)
 	}
 	settings := queue.Settings{Name: "mail", LeaseS: 30, RetentionS: 3600, MaxItems: 1_000_000, MaxAttempts: 3}
@@ -162,7 +167,7 @@ func TestGroup(t *testing.T) {
 		t.Fatalf("%+v", found)
 	}
 	f := acts.ItemFilter{Queue: "mail", State: "failed", Fingerprint: "‹n› no such user ‹n›"}
-	if n, err := s.Count(t.Context(), acts.Retry, f); err != nil || n != (acts.ActCount{Matched: 800}) {
+	if n, err := s.Count(t.Context(), acts.Request{Move: acts.Retry, Filter: f}); err != nil || n != (acts.ActCount{Matched: 800}) {
 		t.Fatalf("%+v, %v", n, err)
 	}
 	a := s.begin(acts.Request{Move: acts.Retry, Filter: f, By: "ann"}, 800)
@@ -390,7 +395,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	f := acts.ItemFilter{Queue: "mail", Fingerprint: "timeout ‹n›"}
-	if n, err := s.Count(t.Context(), acts.Cancel, f); err != nil || n.Matched != 2 {
+	if n, err := s.Count(t.Context(), acts.Request{Move: acts.Cancel, Filter: f}); err != nil || n.Matched != 2 {
 		t.Errorf("%+v, %v", n, err)
 	}
 	a := s.begin(acts.Request{Move: acts.Cancel, Filter: acts.ItemFilter{Queue: "mail", Group: "shop"}, By: "ann"}, 3)
@@ -436,7 +441,7 @@ func TestFiles(t *testing.T) {
 		{acts.ItemFilter{Queue: "shard-worker", State: "dead"}, 0},
 		{acts.ItemFilter{Queue: "shard-worker", Filename: "20250101000000", Fingerprint: "shard ‹n› is torn"}, 1},
 	} {
-		if n, err := s.Count(t.Context(), acts.Retry, c.f); err != nil || n.Matched != c.want {
+		if n, err := s.Count(t.Context(), acts.Request{Move: acts.Retry, Filter: c.f}); err != nil || n.Matched != c.want {
 			t.Errorf("%+v matches %+v, %v, want %d", c.f, n, err, c.want)
 		}
 	}
@@ -489,18 +494,18 @@ func TestRules(t *testing.T) {
 		{acts.Retry, acts.ItemFilter{Search: "\x00"}, "search"},
 		{acts.Retry, acts.ItemFilter{Filename: "a/b"}, "filename"},
 	} {
-		_, err := s.Count(t.Context(), c.move, c.f)
+		_, err := s.Count(t.Context(), acts.Request{Move: c.move, Filter: c.f})
 		var broken *item.Invalid
 		if !errors.As(err, &broken) || broken.Field != c.want {
 			t.Errorf("%s %+v: %v, want a rule of %s", c.move, c.f, err, c.want)
 		}
 	}
 	for _, name := range []string{"mailless", "mail\x00", "event-ingest"} {
-		if _, err := s.Count(t.Context(), acts.Retry, acts.ItemFilter{Queue: name}); !errors.Is(err, queue.ErrNoQueue) {
+		if _, err := s.Count(t.Context(), acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Queue: name}}); !errors.Is(err, queue.ErrNoQueue) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if _, err := s.Count(t.Context(), acts.Retry, acts.ItemFilter{Filename: "29990101000000"}); !errors.Is(err,
+	if _, err := s.Count(t.Context(), acts.Request{Move: acts.Retry, Filter: acts.ItemFilter{Filename: "29990101000000"}}); !errors.Is(err,
 		tracking.ErrNoFile) {
 		t.Error(err)
 	}

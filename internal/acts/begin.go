@@ -1,6 +1,7 @@
 package acts
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,36 +10,43 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/recrawl"
 )
 
 // Request asks for an act.
 type Request struct {
 	Move   string
 	Filter ItemFilter
-	By     string // who asks
-	Key    string // by which the same request is known again; empty: it never is
+	Errors *recrawl.ErrorFilter // in the place of Filter, of a retry of errors of batches
+	By     string               // who asks
+	Key    string               // by which the same request is known again; empty: it never is
 }
 
 // Count says what an act would be about.
-func (s *Store) Count(ctx context.Context, move string, f ItemFilter) (ActCount, error) {
-	members, more, err := s.members(ctx, move, f)
+func (s *Store) Count(ctx context.Context, r Request) (ActCount, error) {
+	members, more, err := s.members(ctx, r)
 	return ActCount{len(members), more}, err
 }
 
-// members are the items that a filter matches now, up to [Most].
-func (s *Store) members(ctx context.Context, move string, f ItemFilter) (refs []queue.Ref, more bool, err error) {
-	sel, err := s.selection(ctx, move, f)
-	if err != nil {
-		return nil, false, err
-	}
-	err = s.each(ctx, sel, 0, func(m queue.Member, _ string) error {
+// members are what the filter of a request matches now, up to [Most].
+func (s *Store) members(ctx context.Context, r Request) (refs []queue.Ref, more bool, err error) {
+	add := func(ref queue.Ref) error {
 		if len(refs) == Most {
 			more = true
 			return errEnough
 		}
-		refs = append(refs, m.Ref)
+		refs = append(refs, ref)
 		return nil
-	})
+	}
+	if r.Errors != nil {
+		err = s.eachError(ctx, *r.Errors, add)
+	} else {
+		var sel selection
+		if sel, err = s.selection(ctx, r.Move, r.Filter); err != nil {
+			return nil, false, err
+		}
+		err = s.each(ctx, sel, 0, func(m queue.Member, _ string) error { return add(m.Ref) })
+	}
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, false, err
 	}
@@ -52,11 +60,11 @@ func (s *Store) Begin(ctx context.Context, r Request) (a Act, made bool, err err
 	if a, err := s.again(ctx, r); !errors.Is(err, ErrNoAct) {
 		return a, false, err
 	}
-	refs, more, err := s.members(ctx, r.Move, r.Filter)
+	refs, more, err := s.members(ctx, r)
 	if err != nil {
 		return Act{}, false, err
 	}
-	filter, err := json.Marshal(r.Filter)
+	filter, err := json.Marshal(filters{r.Filter, r.Errors})
 	if err != nil {
 		return Act{}, false, fmt.Errorf("begin an act: %w", err)
 	}
@@ -98,10 +106,23 @@ func (s *Store) again(ctx context.Context, r Request) (Act, error) {
 		return Act{}, ErrNoAct
 	}
 	a, err := s.one(ctx, "SELECT "+columns+" FROM millrace.act WHERE caller = $1 AND request_key = $2", r.By, r.Key)
-	if err == nil && (a.Move != r.Move || a.Filter != r.Filter) {
+	if err == nil && (a.Move != r.Move || a.Filter != r.Filter || !alike(a.CrawlErrors, r.Errors)) {
 		return Act{}, ErrKeyTaken
 	}
 	return a, err
+}
+
+// alike tells whether two filters of errors are the same.
+func alike(a, b *recrawl.ErrorFilter) bool {
+	x, _ := json.Marshal(a) // texts, numbers and times within bounds
+	y, _ := json.Marshal(b)
+	return bytes.Equal(x, y)
+}
+
+// filters are how the filter of an act is written.
+type filters struct {
+	ItemFilter
+	CrawlErrors *recrawl.ErrorFilter `json:"crawl_errors,omitempty"`
 }
 
 // turns cuts members into turns, each of one queue.

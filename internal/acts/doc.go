@@ -1,5 +1,5 @@
-// Package acts does one thing to many items of queues: it retries or cancels
-// whatever a filter matches, in turns, and keeps a record of it.
+// Package acts does one thing to many items of queues, or errors of batches: it retries or
+// cancels whatever a filter matches, in turns, and keeps a record of it.
 //
 // # What holds
 //

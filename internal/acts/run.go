@@ -101,7 +101,7 @@ func (s *Store) Step(ctx context.Context) (worked bool, err error) {
 
 // take moves the members of a turn, and counts them.
 func (s *Store) take(ctx context.Context, t *queue.Tx, v turn) error {
-	results, err := s.apply(ctx, t, v)
+	reached, err := s.apply(ctx, t, v)
 	if err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (s *Store) take(ctx context.Context, t *queue.Tx, v turn) error {
 	counts := map[string]int{}
 	var ids []int64
 	var outcomes, reasons []string
-	for i, r := range results {
-		outcome, reason := judge(v.move, r)
+	for i, of := range reached {
+		outcome, reason := of.outcome, of.reason
 		counts[outcome]++
 		if room[outcome]--; outcome != "done" && room[outcome] >= 0 {
 			ids, outcomes, reasons = append(ids, v.items[i]), append(outcomes, outcome), append(reasons, reason)
@@ -125,8 +125,24 @@ func (s *Store) take(ctx context.Context, t *queue.Tx, v turn) error {
 	return nil
 }
 
-// apply makes the moves of a turn, and returns a result for each member.
-func (s *Store) apply(ctx context.Context, t *queue.Tx, v turn) ([]queue.Result, error) {
+// reach is what became of a member, and why it was not moved.
+type reach struct{ outcome, reason string }
+
+// apply makes the moves of a turn, and returns what became of each member.
+func (s *Store) apply(ctx context.Context, t *queue.Tx, v turn) ([]reach, error) {
+	if v.queue == ofErrors {
+		return s.retryErrors(ctx, t, v)
+	}
+	results, err := s.moveItems(ctx, t, v)
+	all := make([]reach, len(results))
+	for i, r := range results {
+		all[i].outcome, all[i].reason = judge(v.move, r)
+	}
+	return all, err
+}
+
+// moveItems makes the moves of a turn on items.
+func (s *Store) moveItems(ctx context.Context, t *queue.Tx, v turn) ([]queue.Result, error) {
 	commands := make([]queue.Command, len(v.items))
 	for i, id := range v.items {
 		commands[i] = queue.Command{ID: id, Worker: v.by}

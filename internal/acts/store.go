@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 )
@@ -25,16 +26,18 @@ type Store struct {
 	queues *queue.Store
 	own    *userqueue.Store
 	shards *tracking.Store
+	errs   *recrawl.Store
 	log    *slog.Logger
 	begun  chan struct{}
 }
 
-// New returns a store on those of the items, which share one of queues.
-func New(own *userqueue.Store, shards *tracking.Store, log *slog.Logger) (*Store, error) {
-	if own == nil || shards == nil || log == nil {
-		return nil, errors.New("acts: the items of both kinds and a logger are needed")
+// New returns a store on those of the items and of the errors of batches, which share one of
+// queues.
+func New(own *userqueue.Store, shards *tracking.Store, errs *recrawl.Store, log *slog.Logger) (*Store, error) {
+	if own == nil || shards == nil || errs == nil || log == nil {
+		return nil, errors.New("acts: the items of both kinds, the errors of batches and a logger are needed")
 	}
-	return &Store{own.Queues(), own, shards, log.With("component", "acts"), make(chan struct{}, 1)}, nil
+	return &Store{own.Queues(), own, shards, errs, log.With("component", "acts"), make(chan struct{}, 1)}, nil
 }
 
 const columns = `id, move, filter, state, caller, created_at, ended_at, matched, done, skipped, failed, more`
@@ -50,7 +53,10 @@ func scan(r pgx.CollectableRow) (a Act, err error) {
 	if a.CreatedAt = a.CreatedAt.UTC(); a.EndedAt != nil {
 		*a.EndedAt = a.EndedAt.UTC()
 	}
-	return a, json.Unmarshal(filter, &a.Filter)
+	var of filters
+	err = json.Unmarshal(filter, &of)
+	a.Filter, a.CrawlErrors = of.ItemFilter, of.CrawlErrors
+	return a, err
 }
 
 // Get returns an act as it is now, or ErrNoAct.
@@ -92,7 +98,8 @@ func (s *Store) Members(ctx context.Context, act int64) ([]ActMember, error) {
 	if err == nil {
 		var all []ActMember
 		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (m ActMember, err error) {
-			return m, r.Scan(&m.Queue, &m.ID, &m.Key, &m.Filename, &m.Shard, &m.Outcome, &m.Reason)
+			return m, r.Scan(&m.Queue, &m.ID, &m.Key, &m.Filename, &m.Shard, &m.JobID, &m.BatchIndex, &m.Position,
+				&m.Outcome, &m.Reason)
 		})
 		if err == nil {
 			return all, nil

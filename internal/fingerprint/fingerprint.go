@@ -45,8 +45,8 @@ func Of(err string) string {
 	return number.ReplaceAllLiteralString(err, "‹n›")
 }
 
-// Number is a number that stands for the fingerprint of an error, of as many as there are.
-func Number(err string) int64 {
-	sum := sha256.Sum256([]byte(Of(err)))
+// Hash is a number that stands for a fingerprint, where the text would be too long.
+func Hash(fingerprint string) int64 {
+	sum := sha256.Sum256([]byte(fingerprint))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }

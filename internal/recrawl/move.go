@@ -123,7 +123,7 @@ func (w *work) end(r *row, said []byte) error {
 	}
 	w.recode(r, batches.Text(o.Code))
 	policy, again := o.Category.Retry()
-	r.category, r.print, r.queue = o.Category, fingerprint.Number(o.Message), policy.Queue
+	r.category, r.print, r.queue = o.Category, fingerprint.Hash(fingerprint.Of(o.Message)), policy.Queue
 	if r.tries++; !again || r.tries >= len(policy.Waits) {
 		w.move(r, isError)
 		return nil

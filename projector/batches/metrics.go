@@ -40,6 +40,13 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300},
 		}, []string{"platform"}),
 	}
+	for _, platform := range schema.Platforms { // so that the first error is an increase
+		for category, codes := range schema.Codes() {
+			for _, code := range codes {
+				m.errors.WithLabelValues(platform, string(category), code)
+			}
+		}
+	}
 	return m, errors.Join(r.Register(m.items), r.Register(m.errors), r.Register(m.retried), r.Register(m.duration))
 }
 

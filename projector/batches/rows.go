@@ -117,7 +117,7 @@ func (r *errorRows) add(a *schema.Announcement, position int, o *schema.Outcome)
 	}
 	r.positions, r.ids, r.waits = append(r.positions, int32(position)), append(r.ids, o.ContentID), append(r.waits, wait)
 	r.categories, r.codes = append(r.categories, string(o.Category)), append(r.codes, schema.Text(o.Code))
-	r.prints = append(r.prints, fingerprint.Number(o.Message))
+	r.prints = append(r.prints, fingerprint.Hash(fingerprint.Of(o.Message)))
 	r.queues, r.tasks = append(r.queues, policy.Queue), append(r.tasks, string(task))
 	return nil
 }

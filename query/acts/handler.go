@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/query/reads"
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // Handler answers the reads.
@@ -30,7 +34,11 @@ func (h *Handler) Register(api endpoint.API) {
 	endpoint.Get(api, read("get-act", "/{id}", "A bulk action, and how far it is", ""), h.one)
 	endpoint.Get(api, read("list-act-members", "/{id}/members", "Members of an act that were not moved, and why",
 		"The first 1,000 that failed, and the first 1,000 that were skipped."), h.members)
-	api.Base = "/failures"
+	api.Base, api.Tag = "/crawl-errors", "Batches"
+	endpoint.Get(api, read("count-crawl-errors-retry", "/retry", "How many errors of batches would be tried again",
+		"The number of errors that the filter matches now and that are not being tried again. Nothing is done."),
+		h.countErrors)
+	api.Base, api.Tag = "/failures", "Acts"
 	endpoint.Get(api, read("group-failures", "", "Failed items by their errors",
 		"Errors that differ only in numbers, ids and addresses are one group. With a state of items that have not "+
 			"ended, those that have failed before."), h.failures)
@@ -59,7 +67,44 @@ type CountActRequest struct {
 }
 
 func (h *Handler) count(ctx context.Context, in *CountActRequest) (acts.ActCount, error) {
-	return h.store.Count(ctx, in.Move, in.ItemFilter)
+	return h.store.Count(ctx, acts.Request{Move: in.Move, Filter: in.ItemFilter})
+}
+
+// CountErrorsRequest is a filter of errors of batches.
+type CountErrorsRequest struct {
+	httpapi.Params
+	recrawl.ErrorFilter
+	Batch int32        `query:"batch_index" minimum:"-1" default:"-1" doc:"Errors of this batch of job_id; -1: of any"`
+	Since instant.Time `query:"from" format:"date-time" doc:"Errors of batches that were read then or later"`
+	Until instant.Time `query:"to" format:"date-time" doc:"Errors of batches that were read before"`
+}
+
+// filter is what the parameters say.
+func (r *CountErrorsRequest) filter() *recrawl.ErrorFilter {
+	f := r.ErrorFilter
+	if r.Batch >= 0 {
+		f.BatchIndex = &r.Batch
+	}
+	if !r.Since.IsZero() {
+		f.From = &r.Since
+	}
+	if !r.Until.IsZero() {
+		f.To = &r.Until
+	}
+	return &f
+}
+
+// Resolve implements huma.Resolver.
+func (r *CountErrorsRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	for _, rule := range r.filter().Check() {
+		errs = append(errs, httpapi.FieldError(rule))
+	}
+	return errs
+}
+
+func (h *Handler) countErrors(ctx context.Context, in *CountErrorsRequest) (acts.ActCount, error) {
+	return h.store.Count(ctx, acts.Request{Move: acts.Retry, Errors: in.filter()})
 }
 
 // ActPath names an act.

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
 	query "github.com/millrace-io/millrace/query/acts"
@@ -29,7 +30,11 @@ func TestReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := acts.New(own, s.Store, embeddedtest.Log(t))
+	errs, err := recrawl.New(own, embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := acts.New(own, s.Store, errs, embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,7 @@
 package batches
 
+import "maps"
+
 // Category is what kind of error an item has, and so what is done about it.
 type Category string
 
@@ -40,6 +42,9 @@ var categories = func() map[string]Category {
 	}
 	return of
 }()
+
+// Codes returns the codes of each category.
+func Codes() map[Category][]string { return maps.Clone(taxonomy) }
 
 // CategoryOf returns the category of an error code: Generic if the code is unknown.
 func CategoryOf(code string) Category {
