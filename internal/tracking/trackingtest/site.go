@@ -216,7 +216,7 @@ func (s *Site) URL(path string) string {
 	}
 	ofShards := path != "/queues" && !slices.ContainsFunc([]string{
 		"/queues/mail", "/acts", "/failures", "/sources",
-		"/jobs", "/events/log",
+		"/jobs", "/events/log", "/crawl-errors", "/batches",
 	},
 		func(base string) bool { return strings.HasPrefix(path, base) })
 	if ofShards {
