@@ -280,6 +280,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/batches/{job_id}/{batch_index}/items/{position}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have one item of a batch tried again
+         * @description The item must be an error. One that is being tried again stays as it is.
+         */
+        post: operations["retry-batch-item"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/crawl-errors": {
         parameters: {
             query?: never;
@@ -325,6 +345,30 @@ export interface paths {
         get: operations["get-crawl-error-rates"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/crawl-errors/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many errors of batches would be tried again
+         * @description The number of errors that the filter matches now and that are not being tried again. Nothing is done.
+         */
+        get: operations["count-crawl-errors-retry"];
+        put?: never;
+        /**
+         * Have all errors of batches that a filter matches tried again
+         * @description It begins a bulk action, whose record and progress GET /acts/{id} has, and which POST /acts/{id}/stop stops. Its members are the errors that match now and are not being tried again: the oldest 1,000,000 at most. Errors of all categories can be tried again. What is no error any more is skipped. GET /crawl-errors/retry with the same filter says the number before.
+         */
+        post: operations["retry-crawl-errors"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2092,6 +2136,8 @@ export interface components {
         Act: {
             /** @description Whose token asked for it; empty on a server without tokens */
             by: string;
+            /** @description What the action is about where it is about errors of batches; filter is empty then */
+            crawl_errors?: components["schemas"]["ErrorFilter"];
             /** Format: date-time */
             created_at: string;
             /**
@@ -2144,14 +2190,29 @@ export interface components {
             more: boolean;
         };
         ActMember: {
+            /**
+             * Format: int32
+             * @description Of an error of a batch
+             */
+            batch_index?: number;
             /** @description Of a shard */
             filename?: string;
             /** Format: int64 */
             id: number;
+            /** @description Of an error of a batch */
+            job_id?: string;
             key?: string;
             /** @enum {string} */
             outcome: "skipped" | "failed";
-            /** @example mail */
+            /**
+             * Format: int32
+             * @description Of an error of a batch
+             */
+            position?: number;
+            /**
+             * @description Of an error of a batch: the one that it is tried again in; empty: it is gone
+             * @example mail
+             */
             queue: string;
             /** @example is started */
             reason: string;
@@ -2440,6 +2501,8 @@ export interface components {
         BegunAct: {
             /** @description Whose token asked for it; empty on a server without tokens */
             by: string;
+            /** @description What the action is about where it is about errors of batches; filter is empty then */
+            crawl_errors?: components["schemas"]["ErrorFilter"];
             /** Format: date-time */
             created_at: string;
             /**
@@ -3363,6 +3426,51 @@ export interface components {
             priority?: number;
             /** Format: date-time */
             run_at?: string;
+        };
+        ErrorFilter: {
+            /**
+             * Format: int32
+             * @description Errors of this batch of job_id
+             * @example 1
+             */
+            batch_index?: number;
+            /**
+             * @description Errors of this category: rate_limiting, content, network, parsing, media, storage or generic
+             * @example network
+             */
+            category?: string;
+            /**
+             * @description Errors with this error_code
+             * @example RATE_LIMITED
+             */
+            code?: string;
+            /** @description Errors of this group, as /crawl-errors/groups has it, beside its error_code */
+            fingerprint?: string;
+            /**
+             * Format: date-time
+             * @description Errors of batches that were read then or later
+             */
+            from?: string;
+            /**
+             * @description Errors of this job
+             * @example proj_xyz-brand-0
+             */
+            job_id?: string;
+            /**
+             * @description Errors of this platform, as announced
+             * @example tiktok
+             */
+            platform?: string;
+            /**
+             * @description Errors of this project
+             * @example proj_xyz
+             */
+            project_id?: string;
+            /**
+             * Format: date-time
+             * @description Errors of batches that were read before
+             */
+            to?: string;
         };
         /**
          * Event
@@ -5725,6 +5833,12 @@ export interface components {
              */
             retried: number;
             stage: string;
+        };
+        RetriedItem: {
+            /** @description false: it was being tried again before */
+            begun: boolean;
+            /** @enum {string} */
+            state: "retrying";
         };
         RetryFailedRequestBody: {
             /**
@@ -8399,6 +8513,113 @@ export interface operations {
             };
         };
     };
+    "retry-batch-item": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A slash in it is written %2F */
+                job_id: string;
+                batch_index: number;
+                /** @description Of the item in the batch, from 0 */
+                position: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetriedItem"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "get-crawl-errors": {
         parameters: {
             query?: {
@@ -8647,6 +8868,225 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "count-crawl-errors-retry": {
+        parameters: {
+            query?: {
+                /** @description Errors with this error_code */
+                code?: string;
+                /** @description Errors of this category: rate_limiting, content, network, parsing, media, storage or generic */
+                category?: string;
+                /** @description Errors of this project */
+                project_id?: string;
+                /** @description Errors of this platform, as announced */
+                platform?: string;
+                /** @description Errors of this job */
+                job_id?: string;
+                /** @description Errors of this group, as /crawl-errors/groups has it, beside its error_code */
+                fingerprint?: string;
+                /** @description Errors of this batch of job_id; -1: of any */
+                batch_index?: number;
+                /** @description Errors of batches that were read then or later */
+                from?: string;
+                /** @description Errors of batches that were read before */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActCount"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "retry-crawl-errors": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same request with the same key, by the same caller, answers 200 with the act that the first has begun */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ErrorFilter"];
+            };
+        };
+        responses: {
+            /** @description It was there already, alike */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BegunAct"];
+                };
+            };
+            /** @description It was made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BegunAct"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
