@@ -8,4 +8,6 @@ type retentionSettings struct {
 	DailyMonths int `help:"Whole months for which summaries by day are kept; those by month always are. 0: for ever." env:"MILLRACE_RETENTION_DAILY_MONTHS" name:"retention-daily-months" default:"0"`
 
 	Shards time.Duration `help:"How long finished files of shards are kept with their history, since their last change. 0: for ever." env:"MILLRACE_SHARDS_RETENTION" name:"shards-retention" default:"0"`
+
+	Uploads time.Duration `help:"How long uploads are kept that are done or failed, with all that they have. 0: for ever." env:"MILLRACE_UPLOADS_RETENTION" name:"uploads-retention" default:"0"`
 }

@@ -11,6 +11,7 @@ import (
 	ingestuploads "github.com/millrace-io/millrace/ingest/uploads"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/objects"
+	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/uploads"
 	queryuploads "github.com/millrace-io/millrace/query/uploads"
 
@@ -71,8 +72,9 @@ func (n *node) takeUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	runner, err := ingestuploads.NewRunner(ingestuploads.RunnerConfig{Bounds: n.uploads.bounds(), Temp: temp},
-		n.stores.uploads, n.stores.files, n.log)
+	runner, err := ingestuploads.NewRunner(ingestuploads.RunnerConfig{
+		Bounds: n.uploads.bounds(), Temp: temp, Keep: n.retention.Uploads,
+	}, n.stores.uploads, n.stores.files, n.registry, n.log)
 	if err != nil {
 		return of, err
 	}
@@ -94,7 +96,10 @@ func (n *node) readUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{routes: []func(endpoint.API){onServer(reads.Register), specifiedUploads}}, nil
+	return share{
+		routes: []func(endpoint.API){onServer(reads.Register), specifiedUploads},
+		gauges: []sampler.Source{queryuploads.Gauges(n.stores.uploads)},
+	}, nil
 }
 
 // temporaryAge is how long no file lives that reading an XLSX needs. Older ones are of processes that were killed.

@@ -140,7 +140,9 @@ func (p *persisting) flush(ctx context.Context) error {
 		p.batch.Failed()
 		return err
 	}
-	p.batch.Took(int(n), time.Since(start), p.store.Pool().Stat().EmptyAcquireCount() > waits)
+	took := time.Since(start)
+	p.batch.Took(int(n), took, p.store.Pool().Stat().EmptyAcquireCount() > waits)
+	p.metrics.persisted(int(n), took, p.batch.Mean())
 	p.all += int(n)
 	p.upto = p.next.Upto
 	p.next = uploads.Rows{After: p.upto, Upto: p.upto}

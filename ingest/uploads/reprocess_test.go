@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -108,5 +109,43 @@ func TestReprocessRules(t *testing.T) {
 	}
 	if status, text := post(id.String(), "/reprocess", ""); status != 409 {
 		t.Errorf("a cancelled upload: %d %s", status, text)
+	}
+}
+
+// TestRetention: uploads that ended long ago are gone with all that they had, and others are not.
+func TestRetention(t *testing.T) {
+	s := serve(t, auth.Config{}, uploads.Limits{})
+	stop := s.run(schema.Bounds{})
+	old, fresh := s.made("x.csv", []byte("a,b\n1,2\n")), s.made("y.csv", []byte("a,b\n1,2\n"))
+	held := s.made("z.csv", []byte("a,b\n1,2\n"), "hold", "true")
+	for _, id := range []uuid.UUID{old, fresh} {
+		s.until(id, "it has ended", ended)
+	}
+	stop()
+	if _, err := s.pool.Exec(t.Context(), `UPDATE millrace.upload SET finished_at = finished_at - interval '49 hours',
+		created_at = created_at - interval '49 hours' WHERE id <> $1`, fresh); err != nil {
+		t.Fatal(err)
+	}
+	s.runAs(RunnerConfig{Keep: 48 * time.Hour})
+	for end := time.Now().Add(time.Minute); ; {
+		var rows, jobs int
+		if err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM millrace.upload_item), (SELECT count(*) FROM millrace.upload)").
+			Scan(&rows, &jobs); err != nil {
+			t.Fatal(err)
+		}
+		if rows == 1 && jobs == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d items of %d uploads are left", rows, jobs)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.job(fresh)
+	if j := s.job(held); j.State != schema.Paused {
+		t.Error(j.State)
+	}
+	if _, err := s.files.Open(t.Context(), old); !uploads.Lost(err) {
+		t.Errorf("the file of a deleted upload: %v", err)
 	}
 }

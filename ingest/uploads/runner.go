@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/uploads"
 
@@ -23,6 +24,8 @@ type RunnerConfig struct {
 	// at most.
 	Parallel int
 	Temp     string // folder for temporary files; default that of the system
+	// Keep is how long uploads are kept that have ended; 0: for ever.
+	Keep time.Duration
 }
 
 // Runner works on uploads: it persists their rows, runs the processor copy, and deletes what was deleted.
@@ -33,12 +36,19 @@ type Runner struct {
 	store *uploads.Store
 	files *uploads.Files
 	log   *slog.Logger
+
+	metrics *metrics
 }
 
 // NewRunner checks what it is given, and starts nothing.
-func NewRunner(cfg RunnerConfig, store *uploads.Store, files *uploads.Files, log *slog.Logger) (*Runner, error) {
-	if store == nil || files == nil || log == nil {
-		return nil, errors.New("uploads: the state, files and a logger are needed")
+func NewRunner(
+	cfg RunnerConfig, store *uploads.Store, files *uploads.Files, registry prometheus.Registerer, log *slog.Logger,
+) (*Runner, error) {
+	if store == nil || files == nil || registry == nil || log == nil {
+		return nil, errors.New("uploads: the state, files, a registry and a logger are needed")
+	}
+	if cfg.Keep < 0 {
+		return nil, fmt.Errorf("uploads: the retention must not be negative: it is %s", cfg.Keep)
 	}
 	var err error
 	if cfg.Bounds, err = cfg.Bounds.WithDefaults(); err != nil {
@@ -50,7 +60,11 @@ func NewRunner(cfg RunnerConfig, store *uploads.Store, files *uploads.Files, log
 	if cfg.Parallel < 1 {
 		return nil, fmt.Errorf("uploads: want to work on at least 1 at a time, not %d", cfg.Parallel)
 	}
-	return &Runner{cfg, store, files, log.With("component", "uploads")}, nil
+	m, err := newMetrics(registry, store.Pool())
+	if err != nil {
+		return nil, fmt.Errorf("uploads: %w", err)
+	}
+	return &Runner{cfg, store, files, log.With("component", "uploads"), m}, nil
 }
 
 const (
@@ -133,7 +147,7 @@ func (s *session) loop(ctx context.Context) error {
 	for swept := (time.Time{}); ; {
 		if time.Since(swept) > sweepEvery {
 			swept = time.Now()
-			if err := s.store.AbandonSilent(ctx); err != nil {
+			if err := s.sweep(ctx); err != nil {
 				return err
 			}
 		}
@@ -151,6 +165,18 @@ func (s *session) loop(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// sweep has uploads deleted that have stopped coming in, or whose retention has passed.
+func (s *session) sweep(ctx context.Context) error {
+	if err := s.store.AbandonSilent(ctx); err != nil || s.cfg.Keep == 0 {
+		return err
+	}
+	retired, err := s.store.Retire(ctx, s.cfg.Keep)
+	if retired > 0 {
+		s.log.Info("uploads are deleted: their retention has passed", "uploads", retired)
+	}
+	return err
 }
 
 // take begins work on uploads that nobody works on.

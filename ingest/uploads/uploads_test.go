@@ -78,7 +78,7 @@ func runAlone(dsn, url string) error {
 		return err
 	}
 	r, err := NewRunner(RunnerConfig{Bounds: schema.Bounds{MinRows: 10, MaxRows: 100}}, store,
-		uploads.NewFiles(objects.NewNATS(js, 1)), slog.New(slog.DiscardHandler))
+		uploads.NewFiles(objects.NewNATS(js, 1)), prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,13 @@ func serve(t *testing.T, cfg auth.Config, limits uploads.Limits) *site {
 // run runs a runner until the test ends, or until the function that it returns is called.
 func (s *site) run(bounds schema.Bounds) (stop func()) {
 	s.t.Helper()
-	r, err := NewRunner(RunnerConfig{Bounds: bounds, Temp: s.t.TempDir()}, s.store, s.files, embeddedtest.Log(s.t))
+	return s.runAs(RunnerConfig{Bounds: bounds})
+}
+
+func (s *site) runAs(cfg RunnerConfig) (stop func()) {
+	s.t.Helper()
+	cfg.Temp = s.t.TempDir()
+	r, err := NewRunner(cfg, s.store, s.files, prometheus.NewRegistry(), embeddedtest.Log(s.t))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -679,7 +685,7 @@ func TestKickoff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRunner(RunnerConfig{Temp: t.TempDir()}, s.store, s.files, embeddedtest.Log(t))
+	r, err := NewRunner(RunnerConfig{Temp: t.TempDir()}, s.store, s.files, prometheus.NewRegistry(), embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/xuri/excelize/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/query/reads"
 
@@ -308,5 +309,53 @@ func TestPending(t *testing.T) {
 	s.token("eve", auth.Uploads)
 	if all := s.pendings("?pageSize=1000"); len(all) != 0 {
 		t.Errorf("another user sees %d items", len(all))
+	}
+}
+
+// TestGauges: uploads in numbers are those of their items.
+func TestGauges(t *testing.T) {
+	s := serve(t, auth.Config{})
+	a := s.fill("", "a.csv", table(10), nil)
+	s.fill("", "b.csv", table(5), nil)
+	if _, err := s.store.Move(t.Context(), a, schema.StatusDone, 0, 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.pool.Exec(t.Context(), `UPDATE millrace.upload SET done = 2, error = 1, not_found = 1,
+		last_heartbeat = now() - interval '1 hour' WHERE no = $1`, a.No); err != nil {
+		t.Fatal(err)
+	}
+	source := Gauges(s.store)
+	got := map[string]float64{}
+	set := func(g *sampler.Gauge, v float64, labels ...string) { got[g.String()+strings.Join(labels, "")] = v }
+	value := func(name string) (float64, bool) {
+		for key, v := range got {
+			if strings.Contains(key, `"millrace_uploads_`+name+`"`) {
+				return v, true
+			}
+		}
+		return 0, false
+	}
+	if err := source.Read(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"pending_count": 11, "queue_depth": 11, "error_rate": 0.25, "not_found_rate": 0.25} {
+		if v, _ := value(name); v != want {
+			t.Errorf("%s is %v, want %v", name, v, want)
+		}
+	}
+	if v, _ := value("silent_seconds"); v < 3600 || v > 7200 {
+		t.Errorf("silent for %v s", v)
+	}
+	if _, there := value("items_sec"); there {
+		t.Error("a rate without two readings")
+	}
+	if _, err := s.store.Move(t.Context(), a, schema.StatusDone, 0, 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := source.Read(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	if v, there := value("items_sec"); !there || v <= 0 {
+		t.Errorf("%v items a second", v)
 	}
 }

@@ -1,0 +1,49 @@
+package uploads
+
+import (
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are those of persisting rows.
+type metrics struct {
+	ingest prometheus.Histogram
+	mean   prometheus.Gauge
+	rows   prometheus.Counter
+}
+
+func newMetrics(registry prometheus.Registerer, pool *pgxpool.Pool) (*metrics, error) {
+	m := &metrics{
+		ingest: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "millrace_uploads_ingest_ms", Help: "Milliseconds to persist a batch of rows.",
+			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000},
+		}),
+		mean: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "millrace_uploads_db_latency_ewma",
+			Help: "Milliseconds that a transaction takes that persists rows: a moving average, of the upload that was worked on last.",
+		}),
+		rows: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "millrace_uploads_rows_total", Help: "Rows of files that were persisted, rejected ones included.",
+		}),
+	}
+	wait := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "millrace_uploads_pool_wait_ms",
+		Help: "Milliseconds that this process has waited for connections to Postgres, all systems together.",
+	}, func() float64 { return float64(pool.Stat().EmptyAcquireWaitTime()) / float64(time.Millisecond) })
+	var err error
+	for _, c := range []prometheus.Collector{m.ingest, m.mean, m.rows, wait} {
+		err = errors.Join(err, registry.Register(c))
+	}
+	return m, err
+}
+
+// persisted tells of a batch.
+func (m *metrics) persisted(rows int, took, mean time.Duration) {
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	m.ingest.Observe(ms(took))
+	m.mean.Set(ms(mean))
+	m.rows.Add(float64(rows))
+}
