@@ -32,6 +32,8 @@ var faultyBodies = map[string]faultyBody{
 	},
 	"post /uploads/{jobId}/resume": {path: "/uploads/x/resume", body: `{"encoding":"klingon"}`, fields: "encoding"},
 
+	"post /crawl-errors/retry": {body: `{"category":"luck","batch_index":1}`, fields: "category job_id"},
+
 	"post /dlq/purge":  {body: `{"filter":{"until":"x"},"limit":0}`, fields: "limit until"},
 	"post /dlq/replay": {body: `{"filter":{"since":"x"},"limit":0}`, fields: "limit since"},
 

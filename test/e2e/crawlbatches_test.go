@@ -12,7 +12,7 @@ import (
 type sentBatch struct {
 	job       string
 	index     int
-	ok, error int
+	ok, error, retrying int // nobody takes what is to be retried
 }
 
 // batchNow is what Millrace says of a batch.
@@ -33,7 +33,7 @@ func makeBatch(n int) (b sentBatch, items string) {
 		id := fmt.Sprintf(`{"content_id":"%d-%d","platform":"tiktok"`, n, i)
 		switch (n + i) % 6 {
 		case 0:
-			b.error++
+			b.retrying++
 			list[i] = id + `,"fetch_status":"error","error_code":"RATE_LIMITED"}`
 		case 1:
 			b.error++
@@ -114,7 +114,7 @@ func TestCrawlBatches(t *testing.T) {
 			if err := json.Unmarshal(body, &now); err != nil {
 				t.Fatal(err)
 			}
-			if want := (batchNow{batchItems, b.ok, b.error, 0}); now != want {
+			if want := (batchNow{batchItems, b.ok, b.error, b.retrying}); now != want {
 				t.Fatalf("%s: %+v, want %+v", path, now, want)
 			}
 			return true
