@@ -10,8 +10,8 @@ import (
 
 // sentBatch is a batch that was announced.
 type sentBatch struct {
-	job       string
-	index     int
+	job                 string
+	index               int
 	ok, error, retrying int // nobody takes what is to be retried
 }
 
