@@ -21,6 +21,12 @@ type liveQueue struct {
 	OldestSince           *time.Time `json:"oldest_since"`
 }
 
+// ownQueues are the queues of Millrace itself.
+var ownQueues = []string{
+	"shard-splitter", "shard-worker", "mysql-sender", "crawl",
+	"recrawl-rate-limiting", "recrawl-network", "recrawl-storage", "recrawl-generic",
+}
+
 // TestOwnQueues holds what is promised about queues that people make.
 func TestOwnQueues(t *testing.T) {
 	t.Parallel()
@@ -45,17 +51,13 @@ func testLiveQueues(t *testing.T, s *server) {
 		t.Helper()
 		awaitQueues(t, conn, what, holds)
 	}
-	own := []string{
-		"shard-splitter", "shard-worker", "mysql-sender", "crawl",
-		"recrawl-rate-limiting", "recrawl-network", "recrawl-storage", "recrawl-generic",
-	}
 	await("the queues of shards, crawls and retries alone", func(q map[string]liveQueue) bool {
-		for _, name := range own {
+		for _, name := range ownQueues {
 			if q[name].Name == "" {
 				return false
 			}
 		}
-		return len(q) == len(own)
+		return len(q) == len(ownQueues)
 	})
 	send := func(path, body string, want int) []byte {
 		t.Helper()
@@ -66,7 +68,7 @@ func testLiveQueues(t *testing.T, s *server) {
 		return text
 	}
 	send("/queues", `{"name":"mail","backoff_s":[3600]}`, http.StatusCreated)
-	await("the new queue", func(q map[string]liveQueue) bool { return q["mail"].Name != "" && len(q) == len(own)+1 })
+	await("the new queue", func(q map[string]liveQueue) bool { return q["mail"].Name != "" && len(q) == len(ownQueues)+1 })
 
 	send("/queues/mail/items", `{"items":[{"payload":1},{"payload":2},{"payload":3,"run_at":"2999-01-01T00:00:00Z"}]}`,
 		http.StatusCreated)
