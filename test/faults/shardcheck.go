@@ -246,8 +246,8 @@ func (v *workVerdict) compareEnds(n *workNotes, r *workRecord) {
 				v.wrong("%v: %s was told that it is done by it, and the record has that %d times", e.piece,
 					e.worker, r.said[e])
 			}
-		case "fail":
-			if r.said[e] == 0 {
+		case "fail": // also with its lease, just before
+			if r.said[e]+r.said[end{e.piece, "expire", e.worker}] == 0 {
 				v.wrong("%v: %s was told that it has failed, and the record does not say so", e.piece, e.worker)
 			}
 		default: // it may have been taken back from the worker just before
