@@ -157,6 +157,9 @@ describe(`Source operations over ${many} sources`, { skip }, () => {
   });
 
   test('a source is disabled and enabled, with a reason', async () => {
+    const { id } = await named('site-4242.');
+    await millrace.send(`/jobs/${(await jobOf(id)).id}/force-run`, {}); // so that a run is cancelled
+    await execution(id, 'queued');
     await click('disable-source');
     await fill('reason', 'robots.txt');
     await click('confirm-act');
