@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -118,7 +116,8 @@ func (w *work) move(r *row, to string) {
 	r.state, r.changed, b.changed = to, true, true
 }
 
-// recode has the batch count the error of a row under another code; empty: it is none.
+// recode has the batch count the error of a row under another code. Without a code, the row is
+// not counted as an error any more.
 func (w *work) recode(r *row, code string) {
 	b := w.batches[r.batch]
 	if b.codes[r.code]--; b.codes[r.code] <= 0 {
@@ -189,8 +188,7 @@ func (w *work) writeRows(b *pgx.Batch) {
 func (w *work) writeBatches(to *pgx.Batch) error {
 	var jobs, codes []string
 	var indexes, oks, errs, retrying []int32
-	for _, id := range slices.Collect(maps.Keys(w.batches)) {
-		b := w.batches[id]
+	for id, b := range w.batches {
 		if !b.changed {
 			continue
 		}
