@@ -42,7 +42,9 @@ func (n *node) takeJobs() (of share, err error) {
 
 // readJobs tells of jobs, their runs, and whether they have run when they should.
 func (n *node) readJobs() (of share, err error) {
-	return share{routes: []func(endpoint.API){queryjobs.New(n.stores.jobs).Register, queryaudit.New(n.database.pool).Register}}, nil
+	return share{routes: []func(endpoint.API){
+		queryjobs.New(n.stores.jobs).Register, queryaudit.New(n.database.pool).Register,
+	}}, nil
 }
 
 // runJobs runs jobs when they are due.

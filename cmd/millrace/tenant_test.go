@@ -132,8 +132,8 @@ func (i installation) ask(method, path string, body, answer any) int {
 	return resp.StatusCode
 }
 
-// TestTenant: a system with a message, a view, a queue, a list and a live view is built of what the platform has, in its
-// own folders and one line. Each review counts once, however often it comes.
+// TestTenant starts a system with a message, a view, a queue, a list and a live view beside all
+// others. Each review counts once, however often it comes.
 func TestTenant(t *testing.T) {
 	i := startReviews(t)
 	rng, want := rand.New(rand.NewPCG(1, 2)), map[string]string{}

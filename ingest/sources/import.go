@@ -76,7 +76,7 @@ func (h *Handler) registerImport(api endpoint.API) {
 func (h *Handler) serveImport(api endpoint.API) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		header := r.Header.Get("Content-Type")
-		kind, _, _ := mime.ParseMediaType(header) // a bad one is none
+		kind, _, _ := mime.ParseMediaType(header) // a malformed header has no type
 		format, known := formatOf[kind]
 		if !known {
 			kinds := strings.Join(slices.Sorted(maps.Keys(formatOf)), ", ")

@@ -120,7 +120,7 @@ func (s *Store) Each(ctx context.Context, f ErrorFilter, do func(Error) error) e
 }
 
 // Retry has one item tried again at once. It returns false if the item is being tried again
-// already, and ErrNoError if it is none.
+// already, and ErrNoError if it is not an error.
 func (s *Store) Retry(ctx context.Context, of batches.ID, position int) (begun bool, err error) {
 	err = s.own.Queues().Transact(ctx, "retry an item of a batch", func(t *queue.Tx) error {
 		begun = false
@@ -139,5 +139,5 @@ func (s *Store) Retry(ctx context.Context, of batches.ID, position int) (begun b
 	return begun, err
 }
 
-// ErrNoError is the error of an item that is no error, or not one that can be tried again.
+// ErrNoError says that an item is not an error, or that its error cannot be tried again.
 var ErrNoError = errors.New("the item is no error")

@@ -349,10 +349,9 @@ func (r *retries) same(what, sql string, want map[place]string) {
 	}
 }
 
-// TestRetries (6, 7, and 1 to 5 of package recrawl): whatever workers say of retries, whoever
-// deletes queues, cancels items or retries errors, and though processes end at any moment and
-// the stream has outcomes twice, batches count what their items are, and every outcome of
-// every item is stored once.
+// TestRetries holds 6 and 7, and 1 to 5 of package recrawl. Workers report at random, people
+// delete queues, cancel items and retry errors, processes end at any moment, and the stream
+// has outcomes twice. Each batch counts what its items are, and each outcome is stored once.
 func TestRetries(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
