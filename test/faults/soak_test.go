@@ -74,12 +74,13 @@ func idle() *cluster {
 	}
 }
 
-// TestMeasureTree: what a process has started counts as its own.
+// TestMeasureTree: what a process has started counts as its own, and a file that both have
+// open counts once.
 func TestMeasureTree(t *testing.T) {
 	if !measurable() {
 		t.Skip("this system does not show what processes take")
 	}
-	cmd := exec.Command("sh", "-c", "sleep 1000 & echo begun; wait")
+	cmd := exec.Command("sh", "-c", "exec 3<.; (exec 4<.. 5<..; echo begun; exec sleep 1000) & wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -100,7 +101,15 @@ func TestMeasureTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tree := measure(pid); tree.memory <= alone || tree.files < 6 {
-		t.Errorf("a process of %.3f MB and its child take %+v", alone, tree)
+	open, err := openFiles(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 2.0 // the child has the folder above open twice
+	for _, n := range open {
+		want += float64(n)
+	}
+	if tree := measure(pid); tree.memory <= alone || tree.files != want {
+		t.Errorf("a process of %.3f MB and its child take %+v, want %g open files", alone, tree, want)
 	}
 }
