@@ -515,8 +515,18 @@ func (s site) works(t *testing.T, role string) {
 	if n != 3 || batch.Error() != nil {
 		t.Errorf("%s got %d items, %v", role, n, batch.Error())
 	}
-	if info, err := work.Info(t.Context()); err != nil || info.State.Msgs != 0 {
-		t.Errorf("%s left %d items, %v", role, info.State.Msgs, err)
+	// The server confirms an acknowledgement before it removes the item.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		info, err := work.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.State.Msgs == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s left %d items", role, info.State.Msgs)
+		}
 	}
 }
 
