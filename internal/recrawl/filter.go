@@ -31,8 +31,6 @@ type ErrorFilter struct {
 	To          *instant.Time `json:"to,omitempty" format:"date-time" doc:"Errors of batches that were read before"`
 }
 
-var categories = []string{"rate_limiting", "content", "network", "parsing", "media", "storage", "generic"}
-
 // Check returns all rules that the filter breaks.
 func (f ErrorFilter) Check() (broken []item.Invalid) {
 	add := func(field, code, rule string) {
@@ -41,8 +39,8 @@ func (f ErrorFilter) Check() (broken []item.Invalid) {
 	if f == (ErrorFilter{}) {
 		add("code", "missing", "is required where nothing else is given: everything is never tried again at once")
 	}
-	if f.Category != "" && !slices.Contains(categories, f.Category) {
-		add("category", "category_unknown", "must be one of "+strings.Join(categories, ", "))
+	if f.Category != "" && !slices.Contains(batches.Categories, f.Category) {
+		add("category", "category_unknown", "must be one of "+strings.Join(batches.Categories, ", "))
 	}
 	if f.BatchIndex != nil && f.JobID == "" {
 		add("job_id", "missing", "is required where batch_index is given")

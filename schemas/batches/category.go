@@ -16,6 +16,11 @@ const (
 	Generic      Category = "generic"
 )
 
+// Categories are all of them, in the order in which they are listed to people.
+var Categories = []string{
+	string(RateLimiting), string(Content), string(Network), string(Parsing), string(Media), string(Storage), string(Generic),
+}
+
 // Codes of errors that Millrace itself gives to items.
 const (
 	UnknownError = "UNKNOWN_ERROR" // the item is an error and does not say which
