@@ -18,14 +18,15 @@ import (
 
 // Announced says which batch was announced.
 type Announced struct {
-	JobID      string `json:"job_id" example:"proj_xyz-brand-0"`
-	BatchIndex int32  `json:"batch_index" example:"1"`
-	Format     string `json:"format" enum:"event,legacy,inline" doc:"As which of the formats the document was read"`
+	JobID      string `json:"job_id" example:"proj_xyz-brand-0" doc:"Empty after a notification: the object says its job"`
+	BatchIndex int32  `json:"batch_index" example:"1" doc:"0 after a notification: the object says its index"`
+	Format     string `json:"format" enum:"event,legacy,inline,notification" doc:"As which of the formats the document was read"`
 	Sequence   uint64 `json:"sequence" doc:"Of the message in the stream BATCHES"`
 }
 
 const announceText = "The document is a `data.collected` event, whose `payload.minio_path` names bucket and key of " +
-	"an object; a legacy message with `data_ref`; or inline `items` with `job_id` and `batch_index`. 202 says that the " +
+	"an object; a legacy message with `data_ref`; inline `items` with `job_id` and `batch_index`; or a notification of a " +
+	"bucket of S3 or MinIO (`Records`). 202 says that the " +
 	"message is on disk. The object may come later. After 503 send the same request again: a batch that is announced " +
 	"twice counts once."
 

@@ -12,6 +12,9 @@
 //  4. Buckets take turns, and one bucket has at most half of the readers.
 //  5. Memory is bounded: by the number of messages that wait, the number of batches that are
 //     read at once, and the bounds of objects.
+//  6. The object of a notification says which batch it holds, by its metadata or its key. Each
+//     object of a notification is read by itself. A notification that comes twice changes
+//     nothing, and neither does one that says nothing of an object that was stored.
 //
 // PUT /objects answers 201 when an object is on disk, 200 when it was there already, and
 // never overwrites one. After 503 the same request may be sent again.

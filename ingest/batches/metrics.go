@@ -19,7 +19,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "millrace_batches_events_received_total",
-			Help: "Messages about batches that were taken, by format: event, legacy, inline or invalid.",
+			Help: "Messages about batches that were taken, by format: event, legacy, inline, notification or invalid.",
 		}, []string{"platform", "format"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "millrace_batches_batch_fetch_duration_seconds",

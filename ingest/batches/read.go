@@ -3,6 +3,7 @@ package batches
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -25,7 +26,7 @@ func (r *Readers) take(ctx context.Context, st jetstream.Stream, e entry) error 
 	if m == nil || err != nil {
 		return err
 	}
-	err = r.read(ctx, m, e.tries == nil)
+	err = r.read(ctx, m, e)
 	if why := r.letter(err, e.tries); why != nil {
 		r.log.Warn("a message about a batch is a dead letter", "subject", m.subject, "sequence", e.seq,
 			"code", why.Code, "field", why.Field, "rule", why.Rule)
@@ -58,13 +59,16 @@ func fetch(ctx context.Context, st jetstream.Stream, e entry) (*message, error) 
 }
 
 // read reads the batch that a message announces, and publishes what was read.
-func (r *Readers) read(ctx context.Context, m *message, first bool) error {
+func (r *Readers) read(ctx context.Context, m *message, e entry) error {
 	a, broken := schema.ReadAnnouncement(m.data)
-	if first {
+	if e.tries == nil {
 		r.metrics.received(a, broken)
 	}
 	if broken != nil {
 		return &broken[0]
+	}
+	if a.Format == schema.Notification && len(a.Records) != 1 {
+		return r.split(ctx, m.subject, e.seq, a.Records)
 	}
 	read := &schema.Read{About: a, AnnouncedAt: m.at}
 	items := make([][]byte, len(a.Items))
@@ -75,9 +79,15 @@ func (r *Readers) read(ctx context.Context, m *message, first bool) error {
 		read.Hash = hashOf(items)
 	} else {
 		began := time.Now()
-		content, err := objects.Read(ctx, r.deps.Storage, a.Object)
+		content, metadata, err := objects.ReadWithMetadata(ctx, r.deps.Storage, a.Object)
 		if err != nil {
 			return err
+		}
+		if a.Format == schema.Notification {
+			if broken := a.Describe(metadata, r.cfg.Keys); broken != nil {
+				return &broken[0]
+			}
+			read.About = a
 		}
 		r.metrics.fetched(a.Platform, time.Since(began))
 		if len(content) > largeContent {
@@ -102,6 +112,18 @@ func (r *Readers) read(ctx context.Context, m *message, first bool) error {
 		return err
 	}
 	return parts.Publish(ctx, r.js, stream.BatchesReadSubject, form)
+}
+
+// split publishes a notification for each of several objects, so that each has an outcome of its
+// own. Doing so again changes nothing.
+func (r *Readers) split(ctx context.Context, subject string, seq uint64, records []json.RawMessage) error {
+	for i, record := range records {
+		_, err := r.js.Publish(ctx, subject, schema.Alone(record), jetstream.WithMsgID(fmt.Sprintf("split/%d/%d", seq, i)))
+		if err != nil {
+			return fmt.Errorf("split the notification %d into one for each object: %w", seq, err)
+		}
+	}
+	return nil
 }
 
 // hashOf is the hash of inline items, as an object would have that holds them as JSON lines.

@@ -39,6 +39,9 @@ type ReadersConfig struct {
 	// Patience is how long an object may be missing, or change whenever it is read, from the
 	// first attempt on; default 5 minutes.
 	Patience time.Duration
+	// Keys finds which batch an object holds that a notification is about, where its metadata does
+	// not say; default schema.DefaultKeyPattern.
+	Keys schema.KeyPattern
 }
 
 // ReadersDeps are what the readers need. The connections are the caller's.
@@ -79,6 +82,12 @@ func NewReaders(cfg ReadersConfig, deps ReadersDeps) (*Readers, error) {
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = 5 * time.Minute
+	}
+	if cfg.Keys == (schema.KeyPattern{}) {
+		var err error
+		if cfg.Keys, err = schema.ParseKeyPattern(schema.DefaultKeyPattern); err != nil {
+			return nil, err
+		}
 	}
 	log := deps.Log.With("component", "batch readers")
 	lead, err := leader.New(leader.Config{Name: "batch readers", Key: readersKey}, deps.Postgres, log)

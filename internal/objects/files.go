@@ -72,4 +72,7 @@ func (f *openFile) Changed(context.Context) (bool, error) {
 	return now.Size() != f.opened.Size() || !now.ModTime().Equal(f.opened.ModTime()), nil
 }
 
+// Metadata implements Object.
+func (f *openFile) Metadata() map[string]string { return nil }
+
 func (f *openFile) Close() error { return errors.Join(f.File.Close(), f.bucket.Close()) }

@@ -81,6 +81,9 @@ func (o *natsObject) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Metadata implements Object.
+func (o *natsObject) Metadata() map[string]string { return o.opened.Metadata }
+
 // Changed implements Object. The chunks of a version that was replaced are deleted, so that
 // reading it waits for what does not come.
 func (o *natsObject) Changed(ctx context.Context) (bool, error) {

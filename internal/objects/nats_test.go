@@ -83,7 +83,7 @@ func TestNATSReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &changing{Storage: NewNATS(js, 1), change: change}
-		if got, err := read(t.Context(), s, object("k"), Stall/10); !errors.Is(err, ErrChanged) || got != nil {
+		if got, _, err := read(t.Context(), s, object("k"), Stall/10); !errors.Is(err, ErrChanged) || got != nil {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestNATSDamaged(t *testing.T) {
 	if err := bucket.Purge(ctx, jetstream.WithPurgeSubject("$O.crawls.C.>")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := read(ctx, NewNATS(js, 1), object("k"), Stall/10)
+	got, _, err := read(ctx, NewNATS(js, 1), object("k"), Stall/10)
 	if err == nil || got != nil || !strings.Contains(err.Error(), "sent nothing") {
 		t.Errorf("without chunks: %q, %v", got, err)
 	}

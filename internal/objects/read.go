@@ -64,21 +64,31 @@ type Object interface {
 	// Changed tells whether there is now another version, or none. It is asked when all
 	// has been read, or reading has failed.
 	Changed(ctx context.Context) (bool, error)
+	// Metadata is what was stored beside the content, by its name; nil: nothing.
+	Metadata() map[string]string
 }
 
 // Read returns the content of an object, which may be plain, or compressed by gzip or zstd
 // as its first bytes tell.
 func Read(ctx context.Context, s Storage, o batches.Object) ([]byte, error) {
-	content, err := read(ctx, s, o, Stall)
-	if err != nil {
-		return nil, fmt.Errorf("read object %s: %w", o, err)
-	}
-	return content, nil
+	content, _, err := ReadWithMetadata(ctx, s, o)
+	return content, err
 }
 
-func read(ctx context.Context, s Storage, o batches.Object, stall time.Duration) ([]byte, error) {
+// ReadWithMetadata is Read, and returns the metadata of the same version of the object, too.
+func ReadWithMetadata(ctx context.Context, s Storage, o batches.Object) ([]byte, map[string]string, error) {
+	content, metadata, err := read(ctx, s, o, Stall)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read object %s: %w", o, err)
+	}
+	return content, metadata, nil
+}
+
+func read(
+	ctx context.Context, s Storage, o batches.Object, stall time.Duration,
+) ([]byte, map[string]string, error) {
 	if err := o.Check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrMissing, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
@@ -88,7 +98,7 @@ func read(ctx context.Context, s Storage, o batches.Object, stall time.Duration)
 	defer watch.Stop()
 	object, err := s.Open(reading, o)
 	if err != nil {
-		return nil, cause(reading, err)
+		return nil, nil, cause(reading, err)
 	}
 	defer object.Close()
 	stored := &storedReader{from: object, alive: func() { watch.Reset(stall) }}
@@ -97,13 +107,13 @@ func read(ctx context.Context, s Storage, o batches.Object, stall time.Duration)
 	changed, lookErr := object.Changed(ctx)
 	switch {
 	case changed:
-		return nil, ErrChanged
+		return nil, nil, ErrChanged
 	case err != nil:
-		return nil, cause(reading, err)
+		return nil, nil, cause(reading, err)
 	case lookErr != nil:
-		return nil, fmt.Errorf("look whether it has changed: %w", lookErr)
+		return nil, nil, fmt.Errorf("look whether it has changed: %w", lookErr)
 	}
-	return content, nil
+	return content, object.Metadata(), nil
 }
 
 // cause returns why reading was ended, if it was, and else the error.

@@ -144,6 +144,8 @@ func (f *forced) Read(p []byte) (int, error)            { return f.read(f.ctx, p
 func (f *forced) Close() error                          { return nil }
 func (f *forced) Changed(context.Context) (bool, error) { return f.changed, nil }
 
+func (f *forced) Metadata() map[string]string { return nil }
+
 // TestStorageFails: what a storage sends before it fails is never taken for all of it.
 func TestStorageFails(t *testing.T) {
 	broken := errors.New("connection reset")
@@ -183,13 +185,13 @@ func TestStall(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}}
-	if got, err := read(t.Context(), silent, object("k"), 10*time.Millisecond); got != nil || err == nil ||
+	if got, _, err := read(t.Context(), silent, object("k"), 10*time.Millisecond); got != nil || err == nil ||
 		!strings.Contains(err.Error(), "sent nothing for 10ms") {
 		t.Errorf("%q, %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := read(ctx, silent, object("k"), time.Hour); !errors.Is(err, context.Canceled) {
+	if _, _, err := read(ctx, silent, object("k"), time.Hour); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	left := 5
@@ -204,7 +206,7 @@ func TestStall(t *testing.T) {
 			return 0, ctx.Err()
 		}
 	}}
-	if got, err := read(t.Context(), slow, object("k"), 10*time.Second); string(got) != "1111" || err != nil {
+	if got, _, err := read(t.Context(), slow, object("k"), 10*time.Second); string(got) != "1111" || err != nil {
 		t.Errorf("slow: %q, %v", got, err)
 	}
 }

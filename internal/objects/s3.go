@@ -46,11 +46,11 @@ func NewS3(cfg S3Config) (*S3, error) {
 
 // Open implements Storage.
 func (s *S3) Open(ctx context.Context, o batches.Object) (Object, error) {
-	body, _, _, err := s.core.GetObject(ctx, o.Bucket, o.Key, minio.GetObjectOptions{Checksum: true})
+	body, about, _, err := s.core.GetObject(ctx, o.Bucket, o.Key, minio.GetObjectOptions{Checksum: true})
 	if err != nil {
 		return nil, missingInS3(err)
 	}
-	return s3Object{body}, nil
+	return s3Object{body, about.UserMetadata}, nil
 }
 
 func missingInS3(err error) error {
@@ -61,7 +61,13 @@ func missingInS3(err error) error {
 	return err
 }
 
-type s3Object struct{ io.ReadCloser }
+type s3Object struct {
+	io.ReadCloser
+	metadata map[string]string
+}
+
+// Metadata implements Object.
+func (o s3Object) Metadata() map[string]string { return o.metadata }
 
 // Read implements Object. The client has no type for the error of a wrong checksum.
 func (o s3Object) Read(p []byte) (int, error) {

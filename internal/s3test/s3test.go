@@ -20,16 +20,17 @@ const (
 	SecretKey = "millrace-secret"
 )
 
-// Start runs a server without buckets until the test ends, and returns its URL. It skips the
-// test where the server cannot be built, but for CI.
-func Start(t testing.TB) (url string) {
+// Start runs a server without buckets until the test ends, and returns its URL. Flags are
+// those of versitygw. It skips the test where the server cannot be built, but for CI.
+func Start(t testing.TB, flags ...string) (url string) {
 	t.Helper()
 	addr, err := port.Try("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Not every file system of a test keeps attributes of files, so they have a folder.
-	server := exec.Command(build(t), "--quiet", "--port", addr.String(), "posix", "--sidecar", t.TempDir(), t.TempDir())
+	args := append([]string{"--quiet", "--port", addr.String()}, flags...)
+	server := exec.Command(build(t), append(args, "posix", "--sidecar", t.TempDir(), t.TempDir())...)
 	server.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
 	server.Stderr = t.Output()
 	if err := server.Start(); err != nil {

@@ -29,9 +29,10 @@ type Format int
 
 // The formats.
 const (
-	Event  Format = iota // a data.collected event: payload.minio_path names the object
-	Legacy               // data_ref names the object
-	Inline               // the items are in the message
+	Event        Format = iota // a data.collected event: payload.minio_path names the object
+	Legacy                     // data_ref names the object
+	Inline                     // the items are in the message
+	Notification               // S3 or MinIO says that an object was stored, which says itself what it holds
 )
 
 // String is the name of a format.
@@ -41,6 +42,8 @@ func (f Format) String() string {
 		return "event"
 	case Legacy:
 		return "legacy"
+	case Notification:
+		return "notification"
 	}
 	return "inline"
 }
@@ -57,6 +60,9 @@ type Announcement struct {
 	Batch  ID
 	Object Object            // zero when the items are inline
 	Items  []json.RawMessage // when they are inline
+	// Records are those of a notification which say that objects were stored. Object is that of
+	// the first. It announces a batch when it has one, and Describe has completed it.
+	Records []json.RawMessage `json:"-"`
 
 	// Count is how many items the batch has, by the message; -1: it does not say.
 	Count int
@@ -72,7 +78,7 @@ func (a *Announcement) check() error {
 		}
 	}
 	switch {
-	case a.Format < Event || a.Format > Inline:
+	case a.Format < Event || a.Format > Notification:
 		return fmt.Errorf("there is no format %d", a.Format)
 	case a.Batch.Job == "" || a.Batch.Index < 0:
 		return errors.New("the batch must have a job, and an index from 0")
@@ -102,6 +108,8 @@ func ReadAnnouncement(text []byte) (Announcement, []Invalid) {
 		r.event(payload)
 	case envelope.has("data_ref"):
 		r.legacy(envelope)
+	case envelope.has("Records"), envelope.has("Event"):
+		r.notification(envelope)
 	default:
 		r.inline(envelope)
 	}

@@ -115,9 +115,17 @@ func FuzzReadAnnouncement(f *testing.F) {
 	f.Add([]byte(`{"payload":{"minio_path":"b1/k","job_id":"p-brand-0","batch_index":1,"content_count":50}}`))
 	f.Add([]byte(`{"data_ref":{"bucket":"b1","path":"k"}}`))
 	f.Add([]byte(`{"items":[{"id":"a"}],"job_id":"j","batch_index":1}`))
+	f.Add([]byte(`{"Records":[` + stored("b1", "tiktok/p-b-0/batch_001.json") + `]}`))
+	keys, err := ParseKeyPattern(DefaultKeyPattern)
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		a, broken := ReadAnnouncement(text)
 		if len(broken) > 0 {
+			return
+		}
+		if a.Format == Notification && (len(a.Records) == 0 || a.Describe(nil, keys) != nil) {
 			return
 		}
 		if a.Batch.Job == "" || a.Batch.Index < 0 || a.Count < -1 || a.Count > MaxItems || len(a.Items) > MaxItems {

@@ -14,12 +14,14 @@ type Modes struct {
 	NewShare float64
 }
 
-// Take tells whether a message is taken. Every process answers the same. Inline items have no
-// mode that could be off.
+// Take tells whether a message is taken. Every process answers the same. Notifications are
+// taken while New is on, whatever the share. Inline items have no mode that could be off.
 func (m Modes) Take(a Announcement) bool {
 	switch a.Format {
 	case Event:
 		return m.New && inShare(a.Batch.Job, m.NewShare)
+	case Notification: // whose job only the object says
+		return m.New
 	case Legacy:
 		return m.Legacy
 	}

@@ -46,7 +46,7 @@ type about struct {
 // Append appends the binary form of what was read, which ParseRead reads.
 func (r *Read) Append(to []byte) ([]byte, error) {
 	first := about{r.About, r.AnnouncedAt.UnixNano(), r.Hash, len(r.Items), r.Retry}
-	first.About.Items = nil
+	first.About.Items, first.About.Records = nil, nil
 	text, err := json.Marshal(first)
 	if err != nil {
 		return nil, fmt.Errorf("write what was read of a batch: %w", err)

@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 		{`"Index":3`, `"Index":-3`},
 		{`"Job":"p-b-0"`, `"Job":"p-b\u0000"`},
 		{`"Job":"p-b-0"`, `"Job":""`},
-		{`"Format":0`, `"Format":3`},
+		{`"Format":0`, `"Format":4`},
 		{`"Format":0`, `"Format":2`},
 		{`"Bucket":"crawl"`, `"Bucket":"../up"`},
 		{`"Count":2`, `"Count":-7`},

@@ -25,6 +25,8 @@ const (
 	BatchSubjects = "batches.>"
 	// BatchCollected is where crawlers announce batches, in any of the formats.
 	BatchCollected = "batches.data.collected"
+	// BatchNotified is where servers of S3 publish notifications of buckets.
+	BatchNotified = "batches.s3"
 	// BatchesReadSubject is that of what was read.
 	BatchesReadSubject = "batches_read"
 )
