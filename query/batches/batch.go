@@ -27,7 +27,7 @@ type CrawlBatch struct {
 	Platform       string         `json:"platform" doc:"As announced; empty: not said" example:"tiktok"`
 	TaskType       string         `json:"task_type" doc:"As announced; empty: not said" example:"research_and_crawl"`
 	Keyword        string         `json:"keyword" doc:"As announced; empty: not said" example:"VinFast VF8"`
-	Format         string         `json:"format" enum:"event,legacy,inline" doc:"How it was announced"`
+	Format         string         `json:"format" enum:"event,legacy,inline,notification" doc:"How it was announced"`
 	Bucket         *string        `json:"bucket" doc:"Of the object that had the items; null: the message had them"`
 	Key            *string        `json:"key" doc:"Of the object that had the items; null: the message had them"`
 	AnnouncedCount *int32         `json:"announced_count" doc:"How many items the message announced; null: it did not say"`
@@ -193,22 +193,33 @@ type CrawlBatchPage struct {
 	NextCursor string       `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
 }
 
-func (h *Handler) list(ctx context.Context, r BatchesRequest) (page CrawlBatchPage, err error) {
+func (h *Handler) list(ctx context.Context, r BatchesRequest) (answer CrawlBatchPage, err error) {
 	c := r.conditions()
 	if micros, seq, given := r.after(batchCursor, &reads.Faults{}); given {
 		c.add("(read_at, seq) < ($, $)", time.UnixMicro(int64(micros)), int64(seq))
 	}
-	statement := selectBatches + c.text + fmt.Sprintf(" ORDER BY read_at DESC, seq DESC LIMIT %d", r.Limit+1)
-	rows, err := h.Postgres.Query(ctx, statement, c.args...)
-	if err == nil {
-		page.Items, err = pgx.CollectRows(rows, scanBatch)
+	answer.Items, err = page(ctx, h.Postgres, c, r.Limit+1)
+	if len(answer.Items) > r.Limit {
+		last := answer.Items[r.Limit-1]
+		answer.Items = answer.Items[:r.Limit]
+		answer.NextCursor = reads.EncodeCursor(batchCursor, uint64(last.ReadAt.UnixMicro()), uint64(last.seq))
 	}
-	if len(page.Items) > r.Limit {
-		last := page.Items[r.Limit-1]
-		page.Items = page.Items[:r.Limit]
-		page.NextCursor = reads.EncodeCursor(batchCursor, uint64(last.ReadAt.UnixMicro()), uint64(last.seq))
+	return answer, h.postgres("list batches", err)
+}
+
+// querier is a pool, or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// page returns the batches that were read last, of those that meet conditions.
+func page(ctx context.Context, from querier, c conditions, most int) ([]CrawlBatch, error) {
+	rows, err := from.Query(ctx, selectBatches+c.text+fmt.Sprintf(" ORDER BY read_at DESC, seq DESC LIMIT %d", most),
+		c.args...)
+	if err != nil {
+		return nil, err
 	}
-	return page, h.postgres("list batches", err)
+	return pgx.CollectRows(rows, scanBatch)
 }
 
 // BatchRequest names a batch.

@@ -28,6 +28,7 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
+	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/batches"
 )
@@ -83,6 +84,11 @@ func serve(t testing.TB) *site {
 		t.Fatal(err)
 	}
 	h.Register(srv)
+	hub, err := live.New(live.Config{}, []live.View{h.View()}, prometheus.NewRegistry(), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub.Register(srv, auth.New(auth.Config{}))
 	server := httptest.NewServer(srv.Handler())
 	t.Cleanup(server.Close)
 	s.url, s.contract = server.URL+"/api/v1", contracttest.Of(t, srv.Handler())

@@ -61,10 +61,11 @@ func (n *BatchNumbers) places() []any {
 	return []any{&n.Batches, &n.ContentCount, &n.OK, &n.Error, &n.Retrying}
 }
 
+// oneInstant has a transaction read all of one instant, so that sums agree.
+var oneInstant = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+
 func (h *Handler) summary(ctx context.Context, r BatchesSummaryRequest) (s BatchesSummary, err error) {
-	// All of it is read of one instant, so that sums agree.
-	whole := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = pgx.BeginTxFunc(ctx, h.Postgres, whole, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, h.Postgres, oneInstant, func(tx pgx.Tx) error {
 		s, err = summarize(ctx, tx, r.conditions())
 		return err
 	})
