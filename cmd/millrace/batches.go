@@ -1,16 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/millrace-io/millrace/ingest/batches"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/outbox"
+	"github.com/millrace-io/millrace/internal/reclassify"
 	"github.com/millrace-io/millrace/internal/recrawl"
 	projectorbatches "github.com/millrace-io/millrace/projector/batches"
 	querybatches "github.com/millrace-io/millrace/query/batches"
+	"github.com/millrace-io/millrace/query/live"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
@@ -26,6 +30,7 @@ type batchSettings struct {
 	S3AccessKey   string        `help:"Access key of S3." env:"MILLRACE_S3_ACCESS_KEY" name:"s3-access-key"`
 	S3SecretKey   string        `help:"Secret key of S3." env:"MILLRACE_S3_SECRET_KEY" name:"s3-secret-key"`
 	S3Region      string        `help:"Region of the buckets; without it, the server is asked." env:"MILLRACE_S3_REGION" name:"s3-region"`
+	KeyPattern    string        `help:"Regular expression with the groups job and index, and maybe platform, which finds in the key of an object which batch it holds: for notifications of buckets, of objects whose metadata does not say." env:"MILLRACE_S3_KEY_PATTERN" name:"s3-key-pattern" default:"^(?:(?P<platform>[^/]+)/)?(?P<job>[^/]+)/(?:batch_)?(?P<index>[0-9]+)\\.[^/]*$"`
 	Folder        string        `help:"Folder whose folders are the buckets that objects are read from, in the place of S3." env:"MILLRACE_OBJECTS_FOLDER" name:"objects-folder" type:"path"`
 }
 
@@ -100,8 +105,12 @@ func (n *node) takeBatches() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
+	keys, err := schema.ParseKeyPattern(cmp.Or(n.batches.KeyPattern, schema.DefaultKeyPattern))
+	if err != nil {
+		return of, fmt.Errorf("MILLRACE_S3_KEY_PATTERN: %w", err)
+	}
 	readers, err := batches.NewReaders(
-		batches.ReadersConfig{MaxConcurrent: n.batches.MaxConcurrent, Patience: n.batches.Patience},
+		batches.ReadersConfig{MaxConcurrent: n.batches.MaxConcurrent, Patience: n.batches.Patience, Keys: keys},
 		batches.ReadersDeps{
 			JetStream: n.js, Postgres: n.database.pool, Storage: storage, Modes: modes, Registry: n.registry, Log: n.log,
 		})
@@ -130,5 +139,13 @@ func (n *node) readBatches() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{routes: []func(endpoint.API){onServer(reads.Register)}}, nil
+	again, err := reclassify.New(reclassify.Deps{
+		Postgres: n.database.pool, ClickHouse: n.reads, Topology: n.topology,
+	})
+	if err != nil {
+		return of, err
+	}
+	return share{
+		routes: []func(endpoint.API){onServer(reads.Register), again.Register}, views: []live.View{reads.View()},
+	}, nil
 }

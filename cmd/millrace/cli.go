@@ -30,7 +30,7 @@ type cli struct {
 	Queues     console.QueuesCmd     `cmd:"" help:"List, pause, resume and limit work queues; retry and cancel their items."`
 	Files      console.FilesCmd      `cmd:"" help:"List, show, cancel and retry files of shards."`
 	Sources    console.SourcesCmd    `cmd:"" help:"List, import and export the sources that are crawled."`
-	Batches    console.BatchesCmd    `cmd:"" help:"Show which messages about batches are taken, and change that."`
+	Batches    console.BatchesCmd    `cmd:"" help:"Show which messages about batches are taken, and change that; bring stored batches up to date with the rules."`
 	Jobs       console.JobsCmd       `cmd:"" help:"List jobs, compare them with their sources, and audit whether they have run when their schedules say."`
 	Clickhouse clickhouseCmd         `cmd:"" help:"Run the embedded ClickHouse server alone."`
 	Migrate    migrateCmd            `cmd:"" help:"Bring the streams and tables of shared servers up to date."`

@@ -21,8 +21,9 @@ const anyID = "0199f0a2-7c1e-7000-8000-000000000001"
 var faultyBodies = map[string]faultyBody{
 	"post /acts": {body: `{"move":"retry","filter":{"queue":"mail","state":"new","group":"g\u0000"}}`, fields: "state group"},
 
-	"post /batches":      {body: `{"job_id":"j","batch_index":-1,"items":[]}`, fields: "batch_index", open: true},
-	"put /batches/modes": {body: `{"new_mode_share":2,"new_mode":1}`, fields: "new_mode_share new_mode"},
+	"post /batches":            {body: `{"job_id":"j","batch_index":-1,"items":[]}`, fields: "batch_index", open: true},
+	"post /batches/reclassify": {body: `{"dry_run":1}`, fields: "dry_run"},
+	"put /batches/modes":       {body: `{"new_mode_share":2,"new_mode":1}`, fields: "new_mode_share new_mode"},
 
 	"post /uploads/{jobId}/cancel": {path: "/uploads/x/cancel", body: `{}`},
 	"post /uploads/{jobId}/pause":  {path: "/uploads/x/pause", body: `{}`},

@@ -8,7 +8,8 @@ import (
 
 // BatchesCmd are the commands on batches of crawled items.
 type BatchesCmd struct {
-	Modes BatchesModesCmd `cmd:"" default:"withargs" help:"Show which messages about batches are taken. With flags, change that at once. Messages that are not taken wait, without a limit of time."`
+	Modes      BatchesModesCmd      `cmd:"" default:"withargs" help:"Show which messages about batches are taken. With flags, change that at once. Messages that are not taken wait, without a limit of time."`
+	Reclassify BatchesReclassifyCmd `cmd:"" help:"Compute the projects and the categories of errors of all stored batches again, by the rules of this release."`
 }
 
 // BatchesModesCmd shows or changes the modes.

@@ -34,3 +34,18 @@ func TestBatchModes(t *testing.T) {
 		t.Errorf("%v", change)
 	}
 }
+
+// TestReclassify: what has changed, or would, is printed, and nothing else is asked.
+func TestReclassify(t *testing.T) {
+	s := serve(t, map[string]any{"/batches/reclassify": `{"dry_run":true,"projects":{"count":1,"rows":40,"changes":[
+		{"of":"p-b-0","from":"","to":"p","rows":40}]},"categories":{"count":0,"rows":0,"changes":[]}}`})
+	out, err := s.run(t, "batches reclassify --dry-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustHave(t, out, "job p-b-0: project p, was none (40 outcomes)", "project of 1 job to be changed, with 40 outcomes",
+		"category of 0 error codes to be changed, with 0 outcomes")
+	if got := s.asked[len(s.asked)-1]; !strings.HasPrefix(got, "POST /batches/reclassify") {
+		t.Errorf("it asks %s", got)
+	}
+}

@@ -61,7 +61,14 @@ func (s Server) post(ctx context.Context, path string, body, out any) error {
 }
 
 func (s Server) ask(ctx context.Context, method, path string, query url.Values, body, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	return s.askFor(ctx, patience, method, path, query, body, out)
+}
+
+// askFor is ask, and waits for the answer for so long.
+func (s Server) askFor(
+	ctx context.Context, wait time.Duration, method, path string, query url.Values, body, out any,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	resp, err := s.send(ctx, method, base+path, query, body)
 	if err != nil {
