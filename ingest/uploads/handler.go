@@ -60,7 +60,7 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		h.switched(h.store.Pause))
 	endpoint.Post(api, command("resume-upload", "/{jobId}/resume", "Resume an upload",
 		"encoding and delimiter say how its file is read, where none of its rows is persisted yet; preview shows what "+
-			"they make of it. The body may be left out.").WithoutBody(), h.resume)
+			"they make of it. mapping replaces that of the upload. The body may be left out.").WithoutBody(), h.resume)
 	endpoint.Post(api, command("cancel-upload", "/{jobId}/cancel", "Cancel an upload",
 		"Pending items become SKIPPED, and rows that are not persisted never are. Then the upload is DONE. The body may "+
 			"be left out.").WithoutBody(), h.switched(h.store.Cancel))
@@ -107,6 +107,8 @@ type ResumeUploadRequest struct {
 type ResumedUpload struct {
 	Encoding  string `json:"encoding,omitempty" doc:"Default: as it was found out" example:"windows-1252"`
 	Delimiter string `json:"delimiter,omitempty" doc:"Default: as it was found out" example:";"`
+
+	Mapping map[string]string `json:"mapping,omitempty" doc:"Names of columns by field. title, brand and sku summarize items. Default: as it was"`
 }
 
 // Resolve implements huma.Resolver.
@@ -116,8 +118,11 @@ func (r *ResumeUploadRequest) Resolve(ctx huma.Context) []error {
 	if r.Body == nil {
 		return errs
 	}
-	r.encoding, r.delimiter, wrong = uploadsapi.Reading(*r.Body).Check()
+	r.encoding, r.delimiter, wrong = uploadsapi.Reading{Encoding: r.Body.Encoding, Delimiter: r.Body.Delimiter}.Check()
 	r.someFormat = r.encoding != "" || r.delimiter != 0
+	if !plainMapping(r.Body.Mapping) {
+		wrong = append(wrong, httpapi.FieldError{Field: "mapping", Code: "mapping", Rule: mappingRule})
+	}
 	return append(errs, wrong...)
 }
 
@@ -136,6 +141,9 @@ func (h *Handler) resume(ctx context.Context, in *ResumeUploadRequest) (uploadsa
 		format = &f
 	}
 	j, err := h.store.Resume(ctx, who, in.UUID(), format)
+	if err == nil && in.Body != nil && in.Body.Mapping != nil {
+		j, err = h.store.Map(ctx, who, in.UUID(), in.Body.Mapping)
+	}
 	return uploadsapi.UploadOf(j), err
 }
 

@@ -324,13 +324,22 @@ func (f *form) setMapping(value string) {
 		f.wrong("mapping", "mapping", "must be a JSON object whose members are texts")
 		return
 	}
-	for field, column := range fields {
-		if !plain(field) || !plain(column) {
-			f.wrong("mapping", "mapping", "must have names of at most 255 characters, without control characters")
-			return
-		}
+	if !plainMapping(fields) {
+		f.wrong("mapping", "mapping", mappingRule)
+		return
 	}
 	f.mapping = fields
+}
+
+const mappingRule = "must have names of at most 255 characters, without control characters"
+
+func plainMapping(fields map[string]string) bool {
+	for field, column := range fields {
+		if !plain(field) || !plain(column) {
+			return false
+		}
+	}
+	return true
 }
 
 // plain tells of a text that may be a name.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -538,6 +539,7 @@ func TestControl(t *testing.T) {
 	command(id, "pause", "", 200, schema.Paused)
 	command(id, "resume", `{"encoding":"klingon"}`, 400, "")
 	command(id, "resume", `{"encodings":"utf-8"}`, 400, "")
+	command(id, "resume", `{"mapping":{"title":"b\u0000"}}`, 400, "")
 	s.token("ben", auth.Uploads)
 	command(id, "resume", "", 404, "")
 	command(id, "cancel", "", 404, "")
@@ -547,11 +549,14 @@ func TestControl(t *testing.T) {
 	s.token("root", auth.Admin)
 	command(id, "pause", "", 200, schema.Paused)
 	s.token("ann", auth.Uploads)
-	command(id, "resume", `{"encoding":"cp1252"}`, 200, "")
+	command(id, "resume", `{"encoding":"cp1252","mapping":{"title":"b"}}`, 200, "")
 	s.until(id, "done", ended)
 	same(t, "resumed", s.grid(id), [][]string{{"xä", "1,2"}})
 	command(id, "pause", "", 409, "")
-	command(id, "resume", "", 409, "")
+	command(id, "resume", `{"mapping":{"title":"a"}}`, 409, "")
+	if j := s.until(id, "done", ended); !maps.Equal(j.Mapping, map[string]string{"title": "b"}) {
+		t.Errorf("mapping %v, want that of the resume that was not refused", j.Mapping)
+	}
 	command(id, "cancel", "", 409, "")
 	// Cancelling leaves what was persisted as it is, and what was pending as SKIPPED.
 	_, want := sample(1)
