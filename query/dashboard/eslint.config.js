@@ -2,7 +2,7 @@ import vue from 'eslint-plugin-vue';
 import ts from 'typescript-eslint';
 import parser from 'vue-eslint-parser';
 
-const features = ['articles', 'drift', 'events', 'files', 'funnel', 'letters', 'operations', 'queues', 'reference', 'shell', 'sources', 'system'];
+const features = ['articles', 'batches', 'drift', 'events', 'files', 'funnel', 'letters', 'operations', 'queues', 'reference', 'shell', 'sources', 'system', 'uploads'];
 
 export default ts.config(
   { ignores: ['dist/', 'node_modules/', 'src/shared/api/schema.ts'] },

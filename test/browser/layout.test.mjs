@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { Millrace } from '../node/millrace.mjs';
 import { Browser, skip } from './browser.mjs';
-import { act, events, files, letters, queues, sources } from './world.mjs';
+import { act, batches, events, files, letters, queues, sources, uploads } from './world.mjs';
 
 const widths = [360, 1280, 1440];
 /** From here on tables have room for all of their columns. */
@@ -23,6 +23,8 @@ describe('the layout', { skip }, () => {
     await letters(millrace);
     await sources(millrace);
     await act(millrace);
+    await batches(millrace);
+    const { done, held } = await uploads(millrace);
     await millrace.caughtUp();
     const [{ id: item }] = (await millrace.get('/queues/mail/items?state=new')).items;
     const [{ id: letter }] = (await millrace.get('/dlq')).letters;
@@ -31,7 +33,7 @@ describe('the layout', { skip }, () => {
       '/?period=24h', '/?period=24h&compare=before', '/articles?stage=indexed', `/articles/${hash}`, '/events', '/sources', '/drift', '/queues',
       '/queues/mail?state=new', `/queues/mail/items/${item}`, '/queues/shard-splitter', '/files', '/files/20250101000000', '/operations', `/operations?open=${source}&tab=job`,
       ...['fields', 'runs', 'due', 'events', 'override', 'edit'].map((tab) => `/operations?open=${source}&tab=${tab}`),
-      '/batches', '/batches/proj_x-brand-0/1', '/batch-items/v1', '/acts', '/acts/1', '/letters', `/letters/${letter}`, '/system', '/?period=30d&source=nobody',
+      '/batches', '/batches/proj_x-brand-0/1', '/batch-items/item-1-4', '/uploads', `/uploads/${done}`, `/uploads/${done}?show=done`, `/uploads/${done}?show=rejected`, `/uploads/${held}`, '/pending', '/acts', '/acts/1', '/letters', `/letters/${letter}`, '/system', '/?period=30d&source=nobody',
     ];
     browser = await Browser.open();
     page = browser.page;

@@ -71,6 +71,35 @@ export async function sources(millrace) {
   await poll('their jobs', async () => (await millrace.get('/jobs')).total === 2); // a disabled source has none
 }
 
+/** Three batches of six items, of which each has three errors that nobody tries again unasked. */
+export async function batches(millrace) {
+  for (const batch_index of [0, 1, 2]) {
+    const items = ['', '', '', 'INVALID_URL', 'CONTENT_REMOVED', 'CONTENT_REMOVED'].map((error_code, n) => ({
+      content_id: `item-${batch_index}-${n}`, crawled_at: new Date().toISOString(),
+      ...(error_code ? { fetch_status: 'error', error_code, fetch_error: `${error_code} at https://example.com/${batch_index}/${n}` } : { fetch_status: 'success' }),
+    }));
+    const { status, body } = await millrace.send('/batches', { job_id: 'proj_x-brand-0', batch_index, platform: 'tiktok', items });
+    assert.equal(status, 202, JSON.stringify(body));
+  }
+  await poll('the batches to be read', async () => (await millrace.get('/batches')).items.length === 3);
+}
+
+/** An upload with rejected rows, and one that is held; their ids. */
+export async function uploads(millrace) {
+  const send = async (name, content, query = '') => {
+    const form = new FormData();
+    form.set('file', new Blob([content]), name);
+    const answer = await fetch(`http://${millrace.http}/api/v1/uploads${query}`, { method: 'POST', body: form });
+    assert.equal(answer.status, 201, await answer.clone().text());
+    return (await answer.json()).jobId;
+  };
+  const rows = Array.from({ length: 30 }, (_, n) => `${n},"A product with a name that is much longer than any column, number ${n}",${n * 1_000}`);
+  const done = await send('products-of-the-autumn-catalogue-with-a-long-name.csv', `sku,title,price\n${rows.join('\n')}\nshort\n`);
+  const held = await send('held.csv', 'sku,title\n1,Lamp\n2\n', '?hold=true');
+  await poll('the upload to be done', async () => (await millrace.get(`/uploads/${done}`)).queue_state === 'DONE');
+  return { done, held };
+}
+
 /** A bulk action: the failed items of the queue are tried again. */
 export async function act(millrace) {
   const { status, body } = await millrace.send('/acts', { move: 'retry', filter: { queue: 'mail', state: 'failed' } });

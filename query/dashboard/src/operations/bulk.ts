@@ -1,10 +1,11 @@
 import { api, given } from '../shared/api/client';
 import type { Schema } from '../shared/api/types';
+import type { Marks } from '../shared/ui/useMarks';
 import { isOfJobs } from './registered';
 import type { Filter, JobOperation, Operation } from './registered';
 
 /** The sources that are chosen: names by ids. */
-export type Chosen = ReadonlyMap<string, string>;
+export type Chosen = Marks<string>;
 
 /** What became of one of them. */
 export interface Result {

@@ -141,6 +141,33 @@ export const routes: RouteRecordRaw[] = [
   below('batches', 'batch', '/batches/:job/:index(\\d+)', 'Batch', () => import('../batches/BatchPage.vue')),
   below('batches', 'batch-item', '/batch-items/:id', 'Crawled item', () => import('../batches/BatchItemPage.vue')),
   page(
+    'uploads',
+    '/uploads',
+    {
+      title: 'Uploads',
+      group: 'Work',
+      key: 'u',
+      keeps: ['tz'],
+      scope: 'uploads',
+      icon: 'M10 13V4M6 7.5L10 4l4 3.5M3 13v3h14v-3',
+    },
+    () => import('../uploads/UploadsPage.vue'),
+  ),
+  below('uploads', 'upload', '/uploads/:job', 'Upload', () => import('../uploads/UploadPage.vue')),
+  page(
+    'pending',
+    '/pending',
+    {
+      title: 'Pending',
+      group: 'Work',
+      key: 'p',
+      keeps: ['tz'],
+      scope: 'uploads',
+      icon: 'M10 3a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM10 6v4l3 2',
+    },
+    () => import('../uploads/PendingPage.vue'),
+  ),
+  page(
     'operations',
     '/operations',
     {

@@ -16,6 +16,10 @@ describe('the scopes of a token', () => {
     expect(can('admin')).toBe(true);
     giveToken(jwt({ scope: 'read' }));
     expect([can('read'), can('work'), can('admin')]).toEqual([true, false, false]);
+    giveToken(jwt({ scope: 'work' }));
+    expect([can('uploads'), can('read')]).toEqual([true, false]);
+    giveToken(jwt({ scope: 'uploads' }));
+    expect([can('uploads'), can('work')]).toEqual([true, false]);
     giveToken(jwt({ scope: 'admin' }));
     expect([can('read'), can('work'), can('admin')]).toEqual([true, true, true]);
   });

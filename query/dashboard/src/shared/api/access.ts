@@ -2,7 +2,7 @@ import { computed, ref } from 'vue';
 
 const key = 'millrace.token';
 
-export type Scope = 'read' | 'work' | 'admin';
+export type Scope = 'read' | 'work' | 'uploads' | 'admin';
 
 /**
  * The token of a secured server. It is kept for the tab only: a shared computer forgets it when the tab is closed.
@@ -25,7 +25,8 @@ const scopes = computed(() => scopesOf(token.value));
  * that asks for no token allows everything.
  */
 export function can(scope: Scope): boolean {
-  return scopes.value === null || scopes.value.includes(scope) || scopes.value.includes('admin');
+  const all = scopes.value;
+  return all === null || all.includes(scope) || all.includes('admin') || (scope === 'uploads' && all.includes('work'));
 }
 
 /** The scopes that a token carries, as text or as a list; null for what is no token. */

@@ -11,6 +11,8 @@ afterEach(() => {
 test('a file is called what the server calls it', () => {
   expect(fileName('attachment; filename=events-20260317T120713Z.csv')).toBe('events-20260317T120713Z.csv');
   expect(fileName('attachment; filename="events.csv"')).toBe('events.csv');
+  expect(fileName('attachment; filename="all \\"products\\".csv"')).toBe('all "products".csv');
+  expect(fileName("attachment; filename*=utf-8''M%C3%B6bel%20%E2%82%AC.csv")).toBe('Möbel €.csv');
   expect(fileName(null)).toBe('export');
 });
 

@@ -39,9 +39,13 @@ async function fetchFile(address: string, signal: AbortSignal): Promise<{ name: 
   return { name: fileName(response.headers.get('Content-Disposition')), content: await response.blob() };
 }
 
-/** The file name that an answer proposes. */
+/** The file name that an answer proposes: as it is, between quotes, or with its bytes in hexadecimal digits. */
 export function fileName(disposition: string | null): string {
-  return /filename="?([\w.-]+)"?/.exec(disposition ?? '')?.[1] ?? 'export';
+  const text = disposition ?? '';
+  const encoded = /filename\*=utf-8''([^;\s]+)/i.exec(text)?.[1];
+  if (encoded) return decodeURIComponent(encoded);
+  const quoted = /filename="((?:[^"\\]|\\.)*)"/.exec(text)?.[1];
+  return quoted?.replaceAll(/\\(.)/g, '$1') ?? /filename=([^;"\s]+)/.exec(text)?.[1] ?? 'export';
 }
 
 function give(name: string, content: Blob): void {

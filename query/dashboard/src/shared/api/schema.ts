@@ -182,7 +182,7 @@ export interface paths {
         put?: never;
         /**
          * Announce a batch of crawled items, or send its items
-         * @description The document is a `data.collected` event, whose `payload.minio_path` names bucket and key of an object; a legacy message with `data_ref`; or inline `items` with `job_id` and `batch_index`. 202 says that the message is on disk. The object may come later. After 503 send the same request again: a batch that is announced twice counts once.
+         * @description The document is a `data.collected` event, whose `payload.minio_path` names bucket and key of an object; a legacy message with `data_ref`; inline `items` with `job_id` and `batch_index`; or a notification of a bucket of S3 or MinIO (`Records`). 202 says that the message is on disk. The object may come later. After 503 send the same request again: a batch that is announced twice counts once.
          */
         post: operations["announce-batch"];
         delete?: never;
@@ -206,6 +206,26 @@ export interface paths {
          */
         put: operations["set-batch-modes"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/batches/reclassify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compute the projects and the categories of errors of all stored batches again
+         * @description Projects follow the names of jobs, and categories the error codes, by the rules of this release. Nothing else changes. It may take minutes. After 503, or a lost connection, send the same request again.
+         */
+        post: operations["reclassify-batches"];
         delete?: never;
         options?: never;
         head?: never;
@@ -942,7 +962,7 @@ export interface paths {
         };
         /**
          * Views as they change, over a WebSocket
-         * @description A WebSocket. Send {"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}; the answer is a snapshot, {"id":"a","seq":1,"epoch":"…","funnel":{…as GET /funnel…}}, and another whole one whenever it changed, the first change at once, then at most ten a second. {"op":"unsubscribe","id":"a"} ends it. A reader that comes again may name "epoch" and "seq" of its last snapshot. It is answered {"id":"a","seq":…,"epoch":"…","unchanged":true} if that is the newest, else with a whole snapshot. With an "epoch", also an empty one, "seq" is the view's own sequence and jumps where a slow reader has skipped; without, it counts the snapshots of the subscription. A request that is not accepted is answered {"id":"a","error":{…a problem document…}}. A browser hands its token over as the query parameter access_token, or as the subprotocols "bearer, <token>". The views are: dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue.
+         * @description A WebSocket. Send {"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}; the answer is a snapshot, {"id":"a","seq":1,"epoch":"…","funnel":{…as GET /funnel…}}, and another whole one whenever it changed, the first change at once, then at most ten a second. {"op":"unsubscribe","id":"a"} ends it. A reader that comes again may name "epoch" and "seq" of its last snapshot. It is answered {"id":"a","seq":…,"epoch":"…","unchanged":true} if that is the newest, else with a whole snapshot. With an "epoch", also an empty one, "seq" is the view's own sequence and jumps where a slow reader has skipped; without, it counts the snapshots of the subscription. A request that is not accepted is answered {"id":"a","error":{…a problem document…}}. A browser hands its token over as the query parameter access_token, or as the subprotocols "bearer, <token>". The views are: batches, as GET /batches/summary shows those that were read in a period, and the last 20 of them; dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue.
          */
         get: operations["live"];
         put?: never;
@@ -962,7 +982,7 @@ export interface paths {
         };
         /**
          * A view as it changes, as server-sent events
-         * @description Server-sent events, for readers without WebSockets: each has as data the message of a WebSocket without its id, and as id epoch and sequence. Who comes again with the header Last-Event-ID (or the parameter last_event_id) gets nothing new, or a whole snapshot. A browser hands its token over as the query parameter access_token. The views are: dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue.
+         * @description Server-sent events, for readers without WebSockets: each has as data the message of a WebSocket without its id, and as id epoch and sequence. Who comes again with the header Last-Event-ID (or the parameter last_event_id) gets nothing new, or a whole snapshot. A browser hands its token over as the query parameter access_token. The views are: batches, as GET /batches/summary shows those that were read in a period, and the last 20 of them; dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue.
          */
         get: operations["live-events"];
         put?: never;
@@ -2120,7 +2140,7 @@ export interface paths {
         put?: never;
         /**
          * Resume an upload
-         * @description encoding and delimiter say how its file is read, where none of its rows is persisted yet; preview shows what they make of it. The body may be left out.
+         * @description encoding and delimiter say how its file is read, where none of its rows is persisted yet; preview shows what they make of it. mapping replaces that of the upload. The body may be left out.
          */
         post: operations["resume-upload"];
         delete?: never;
@@ -2242,6 +2262,7 @@ export interface components {
         Announced: {
             /**
              * Format: int32
+             * @description 0 after a notification: the object says its index
              * @example 1
              */
             batch_index: number;
@@ -2249,8 +2270,11 @@ export interface components {
              * @description As which of the formats the document was read
              * @enum {string}
              */
-            format: "event" | "legacy" | "inline";
-            /** @example proj_xyz-brand-0 */
+            format: "event" | "legacy" | "inline" | "notification";
+            /**
+             * @description Empty after a notification: the object says its job
+             * @example proj_xyz-brand-0
+             */
             job_id: string;
             /**
              * Format: int64
@@ -2832,7 +2856,7 @@ export interface components {
              * @description How it was announced
              * @enum {string}
              */
-            format: "event" | "legacy" | "inline";
+            format: "event" | "legacy" | "inline" | "notification";
             /** @example proj_xyz-brand-0 */
             job_id: string;
             /** @description Of the object that had the items; null: the message had them */
@@ -4756,6 +4780,57 @@ export interface components {
              */
             max_attempts?: number;
         };
+        LiveBatches: {
+            /** Format: int64 */
+            batches: number;
+            /**
+             * Format: int64
+             * @description Batches for which other content came
+             */
+            conflicts: number;
+            /**
+             * Format: int64
+             * @description Items: ok, error and retrying together
+             */
+            content_count: number;
+            /** Format: int64 */
+            error: number;
+            /** @description Items that are errors at present by code; the most frequent first, up to 1,000 */
+            errors: components["schemas"]["CodeCount"][];
+            /**
+             * Format: date-time
+             * @description null: there is no batch
+             */
+            first_read_at: string | null;
+            /**
+             * Format: date-time
+             * @description null: there is no batch
+             */
+            last_read_at: string | null;
+            /** @description The 20 batches that were read last, the last first */
+            newest: components["schemas"]["CrawlBatch"][];
+            /** Format: int64 */
+            ok: number;
+            /** @description By when batches were read, the earliest first; parts without a batch are left out */
+            over_time: components["schemas"]["BatchesStep"][];
+            /** Format: int64 */
+            retrying: number;
+            /**
+             * Format: int64
+             * @description How long the parts of over_time are
+             */
+            step_seconds: number;
+            /**
+             * Format: double
+             * @description ok of content_count, from 0 to 1; null: there are no items
+             */
+            success_rate: number | null;
+            /**
+             * Format: int64
+             * @description Batches with warnings
+             */
+            warned: number;
+        };
         LiveError: {
             error: components["schemas"]["Problem"] | null;
             /**
@@ -4869,6 +4944,7 @@ export interface components {
             queues: components["schemas"]["LiveQueue"][] | null;
         };
         LiveSnapshot: {
+            batches?: components["schemas"]["LiveBatches"];
             dlq?: components["schemas"]["LiveLetters"];
             /** @description What seq belongs to: another one after a restart of the server */
             epoch: string;
@@ -5611,6 +5687,48 @@ export interface components {
             /** @enum {string} */
             status: "ready" | "not ready";
         };
+        Reclassified: {
+            /** @description Categories of error codes */
+            categories: components["schemas"]["Reclassifieds"];
+            /** @description Whether nothing was changed */
+            dry_run: boolean;
+            /** @description Projects of jobs */
+            projects: components["schemas"]["Reclassifieds"];
+        };
+        Reclassifieds: {
+            /** @description The changes of most outcomes first, up to 100 */
+            changes: components["schemas"]["ReclassifyOf"][];
+            /**
+             * Format: int64
+             * @description How many jobs, or codes, had another value
+             */
+            count: number;
+            /**
+             * Format: int64
+             * @description How many outcomes of items they have
+             */
+            rows: number;
+        };
+        ReclassifyOf: {
+            /** @description What was stored; empty: none */
+            from: string;
+            /**
+             * @description The job, or the error code
+             * @example proj_xyz-brand-0
+             */
+            of: string;
+            /** Format: int64 */
+            rows: number;
+            /**
+             * @description What the present rules say; empty: none
+             * @example proj_xyz
+             */
+            to: string;
+        };
+        ReclassifyRequest: {
+            /** @description Change nothing, and say what would be changed */
+            dry_run?: boolean;
+        };
         ReconcileJobsRequestBody: {
             /** @description Change nothing, and say what would be done */
             dry_run?: boolean;
@@ -5790,6 +5908,11 @@ export interface components {
             /** @description The client's name for the subscription, up to 64 bytes */
             id: string;
             /**
+             * @description Only batches of this job; empty: all
+             * @example proj_xyz-brand-0
+             */
+            job_id?: string;
+            /**
              * @description What to do
              * @enum {string}
              */
@@ -5799,6 +5922,16 @@ export interface components {
              * @enum {string}
              */
             period?: "today" | "24h" | "7d" | "30d";
+            /**
+             * @description Only batches of this platform, as announced; empty: all
+             * @example tiktok
+             */
+            platform?: string;
+            /**
+             * @description Only batches of this project; empty: all
+             * @example proj_xyz
+             */
+            project_id?: string;
             /** @description Of the last snapshot that the reader has */
             seq?: number;
             /** @description Only this source; empty: all */
@@ -5812,7 +5945,7 @@ export interface components {
              * @description Which view; default funnel
              * @enum {string}
              */
-            view?: "dlq" | "funnel" | "lag" | "queues";
+            view?: "batches" | "dlq" | "funnel" | "lag" | "queues";
         };
         ResumedUpload: {
             /**
@@ -5825,6 +5958,10 @@ export interface components {
              * @example windows-1252
              */
             encoding?: string;
+            /** @description Names of columns by field. title, brand and sku summarize items. Default: as it was */
+            mapping?: {
+                [key: string]: string;
+            };
         };
         Retried: {
             /**
@@ -8075,6 +8212,120 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BatchModes"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "reclassify-batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReclassifyRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reclassified"];
                 };
             };
             /** @description Bad Request */
@@ -12488,15 +12739,21 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Which view; default funnel */
-                view?: "dlq" | "funnel" | "lag" | "queues";
+                view?: "batches" | "dlq" | "funnel" | "lag" | "queues";
                 /** @description The id of the last event that the reader has had, where no header can be set */
                 last_event_id?: string;
                 /** @description The token, where no header can be set */
                 access_token?: string;
                 /** @description Leave out events whose metadata says is_reclassification */
                 exclude_reclassifications?: boolean;
+                /** @description Only batches of this job; empty: all */
+                job_id?: string;
                 /** @description Default today */
                 period?: "today" | "24h" | "7d" | "30d";
+                /** @description Only batches of this platform, as announced; empty: all */
+                platform?: string;
+                /** @description Only batches of this project; empty: all */
+                project_id?: string;
                 /** @description Only this source; empty: all */
                 source?: string;
                 /** @description The time zone in which days begin; default UTC */

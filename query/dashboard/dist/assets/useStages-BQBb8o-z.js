@@ -1,1 +1,0 @@
-import{G as e}from"./parts-CjK6Fvcj.js";import{v as t}from"./vue-mmzYRHno.js";import{dt as n}from"./shared-pSwBQO1C.js";function r(){let{data:r}=e({queryKey:[`stages`],queryFn:async({signal:e})=>{let{data:t}=await n.GET(`/funnel`,{params:{query:{period:`today`}},signal:e});return(t.stages??[]).map(e=>e.name)},staleTime:3e5});return t(()=>r.value??[])}export{r as t};

@@ -1,0 +1,128 @@
+import { keepPreviousData, useMutation, useQuery } from '@tanstack/vue-query';
+import { computed, shallowReactive, toValue, watch } from 'vue';
+import type { MaybeRefOrGetter, Ref } from 'vue';
+import { answers, every } from '../shared/api/answers';
+import { api, given } from '../shared/api/client';
+import type { Schema } from '../shared/api/types';
+import { Pace } from '../shared/live/pace';
+import { isMoving } from './upload';
+import type { State, Status, Upload } from './upload';
+
+/** How often what moves is asked for. */
+const often = 1_500;
+
+/** A page of uploads, the newest first. */
+export function useUploads(wanted: () => { queue_state: State | ''; user: string; cursor: string }) {
+  return useQuery({
+    queryKey: computed(() => ['uploads', 'list', wanted()]),
+    queryFn: async ({ signal }) =>
+      (await api.GET('/uploads', { params: { query: { ...given(wanted()), limit: 50 } }, signal })).data!,
+    placeholderData: keepPreviousData,
+    refetchInterval: ({ state }) => (state.data?.items.some(isMoving) ? often : every),
+  });
+}
+
+export function useUpload(job: MaybeRefOrGetter<string>) {
+  return useQuery({
+    queryKey: computed(() => ['uploads', 'one', toValue(job)]),
+    queryFn: async ({ signal }) => (await api.GET('/uploads/{jobId}', { params: { path: { jobId: toValue(job) } }, signal })).data!,
+    refetchInterval: ({ state }) => (state.data && isMoving(state.data) ? often : every),
+    enabled: computed(() => toValue(job) !== ''),
+  });
+}
+
+/** How many items a second are processed, as the counters of successive answers have it. */
+export function useRates(uploads: () => readonly Upload[], at: Ref<number>): { of: (upload: Upload) => number | null } {
+  const pace = new Pace();
+  const rates = shallowReactive(new Map<string, number | null>());
+  watch(
+    at,
+    (now) => {
+      if (!now) return;
+      pace.sample(now, uploads().map((upload) => [upload.jobId, upload.processed_items] as const));
+      for (const { jobId } of uploads()) rates.set(jobId, pace.current(jobId));
+    },
+    { immediate: true },
+  );
+  return { of: (upload) => (isMoving(upload) ? (rates.get(upload.jobId) ?? null) : upload.items_sec || null) };
+}
+
+/** The lists, each upload and its rows are asked for again. */
+export function reload(): void {
+  void answers.invalidateQueries({ queryKey: ['uploads'] });
+}
+
+/** How long a slice of work takes at most, in milliseconds. */
+const slice = 5_000;
+
+/** What can be done to an upload as a whole. */
+export function useActs(job: string) {
+  const params = { path: { jobId: job } };
+  const act = useMutation({
+    mutationFn: async (what: 'pause' | 'resume' | 'cancel' | 'delete') => {
+      if (what === 'pause') await api.POST('/uploads/{jobId}/pause', { params });
+      else if (what === 'resume') await api.POST('/uploads/{jobId}/resume', { params });
+      else if (what === 'cancel') await api.POST('/uploads/{jobId}/cancel', { params });
+      else await api.DELETE('/uploads/{jobId}', { params });
+    },
+    // Of one that is deleted nothing is asked any more.
+    onSuccess: (_, what) => void answers.invalidateQueries({ queryKey: ['uploads', ...(what === 'delete' ? ['list'] : [])] }),
+  });
+  const kickoff = useMutation({
+    mutationFn: async () =>
+      (await api.POST('/uploads/{jobId}/kickoff', { params: { ...params, query: { durationMs: slice } } })).data!,
+    onSettled: reload,
+  });
+  return { act, kickoff };
+}
+
+/** Has the file of a held upload read as somebody has chosen. */
+export function useResume(job: string) {
+  return useMutation({
+    mutationFn: async (body: Schema<'ResumedUpload'>) =>
+      void (await api.POST('/uploads/{jobId}/resume', { params: { path: { jobId: job } }, body })),
+    onSuccess: reload,
+  });
+}
+
+export interface Reprocess {
+  statuses: readonly Exclude<Status, 'PENDING' | 'PROCESSING'>[];
+  resetAttempts: boolean;
+  /** Ids of items by their upload; null for all items of the upload. */
+  items: ReadonlyMap<string, readonly string[]>;
+}
+
+/** How many ids a request may have. */
+const most = 10_000;
+
+/**
+ * Has items processed again, in as many requests as it takes. An upload without ids stands for all of its items. Says
+ * after each request how many items are pending again.
+ */
+export function useReprocess(told: (items: number) => void) {
+  return useMutation({
+    mutationFn: async ({ statuses, resetAttempts, items }: Reprocess) => {
+      let done = 0;
+      const options = { statuses: [...statuses], resetAttempts };
+      const send = async (jobId: string, some: Schema<'ReprocessedItems'>) => {
+        for (let more = true; more;) {
+          const { data } = await api.POST('/uploads/{jobId}/reprocess', { params: { path: { jobId } }, body: { ...options, ...some } });
+          done += data!.reprocessed;
+          more = data!.more && data!.reprocessed > 0;
+          told(done);
+        }
+      };
+      for (const [job, ids] of items) {
+        if (!ids.length) await send(job, { scope: 'job' });
+        for (let from = 0; from < ids.length; from += most) {
+          await send(job, { scope: 'items', itemIds: ids.slice(from, from + most) });
+        }
+      }
+      return done;
+    },
+    onSettled: () => {
+      reload();
+      void answers.invalidateQueries({ queryKey: ['pending'] });
+    },
+  });
+}
