@@ -70,7 +70,7 @@ func (n *node) serveQueues() (of share, err error) {
 // readQueues tells of user-defined queues, and has the live view of all queues.
 func (n *node) readQueues() (of share, err error) {
 	return share{
-		routes: []func(endpoint.API){queryqueues.New(transitions.Config{}, n.stores.own).Register},
+		routes: []func(endpoint.API){queryqueues.New(transitions.Config{}, n.stores.own, n.stores.uploads).Register},
 		views:  []live.View{views.QueuesOf(n.stores.queues)},
 		gauges: []sampler.Source{views.QueueGauges(n.stores.queues)},
 	}, nil
@@ -114,7 +114,7 @@ func (n *node) runActs() (of share, err error) {
 
 // readActs tells of bulk actions.
 func (n *node) readActs() (of share, err error) {
-	return share{routes: []func(endpoint.API){queryacts.New(n.stores.acts).Register}}, nil
+	return share{routes: []func(endpoint.API){queryacts.New(n.stores.acts, n.stores.uploads).Register}}, nil
 }
 
 // limitReaders bounds what logins that only read may ask of Postgres.

@@ -93,6 +93,7 @@ type stores struct {
 	jobs    *jobs.Store
 	uploads *uploads.Store
 	files   *uploads.Files
+	feeder  *uploads.Feeder
 	recrawl *recrawl.Store
 }
 

@@ -29,6 +29,11 @@ type uploadSettings struct {
 	AttemptsError    int  `help:"How often an item of an upload may be processed that ends with an error, before reprocessing has to reset its attempts." env:"MILLRACE_MAX_ATTEMPTS_ERROR,MAX_ATTEMPTS_ERROR" name:"max-attempts-error" default:"5"`
 	AttemptsNotFound int  `help:"The same for an item that is not found." env:"MILLRACE_MAX_ATTEMPTS_NOT_FOUND,MAX_ATTEMPTS_NOT_FOUND" name:"max-attempts-not-found" default:"2"`
 
+	TargetSlice int     `help:"Milliseconds that a slice of an upload is to take: what of it is in the queue that is its processor at a time." env:"MILLRACE_WORKER_TARGET_SLICE_MS,WORKER_TARGET_SLICE_MS" name:"worker-target-slice-ms" default:"5000"`
+	ClaimMin    int     `help:"Items of the smallest slice." env:"MILLRACE_CLAIM_MIN,CLAIM_MIN" name:"claim-min" default:"16"`
+	ClaimMax    int     `help:"Items of the largest slice." env:"MILLRACE_CLAIM_MAX,CLAIM_MAX" name:"claim-max" default:"2000"`
+	Safety      float64 `help:"Share of worker-target-slice-ms that a slice is planned to take." env:"MILLRACE_SAFETY_FACTOR,SAFETY_FACTOR" name:"safety-factor" default:"0.7"`
+
 	MinRows  int `help:"Rows of the smallest batch that is persisted in one transaction." env:"MILLRACE_INGEST_MIN_ROWS,INGEST_MIN_ROWS" name:"ingest-min-rows" default:"64"`
 	MaxRows  int `help:"Rows of the largest batch." env:"MILLRACE_INGEST_MAX_ROWS,INGEST_MAX_ROWS" name:"ingest-max-rows" default:"10000"`
 	MaxBatch int `help:"Bytes of a batch, if it has more than one row." env:"MILLRACE_INGEST_MAX_BATCH_BYTES,INGEST_MAX_BATCH_BYTES" name:"ingest-max-batch-bytes" default:"4194304"`
@@ -43,6 +48,12 @@ func (s uploadSettings) bounds() schema.Bounds {
 	}
 }
 
+func (s uploadSettings) pace() schema.Pace {
+	return schema.Pace{
+		Target: time.Duration(s.TargetSlice) * time.Millisecond, Min: s.ClaimMin, Max: s.ClaimMax, Safety: s.Safety,
+	}
+}
+
 // openUploads makes the store of uploads, and what keeps their files.
 func (n *node) openUploads() (err error) {
 	js, err := jetstream.New(n.nats)
@@ -53,6 +64,10 @@ func (n *node) openUploads() (err error) {
 	n.stores.uploads, err = uploads.New(n.database.pool, uploads.Limits{
 		File: n.uploads.File, Bytes: n.uploads.Bytes, Open: n.uploads.Open, Rows: n.uploads.Rows,
 	}, uploads.Attempts{Error: n.uploads.AttemptsError, NotFound: n.uploads.AttemptsNotFound})
+	if err != nil {
+		return err
+	}
+	n.stores.feeder, err = uploads.NewFeeder(uploads.FeederConfig{Pace: n.uploads.pace()}, n.stores.uploads, n.stores.own, n.log)
 	return err
 }
 
@@ -68,18 +83,18 @@ func (n *node) takeUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	commands, err := ingestuploads.New(n.uploads.bounds(), n.stores.uploads, n.stores.files, n.auth, n.log)
+	commands, err := ingestuploads.New(n.uploads.bounds(), n.stores.uploads, n.stores.files, n.stores.feeder, n.auth, n.log)
 	if err != nil {
 		return of, err
 	}
 	runner, err := ingestuploads.NewRunner(ingestuploads.RunnerConfig{
 		Bounds: n.uploads.bounds(), Temp: temp, Keep: n.retention.Uploads,
-	}, n.stores.uploads, n.stores.files, n.registry, n.log)
+	}, n.stores.uploads, n.stores.files, n.stores.feeder, n.registry, n.log)
 	if err != nil {
 		return of, err
 	}
 	return share{
-		parts:  []part{{"runner", runner.Run}},
+		parts:  []part{{"runner", runner.Run}, {"feeds", n.stores.feeder.Run}},
 		routes: []func(endpoint.API){onServer(commands.Register), specifiedUploads},
 	}, nil
 }

@@ -71,12 +71,18 @@ type MoveQueueItemRequest struct {
 	Body       struct {
 		Generation int32           `json:"generation,omitempty" minimum:"1" doc:"The taking that is meant, as take has answered, or the message that is, as it says"`
 		Worker     string          `json:"worker,omitempty" doc:"Who has it; a worker that is named cannot report for another"`
-		Result     json.RawMessage `json:"result,omitempty" doc:"With done: a JSON document of up to 64 KiB that is kept with the item"`
+		Result     json.RawMessage `json:"result,omitempty" doc:"With done: a JSON document of up to 64 KiB that is kept with the item. Of a row of an upload: an object of up to 1 MiB"`
 		Error      string          `json:"error,omitempty" doc:"With fail, again, release: why"`
 		Permanent  bool            `json:"permanent,omitempty" doc:"With fail: no other attempt"`
 		DelayS     *float64        `json:"delay_s,omitempty" doc:"With fail, again, release: seconds until it can be taken again"`
 		LeaseS     *float64        `json:"lease_s,omitempty" doc:"With extend: seconds from now; default that of the queue, and no other for an item that was pulled over NATS"`
 		Progress   string          `json:"progress,omitempty" doc:"With extend: what the worker is at, in up to 500 bytes; empty: as before"`
+
+		NotFound    bool     `json:"not_found,omitempty" doc:"With done, of a row of an upload: there is no result"`
+		Skipped     bool     `json:"skipped,omitempty" doc:"With done, of a row of an upload: it needs no result"`
+		Class       string   `json:"class,omitempty" doc:"With fail, of a row of an upload: throttled (429), server (5xx), network, or invalid, which leaves no other attempt. It says how long the row waits" example:"throttled"`
+		Domain      string   `json:"domain,omitempty" doc:"With fail, of a row of an upload: whose error it is" example:"shop.example"`
+		RetryAfterS *float64 `json:"retry_after_s,omitempty" doc:"With fail, of a row of an upload: seconds that it waits at least"`
 	}
 }
 
@@ -105,6 +111,7 @@ func (in *MoveQueueItemRequest) report() stream.Report {
 	return stream.Report{
 		Queue: in.Queue, ID: in.ID, Generation: b.Generation, Report: in.Transition, Worker: b.Worker, Result: b.Result,
 		Error: b.Error, Permanent: b.Permanent, DelayS: b.DelayS, LeaseS: b.LeaseS, Progress: b.Progress,
+		NotFound: b.NotFound, Skipped: b.Skipped, Class: b.Class, Domain: b.Domain, RetryAfterS: b.RetryAfterS,
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 type Handler struct {
 	store *uploads.Store
 	files *uploads.Files
+	feed  *uploads.Feeder
 	auth  *auth.Auth
 	log   *slog.Logger
 
@@ -34,16 +35,16 @@ type Handler struct {
 // New returns the handler; Register puts it on a server. The bounds are those of batches in slices that
 // callers ask for.
 func New(
-	bounds schema.Bounds, store *uploads.Store, files *uploads.Files, a *auth.Auth, log *slog.Logger,
+	bounds schema.Bounds, store *uploads.Store, files *uploads.Files, feed *uploads.Feeder, a *auth.Auth, log *slog.Logger,
 ) (*Handler, error) {
-	if store == nil || files == nil || a == nil || log == nil {
-		return nil, errors.New("upload commands: the state, files, authentication and a logger are needed")
+	if store == nil || files == nil || feed == nil || a == nil || log == nil {
+		return nil, errors.New("upload commands: the state, files, the feeder, authentication and a logger are needed")
 	}
 	bounds, err := bounds.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{store, files, a, log, bounds, make(chan struct{}, maxKickoffs)}, nil
+	return &Handler{store, files, feed, a, log, bounds, make(chan struct{}, maxKickoffs)}, nil
 }
 
 // Register adds the routes, for callers with the scope uploads or work.
@@ -56,14 +57,14 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Uploads}
 	}
 	endpoint.Post(api, command("pause-upload", "/{jobId}/pause", "Pause an upload",
-		"Nothing more is persisted or processed until it is resumed. The body may be left out.").WithoutBody(),
-		h.switched(h.store.Pause))
+		"Nothing more is persisted, processed or handed out until it is resumed. What workers have goes on. The body may "+
+			"be left out.").WithoutBody(), h.switched(h.store.Pause, h.feed.Withdraw))
 	endpoint.Post(api, command("resume-upload", "/{jobId}/resume", "Resume an upload",
 		"encoding and delimiter say how its file is read, where none of its rows is persisted yet; preview shows what "+
 			"they make of it. mapping replaces that of the upload. The body may be left out.").WithoutBody(), h.resume)
 	endpoint.Post(api, command("cancel-upload", "/{jobId}/cancel", "Cancel an upload",
-		"Pending items become SKIPPED, and rows that are not persisted never are. Then the upload is DONE. The body may "+
-			"be left out.").WithoutBody(), h.switched(h.store.Cancel))
+		"Items without a final status become SKIPPED, and rows that are not persisted never are. Then the upload is DONE. "+
+			"The body may be left out.").WithoutBody(), h.switched(h.store.Cancel, h.feed.CancelItems))
 	endpoint.Post(api, command("kickoff-upload", "/{jobId}/kickoff", "Process items of an upload now",
 		"Runs a slice of the work that is done in the background as well, and says what it did: up to 20 seconds, one "+
 			"slice of an upload at a time.").WithoutBody(), h.kickoff)
@@ -71,6 +72,10 @@ func (h *Handler) Register(srv *httpapi.Server) {
 		"Those that are ERROR or NOT_FOUND and have attempts left become PENDING, and the upload goes on; of a paused one, "+
 			"when it is resumed. The body may be left out. It ends at 1,000,000 items or 15 seconds, and says that there may be "+
 			"more.").WithoutBody(), h.reprocess)
+	input := command("get-upload-input", "/{jobId}/inputs/{rowNo}", "The input of an item that a worker has",
+		"Where input_link in the payload of an item leads: its row, which is too large for the payload. The link answers while "+
+			"the item is PROCESSING.")
+	endpoint.Get(api, input, h.input)
 	linked := command("export-upload", "/{jobId}/export", "A link to all results of an upload",
 		"The link answers GET with the results of the items that are DONE then.").WithoutBody()
 	linked.Status = http.StatusAccepted
@@ -85,11 +90,18 @@ type SwitchUploadRequest struct {
 	Body *queueapi.NoMembers
 }
 
+// switched changes an upload, and then its items in a queue.
 func (h *Handler) switched(
-	do func(context.Context, uploads.Viewer, uuid.UUID) (uploads.Job, error),
+	do func(context.Context, uploads.Viewer, uuid.UUID) (uploads.Job, error), items func(context.Context, uploads.Job) error,
 ) func(context.Context, *SwitchUploadRequest) (uploadsapi.Upload, error) {
 	return func(ctx context.Context, in *SwitchUploadRequest) (uploadsapi.Upload, error) {
-		j, err := do(ctx, uploadsapi.ViewerFrom(ctx), in.UUID())
+		who := uploadsapi.ViewerFrom(ctx)
+		j, err := do(ctx, who, in.UUID())
+		if err == nil && j.Queued() {
+			if err = items(ctx, j); err == nil {
+				j, err = h.store.Get(ctx, who, in.UUID())
+			}
+		}
 		return uploadsapi.UploadOf(j), err
 	}
 }

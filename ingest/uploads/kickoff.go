@@ -25,7 +25,7 @@ type KickoffUploadRequest struct {
 // UploadSlice is what a slice of work has done.
 type UploadSlice struct {
 	JobID      string `json:"jobId"`
-	Processed  int    `json:"processed" doc:"Items that this slice has processed"`
+	Processed  int    `json:"processed" doc:"Items that were processed in this slice: of a queue, those to which workers gave final statuses meanwhile"`
 	TookMs     int64  `json:"took_ms"`
 	QueueState string `json:"queue_state" enum:"QUEUED,RUNNING,PAUSED,DONE,FAILED" doc:"Of the upload, behind it"`
 	Pending    int32  `json:"pending" doc:"Items that are pending, behind it"`
@@ -75,12 +75,43 @@ func (h *Handler) slice(ctx context.Context, j uploads.Job, end time.Time) (int,
 			return 0, stopped(err)
 		}
 	}
+	if j.Queued() {
+		return h.watch(ctx, j, end)
+	}
 	n, err := moveUntil(ctx, h.store, j, schema.StatusDone, h.bounds, end)
 	if err != nil {
 		return n, stopped(err)
 	}
 	_, err = h.store.Finish(ctx, j, 0)
 	return n, err
+}
+
+// kickoffLook is how often a slice that workers work on is looked at.
+const kickoffLook = 50 * time.Millisecond
+
+// watch has rows handed to workers, and returns how many items have got final statuses until all have, or the end has
+// come.
+func (h *Handler) watch(ctx context.Context, j uploads.Job, end time.Time) (int, error) {
+	begun, tick := j.Processed(), time.NewTicker(kickoffLook)
+	defer tick.Stop()
+	for {
+		now, err := h.store.Get(ctx, uploads.Viewer{All: true}, j.ID)
+		if err != nil {
+			return 0, err
+		}
+		n := max(int(now.Processed()-begun), 0) // fewer: some were reprocessed
+		if !schema.Open(now.State) || now.State == schema.Paused || now.ReadAll && now.Processed() == now.Total() {
+			return n, nil
+		}
+		if !time.Now().Before(end) {
+			return n, nil
+		}
+		select {
+		case <-ctx.Done():
+			return n, ctx.Err()
+		case <-tick.C:
+		}
+	}
 }
 
 // stopped takes it for no error that an upload was paused or has ended meanwhile.

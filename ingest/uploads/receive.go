@@ -73,7 +73,7 @@ func (h *Handler) registerReceive(s *httpapi.Server) {
 				Type: huma.TypeObject, Required: []string{"file"}, AdditionalProperties: false,
 				Properties: map[string]*huma.Schema{
 					"file":      {Type: huma.TypeString, Format: "binary", Description: "The file"},
-					"processor": text("What makes results of rows. There is copy: each row is its result. Default copy"),
+					"processor": text("What makes results of rows: copy, by which each row is its result, or the name of a queue whose workers do. Default copy"),
 					"name":      text("Of the upload, at most 255 characters; default that of the file"),
 					"mapping":   text(`Names of columns by field, a JSON object: {"title":"ProductName"}. title, brand and sku summarize items`),
 					"format":    text("csv, ndjson or xlsx; default as the file's first bytes and name say"),
@@ -228,7 +228,14 @@ func (in *incoming) part(part *multipart.Part) error {
 		return problem(name, "length", fmt.Sprintf("must be at most %d bytes", maxField))
 	}
 	in.form.set(name, string(text))
-	return nil
+	if name == "processor" {
+		err = in.h.store.CheckProcessor(in.ctx, in.form.processor)
+	}
+	if errors.Is(err, uploads.ErrProcessor) {
+		in.form.wrong(name, "processor", uploadsapi.ProcessorRule)
+		return nil
+	}
+	return err
 }
 
 // take stores the file.
@@ -283,9 +290,7 @@ func (in *incoming) received() (r uploads.Received, err error) {
 func (f *form) set(name, value string) {
 	switch name {
 	case "processor":
-		if f.processor = value; !slices.Contains(schema.Processors, value) {
-			f.wrong(name, "processor", "must be "+strings.Join(schema.Processors, " or "))
-		}
+		f.processor = value
 	case "name":
 		if f.name = value; !plain(value) {
 			f.wrong(name, "name", "must be at most 255 characters, without control characters")

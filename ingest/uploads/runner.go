@@ -28,13 +28,15 @@ type RunnerConfig struct {
 	Keep time.Duration
 }
 
-// Runner works on uploads: it persists their rows, runs the processor copy, and deletes what was deleted.
+// Runner works on uploads: it persists their rows, runs the processor copy, ends what workers have done with, and
+// deletes what was deleted.
 // Any number of processes may have one. A process that works on an upload holds an advisory lock of it, so
 // that another one takes over as soon as it has died.
 type Runner struct {
 	cfg   RunnerConfig
 	store *uploads.Store
 	files *uploads.Files
+	feed  *uploads.Feeder
 	log   *slog.Logger
 
 	metrics *metrics
@@ -42,10 +44,11 @@ type Runner struct {
 
 // NewRunner checks what it is given, and starts nothing.
 func NewRunner(
-	cfg RunnerConfig, store *uploads.Store, files *uploads.Files, registry prometheus.Registerer, log *slog.Logger,
+	cfg RunnerConfig, store *uploads.Store, files *uploads.Files, feed *uploads.Feeder, registry prometheus.Registerer,
+	log *slog.Logger,
 ) (*Runner, error) {
-	if store == nil || files == nil || registry == nil || log == nil {
-		return nil, errors.New("uploads: the state, files, a registry and a logger are needed")
+	if store == nil || files == nil || feed == nil || registry == nil || log == nil {
+		return nil, errors.New("uploads: the state, files, the feeder, a registry and a logger are needed")
 	}
 	if cfg.Keep < 0 {
 		return nil, fmt.Errorf("uploads: the retention must not be negative: it is %s", cfg.Keep)
@@ -64,7 +67,7 @@ func NewRunner(
 	if err != nil {
 		return nil, fmt.Errorf("uploads: %w", err)
 	}
-	return &Runner{cfg, store, files, log.With("component", "uploads"), m}, nil
+	return &Runner{cfg, store, files, feed, log.With("component", "uploads"), m}, nil
 }
 
 const (
@@ -239,17 +242,26 @@ func (r *Runner) work(ctx context.Context, no int32) error {
 	}
 	switch {
 	case j.DeletedAt != nil:
+		if err := r.feed.Erase(ctx, j); err != nil {
+			return err
+		}
 		if err := r.files.Remove(ctx, j.ID); err != nil {
 			return err
 		}
 		return r.store.Clear(ctx, j)
 	case j.CancelledAt != nil:
+		if err := r.feed.CancelItems(ctx, j); err != nil {
+			return err
+		}
 		return r.move(ctx, j, schema.Skipped)
 	}
 	if !j.ReadAll {
 		if err := r.persist(ctx, j); err != nil {
 			return r.told(ctx, j, err)
 		}
+	}
+	if j.Queued() { // workers do the rest
+		return r.told(ctx, j, r.finish(ctx, j, j.Total(), time.Since(*j.StartedAt)))
 	}
 	return r.told(ctx, j, r.move(ctx, j, schema.StatusDone))
 }
@@ -269,9 +281,14 @@ func (r *Runner) move(ctx context.Context, j uploads.Job, to schema.Status) erro
 	if err != nil {
 		return err
 	}
-	finished, err := r.store.Finish(ctx, j, rate(all, time.Since(begun)))
+	return r.finish(ctx, j, int32(all), time.Since(begun))
+}
+
+// finish finishes an upload whose items all have final statuses. So many of them took so long.
+func (r *Runner) finish(ctx context.Context, j uploads.Job, items int32, took time.Duration) error {
+	finished, err := r.store.Finish(ctx, j, rate(int(items), took))
 	if err == nil && finished {
-		r.log.Info("an upload is done", "upload", j.ID, "items", all)
+		r.log.Info("an upload is done", "upload", j.ID, "items", items)
 	}
 	return err
 }

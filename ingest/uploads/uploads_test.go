@@ -37,6 +37,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
@@ -78,12 +79,36 @@ func runAlone(dsn, url string) error {
 	if err != nil {
 		return err
 	}
-	r, err := NewRunner(RunnerConfig{Bounds: schema.Bounds{MinRows: 10, MaxRows: 100}}, store,
-		uploads.NewFiles(objects.NewNATS(js, 1)), prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	feed, _, err := feeder(store, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
+	r, err := NewRunner(RunnerConfig{Bounds: schema.Bounds{MinRows: 10, MaxRows: 100}}, store,
+		uploads.NewFiles(objects.NewNATS(js, 1)), feed, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	go func() { _ = feed.Run(context.Background()) }() // it returns no errors
 	return r.Run(context.Background())
+}
+
+// feeder makes the feeder of a store, with its queues; nil: they are made. Rows that were not found wait for no time.
+func feeder(store *uploads.Store, queues *queue.Store, log *slog.Logger) (*uploads.Feeder, *userqueue.Store, error) {
+	if queues == nil {
+		var err error
+		queues, err = queue.New(queue.Config{Kinds: []queue.Kind{&userqueue.Kind{}}}, store.Pool(), log)
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	own, err := userqueue.New(queues)
+	if err != nil {
+		return nil, nil, err
+	}
+	feed, err := uploads.NewFeeder(uploads.FeederConfig{
+		Pace: schema.Pace{Target: time.Second, Min: 8, Max: 60}, NotFoundWait: time.Millisecond,
+	}, store, own, log)
+	return feed, own, err
 }
 
 type site struct {
@@ -94,6 +119,10 @@ type site struct {
 	js     jetstream.JetStream
 	store  *uploads.Store
 	files  *uploads.Files
+	feed   *uploads.Feeder
+	own    *userqueue.Store
+	srv    *httpapi.Server
+	auth   *auth.Auth
 	url    string
 	client *http.Client
 	bearer string
@@ -103,27 +132,29 @@ const secret = "0123456789abcdef0123456789abcdef"
 
 func serve(t *testing.T, cfg auth.Config, limits uploads.Limits) *site {
 	t.Helper()
-	s := &site{t: t, dsn: engine.DSN(t), nats: natstest.Start(t, stream.Config{})}
-	pool, err := pgxpool.ParseConfig(s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	queue.Configure(pool)
-	if s.pool, err = pgxpool.NewWithConfig(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.pool.Close)
+	return serveOn(t, engine.Pool(t, queue.Configure), nil, cfg, limits)
+}
+
+// serveOn serves on a database, with its queues; nil: they are made.
+func serveOn(t *testing.T, pool *pgxpool.Pool, queues *queue.Store, cfg auth.Config, limits uploads.Limits) *site {
+	t.Helper()
+	s := &site{t: t, pool: pool, dsn: pool.Config().ConnString(), nats: natstest.Start(t, stream.Config{})}
+	var err error
 	s.js = s.nats.JetStream()
 	if s.store, err = uploads.New(s.pool, limits, uploads.Attempts{}); err != nil {
 		t.Fatal(err)
 	}
 	s.files = uploads.NewFiles(objects.NewNATS(s.js, 1))
 	log := embeddedtest.Log(t)
+	if s.feed, s.own, err = feeder(s.store, queues, log); err != nil {
+		t.Fatal(err)
+	}
 	srv, err := httpapi.New(httpapi.Config{}, httpapi.Deps{Log: log, Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(schema.Bounds{MinRows: 1, MaxRows: 50}, s.store, s.files, auth.New(cfg), log)
+	s.srv, s.auth = srv, auth.New(cfg)
+	h, err := New(schema.Bounds{MinRows: 1, MaxRows: 50}, s.store, s.files, s.feed, s.auth, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +178,7 @@ func (s *site) run(bounds schema.Bounds) (stop func()) {
 func (s *site) runAs(cfg RunnerConfig) (stop func()) {
 	s.t.Helper()
 	cfg.Temp = s.t.TempDir()
-	r, err := NewRunner(cfg, s.store, s.files, prometheus.NewRegistry(), embeddedtest.Log(s.t))
+	r, err := NewRunner(cfg, s.store, s.files, s.feed, prometheus.NewRegistry(), embeddedtest.Log(s.t))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -690,7 +721,7 @@ func TestKickoff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRunner(RunnerConfig{Temp: t.TempDir()}, s.store, s.files, prometheus.NewRegistry(), embeddedtest.Log(t))
+	r, err := NewRunner(RunnerConfig{Temp: t.TempDir()}, s.store, s.files, s.feed, prometheus.NewRegistry(), embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -161,7 +161,7 @@ func TestGroup(t *testing.T) {
 	s := open(t)
 	ids := s.add(make([]userqueue.EnqueueItem, 2400)...)
 	s.fail(func(i int) string { return fmt.Sprintf(kinds[i%3], i) }, ids...)
-	found, err := s.Failures(t.Context(), acts.ItemFilter{Queue: "mail"})
+	found, err := s.Failures(t.Context(), acts.ItemFilter{Queue: "mail"}, userqueue.Visible{})
 	s.must(err)
 	if len(found.Groups) != 3 || found.Items != 2400 || found.More || found.Groups[0].Count != 800 {
 		t.Fatalf("%+v", found)
@@ -390,7 +390,7 @@ func TestCancel(t *testing.T) {
 	}
 	_, err := s.own.Queues().Apply(t.Context(), s.mail, item.Again, commands)
 	s.must(err)
-	found, err := s.Failures(t.Context(), acts.ItemFilter{Queue: "mail", State: "scheduled"})
+	found, err := s.Failures(t.Context(), acts.ItemFilter{Queue: "mail", State: "scheduled"}, userqueue.Visible{})
 	if s.must(err); len(found.Groups) != 1 || found.Groups[0].Count != 2 {
 		t.Errorf("%+v", found)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/userqueue"
 )
 
 // Failures are items put together by the fingerprints of their errors.
@@ -32,8 +33,9 @@ const (
 )
 
 // Failures puts failed items together by their errors. A state of live items in a
-// user-defined queue is allowed as well: scheduled ones have failed before.
-func (s *Store) Failures(ctx context.Context, f ItemFilter) (Failures, error) {
+// user-defined queue is allowed as well: scheduled ones have failed before. Of private items
+// it has those that are visible.
+func (s *Store) Failures(ctx context.Context, f ItemFilter, visible userqueue.Visible) (Failures, error) {
 	move := Retry
 	if slices.Contains(states[Cancel], f.State) {
 		move = Cancel
@@ -41,6 +43,9 @@ func (s *Store) Failures(ctx context.Context, f ItemFilter) (Failures, error) {
 	sel, err := s.selection(ctx, move, f)
 	if err != nil {
 		return Failures{}, err
+	}
+	if sel.own != nil {
+		sel.own.Visible = visible
 	}
 	out := Failures{Groups: []FailureGroup{}}
 	groups := map[string]*FailureGroup{}

@@ -97,14 +97,15 @@ type settings struct {
 	rate        Rate
 	maxAttempts int32
 	backoff     []float64 // seconds
+	followed    bool
 }
 
 const sqlSettings = `SELECT name, paused, coalesce(concurrency, 0), coalesce(concurrency_per_group, 0),
-	coalesce(rate_count, 0), coalesce(rate_per_s, 0), max_attempts, backoff_s FROM millrace.stage WHERE stage = $1`
+	coalesce(rate_count, 0), coalesce(rate_per_s, 0), max_attempts, backoff_s, followed FROM millrace.stage WHERE stage = $1`
 
 func (v *settings) scan(r pgx.Row) error {
 	return r.Scan(&v.name, &v.paused, &v.concurrency, &v.perGroup, &v.rate.Count, &v.rate.PerS, &v.maxAttempts,
-		&v.backoff)
+		&v.backoff, &v.followed)
 }
 
 // scanAny leaves the settings empty where the queue was deleted meanwhile, with all
@@ -270,6 +271,9 @@ func (w *Work) judge(r *row, c Command, changed map[*row]bool, room *int) item.O
 	changed[r] = true
 	if c.Backoff {
 		c.Delay = w.settings.wait(r.state.Attempts, c.Delay)
+	}
+	if c.Wait != nil {
+		c.Delay = c.Wait(r.state.Attempts, c.Delay)
 	}
 	c.Delay = max(c.Delay, w.early[r.id])
 	after.Lapsed = w.move == item.Expire

@@ -37,6 +37,18 @@ type Command struct {
 	Offered    bool          // of Start: the item has no message, and is started only if its entry leaves the outbox
 	Progress   string        // of Extend: what the worker is at; empty: nothing new
 	Result     []byte        // of Complete: a JSON document that is kept with the item, where its kind keeps one
+	// Wait is how long an item waits that is given back after so many attempts. It is told Delay, or the wait
+	// of the queue where Backoff says so; nil: as long as these.
+	Wait func(attempts int32, delay time.Duration) time.Duration
+	// Found is what a worker says of the row that it has completed, in a queue that uploads follow. Result goes
+	// to the row then, and not to the item.
+	Found *Found
+}
+
+// Found is what a worker has found out about a row.
+type Found struct {
+	NotFound, Skipped bool
+	Fault             string // the rule that the result breaks; empty: none
 }
 
 // Result is what became of a command.

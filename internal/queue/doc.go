@@ -44,7 +44,7 @@
 //     rate makes an item of its key wait in delayed. Stages of shards have no slots:
 //     Start and the consumer hold their limit.
 //
-//  8. No change without its hooks. The hooks of a queue, see [Store.OnMove], are called in
+//  8. No change without its hooks. The hooks of a queue, see [Store.OnMove] and [Store.OnFollowed], are called in
 //     the transaction that changes its items, for every change. So what a system keeps of
 //     its items follows each change once.
 //

@@ -35,7 +35,7 @@ func (t *Tx) Drop(ctx context.Context, q ID, name string, items []Change) error 
 	for i := range items {
 		items[i].Deleted, ids[i] = true, items[i].ID
 	}
-	if err := t.moved(ctx, name, items); err != nil {
+	if err := t.moved(ctx, name, true, items); err != nil {
 		return err
 	}
 	t.Batch.Queue("DELETE FROM millrace.history WHERE item_id = ANY ($1::bigint[])", ids)

@@ -20,6 +20,7 @@ type Settings struct {
 	Limits
 	RetentionS float64 // how long finished items of user-defined queues are kept
 	MaxItems   int     // that may be live there, and that are kept when finished
+	Followed   bool    // a system follows the items, see [Store.OnFollowed]
 }
 
 // Limits bound what of a queue is done at a time.
@@ -48,11 +49,11 @@ type Set struct {
 
 const settingsColumns = `stage, name, paused, max_attempts, coalesce(lease_s, 0), coalesce(backoff_s, '{}'),
 	coalesce(concurrency, 0), coalesce(concurrency_per_group, 0), coalesce(rate_count, 0), coalesce(rate_per_s, 0),
-	coalesce(retention_s, 0), coalesce(max_items, 0)`
+	coalesce(retention_s, 0), coalesce(max_items, 0), followed`
 
 func scanSettings(r pgx.CollectableRow) (v Settings, err error) {
 	return v, r.Scan(&v.ID, &v.Name, &v.Paused, &v.MaxAttempts, &v.LeaseS, &v.BackoffS, &v.Concurrency,
-		&v.PerGroup, &v.RatePerKey.Count, &v.RatePerKey.PerS, &v.RetentionS, &v.MaxItems)
+		&v.PerGroup, &v.RatePerKey.Count, &v.RatePerKey.PerS, &v.RetentionS, &v.MaxItems, &v.Followed)
 }
 
 // Queue returns the settings of a queue by its name, or ErrNoQueue.

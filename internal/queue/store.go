@@ -37,6 +37,7 @@ type Store struct {
 	oldest    ages
 	known     sync.Map // names of queues → numbered
 	hooks     map[string][]Hook
+	follow    []Hook           // of queues that are followed
 	clock     *clockskew.Clock // of the database; nil before the first sweep
 }
 

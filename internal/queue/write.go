@@ -19,7 +19,7 @@ func (w *Work) write(ctx context.Context) error {
 	w.record()
 	changes := w.follow()
 	w.limit()
-	return w.moved(ctx, w.settings.name, changes)
+	return w.moved(ctx, w.settings.name, w.settings.followed, changes)
 }
 
 // uniform tells whether all changes have the same status, and commands with

@@ -63,6 +63,8 @@ func (s *Store) Pause(ctx context.Context, who Viewer, id uuid.UUID) (Job, error
 func (s *Store) Resume(ctx context.Context, who Viewer, id uuid.UUID, format *tabular.Format) (Job, error) {
 	return s.change(ctx, "resume", who, id, func(j Job) (string, []any, error) {
 		switch {
+		case j.State == uploads.Failed && j.Queued() && j.Total() > j.Processed():
+			return "queue_state = 'QUEUED', last_error = NULL, finished_at = NULL", nil, nil // its queue was gone
 		case !uploads.Open(j.State):
 			return "", nil, &StateError{j.State, "the upload must be QUEUED, RUNNING or PAUSED: it is " + j.State}
 		case format != nil && *format != j.Format && (j.State != uploads.Paused || j.ReadRows > 0):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +21,10 @@ type Item struct {
 	Version  int32
 	Updated  time.Time
 	Result   json.RawMessage // nil: there is none yet
-	Summary  [3]*string      // the cells that SummaryOf names
+	Error    *string         // the last one
+	Worker   *string         // that has it
+	TakenAt  *time.Time
+	Summary  [3]*string // the cells that SummaryOf names
 }
 
 // ItemsQuery selects a page of a job's items.
@@ -40,23 +44,35 @@ var orders = map[bool]struct{ by, behind string }{
 
 // itemsSQL walks an index for each status, and merges them: with status IN (…), Postgres sorts all items
 // that have one of them.
-func itemsSQL(byRow bool) string {
+func itemsSQL(byRow bool, result string) string {
 	o := orders[byRow]
 	return `WITH first AS (
 		SELECT i.* FROM unnest($2::smallint[]) AS s (status), LATERAL (
-			SELECT row_no, status, attempts, version, updated_at FROM millrace.upload_item
+			SELECT row_no, status, attempts, version, updated_at, item_id FROM millrace.upload_item
 			WHERE job_no = $1 AND status = s.status AND ` + o.behind + `
 			ORDER BY ` + o.by + ` LIMIT $5
 		) AS i ORDER BY ` + o.by + ` LIMIT $5
 	), page AS (
 		SELECT *, row_number() OVER (ORDER BY ` + o.by + `) AS place FROM first
 	)
-	SELECT page.row_no, page.status, attempts, version, updated_at, CASE WHEN status = 2 THEN input END,
+	SELECT page.row_no, page.status, coalesce(held.attempts, page.attempts), version, updated_at,
+		CASE WHEN status = 2 THEN ` + result + ` END, coalesce(held.error, CASE WHEN status <> 2 THEN x.error END), held.worker,
+		held.taken_at,
 		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> $7::integer, 200) ELSE left(input ->> $10::text, 200) END,
 		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> $8::integer, 200) ELSE left(input ->> $11::text, 200) END,
 		CASE WHEN json_typeof(input) = 'array' THEN left(input ->> $9::integer, 200) ELSE left(input ->> $12::text, 200) END
 	FROM page JOIN millrace.upload_row AS r ON r.job_no = $1 AND r.row_no = page.row_no
+	LEFT JOIN millrace.upload_result AS x ON x.job_no = $1 AND x.row_no = page.row_no` + heldJoin("page") + `
 	WHERE place > $6 ORDER BY place`
+}
+
+// heldJoin has the item of a row that is PROCESSING, with who has it.
+func heldJoin(page string) string {
+	return strings.ReplaceAll(` LEFT JOIN LATERAL (
+		SELECT attempts, error, CASE WHEN t.status = 'started' THEN t.worker END AS worker,
+			CASE WHEN t.status = 'started' THEN t.taken_at END AS taken_at
+		FROM millrace.item AS t WHERE t.id = {page}.item_id AND {page}.status = 1
+	) AS held ON true`, "{page}", page)
 }
 
 // maxPage is how many bytes of results a page has, if it has more than one item.
@@ -70,7 +86,7 @@ func (s *Store) Items(ctx context.Context, j Job, q ItemsQuery) (all []Item, mor
 	// A page ends early where results are large: what is behind it is not read.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, itemsSQL(q.ByRow), args...)
+	rows, err := s.pool.Query(ctx, itemsSQL(q.ByRow, resultOf(j)), args...)
 	if err != nil {
 		return nil, false, fmt.Errorf("read items of the upload %s: %w", j.ID, err)
 	}
@@ -80,6 +96,7 @@ func (s *Store) Items(ctx context.Context, j Job, q ItemsQuery) (all []Item, mor
 		var item Item
 		var input []byte
 		if err := rows.Scan(&item.Row, &item.Status, &item.Attempts, &item.Version, &item.Updated, &input,
+			&item.Error, &item.Worker, &item.TakenAt,
 			&item.Summary[0], &item.Summary[1], &item.Summary[2]); err != nil {
 			return nil, false, fmt.Errorf("read items of the upload %s: %w", j.ID, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/schemas/uploads"
 )
@@ -109,6 +110,9 @@ func (s *Store) Complete(ctx context.Context, id uuid.UUID, r Received) error {
 		if err != nil {
 			return err
 		}
+		if err := s.followQueue(ctx, tx, r.Processor); err != nil {
+			return err
+		}
 		var bytes int64
 		if err := tx.QueryRow(ctx, "UPDATE millrace.upload_owner SET bytes = bytes + $2 WHERE no = $1 RETURNING bytes",
 			owner, r.Size).Scan(&bytes); err != nil {
@@ -121,6 +125,35 @@ func (s *Store) Complete(ctx context.Context, id uuid.UUID, r Received) error {
 	}
 	s.awake()
 	return nil
+}
+
+// CheckProcessor returns ErrProcessor where no job may have a processor.
+func (s *Store) CheckProcessor(ctx context.Context, name string) error {
+	if name == uploads.Copy {
+		return nil
+	}
+	var there bool
+	err := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM millrace.stage WHERE name = $1 AND stage >= $2)", name,
+		queue.FirstOwn).Scan(&there)
+	if err == nil && (!there || s.hooked == nil || s.hooked(name)) {
+		err = ErrProcessor
+	}
+	if err != nil {
+		return fmt.Errorf("look for the processor of an upload: %w", err)
+	}
+	return nil
+}
+
+// followQueue has rows follow the items of a queue.
+func (s *Store) followQueue(ctx context.Context, tx pgx.Tx, processor string) error {
+	if err := s.CheckProcessor(ctx, processor); err != nil || processor == uploads.Copy {
+		return err
+	}
+	tag, err := tx.Exec(ctx, "UPDATE millrace.stage SET followed = true WHERE name = $1 AND stage >= $2", processor, queue.FirstOwn)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrProcessor
+	}
+	return err
 }
 
 func delimiterText(f tabular.Format) string {

@@ -142,6 +142,7 @@ func (s *Store) toReprocess(
 func again(ctx context.Context, tx pgx.Tx, j Job, rows []int32, counts [6]int32, reset bool, at time.Time) error {
 	var both pgx.Batch
 	both.Queue(`UPDATE millrace.upload_item SET status = 0, attempts = CASE WHEN $4 THEN 0 ELSE attempts END,
+		item_id = NULL, due_at = NULL,
 		version = version + 1, updated_at = $3 WHERE job_no = $1 AND row_no = ANY ($2)`, j.No, rows, at, reset)
 	both.Queue(`UPDATE millrace.upload SET pending = pending + $2, done = done - $3, error = error - $4,
 		not_found = not_found - $5, skipped = skipped - $6, finished_at = NULL, last_error = NULL,

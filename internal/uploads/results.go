@@ -54,31 +54,41 @@ func (s *Store) Results(ctx context.Context, who Viewer, id uuid.UUID, columns b
 	if err != nil {
 		return r, err
 	}
-	r.names = Members(r.job)
+	if !r.job.Queued() {
+		r.names = Members(r.job)
+	}
 	if columns {
 		if err := r.findColumns(ctx); err != nil {
 			return r, err
 		}
 	}
-	r.rows, err = r.tx.Query(ctx, "SELECT "+resultOf+resultsFrom+" ORDER BY i.row_no", r.job.No)
+	r.rows, err = r.tx.Query(ctx, "SELECT "+resultOf(r.job)+resultsFrom(r.job)+" ORDER BY i.row_no", r.job.No)
 	return r, err
 }
 
-// resultOf is the result of a row: that of a processor, or the row itself.
-const (
-	resultOf    = "input"
-	resultsFrom = ` FROM millrace.upload_item AS i
-		JOIN millrace.upload_row AS r ON r.job_no = i.job_no AND r.row_no = i.row_no
-		WHERE i.job_no = $1 AND i.status = 2`
-)
+// resultOf is the result of a row r: that of a processor x, or the row itself. A worker may have found none.
+func resultOf(j Job) string {
+	if j.Queued() {
+		return "coalesce(x.result, '{}'::json)"
+	}
+	return "r.input"
+}
+
+func resultsFrom(j Job) string {
+	from := ` FROM millrace.upload_item AS i
+		JOIN millrace.upload_row AS r ON r.job_no = i.job_no AND r.row_no = i.row_no`
+	if j.Queued() {
+		from += " LEFT JOIN millrace.upload_result AS x ON x.job_no = i.job_no AND x.row_no = i.row_no"
+	}
+	return from + " WHERE i.job_no = $1 AND i.status = 2"
+}
 
 // findColumns finds out the members of all results, in the order in which they first come.
 func (r *Results) findColumns(ctx context.Context) error {
-	r.Columns = tabular.Keys(r.job.Header)
-	if len(r.names) == 0 {
-		rows, err := r.tx.Query(ctx, `SELECT key FROM (SELECT i.row_no, `+resultOf+` AS result`+resultsFrom+`) AS i,
+	if r.Columns = tabular.Keys(r.job.Header); len(r.names) == 0 {
+		rows, err := r.tx.Query(ctx, `SELECT key FROM (SELECT i.row_no, `+resultOf(r.job)+` AS result`+resultsFrom(r.job)+`) AS i,
 			LATERAL json_object_keys(result) WITH ORDINALITY AS k (key, at)
-			GROUP BY key ORDER BY min(row_no), min(at) LIMIT $2`, r.job.No, MaxColumns+1)
+			GROUP BY key ORDER BY min(ARRAY[row_no, at]) LIMIT $2`, r.job.No, MaxColumns+1)
 		if err == nil {
 			r.Columns, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}

@@ -18,6 +18,8 @@ import (
 var (
 	// ErrNotFound is the error of a job that does not exist, or is another's.
 	ErrNotFound = errors.New("there is no such upload")
+	// ErrProcessor is the error of a processor that no job may have.
+	ErrProcessor = errors.New("a job may have the processor copy, or a queue that exists and is no system's own")
 	// ErrStopped is the error of work on a job that is not to be worked on: it was paused, cancelled or
 	// deleted, or another process works on it.
 	ErrStopped = errors.New("the upload is not to be worked on")
@@ -65,7 +67,9 @@ type Store struct {
 	pool     *pgxpool.Pool
 	limits   Limits
 	attempts Attempts
-	wake     chan struct{}
+	wake     chan struct{}          // for runners
+	feed     chan struct{}          // for the feeder
+	hooked   func(name string) bool // tells whether a queue is a system's own; nil: no job has a queue
 }
 
 // New returns a store. It asks nothing of the database.
@@ -78,7 +82,7 @@ func New(pool *pgxpool.Pool, limits Limits, attempts Attempts) (*Store, error) {
 		return nil, err
 	}
 	attempts, err = attempts.withDefaults()
-	return &Store{pool, limits, attempts, make(chan struct{}, 1)}, err
+	return &Store{pool, limits, attempts, make(chan struct{}, 1), make(chan struct{}, 1), nil}, err
 }
 
 // Limits are those of each user.
@@ -91,9 +95,11 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 func (s *Store) Wakes() <-chan struct{} { return s.wake }
 
 func (s *Store) awake() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
+	for _, wake := range []chan struct{}{s.wake, s.feed} {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -137,6 +143,9 @@ type Job struct {
 	RowsSec  float32
 	ItemsSec float32
 }
+
+// Queued tells whether the job's rows are worked through a queue.
+func (j *Job) Queued() bool { return j.Processor != uploads.Copy }
 
 // Total is how many items the job has.
 func (j *Job) Total() int32 {

@@ -15,10 +15,12 @@ import (
 // Task names a job that there is something to do for.
 type Task struct{ No, OwnerNo int32 }
 
-// Tasks returns jobs that there is something to do for, the oldest first.
+// Tasks returns jobs that there is something to do for, the oldest first. Rows that are in a queue, or wait for it,
+// need none of it.
 func (s *Store) Tasks(ctx context.Context, limit int) ([]Task, error) {
 	rows, err := s.pool.Query(ctx, `SELECT no, owner_no FROM millrace.upload
 		WHERE deleted_at IS NOT NULL OR received_at IS NOT NULL AND queue_state IN ('QUEUED', 'RUNNING')
+		AND (processor = 'copy' OR NOT read_all OR cancelled_at IS NOT NULL OR pending + processing = 0)
 		ORDER BY no LIMIT $1`, limit)
 	var all []Task
 	if err == nil {
@@ -201,7 +203,7 @@ func (s *Store) Move(ctx context.Context, j Job, to uploads.Status, after int32,
 		column := map[uploads.Status]string{uploads.StatusDone: "done", uploads.Skipped: "skipped"}[to]
 		// A range, and no join: before statistics know the job, a join begins at the wrong end.
 		return tx.QueryRow(ctx, `WITH moved AS (
-				UPDATE millrace.upload_item SET status = $2, attempts = attempts + $5, version = version + 1, updated_at = $3
+				UPDATE millrace.upload_item SET status = $2, attempts = attempts + $5, due_at = NULL, version = version + 1, updated_at = $3
 				WHERE job_no = $1 AND status = 0 AND row_no > $6 AND row_no <= (SELECT max(row_no) FROM (
 					SELECT row_no FROM millrace.upload_item WHERE job_no = $1 AND status = 0 AND row_no > $6
 					ORDER BY row_no LIMIT $4
@@ -268,7 +270,7 @@ const clearLimit = 5000
 
 // Clear deletes rows of a deleted job, a part in each transaction. Its file is gone already.
 func (s *Store) Clear(ctx context.Context, j Job) error {
-	for _, table := range []string{"upload_item", "upload_row", "upload_reject"} {
+	for _, table := range []string{"upload_item", "upload_row", "upload_result", "upload_reject"} {
 		for more := true; more; {
 			tag, err := s.pool.Exec(ctx, `DELETE FROM millrace.`+table+` WHERE job_no = $1 AND row_no IN (
 				SELECT row_no FROM millrace.`+table+` WHERE job_no = $1 ORDER BY row_no LIMIT $2)`, j.No, clearLimit)

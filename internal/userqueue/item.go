@@ -41,6 +41,13 @@ type EnqueueItem struct {
 	RunAt    *instant.Time   `json:"run_at,omitempty" format:"date-time"` // not before
 }
 
+// NewItem is an item of a system that adds items itself.
+type NewItem struct {
+	EnqueueItem
+	Attempts int32 `json:"attempts,omitempty"` // that were made before
+	Allowed  int32 `json:"allowed,omitempty"`  // attempts after which it is dead, with those; 0: as the queue says
+}
+
 // enqueue is stream.Enqueue as it is read.
 type enqueue struct {
 	Queue string        `json:"queue"`

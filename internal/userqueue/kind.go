@@ -80,7 +80,7 @@ func (*Kind) Follow(
 		case item.Retry:
 			retried = append(retried, c.ID)
 		case item.Complete:
-			if len(c.Command.Result) > 0 {
+			if len(c.Command.Result) > 0 && c.Command.Found == nil {
 				with, results = append(with, c.ID), append(results, string(c.Command.Result))
 			}
 		}

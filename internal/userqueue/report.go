@@ -1,10 +1,14 @@
 package userqueue
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
+	"unicode/utf8"
 
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
@@ -39,7 +43,19 @@ func CheckReport(r stream.Report) (broken []item.Invalid) {
 		}
 	}
 	note(queue.CheckWorker(r.Worker))
-	broken = append(broken, CheckPayload("result", r.Result)...)
+	for _, v := range []struct{ field, value string }{{"class", r.Class}, {"domain", r.Domain}} {
+		if rule := CheckText(v.field, v.value); rule != nil {
+			broken = append(broken, *rule)
+		}
+	}
+	if r.RetryAfterS != nil && item.CheckDelay(*r.RetryAfterS) != nil {
+		broken = append(broken, item.Invalid{
+			Field: "retry_after_s", Code: "range", Rule: fmt.Sprintf("must be from 0 to %d seconds", item.MaxDelay),
+		})
+	}
+	if r.NotFound && r.Skipped {
+		broken = append(broken, item.Invalid{Field: "skipped", Code: "not_found", Rule: "must not stand beside not_found"})
+	}
 	if r.DelayS != nil {
 		note(item.CheckDelay(*r.DelayS))
 	}
@@ -60,16 +76,17 @@ func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) 
 	if r.DelayS != nil {
 		c.Delay = seconds(*r.DelayS)
 	}
+	move, _ := handout.ParseMove(r.Report, reports)
+	move, invalid := settle(of, r, move, &c)
+	if invalid != nil {
+		return queue.Result{}, invalid
+	}
 	pulled, err := s.hands.Pulled(ctx, of, c)
 	if err != nil {
 		return queue.Result{}, err
 	}
-	move, _ := handout.ParseMove(r.Report, reports)
 	if move == handout.Extend {
 		return s.extend(ctx, of, c, r.LeaseS, pulled)
-	}
-	if move == item.Fail && !r.Permanent && len(of.BackoffS) > 0 {
-		move, c.Backoff = item.Again, r.DelayS == nil
 	}
 	ends := move == item.Complete || move == item.Fail
 	if pulled != nil && !ends {
@@ -85,6 +102,89 @@ func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) 
 		_ = pulled.Settle() // lost: mending removes the message
 	}
 	return results[0], nil
+}
+
+// settle says what a report asks for: the move, and what goes with it.
+func settle(of queue.Settings, r stream.Report, move item.Move, c *queue.Command) (item.Move, *item.Invalid) {
+	if of.Followed {
+		return settleRow(r, move, c), nil
+	}
+	for _, member := range []struct {
+		field string
+		given bool
+	}{
+		{"not_found", r.NotFound},
+		{"skipped", r.Skipped},
+		{"class", r.Class != ""},
+		{"domain", r.Domain != ""},
+		{"retry_after_s", r.RetryAfterS != nil},
+	} {
+		if member.given {
+			return move, &item.Invalid{
+				Field: member.field, Code: "no_upload", Rule: "must be left out: no upload is worked in this queue",
+			}
+		}
+	}
+	if broken := CheckPayload("result", r.Result); len(broken) > 0 {
+		return move, &broken[0]
+	}
+	if move == item.Fail && !r.Permanent && len(of.BackoffS) > 0 {
+		move, c.Backoff = item.Again, r.DelayS == nil
+	}
+	return move, nil
+}
+
+// MaxResult is how many bytes the result of a row has at most.
+const MaxResult = 1 << 20
+
+// settleRow does so in a queue that uploads follow. A result that breaks a rule ends its row, too: the worker would
+// find the same one again.
+func settleRow(r stream.Report, move item.Move, c *queue.Command) item.Move {
+	switch {
+	case move == item.Complete:
+		c.Found, c.Result = &queue.Found{NotFound: r.NotFound, Skipped: r.Skipped}, nil
+		if result := bytes.TrimSpace(r.Result); !r.NotFound && !r.Skipped && string(result) != "null" {
+			c.Result, c.Found.Fault = result, resultFault(result)
+		}
+	case move == item.Fail && !r.Permanent && item.ClassOf(r.Class) != item.ClassInvalid:
+		move, c.Backoff = item.Again, r.DelayS == nil && r.Class == ""
+		if r.DelayS == nil {
+			c.Wait = waitOf(r)
+		}
+	}
+	return move
+}
+
+// resultFault returns the rule that the result of a row breaks.
+func resultFault(result []byte) string {
+	switch {
+	case len(result) == 0:
+		return ""
+	case len(result) > MaxResult:
+		return fmt.Sprintf("result: must be at most %d bytes of JSON, and has %d", MaxResult, len(result))
+	case result[0] != '{' || !json.Valid(result):
+		return "result: must be a JSON object"
+	case !utf8.Valid(result):
+		return "result: must be valid UTF-8"
+	case !storable(result):
+		return "result: " + unstorable("").Rule
+	}
+	return ""
+}
+
+// waitOf returns how long a row waits after an error: as long as its class or the queue says, with jitter, and as
+// long as the other side has asked for.
+func waitOf(r stream.Report) func(attempts int32, delay time.Duration) time.Duration {
+	return func(attempts int32, delay time.Duration) time.Duration {
+		if delay == 0 {
+			delay = item.ClassWait(r.Class, attempts)
+		}
+		delay = delay/2 + rand.N(delay+1) // half as long to half as long again
+		if r.RetryAfterS != nil {
+			delay = max(delay, seconds(*r.RetryAfterS))
+		}
+		return delay
+	}
 }
 
 // extend has a lease begin anew. That of an item that was pulled is the server's, which

@@ -22,6 +22,7 @@ type Page struct {
 	Limit      int
 	IDs        []int64 // these alone; nil: all
 
+	Visible
 	Payload   string        // what the JSON of the payload has somewhere, as it was given; any case
 	Retried   bool          // at work, or waiting, after an attempt that has failed
 	Unchanged time.Duration // the time since the last change, at least
@@ -82,6 +83,27 @@ const (
 	Unwell = "unwell" // failed or dead
 )
 
+// PrivateGroup begins the names of groups whose items are shown to their owners and to admins alone, and handed out
+// to whoever may take items of the queue.
+const PrivateGroup = "upload:"
+
+// Visible says which items of private groups are shown. The zero value shows all.
+type Visible struct {
+	Private bool     // none but those of Groups
+	Groups  []string // private ones
+}
+
+// visible is the condition of items that are not private, or of one of the groups behind it.
+const visible = `(i."group" IS NULL OR NOT starts_with(i."group", '` + PrivateGroup + `') OR i."group" = ANY (`
+
+// groups are those that are shown, as Postgres takes them.
+func (v Visible) groups() []string {
+	if v.Groups == nil {
+		return []string{}
+	}
+	return v.Groups
+}
+
 // Items lists items.
 func (s *Store) Items(ctx context.Context, p Page) ([]Stored, error) {
 	items, _, err := s.Search(ctx, p)
@@ -100,6 +122,9 @@ func (s *Store) Search(ctx context.Context, p Page) (items []Stored, upTo int64,
 	}
 	if p.IDs != nil {
 		also("i.id = ANY ($%d::bigint[])", p.IDs)
+	}
+	if p.Private {
+		also(visible+"$%d))", p.groups())
 	}
 	if p.scans() {
 		err := s.queues.Pool().QueryRow(ctx, `SELECT id FROM millrace.item WHERE stage = $1 AND id > $2
@@ -136,8 +161,9 @@ func (s *Store) Search(ctx context.Context, p Page) (items []Stored, upTo int64,
 func (s *Store) Each(ctx context.Context, p Page, each func(queue.Member) error) error {
 	rows, err := s.queues.Pool().Query(ctx, `SELECT i.id, i.stage, i.generation, coalesce(i.error, ''), i.updated_at
 		FROM millrace.item AS i WHERE i.stage = $1 AND i.id > $2 AND ($3 = '' OR i."group" = $3)
-		AND ($4 = '' OR i.key = $4)
-			AND `+from[p.State]+" ORDER BY i.id LIMIT nullif($5, 0)", p.Queue, p.After, p.Group, p.Key, p.Limit)
+		AND ($4 = '' OR i.key = $4) AND (NOT $6 OR `+visible+`$7))) AND ($8::bigint[] IS NULL OR i.id = ANY ($8))
+			AND `+from[p.State]+" ORDER BY i.id LIMIT nullif($5, 0)", p.Queue, p.After, p.Group, p.Key, p.Limit, p.Private,
+		p.groups(), p.IDs)
 	if err == nil {
 		err = queue.EachMember(rows, each)
 	}

@@ -86,7 +86,7 @@ func (s *Store) CreateBy(ctx context.Context, by Maker, want queue.Settings) (ma
 	}
 	backoff := slices.Equal(have.BackoffS, want.BackoffS)
 	have.BackoffS, want.BackoffS = nil, nil
-	want.ID, want.Paused = have.ID, have.Paused
+	want.ID, want.Paused, want.Followed = have.ID, have.Paused, have.Followed
 	if have.ID < queue.FirstOwn || !backoff || !reflect.DeepEqual(have, want) {
 		return false, ErrDiffers
 	}
@@ -155,6 +155,15 @@ func (s *Store) Enqueue(ctx context.Context, name string, items []EnqueueItem) (
 // EnqueueIn is Enqueue in a transaction of the caller's, which calls Announce on the queues
 // when it has ended. The caller has checked the items.
 func (s *Store) EnqueueIn(ctx context.Context, t *queue.Tx, name string, items []EnqueueItem) ([]Added, error) {
+	all := make([]NewItem, len(items))
+	for i, it := range items {
+		all[i].EnqueueItem = it
+	}
+	return s.AddIn(ctx, t, name, all)
+}
+
+// AddIn is EnqueueIn with items that may have been tried before.
+func (s *Store) AddIn(ctx context.Context, t *queue.Tx, name string, items []NewItem) ([]Added, error) {
 	data, err := json.Marshal(items)
 	if err != nil {
 		return nil, fmt.Errorf("write items: %w", err)

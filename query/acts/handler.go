@@ -13,15 +13,19 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // Handler answers the reads.
-type Handler struct{ store *acts.Store }
+type Handler struct {
+	store  *acts.Store
+	owners userqueueapi.Owners
+}
 
 // New returns the handler; Register puts it on a server.
-func New(store *acts.Store) *Handler { return &Handler{store} }
+func New(store *acts.Store, owners userqueueapi.Owners) *Handler { return &Handler{store, owners} }
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(api endpoint.API) {
@@ -141,5 +145,9 @@ type FailuresRequest struct {
 }
 
 func (h *Handler) failures(ctx context.Context, in *FailuresRequest) (acts.Failures, error) {
-	return h.store.Failures(ctx, in.ItemFilter)
+	visible, err := userqueueapi.VisibleTo(ctx, h.owners, in.Queue)
+	if err != nil {
+		return acts.Failures{}, err
+	}
+	return h.store.Failures(ctx, in.ItemFilter, visible)
 }

@@ -1,6 +1,7 @@
 package acts_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -21,6 +22,11 @@ var engine embeddedtest.Postgres
 
 func TestMain(m *testing.M) { os.Exit(engine.Main(m)) }
 
+// nobody has private items.
+type nobody struct{}
+
+func (nobody) Groups(context.Context, string, string) ([]string, error) { return nil, nil }
+
 // TestReads: whoever may read sees what failed, what an act would be about, and
 // what acts have done to whom.
 func TestReads(t *testing.T) {
@@ -38,7 +44,7 @@ func TestReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(auth.New(auth.Config{Secret: secret}), query.New(store))
+	s.Serve(auth.New(auth.Config{Secret: secret}), query.New(store, nobody{}))
 	if status, _ := s.Get("/acts"); status != 401 {
 		t.Errorf("without a token: %d", status)
 	}

@@ -2,13 +2,18 @@ package queues
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/userqueue"
+	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
 	"github.com/millrace-io/millrace/query/transitions"
 )
 
@@ -31,11 +36,16 @@ func (h *Handler) feed(r *http.Request) (transitions.Follow, error) {
 	if err != nil {
 		return nil, err
 	}
+	caller := auth.CallerFrom(r.Context())
 	return func(ctx context.Context, after queue.Place) ([]transitions.Event, error) {
 		all, err := h.store.Queues().Follow(ctx, after, transitions.Page)
+		if err != nil {
+			return nil, err
+		}
+		hidden, err := h.hidden(auth.WithCaller(ctx, caller), v, all)
 		events := make([]transitions.Event, len(all))
 		for i, t := range all {
-			if events[i].Place = t.Place; t.Queue == v.ID {
+			if events[i].Place = t.Place; t.Queue == v.ID && !hidden[t.Item] {
 				events[i].Data = UserQueueTransition{
 					t.Place.String(), v.Name, t.Item, t.Move, t.Status, t.Attempt, t.Worker, t.Error, t.At.UTC(),
 				}
@@ -43,6 +53,31 @@ func (h *Handler) feed(r *http.Request) (transitions.Follow, error) {
 		}
 		return events, err
 	}, nil
+}
+
+// hidden returns those items of transitions in a queue that the caller may not see.
+func (h *Handler) hidden(ctx context.Context, v queue.Settings, all []queue.Transition) (map[int64]bool, error) {
+	if auth.CallerFrom(ctx).Has(auth.Admin) {
+		return nil, nil
+	}
+	hidden := map[int64]bool{}
+	for _, t := range all {
+		if t.Queue == v.ID {
+			hidden[t.Item] = true
+		}
+	}
+	if len(hidden) == 0 {
+		return nil, nil
+	}
+	page := userqueue.Page{Queue: v.ID, IDs: slices.Collect(maps.Keys(hidden)), Limit: len(hidden)}
+	var err error
+	if page.Visible, err = userqueueapi.VisibleTo(ctx, h.owners, v.Name); err != nil {
+		return nil, err
+	}
+	return hidden, h.store.Each(ctx, page, func(m queue.Member) error {
+		delete(hidden, m.Item)
+		return nil
+	})
 }
 
 func describeFeed(srv *httpapi.Server) *huma.Operation {

@@ -39,7 +39,7 @@ func TestFeed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Serve(auth.New(auth.Config{}), New(transitions.Config{Poll: 5 * time.Millisecond}, store))
+	s.Serve(auth.New(auth.Config{}), New(transitions.Config{Poll: 5 * time.Millisecond}, store, nobody{}))
 	if status, text := s.Get("/queues/mailless/transitions"); status != 404 {
 		t.Errorf("of no queue: %d %s", status, text)
 	}

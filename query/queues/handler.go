@@ -20,13 +20,14 @@ import (
 
 // Handler answers the reads.
 type Handler struct {
-	store *userqueue.Store
-	feeds *transitions.Feeds
+	store  *userqueue.Store
+	owners userqueueapi.Owners
+	feeds  *transitions.Feeds
 }
 
 // New returns the handler; Register puts it on a server.
-func New(feeds transitions.Config, store *userqueue.Store) *Handler {
-	return &Handler{store, transitions.New(feeds, store.Queues().Now)}
+func New(feeds transitions.Config, store *userqueue.Store, owners userqueueapi.Owners) *Handler {
+	return &Handler{store, owners, transitions.New(feeds, store.Queues().Now)}
 }
 
 // Register adds the routes, for callers with the scope read.
@@ -183,6 +184,9 @@ func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQue
 		Queue: v.ID, State: in.State, Group: in.Group, Key: in.Key, After: after, Limit: in.Limit + 1,
 		Payload: in.Payload, Retried: in.Retried, Unchanged: time.Duration(in.UnchangedS) * time.Second,
 	}
+	if page.Visible, err = userqueueapi.VisibleTo(ctx, h.owners, in.Queue); err != nil {
+		return out, err
+	}
 	items, upTo, err := h.store.Search(ctx, page)
 	items, out.NextCursor = reads.Cut(reads.Numbers, items, in.Limit, func(v userqueue.Stored) int64 { return v.ID })
 	if out.NextCursor == "" && upTo > 0 {
@@ -236,7 +240,11 @@ func (h *Handler) item(ctx context.Context, in *UserQueueItemRequest) (UserQueue
 	if err != nil {
 		return UserQueueItemHistory{}, err
 	}
-	items, err := h.store.Items(ctx, userqueue.Page{Queue: v.ID, IDs: []int64{in.ID}, Limit: 1})
+	page := userqueue.Page{Queue: v.ID, IDs: []int64{in.ID}, Limit: 1}
+	if page.Visible, err = userqueueapi.VisibleTo(ctx, h.owners, in.Queue); err != nil {
+		return UserQueueItemHistory{}, err
+	}
+	items, err := h.store.Items(ctx, page)
 	if err != nil {
 		return UserQueueItemHistory{}, err
 	}

@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"testing"
@@ -11,6 +12,11 @@ import (
 	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/query/transitions"
 )
+
+// nobody has private items.
+type nobody struct{}
+
+func (nobody) Groups(context.Context, string, string) ([]string, error) { return nil, nil }
 
 // TestUnstorable: what Postgres cannot store as text is refused by its rule, or is
 // no queue's name.
@@ -26,7 +32,7 @@ func TestUnstorable(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(auth.New(auth.Config{}), New(transitions.Config{}, store))
+	s.Serve(auth.New(auth.Config{}), New(transitions.Config{}, store, nobody{}))
 	if status, text := s.Get("/queues/mail/items?group=g&key=k"); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}

@@ -27,7 +27,7 @@ func TestFeedOrder(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(auth.New(auth.Config{}), New(transitions.Config{Poll: 5 * time.Millisecond}, store))
+	s.Serve(auth.New(auth.Config{}), New(transitions.Config{Poll: 5 * time.Millisecond}, store, nobody{}))
 	items := writtenBy(t, store, []string{"2", "7", "10", "12", "95", "100", "103", "500"})
 
 	all := read(t, s, queue.Place{}.String(), len(items))

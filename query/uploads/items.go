@@ -139,6 +139,11 @@ func uploadItem(j uploads.Job, item uploads.Item) UploadItem {
 		ID: schema.ItemID(id, int64(item.Row)), JobID: id, JobType: j.Format.Kind, RowNo: item.Row,
 		Status: item.Status.String(), Attempts: item.Attempts, Version: item.Version,
 		InputSummary: map[string]string{}, Result: item.Result, UpdatedAt: uploadsapi.At(item.Updated),
+		LockedBy: item.Worker, LastError: item.Error,
+	}
+	if item.TakenAt != nil {
+		at := uploadsapi.At(*item.TakenAt)
+		out.LockedAt = &at
 	}
 	names := uploads.SummaryOf(j)
 	for i, field := range uploads.SummaryFields {

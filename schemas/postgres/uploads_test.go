@@ -15,6 +15,9 @@ func TestUploadsDown(t *testing.T) {
 		"INSERT INTO millrace.upload_row SELECT no, 1, '[1]' FROM millrace.upload",
 		"INSERT INTO millrace.upload_item (job_no, row_no, owner_no, updated_at) SELECT no, 1, owner_no, now() FROM millrace.upload",
 		"INSERT INTO millrace.upload_reject SELECT no, 2, 3, 'nul', 'x', '' FROM millrace.upload",
+		"UPDATE millrace.upload SET pending = 0, processing = 1",
+		"UPDATE millrace.upload_item SET status = 1, item_id = 7",
+		"INSERT INTO millrace.upload_result SELECT no, 1, '{}', NULL FROM millrace.upload",
 	} {
 		if _, err := db.ExecContext(t.Context(), sql); err != nil {
 			t.Fatal(sql, err)
@@ -26,6 +29,12 @@ func TestUploadsDown(t *testing.T) {
 	p, err := postgres.Provider(db)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := p.ApplyVersion(t.Context(), 115, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := column(t, db, "SELECT pending || ' ' || processing FROM millrace.upload"); got[0] != "1 0" {
+		t.Error("without queues, rows that were in one have to be pending:", got)
 	}
 	if _, err := p.ApplyVersion(t.Context(), 114, false); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,13 @@ type Report struct {
 	DelayS    *float64        `json:"delay_s,omitempty"`
 	LeaseS    *float64        `json:"lease_s,omitempty"`  // with extend
 	Progress  string          `json:"progress,omitempty"` // with extend
+
+	// In queues that uploads follow.
+	NotFound    bool     `json:"not_found,omitempty"`     // with done: there is no result
+	Skipped     bool     `json:"skipped,omitempty"`       // with done: the row needs none
+	Class       string   `json:"class,omitempty"`         // with fail: of the error, such as throttled, server or network
+	Domain      string   `json:"domain,omitempty"`        // with fail: whose error it is
+	RetryAfterS *float64 `json:"retry_after_s,omitempty"` // with fail: the least time until the next attempt
 }
 
 // Reported answers a Report: the item as it is now, or an error and nothing was changed.

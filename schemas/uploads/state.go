@@ -67,6 +67,3 @@ func ParseStatuses(list string) (all []Status, err error) {
 
 // Copy is the name of the processor that makes each row its own result.
 const Copy = "copy"
-
-// Processors lists those that there are.
-var Processors = []string{Copy}

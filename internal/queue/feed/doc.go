@@ -17,7 +17,8 @@
 //
 //  4. Fair. What there is room for goes to the groups with the fewest items that have not
 //     ended, and among these to the one that was fed least recently by this process. So a
-//     group of a million rows does not hold up one of ten.
+//     group of a million rows does not hold up one of ten. A system may bound the items of
+//     each group ([Rows]).
 //
 //  5. No row stops the others. A row that no item can hold is noted with the rule that it
 //     breaks, in the same transaction.

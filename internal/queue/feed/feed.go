@@ -3,7 +3,6 @@ package feed
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,10 +25,37 @@ type Config struct {
 	Queue  string        // a user-defined queue, which exists
 	Window int           // its items that have not ended, at most; 1 to 10,000
 	Every  time.Duration // between two looks for rows, at most; default 200 ms
-	SQL    SQL
+	// Waiting leaves items that wait for their time out of the window, such as those that are tried again later.
+	Waiting bool
+	SQL     SQL
+	Rows    Rows // in the place of SQL, for a system whose rows need more than statements
 	// Moved notes changes of items, also of those that others have added. [Status] is what an
-	// item is after one.
+	// item is after one. nil: the system does so with another hook, and calls Wake.
 	Moved queue.Hook
+}
+
+// Rows are those of a system. What it asks runs in the feed's transactions; rows are named by texts.
+type Rows interface {
+	// Groups queues the query for the groups that have rows which wait and may be fed, and calls add with each, and
+	// with how many items of it there may be. live has the items that there are when the query answers.
+	Groups(b *pgx.Batch, live map[string]Live, add func(group string, most int))
+	// Next queues the query for up to n rows of a group that wait, the first ones first, and calls add with each.
+	Next(b *pgx.Batch, group string, n int, add func(id string, it userqueue.NewItem) error)
+	// Fed notes of rows which items they have become, or which rules they break. They wait no more.
+	Fed(ctx context.Context, t *queue.Tx, rows []Fed) error
+}
+
+// Live are items of a group that have not ended.
+type Live struct {
+	Items   int
+	Started int // those of them that workers have
+}
+
+// Fed is what became of a row.
+type Fed struct {
+	ID    string
+	Item  int64  // 0: none
+	Fault string // why there is none
 }
 
 // SQL is how a system's rows are read and written. The statements run in the feed's
@@ -58,11 +84,14 @@ type Feed struct {
 	turns  map[string]uint64 // when each group was fed last
 }
 
-// New checks what it is given, and sets the hook of the queue: every process that moves its
-// items makes the feed, before it uses the store.
+// New checks what it is given, and sets the hook of the queue, if there is one: every process that moves its
+// items makes the feed then, before it uses the store.
 func New(cfg Config, own *userqueue.Store, log *slog.Logger) (*Feed, error) {
-	if own == nil || log == nil || cfg.Moved == nil {
-		return nil, errors.New("feed: the queues, a logger and what notes changes are needed")
+	if own == nil || log == nil {
+		return nil, errors.New("feed: the queues and a logger are needed")
+	}
+	if cfg.Rows == nil {
+		cfg.Rows = statements{cfg.SQL}
 	}
 	if cfg.Every == 0 {
 		cfg.Every = 200 * time.Millisecond
@@ -74,7 +103,9 @@ func New(cfg Config, own *userqueue.Store, log *slog.Logger) (*Feed, error) {
 		cfg: cfg, own: own, queues: own.Queues(), log: log.With("component", "feed", "feed", cfg.Name),
 		wake: make(chan struct{}, 1), turns: map[string]uint64{},
 	}
-	f.queues.OnMove(cfg.Queue, f.moved)
+	if cfg.Moved != nil {
+		f.queues.OnMove(cfg.Queue, f.moved)
+	}
 	return f, nil
 }
 
@@ -83,11 +114,16 @@ func (f *Feed) moved(ctx context.Context, t *queue.Tx, changes []queue.Change) e
 	if err := f.cfg.Moved(ctx, t, changes); err != nil {
 		return err
 	}
+	f.Wake()
+	return nil
+}
+
+// Wake has the feed look for rows at once.
+func (f *Feed) Wake() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // Status is what an item is after a change: new, started, done, failed, dead, cancelled, or
@@ -168,24 +204,20 @@ func (f *Feed) lockName() string { return "feed " + f.cfg.Name }
 
 // look reads which groups have rows that wait, and for how many items there is room.
 func (f *Feed) look(ctx context.Context, t *queue.Tx) (groups []group, room int, err error) {
-	live := map[string]int{}
+	live := map[string]Live{}
 	room = f.cfg.Window
-	var name string
-	t.Batch.Queue(queue.Text(texts, "live"), f.cfg.Queue).Query(func(rows pgx.Rows) error {
-		var n int
-		_, err := pgx.ForEachRow(rows, []any{&name, &n}, func() error {
+	t.Batch.Queue(queue.Text(texts, "live"), f.cfg.Queue, !f.cfg.Waiting).Query(func(rows pgx.Rows) error {
+		var name string
+		var n Live
+		_, err := pgx.ForEachRow(rows, []any{&name, &n.Items, &n.Started}, func() error {
 			live[name] = n
-			room -= n
+			room -= n.Items
 			return nil
 		})
 		return err
 	})
-	t.Batch.Queue(f.cfg.SQL.Groups).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&name}, func() error {
-			groups = append(groups, group{name: name, live: live[name], fed: f.turns[name]})
-			return nil
-		})
-		return err
+	f.cfg.Rows.Groups(t.Batch, live, func(name string, most int) {
+		groups = append(groups, group{name: name, live: live[name].Items, most: most, fed: f.turns[name]})
 	})
 	if err := t.Flush(ctx); err != nil {
 		return nil, 0, err
@@ -200,8 +232,8 @@ func (f *Feed) look(ctx context.Context, t *queue.Tx) (groups []group, room int,
 
 // row is a row that becomes an item.
 type row struct {
-	id, group string
-	item      userqueue.EnqueueItem
+	id   string
+	item userqueue.NewItem
 }
 
 // next reads the rows that are fed.
@@ -209,15 +241,10 @@ func (f *Feed) next(ctx context.Context, t *queue.Tx, groups []group) (all []row
 	for _, g := range groups {
 		f.turn++
 		f.turns[g.name] = f.turn
-		t.Batch.Queue(f.cfg.SQL.Next, g.name, g.room).Query(func(rows pgx.Rows) error {
-			r := row{group: g.name}
-			var payload string
-			_, err := pgx.ForEachRow(rows, []any{&r.id, &payload, &r.item.Priority}, func() error {
-				r.item.Group, r.item.Payload = g.name, json.RawMessage(payload)
-				all = append(all, r)
-				return nil
-			})
-			return err
+		f.cfg.Rows.Next(t.Batch, g.name, g.room, func(id string, it userqueue.NewItem) error {
+			it.Group = g.name
+			all = append(all, row{id, it})
+			return nil
 		})
 	}
 	return all, t.Flush(ctx)
@@ -225,30 +252,28 @@ func (f *Feed) next(ctx context.Context, t *queue.Tx, groups []group) (all []row
 
 // add adds the items of rows, and has the system note them.
 func (f *Feed) add(ctx context.Context, t *queue.Tx, rows []row) error {
-	ids, made, faults := make([]string, len(rows)), make([]*int64, len(rows)), make([]*string, len(rows))
-	var items []userqueue.EnqueueItem
+	fed := make([]Fed, len(rows))
+	var items []userqueue.NewItem
 	var of []int
 	for i, r := range rows {
-		ids[i] = r.id
-		if broken := userqueue.CheckItems([]userqueue.EnqueueItem{r.item}); len(broken) > 0 {
+		fed[i].ID = r.id
+		if broken := userqueue.CheckItems([]userqueue.EnqueueItem{r.item.EnqueueItem}); len(broken) > 0 {
 			broken[0].Field = strings.TrimPrefix(broken[0].Field, "items[0].")
-			fault := broken[0].Error()
-			faults[i] = &fault
+			fed[i].Fault = broken[0].Error()
 			continue
 		}
 		items, of = append(items, r.item), append(of, i)
 	}
 	if len(items) > 0 {
-		added, err := f.own.EnqueueIn(ctx, t, f.cfg.Queue, items)
+		added, err := f.own.AddIn(ctx, t, f.cfg.Queue, items)
 		if err != nil {
 			return err
 		}
 		for i := range added {
-			made[of[i]] = &added[i].ID
+			fed[of[i]].Item = added[i].ID
 		}
 	}
-	t.Batch.Queue(f.cfg.SQL.Fed, ids, made, faults)
-	return nil
+	return f.cfg.Rows.Fed(ctx, t, fed)
 }
 
 // Change changes rows of the system in a transaction during which nothing is fed, such as
@@ -262,10 +287,7 @@ func (f *Feed) Change(ctx context.Context, what string, do func(*queue.Tx) error
 		return do(t)
 	})
 	if err == nil {
-		select {
-		case f.wake <- struct{}{}:
-		default:
-		}
+		f.Wake()
 	}
 	return err
 }

@@ -43,6 +43,7 @@ type Site struct {
 	Hands    *handout.Handout
 	Registry *prometheus.Registry
 	Token    string // of the requests; empty: none
+	NATS     *nats.Conn
 	url      string
 	contract *contracttest.Contract // what the server says that it answers
 	js       jetstream.JetStream
@@ -78,6 +79,7 @@ func Start(t testing.TB, engine *embeddedtest.Postgres) *Site {
 	s := On(t, pool)
 	queuetest.CheckMoves(t, pool, s.Store.Queues())
 	nc := natstest.Start(t, stream.Config{}).Connect()
+	s.NATS = nc
 	var err error
 	if s.Hands, err = handout.New(nc, s.Store.Queues(), stream.WorkConfig{}); err != nil {
 		t.Fatal(err)

@@ -42,6 +42,9 @@ func (r UploadID) UUID() uuid.UUID {
 	return id
 }
 
+// ProcessorRule is what a processor has to be.
+const ProcessorRule = "must be copy, or the name of a queue that exists and is not one of Millrace's own"
+
 // Known turns errors of uploads into what the caller is told.
 func Known(err error) error {
 	var state *uploads.StateError
@@ -49,6 +52,10 @@ func Known(err error) error {
 	switch {
 	case errors.Is(err, uploads.ErrNotFound):
 		return endpoint.NotFound("jobId", "must be that of an upload of yours")
+	case errors.Is(err, uploads.ErrProcessor):
+		return httpapi.NewProblem(400, "the form breaks a rule", httpapi.FieldError{
+			Field: "processor", Code: "processor", Rule: ProcessorRule,
+		})
 	case errors.As(err, &state):
 		return httpapi.NewProblem(409, state.Rule,
 			httpapi.FieldError{Field: "queue_state", Code: "state", Rule: state.Rule})
@@ -113,7 +120,7 @@ type Upload struct {
 	File          UploadedFile      `json:"file"`
 	User          string            `json:"user" doc:"sub of the token that the file came with; empty where there are no tokens"`
 	Address       string            `json:"address" doc:"That the file came from"`
-	Processor     string            `json:"processor" example:"copy"`
+	Processor     string            `json:"processor" doc:"copy, or the queue whose workers make the results" example:"copy"`
 	Mapping       map[string]string `json:"mapping" nullable:"false" doc:"Names of columns by field"`
 	Encoding      string            `json:"encoding" doc:"Empty for XLSX" example:"windows-1252"`
 	Delimiter     string            `json:"delimiter" doc:"Of CSV; else empty" example:","`

@@ -1,0 +1,133 @@
+package uploads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/schemas/item"
+
+	schema "github.com/millrace-io/millrace/schemas/uploads"
+)
+
+// withdrawLimit is how many items one transaction takes out of a queue.
+const withdrawLimit = 1000
+
+// Withdraw takes the items of a job that no worker has out of its queue. Their rows are PENDING again, with the
+// attempts that were made, and wait as long as they would have. Items that workers have go on.
+func (f *Feeder) Withdraw(ctx context.Context, j Job) error {
+	return f.eachQueued(ctx, j, "withdraw", func(t *queue.Tx, q queue.Settings) (int, error) {
+		return f.withdraw(ctx, t, q, j)
+	})
+}
+
+// CancelItems ends the items of a job that have not ended. Their rows are SKIPPED.
+func (f *Feeder) CancelItems(ctx context.Context, j Job) error {
+	return f.eachQueued(ctx, j, "cancel", func(t *queue.Tx, q queue.Settings) (int, error) {
+		return f.own.CancelIn(ctx, t, q.ID, GroupOf(j.ID), "", withdrawLimit)
+	})
+}
+
+// eachQueued does something with the items of a job in its queue until there are none left, some in each transaction.
+func (f *Feeder) eachQueued(
+	ctx context.Context, j Job, what string, do func(*queue.Tx, queue.Settings) (int, error),
+) error {
+	if !j.Queued() {
+		return nil
+	}
+	q, err := f.own.Get(ctx, j.Processor)
+	if errors.Is(err, queue.ErrNoQueue) {
+		return nil // its items are gone with it
+	}
+	for n := 1; err == nil && n > 0; {
+		err = f.own.Queues().Transact(ctx, what+" items of an upload", func(t *queue.Tx) (err error) {
+			n, err = do(t, q)
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("%s items of the upload %s: %w", what, j.ID, err)
+	}
+	return nil
+}
+
+func (f *Feeder) withdraw(ctx context.Context, t *queue.Tx, q queue.Settings, j Job) (int, error) {
+	w, err := t.Work(q.ID, item.Cancel)
+	if err != nil {
+		return 0, err
+	}
+	locked, err := w.Lock(ctx, `t.id = ANY (ARRAY(SELECT i.id FROM millrace.item AS i
+		WHERE i.stage = $1 AND i."group" = $2 AND i.status = 'new' ORDER BY i.id LIMIT $3))`, q.ID, GroupOf(j.ID), withdrawLimit)
+	if err != nil {
+		return 0, err
+	}
+	var m moves
+	var commands []queue.Command
+	for _, r := range locked {
+		if r.Status == item.New { // and no worker has taken it meanwhile
+			m.items, m.to, m.attempts = append(m.items, r.ID), append(m.to, int16(schema.Pending)), append(m.attempts, r.Attempts)
+			commands = append(commands, queue.Command{ID: r.ID, Error: "withdrawn: its upload does not go on at present"})
+		}
+	}
+	if len(commands) == 0 {
+		return 0, nil
+	}
+	m.results, m.errs, m.worked = make([]*string, len(m.items)), make([]*string, len(m.items)), make([]bool, len(m.items))
+	if m.waits, err = waitsOf(ctx, t, q.ID, m.items); err != nil {
+		return 0, err
+	}
+	m.queue(t)
+	if _, err := w.Apply(ctx, commands); err != nil {
+		return 0, err
+	}
+	return len(locked), nil
+}
+
+// waitsOf returns how many seconds items wait yet, in their order.
+func waitsOf(ctx context.Context, t *queue.Tx, q queue.ID, items []int64) ([]float64, error) {
+	waits := make([]float64, 0, len(items))
+	t.Batch.Queue(`SELECT coalesce((SELECT greatest(extract(epoch FROM due_at - now()), 0) FROM millrace.delayed
+			WHERE stage = $1 AND item_id = u.id), 0)::float8
+		FROM unnest($2::bigint[]) WITH ORDINALITY AS u (id, place) ORDER BY place`, q, items).Query(func(rows pgx.Rows) (err error) {
+		waits, err = pgx.AppendRows(waits, rows, pgx.RowTo[float64])
+		return err
+	})
+	return waits, t.Flush(ctx)
+}
+
+// Mend completes what a process that was killed has left: items of jobs that do not go on.
+func (f *Feeder) Mend(ctx context.Context) error {
+	rows, err := f.store.pool.Query(ctx, "SELECT "+columns+tables+`WHERE u.processor <> 'copy' AND u.processing > 0
+		AND u.received_at IS NOT NULL AND (u.queue_state IN ('PAUSED', 'FAILED') OR u.cancelled_at IS NOT NULL)`)
+	var all []Job
+	if err == nil {
+		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (Job, error) { return jobOf(r) })
+	}
+	if err != nil {
+		return fmt.Errorf("look for uploads that do not go on: %w", err)
+	}
+	for _, j := range all {
+		do := f.Withdraw
+		if j.CancelledAt != nil {
+			do = f.CancelItems
+		}
+		if err := do(ctx, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Erase ends the items of a job, and deletes what they have of its rows. The items stay in the history of their queue.
+func (f *Feeder) Erase(ctx context.Context, j Job) error {
+	if err := f.CancelItems(ctx, j); err != nil {
+		return err
+	}
+	return f.eachQueued(ctx, j, "erase", func(t *queue.Tx, q queue.Settings) (n int, err error) {
+		t.Batch.Queue(text("erase"), q.ID, GroupOf(j.ID), withdrawLimit).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
+		return n, t.Flush(ctx)
+	})
+}
