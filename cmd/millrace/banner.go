@@ -21,8 +21,8 @@ func (c *upCmd) announce(p *program, e servers, took time.Duration) {
 		fmt.Fprint(p.errOut, c.banner(e, took))
 		return
 	}
-	p.log.Info("millrace is up", "page", c.page(), "nats", dialable(c.NATSListen),
-		"clickhouse", dialable(c.ClickHouse.Listen), "clickhouse_http", dialable(c.ClickHouse.HTTP),
+	p.log.Info("millrace is up", "page", c.page(), "nats", dialable(c.Engines.NATSListen),
+		"clickhouse", dialable(c.Engines.ClickHouse.Listen), "clickhouse_http", dialable(c.Engines.ClickHouse.HTTP),
 		"data", c.Data, "took", took)
 }
 
@@ -35,12 +35,12 @@ func (c *upCmd) places(e servers) []place {
 	if c.Shared.NATS != "" {
 		all = append(all, place{"NATS", shownAddress(c.Shared.NATS)})
 	} else {
-		all = append(all, place{"NATS", "nats://" + dialable(c.NATSListen)})
+		all = append(all, place{"NATS", "nats://" + dialable(c.Engines.NATSListen)})
 	}
 	if c.Shared.ClickHouse != "" {
 		all = append(all, place{"ClickHouse", strings.Join(e.clickhouse.Addr, ", ")})
 	} else {
-		http, native := dialable(c.ClickHouse.HTTP), dialable(c.ClickHouse.Listen)
+		http, native := dialable(c.Engines.ClickHouse.HTTP), dialable(c.Engines.ClickHouse.Listen)
 		all = append(all, place{"ClickHouse", "http://" + http + "/?user=analyst, native " + native})
 	}
 	if cfg, err := pgconn.ParseConfig(e.postgres()); err == nil {

@@ -41,6 +41,8 @@ type cli struct {
 	Accept     acceptCmd             `cmd:"" name:"accept-identities" help:"Accept what ClickHouse has as all that a slot group has counted."`
 	AcceptLoss acceptLossCmd         `cmd:"" name:"accept-loss" help:"Accept what a NATS stream was found to have lost, so that the installation counts as well again."`
 	Regroup    regroupCmd            `cmd:"" help:"Change how many projectors may share the work of a running installation."`
+	Backup     backupCmd             `cmd:"" help:"Take a backup of a running installation: streams, buckets, tables and files, as of one moment."`
+	Restore    restoreCmd            `cmd:"" help:"Make an installation of a backup, in an empty data folder or on empty servers."`
 	Engines    enginesCmd            `cmd:"" help:"Install the embedded engines (needs npm)."`
 	Health     healthCmd             `cmd:"" help:"Ask a server on this machine whether it is ready."`
 	Token      tokenCmd              `cmd:"" help:"Mint a token for callers of the HTTP server."`

@@ -22,7 +22,7 @@ func TestPrecedence(t *testing.T) {
 	if _, err := parser.Parse([]string{"up", "--config=" + file, "--nats-password=flag"}); err != nil {
 		t.Fatal(err)
 	}
-	if c.Up.Data != "file" || c.Up.NATSUser != "environment" || c.Up.NATSPassword != "flag" {
-		t.Errorf("data %q, user %q, password %q", c.Up.Data, c.Up.NATSUser, c.Up.NATSPassword)
+	if c.Up.Data != "file" || c.Up.Engines.NATSUser != "environment" || c.Up.Engines.NATSPassword != "flag" {
+		t.Errorf("data %q, user %q, password %q", c.Up.Data, c.Up.Engines.NATSUser, c.Up.Engines.NATSPassword)
 	}
 }

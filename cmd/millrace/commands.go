@@ -187,7 +187,7 @@ func lockData(dir string, use purpose) (unlock func(), err error) {
 	if _, err := fmt.Fprint(f, os.Getpid()); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock the data folder: %w", err), f.Close())
 	}
-	if err := claim(dir, use); err != nil {
+	if err := errors.Join(whole(dir), claim(dir, use)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() { f.Close() }, nil

@@ -24,31 +24,36 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/postgres"
 )
 
+// engineSettings shape the embedded engines.
+type engineSettings struct {
+	NATSListen     string           `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
+	NATSUser       string           `help:"User of Millrace on the embedded NATS server, which then refuses clients without a login." env:"MILLRACE_NATS_USER" name:"nats-user" group:"Engines"`
+	NATSPassword   string           `help:"Password of that user." env:"MILLRACE_NATS_PASSWORD" name:"nats-password" group:"Engines"`
+	NATSSync       time.Duration    `help:"How often the embedded NATS server syncs messages to disk; 0: before each is acknowledged. With any other value a power cut can lose acknowledged events." env:"MILLRACE_NATS_SYNC_INTERVAL" name:"nats-sync-interval" default:"0" group:"Engines"`
+	ClickHouse     clickhouseServer `embed:"" group:"Engines"`
+	PostgresListen string           `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
+}
+
 type upCmd struct {
-	Data           string            `help:"Folder for all data. The demonstration keeps its own in the folder demo below it." env:"MILLRACE_DATA" default:"./data"`
-	NoDemo         bool              `help:"Leave the demonstration out." env:"MILLRACE_NO_DEMO"`
-	Pipeline       pipelineSettings  `embed:"" group:"Pipeline"`
-	HTTP           httpSettings      `embed:"" group:"HTTP"`
-	Stream         streamSettings    `embed:"" group:"Streams"`
-	NATSListen     string            `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
-	NATSUser       string            `help:"User of Millrace on the embedded NATS server, which then refuses clients without a login." env:"MILLRACE_NATS_USER" name:"nats-user" group:"Engines"`
-	NATSPassword   string            `help:"Password of that user." env:"MILLRACE_NATS_PASSWORD" name:"nats-password" group:"Engines"`
-	NATSSync       time.Duration     `help:"How often the embedded NATS server syncs messages to disk; 0: before each is acknowledged. With any other value a power cut can lose acknowledged events." env:"MILLRACE_NATS_SYNC_INTERVAL" name:"nats-sync-interval" default:"0" group:"Engines"`
-	ClickHouse     clickhouseServer  `embed:"" group:"Engines"`
-	PostgresListen string            `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
-	Shared         sharedSettings    `embed:"" group:"Servers to use instead of embedded ones"`
-	Retention      retentionSettings `embed:"" group:"Retention"`
-	Jobs           jobSettings       `embed:"" group:"Jobs"`
-	Uploads        uploadSettings    `embed:"" group:"Uploads"`
-	Batches        batchSettings     `embed:"" group:"Batches"`
-	Profile        profileSettings   `embed:"" group:"Diagnosis"`
+	Data      string            `help:"Folder for all data. The demonstration keeps its own in the folder demo below it." env:"MILLRACE_DATA" default:"./data"`
+	NoDemo    bool              `help:"Leave the demonstration out." env:"MILLRACE_NO_DEMO"`
+	Pipeline  pipelineSettings  `embed:"" group:"Pipeline"`
+	HTTP      httpSettings      `embed:"" group:"HTTP"`
+	Stream    streamSettings    `embed:"" group:"Streams"`
+	Engines   engineSettings    `embed:"" group:"Engines"`
+	Shared    sharedSettings    `embed:"" group:"Servers to use instead of embedded ones"`
+	Retention retentionSettings `embed:"" group:"Retention"`
+	Jobs      jobSettings       `embed:"" group:"Jobs"`
+	Uploads   uploadSettings    `embed:"" group:"Uploads"`
+	Batches   batchSettings     `embed:"" group:"Batches"`
+	Profile   profileSettings   `embed:"" group:"Diagnosis"`
 
 	confined confinements
 }
 
 // Run brings everything up and keeps it up until a signal comes.
 func (c *upCmd) Run(p *program) error {
-	if err := c.ClickHouse.check(); err != nil {
+	if err := c.Engines.ClickHouse.check(); err != nil {
 		return err
 	}
 	use, err := c.settle(p.log)
@@ -61,7 +66,7 @@ func (c *upCmd) Run(p *program) error {
 	}
 	defer unlock()
 	if c.Shared.ClickHouse == "" {
-		if err := c.ClickHouse.complete(c.Data); err != nil {
+		if err := c.Engines.ClickHouse.complete(c.Data); err != nil {
 			return err
 		}
 	}
@@ -133,11 +138,11 @@ func (c *upCmd) start(p *program, s *stack) error {
 // atRisk says what the embedded NATS server may lose as it is configured,
 // nothing when it may not.
 func (c *upCmd) atRisk() string {
-	if c.Shared.NATS != "" || c.NATSSync == 0 {
+	if c.Shared.NATS != "" || c.Engines.NATSSync == 0 {
 		return ""
 	}
 	return fmt.Sprintf("events acknowledged within the last %s can be lost with the machine's power; "+
-		"MILLRACE_NATS_SYNC_INTERVAL=0 syncs each before it is acknowledged", c.NATSSync)
+		"MILLRACE_NATS_SYNC_INTERVAL=0 syncs each before it is acknowledged", c.Engines.NATSSync)
 }
 
 // closing keeps a connection until the stack stops.
@@ -179,8 +184,8 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 	if e.natsURL == "" {
 		starts["nats"] = func() (func(context.Context) error, <-chan struct{}, error) {
 			srv, err := embeddednats.New(embeddednats.Config{
-				Listen: c.NATSListen, StoreDir: filepath.Join(c.Data, "nats"), User: c.NATSUser,
-				Password: c.NATSPassword, SyncInterval: c.NATSSync,
+				Listen: c.Engines.NATSListen, StoreDir: filepath.Join(c.Data, "nats"), User: c.Engines.NATSUser,
+				Password: c.Engines.NATSPassword, SyncInterval: c.Engines.NATSSync,
 			}, p.log)
 			if err != nil {
 				return nil, nil, err
@@ -190,7 +195,7 @@ func (c *upCmd) startEngines(p *program, s *stack) (servers, error) {
 		}
 	}
 	if e.clickhouse == nil {
-		e.clickhouse = c.ClickHouse.options()
+		e.clickhouse = c.Engines.ClickHouse.options()
 		starts["clickhouse"] = func() (func(context.Context) error, <-chan struct{}, error) {
 			ch, err := keep("clickhouse", p.log, e.restarts, func() (engine, error) { return c.clickhouseChild(p) })
 			if err != nil {
@@ -231,7 +236,7 @@ func (c *upCmd) embeddedPostgres(log *slog.Logger) (*postgres.Server, error) {
 		return nil, err
 	}
 	pg, err := postgres.New(postgres.Config{
-		Engine: engine, Dir: filepath.Join(c.Data, "postgres"), Listen: c.PostgresListen, Confine: true,
+		Engine: engine, Dir: filepath.Join(c.Data, "postgres"), Listen: c.Engines.PostgresListen, Confine: true,
 	}, log)
 	if err == nil {
 		c.confined.set("postgres", pg)
@@ -247,7 +252,7 @@ func (c *upCmd) clickhouseChild(p *program) (*child.Child, error) {
 	if _, err := engines.ClickHouse(); err != nil {
 		return nil, err
 	}
-	if err := c.ClickHouse.checkFree(p.ctx); err != nil {
+	if err := c.Engines.ClickHouse.checkFree(p.ctx); err != nil {
 		return nil, err
 	}
 	where, err := engines.Dir()
@@ -258,21 +263,21 @@ func (c *upCmd) clickhouseChild(p *program) (*child.Child, error) {
 		Name: "clickhouse", Path: self,
 		Args: []string{
 			"--log-format=json", "--log-level=warn", "clickhouse", "--data=" + c.Data,
-			"--clickhouse-listen=" + c.ClickHouse.Listen, "--clickhouse-http=" + c.ClickHouse.HTTP,
-			"--clickhouse-max-memory=" + strconv.FormatInt(c.ClickHouse.MaxMemory, 10),
-			"--clickhouse-max-time=" + c.ClickHouse.MaxTime.String(),
+			"--clickhouse-listen=" + c.Engines.ClickHouse.Listen, "--clickhouse-http=" + c.Engines.ClickHouse.HTTP,
+			"--clickhouse-max-memory=" + strconv.FormatInt(c.Engines.ClickHouse.MaxMemory, 10),
+			"--clickhouse-max-time=" + c.Engines.ClickHouse.MaxTime.String(),
 		},
 		// The passwords stay in its first stage: see clickhouseCmd.
 		Env: append(confine.Environ(),
 			engines.EnvDir+"="+where,
-			"MILLRACE_CLICKHOUSE_PASSWORD="+c.ClickHouse.Password,
-			"MILLRACE_CLICKHOUSE_ANALYST_PASSWORD="+c.ClickHouse.AnalystPassword),
+			"MILLRACE_CLICKHOUSE_PASSWORD="+c.Engines.ClickHouse.Password,
+			"MILLRACE_CLICKHOUSE_ANALYST_PASSWORD="+c.Engines.ClickHouse.AnalystPassword),
 		Confines: true,
 		// A large merge would make inserts wait, and those who look at views. The
 		// engine's own setting (os_threads_nice_value_merge_mutate) does nothing in a
 		// process without CAP_SYS_NICE.
 		Background: child.Threads{Name: "MergeMutate", Count: chserver.MergeThreads},
-		Probe:      func(ctx context.Context) error { return ping(ctx, c.ClickHouse.options()) },
+		Probe:      func(ctx context.Context) error { return ping(ctx, c.Engines.ClickHouse.options()) },
 		Stop:       []child.Step{{Signal: syscall.SIGTERM, Grace: 10 * time.Second}},
 		Parse:      parseLog,
 	}, p.log)

@@ -92,7 +92,10 @@ func Check(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-const versionTable = Schema + ".schema_version"
+// VersionTable is the table of the migrations that have been applied, in the schema.
+const VersionTable = "schema_version"
+
+const versionTable = Schema + "." + VersionTable
 
 // deadlock is the code of Postgres for a transaction that was cut short.
 const deadlock = "40P01"

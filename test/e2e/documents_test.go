@@ -194,6 +194,9 @@ func newReader(t *testing.T) *reader {
 		"127.0.0.1:8075", s.ports.HTTP, "127.0.0.1:4222", s.ports.NATS, "127.0.0.1:9000", s.ports.ClickHouse,
 		"127.0.0.1:8123", s.ports.ClickHouseHTTP, "127.0.0.1:5432", s.ports.Postgres,
 		"127.0.0.1:8076", freePort(t), "127.0.0.1:8077", freePort(t),
+		// Of an installation that is restored.
+		"127.0.0.1:4322", freePort(t), "127.0.0.1:9100", freePort(t), "127.0.0.1:8223", freePort(t),
+		"127.0.0.1:5532", freePort(t),
 		"postgres://reader:secret@crawler.example/crawler", dsn,
 		"postgres://reader:secret@classifier.example/classifier", dsn,
 		"postgres://reader:secret@publisher.example/publisher", dsn,

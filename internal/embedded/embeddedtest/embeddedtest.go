@@ -81,15 +81,22 @@ func (c *ClickHouse) start(dir string) (stop func() error, err error) {
 // it.
 func (c *ClickHouse) Database(t testing.TB) *driver.Options {
 	t.Helper()
+	o := c.Empty(t)
+	db := driver.OpenDB(o)
+	defer db.Close()
+	if err := schema.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// Empty makes a database without tables for a test and returns how to connect to it.
+func (c *ClickHouse) Empty(t testing.TB) *driver.Options {
+	t.Helper()
 	name := fmt.Sprintf("test_%d", c.serial.Add(1))
 	admin := driver.OpenDB(c.options("millrace"))
 	defer admin.Close()
 	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
-	}
-	db := driver.OpenDB(c.options(name))
-	defer db.Close()
-	if err := schema.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	return c.options(name)

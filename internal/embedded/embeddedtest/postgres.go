@@ -95,13 +95,21 @@ func (p *Postgres) migrate() error {
 }
 
 // DSN makes a migrated database for a test and returns its URL.
-func (p *Postgres) DSN(t testing.TB) string {
+func (p *Postgres) DSN(t testing.TB) string { return p.database(t, true) }
+
+// EmptyDSN makes a database without tables for a test and returns its URL.
+func (p *Postgres) EmptyDSN(t testing.TB) string { return p.database(t, false) }
+
+func (p *Postgres) database(t testing.TB, migrated bool) string {
 	t.Helper()
 	u, err := url.Parse(p.server.DSN())
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := u.Path[1:]
+	template := "template0"
+	if migrated {
+		template = u.Path[1:]
+	}
 	name := fmt.Sprintf("test_%d", p.serial.Add(1))
 	u.Path = "/postgres"
 	admin, err := sql.Open("pgx", u.String())

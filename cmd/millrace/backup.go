@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/millrace-io/millrace/internal/backup"
+	"github.com/millrace-io/millrace/internal/backup/set"
+)
+
+type backupCmd struct {
+	To   string `help:"Where the backup goes: a folder that is empty or missing, or s3://bucket/prefix." required:"" placeholder:"PLACE"`
+	Data string `help:"Folder for all data, where \"millrace up\" keeps the logins of its engines." env:"MILLRACE_DATA" default:"./data"`
+
+	NATSListen         string         `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
+	ClickHouseListen   string         `help:"Native protocol of the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_LISTEN" name:"clickhouse-listen" default:"127.0.0.1:9000" group:"Engines"`
+	ClickHousePassword string         `help:"Password of the login default, which may write; generated into the data folder when empty." env:"MILLRACE_CLICKHOUSE_PASSWORD" name:"clickhouse-password" group:"Engines"`
+	PostgresListen     string         `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
+	Shared             sharedSettings `embed:"" group:"Servers to use instead of embedded ones"`
+	S3                 backupS3       `embed:"" group:"Backups in S3"`
+}
+
+// backupS3 says how to reach S3 where a backup is there.
+type backupS3 struct {
+	Endpoint  string `help:"URL of S3 or MinIO, such as http://minio:9000, for backups at s3://." env:"MILLRACE_BACKUP_S3_ENDPOINT,MILLRACE_S3_ENDPOINT" name:"backup-s3-endpoint"`
+	AccessKey string `help:"Access key for backups in S3." env:"MILLRACE_BACKUP_S3_ACCESS_KEY,MILLRACE_S3_ACCESS_KEY" name:"backup-s3-access-key"`
+	SecretKey string `help:"Secret key for backups in S3." env:"MILLRACE_BACKUP_S3_SECRET_KEY,MILLRACE_S3_SECRET_KEY" name:"backup-s3-secret-key"`
+	Region    string `help:"Region of the bucket of backups; without it, the server is asked." env:"MILLRACE_BACKUP_S3_REGION,MILLRACE_S3_REGION" name:"backup-s3-region"`
+}
+
+// target is a place as --to and --from name it.
+func (s backupS3) target(place string) (set.Target, error) {
+	if strings.HasPrefix(place, "s3://") {
+		return set.S3(set.S3Config(s), place)
+	}
+	return set.Folder(place), nil
+}
+
+// Run takes a backup of a running installation.
+func (c *backupCmd) Run(p *program) error {
+	if c.Shared.Cluster != "" {
+		return errClusterBackup
+	}
+	private()
+	target, err := c.S3.target(c.To)
+	if err != nil {
+		return err
+	}
+	in, disconnect, err := c.installation(p)
+	if err != nil {
+		return err
+	}
+	defer disconnect()
+	begun := time.Now()
+	m, err := backup.Save(p.ctx, in, target, version)
+	if err != nil {
+		return p.interrupted(fmt.Errorf("back up to %s: %w", target, err), "the backup has no manifest and cannot be restored: "+
+			"remove it")
+	}
+	_, err = fmt.Fprintf(p.out, "backup %s: %d files, %d bytes, %d events, in %s\n", target, len(m.Files), m.Bytes(),
+		backup.Events(m), time.Since(begun).Round(time.Millisecond))
+	return err
+}
+
+// errClusterBackup is the error of an installation whose tables are spread over servers.
+var errClusterBackup = errors.New("tables of a ClickHouse cluster are not backed up yet: copy its servers with their own " +
+	"BACKUP, and see docs/recovery.md")
+
+// installation connects to the servers that are named, and else to the engines of a "millrace up".
+func (c *backupCmd) installation(p *program) (in backup.Installation, disconnect func(), err error) {
+	data := c.Data
+	if demo := filepath.Join(data, demoFolder); !readable(filepath.Join(data, passwordFile)) &&
+		readable(filepath.Join(demo, passwordFile)) {
+		data = demo
+	}
+	in = backup.Installation{Postgres: c.Shared.Postgres, Log: p.log}
+	if in.ClickHouse, err = c.clickhouse(data); err != nil {
+		return in, nil, err
+	}
+	if in.Postgres == "" {
+		if in.Postgres, err = embeddedDSN(data, c.PostgresListen); err != nil {
+			return in, nil, err
+		}
+	}
+	address := orDefault(c.Shared.NATS, "nats://"+dialable(c.NATSListen))
+	in.NATS, err = c.Shared.NATSLogin.connect(p.ctx, address, data, p.log)
+	if err != nil {
+		return in, nil, err
+	}
+	return in, in.NATS.Close, nil
+}
+
+func (c *backupCmd) clickhouse(data string) (*clickhouse.Options, error) {
+	if c.Shared.ClickHouse != "" {
+		return c.Shared.clickhouseOptions()
+	}
+	s := clickhouseServer{Listen: c.ClickHouseListen, Password: c.ClickHousePassword}
+	if file := filepath.Join(data, passwordFile); s.Password == "" && !readable(file) {
+		return nil, fmt.Errorf("%s cannot be read: name the data folder of \"millrace up\" by --data, or servers by "+
+			"MILLRACE_NATS_URL, MILLRACE_CLICKHOUSE_DSN and MILLRACE_POSTGRES_DSN", file)
+	}
+	if err := s.complete(data); err != nil {
+		return nil, err
+	}
+	return s.options(), nil
+}
+
+// embeddedDSN leads to the embedded Postgres of a data folder; empty: it has none.
+func embeddedDSN(data, listen string) (string, error) {
+	password, err := os.ReadFile(filepath.Join(data, "postgres", "password"))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the password of Postgres: %w", err)
+	}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword("millrace", strings.TrimSpace(string(password))),
+		Host: dialable(listen), Path: "/millrace", RawQuery: "sslmode=disable",
+	}
+	return u.String(), nil
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sys/unix"
+
+	"github.com/millrace-io/millrace/internal/backup"
+	"github.com/millrace-io/millrace/internal/backup/set"
+)
+
+type restoreCmd struct {
+	From     string         `help:"Where the backup is: a folder, or s3://bucket/prefix." required:"" placeholder:"PLACE"`
+	Data     string         `help:"Empty or missing folder that becomes the data folder of the installation, unless all servers are named." type:"path"`
+	Check    bool           `help:"Compare the backup with its sums, and restore nothing."`
+	Replicas int            `help:"Copies of each stream: 1, or 3 on a cluster." env:"MILLRACE_NATS_REPLICAS" name:"nats-replicas" default:"1" group:"Streams"`
+	Engines  engineSettings `embed:"" group:"Engines"`
+	Shared   sharedSettings `embed:"" group:"Servers to use instead of embedded ones"`
+	S3       backupS3       `embed:"" group:"Backups in S3"`
+}
+
+// Run makes an installation of a backup.
+func (c *restoreCmd) Run(p *program) error {
+	if c.Shared.Cluster != "" {
+		return errClusterBackup
+	}
+	target, err := c.S3.target(c.From)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	r, err := backup.Open(p.ctx, target)
+	if err != nil {
+		return fmt.Errorf("restore from %s: %w", target, err)
+	}
+	if c.Check {
+		_, err = fmt.Fprintf(p.out, "backup %s: %d files, %d bytes, %d events, taken %s by millrace %s: whole\n", target,
+			len(r.Files), r.Bytes(), backup.Events(&r.Manifest), r.Begun.Format(time.RFC3339), r.Millrace)
+		return err
+	}
+	if err := c.restore(p, r); err != nil {
+		return p.interrupted(fmt.Errorf("restore from %s: %w", target, err), "remove what was restored, and begin again")
+	}
+	_, err = fmt.Fprintf(p.out, "restored %s, %d events, in %s\n", target, backup.Events(&r.Manifest),
+		time.Since(begun).Round(time.Millisecond))
+	return err
+}
+
+// restore restores to engines in the data folder, or to the servers that are named.
+func (c *restoreCmd) restore(p *program, r *set.Reader) (err error) {
+	up := &upCmd{Data: c.Data, Engines: c.Engines, Shared: c.Shared}
+	if up.Engines.NATSSync == 0 {
+		up.Engines.NATSSync = time.Minute // all is synced before the folder may be used
+	}
+	if c.Shared.NATS != "" && c.Shared.ClickHouse != "" && (c.Shared.Postgres != "" || !backup.HasPostgres(r)) {
+		ch, err := c.Shared.clickhouseOptions()
+		if err != nil {
+			return err
+		}
+		nc, err := c.Shared.NATSLogin.connect(p.ctx, c.Shared.NATS, "", p.log)
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		return c.to(p, r, backup.Installation{NATS: nc, ClickHouse: ch, Postgres: c.Shared.Postgres})
+	}
+	if err := c.Engines.ClickHouse.check(); err != nil {
+		return err
+	}
+	unlock, err := c.claim()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s := newStack(p.log)
+	defer func() {
+		err = errors.Join(err, s.stop(p.hurry, err))
+		if err == nil {
+			err = c.release()
+		}
+	}()
+	if c.Shared.ClickHouse == "" {
+		if err := up.Engines.ClickHouse.complete(c.Data); err != nil {
+			return err
+		}
+	}
+	e, err := up.startEngines(p, s)
+	if err != nil {
+		return err
+	}
+	var nc *nats.Conn
+	if nc, err = e.connect(p, up); err != nil {
+		return err
+	}
+	defer nc.Close()
+	return c.to(p, r, backup.Installation{NATS: nc, ClickHouse: e.clickhouse, Postgres: e.postgres()})
+}
+
+func (c *restoreCmd) to(p *program, r *set.Reader, in backup.Installation) error {
+	in.Log = p.log
+	return backup.Restore(p.ctx, in, r, c.Replicas)
+}
+
+// restoringFile marks a data folder whose restore has not ended: no program may use it.
+const restoringFile = "RESTORING"
+
+// claim takes an empty folder for the restore.
+func (c *restoreCmd) claim() (unlock func(), err error) {
+	if c.Data == "" {
+		return nil, errors.New("name an empty folder by --data, or servers by MILLRACE_NATS_URL, MILLRACE_CLICKHOUSE_DSN " +
+			"and MILLRACE_POSTGRES_DSN")
+	}
+	entries, err := os.ReadDir(c.Data)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		return nil, fmt.Errorf("the folder %s is not empty: name an empty one by --data", c.Data)
+	}
+	if unlock, err = lockData(c.Data, ownEvents); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(c.Data, restoringFile), nil, 0o600); err != nil {
+		unlock()
+		return nil, fmt.Errorf("mark the data folder: %w", err)
+	}
+	return unlock, nil
+}
+
+// release has others use the folder, once all that was written is on disk.
+func (c *restoreCmd) release() error {
+	unix.Sync()
+	if err := os.Remove(filepath.Join(c.Data, restoringFile)); err != nil {
+		return fmt.Errorf("the data folder stays marked: %w", err)
+	}
+	return nil
+}
+
+// whole returns an error for a data folder whose restore has not ended.
+func whole(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, restoringFile)); err != nil {
+		return nil // it is not there, or the folder shows soon what is wrong with it
+	}
+	return fmt.Errorf("a restore into the data folder %s has not ended: remove the folder, and restore again", dir)
+}

@@ -1,0 +1,181 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/internal/backup/postgres"
+	"github.com/millrace-io/millrace/internal/backup/set"
+	"github.com/millrace-io/millrace/internal/backup/streams"
+	"github.com/millrace-io/millrace/schemas/stream"
+
+	tables "github.com/millrace-io/millrace/internal/backup/clickhouse"
+	chschema "github.com/millrace-io/millrace/schemas/clickhouse"
+	pgschema "github.com/millrace-io/millrace/schemas/postgres"
+)
+
+// Open opens a set to restore it, and returns an error that names what is wrong with it. It has read all of it then.
+func Open(ctx context.Context, target set.Target) (*set.Reader, error) {
+	r, err := set.Open(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkVersions(r, tables.Store, chschema.Versions),
+		checkVersions(r, postgres.Store, pgschema.Versions)); err != nil {
+		return nil, err
+	}
+	return r, r.Verify(ctx)
+}
+
+// checkVersions returns an error unless this release makes the tables that a store of the set had.
+func checkVersions(r *set.Reader, store string, own func() ([]int64, error)) error {
+	var info struct{ Versions []int64 }
+	there, err := r.Info(store, &info)
+	if err != nil || !there {
+		return err
+	}
+	versions, err := own()
+	if err == nil && !slices.Equal(versions, info.Versions) {
+		err = fmt.Errorf("the backup was made by millrace %s, whose tables in %s are not those of this release: restore it "+
+			"with that release, and upgrade then", r.Millrace, store)
+	}
+	return err
+}
+
+// HasPostgres tells whether a set has tables of Postgres.
+func HasPostgres(r *set.Reader) bool { return r.Has("postgres/item.copy.zst") }
+
+// Restore makes an installation of a set, on servers that have nothing of one. Streams have so many replicas.
+func Restore(ctx context.Context, in Installation, r *set.Reader, replicas int) error {
+	var nats natsInfo
+	var columns tables.Info
+	var rows postgres.Info
+	hasNATS, err := r.Info(natsStore, &nats)
+	hasColumns, err2 := r.Info(tables.Store, &columns)
+	hasRows, err3 := r.Info(postgres.Store, &rows)
+	if err := errors.Join(err, err2, err3); err != nil {
+		return err
+	}
+	switch {
+	case !hasNATS || !hasColumns:
+		return fmt.Errorf("%w: its manifest has no streams or no tables", set.ErrDamaged)
+	case hasRows && in.Postgres == "":
+		return errors.New("the backup has tables of Postgres: set MILLRACE_POSTGRES_DSN")
+	}
+	db := tables.Open(in.ClickHouse)
+	defer db.Close()
+	if err := in.prepare(ctx, db, &nats, hasRows); err != nil {
+		return err
+	}
+	made, err := db.Tables(ctx)
+	if err != nil {
+		return err
+	}
+	in.Log.Info("restoring ClickHouse", "files", len(columns.Parts))
+	for _, p := range columns.Parts {
+		if !slices.Contains(made, p.Table) {
+			in.leaveOut("ClickHouse", p.Table)
+			continue
+		}
+		if err := r.Read(ctx, p.File, func(from io.Reader) error { return db.Restore(ctx, p, from) }); err != nil {
+			return err
+		}
+	}
+	if hasRows {
+		in.Log.Info("restoring Postgres", "tables", len(rows.Tables))
+		left, err := postgres.Restore(ctx, in.Postgres, rows, func(name string, read func(io.Reader) error) error {
+			return r.Read(ctx, name, read)
+		})
+		if err != nil {
+			return err
+		}
+		in.leaveOut("Postgres", left...)
+	}
+	in.Log.Info("restoring NATS", "streams", len(nats.Streams))
+	return in.restoreStreams(ctx, r, &nats, replicas)
+}
+
+// leaveOut tells of tables that no migration makes. Their rows are in the set.
+func (in Installation) leaveOut(store string, tables ...string) {
+	for _, table := range tables {
+		in.Log.Warn("the backup has a table that is not Millrace's; make it and read its file yourself", "store", store,
+			"table", table)
+	}
+}
+
+// prepare makes empty tables, and returns an error where a server has something of an installation.
+func (in Installation) prepare(ctx context.Context, db *tables.Database, nats *natsInfo, hasRows bool) error {
+	names, err := streams.Names(ctx, in.NATS)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, ours := nats.Streams[name]; ours {
+			return fmt.Errorf("NATS has a stream %s: restore to a server without the streams of an installation", name)
+		}
+	}
+	if err := db.Prepare(ctx); err != nil {
+		return err
+	}
+	if hasRows {
+		return postgres.Prepare(ctx, in.Postgres)
+	}
+	return nil
+}
+
+// restoreStreams restores streams and buckets. That of checkpoints is last: without it, nobody folds.
+func (in Installation) restoreStreams(ctx context.Context, r *set.Reader, nats *natsInfo, replicas int) error {
+	const last = "KV_" + stream.Checkpoints
+	names := slices.Sorted(maps.Keys(nats.Streams))
+	slices.SortStableFunc(names, func(a, b string) int {
+		switch {
+		case a == last:
+			return 1
+		case b == last:
+			return -1
+		}
+		return 0
+	})
+	for _, name := range names {
+		if err := r.Read(ctx, streamFile(name), func(from io.Reader) error {
+			return streams.Restore(ctx, in.NATS, nats.Streams[name], replicas, from)
+		}); err != nil {
+			return err
+		}
+	}
+	js, err := jetstream.New(in.NATS)
+	if err != nil {
+		return err
+	}
+	kv, err := js.KeyValue(ctx, stream.Checkpoints)
+	if err != nil {
+		return fmt.Errorf("open the bucket %s: %w", stream.Checkpoints, err)
+	}
+	for key, value := range nats.Records {
+		if _, err := kv.Put(ctx, key, value); err != nil {
+			return fmt.Errorf("restore the checkpoint %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// Events is how many events a set has in the tables.
+func Events(m *set.Manifest) (n int64) {
+	var info tables.Info
+	if json.Unmarshal(m.Stores[tables.Store], &info) != nil {
+		return 0
+	}
+	for _, p := range info.Parts {
+		if p.Table == eventsTable {
+			n += p.Rows
+		}
+	}
+	return n
+}

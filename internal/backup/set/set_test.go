@@ -1,0 +1,124 @@
+package set_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/millrace-io/millrace/internal/backup/set"
+	"github.com/millrace-io/millrace/internal/s3test"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write writes a set of two files and a note.
+func write(t *testing.T, target set.Target) {
+	t.Helper()
+	ctx := t.Context()
+	w, err := set.Create(ctx, target, "v1")
+	must(t, err)
+	for name, text := range map[string]string{"a/one": "first", "two": strings.Repeat("second", 1000)} {
+		must(t, w.Write(ctx, name, func(to io.Writer) error {
+			_, err := io.WriteString(to, text)
+			return err
+		}))
+	}
+	must(t, w.Note("store", map[string]string{"says": "<&>"}))
+	_, err = w.Finish(ctx)
+	must(t, err)
+}
+
+func verify(ctx context.Context, target set.Target) error {
+	r, err := set.Open(ctx, target)
+	if err != nil {
+		return err
+	}
+	return r.Verify(ctx)
+}
+
+// TestSet: what was written is read, and a place with anything in it takes no set.
+func TestSet(t *testing.T) {
+	targets := map[string]set.Target{"folder": set.Folder(filepath.Join(t.TempDir(), "new"))}
+	if url := s3test.Start(t); url != "" {
+		client, err := minio.New(strings.TrimPrefix(url, "http://"), &minio.Options{
+			Creds: credentials.NewStaticV4(s3test.AccessKey, s3test.SecretKey, ""),
+		})
+		must(t, err)
+		must(t, client.MakeBucket(t.Context(), "backups", minio.MakeBucketOptions{}))
+		targets["s3"], err = set.S3(set.S3Config{
+			Endpoint: url, AccessKey: s3test.AccessKey, SecretKey: s3test.SecretKey,
+		}, "s3://backups/one")
+		must(t, err)
+	}
+	for name, target := range targets {
+		t.Run(name, func(t *testing.T) {
+			if err := verify(t.Context(), target); !errors.Is(err, set.ErrDamaged) {
+				t.Errorf("a place without a set: %v", err)
+			}
+			write(t, target)
+			must(t, verify(t.Context(), target))
+			r, err := set.Open(t.Context(), target)
+			must(t, err)
+			var text bytes.Buffer
+			must(t, r.Read(t.Context(), "a/one", func(from io.Reader) error {
+				_, err := text.ReadFrom(from)
+				return err
+			}))
+			var note map[string]string
+			if there, err := r.Info("store", &note); !there || err != nil || note["says"] != "<&>" || text.String() != "first" {
+				t.Errorf("%v, %v: %v, %q", there, err, note, &text)
+			}
+			if _, err := set.Create(t.Context(), target, "v1"); err == nil {
+				t.Error("a set is written over another")
+			}
+		})
+	}
+}
+
+// TestDamage: whatever byte of a set changes, or is missing, the set is refused, and the file is named.
+func TestDamage(t *testing.T) {
+	folder := t.TempDir()
+	target := set.Folder(filepath.Join(folder, "set"))
+	write(t, target)
+	for _, name := range []string{"manifest.json", "a/one", "two"} {
+		path := filepath.Join(string(target), name)
+		whole, err := os.ReadFile(path)
+		must(t, err)
+		step := max(1, len(whole)/50)
+		for at := 0; at < len(whole); at += step {
+			for what, damaged := range map[string][]byte{
+				"cut":    whole[:at],
+				"flip":   append(append(bytes.Clone(whole[:at]), whole[at]^1), whole[at+1:]...),
+				"longer": append(bytes.Clone(whole), 'x'),
+			} {
+				must(t, os.WriteFile(path, damaged, 0o600))
+				err := verify(t.Context(), target)
+				if name == "manifest.json" && bytes.Equal(bytes.TrimSpace(damaged), bytes.TrimSpace(whole)) {
+					continue // blanks around it say nothing
+				}
+				if err == nil || !strings.Contains(err.Error(), name) && !strings.Contains(err.Error(), "format") {
+					t.Fatalf("%s at %d of %s: %v", what, at, name, err)
+				}
+			}
+		}
+		must(t, os.Remove(path))
+		if err := verify(t.Context(), target); !errors.Is(err, set.ErrDamaged) || !strings.Contains(err.Error(), name) {
+			t.Errorf("without %s: %v", name, err)
+		}
+		must(t, os.WriteFile(path, whole, 0o600))
+	}
+	must(t, verify(t.Context(), target))
+}
