@@ -40,8 +40,16 @@ RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_
 # have no processor to answer with.
 # Linking the tests takes half as long without what debuggers read. Vet has its place
 # in lint.
-TEST   := test -count=1 -vet=off -timeout=30m -ldflags='-s -w' -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-GORACE := $(if $(RACE),CGO_ENABLED=1) go $(TEST) $(RACE)
+#
+# RERUN=file, which continuous integration sets, runs up to six tests that fail once more,
+# and writes down which they were: one that passes then is to be looked at, and stops nobody.
+# A data race is not run again.
+JOBS   := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+RERUN  ?=
+GOTEST  = go tool gotestsum --format=pkgname --format-hide-empty-pkg --hide-summary=skipped $(if $(RERUN), \
+	--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race --rerun-fails-report=$(RERUN)-$@) \
+	--packages="$(1)" -- -count=1 -vet=off -timeout=30m -ldflags='-s -w' $(2)
+GORACE  = $(if $(RACE),CGO_ENABLED=1) $(call GOTEST,$(1),-p=$(JOBS) $(RACE))
 
 .DEFAULT_GOAL := help
 
@@ -68,30 +76,36 @@ engines: build ## Install the embedded engines into a cache folder
 .PHONY: test
 test: page ## Run all tests: Go, the page, a Node client, a browser
 	@$(MAKE) --no-print-directory --jobs $(SYNC) engines $(addsuffix /node_modules/.package-lock.json,query/dashboard test/node test/browser)
-	$(GORACE) ./projector/pipeline ./projector/work $$($(PACKAGES) | grep -xF "$$($(RACED))")
-	go $(TEST) ./internal/embedded/clickhouse $$($(PACKAGES) | grep -vxF "$$($(RACED))")
+	@$(MAKE) --no-print-directory test-raced
+	@$(MAKE) --no-print-directory test-unraced
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-benchmarks compile-programs
-	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -parallel=3 ./test/e2e
+	@$(MAKE) --no-print-directory test-e2e
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-programs test-page test-node
 	@$(MAKE) --no-print-directory test-browser
 
 .PHONY: race
 race: ## Run the tests of all packages with the race detector
 	@test -n '$(RACE)' || { echo 'the race detector needs gcc or clang' >&2; exit 1; }
-	$(GORACE) $$($(PACKAGES))
+	$(call GORACE,$$($(PACKAGES)))
 
 # What each of these prints stays together where make can do that. Each benchmark runs once,
 # so that none rots: its figures mean nothing there.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
-.PHONY: test-benchmarks compile-programs test-programs test-page test-node test-browser
+.PHONY: test-raced test-unraced test-benchmarks compile-programs test-e2e test-programs test-page test-node test-browser
+test-raced:
+	$(call GORACE,./projector/pipeline ./projector/work $$($(PACKAGES) | grep -xF "$$($(RACED))"))
+test-unraced:
+	$(call GOTEST,./internal/embedded/clickhouse $$($(PACKAGES) | grep -vxF "$$($(RACED))"),-p=$(JOBS))
 test-benchmarks:
-	go $(TEST) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
+	go test -vet=off -ldflags='-s -w' -p=$(JOBS) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 compile-programs:
 	go list -export -deps -test ./test/... >/dev/null
 	cd test/natscli && go build -o /dev/null github.com/nats-io/natscli/nats
 	cd test/versitygw && go build -o /dev/null github.com/versity/versitygw/cmd/versitygw
+test-e2e:
+	MILLRACE_BIN=$(CURDIR)/$(BIN) $(call GOTEST,./test/e2e,-parallel=3)
 test-programs:
-	MILLRACE_BIN=$(CURDIR)/$(BIN) go $(TEST) -p=2 ./test/faults $$(go list ./test/... | grep -v '/test/e2e$$')
+	MILLRACE_BIN=$(CURDIR)/$(BIN) $(call GOTEST,./test/faults $$(go list ./test/... | grep -v '/test/e2e$$'),-p=2)
 test-page:
 	cd query/dashboard && npm test
 test-node:
