@@ -44,8 +44,13 @@ func Roles() []Role {
 	}
 	sources := []string{SourceSubjects}
 	worker := []string{"$JS.API.CONSUMER.INFO." + Work + ".*", nextSubject, ackSubject, WorkMoves, WorkEnqueue, WorkReport}
-	with := func(subjects ...[]string) []string {
-		return slices.Concat(append([][]string{{accountInfo}}, subjects...)...)
+	with := func(subjects ...[]string) (all []string) {
+		for _, subject := range slices.Concat(append([][]string{{accountInfo}}, subjects...)...) {
+			if !slices.Contains(all, subject) {
+				all = append(all, subject)
+			}
+		}
+		return all
 	}
 	return []Role{
 		{Name: RoleProducer, Requests: with(producer)},
@@ -76,12 +81,16 @@ func reads(streams ...string) (subjects []string) {
 	return subjects
 }
 
-// manages are all requests on streams and their consumers.
+// manages are requests on streams and their consumers: all but those for snapshots. A snapshot is sent to whatever
+// subject of Millrace's account its request names, and one that is restored may hold anything.
 func manages(streams ...string) []string {
 	subjects := []string{"$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST"}
 	for _, s := range streams {
+		for _, request := range []string{"CREATE", "UPDATE", "INFO", "DELETE", "PURGE"} {
+			subjects = append(subjects, "$JS.API.STREAM."+request+"."+s)
+		}
 		subjects = append(subjects,
-			"$JS.API.STREAM.*."+s, "$JS.API.STREAM.*.*."+s, "$JS.API.DIRECT.GET."+s, "$JS.API.DIRECT.GET."+s+".>",
+			"$JS.API.STREAM.*.*."+s, "$JS.API.DIRECT.GET."+s, "$JS.API.DIRECT.GET."+s+".>",
 			"$JS.API.CONSUMER.*."+s, "$JS.API.CONSUMER.*."+s+".>", "$JS.API.CONSUMER.*.*."+s+".>", "$JS.ACK."+s+".>")
 	}
 	return subjects

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 var update = flag.Bool("update", false, "write the accounts into deploy/nats.conf")
@@ -42,6 +44,13 @@ func TestDeployedRoles(t *testing.T) {
 func TestRolesAreApart(t *testing.T) {
 	for _, r := range Roles() {
 		for _, s := range append(r.Requests, r.Follows...) {
+			for _, copies := range []string{"$JS.API.STREAM.SNAPSHOT.", "$JS.API.STREAM.RESTORE."} {
+				for _, name := range []string{Events, DLQ, Shards, Sources, Work, WorkAcks, Batches, "KV_" + Checkpoints} {
+					if server.SubjectsCollide(s, copies+name) {
+						t.Errorf("%s may copy or replace %s by %s", r.Name, name, s)
+					}
+				}
+			}
 			for _, own := range []string{"$KV.", "KV_", "dlq.", "_INBOX", WorkAcks, "$JS.EVENT."} {
 				if strings.Contains(s, own) {
 					t.Errorf("%s may use %s", r.Name, s)
