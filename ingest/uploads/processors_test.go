@@ -674,6 +674,45 @@ func TestProcessorGone(t *testing.T) {
 	s.sound()
 }
 
+// TestProcessorOwners: an input is for the upload's user, for admins, and for who has the link to it; and the groups of a
+// user are those of his own uploads.
+func TestProcessorOwners(t *testing.T) {
+	s := openShop(t, auth.Config{Secret: secret})
+	s.run(schema.Bounds{})
+	s.background(s.feed.Run)
+	s.token("ann", auth.Uploads)
+	id := s.made("x.csv", []byte("a\n"+strings.Repeat("x", 70_000)+"\n"), "processor", "enrich")
+	s.token("worker", auth.Work)
+	it := s.taken(1)[0]
+	path, _, _ := strings.Cut(it.Payload.InputLink, "?")
+	for _, c := range []struct {
+		sub   string
+		scope auth.Scope
+		link  string
+		want  int
+	}{
+		{"worker", auth.Work, it.Payload.InputLink, 200},
+		{"worker", auth.Work, path, 404},
+		{"worker", auth.Work, path + "?key=" + strings.Repeat("0", 64), 404},
+		{"bob", auth.Uploads, path, 404},
+		{"ann", auth.Uploads, path, 200},
+		{"root", auth.Admin, path, 200},
+		{"root", auth.Admin, strings.Replace(path, "/inputs/1", "/inputs/2", 1), 404},
+		{"bob", auth.Read, it.Payload.InputLink, 403},
+	} {
+		s.token(c.sub, c.scope)
+		if status, text := s.send(http.MethodGet, c.link, "", nil); status != c.want {
+			t.Errorf("%s %s: %d %.200s, want %d", c.sub, c.link, status, text, c.want)
+		}
+	}
+	for sub, want := range map[string]string{"ann": "[" + uploads.GroupOf(id) + "]", "bob": "[]"} {
+		groups, err := s.store.Groups(t.Context(), sub, "enrich")
+		if err != nil || fmt.Sprint(groups) != want {
+			t.Errorf("%s: %v, %v, want %s", sub, groups, err, want)
+		}
+	}
+}
+
 // TestProcessorFairness: one user's many rows do not hold up another's few.
 func TestProcessorFairness(t *testing.T) {
 	s := openShop(t, auth.Config{})

@@ -104,4 +104,12 @@ func TestReads(t *testing.T) {
 	get("/acts/2", 200, `"state":"finished"`, `"skipped":2`)
 	get("/acts/3", 404, `"field":"id"`)
 	get("/acts/3/members", 404, `"field":"id"`)
+	hidden, err := own.Enqueue(t.Context(), "mail", []userqueue.EnqueueItem{{Group: userqueue.PrivateGroup + "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.Queues().Apply(t.Context(), v.ID, item.Fail, []queue.Command{{ID: hidden[0].ID, Error: "secret"}}); err != nil {
+		t.Fatal(err)
+	}
+	get("/failures?queue=mail", 200, `"items":0`) // what is another's is not told
 }

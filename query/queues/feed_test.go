@@ -87,6 +87,9 @@ func read(t *testing.T, s *trackingtest.Site, last string, n int) (all []UserQue
 		t.Fatal(err)
 	}
 	r.Header.Set("Last-Event-ID", last)
+	if s.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+s.Token)
+	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
