@@ -638,6 +638,51 @@ func TestProcessorControl(t *testing.T) {
 	}
 }
 
+// TestProcessorPauseMeanwhile: a pause that comes between what the feed reads and what it writes leaves nothing in the
+// queue (6).
+func TestProcessorPauseMeanwhile(t *testing.T) {
+	s := openShop(t, auth.Config{})
+	s.watch()
+	s.run(schema.Bounds{})
+	id := s.made("x.csv", []byte("a\n1\n2\n"), "processor", "enrich")
+	s.until(id, "persisted", func(j uploads.Job) bool { return j.ReadAll })
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "UPDATE millrace.upload SET queue_state = 'PAUSED'"); err != nil {
+		t.Fatal(err)
+	}
+	fed := make(chan int, 1)
+	go func() {
+		n, err := s.feed.Step(t.Context(), "enrich")
+		if err != nil {
+			t.Error(err)
+		}
+		fed <- n
+	}()
+	for waits, deadline := false, time.Now().Add(time.Minute); !waits; {
+		if err := s.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE wait_event_type = 'Lock' AND datname = current_database())`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the feed does not wait for the job")
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var items int
+	if n := <-fed; n != 0 {
+		t.Errorf("%d rows of a paused upload were fed", n)
+	}
+	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM millrace.item").Scan(&items); err != nil || items != 0 {
+		t.Errorf("%d items of a paused upload are in the queue, %v", items, err)
+	}
+	s.sound()
+}
+
 // TestProcessorGone: an upload whose queue is deleted fails and says so, and goes on when there is one again.
 func TestProcessorGone(t *testing.T) {
 	s := openShop(t, auth.Config{})
