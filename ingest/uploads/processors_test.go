@@ -758,6 +758,38 @@ func TestProcessorOwners(t *testing.T) {
 	}
 }
 
+// TestProcessorDomains: rows that a domain has refused are tried again one after the other, none before the time that the
+// domain has asked for in any answer. Rows of another domain, and errors of the network, do not wait for it.
+func TestProcessorDomains(t *testing.T) {
+	s := openShop(t, auth.Config{})
+	s.run(schema.Bounds{})
+	s.background(s.feed.Run)
+	s.made("x.csv", []byte("a\n1\n2\n3\n4\n5\n"), "processor", "enrich")
+	items := s.taken(5)
+	begun := time.Now()
+	for i, members := range []string{
+		`,"error":"429","class":"429","domain":"shop.example","retry_after_s":600`,
+		`,"error":"503","class":"503","domain":"shop.example"`,
+		`,"error":"429","class":"429","domain":"shop.example","retry_after_s":60`,
+		`,"error":"429","class":"429","domain":"other.example"`,
+		`,"error":"cut off","class":"network","domain":"shop.example"`,
+	} {
+		s.report(items[i], "fail", members)
+	}
+	due := make([]time.Duration, 5)
+	for i := range due {
+		var at time.Time
+		if err := s.pool.QueryRow(t.Context(), "SELECT due_at FROM millrace.delayed WHERE item_id = $1", items[i].ID).Scan(&at); err != nil {
+			t.Fatal(err)
+		}
+		due[i] = at.Sub(begun)
+	}
+	if due[0] < 600*time.Second || due[1] < due[0]+100*time.Millisecond || due[2] < due[1]+100*time.Millisecond ||
+		due[3] > 100*time.Second || due[4] > 100*time.Second || due[4] < 0 {
+		t.Errorf("the rows wait for %v", due)
+	}
+}
+
 // TestProcessorFairness: one user's many rows do not hold up another's few.
 func TestProcessorFairness(t *testing.T) {
 	s := openShop(t, auth.Config{})

@@ -39,7 +39,7 @@ func (t *Tx) Drop(ctx context.Context, q ID, name string, items []Change) error 
 		return err
 	}
 	t.Batch.Queue("DELETE FROM millrace.history WHERE item_id = ANY ($1::bigint[])", ids)
-	for _, table := range []string{"ready", "delayed", "claim", "failed", "outbox", "slot", "parked", "key_start"} {
+	for _, table := range []string{"ready", "delayed", "claim", "failed", "outbox", "slot", "parked", "key_start", "error_domain"} {
 		t.Batch.Queue("DELETE FROM millrace."+table+" WHERE stage = $1", q)
 	}
 	t.Batch.Queue("SELECT pg_advisory_xact_lock($1, 0)", lockClass) // nobody folds counters meanwhile

@@ -66,5 +66,5 @@ func (s *Store) purge(ctx context.Context, v queue.Settings) (dropped int, err e
 	if err != nil {
 		return dropped, fmt.Errorf("forget when items of %s were started: %w", v.Name, err)
 	}
-	return dropped, nil
+	return dropped, s.forgetDomains(ctx, v.ID)
 }

@@ -85,6 +85,13 @@ func (s *Reports) Make(ctx context.Context, of queue.Settings, r stream.Report) 
 	if err != nil {
 		return queue.Result{}, err
 	}
+	if c.Wait != nil && r.Domain != "" {
+		least, err := s.store.domainWait(ctx, of.ID, r)
+		if err != nil {
+			return queue.Result{}, err
+		}
+		c.Wait = waitOf(r, least)
+	}
 	if move == handout.Extend {
 		return s.extend(ctx, of, c, r.LeaseS, pulled)
 	}
@@ -149,7 +156,7 @@ func settleRow(r stream.Report, move item.Move, c *queue.Command) item.Move {
 	case move == item.Fail && !r.Permanent && item.ClassOf(r.Class) != item.ClassInvalid:
 		move, c.Backoff = item.Again, r.DelayS == nil && r.Class == ""
 		if r.DelayS == nil {
-			c.Wait = waitOf(r)
+			c.Wait = waitOf(r, 0)
 		}
 	}
 	return move
@@ -172,9 +179,9 @@ func resultFault(result []byte) string {
 	return ""
 }
 
-// waitOf returns how long a row waits after an error: as long as its class or the queue says, with jitter, and as
-// long as the other side has asked for.
-func waitOf(r stream.Report) func(attempts int32, delay time.Duration) time.Duration {
+// waitOf returns how long a row waits after an error: as long as its class or the queue says, with jitter, and at least
+// as long as the other side has asked for, and as its domain needs.
+func waitOf(r stream.Report, least time.Duration) func(attempts int32, delay time.Duration) time.Duration {
 	return func(attempts int32, delay time.Duration) time.Duration {
 		if delay == 0 {
 			delay = item.ClassWait(r.Class, attempts)
@@ -183,7 +190,7 @@ func waitOf(r stream.Report) func(attempts int32, delay time.Duration) time.Dura
 		if r.RetryAfterS != nil {
 			delay = max(delay, seconds(*r.RetryAfterS))
 		}
-		return delay
+		return max(delay, least)
 	}
 }
 
