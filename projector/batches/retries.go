@@ -41,8 +41,9 @@ func (s *sink) versions(ctx context.Context, retries []*entry) (map[outcomeKey]b
 	for i, e := range retries {
 		jobs[i], indexes[i] = e.read.About.Batch.Job, uint32(e.read.About.Batch.Index)
 	}
+	// Without its type, a list of small numbers could not be compared with a large index.
 	rows, err := s.conn.Query(ctx, `SELECT job_id, batch_index, position, version FROM item_outcomes
-		WHERE (job_id, batch_index) IN (SELECT arrayJoin(arrayZip(?, ?))) AND version > 0`, jobs, indexes)
+		WHERE (job_id, batch_index) IN (SELECT arrayJoin(arrayZip(?, CAST(?, 'Array(UInt32)')))) AND version > 0`, jobs, indexes)
 	if err != nil {
 		return nil, fmt.Errorf("ask which outcomes of retries are stored: %w", err)
 	}

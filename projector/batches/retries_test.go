@@ -104,13 +104,7 @@ func (r *retries) announce(h *history, n int) {
 	r.Helper()
 	for range n {
 		read := h.read()
-		form, err := read.Append(nil)
-		if err == nil {
-			err = parts.Publish(r.Context(), r.js, stream.BatchesReadSubject, form)
-		}
-		if err != nil {
-			r.Fatal(err)
-		}
+		r.publish(read)
 		id := read.About.Batch
 		if _, again := h.hashes[id]; !again {
 			for i, item := range read.Items {
@@ -215,14 +209,60 @@ func (r *retries) end(f found) {
 	case 4:
 		said = ""
 	}
-	var there bool // or an earlier item of the same has succeeded
-	if err := r.pool.QueryRow(r.Context(), `SELECT EXISTS (SELECT FROM millrace.batch_error
-		WHERE job_id = $1 AND batch_index = $2 AND position = $3)`, of.Job, of.Index, of.position).Scan(&there); err != nil {
+	before := r.row(of) // without one, an earlier item of the same has succeeded
+	if r.move(f, item.Complete, queue.Command{ID: f.id, Result: []byte(said)}) && before != nil {
+		o := schema.ReadRetry([]byte(said), task.ContentID)
+		r.items[of] = append(r.items[of], outcome(o, []byte(said)))
+		r.acted++
+		r.follows(of, before, o)
+	}
+}
+
+// errorRow is what Postgres has of an error. Wait is the time from its last change to its next attempt.
+type errorRow struct {
+	state, category, queue string
+	tries                  int
+	due                    time.Time
+	wait                   float64 // seconds
+}
+
+// row returns the row of an item, nil if it has none.
+func (r *retries) row(of place) *errorRow {
+	r.Helper()
+	e := new(errorRow)
+	err := r.pool.QueryRow(r.Context(), `SELECT e.state, e.category, e.queue, e.tries, e.due_at,
+			extract(epoch FROM e.due_at - b.changed_at)
+		FROM millrace.batch_error AS e JOIN millrace.batch AS b USING (job_id, batch_index)
+		WHERE e.job_id = $1 AND e.batch_index = $2 AND e.position = $3`, of.Job, of.Index, of.position).
+		Scan(&e.state, &e.category, &e.queue, &e.tries, &e.due, &e.wait)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
 		r.Fatal(err)
 	}
-	if r.move(f, item.Complete, queue.Command{ID: f.id, Result: []byte(said)}) && there {
-		r.items[of] = append(r.items[of], outcome(schema.ReadRetry([]byte(said), task.ContentID), []byte(said)))
-		r.acted++
+	return e
+}
+
+// follows holds that an error goes on after an outcome as its category says: it is tried again
+// in the queue of that, after the wait of that attempt, as long as there are attempts.
+func (r *retries) follows(of place, before *errorRow, o schema.Outcome) {
+	r.Helper()
+	after := r.row(of)
+	if o.OK() != (after == nil) {
+		r.Errorf("after the outcome %+v, the row of %+v is %+v", o, of, after)
+	}
+	if o.OK() || after == nil {
+		return
+	}
+	policy, again := o.Category.Retry()
+	tries := before.tries + 1
+	again = again && tries < len(policy.Waits)
+	// A queue that was deleted drops what waits for it, at any moment.
+	waited := after.state != "error" || !after.due.Equal(before.due)
+	if after.category != string(o.Category) || after.queue != policy.Queue || after.tries != tries || again != waited ||
+		after.state == "waiting" && after.wait != policy.Waits[tries].Seconds() {
+		r.Errorf("after the outcome %+v, %+v of %+v is %+v", o, before, of, after)
 	}
 }
 
@@ -237,15 +277,20 @@ func (r *retries) retry(n int) {
 	if err != nil || len(errs) == 0 {
 		return
 	}
-	if r.rng.IntN(3) == 0 {
+	stale := r.rng.IntN(3) == 0
+	if stale {
 		errs[0].Generation--
 	}
+	var why []string
 	err = r.own.Queues().Transact(r.Context(), "retry", func(t *queue.Tx) error {
-		_, err := r.again.RetryIn(r.Context(), t, errs)
+		why, err = r.again.RetryIn(r.Context(), t, errs)
 		return err
 	})
 	if err != nil {
 		r.Fatal(err)
+	}
+	if stale && why[0] == "" {
+		r.Errorf("an error is tried again that was another one when it was chosen: %+v", errs[0])
 	}
 }
 
@@ -393,6 +438,47 @@ func TestRetries(t *testing.T) {
 		most = max(most, len(all))
 	}
 	t.Logf("%d retries have ended; an item has up to %d outcomes", r.acted, most)
+}
+
+// publish has something read.
+func (r *retries) publish(read *schema.Read) {
+	r.Helper()
+	form, err := read.Append(nil)
+	if err == nil {
+		err = parts.Publish(r.Context(), r.js, stream.BatchesReadSubject, form)
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// TestRetryAmongIndexes: retries of batches with small indexes are stored beside batches with
+// large ones, whose indexes need more bits (6).
+func TestRetryAmongIndexes(t *testing.T) {
+	r := newRetries(t, 1)
+	now := time.Now().UTC()
+	read := func(index int32, again *schema.Retry) *schema.Read {
+		text := []byte(fmt.Sprintf(`{"content_id":"%d","fetch_status":"error","error_code":"CONTENT_REMOVED"}`, index))
+		return &schema.Read{
+			About:       schema.Announcement{Format: schema.Inline, Batch: schema.ID{Job: "p-b-0", Index: index}, Count: -1},
+			AnnouncedAt: now, Hash: [32]byte{1}, Items: []schema.Item{{Outcome: schema.ReadItem(text), Content: text}}, Retry: again,
+		}
+	}
+	retry := func(index int32) { r.publish(read(index, &schema.Retry{Version: 1, ReadAt: now.UnixNano()})) }
+	for _, index := range []int32{0, 1, 70_000} {
+		r.publish(read(index, nil))
+	}
+	retry(0)
+	retry(70_000)
+	stop := r.processes() // which store these side by side
+	defer stop()
+	r.settled()
+	retry(1)
+	r.settled()
+	var n uint64
+	if err := r.conn.QueryRow(t.Context(), "SELECT count() FROM item_outcomes WHERE version = 1").Scan(&n); err != nil || n != 3 {
+		t.Errorf("%d outcomes of retries are stored, want 3: %v", n, err)
+	}
 }
 
 // twice has the stream have some of the last messages once more, as a publisher may whose
