@@ -6,7 +6,8 @@ import { after, before, describe, test } from 'node:test';
 import { Millrace, poll } from '../node/millrace.mjs';
 import { Browser, skip } from './browser.mjs';
 
-const many = 100_000;
+/** As many that the grid is higher than what browsers draw. */
+const many = 300_000;
 /** In Windows-1252: a no-break space, the euro sign, curly quotes, a dash; and cells with line breaks, quotes and spaces. */
 const products = [
   ['sku', 'ProductName', 'price', 'note'],
@@ -221,11 +222,57 @@ describe('Uploads', { skip }, () => {
     await page.waitForSelector('[data-row="0"] >> text=Thing 1');
     const seen = new Set();
     for (let turn = 0; seen.size < 450 && turn < 200; turn++) {
-      await page.waitForFunction(() => [...document.querySelectorAll('[data-row]')].every((row) => row.querySelector('[data-testid="item"]')));
+      await page.waitForFunction(() => {
+        const rows = [...document.querySelectorAll('[data-row]')];
+        const first = Math.floor(document.querySelector('[data-testid="grid"]').scrollTop / 34);
+        return Number(rows[0]?.dataset.row) === first && rows.every((row) => row.querySelector('[data-testid="item"]'));
+      });
       for (const id of await page.$$eval('[data-testid="item"]', (all) => all.map((item) => item.dataset.value))) seen.add(id);
       await page.$eval('[data-testid="grid"]', (grid) => grid.scrollBy(0, grid.clientHeight / 2));
     }
     assert.equal(seen.size, 450);
+  });
+
+  test('workers of a queue make the results, and what failed is grouped', async () => {
+    const post = async (path, body) => {
+      const answer = await millrace.send(path, body);
+      assert.ok(answer.status < 300, `${path}: ${JSON.stringify(answer.body)}`);
+      return answer.body;
+    };
+    await post('/queues', { name: 'enrich', max_attempts: 3 });
+    await goto('/uploads');
+    await page.reload();
+    await page.click('[data-testid="processor"]');
+    await page.click('[role="option"] >> text=enrich');
+    await give('enriched.csv', `sku,title\n${Array.from({ length: 6 }, (_, n) => `${n + 1},Thing ${n + 1}`).join('\n')}\n`);
+    await shows('sending-enriched.csv', 'data-state', 'done');
+    const { jobId, processor } = await named('enriched.csv');
+    assert.equal(processor, 'enrich');
+    const taken = [];
+    await poll('the items to be taken', async () => {
+      taken.push(...(await post('/queues/enrich/take', { worker: 'host-7', limit: 10, lease_s: 600 })).items);
+      return taken.length === 6;
+    });
+    taken.sort((a, b) => a.payload.row_no - b.payload.row_no);
+    await goto(`/uploads/${jobId}?show=pending`);
+    await page.waitForSelector('[data-row="5"] >> text=processing');
+    await page.waitForSelector('[data-row="0"] >> text=host-7');
+    for (const [i, { id, generation }] of taken.entries()) {
+      const path = `/queues/enrich/items/${id}`;
+      if (i < 3) await post(`${path}/done`, { generation, result: { stock: 10 * i, name: `Found ${i + 1}` } });
+      else if (i === 3) await post(`${path}/done`, { generation, skipped: true });
+      else await post(`${path}/fail`, { generation, error: `no such product ${i}`, class: 'invalid' });
+    }
+    await until('enriched.csv', 'DONE');
+    await goto(`/uploads/${jobId}`);
+    await page.waitForSelector('[data-row="2"] >> text=Found 3');
+    const head = await page.$$eval('[data-testid="grid"] thead th', (all) => all.map((cell) => cell.textContent));
+    const at = (name) => head.indexOf(name) + 1; // behind the boxes to tick
+    assert.equal((await cells(1))[at('stock')], '10');
+    assert.equal((await cells(3))[2], 'skipped');
+    await click('show-error');
+    await page.waitForSelector('[data-row="1"] >> text=no such product 5');
+    await shows('failure-count', 'data-value', '2');
   });
 
   test('chosen items are processed again', async () => {
@@ -280,7 +327,7 @@ describe('Uploads', { skip }, () => {
     await goto('/pending?to=2001-01-01T00:00:00Z');
     await shows('nothing');
     await goto('/pending');
-    await page.click(`main a[title="Go to the upload"]`);
+    await page.click('main a[title^="Go to the upload"]');
     await page.waitForFunction((id) => location.hash.includes(id), job);
     await click('resume');
     await shows('state', 'data-value', 'DONE');
@@ -320,6 +367,18 @@ describe('Uploads', { skip }, () => {
           if (by > 0) broken.push(`${path}: scrolls ${by} px sideways at ${width}`);
         }
       }
+      await page.setViewportSize({ width: 390, height: 800 });
+      await goto(`/uploads/${rejected}`);
+      const check = async (what) => broken.push(...(await browser.violations({ colours })).map((line) => `${what}: ${line}`));
+      await page.click('[data-row="0"] .link');
+      await shows('row-panel');
+      await check('a row');
+      await page.keyboard.press('Escape');
+      await click('reprocess');
+      await shows('reset-attempts');
+      await check('processing again');
+      await page.keyboard.press('Escape');
+      await page.waitForSelector('[data-testid="confirm"]', { state: 'detached' });
       assert.deepEqual(broken, []);
     });
   }

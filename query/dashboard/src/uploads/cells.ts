@@ -3,10 +3,15 @@ import type { Item, Upload } from './upload';
 /** How many columns a grid has at most; a row that is opened has all. */
 export const mostColumns = 40;
 
-/** The columns of results: those of the file, else the members of the objects that have come. */
-export function columnsOf(upload: Upload, items: readonly { result?: unknown }[]): string[] {
-  if (upload.columns.length) return upload.columns;
-  return [...new Set(items.flatMap(({ result }) => Object.keys((result ?? {}) as object)))];
+/**
+ * The columns of results: those of the file, where a result is its row. Else the members of the objects that have come,
+ * behind those that are known already, and those of the file before there is any.
+ */
+export function columnsOf(upload: Upload, known: readonly string[], items: readonly { result?: unknown }[]): string[] {
+  if (upload.processor === 'copy' && upload.columns.length) return upload.columns;
+  const members = items.flatMap(({ result }) => Object.keys((result ?? {}) as object));
+  const all = [...new Set([...(known === upload.columns ? [] : known), ...members])];
+  return all.length ? all : upload.columns;
 }
 
 /** What stands in a column: the result of an item, or what its summary says before there is one. */

@@ -4,6 +4,8 @@ import type { Schema } from '../shared/api/types';
 import { reload } from './useUploads';
 
 export interface Options {
+  /** What makes results of the rows: "copy", or a queue. */
+  processor: string;
   /** Waits with its first row until somebody has looked at it. */
   hold: boolean;
   /** Names of columns by field. */
@@ -67,9 +69,10 @@ async function sendNow(one: Sending, file: File, options: Options): Promise<void
 }
 
 /** What the server is sent. Fields stand before the file, so that one that breaks a rule is refused before it is read. */
-export function formOf(file: File, { hold, mapping }: Options): FormData {
+export function formOf(file: File, { processor, hold, mapping }: Options): FormData {
   const form = new FormData();
   const named = Object.entries(mapping).flatMap(([field, column]) => (column.trim() ? [[field, column.trim()]] : []));
+  if (processor !== 'copy') form.set('processor', processor);
   if (named.length) form.set('mapping', JSON.stringify(Object.fromEntries(named)));
   if (hold) form.set('hold', 'true');
   form.set('file', file);

@@ -22,6 +22,9 @@ export const toneOf = (state: State | Status): Tone => tones[state];
 export const wordOf = (state: State | Status): string => state.toLowerCase().replaceAll('_', ' ');
 
 export const isOpen = ({ queue_state: state }: Upload): boolean => state === 'QUEUED' || state === 'RUNNING' || state === 'PAUSED';
+/** It goes on when it is resumed: a queue that was gone may be there again. */
+export const isResumable = ({ queue_state: state, processor, cancelled }: Upload): boolean =>
+  !cancelled && (state === 'PAUSED' || (state === 'FAILED' && processor !== 'copy'));
 /** It changes by itself. */
 export const isMoving = ({ queue_state: state }: Upload): boolean => state === 'QUEUED' || state === 'RUNNING';
 /** Its file can be read otherwise: nothing of it is persisted. */

@@ -1,11 +1,12 @@
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/vue-query';
 import { computed, shallowReactive, toValue, watch } from 'vue';
 import type { MaybeRefOrGetter, Ref } from 'vue';
+import { can } from '../shared/api/access';
 import { answers, every } from '../shared/api/answers';
 import { api, given } from '../shared/api/client';
 import type { Schema } from '../shared/api/types';
 import { Pace } from '../shared/live/pace';
-import { isMoving } from './upload';
+import { isMoving, rowsOf } from './upload';
 import type { State, Status, Upload } from './upload';
 
 /** How often what moves is asked for. */
@@ -31,7 +32,20 @@ export function useUpload(job: MaybeRefOrGetter<string>) {
   });
 }
 
-/** How many items a second are processed, as the counters of successive answers have it. */
+/** What can make results of rows: each row is its own, or the workers of a queue do. Queues are for readers to see. */
+export function useProcessors() {
+  const { data } = useQuery({
+    queryKey: ['queues', 'own'],
+    queryFn: async ({ signal }) => (await api.GET('/queues', { signal })).data!.items,
+    enabled: computed(() => can('read')),
+  });
+  return computed(() => ['copy', ...(data.value ?? []).map(({ name }) => name)]);
+}
+
+/**
+ * How many rows a second are read, and behind the last one how many items are processed, as the counters of successive
+ * answers have it.
+ */
 export function useRates(uploads: () => readonly Upload[], at: Ref<number>): { of: (upload: Upload) => number | null } {
   const pace = new Pace();
   const rates = shallowReactive(new Map<string, number | null>());
@@ -39,8 +53,10 @@ export function useRates(uploads: () => readonly Upload[], at: Ref<number>): { o
     at,
     (now) => {
       if (!now) return;
-      pace.sample(now, uploads().map((upload) => [upload.jobId, upload.processed_items] as const));
-      for (const { jobId } of uploads()) rates.set(jobId, pace.current(jobId));
+      const rows = uploads().map((upload) => [`rows of ${upload.jobId}`, rowsOf(upload)] as const);
+      const items = uploads().map((upload) => [`items of ${upload.jobId}`, upload.processed_items] as const);
+      pace.sample(now, [...rows, ...items]);
+      for (const { jobId, persisted } of uploads()) rates.set(jobId, pace.current(`${persisted ? 'items' : 'rows'} of ${jobId}`));
     },
     { immediate: true },
   );

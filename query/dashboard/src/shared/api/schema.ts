@@ -1948,7 +1948,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel an upload
-         * @description Pending items become SKIPPED, and rows that are not persisted never are. Then the upload is DONE. The body may be left out.
+         * @description Items without a final status become SKIPPED, and rows that are not persisted never are. Then the upload is DONE. The body may be left out.
          */
         post: operations["cancel-upload"];
         delete?: never;
@@ -1987,6 +1987,26 @@ export interface paths {
         };
         /** The original file of an upload, byte for byte */
         get: operations["get-upload-file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/uploads/{jobId}/inputs/{rowNo}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The input of an item that a worker has
+         * @description Where input_link in the payload of an item leads: its row, which is too large for the payload. The link answers while the item is PROCESSING.
+         */
+        get: operations["get-upload-input"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2046,7 +2066,7 @@ export interface paths {
         put?: never;
         /**
          * Pause an upload
-         * @description Nothing more is persisted or processed until it is resumed. The body may be left out.
+         * @description Nothing more is persisted, processed or handed out until it is resumed. What workers have goes on. The body may be left out.
          */
         post: operations["pause-upload"];
         delete?: never;
@@ -5255,10 +5275,20 @@ export interface components {
         };
         MoveQueueItemRequestBody: {
             /**
+             * @description With fail, of a row of an upload: throttled (429), server (5xx), network, or invalid, which leaves no other attempt. It says how long the row waits
+             * @example throttled
+             */
+            class?: string;
+            /**
              * Format: double
              * @description With fail, again, release: seconds until it can be taken again
              */
             delay_s?: number;
+            /**
+             * @description With fail, of a row of an upload: whose error it is
+             * @example shop.example
+             */
+            domain?: string;
             /** @description With fail, again, release: why */
             error?: string;
             /**
@@ -5271,12 +5301,21 @@ export interface components {
              * @description With extend: seconds from now; default that of the queue, and no other for an item that was pulled over NATS
              */
             lease_s?: number;
+            /** @description With done, of a row of an upload: there is no result */
+            not_found?: boolean;
             /** @description With fail: no other attempt */
             permanent?: boolean;
             /** @description With extend: what the worker is at, in up to 500 bytes; empty: as before */
             progress?: string;
-            /** @description With done: a JSON document of up to 64 KiB that is kept with the item */
+            /** @description With done: a JSON document of up to 64 KiB that is kept with the item. Of a row of an upload: an object of up to 1 MiB */
             result?: unknown;
+            /**
+             * Format: double
+             * @description With fail, of a row of an upload: seconds that it waits at least
+             */
+            retry_after_s?: number;
+            /** @description With done, of a row of an upload: it needs no result */
+            skipped?: boolean;
             /** @description Who has it; a worker that is named cannot report for another */
             worker?: string;
         };
@@ -6649,7 +6688,10 @@ export interface components {
              * @description Items with a final status
              */
             processed_items: number;
-            /** @example copy */
+            /**
+             * @description copy, or the queue whose workers make the results
+             * @example copy
+             */
             processor: string;
             /** @enum {string} */
             queue_state: "QUEUED" | "RUNNING" | "PAUSED" | "DONE" | "FAILED";
@@ -6683,6 +6725,13 @@ export interface components {
              * @example export?format=csv
              */
             link: string;
+        };
+        UploadInput: {
+            /** @description An object */
+            input: unknown;
+            job_id: string;
+            /** Format: int32 */
+            row_no: number;
         };
         UploadItem: {
             /** Format: int32 */
@@ -6767,7 +6816,7 @@ export interface components {
             pending: number;
             /**
              * Format: int64
-             * @description Items that this slice has processed
+             * @description Items that were processed in this slice: of a queue, those to which workers gave final statuses meanwhile
              */
             processed: number;
             /**
@@ -18189,7 +18238,7 @@ export interface operations {
                     mapping?: string;
                     /** @description Of the upload, at most 255 characters; default that of the file */
                     name?: string;
-                    /** @description What makes results of rows. There is copy: each row is its result. Default copy */
+                    /** @description What makes results of rows: copy, by which each row is its result, or the name of a queue whose workers do. Default copy */
                     processor?: string;
                 };
             };
@@ -18772,6 +18821,88 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-upload-input": {
+        parameters: {
+            query?: {
+                /** @description As the link has it. The upload's user and admins need none */
+                key?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The upload's id */
+                jobId: string;
+                /** @description Its place among the rows of the file */
+                rowNo: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadInput"];
                 };
             };
             /** @description Bad Request */
