@@ -56,7 +56,8 @@ func Roles() []Role {
 		{Name: RoleProducer, Requests: with(producer)},
 		{Name: RoleSources, Requests: with(sources)},
 		{Name: RoleWorker, Requests: with(worker)},
-		{Name: RoleReader, Requests: with(reads(Events, Shards, Sources, Work, Batches)), Follows: []string{FunnelDeltas}},
+		// WORK has rows that users have uploaded: those are for them, and for workers.
+		{Name: RoleReader, Requests: with(reads(Events, Shards, Sources, Batches)), Follows: []string{FunnelDeltas}},
 		{
 			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Sources, Work, Batches), producer, sources),
 			Follows: []string{FunnelDeltas},

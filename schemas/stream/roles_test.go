@@ -44,6 +44,9 @@ func TestDeployedRoles(t *testing.T) {
 func TestRolesAreApart(t *testing.T) {
 	for _, r := range Roles() {
 		for _, s := range append(r.Requests, r.Follows...) {
+			if r.Name == RoleReader && server.SubjectsCollide(s, "$JS.API.DIRECT.GET."+Work+".work.enrich") {
+				t.Errorf("readers see the items of users by %s", s)
+			}
 			for _, copies := range []string{"$JS.API.STREAM.SNAPSHOT.", "$JS.API.STREAM.RESTORE."} {
 				for _, name := range []string{Events, DLQ, Shards, Sources, Work, WorkAcks, Batches, "KV_" + Checkpoints} {
 					if server.SubjectsCollide(s, copies+name) {
