@@ -30,8 +30,8 @@ type millrace struct {
 }
 
 // up starts the program and returns when its projector has begun to fold and it
-// can be asked.
-func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
+// can be asked. Its environment has env on top.
+func (b *bench) up(ctx context.Context, data string, env ...string) (*millrace, error) {
 	addrs, err := port.Reserve(6)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (b *bench) up(ctx context.Context, data string) (*millrace, error) {
 		args = append(args, "--pprof-addr="+m.profile)
 	}
 	if m.program, err = launch(b.cfg.bin, args,
-		[]string{"MILLRACE_NATS_USER=" + natsUser, "MILLRACE_NATS_PASSWORD=" + natsPassword}); err != nil {
+		append(env, "MILLRACE_NATS_USER="+natsUser, "MILLRACE_NATS_PASSWORD="+natsPassword)); err != nil {
 		return nil, err
 	}
 	if err := m.connect(ctx); err != nil {
