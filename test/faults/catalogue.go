@@ -95,6 +95,7 @@ var catalogue = []area{
 	}},
 	ofShardsArea,
 	ofJobsArea,
+	ofBatchesArea,
 }
 
 // ofShardsArea has the faults of what the shards' work needs.

@@ -35,6 +35,7 @@ type cluster struct {
 	natsAddrs                                 []string   // of one server, or of the nodes
 	chHTTP, ingestAddr, queryAddr             string
 	postgresAddr, otherIngestAddr             string
+	objectsAddr                               string // of object storage
 	postgresPassword                          string
 	peer                                      peer               // in the place of the projectors, if any
 	tables                                    []string           // that are written to
@@ -58,7 +59,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 	c := &cluster{
 		dir: dir, bin: bin, kept: map[string]rotting{}, tables: []string{"events", "funnel"}, natsAddrs: servers[:1],
 		chHTTP: servers[2], ingestAddr: servers[3], queryAddr: servers[4],
-		postgresAddr: take(1)[0], otherIngestAddr: take(1)[0], postgresPassword: strconv.FormatUint(rand.Uint64(), 36),
+		postgresAddr: take(1)[0], otherIngestAddr: take(1)[0], objectsAddr: take(1)[0], postgresPassword: strconv.FormatUint(rand.Uint64(), 36),
 	}
 	if cfg.nodes > 1 {
 		c.nodes, c.natsAddrs = newNodes(dir, self, cfg.nodes, take)
@@ -82,6 +83,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		"MILLRACE_PROJECTOR_LEASE="+lease.String(),
 		"MILLRACE_EVENTS_MAX_AGE="+cfg.maxAge().String(),
 		fmt.Sprint("MILLRACE_SLOT_GROUPS=", cfg.groups),
+		"MILLRACE_S3_ENDPOINT=http://"+c.objectsAddr, "MILLRACE_S3_REGION=us-east-1",
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
 	)
 	serve := func(name, role, addr string) *process {

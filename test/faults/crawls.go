@@ -76,18 +76,18 @@ func (s *crawls) run(editing, working context.Context) error {
 			return nil
 		})
 	}
-	g.Go(func() error { s.shortenLease(working); return nil })
+	g.Go(func() error { s.dsn.shortenLease(working, crawlQueue); return nil })
 	g.Go(func() error { return s.work(working) })
 	return g.Wait()
 }
 
-// shortenLease gives the queue of runs the lease of other work, once it is there: what a
-// killed worker had comes back within the run.
-func (s *crawls) shortenLease(ctx context.Context) {
+// shortenLease gives a queue the lease of other work, once it is there: what a killed worker
+// had comes back within the run.
+func (url recordOf) shortenLease(ctx context.Context, queue string) {
 	for done := false; !done && ctx.Err() == nil; wait(ctx, time.Second) {
 		var one int
-		_ = s.dsn.read(ctx, fmt.Sprintf("UPDATE millrace.stage SET lease_s = %v WHERE name = '%s' RETURNING 1",
-			workLease.Seconds(), crawlQueue), []any{&one}, func() error { done = true; return nil })
+		_ = url.read(ctx, fmt.Sprintf("UPDATE millrace.stage SET lease_s = %v WHERE name = '%s' RETURNING 1",
+			workLease.Seconds(), queue), []any{&one}, func() error { done = true; return nil })
 	}
 }
 
@@ -137,7 +137,7 @@ func (w *crawlShift) end(ctx context.Context, r *report) error {
 // settle waits until all events about sources are followed, pauses all jobs, and waits
 // until every due time that has passed is decided and every run has ended.
 func (s *crawls) settle(ctx context.Context) error {
-	if err := s.until(ctx, s.followed); err != nil {
+	if err := untilHolds(ctx, s.followed); err != nil {
 		return fmt.Errorf("jobs do not follow their sources: %w", err)
 	}
 	if s.moved(s.river...) { // an event may be taken for one that is a week old
@@ -146,14 +146,14 @@ func (s *crawls) settle(ctx context.Context) error {
 	if err := s.pauseAll(ctx); err != nil {
 		return err
 	}
-	if err := s.until(ctx, s.decided); err != nil {
+	if err := untilHolds(ctx, s.decided); err != nil {
 		return fmt.Errorf("the schedulers have not caught up: %w", err)
 	}
 	return nil
 }
 
-// until waits until something holds, and says what does not when ctx ends.
-func (s *crawls) until(ctx context.Context, holds func(context.Context) error) error {
+// untilHolds waits until something holds, and says what does not when ctx ends.
+func untilHolds(ctx context.Context, holds func(context.Context) error) error {
 	left := errors.New("no answer from Postgres")
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)

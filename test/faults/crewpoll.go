@@ -75,6 +75,7 @@ type takenItem struct {
 	Filename   string
 	Shard      int
 	Generation int // 0: it was started by name
+	Payload    json.RawMessage
 }
 
 // taking is a piece that a worker has, since it asked for it at a moment.

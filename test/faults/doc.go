@@ -38,6 +38,13 @@
 // the events about sources lead to the sources that there are, and jobs to their
 // sources. The product's own audit has to find nothing either.
 //
+// A fourth workload are batches of crawled items. They are announced in all formats while these
+// are switched on and off, and their objects are read from a server of S3 in this program,
+// which obeys faults: it is slow, cuts answers, sends other bytes or wrong checksums, and has
+// objects overwritten. Announcements of damaged objects are replayed, and workers try errors
+// again. At every look the sums of each batch add up. At the end each item of each batch that
+// was acknowledged has one outcome, of the content that counts, and one more for its retry.
+//
 //	go run ./test/faults -seed 7 -for 2m
 //	go run ./test/faults -seed 7 -for 2m -nodes 3     three NATS servers, streams in three copies
 //	go run ./test/faults -seed 7 -for 2m -overlap     faults overlap from the first one on

@@ -20,8 +20,9 @@ type saboteur struct {
 	cluster *cluster
 	watch   *watch
 	tape    *tape
-	shards  *shards // nil: they are not worked
-	crawls  *crawls // nil: there are no jobs
+	shards  *shards    // nil: they are not worked
+	crawls  *crawls    // nil: there are no jobs
+	batches *batchLoad // nil: there are no batches
 	out     io.Writer
 
 	mu       sync.Mutex
@@ -91,12 +92,13 @@ func (s *saboteur) one(f fault) {
 	before := s.watch.decided()
 	limit := f.lasts + stopGrace*4 + recoveryLimit
 	moved := s.watch.beyond(before, limit) && (!ofShards(f.kind) || s.shards == nil || s.shards.beyond(begin, limit)) &&
-		(!ofJobs(f.kind) || s.crawls == nil || s.crawls.beyond(begin, limit))
+		(!ofJobs(f.kind) || s.crawls == nil || s.crawls.beyond(begin, limit)) &&
+		(!ofBatches(f.kind) || s.batches == nil || s.batches.beyond(begin, limit))
 	in := injection{begin: begin, silence: time.Since(begin), stuck: !moved, held: <-over}
 	fmt.Fprintf(s.out, "%s %-19s held %5.1fs, position moves after %5.1fs\n",
 		begin.Format(time.TimeOnly), f.kind, in.held.Seconds(), in.silence.Seconds())
 	if in.stuck {
-		s.fail("%s: the position does not move at %v, or the work of shards or jobs does", f.kind, before)
+		s.fail("%s: the position does not move at %v, or the work of shards, jobs or batches does", f.kind, before)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,6 +20,7 @@ type report struct {
 	verdict  *verdict
 	work     *workVerdict  // nil: no shards were worked
 	crawling *crawlVerdict // nil: there were no jobs
+	batching *batchVerdict // nil: there were no batches
 	failures []string      // beside what the verdict says
 }
 
@@ -29,7 +30,8 @@ func (r *report) failed() bool {
 	}
 	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 ||
 		r.verdict.doubled > 0 ||
-		r.work != nil && len(r.work.mismatches) > 0 || r.crawling != nil && len(r.crawling.mismatches) > 0
+		r.work != nil && len(r.work.mismatches) > 0 || r.crawling != nil && len(r.crawling.mismatches) > 0 ||
+		r.batching != nil && len(r.batching.mismatches) > 0
 }
 
 func (r *report) print(out io.Writer) {
@@ -71,6 +73,10 @@ func (r *report) print(out io.Writer) {
 	if r.crawling != nil {
 		fmt.Fprintln(out, r.crawling)
 		r.list(out, "jobs differ from the recount", r.crawling.mismatches)
+	}
+	if r.batching != nil {
+		fmt.Fprintln(out, r.batching)
+		r.list(out, "batches differ from the recount", r.batching.mismatches)
 	}
 	r.list(out, "what should not have happened", r.failures)
 	if !r.failed() {

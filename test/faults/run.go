@@ -33,8 +33,9 @@ type trial struct {
 	live       *live
 	pubs       *publishers
 	sab        *saboteur
-	shards     *shards // nil: they are not worked
-	crawls     *crawls // nil: there are no jobs
+	shards     *shards    // nil: they are not worked
+	crawls     *crawls    // nil: there are no jobs
+	batches    *batchLoad // nil: there are no batches
 }
 
 // run breaks an installation in a folder of its own and reports what was
@@ -105,9 +106,10 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	t.watch = &watch{js: t.js, peer: cfg.peer}
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards, t.crawls = newShards(cfg.seed, c, t.js), newCrawls(cfg.seed, c, t.js)
+		t.batches = newBatchLoad(cfg.seed, c, t.js)
 	}
 	t.sab = &saboteur{
-		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, crawls: t.crawls, out: out,
+		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, crawls: t.crawls, batches: t.batches, out: out,
 		injected: map[kind][]injection{},
 	}
 	return t, nil
@@ -170,6 +172,8 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	defer working.abandon()
 	crawling := t.startCrawls(ctx)
 	defer crawling.abandon()
+	batching := t.startBatches(ctx)
+	defer batching.abandon()
 	begin := time.Now()
 	plan := newPlan(t.cfg.seed, t.cfg.kinds)
 	plan.overlap = t.cfg.overlap
@@ -194,7 +198,7 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(working.end(ctx, r), crawling.end(ctx, r)); err != nil {
+	if err := errors.Join(working.end(ctx, r), crawling.end(ctx, r), batching.end(ctx, r)); err != nil {
 		return nil, err
 	}
 	return r, t.conclude(ctx, r)

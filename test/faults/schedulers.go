@@ -33,6 +33,9 @@ func ofJobs(k kind) bool { return slices.Contains(ofJobsArea.names(), k) }
 // disturbJobs begins a fault of what the jobs need.
 func (s *saboteur) disturbJobs(f fault) (end func() error, err error) {
 	c := s.cluster
+	if ofBatches(f.kind) && s.batches != nil {
+		return s.batches.objects.begin(f.kind), nil
+	}
 	if len(c.schedulers) == 0 {
 		return nil, errors.New("there are no schedulers")
 	}
@@ -52,7 +55,6 @@ func (s *saboteur) disturbJobs(f fault) (end func() error, err error) {
 		return kill(c.ingest, c.otherIngest), nil
 	case killCrawlers:
 		return s.crawls.kill(), nil
-	default:
-		return nil, errors.New("no such fault")
 	}
+	return nil, errors.New("no such fault")
 }
