@@ -32,21 +32,21 @@ describe('a grid of a million rows', () => {
   });
 
   it('shows each row when one goes on by keys from the first to the last, and back', () => {
-    const seen = new Set<number>();
+    const seen = new Uint8Array(many);
     const step = view - headHeight - rowHeight;
     let [top, turns] = [0, 0];
     for (const direction of [1, -1]) {
-      seen.clear();
+      seen.fill(0);
       for (;;) {
         const { from, to } = sightOf(top, many, view);
-        for (let row = from; row < to; row++) seen.add(row);
+        seen.fill(1, from, to);
         // The bar is put where it belongs after each step, in whole pixels, and stops at its ends.
         const bar = Math.round(barAt(top, many, view));
         const next = moved(top, bar, Math.min(Math.max(0, bar + direction * step), end.bar), many, view);
         if (next === top || turns++ > 200_000) break;
         top = next;
       }
-      expect(seen.size).toBe(many);
+      expect(seen.indexOf(0)).toBe(-1);
     }
   });
 
