@@ -43,6 +43,7 @@ type cli struct {
 	Regroup    regroupCmd            `cmd:"" help:"Change how many projectors may share the work of a running installation."`
 	Backup     backupCmd             `cmd:"" help:"Take a backup of a running installation: streams, buckets, tables and files, as of one moment."`
 	Restore    restoreCmd            `cmd:"" help:"Make an installation of a backup, in an empty data folder or on empty servers."`
+	Refold     refoldCmd             `cmd:"" help:"Make ClickHouse anew of an older backup, while nothing runs, and have projectors fold what has come since again."`
 	Engines    enginesCmd            `cmd:"" help:"Install the embedded engines (needs npm)."`
 	Health     healthCmd             `cmd:"" help:"Ask a server on this machine whether it is ready."`
 	Token      tokenCmd              `cmd:"" help:"Mint a token for callers of the HTTP server."`

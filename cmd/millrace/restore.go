@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"golang.org/x/sys/unix"
 
 	"github.com/millrace-io/millrace/internal/backup"
@@ -55,56 +54,64 @@ func (c *restoreCmd) Run(p *program) error {
 // restore restores to engines in the data folder, or to the servers that are named.
 func (c *restoreCmd) restore(p *program, r *set.Reader) (err error) {
 	up := &upCmd{Data: c.Data, Engines: c.Engines, Shared: c.Shared}
-	if up.Engines.NATSSync == 0 {
-		up.Engines.NATSSync = time.Minute // all is synced before the folder may be used
-	}
+	to := func(in backup.Installation) error { return backup.Restore(p.ctx, in, r, c.Replicas) }
 	if c.Shared.NATS != "" && c.Shared.ClickHouse != "" && (c.Shared.Postgres != "" || !backup.HasPostgres(r)) {
-		ch, err := c.Shared.clickhouseOptions()
-		if err != nil {
-			return err
-		}
-		nc, err := c.Shared.NATSLogin.connect(p.ctx, c.Shared.NATS, "", p.log)
-		if err != nil {
-			return err
-		}
-		defer nc.Close()
-		return c.to(p, r, backup.Installation{NATS: nc, ClickHouse: ch, Postgres: c.Shared.Postgres})
-	}
-	if err := c.Engines.ClickHouse.check(); err != nil {
-		return err
+		return up.withServers(p, to)
 	}
 	unlock, err := c.claim()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	s := newStack(p.log)
-	defer func() {
-		err = errors.Join(err, s.stop(p.hurry, err))
-		if err == nil {
-			err = c.release()
-		}
-	}()
-	if c.Shared.ClickHouse == "" {
-		if err := up.Engines.ClickHouse.complete(c.Data); err != nil {
-			return err
-		}
+	if err := up.withEngines(p, to); err != nil {
+		return err
 	}
-	e, err := up.startEngines(p, s)
+	return c.release()
+}
+
+// withServers does something with the servers that are named.
+func (c *upCmd) withServers(p *program, do func(backup.Installation) error) error {
+	ch, err := c.Shared.clickhouseOptions()
 	if err != nil {
 		return err
 	}
-	var nc *nats.Conn
-	if nc, err = e.connect(p, up); err != nil {
+	nc, err := c.Shared.NATSLogin.connect(p.ctx, c.Shared.NATS, c.Data, p.log)
+	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	return c.to(p, r, backup.Installation{NATS: nc, ClickHouse: e.clickhouse, Postgres: e.postgres()})
+	return do(backup.Installation{NATS: nc, ClickHouse: ch, Postgres: c.Shared.Postgres, Log: p.log})
 }
 
-func (c *restoreCmd) to(p *program, r *set.Reader, in backup.Installation) error {
-	in.Log = p.log
-	return backup.Restore(p.ctx, in, r, c.Replicas)
+// withEngines does something with the engines of the data folder, while nothing else runs. All that is written is on
+// disk when it returns without an error.
+func (c *upCmd) withEngines(p *program, do func(backup.Installation) error) (err error) {
+	if err := c.Engines.ClickHouse.check(); err != nil {
+		return err
+	}
+	if c.Engines.NATSSync == 0 {
+		c.Engines.NATSSync = time.Minute // all is synced at the end
+	}
+	if c.Shared.ClickHouse == "" {
+		if err := c.Engines.ClickHouse.complete(c.Data); err != nil {
+			return err
+		}
+	}
+	s := newStack(p.log)
+	defer func() {
+		err = errors.Join(err, s.stop(p.hurry, err))
+		unix.Sync()
+	}()
+	e, err := c.startEngines(p, s)
+	if err != nil {
+		return err
+	}
+	nc, err := e.connect(p, c)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	return do(backup.Installation{NATS: nc, ClickHouse: e.clickhouse, Postgres: e.postgres(), Log: p.log})
 }
 
 // restoringFile marks a data folder whose restore has not ended: no program may use it.
@@ -133,9 +140,8 @@ func (c *restoreCmd) claim() (unlock func(), err error) {
 	return unlock, nil
 }
 
-// release has others use the folder, once all that was written is on disk.
+// release has others use the folder.
 func (c *restoreCmd) release() error {
-	unix.Sync()
 	if err := os.Remove(filepath.Join(c.Data, restoringFile)); err != nil {
 		return fmt.Errorf("the data folder stays marked: %w", err)
 	}

@@ -85,10 +85,19 @@ func (s *saver) layout() (slots.Layout, error) {
 // checkLayout returns an error when the slot groups have changed since the layout was read.
 func (s *saver) checkLayout(ctx context.Context) error {
 	now, err := s.value(ctx, slots.Key)
-	if err == nil && !bytes.Equal(now, s.info.Records[slots.Key]) {
+	if err == nil && !bytes.Equal(compact(now), compact(s.info.Records[slots.Key])) {
 		return errors.New("the slot groups were changed while the backup was taken: take it again")
 	}
 	return err
+}
+
+// compact is a value without the blanks that the manifest has in it.
+func compact(value json.RawMessage) []byte {
+	var b bytes.Buffer
+	if err := json.Compact(&b, value); err != nil {
+		return value // it is compared as it is
+	}
+	return b.Bytes()
 }
 
 // checkPurged returns an error when a stream was purged beyond the position of a fold (7).

@@ -74,6 +74,27 @@ func Restore(ctx context.Context, in Installation, r *set.Reader, replicas int) 
 	if err := in.prepare(ctx, db, &nats, hasRows); err != nil {
 		return err
 	}
+	if err := in.restoreTables(ctx, db, r, columns); err != nil {
+		return err
+	}
+	if hasRows {
+		in.Log.Info("restoring Postgres", "tables", len(rows.Tables))
+		left, err := postgres.Restore(ctx, in.Postgres, rows, func(name string, read func(io.Reader) error) error {
+			return r.Read(ctx, name, read)
+		})
+		if err != nil {
+			return err
+		}
+		in.leaveOut("Postgres", left...)
+	}
+	in.Log.Info("restoring NATS", "streams", len(nats.Streams))
+	return in.restoreStreams(ctx, r, &nats, replicas)
+}
+
+// restoreTables reads the rows of a set into empty tables.
+func (in Installation) restoreTables(
+	ctx context.Context, db *tables.Database, r *set.Reader, columns tables.Info,
+) error {
 	made, err := db.Tables(ctx)
 	if err != nil {
 		return err
@@ -88,18 +109,7 @@ func Restore(ctx context.Context, in Installation, r *set.Reader, replicas int) 
 			return err
 		}
 	}
-	if hasRows {
-		in.Log.Info("restoring Postgres", "tables", len(rows.Tables))
-		left, err := postgres.Restore(ctx, in.Postgres, rows, func(name string, read func(io.Reader) error) error {
-			return r.Read(ctx, name, read)
-		})
-		if err != nil {
-			return err
-		}
-		in.leaveOut("Postgres", left...)
-	}
-	in.Log.Info("restoring NATS", "streams", len(nats.Streams))
-	return in.restoreStreams(ctx, r, &nats, replicas)
+	return nil
 }
 
 // leaveOut tells of tables that no migration makes. Their rows are in the set.
@@ -159,7 +169,7 @@ func (in Installation) restoreStreams(ctx context.Context, r *set.Reader, nats *
 		return fmt.Errorf("open the bucket %s: %w", stream.Checkpoints, err)
 	}
 	for key, value := range nats.Records {
-		if _, err := kv.Put(ctx, key, value); err != nil {
+		if _, err := kv.Put(ctx, key, compact(value)); err != nil {
 			return fmt.Errorf("restore the checkpoint %s: %w", key, err)
 		}
 	}

@@ -84,6 +84,39 @@ func TestBackup(t *testing.T) {
 	cutSet(t, folder)
 }
 
+// TestRefold: where ClickHouse is lost and the backup is older than the stream, what has come since is folded again:
+// nothing is missing, and nothing counts twice.
+func TestRefold(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	c := recent(seed(t), 2000)
+	parts := pieces(c.lines(), 2)
+	s.emit(parts[0])
+	s.caughtUp()
+	folder := filepath.Join(t.TempDir(), "set")
+	s.backUp(t, folder)
+	s.emit(parts[1])
+	s.caughtUp()
+	s.stop()
+	refold := func() (status int, said string) {
+		p := launch(t, s.ports.env(), nil, "refold", "--from", folder, "--data", s.data)
+		return p.wait(t, backupLimit), p.out.String() + p.log.String()
+	}
+	if status, said := refold(); status != 1 || !strings.Contains(said, "has tables") {
+		t.Fatalf("a ClickHouse that is there is replaced: exit status %d:\n%s", status, said)
+	}
+	if err := os.Rename(filepath.Join(s.data, "clickhouse"), filepath.Join(s.data, "clickhouse.lost")); err != nil {
+		t.Fatal(err)
+	}
+	if status, said := refold(); status != 0 {
+		t.Fatalf("refold: exit status %d:\n%s", status, said)
+	}
+	s.restart()
+	mustMatch(t, s, c)
+	s.emit(c.lines())
+	mustMatch(t, s, c)
+}
+
 // backUp takes a backup by the command.
 func (s *server) backUp(t *testing.T, folder string) {
 	t.Helper()
