@@ -14,6 +14,7 @@ SEED     ?= 0
 FOR      ?= 2m
 N        ?= 2000
 ARGS     ?=
+ARTICLES ?= 20000
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN      := bin/millrace
@@ -131,6 +132,10 @@ fuzz: ## Fuzz each decoder for FUZZTIME (30s)
 .PHONY: faults
 faults: build engines ## Break a running installation for FOR (2m) at random, or by SEED, and recount
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -seed $(SEED) -for $(FOR) $(ARGS)
+
+.PHONY: backup
+backup: build engines ## Back up an installation under load, destroy it, restore it elsewhere and recount (ARTICLES=20000, five events each)
+	MILLRACE_BIN=$(CURDIR)/$(BIN) MILLRACE_BACKUP_ARTICLES=$(ARTICLES) go test ./test/e2e -run '^(TestBackup|TestRefold)$$' -count=1 -v -timeout=60m
 
 .PHONY: rot
 rot: ## Damage files of an installation one at a time, N (2000) times, by SEED, and count what goes unnoticed
