@@ -12,5 +12,7 @@
 //   - misnamed if another store is named;
 //   - silent if something is missing or wrong, and nothing is said.
 //
+// A trial that fills memory ends the program, which names it and the seed to go on with.
+//
 // A trial is decided by its seed. To see one again: go run ./test/rot -seed SEED -n 1 -v.
 package main

@@ -8,9 +8,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // facts are what a part has, by name: each message, identity or event, and its
@@ -97,7 +99,9 @@ func (p *prepared) trial(ctx context.Context, seed uint64) (r result, err error)
 		return r, err
 	}
 	r = result{seed: seed, variant: v.name, file: file, way: way}
+	stop := endIfFilled(r)
 	found, err := v.part.open(ctx, dir)
+	stop()
 	if err != nil {
 		return r, err
 	}
@@ -107,6 +111,33 @@ func (p *prepared) trial(ctx context.Context, seed uint64) (r result, err error)
 	}
 	r.judge(v.part.store(file), wrong, found.said)
 	return r, nil
+}
+
+// most is how much memory a trial may take. What reads the folders takes less than a
+// tenth of it.
+const most = 4 << 30
+
+// endIfFilled ends the program if memory fills up before stop is called, for nothing
+// stops the server that fills it. JetStream does that when the sequence of a stored
+// message has become very large: it notes each one between as deleted.
+func endIfFilled(r result) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			var m runtime.MemStats
+			if runtime.ReadMemStats(&m); m.HeapInuse > most {
+				fmt.Fprintf(os.Stderr, "rot: seed %d: fills memory: %s %s: %s\ngo on with seed %d\n",
+					r.seed, r.variant, r.file, r.way, r.seed+1)
+				os.Exit(1)
+			}
+		}
+	}()
+	return func() { close(done) }
 }
 
 // damage flips one bit of a file, or cuts off its end.
