@@ -44,12 +44,13 @@ RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_
 #
 # RERUN=file, which continuous integration sets, runs up to six tests that fail once more,
 # and writes down which they were: one that passes then is to be looked at, and stops nobody.
-# A data race is not run again.
+# A data race is not run again. Of tests in Node and in the browser, all are run again.
 JOBS   := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 RERUN  ?=
 GOTEST  = go tool gotestsum --format=pkgname --format-hide-empty-pkg --hide-summary=skipped $(if $(RERUN), \
 	--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race --rerun-fails-report=$(RERUN)-$@) \
 	--packages="$(1)" -- -count=1 -vet=off -timeout=30m -ldflags='-s -w' $(2)
+NPMTEST = npm test$(if $(RERUN), || { echo '$@: some failed and all were run once more' >> $(RERUN)-$@; npm test; })
 GORACE  = $(if $(RACE),CGO_ENABLED=1) $(call GOTEST,$(1),-p=$(JOBS) $(RACE))
 
 .DEFAULT_GOAL := help
@@ -110,9 +111,9 @@ test-programs:
 test-page:
 	cd query/dashboard && npm test
 test-node:
-	cd test/node && npm test
+	cd test/node && $(NPMTEST)
 test-browser:
-	cd test/browser && npm test
+	cd test/browser && $(NPMTEST)
 
 .PHONY: lint
 lint: query/dashboard/node_modules/.package-lock.json ## Check formatting, and look for mistakes

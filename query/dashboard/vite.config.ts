@@ -48,5 +48,6 @@ export default defineConfig({
     // To load a document and the page's modules anew for each file took most of the time of the tests.
     pool: 'threads',
     isolate: false,
+    testTimeout: 60_000, // a machine that does other work as well is slow
   },
 });
