@@ -46,7 +46,7 @@ func TestFaults(t *testing.T) {
 		t.Skip("takes some minutes")
 	}
 	seed := os.Getenv("MILLRACE_FAULTS_SEED")
-	// In 20 s Postgres' connections are still opening files when they are called warm.
+	// In 20 s the last samples of goroutines are missing.
 	for _, flags := range append(regressions, "-seed 2 -for 45s -rate 200 -soak") {
 		if seed != "" {
 			flags += " -seed " + seed
