@@ -41,40 +41,45 @@ func Exec(rules Rules, path string, args, env []string, death syscall.Signal) er
 	return fmt.Errorf("execute %s: %w", path, err)
 }
 
+// death is the signal that the parent wants this process to get at its own death; 0:
+// none. The kernel keeps it with the first thread alone, on which packages are initialized.
+var death = deathSignal()
+
 // LeaveFirstThread takes the first thread of this process out of use, for good,
 // and returns the signal that the parent wants this process to get at its own
-// death, which the kernel keeps with that thread alone; 0: none. Libraries in a
-// confined process run on other threads then: for the stack of the first one,
-// and of no other, glibc reads /proc/self/maps, which is out of reach.
+// death; 0: none. Libraries in a confined process run on other threads then: for the
+// stack of the first one, and of no other, glibc reads /proc/self/maps, which is out
+// of reach.
 //
 // It has to be called at the start of main, while the thread is free to run Go.
 func LeaveFirstThread() syscall.Signal {
 	others := make(chan struct{})
 	defer close(others)
-	signals := make(chan int)
+	left := make(chan bool)
 	for range 64 {
 		go func() {
 			runtime.LockOSThread() // so that the next try gets another thread
 			if unix.Gettid() == os.Getpid() {
-				signals <- int(deathSignal())
+				left <- true
 				select {}
 			}
-			signals <- -1
+			left <- false
 			<-others
 			runtime.UnlockOSThread()
 		}()
-		if signal := <-signals; signal >= 0 {
-			return syscall.Signal(signal)
+		if <-left {
+			break
 		}
 	}
-	return 0
+	return death
 }
 
-func deathSignal() (signal int32) {
+func deathSignal() syscall.Signal {
+	var signal int32
 	if err := unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0); err != nil {
 		return 0
 	}
-	return signal
+	return syscall.Signal(signal)
 }
 
 // restrictFiles applies Landlock.
