@@ -112,7 +112,7 @@ func (c *backupCmd) clickhouse(data string) (*clickhouse.Options, error) {
 	return s.options(), nil
 }
 
-// embeddedDSN leads to the embedded Postgres of a data folder; empty: it has none.
+// embeddedDSN returns the DSN of the embedded Postgres of a data folder, "" if the folder has none.
 func embeddedDSN(data, listen string) (string, error) {
 	password, err := os.ReadFile(filepath.Join(data, "postgres", "password"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -33,7 +33,7 @@
 //     snapshot has the messages up to the stream's end when it began, but for those that are removed while it is
 //     read. Those are behind no position: if a stream was purged beyond one, there is no set.
 //  8. The checkpoints of the bucket are replaced by those of 2 and 5 when it is restored.
-//  9. A set is whole or is none. Its manifest is written last, with the size and SHA-256 of every file, and one of its
+//  9. A set is complete or refused. Its manifest is written last, with the size and SHA-256 of every file, and one of its
 //     own. All of them are compared before a restore writes anything.
 //
 // # What is not in a set

@@ -39,7 +39,7 @@ func New(deps Deps) (*Store, error) {
 	return &Store{deps, batches.ProjectOf, batches.CategoryOf}, nil
 }
 
-// Change is what a job or a code is stored with, and what it has by the present rules.
+// Change has the stored value of a job or an error code, and the value by the present rules.
 type Change struct {
 	Of   string // a job, or an error code
 	From string // empty: no project
@@ -99,7 +99,7 @@ func (s *Store) find(ctx context.Context, k kind, rule func(string) string) ([]C
 	return all, nil
 }
 
-// apply has all tables of a kind say what the changes say.
+// apply stores the changes in all tables of a kind.
 func (s *Store) apply(ctx context.Context, k kind, changes []Change) error {
 	for some := range slices.Chunk(changes, atOnce) {
 		of, to := make([]string, len(some)), make([]string, len(some))

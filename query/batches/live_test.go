@@ -126,6 +126,6 @@ func TestLiveRefuses(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusBadRequest {
-		t.Errorf("a period that is none: %s", resp.Status)
+		t.Errorf("an invalid period: %s", resp.Status)
 	}
 }

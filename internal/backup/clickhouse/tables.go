@@ -90,7 +90,7 @@ func (d *Database) list(ctx context.Context, query string, args ...any) (all []s
 	return all, rows.Err()
 }
 
-// column is one that holds data of its own.
+// column is a column that stores data, rather than computing it.
 type column struct{ name, kind string }
 
 // isState tells of a state of an aggregate function, which blocks of a client cannot hold: it travels as text.

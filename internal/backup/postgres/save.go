@@ -59,7 +59,7 @@ const (
 // lockTimeout is the code of Postgres for a lock that did not come in time.
 const lockTimeout = "55P03"
 
-// Freeze takes a moment. While nobody can write the held tables, it calls meanwhile.
+// Freeze takes a snapshot. It calls meanwhile while the held tables are locked against writers.
 func Freeze(ctx context.Context, dsn string, meanwhile func(context.Context) error) (m *Moment, err error) {
 	holder, err := pgx.Connect(ctx, dsn)
 	if err != nil {
