@@ -51,7 +51,7 @@ GOTEST  = go tool gotestsum --format=pkgname --format-hide-empty-pkg --hide-summ
 	--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-abort-on-data-race --rerun-fails-report=$(RERUN)-$@) \
 	--packages="$(1)" -- -count=1 -vet=off -timeout=30m -ldflags='-s -w' $(2)
 NPMTEST = npm test$(if $(RERUN), || { echo '$@: some failed and all were run once more' >> $(RERUN)-$@; npm test; })
-GORACE  = $(if $(RACE),CGO_ENABLED=1) $(call GOTEST,$(1),-p=$(JOBS) $(RACE))
+GORACE  = $(if $(RACE),CGO_ENABLED=1) $(call GOTEST,$(1),-p=$(JOBS) -timeout=15m $(RACE))
 
 .DEFAULT_GOAL := help
 
@@ -97,7 +97,7 @@ SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 test-raced:
 	$(call GORACE,./projector/pipeline ./projector/work $$($(PACKAGES) | grep -xF "$$($(RACED))"))
 test-unraced:
-	$(call GOTEST,./internal/embedded/clickhouse $$($(PACKAGES) | grep -vxF "$$($(RACED))"),-p=$(JOBS))
+	$(call GOTEST,./internal/embedded/clickhouse $$($(PACKAGES) | grep -vxF "$$($(RACED))"),-p=$(JOBS) -timeout=15m)
 test-benchmarks:
 	go test -vet=off -ldflags='-s -w' -p=$(JOBS) -run '^$$' -bench . -benchtime 1x $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n 1 dirname | sort -u)
 compile-programs:

@@ -77,16 +77,7 @@ func (r *room) run() (stop func()) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- readers.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			r.Error(err)
-		}
-		done <- nil
-	}
+	return embeddedtest.Go(r, readers.Run)
 }
 
 func (r *room) put(bucket, key string, content []byte) {

@@ -56,8 +56,8 @@ func openShop(t *testing.T, cfg auth.Config) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.background(s.own.Queues().Run)
-	s.background(func(ctx context.Context) error { return reports.Serve(ctx, s.nc, embeddedtest.Log(t)) })
+	embeddedtest.Go(s.t, s.own.Queues().Run)
+	embeddedtest.Go(s.t, func(ctx context.Context) error { return reports.Serve(ctx, s.nc, embeddedtest.Log(t)) })
 	if _, err := s.own.Create(t.Context(), queue.Settings{Name: "enrich", LeaseS: 30, RetentionS: 3600, MaxItems: 100_000}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,20 +70,6 @@ func openShop(t *testing.T, cfg auth.Config) *shop {
 	}
 	s.q = v.ID
 	return s
-}
-
-// background runs something until the test ends.
-func (s *site) background(run func(context.Context) error) {
-	s.t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	s.t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
 }
 
 // work is an item as a worker gets it.
@@ -503,7 +489,7 @@ func (s *shop) overNATS(ctx context.Context, all []plan, released *sync.Map) {
 func TestProcessorResults(t *testing.T) {
 	s := openShop(t, auth.Config{})
 	s.run(schema.Bounds{})
-	s.background(s.feed.Run)
+	embeddedtest.Go(s.t, s.feed.Run)
 	large := strings.Repeat("<é>", 20_000)
 	id := s.made("x.csv", []byte("sku,title\n1,Chair\n2,"+large+"\n3,Lamp\n4,Bed\n5,Sofa\n"), "processor", "enrich", "mapping", `{"sku":"sku"}`)
 	items := s.taken(5)
@@ -563,7 +549,7 @@ func TestProcessorControl(t *testing.T) {
 	s := openShop(t, auth.Config{})
 	s.watch()
 	s.run(schema.Bounds{})
-	s.background(s.feed.Run)
+	embeddedtest.Go(s.t, s.feed.Run)
 	post := func(id uuid.UUID, what string) {
 		t.Helper()
 		if status, text := s.send(http.MethodPost, "/api/v1/uploads/"+id.String()+what, "application/json", nil); status != 200 {
@@ -688,7 +674,7 @@ func TestProcessorGone(t *testing.T) {
 	s := openShop(t, auth.Config{})
 	s.watch()
 	s.run(schema.Bounds{})
-	s.background(s.feed.Run)
+	embeddedtest.Go(s.t, s.feed.Run)
 	for processor, want := range map[string]int{"none": 400, "shard-worker": 400, "": 400} {
 		if status, text := s.upload("/api/v1/uploads", "x.csv", []byte("a\n1\n"), "processor", processor); status != want ||
 			!strings.Contains(text, `"field":"processor"`) {
@@ -724,7 +710,7 @@ func TestProcessorGone(t *testing.T) {
 func TestProcessorOwners(t *testing.T) {
 	s := openShop(t, auth.Config{Secret: secret})
 	s.run(schema.Bounds{})
-	s.background(s.feed.Run)
+	embeddedtest.Go(s.t, s.feed.Run)
 	s.token("ann", auth.Uploads)
 	id := s.made("x.csv", []byte("a\n"+strings.Repeat("x", 70_000)+"\n"), "processor", "enrich")
 	s.token("worker", auth.Work)
@@ -763,7 +749,7 @@ func TestProcessorOwners(t *testing.T) {
 func TestProcessorDomains(t *testing.T) {
 	s := openShop(t, auth.Config{})
 	s.run(schema.Bounds{})
-	s.background(s.feed.Run)
+	embeddedtest.Go(s.t, s.feed.Run)
 	s.made("x.csv", []byte("a\n1\n2\n3\n4\n5\n"), "processor", "enrich")
 	items := s.taken(5)
 	begun := time.Now()
@@ -799,7 +785,7 @@ func TestProcessorFairness(t *testing.T) {
 	s.until(many, "persisted", func(j uploads.Job) bool { return j.ReadAll })
 	few := s.made("few.csv", []byte("a\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"), "processor", "enrich")
 	s.until(few, "persisted", func(j uploads.Job) bool { return j.ReadAll })
-	s.background(s.feed.Run)
+	embeddedtest.Go(s.t, s.feed.Run)
 	var taken atomic.Int64
 	for deadline := time.Now().Add(time.Minute); s.processed(few) < 10; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -182,22 +182,7 @@ func (s *site) runAs(cfg RunnerConfig) (stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-ended; err != nil {
-			s.t.Error(err)
-		}
-	}
-	s.t.Cleanup(stop)
-	return stop
+	return embeddedtest.Go(s.t, r.Run)
 }
 
 func (s *site) token(sub string, scopes ...auth.Scope) {

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -79,19 +78,7 @@ func (s *site) publisher() *Publisher {
 // run runs a publisher until it is stopped.
 func (s *site) run() (stop func()) {
 	s.Helper()
-	p := s.publisher()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx) }()
-	stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.Error(err)
-		}
-		done <- nil
-	}
-	s.Cleanup(stop)
-	return stop
+	return embeddedtest.Go(s, s.publisher().Run)
 }
 
 func (s *site) waiting() (n int) {

@@ -18,15 +18,7 @@ import (
 func TestRefusals(t *testing.T) {
 	s, _ := open(t, func(*queue.Settings) {})
 	nc := natstest.Start(t, stream.Config{}).Connect()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, nc, embeddedtest.Log(t)) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	embeddedtest.Go(t, func(ctx context.Context) error { return s.Serve(ctx, nc, embeddedtest.Log(t)) })
 	whole := func(request string) (answer stream.Enqueued) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/outbox"
@@ -55,27 +53,18 @@ func outcome(o schema.Outcome, content []byte) string {
 // processes runs what has items tried again, and stores outcomes, until it is stopped.
 func (r *retries) processes() (stop func()) {
 	r.Helper()
-	ends := []func(){r.run()}
+	stopService := r.run()
 	publisher, err := outbox.NewPublisher(outbox.Config{Key: 7, Poll: 5 * time.Millisecond}, r.again.Outbox(), outbox.Deps{
 		NATS: r.nats.Connect(), Postgres: r.pool, Registry: prometheus.NewRegistry(), Log: embeddedtest.Log(r),
 	})
 	if err != nil {
 		r.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var g errgroup.Group
-	g.Go(func() error { return publisher.Run(ctx) })
-	g.Go(func() error { return r.again.Run(ctx) })
-	ends = append(ends, func() {
-		cancel()
-		if err := g.Wait(); err != nil {
-			r.Error(err)
-		}
-	})
+	stopPublisher, stopFeeding := embeddedtest.Go(r, publisher.Run), embeddedtest.Go(r, r.again.Run)
 	return func() {
-		for _, end := range ends {
-			end()
-		}
+		stopService()
+		stopPublisher()
+		stopFeeding()
 	}
 }
 
@@ -401,43 +390,54 @@ func TestRetries(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r, h := newRetries(t, seed), newHistory(seed)
-	var over atomic.Bool
-	looked := make(chan int, 1)
-	go func() {
-		n := 0
-		for ; !over.Load() && !t.Failed(); n++ {
+	looks := 0
+	stopLooking := embeddedtest.Go(t, func(ctx context.Context) error {
+		for ; ctx.Err() == nil && !t.Failed(); looks++ {
 			r.sound()
 		}
-		looked <- n
-	}()
+		return nil
+	})
 	for range 6 {
 		stop := r.processes()
 		r.announce(h, 6)
 		end := time.Now().Add(patience)
 		for want := r.acted + 10 + h.rng.IntN(20); r.acted < want; {
-			if r.work(); time.Now().After(end) {
+			r.work()
+			if r.errors() == 0 { // all have succeeded, or are not read yet
+				if r.settled(); r.errors() == 0 {
+					r.announce(h, 1)
+				}
+			}
+			if time.Now().After(end) {
 				t.Fatalf("%d retries have ended, want %d", r.acted, want)
 			}
 		}
 		stop()
 		r.twice(h.rng.IntN(3))
 	}
-	stop := r.processes()
-	defer stop()
+	r.processes()
 	r.settled()
 	for range 20 {
 		r.work()
 	}
 	r.stored()
-	over.Store(true)
-	if n := <-looked; n < 5 {
-		t.Errorf("there were %d looks", n)
+	if stopLooking(); looks < 5 {
+		t.Errorf("there were %d looks", looks)
 	}
 	most := 0
 	for _, all := range r.items {
 		most = max(most, len(all))
 	}
 	t.Logf("%d retries have ended; an item has up to %d outcomes", r.acted, most)
+}
+
+// errors returns how many items are errors, or are tried again.
+func (r *retries) errors() (n int) {
+	r.Helper()
+	if err := r.pool.QueryRow(r.Context(), "SELECT count(*) FROM millrace.batch_error").Scan(&n); err != nil {
+		r.Fatal(err)
+	}
+	return n
 }
 
 // publish has something read.

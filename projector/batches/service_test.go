@@ -86,15 +86,7 @@ func (s *site) run() (stop func()) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- service.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.Error(err)
-		}
-	}
+	return embeddedtest.Go(s, service.Run)
 }
 
 // exec runs statements of Postgres.

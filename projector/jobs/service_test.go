@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -67,18 +66,7 @@ func (s *site) service() *Service {
 func (s *site) run() (service *Service, stop func()) {
 	s.Helper()
 	service = s.service()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- service.Run(ctx) }()
-	stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.Error(err)
-		}
-		done <- nil
-	}
-	s.Cleanup(stop)
-	return service, stop
+	return service, embeddedtest.Go(s, service.Run)
 }
 
 // publish publishes texts in their order, and returns when the stream has them.

@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -151,7 +149,6 @@ func (b *bench) event(rng *rand.Rand) (subject string, text []byte) {
 // start runs a projector on the bench's folder; stop ends it.
 func (b *bench) start(change func(*pipeline.Config)) (stop func()) {
 	b.t.Helper()
-	var once sync.Once
 	cfg := pipeline.Config{Stages: b.stages, Dir: b.dir, MinInterval: time.Millisecond, SlotGroups: b.groups}
 	if change != nil {
 		change(&cfg)
@@ -165,20 +162,7 @@ func (b *bench) start(change func(*pipeline.Config)) (stop func()) {
 	if b.wrap != nil {
 		p.WrapBucket(b.wrap)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	stop = func() {
-		b.t.Helper()
-		once.Do(func() {
-			cancel()
-			if err := <-ended; err != nil {
-				b.t.Error(err)
-			}
-		})
-	}
-	b.t.Cleanup(stop) // when the test has failed
-	return stop
+	return embeddedtest.Go(b.t, p.Run)
 }
 
 // reach waits until everything up to a sequence is durable.

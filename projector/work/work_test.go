@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -93,19 +92,7 @@ func (h *house) deps(nc *nats.Conn, store *tracking.Store, registry *prometheus.
 }
 
 // run runs a part until the test or the returned function ends it.
-func (h *house) run(part func(context.Context) error) func() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- part(ctx) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			h.Error(err)
-		}
-	})
-	h.Cleanup(stop)
-	return stop
-}
+func (h *house) run(part func(context.Context) error) func() { return embeddedtest.Go(h, part) }
 
 // serve runs a service; several may.
 func (h *house) serve() *work.Service {

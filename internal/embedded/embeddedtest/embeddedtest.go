@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -148,6 +149,28 @@ func Connect(t testing.TB, s *embeddednats.Server) *nats.Conn {
 	}
 	t.Cleanup(nc.Close)
 	return nc
+}
+
+// Go runs a part, as a process of its own would, until stop is called or the test ends,
+// whichever is first. What a test starts before it is there until it has ended: a test
+// that fails ends, though the part holds a connection of a pool.
+func Go(t testing.TB, run func(ctx context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		defer close(ended) // also when run calls t.Fatal
+		ended <- run(ctx)
+	}()
+	stop = sync.OnceFunc(func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // Log returns a logger that writes to the test's log.
