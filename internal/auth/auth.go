@@ -107,25 +107,25 @@ func CallerName(ctx context.Context) string {
 
 // Require is the middleware of a plain handler that needs a scope.
 func (a *Auth) Require(scope Scope) func(http.Handler) http.Handler {
-	return a.require(scope, fromHeader)
+	return a.require(fromHeader, scope)
 }
 
-// RequireSocket is Require for a WebSocket, whose token may be in the query or
-// in a subprotocol as well: a browser's page cannot set headers there.
-func (a *Auth) RequireSocket(scope Scope) func(http.Handler) http.Handler {
-	return a.require(scope, fromUpgrade)
+// RequireSocket is Require for a WebSocket that needs one of several scopes. Its token may
+// be in the query or in a subprotocol as well: a browser's page cannot set headers there.
+func (a *Auth) RequireSocket(anyOf ...Scope) func(http.Handler) http.Handler {
+	return a.require(fromUpgrade, anyOf...)
 }
 
-// RequireEvents is Require for a stream of server-sent events, whose token may be
-// in the query as well: a browser's EventSource cannot set headers.
-func (a *Auth) RequireEvents(scope Scope) func(http.Handler) http.Handler {
-	return a.require(scope, fromHeaderOrQuery)
+// RequireEvents is Require for a stream of server-sent events that needs one of several
+// scopes. Its token may be in the query as well: a browser's EventSource cannot set headers.
+func (a *Auth) RequireEvents(anyOf ...Scope) func(http.Handler) http.Handler {
+	return a.require(fromHeaderOrQuery, anyOf...)
 }
 
-func (a *Auth) require(scope Scope, tokenOf func(*http.Request) string) func(http.Handler) http.Handler {
+func (a *Auth) require(tokenOf func(*http.Request) string, anyOf ...Scope) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			caller, problem := a.check(r, scope, tokenOf)
+			caller, problem := a.check(r, tokenOf, anyOf...)
 			if problem != nil {
 				refuse(w, problem)
 				return
@@ -141,7 +141,7 @@ func (a *Auth) Protect(op huma.Operation, scope Scope) huma.Operation {
 	op.Security = Security(scope)
 	op.Middlewares = append(huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humachi.Unwrap(ctx)
-		caller, problem := a.check(r, scope, fromHeader)
+		caller, problem := a.check(r, fromHeader, scope)
 		if problem != nil {
 			refuse(w, problem)
 			return
@@ -151,19 +151,25 @@ func (a *Auth) Protect(op huma.Operation, scope Scope) huma.Operation {
 	return op
 }
 
-// Security describes a required scope in the OpenAPI description.
-func Security(scope Scope) []map[string][]string {
-	return []map[string][]string{{httpapi.SecurityScheme: {string(scope)}}}
+// Security describes in the OpenAPI description that one of several scopes is required.
+func Security(anyOf ...Scope) []map[string][]string {
+	all := make([]map[string][]string, len(anyOf))
+	for i, scope := range anyOf {
+		all[i] = map[string][]string{httpapi.SecurityScheme: {string(scope)}}
+	}
+	return all
 }
 
-// check finds out who calls and whether they may.
-func (a *Auth) check(r *http.Request, scope Scope, tokenOf func(*http.Request) string) (Caller, *httpapi.Problem) {
+// check finds out who calls and whether they have one of the scopes.
+func (a *Auth) check(
+	r *http.Request, tokenOf func(*http.Request) string, anyOf ...Scope,
+) (Caller, *httpapi.Problem) {
 	if !a.Protected() {
 		return Caller{open: true}, nil
 	}
 	token := tokenOf(r)
 	if token == "" {
-		if a.anonymous && scope == EventsWrite {
+		if a.anonymous && slices.Contains(anyOf, EventsWrite) {
 			return Caller{scopes: []Scope{EventsWrite}}, nil
 		}
 		return Caller{}, unauthorized("a bearer token is required", `Bearer realm="millrace"`)
@@ -173,12 +179,23 @@ func (a *Auth) check(r *http.Request, scope Scope, tokenOf func(*http.Request) s
 		return Caller{}, unauthorized("the token is not valid: "+reason(err),
 			`Bearer realm="millrace", error="invalid_token"`)
 	}
-	if !caller.Has(scope) {
-		return Caller{}, httpapi.NewProblem(http.StatusForbidden, "the token lacks the scope "+string(scope)).
-			WithHeader("WWW-Authenticate",
-				`Bearer realm="millrace", error="insufficient_scope", scope="`+string(scope)+`"`)
+	if !slices.ContainsFunc(anyOf, caller.Has) {
+		return Caller{}, lacking(anyOf)
 	}
 	return caller, nil
+}
+
+// lacking refuses a token that has none of the scopes. The challenge names each in one of its own: in one
+// challenge, all scopes are required.
+func lacking(anyOf []Scope) *httpapi.Problem {
+	names := make([]string, len(anyOf))
+	challenges := make([]string, len(anyOf))
+	for i, scope := range anyOf {
+		names[i] = string(scope)
+		challenges[i] = `Bearer realm="millrace", error="insufficient_scope", scope="` + string(scope) + `"`
+	}
+	return httpapi.NewProblem(http.StatusForbidden, "the token lacks the scope "+strings.Join(names, " or ")).
+		WithHeader("WWW-Authenticate", strings.Join(challenges, ", "))
 }
 
 // restTime is how long the body of a request that is refused may still take:

@@ -26,7 +26,7 @@ func FuzzToken(f *testing.F) {
 		r.URL.RawQuery = q.Encode()
 		r.Header["Authorization"], r.Header["Sec-Websocket-Protocol"] = []string{header}, []string{protocol}
 		for _, scope := range Scopes() {
-			if caller, problem := a.check(r, scope, fromUpgrade); problem == nil {
+			if caller, problem := a.check(r, fromUpgrade, scope); problem == nil {
 				t.Fatalf("let in as %+v", caller)
 			}
 		}

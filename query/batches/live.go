@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/reads"
@@ -50,7 +51,7 @@ func (h *Handler) View() live.View {
 	}
 }
 
-func (h *Handler) openLive(v live.Values) (key string, s live.Source, p *httpapi.Problem) {
+func (h *Handler) openLive(_ auth.Caller, v live.Values) (key string, s live.Source, p *httpapi.Problem) {
 	var broken reads.Faults
 	spec := broken.Window(window.Request{Period: v["period"], TZ: v["tz"]})
 	of := BatchSelection{JobID: v["job_id"], ProjectID: v["project_id"], Platform: v["platform"]}

@@ -15,8 +15,8 @@ import (
 
 // Register adds the WebSocket and the event stream to a server.
 func (h *Hub) Register(srv *httpapi.Server, a *auth.Auth) {
-	srv.Handle(h.views.describeSocket(srv), h.Handler(srv.Draining()), a.RequireSocket(auth.Read))
-	srv.Handle(h.views.describeEvents(srv), h.Events(srv.Draining()), a.RequireEvents(auth.Read))
+	srv.Handle(h.views.describeSocket(srv), h.Handler(srv.Draining()), a.RequireSocket(h.views.scopes()...))
+	srv.Handle(h.views.describeEvents(srv), h.Events(srv.Draining()), a.RequireEvents(h.views.scopes()...))
 }
 
 const socketText = `A WebSocket. ` +
@@ -65,7 +65,7 @@ func (r registry) describeSocket(srv *httpapi.Server) *huma.Operation {
 	return &huma.Operation{
 		OperationID: "live", Method: http.MethodGet, Path: "/live", Tags: []string{"Views"},
 		Summary:     "Views as they change, over a WebSocket",
-		Description: socketText + r.viewsText(), Security: auth.Security(auth.Read),
+		Description: socketText + r.viewsText(), Security: auth.Security(r.scopes()...),
 		Parameters: []*huma.Param{{Name: "access_token", In: "query", Description: tokenText, Schema: text()}},
 		Responses: srv.Problems(map[string]*huma.Response{
 			"101": {
@@ -83,7 +83,7 @@ func (r registry) describeEvents(srv *httpapi.Server) *huma.Operation {
 	op := &huma.Operation{
 		OperationID: "live-events", Method: http.MethodGet, Path: "/live/sse", Tags: []string{"Views"},
 		Summary:     "A view as it changes, as server-sent events",
-		Description: eventsText + r.viewsText(), Security: auth.Security(auth.Read),
+		Description: eventsText + r.viewsText(), Security: auth.Security(r.scopes()...),
 		Parameters: []*huma.Param{
 			{Name: "view", In: "query", Description: "Which view; default funnel", Schema: text(r.names()...)},
 			{

@@ -11,7 +11,8 @@
 //  1. A snapshot is computed once for all subscriptions to the same view with
 //     the same parameters, by the feed of these. It is encoded once, and
 //     compressed once for clients that offer that, whatever the ids of their
-//     subscriptions.
+//     subscriptions. Where callers may see different things, who may see the snapshot
+//     is part of the question ([View.Open]), so no caller shares the feed of another.
 //  2. A feed sends its snapshot to one WebSocket after another, as far as that
 //     does not have to wait, and then rests for half as long as that took, at
 //     least until the Interval is over. Feeds take turns, and as many of them send

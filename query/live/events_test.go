@@ -314,7 +314,7 @@ func TestNewView(t *testing.T) {
 	custom := View{
 		Name: "weather", Summary: "the weather", State: reflect.TypeFor[number](), Scope: auth.Admin,
 		Params: []Param{{Name: "place", Doc: "Where"}},
-		Open: func(p Values) (string, Source, *httpapi.Problem) {
+		Open: func(_ auth.Caller, p Values) (string, Source, *httpapi.Problem) {
 			return p["place"], lines{counted{v, p["place"]}}, nil
 		},
 	}

@@ -45,7 +45,7 @@ func (v *counter) view() View {
 		Params: []Param{
 			{Name: "period"}, {Name: "source"}, {Name: "tz"}, {Name: "exclude_reclassifications", Flag: true},
 		},
-		Open: func(p Values) (string, Source, *httpapi.Problem) {
+		Open: func(_ auth.Caller, p Values) (string, Source, *httpapi.Problem) {
 			if p["source"] == "bad" {
 				return "", nil, problem(
 					"a field breaks a rule", httpapi.FieldError{Field: "source", Code: "bad", Rule: "must be good"},

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
@@ -22,7 +23,9 @@ func Polled[T any](v View, compute func(context.Context) (T, error)) View {
 		v.Every = pollEvery
 	}
 	v.State = reflect.TypeFor[T]()
-	v.Open = func(Values) (string, Source, *httpapi.Problem) { return "", polled[T]{v.Name, compute}, nil }
+	v.Open = func(auth.Caller, Values) (string, Source, *httpapi.Problem) {
+		return "", polled[T]{v.Name, compute}, nil
+	}
 	return v
 }
 

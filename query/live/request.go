@@ -17,6 +17,7 @@ import (
 
 // wish is what a reader subscribes to.
 type wish struct {
+	caller auth.Caller
 	view   View
 	values Values
 	after  *snapshotID // of the last snapshot that the reader has; nil: it names none
@@ -36,6 +37,7 @@ var commandMembers = []string{"op", "id", "view", "epoch", "seq"}
 // parseCommand reads a message. The id is that of the message also where the
 // message is wrong, as far as it can be read.
 func (r registry) parseCommand(data []byte, caller auth.Caller) (c command, p *httpapi.Problem) {
+	c.caller = caller
 	var members map[string]json.RawMessage
 	if !utf8.Valid(data) || json.Unmarshal(data, &members) != nil {
 		return c, errNoJSON()
@@ -68,6 +70,7 @@ func (r registry) parseCommand(data []byte, caller auth.Caller) (c command, p *h
 
 // parseAddress reads what the address of an event stream asks for.
 func (r registry) parseAddress(query url.Values, lastEvent string, caller auth.Caller) (w wish, p *httpapi.Problem) {
+	w.caller = caller
 	if w.view, p = r.find(query.Get("view"), caller); p != nil {
 		return w, p
 	}

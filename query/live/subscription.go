@@ -33,7 +33,7 @@ type subscription struct {
 // subscribe joins the feed of what is wished for. The feed may have a frame
 // already, of which it does not tell the reader.
 func (h *Hub) subscribe(r reader, id string, w wish) (*subscription, *httpapi.Problem) {
-	key, source, p := w.view.Open(w.values)
+	key, source, p := w.view.Open(w.caller, w.values)
 	if p != nil {
 		return nil, p
 	}

@@ -27,9 +27,10 @@ type View struct {
 	// Every is how often the view is computed whose source does not say when it
 	// changes; default Config.Refresh.
 	Every time.Duration
-	// Open checks what a subscription asks for. Questions that always have the
-	// same answer have the same key.
-	Open func(Values) (key string, s Source, p *httpapi.Problem)
+	// Open checks what a caller asks for. Questions that always have the same
+	// answer have the same key: where callers see different things, the key says
+	// who may see this.
+	Open func(auth.Caller, Values) (key string, s Source, p *httpapi.Problem)
 }
 
 // Param is a parameter of a view's subscriptions: a member of the message that
@@ -106,6 +107,15 @@ func newRegistry(views []View) (registry, error) {
 }
 
 func (r registry) names() []string { return slices.Sorted(maps.Keys(r)) }
+
+// scopes are those of the views: whoever has none of them can watch nothing.
+func (r registry) scopes() []auth.Scope {
+	all := map[auth.Scope]bool{}
+	for _, v := range r {
+		all[v.Scope] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
 
 // find returns a view, or why a caller may not subscribe to it.
 func (r registry) find(name string, caller auth.Caller) (View, *httpapi.Problem) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
@@ -34,7 +35,7 @@ func (s *Service) funnelView() live.View {
 	}
 }
 
-func (s *Service) openFunnel(v live.Values) (key string, src live.Source, p *httpapi.Problem) {
+func (s *Service) openFunnel(_ auth.Caller, v live.Values) (key string, src live.Source, p *httpapi.Problem) {
 	var broken reads.Faults
 	q := question{source: v["source"], skipReclassified: v.Flag("exclude_reclassifications"), feed: true}
 	q.spec = broken.Window(window.Request{Period: v["period"], TZ: v["tz"]})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/query/live/livetest"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
@@ -117,7 +118,7 @@ func TestLagIsNotKnown(t *testing.T) {
 	srv := natstest.Start(t, stream.Config{})
 	js := srv.JetStream()
 	srv.Stop()
-	_, source, _ := lagView(js, &at{}).Open(nil)
+	_, source, _ := lagView(js, &at{}).Open(auth.Caller{}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if s, err := source.Snapshot(ctx); err == nil {

@@ -114,7 +114,7 @@ func TestQueues(t *testing.T) {
 // log the cause.
 func refused(t *testing.T, v live.View, cause error) {
 	t.Helper()
-	_, source, _ := v.Open(nil)
+	_, source, _ := v.Open(auth.Caller{}, nil)
 	_, err := source.Snapshot(t.Context())
 	var p *httpapi.Problem
 	if !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || strings.Contains(p.Detail, cause.Error()) ||

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/query/live"
 )
 
 // State computes a view without parameters, whose state has the type T.
 func State[T any](t *testing.T, v live.View) (state T, s live.Snapshot) {
 	t.Helper()
-	_, source, p := v.Open(nil)
+	_, source, p := v.Open(auth.Caller{}, nil)
 	if p != nil {
 		t.Fatal(p)
 	}
