@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/uploads"
+	"github.com/millrace-io/millrace/query/live"
 	queryuploads "github.com/millrace-io/millrace/query/uploads"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
@@ -113,6 +114,7 @@ func (n *node) readUploads() (of share, err error) {
 	}
 	return share{
 		routes: []func(endpoint.API){onServer(reads.Register), specifiedUploads},
+		views:  []live.View{reads.View()},
 		gauges: []sampler.Source{queryuploads.Gauges(n.stores.uploads)},
 	}, nil
 }

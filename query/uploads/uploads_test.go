@@ -32,6 +32,7 @@ import (
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
+	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
@@ -72,6 +73,11 @@ func serve(t *testing.T, cfg auth.Config) *site {
 		t.Fatal(err)
 	}
 	h.Register(srv)
+	hub, err := live.New(live.Config{}, []live.View{h.View()}, prometheus.NewRegistry(), embeddedtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub.Register(srv, auth.New(cfg))
 	srv.Also("/api/jobs", "/uploads")
 	srv.Also("/api/pending", "/pending")
 	// Every answer is held to the description.
