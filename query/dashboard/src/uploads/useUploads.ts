@@ -6,28 +6,49 @@ import { answers, every } from '../shared/api/answers';
 import { api, given } from '../shared/api/client';
 import type { Schema } from '../shared/api/types';
 import { Pace } from '../shared/live/pace';
+import { useLive, useLiveView } from '../shared/live/useLive';
 import { isMoving, rowsOf } from './upload';
 import type { State, Status, Upload } from './upload';
 
-/** How often what moves is asked for. */
+/** How often what moves is asked for where no live view shows it. */
 const often = 1_500;
 
-/** A page of uploads, the newest first. */
+/** Hands on what the live view shows of these uploads; nothing while the parameters are null. Says how often to ask besides. */
+function useLiveUploads(params: () => Record<string, string> | null, take: (page: Schema<'UploadPage'>) => void) {
+  const { health } = useLive();
+  const { state, pending } = useLiveView('uploads', params);
+  // Until the first answer, the state is that of the question before.
+  watch(state, (page) => page && !pending.value && params() && take(page));
+  return (moves: boolean | undefined) => (moves && (health.value !== 'live' || !params()) ? often : every);
+}
+
+/** A page of uploads, the newest first. The first one is live. */
 export function useUploads(wanted: () => { queue_state: State | ''; user: string; cursor: string }) {
+  const interval = useLiveUploads(
+    () => {
+      const { cursor, ...filter } = wanted();
+      return cursor ? null : given(filter);
+    },
+    (page) => answers.setQueryData(['uploads', 'list', wanted()], page),
+  );
   return useQuery({
     queryKey: computed(() => ['uploads', 'list', wanted()]),
     queryFn: async ({ signal }) =>
       (await api.GET('/uploads', { params: { query: { ...given(wanted()), limit: 50 } }, signal })).data!,
     placeholderData: keepPreviousData,
-    refetchInterval: ({ state }) => (state.data?.items.some(isMoving) ? often : every),
+    refetchInterval: ({ state }) => interval(state.data?.items.some(isMoving)),
   });
 }
 
 export function useUpload(job: MaybeRefOrGetter<string>) {
+  const interval = useLiveUploads(
+    () => (toValue(job) ? { jobId: toValue(job) } : null),
+    ({ items: [upload] }) => upload?.jobId === toValue(job) && answers.setQueryData(['uploads', 'one', upload.jobId], upload),
+  );
   return useQuery({
     queryKey: computed(() => ['uploads', 'one', toValue(job)]),
     queryFn: async ({ signal }) => (await api.GET('/uploads/{jobId}', { params: { path: { jobId: toValue(job) } }, signal })).data!,
-    refetchInterval: ({ state }) => (state.data && isMoving(state.data) ? often : every),
+    refetchInterval: ({ state }) => interval(state.data && isMoving(state.data)),
     enabled: computed(() => toValue(job) !== ''),
   });
 }
@@ -49,10 +70,12 @@ export function useProcessors() {
 export function useRates(uploads: () => readonly Upload[], at: Ref<number>): { of: (upload: Upload) => number | null } {
   const pace = new Pace();
   const rates = shallowReactive(new Map<string, number | null>());
+  let sampled = 0;
   watch(
     at,
     (now) => {
-      if (!now) return;
+      if (now < sampled + 1_000) return; // snapshots may come faster
+      sampled = now;
       const rows = uploads().map((upload) => [`rows of ${upload.jobId}`, rowsOf(upload)] as const);
       const items = uploads().map((upload) => [`items of ${upload.jobId}`, upload.processed_items] as const);
       pace.sample(now, [...rows, ...items]);

@@ -962,7 +962,7 @@ export interface paths {
         };
         /**
          * Views as they change, over a WebSocket
-         * @description A WebSocket. Send {"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}; the answer is a snapshot, {"id":"a","seq":1,"epoch":"…","funnel":{…as GET /funnel…}}, and another whole one whenever it changed, the first change at once, then at most ten a second. {"op":"unsubscribe","id":"a"} ends it. A reader that comes again may name "epoch" and "seq" of its last snapshot. It is answered {"id":"a","seq":…,"epoch":"…","unchanged":true} if that is the newest, else with a whole snapshot. With an "epoch", also an empty one, "seq" is the view's own sequence and jumps where a slow reader has skipped; without, it counts the snapshots of the subscription. A request that is not accepted is answered {"id":"a","error":{…a problem document…}}. A browser hands its token over as the query parameter access_token, or as the subprotocols "bearer, <token>". The views are: batches, as GET /batches/summary shows those that were read in a period, and the last 20 of them; dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue.
+         * @description A WebSocket. Send {"op":"subscribe","id":"a","view":"funnel","period":"today","source":"","tz":"UTC"}; the answer is a snapshot, {"id":"a","seq":1,"epoch":"…","funnel":{…as GET /funnel…}}, and another whole one whenever it changed, the first change at once, then at most ten a second. {"op":"unsubscribe","id":"a"} ends it. A reader that comes again may name "epoch" and "seq" of its last snapshot. It is answered {"id":"a","seq":…,"epoch":"…","unchanged":true} if that is the newest, else with a whole snapshot. With an "epoch", also an empty one, "seq" is the view's own sequence and jumps where a slow reader has skipped; without, it counts the snapshots of the subscription. A request that is not accepted is answered {"id":"a","error":{…a problem document…}}. A browser hands its token over as the query parameter access_token, or as the subprotocols "bearer, <token>". The views are: batches, as GET /batches/summary shows those that were read in a period, and the last 20 of them; dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue; uploads, as GET /uploads shows the newest 50, or one upload alone (scope uploads).
          */
         get: operations["live"];
         put?: never;
@@ -982,7 +982,7 @@ export interface paths {
         };
         /**
          * A view as it changes, as server-sent events
-         * @description Server-sent events, for readers without WebSockets: each has as data the message of a WebSocket without its id, and as id epoch and sequence. Who comes again with the header Last-Event-ID (or the parameter last_event_id) gets nothing new, or a whole snapshot. A browser hands its token over as the query parameter access_token. The views are: batches, as GET /batches/summary shows those that were read in a period, and the last 20 of them; dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue.
+         * @description Server-sent events, for readers without WebSockets: each has as data the message of a WebSocket without its id, and as id epoch and sequence. Who comes again with the header Last-Event-ID (or the parameter last_event_id) gets nothing new, or a whole snapshot. A browser hands its token over as the query parameter access_token. The views are: batches, as GET /batches/summary shows those that were read in a period, and the last 20 of them; dlq, the dead letters: how many, and why the newest are (scope admin); funnel, as GET /funnel shows it; without reclassifications at most once in 5 seconds; lag, how far behind the event stream each slot group is; queues, what stands in each work queue; uploads, as GET /uploads shows the newest 50, or one upload alone (scope uploads).
          */
         get: operations["live-events"];
         put?: never;
@@ -4977,6 +4977,7 @@ export interface components {
             seq: number;
             /** @description The reader has the newest snapshot */
             unchanged?: boolean;
+            uploads?: components["schemas"]["UploadPage"];
         };
         MadeCrawlSource: {
             /** Format: date-time */
@@ -5947,6 +5948,11 @@ export interface components {
             /** @description The client's name for the subscription, up to 64 bytes */
             id: string;
             /**
+             * @description Only this upload; empty: all
+             * @example 0199f0a2-7c1e-7000-8000-000000000001
+             */
+            jobId?: string;
+            /**
              * @description Only batches of this job; empty: all
              * @example proj_xyz-brand-0
              */
@@ -5967,10 +5973,20 @@ export interface components {
              */
             platform?: string;
             /**
+             * @description Only uploads with this processor; empty: any
+             * @example copy
+             */
+            processor?: string;
+            /**
              * @description Only batches of this project; empty: all
              * @example proj_xyz
              */
             project_id?: string;
+            /**
+             * @description Only uploads in this state; empty: any
+             * @enum {string}
+             */
+            queue_state?: "" | "QUEUED" | "RUNNING" | "PAUSED" | "DONE" | "FAILED";
             /** @description Of the last snapshot that the reader has */
             seq?: number;
             /** @description Only this source; empty: all */
@@ -5980,11 +5996,13 @@ export interface components {
              * @example Europe/Berlin
              */
             tz?: string;
+            /** @description Only uploads of this user; others than your own are for admins; empty: all that you may see */
+            user?: string;
             /**
              * @description Which view; default funnel
              * @enum {string}
              */
-            view?: "batches" | "dlq" | "funnel" | "lag" | "queues";
+            view?: "batches" | "dlq" | "funnel" | "lag" | "queues" | "uploads";
         };
         ResumedUpload: {
             /**
@@ -12788,25 +12806,33 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Which view; default funnel */
-                view?: "batches" | "dlq" | "funnel" | "lag" | "queues";
+                view?: "batches" | "dlq" | "funnel" | "lag" | "queues" | "uploads";
                 /** @description The id of the last event that the reader has had, where no header can be set */
                 last_event_id?: string;
                 /** @description The token, where no header can be set */
                 access_token?: string;
                 /** @description Leave out events whose metadata says is_reclassification */
                 exclude_reclassifications?: boolean;
+                /** @description Only this upload; empty: all */
+                jobId?: string;
                 /** @description Only batches of this job; empty: all */
                 job_id?: string;
                 /** @description Default today */
                 period?: "today" | "24h" | "7d" | "30d";
                 /** @description Only batches of this platform, as announced; empty: all */
                 platform?: string;
+                /** @description Only uploads with this processor; empty: any */
+                processor?: string;
                 /** @description Only batches of this project; empty: all */
                 project_id?: string;
+                /** @description Only uploads in this state; empty: any */
+                queue_state?: "" | "QUEUED" | "RUNNING" | "PAUSED" | "DONE" | "FAILED";
                 /** @description Only this source; empty: all */
                 source?: string;
                 /** @description The time zone in which days begin; default UTC */
                 tz?: string;
+                /** @description Only uploads of this user; others than your own are for admins; empty: all that you may see */
+                user?: string;
             };
             header?: {
                 /** @description The id of the last event that the reader has had */

@@ -3,7 +3,7 @@ import type { Problem, Schema } from '../api/types';
 /** The messages of the live WebSocket. */
 
 /** What each view shows, by its name. */
-export type Views = Required<Pick<Schema<'LiveSnapshot'>, 'funnel' | 'queues' | 'lag' | 'dlq'>>;
+export type Views = Required<Pick<Schema<'LiveSnapshot'>, 'funnel' | 'queues' | 'lag' | 'dlq' | 'uploads'>>;
 export type ViewName = keyof Views;
 
 /** What is asked: a view, and its parameters. */
