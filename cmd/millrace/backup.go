@@ -19,12 +19,10 @@ type backupCmd struct {
 	To   string `help:"Where the backup goes: a folder that is empty or missing, or s3://bucket/prefix." required:"" placeholder:"PLACE"`
 	Data string `help:"Folder for all data, where \"millrace up\" keeps the logins of its engines." env:"MILLRACE_DATA" default:"./data"`
 
-	NATSListen         string         `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
-	ClickHouseListen   string         `help:"Native protocol of the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_LISTEN" name:"clickhouse-listen" default:"127.0.0.1:9000" group:"Engines"`
-	ClickHousePassword string         `help:"Password of the login default, which may write; generated into the data folder when empty." env:"MILLRACE_CLICKHOUSE_PASSWORD" name:"clickhouse-password" group:"Engines"`
-	PostgresListen     string         `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
-	Shared             sharedSettings `embed:"" group:"Servers to use instead of embedded ones"`
-	S3                 backupS3       `embed:"" group:"Backups in S3"`
+	Engines    engineAddresses `embed:"" group:"Engines"`
+	ClickHouse clickhouseLogin `embed:"" group:"Engines"`
+	Shared     sharedSettings  `embed:"" group:"Servers to use instead of embedded ones"`
+	S3         backupS3        `embed:"" group:"Backups in S3"`
 }
 
 // backupS3 says how to reach S3 where a backup is there.
@@ -85,11 +83,11 @@ func (c *backupCmd) installation(p *program) (in backup.Installation, disconnect
 		return in, nil, err
 	}
 	if in.Postgres == "" {
-		if in.Postgres, err = embeddedDSN(data, c.PostgresListen); err != nil {
+		if in.Postgres, err = embeddedDSN(data, c.Engines.PostgresListen); err != nil {
 			return in, nil, err
 		}
 	}
-	address := orDefault(c.Shared.NATS, "nats://"+dialable(c.NATSListen))
+	address := orDefault(c.Shared.NATS, "nats://"+dialable(c.Engines.NATSListen))
 	in.NATS, err = c.Shared.NATSLogin.connect(p.ctx, address, data, p.log)
 	if err != nil {
 		return in, nil, err
@@ -101,7 +99,7 @@ func (c *backupCmd) clickhouse(data string) (*clickhouse.Options, error) {
 	if c.Shared.ClickHouse != "" {
 		return c.Shared.clickhouseOptions()
 	}
-	s := clickhouseServer{Listen: c.ClickHouseListen, Password: c.ClickHousePassword}
+	s := clickhouseServer{clickhouseLogin: c.ClickHouse}
 	if file := filepath.Join(data, passwordFile); s.Password == "" && !readable(file) {
 		return nil, fmt.Errorf("%s cannot be read: name the data folder of \"millrace up\" by --data, or servers by "+
 			"MILLRACE_NATS_URL, MILLRACE_CLICKHOUSE_DSN and MILLRACE_POSTGRES_DSN", file)

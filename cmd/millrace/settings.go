@@ -98,11 +98,16 @@ func (s httpSettings) metricsGuard() (func(http.Handler) http.Handler, error) {
 	return a.Require(auth.Read), nil
 }
 
+// clickhouseLogin is where programs reach the embedded ClickHouse, and how they log in.
+type clickhouseLogin struct {
+	Listen   string `help:"Native protocol of the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_LISTEN" name:"clickhouse-listen" default:"127.0.0.1:9000"`
+	Password string `help:"Password of the login default, which may write; generated into the data folder when empty." env:"MILLRACE_CLICKHOUSE_PASSWORD" name:"clickhouse-password"`
+}
+
 // clickhouseServer shapes the embedded ClickHouse server.
 type clickhouseServer struct {
-	Listen          string `help:"Native protocol of the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_LISTEN" name:"clickhouse-listen" default:"127.0.0.1:9000"`
+	clickhouseLogin `embed:""`
 	HTTP            string `help:"HTTP interface of the embedded ClickHouse." env:"MILLRACE_CLICKHOUSE_HTTP" name:"clickhouse-http" default:"127.0.0.1:8123"`
-	Password        string `help:"Password of the login default, which may write; generated into the data folder when empty." env:"MILLRACE_CLICKHOUSE_PASSWORD" name:"clickhouse-password"`
 	AnalystPassword string `help:"Password of the login analyst, which may only read." env:"MILLRACE_CLICKHOUSE_ANALYST_PASSWORD" name:"clickhouse-analyst-password"`
 	MaxMemory       int64  `help:"Memory that the embedded ClickHouse may take, in bytes." env:"MILLRACE_CLICKHOUSE_MAX_MEMORY" name:"clickhouse-max-memory" default:"1073741824"`
 

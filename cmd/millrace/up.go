@@ -24,14 +24,19 @@ import (
 	"github.com/millrace-io/millrace/internal/embedded/postgres"
 )
 
+// engineAddresses are where the embedded engines listen that are not ClickHouse.
+type engineAddresses struct {
+	NATSListen     string `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
+	PostgresListen string `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
+}
+
 // engineSettings shape the embedded engines.
 type engineSettings struct {
-	NATSListen     string           `help:"Address of the embedded NATS server." env:"MILLRACE_NATS_LISTEN" name:"nats-listen" default:"127.0.0.1:4222" group:"Engines"`
-	NATSUser       string           `help:"User of Millrace on the embedded NATS server, which then refuses clients without a login." env:"MILLRACE_NATS_USER" name:"nats-user" group:"Engines"`
-	NATSPassword   string           `help:"Password of that user." env:"MILLRACE_NATS_PASSWORD" name:"nats-password" group:"Engines"`
-	NATSSync       time.Duration    `help:"How often the embedded NATS server syncs messages to disk; 0: before each is acknowledged. With any other value a power cut can lose acknowledged events." env:"MILLRACE_NATS_SYNC_INTERVAL" name:"nats-sync-interval" default:"0" group:"Engines"`
-	ClickHouse     clickhouseServer `embed:"" group:"Engines"`
-	PostgresListen string           `help:"Address of the embedded Postgres." env:"MILLRACE_POSTGRES_LISTEN" name:"postgres-listen" default:"127.0.0.1:5432" group:"Engines"`
+	engineAddresses `embed:""`
+	NATSUser        string           `help:"User of Millrace on the embedded NATS server, which then refuses clients without a login." env:"MILLRACE_NATS_USER" name:"nats-user" group:"Engines"`
+	NATSPassword    string           `help:"Password of that user." env:"MILLRACE_NATS_PASSWORD" name:"nats-password" group:"Engines"`
+	NATSSync        time.Duration    `help:"How often the embedded NATS server syncs messages to disk; 0: before each is acknowledged. With any other value a power cut can lose acknowledged events." env:"MILLRACE_NATS_SYNC_INTERVAL" name:"nats-sync-interval" default:"0" group:"Engines"`
+	ClickHouse      clickhouseServer `embed:"" group:"Engines"`
 }
 
 type upCmd struct {
