@@ -68,7 +68,7 @@ func (n *node) takeObjects() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	return share{routes: []func(endpoint.API){onServer(in.Register)}}, nil
+	return share{routes: []func(endpoint.API){in.Register}}, nil
 }
 
 func (n *node) objectsInNATS() *objects.NATS { return objects.NewNATS(n.js, max(n.work.Replicas, 1)) }
@@ -134,7 +134,7 @@ func (n *node) storeBatches() (of share, err error) {
 // readBatches tells what became of batches of crawled items.
 func (n *node) readBatches() (of share, err error) {
 	reads, err := querybatches.New(querybatches.Deps{
-		Postgres: n.database.pool, ClickHouse: n.reads, Auth: n.auth, Registry: n.registry, Log: n.log,
+		Postgres: n.database.pool, ClickHouse: n.reads, Registry: n.registry, Log: n.log,
 	})
 	if err != nil {
 		return of, err
@@ -146,6 +146,6 @@ func (n *node) readBatches() (of share, err error) {
 		return of, err
 	}
 	return share{
-		routes: []func(endpoint.API){onServer(reads.Register), again.Register}, views: []live.View{reads.View()},
+		routes: []func(endpoint.API){reads.Register, again.Register}, views: []live.View{reads.View()},
 	}, nil
 }

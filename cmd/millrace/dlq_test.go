@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-io/millrace/ingest/dlq"
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -67,7 +68,7 @@ func (f *dlqFixture) serve() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	letters.Register(srv, auth.New(auth.Config{}))
+	letters.Register(endpoint.API{Server: srv, Auth: auth.New(auth.Config{}), Log: log})
 	server := httptest.NewServer(srv.Handler())
 	f.t.Cleanup(server.Close)
 	f.url = server.URL

@@ -17,7 +17,7 @@ func (n *node) replayLetters() (of share, err error) {
 		return of, err
 	}
 	return share{
-		routes: []func(endpoint.API){func(api endpoint.API) { s.Register(api.Server, api.Auth) }},
+		routes: []func(endpoint.API){s.Register},
 		gauges: []sampler.Source{s.Gauges()},
 	}, nil
 }

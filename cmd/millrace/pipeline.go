@@ -26,12 +26,12 @@ func (n *node) takeEvents() (of share, err error) {
 		return of, err
 	}
 	in, err := ingesthttp.New(ingesthttp.Config{Limits: n.http.Limits.ingest()}, ingesthttp.Deps{
-		Log: n.log, Registry: n.registry, Auth: n.auth, Publisher: publisher, Stages: n.pipeline.Stages.Stages,
+		Log: n.log, Registry: n.registry, Publisher: publisher, Stages: n.pipeline.Stages.Stages,
 	})
 	if err != nil {
 		return of, err
 	}
-	return share{routes: []func(endpoint.API){onServer(in.Register)}}, nil
+	return share{routes: []func(endpoint.API){in.Register}}, nil
 }
 
 // foldEvents folds the stream of events, removes old ones from it, bounds its subjects, and retires old months.

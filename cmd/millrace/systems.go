@@ -50,11 +50,6 @@ type share struct {
 	gauges   []sampler.Source
 }
 
-// onServer makes a route of a handler that has its authentication and log already.
-func onServer(register func(*httpapi.Server)) func(endpoint.API) {
-	return func(api endpoint.API) { register(api.Server) }
-}
-
 // part works until ctx ends. It may be run again after it has failed.
 type part struct {
 	name string

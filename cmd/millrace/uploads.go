@@ -96,7 +96,7 @@ func (n *node) takeUploads() (of share, err error) {
 	}
 	return share{
 		parts:  []part{{"runner", runner.Run}, {"feeds", n.stores.feeder.Run}},
-		routes: []func(endpoint.API){onServer(commands.Register), specifiedUploads},
+		routes: []func(endpoint.API){commands.Register, specifiedUploads},
 	}, nil
 }
 
@@ -113,7 +113,7 @@ func (n *node) readUploads() (of share, err error) {
 		return of, err
 	}
 	return share{
-		routes: []func(endpoint.API){onServer(reads.Register), specifiedUploads},
+		routes: []func(endpoint.API){reads.Register, specifiedUploads},
 		views:  []live.View{reads.View()},
 		gauges: []sampler.Source{queryuploads.Gauges(n.stores.uploads)},
 	}, nil

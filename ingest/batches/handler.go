@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/objects"
 )
 
@@ -32,8 +32,9 @@ func New(deps Deps) (*Handler, error) {
 }
 
 // Register adds the routes.
-func (h *Handler) Register(s *httpapi.Server) {
+func (h *Handler) Register(api endpoint.API) {
+	s := api.Server
 	h.registerObjects(s)
 	h.registerAnnounce(s)
-	h.registerModes(s)
+	h.registerModes(api)
 }

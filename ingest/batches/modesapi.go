@@ -24,8 +24,8 @@ type ModeChange struct {
 	NewModeShare *float64 `json:"new_mode_share,omitempty" minimum:"0" maximum:"1" doc:"The share of jobs whose data.collected events are taken"`
 }
 
-func (h *Handler) registerModes(s *httpapi.Server) {
-	api := endpoint.API{Server: s, Auth: h.deps.Auth, Log: h.deps.Log, Base: "/batches", Tag: "Batches"}
+func (h *Handler) registerModes(api endpoint.API) {
+	api = api.At("/batches", "Batches")
 	endpoint.Get(api, endpoint.Operation{
 		ID: "batch-modes", Path: "/modes", Summary: "Which messages about batches are taken at present", Scope: auth.Read,
 	}, func(ctx context.Context, _ *httpapi.Params) (BatchModes, error) {

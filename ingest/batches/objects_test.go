@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/natstest"
@@ -53,7 +54,7 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Register(srv)
+	h.Register(endpoint.API{Server: srv, Auth: h.deps.Auth, Log: log})
 	// Every answer is held to the description.
 	s.client = &http.Client{Transport: contracttest.Of(t, srv.Handler()).Transport(http.DefaultTransport,
 		func(err error) { t.Error(err) })}

@@ -41,11 +41,11 @@ func (f Filter) Check() error {
 		errs = append(errs, badStream("stream"))
 	}
 	if f.Subject != "" && !isPattern(f.Subject) {
-		errs = append(errs, &Invalid{"subject", "subject", "must be a NATS subject: names with dots between them, " +
+		errs = append(errs, &Invalid{Field: "subject", Code: "subject", Rule: "must be a NATS subject: names with dots between them, " +
 			"where * stands for one name and > at the end for one or more"})
 	}
 	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
-		errs = append(errs, &Invalid{"until", "span_order", "must be later than since"})
+		errs = append(errs, &Invalid{Field: "until", Code: "span_order", Rule: "must be later than since"})
 	}
 	return errors.Join(errs...)
 }
@@ -53,11 +53,11 @@ func (f Filter) Check() error {
 func checkText(field, text string) error {
 	switch {
 	case len(text) > maxText:
-		return &Invalid{field, "length", fmt.Sprintf("must be at most %d bytes", maxText)}
+		return &Invalid{Field: field, Code: "length", Rule: fmt.Sprintf("must be at most %d bytes", maxText)}
 	case !utf8.ValidString(text):
-		return &Invalid{field, "utf8", "must be valid UTF-8"}
+		return &Invalid{Field: field, Code: "utf8", Rule: "must be valid UTF-8"}
 	case strings.ContainsFunc(text, isControl):
-		return &Invalid{field, "control_character", "must not contain control characters"}
+		return &Invalid{Field: field, Code: "control_character", Rule: "must not contain control characters"}
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func checkText(field, text string) error {
 func isControl(r rune) bool { return r < 0x20 || (r >= 0x7f && r < 0xa0) }
 
 func badStream(field string) error {
-	return &Invalid{field, "stream", "must be the name of a stream: letters, digits, '_' and '-'"}
+	return &Invalid{Field: field, Code: "stream", Rule: "must be the name of a stream: letters, digits, '_' and '-'"}
 }
 
 // isStream is stricter than NATS: the name becomes a part of a subject.

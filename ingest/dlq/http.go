@@ -3,12 +3,12 @@ package dlq
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/schemas/instant"
 )
@@ -37,7 +37,7 @@ func parseTime(field, text string) (time.Time, error) {
 	}
 	t, err := instant.Parse(text)
 	if err != nil {
-		return time.Time{}, &Invalid{field, "time_format", err.Error()}
+		return time.Time{}, &Invalid{Field: field, Code: "time_format", Rule: err.Error()}
 	}
 	return t, nil
 }
@@ -54,7 +54,7 @@ type ListRequest struct {
 // Resolve implements huma.Resolver.
 func (r *ListRequest) Resolve(ctx huma.Context) []error {
 	f, err := r.filter()
-	return append(r.Params.Resolve(ctx), faults(err, f.Check())...)
+	return append(r.Params.Resolve(ctx), endpoint.Faults(err, f.Check())...)
 }
 
 // ShowRequest are the parameters of GET /dlq/{id}.
@@ -94,115 +94,56 @@ func (b PurgeLetters) selection() (sel Selection, err error) {
 	return sel, errors.Join(errs[0], errs[1])
 }
 
-// check lists what is wrong with a selection beyond its schema. A filter that
+// Check lists what is wrong with a selection beyond its schema. A filter that
 // cannot be read is one all the same.
-func (b PurgeLetters) check() []error {
+func (b PurgeLetters) Check() []error {
 	sel, err := b.selection()
 	if sel.Filter.Empty() && b.Filter != (LetterFilter{}) {
-		return faults(err)
+		return endpoint.Faults(err)
 	}
-	return faults(err, sel.Check())
+	return endpoint.Faults(err, sel.Check())
 }
 
-// body and output are what huma wants around a body.
-type (
-	body[T any] struct {
-		httpapi.Params
-		Body T
-	}
-	output[T any] struct{ Body T }
-)
-
-// Resolve implements huma.Resolver: a caller is told all that is wrong at once.
-func (b *body[T]) Resolve(ctx huma.Context) []error {
-	errs := b.Params.Resolve(ctx)
-	if c, ok := any(b.Body).(interface{ check() []error }); ok {
-		errs = append(errs, c.check()...)
-	}
-	return errs
+// Register adds the routes, for callers with the scope admin.
+func (s *Service) Register(api endpoint.API) {
+	api = api.At("/dlq", "Dead letters")
+	api.Known = s.problem
+	op := endpoint.For(auth.Admin)
+	endpoint.Get(api, op("get-dead-letters", "", "Dead letters: messages that could not be processed, and why"), s.getList)
+	endpoint.Get(api, op("get-dead-letter", "/{id}", "A dead letter with its headers and its body"),
+		func(ctx context.Context, in *ShowRequest) (LetterDetail, error) { return s.Show(ctx, in.ID) })
+	endpoint.Get(api, op("get-dead-letter-of", "/{stream}/{seq}", "The dead letter of a message of a stream"),
+		func(ctx context.Context, in *OriginRequest) (LetterDetail, error) {
+			return s.Show(ctx, in.Stream+"/"+in.Seq)
+		})
+	endpoint.Post(api, op("replay-dead-letters", "/replay",
+		"Publish the messages of dead letters again, and delete these letters",
+		"An event goes to the subject that it belongs on. It counts once, however often it is replayed.",
+		"What would be refused again stays a letter, and the answer says why. After 503 send the same request again."),
+		s.postReplay)
+	endpoint.Post(api, op("purge-dead-letters", "/purge", "Delete dead letters for good"), s.postPurge)
 }
 
-// requestTime bounds a request: below the time after which callers and proxies
-// give up.
-const requestTime = 25 * time.Second
-
-// Register adds the routes to a server, for callers with the scope admin.
-func (s *Service) Register(srv *httpapi.Server, a *auth.Auth) {
-	r := routes{s, srv, a}
-	handle(r, huma.Operation{
-		OperationID: "get-dead-letters", Method: http.MethodGet, Path: "/dlq",
-		Summary: "Dead letters: messages that could not be processed, and why",
-	}, func(ctx context.Context, in *ListRequest) (LetterPage, error) {
-		f, err := in.filter()
-		if err != nil {
-			return LetterPage{}, err
-		}
-		return s.List(ctx, ListOptions{Filter: f, Oldest: in.Order == "oldest", Limit: in.Limit, Cursor: in.Cursor})
-	})
-	handle(r, huma.Operation{
-		OperationID: "get-dead-letter", Method: http.MethodGet, Path: "/dlq/{id}",
-		Summary: "A dead letter with its headers and its body",
-	}, func(ctx context.Context, in *ShowRequest) (LetterDetail, error) { return s.Show(ctx, in.ID) })
-	handle(r, huma.Operation{
-		OperationID: "get-dead-letter-of", Method: http.MethodGet, Path: "/dlq/{stream}/{seq}",
-		Summary: "The dead letter of a message of a stream",
-	}, func(ctx context.Context, in *OriginRequest) (LetterDetail, error) {
-		return s.Show(ctx, in.Stream+"/"+in.Seq)
-	})
-	handle(r, huma.Operation{
-		OperationID: "replay-dead-letters", Method: http.MethodPost, Path: "/dlq/replay",
-		Summary: "Publish the messages of dead letters again, and delete these letters",
-		Description: "An event goes to the subject that it belongs on. It counts once, however often it is replayed. " +
-			"What would be refused again stays a letter, and the answer says why. After 503 send the same " +
-			"request again.",
-	}, func(ctx context.Context, in *body[ReplayLetters]) (LetterReport, error) {
-		sel, err := in.Body.selection()
-		if err != nil {
-			return LetterReport{}, err
-		}
-		return s.Replay(ctx, sel, ReplayOptions{DryRun: in.Body.DryRun, AsBackfill: in.Body.AsBackfill})
-	})
-	handle(r, huma.Operation{
-		OperationID: "purge-dead-letters", Method: http.MethodPost, Path: "/dlq/purge",
-		Summary: "Delete dead letters for good",
-	}, func(ctx context.Context, in *body[PurgeLetters]) (LetterReport, error) {
-		sel, err := in.Body.selection()
-		if err != nil {
-			return LetterReport{}, err
-		}
-		return s.Purge(ctx, sel, in.Body.DryRun)
-	})
+func (s *Service) getList(ctx context.Context, in *ListRequest) (LetterPage, error) {
+	f, err := in.filter()
+	if err != nil {
+		return LetterPage{}, err
+	}
+	return s.List(ctx, ListOptions{Filter: f, Oldest: in.Order == "oldest", Limit: in.Limit, Cursor: in.Cursor})
 }
 
-type routes struct {
-	s    *Service
-	srv  *httpapi.Server
-	auth *auth.Auth
+func (s *Service) postReplay(ctx context.Context, in *endpoint.Body[ReplayLetters]) (LetterReport, error) {
+	sel, err := in.Body.selection()
+	if err != nil {
+		return LetterReport{}, err
+	}
+	return s.Replay(ctx, sel, ReplayOptions{DryRun: in.Body.DryRun, AsBackfill: in.Body.AsBackfill})
 }
 
-// handle registers an operation.
-func handle[In, Out any, P interface {
-	*In
-	huma.Resolver
-}](r routes, op huma.Operation, do func(context.Context, *In) (Out, error)) {
-	op.Tags = []string{"Dead letters"}
-	op.Errors = []int{
-		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
-		http.StatusServiceUnavailable,
+func (s *Service) postPurge(ctx context.Context, in *endpoint.Body[PurgeLetters]) (LetterReport, error) {
+	sel, err := in.Body.selection()
+	if err != nil {
+		return LetterReport{}, err
 	}
-	if op.Method == http.MethodGet {
-		op.Errors = append(op.Errors, http.StatusNotFound)
-	} else {
-		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
-		op.Middlewares = huma.Middlewares{httpapi.OnlyJSON}
-	}
-	huma.Register(r.srv.API(), r.auth.Protect(op, auth.Admin), func(ctx context.Context, in *In) (*output[Out], error) {
-		ctx, cancel := context.WithTimeout(ctx, requestTime)
-		defer cancel()
-		out, err := do(ctx, in)
-		if err != nil {
-			return nil, r.s.problem(err)
-		}
-		return &output[Out]{out}, nil
-	})
+	return s.Purge(ctx, sel, in.Body.DryRun)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/sampler/samplertest"
@@ -35,7 +36,7 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Register(srv, auth.New(cfg))
+	f.Register(endpoint.API{Server: srv, Auth: auth.New(cfg), Log: f.log})
 	server := httptest.NewServer(srv.Handler())
 	t.Cleanup(server.Close)
 	return &site{fixture: f, url: server.URL, contract: contracttest.Of(t, srv.Handler())}

@@ -23,8 +23,8 @@ func parseID(id string) (key, error) {
 	var err error
 	if k.seq, err = strconv.ParseUint(digits, 10, 64); err != nil || k.seq == 0 {
 		return key{}, &Invalid{
-			"id",
-			"id", `must be a letter's number, such as "7", or its message's stream and sequence, such as "EVENTS/123"`,
+			Field: "id",
+			Code:  "id", Rule: `must be a letter's number, such as "7", or its message's stream and sequence, such as "EVENTS/123"`,
 		}
 	}
 	return k, nil
@@ -59,7 +59,7 @@ func ParseCursor(text string) (c Cursor, err error) {
 		c.UpTo, err = strconv.ParseUint(upTo, 10, 64)
 	}
 	if err != nil || c.After == 0 || c.UpTo < c.After {
-		return Cursor{}, &Invalid{"cursor", "cursor", "must be the next_cursor of an answer"}
+		return Cursor{}, &Invalid{Field: "cursor", Code: "cursor", Rule: "must be the next_cursor of an answer"}
 	}
 	return c, nil
 }

@@ -21,17 +21,17 @@ func replayID(f *found) string {
 func (s *Service) judge(f *found, asBackfill bool, r *event.Record) (client.Message, *Invalid) {
 	if f.Origin == "" {
 		return client.Message{},
-			&Invalid{"origin", "origin", "must be known: the letter does not say which stream its message came from"}
+			&Invalid{Field: "origin", Code: "origin", Rule: "must be known: the letter does not say which stream its message came from"}
 	}
 	if f.Cut != 0 {
 		// What is left may happen to be a message, but not the one that came.
-		return client.Message{}, &Invalid{"", "cut", "is not whole: the letter had no room for its end"}
+		return client.Message{}, &Invalid{Field: "", Code: "cut", Rule: "is not whole: the letter had no room for its end"}
 	}
 	if f.Stream == stream.Events {
 		return s.judgeEvent(f, asBackfill, r)
 	}
 	if !publishable(f.Subject) {
-		return client.Message{}, &Invalid{"subject", "subject", "must be one that a stream of messages has"}
+		return client.Message{}, &Invalid{Field: "subject", Code: "subject", Rule: "must be one that a stream of messages has"}
 	}
 	return client.Message{Subject: f.Subject, Data: f.body}, nil
 }
@@ -47,7 +47,7 @@ func (s *Service) judgeEvent(f *found, asBackfill bool, r *event.Record) (client
 		body, invalid = event.GiveOwnKey(body, r)
 	}
 	if invalid != nil {
-		return client.Message{}, (*Invalid)(invalid)
+		return client.Message{}, invalid
 	}
 	invalid = r.Validate(s.cfg.Stages, s.now(), true)
 	if tooOld(invalid) {
@@ -59,7 +59,7 @@ func (s *Service) judgeEvent(f *found, asBackfill bool, r *event.Record) (client
 		}
 	}
 	if invalid != nil {
-		return client.Message{}, (*Invalid)(invalid)
+		return client.Message{}, invalid
 	}
 	return client.EventMessage(r, body), nil
 }
@@ -70,10 +70,10 @@ func tooOld(invalid *event.Invalid) bool { return invalid != nil && invalid.Code
 // late in the first place.
 func (s *Service) whyTooOld(f *found, r *event.Record) *Invalid {
 	if tooOld(r.Validate(s.cfg.Stages, f.ReceivedAt, true)) {
-		return &Invalid{"occurred_at", "time_too_old", "was more than 24 hours in the past when the event came; " +
+		return &Invalid{Field: "occurred_at", Code: "time_too_old", Rule: "was more than 24 hours in the past when the event came; " +
 			"replay it as backfill (--as-backfill) to count it all the same"}
 	}
-	return &Invalid{"occurred_at", "too_old_now", "is more than 24 hours in the past by now, and was not when the " +
+	return &Invalid{Field: "occurred_at", Code: "too_old_now", Rule: "is more than 24 hours in the past by now, and was not when the " +
 		"event came: too old now; replay it as backfill (--as-backfill)"}
 }
 

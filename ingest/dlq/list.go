@@ -31,7 +31,7 @@ func (s *Service) List(ctx context.Context, o ListOptions) (LetterPage, error) {
 		return LetterPage{}, err
 	}
 	if o.Limit < 1 || o.Limit > MaxPage {
-		return LetterPage{}, &Invalid{"limit", "range", fmt.Sprintf("must be from 1 to %d", MaxPage)}
+		return LetterPage{}, &Invalid{Field: "limit", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d", MaxPage)}
 	}
 	st, err := s.stream(ctx)
 	if err != nil {

@@ -8,22 +8,9 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 )
 
-// faults lists the rules that a request breaks, from the errors of checks, each
-// of which may join several.
-func faults(checks ...error) (all []error) {
-	for _, err := range checks {
-		if several, ok := err.(interface{ Unwrap() []error }); ok {
-			all = append(all, faults(several.Unwrap()...)...)
-		} else if invalid, ok := err.(*Invalid); ok {
-			all = append(all, httpapi.FieldError(*invalid))
-		}
-	}
-	return all
-}
-
 // problem turns an error into what the caller is told. Whatever is not the
 // request's fault is that of NATS, which is all that the service works with.
-func (s *Service) problem(err error) *httpapi.Problem {
+func (s *Service) problem(err error) error {
 	var invalid *Invalid
 	switch {
 	case errors.As(err, &invalid):

@@ -39,15 +39,15 @@ func (s Selection) Check() error {
 	var errs []error
 	switch {
 	case kinds == 0:
-		errs = append(errs, &Invalid{"", "selection", "must say which letters are meant: ids, a filter, or all"})
+		errs = append(errs, &Invalid{Field: "", Code: "selection", Rule: "must say which letters are meant: ids, a filter, or all"})
 	case kinds > 1:
-		errs = append(errs, &Invalid{"", "selection", "must have one of ids, a filter, or all"})
+		errs = append(errs, &Invalid{Field: "", Code: "selection", Rule: "must have one of ids, a filter, or all"})
 	}
 	if len(s.IDs) > MaxIDs {
-		errs = append(errs, &Invalid{"ids", "length", fmt.Sprintf("must be at most %d", MaxIDs)})
+		errs = append(errs, &Invalid{Field: "ids", Code: "length", Rule: fmt.Sprintf("must be at most %d", MaxIDs)})
 	}
 	if s.Limit < 0 || s.Limit > MaxLetters {
-		errs = append(errs, &Invalid{"limit", "range", fmt.Sprintf("must be from 1 to %d", MaxLetters)})
+		errs = append(errs, &Invalid{Field: "limit", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d", MaxLetters)})
 	}
 	for _, id := range s.IDs {
 		if _, err := parseID(id); err != nil {

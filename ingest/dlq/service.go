@@ -19,9 +19,7 @@ import (
 var ErrNotFound = errors.New("there is no such dead letter")
 
 // Invalid says which rule a request breaks.
-type Invalid struct{ Field, Code, Rule string }
-
-func (e *Invalid) Error() string { return e.Field + ": " + e.Rule }
+type Invalid = event.Invalid
 
 // Config shapes the service. The zero value of a field stands for its default.
 type Config struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/schemas/event"
 )
@@ -32,7 +33,6 @@ type Config struct {
 type Deps struct {
 	Log       *slog.Logger
 	Registry  prometheus.Registerer
-	Auth      *auth.Auth
 	Publisher *client.Publisher
 	Stages    event.Stages
 }
@@ -41,7 +41,6 @@ type Deps struct {
 type Handler struct {
 	timeout   time.Duration
 	log       *slog.Logger
-	auth      *auth.Auth
 	publisher *client.Publisher
 	batcher   *client.Batcher
 	stages    event.Stages
@@ -56,9 +55,9 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	if deps.Log == nil || deps.Registry == nil || deps.Auth == nil || deps.Publisher == nil ||
+	if deps.Log == nil || deps.Registry == nil || deps.Publisher == nil ||
 		len(deps.Stages.Names()) == 0 {
-		return nil, errors.New("HTTP ingest: a logger, a registry, authentication, a publisher and stages are needed")
+		return nil, errors.New("HTTP ingest: a logger, a registry, a publisher and stages are needed")
 	}
 	m, err := newMetrics(deps.Registry, deps.Stages)
 	if err != nil {
@@ -73,16 +72,17 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 		return nil, err
 	}
 	return &Handler{
-		timeout: cfg.Timeout, log: deps.Log, auth: deps.Auth, publisher: deps.Publisher,
+		timeout: cfg.Timeout, log: deps.Log, publisher: deps.Publisher,
 		batcher: client.NewBatcher(deps.Publisher, cfg.Timeout), stages: deps.Stages, limiter: limiter, metrics: m,
 		schema: schema,
 	}, nil
 }
 
 // Register adds the routes and describes them.
-func (h *Handler) Register(s *httpapi.Server) {
+func (h *Handler) Register(api endpoint.API) {
+	s := api.Server
 	guards := []func(http.Handler) http.Handler{
-		h.auth.Require(auth.EventsWrite), h.metrics.time,
+		api.Auth.Require(auth.EventsWrite), h.metrics.time,
 		httpapi.LimitBody(MaxBody),
 	}
 	one, many, schema := h.describe(s)

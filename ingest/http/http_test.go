@@ -20,6 +20,7 @@ import (
 
 	"github.com/millrace-io/millrace/client"
 	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/natstest"
@@ -75,7 +76,7 @@ func startWith(t *testing.T, authCfg auth.Config, cfg Config) fixture {
 	}
 	registry := prometheus.NewRegistry()
 	f.Handler, err = New(cfg, Deps{
-		Log: log, Registry: registry, Auth: auth.New(authCfg), Publisher: publisher,
+		Log: log, Registry: registry, Publisher: publisher,
 		Stages: stages,
 	})
 	if err != nil {
@@ -85,7 +86,7 @@ func startWith(t *testing.T, authCfg auth.Config, cfg Config) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Register(frame)
+	f.Register(endpoint.API{Server: frame, Auth: auth.New(authCfg), Log: log})
 	server := httptest.NewServer(frame.Handler())
 	t.Cleanup(server.Close)
 	f.url = server.URL + "/api/v1"

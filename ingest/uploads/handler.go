@@ -48,11 +48,10 @@ func New(
 }
 
 // Register adds the routes, for callers with the scope uploads or work.
-func (h *Handler) Register(srv *httpapi.Server) {
-	h.registerReceive(srv)
-	api := endpoint.API{
-		Server: srv, Auth: h.auth, Log: h.log, Base: "/uploads", Tag: "Uploads", Known: uploadsapi.Known,
-	}
+func (h *Handler) Register(api endpoint.API) {
+	h.registerReceive(api.Server)
+	api = api.At("/uploads", "Uploads")
+	api.Known = uploadsapi.Known
 	command := func(id, path, summary, text string) endpoint.Operation {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Uploads}
 	}

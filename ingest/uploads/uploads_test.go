@@ -30,6 +30,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/natstest"
@@ -158,7 +159,7 @@ func serveOn(t *testing.T, pool *pgxpool.Pool, queues *queue.Store, cfg auth.Con
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Register(srv)
+	h.Register(endpoint.API{Server: srv, Auth: s.auth, Log: log})
 	srv.Also("/api/jobs", "/uploads")
 	// Every answer is held to the description.
 	s.client = &http.Client{Transport: contracttest.Of(t, srv.Handler()).Transport(http.DefaultTransport,

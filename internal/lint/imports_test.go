@@ -93,7 +93,7 @@ var rules = []rule{
 	{"./schemas/postgres", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/slots", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/known", []string{"./schemas"}, "contracts depend on contracts"},
-	{"./schemas/item", nil, "the rules of items are pure"},
+	{"./schemas/item", []string{"./schemas/event"}, "the rules of items are pure"},
 	{"./schemas/shard", []string{"./schemas/item"}, "the rules of shards are pure"},
 	{"./schemas/source", []string{"./schemas/item", "./schemas/instant", "./internal/nearest"}, "the rules of sources are pure"},
 	{"./schemas/batches", []string{"./schemas/item", "./schemas/instant"}, "the rules of batches are pure"},

@@ -11,9 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
-	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/query/selects"
@@ -29,7 +27,6 @@ const timeout = 10 * time.Second
 type Deps struct {
 	Postgres   *pgxpool.Pool
 	ClickHouse driver.Conn
-	Auth       *auth.Auth
 	Registry   prometheus.Registerer
 	Log        *slog.Logger
 }
@@ -44,8 +41,8 @@ type Handler struct {
 
 // New returns the handler; Register puts it on a server.
 func New(deps Deps) (*Handler, error) {
-	if deps.Postgres == nil || deps.ClickHouse == nil || deps.Auth == nil || deps.Registry == nil || deps.Log == nil {
-		return nil, errors.New("batch reads: Postgres, ClickHouse, authentication, a registry and a logger are needed")
+	if deps.Postgres == nil || deps.ClickHouse == nil || deps.Registry == nil || deps.Log == nil {
+		return nil, errors.New("batch reads: Postgres, ClickHouse, a registry and a logger are needed")
 	}
 	set, err := selects.New(deps.ClickHouse, files, timeout)
 	if err != nil {
@@ -64,11 +61,10 @@ func New(deps Deps) (*Handler, error) {
 }
 
 // Register adds the routes, for callers with the scope read.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{
-		Server: srv, Auth: h.Auth, Tag: "Batches", Limit: timeout, Took: h.durations,
-		Known: func(err error) error { return reads.Problem(h.Log, err) },
-	}
+func (h *Handler) Register(api endpoint.API) {
+	api = api.At("", "Batches")
+	api.Limit, api.Took = timeout, h.durations
+	api.Known = func(err error) error { return reads.Problem(h.Log, err) }
 	reads.Get(api, h, "batches", "/batches", "Batches of crawled items, those read last first", h.list)
 	reads.Get(api, h, "batches-summary", "/batches/summary", "Numbers of batches and of their items, and over time",
 		h.summary)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/query/live"
@@ -73,7 +74,7 @@ func serve(t testing.TB) *site {
 	}
 	t.Cleanup(func() { _ = s.conn.Close() })
 	h, err := New(Deps{
-		Postgres: s.pool, ClickHouse: s.conn, Auth: auth.New(auth.Config{}), Registry: prometheus.NewRegistry(),
+		Postgres: s.pool, ClickHouse: s.conn, Registry: prometheus.NewRegistry(),
 		Log: embeddedtest.Log(t),
 	})
 	if err != nil {
@@ -83,7 +84,7 @@ func serve(t testing.TB) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Register(srv)
+	h.Register(endpoint.API{Server: srv, Auth: auth.New(auth.Config{}), Log: h.Log})
 	hub, err := live.New(live.Config{}, []live.View{h.View()}, prometheus.NewRegistry(), embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)

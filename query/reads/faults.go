@@ -1,12 +1,12 @@
 package reads
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -26,11 +26,8 @@ func (f *Faults) Add(p *httpapi.Problem) {
 // Window parses the window that a request asks for.
 func (f *Faults) Window(r window.Request) window.Spec {
 	spec, err := window.Parse(r)
-	var broken window.Faults
-	if errors.As(err, &broken) {
-		for _, e := range broken {
-			*f = append(*f, httpapi.FieldError(*e))
-		}
+	for _, e := range endpoint.Faults(err) {
+		*f = append(*f, e.(httpapi.FieldError))
 	}
 	return spec
 }

@@ -67,10 +67,10 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 }
 
 // Register adds the routes, for callers with the scope uploads or work.
-func (h *Handler) Register(srv *httpapi.Server) {
-	api := endpoint.API{
-		Server: srv, Auth: h.Auth, Log: h.Log, Base: "/uploads", Tag: "Uploads", Known: uploadsapi.Known,
-	}
+func (h *Handler) Register(api endpoint.API) {
+	srv := api.Server
+	api = api.At("/uploads", "Uploads")
+	api.Known = uploadsapi.Known
 	read := func(id, path, summary, text string) endpoint.Operation {
 		return endpoint.Operation{ID: id, Path: path, Summary: summary, Text: text, Scope: auth.Uploads}
 	}

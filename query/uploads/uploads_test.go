@@ -24,6 +24,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
+	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/httpapi/contracttest"
 	"github.com/millrace-io/millrace/internal/natstest"
@@ -72,7 +73,7 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Register(srv)
+	h.Register(endpoint.API{Server: srv, Auth: h.Auth, Log: h.Log})
 	hub, err := live.New(live.Config{}, []live.View{h.View()}, prometheus.NewRegistry(), embeddedtest.Log(t))
 	if err != nil {
 		t.Fatal(err)

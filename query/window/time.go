@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/instant"
 )
 
@@ -25,11 +26,11 @@ func ParseTime(text string) (time.Time, error) {
 
 // parseZone reads the name of a time zone. Names that depend on the machine
 // ("Local") or that reach for files are not zones.
-func parseZone(name string) (string, *time.Location, *Invalid) {
+func parseZone(name string) (string, *time.Location, error) {
 	if name == "" || name == "UTC" {
 		return "UTC", time.UTC, nil
 	}
-	invalid := &Invalid{"tz", "zone_unknown", "must be a time zone of the IANA database, such as Europe/Berlin"}
+	invalid := &event.Invalid{Field: "tz", Code: "zone_unknown", Rule: "must be a time zone of the IANA database, such as Europe/Berlin"}
 	if len(name) > 64 || name == "Local" || strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\.\x00") {
 		return "", nil, invalid
 	}

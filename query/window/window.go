@@ -1,10 +1,12 @@
 package window
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 	_ "time/tzdata" // zones must not depend on what the machine has installed
+
+	"github.com/millrace-io/millrace/schemas/event"
 )
 
 // Periods, as the API names them.
@@ -27,26 +29,6 @@ var rolling = map[string]time.Duration{
 type Request struct {
 	Period, From, To, TZ string
 	Now                  time.Time // needed where From stands without To
-}
-
-// Invalid says which rule a request breaks.
-type Invalid struct {
-	Field string // name of the parameter
-	Code  string // stable name of the rule
-	Rule  string // the rule, for people
-}
-
-func (e *Invalid) Error() string { return e.Field + ": " + e.Rule }
-
-// Faults are the rules that a request breaks, one for each field.
-type Faults []*Invalid
-
-func (f Faults) Error() string {
-	texts := make([]string, len(f))
-	for i, e := range f {
-		texts[i] = e.Error()
-	}
-	return strings.Join(texts, "; ")
 }
 
 // Spec is a valid request.
@@ -78,17 +60,17 @@ func (w Window) End() time.Time {
 	return w.To
 }
 
-// Parse checks a request. Its error is Faults.
+// Parse checks a request. Its error joins an Invalid for each field that breaks a rule.
 func Parse(r Request) (Spec, error) {
 	s := Spec{period: r.Period}
-	var faults Faults
-	var invalid *Invalid
-	if s.zone, s.loc, invalid = parseZone(r.TZ); invalid != nil {
-		faults = append(faults, invalid)
+	var faults []error
+	var err error
+	if s.zone, s.loc, err = parseZone(r.TZ); err != nil {
+		faults = append(faults, err)
 	}
 	if r.From != "" || r.To != "" {
 		if r.Period != "" {
-			faults = append(faults, &Invalid{"period", "period_or_times", "must be absent where from or to is given"})
+			faults = append(faults, &event.Invalid{Field: "period", Code: "period_or_times", Rule: "must be absent where from or to is given"})
 		}
 		s.period, s.open = Custom, r.To == ""
 		faults = append(faults, s.parseSpan(r)...)
@@ -97,14 +79,14 @@ func Parse(r Request) (Spec, error) {
 			s.period = Today
 		}
 		if _, ok := rolling[s.period]; !ok && s.period != Today {
-			faults = append(faults, &Invalid{
-				"period", "period_unknown",
-				"must be today, 24h, 7d or 30d, or absent where from is given",
+			faults = append(faults, &event.Invalid{
+				Field: "period", Code: "period_unknown",
+				Rule: "must be today, 24h, 7d or 30d, or absent where from is given",
 			})
 		}
 	}
 	if len(faults) > 0 {
-		return Spec{}, faults
+		return Spec{}, errors.Join(faults...)
 	}
 	return s, nil
 }
@@ -147,15 +129,15 @@ func (s Spec) At(now time.Time) Window {
 
 // parseSpan reads the times of a custom window. Without an end it lasts until it
 // is looked at.
-func (s *Spec) parseSpan(r Request) (faults Faults) {
+func (s *Spec) parseSpan(r Request) (faults []error) {
 	read := func(field, text string, at *time.Time) {
 		var err error
 		if *at, err = ParseTime(text); err != nil {
-			faults = append(faults, &Invalid{field, "time_format", err.Error()})
+			faults = append(faults, &event.Invalid{Field: field, Code: "time_format", Rule: err.Error()})
 		}
 	}
 	if r.From == "" {
-		faults = append(faults, &Invalid{"from", "missing", "is required where to is given"})
+		faults = append(faults, &event.Invalid{Field: "from", Code: "missing", Rule: "is required where to is given"})
 	} else {
 		read("from", r.From, &s.from)
 	}
@@ -169,13 +151,13 @@ func (s *Spec) parseSpan(r Request) (faults Faults) {
 	}
 	switch days := MaxSpan / (24 * time.Hour); {
 	case !s.from.Before(end) && s.open:
-		return Faults{{field, "span_order", "must lie in the past where to is not given"}}
+		return []error{&event.Invalid{Field: field, Code: "span_order", Rule: "must lie in the past where to is not given"}}
 	case !s.from.Before(end):
-		return Faults{{field, "span_order", "must be later than from"}}
+		return []error{&event.Invalid{Field: field, Code: "span_order", Rule: "must be later than from"}}
 	case end.Sub(s.from) > MaxSpan && s.open:
-		return Faults{{field, "span_length", fmt.Sprintf("must be at most %d days ago where to is not given", days)}}
+		return []error{&event.Invalid{Field: field, Code: "span_length", Rule: fmt.Sprintf("must be at most %d days ago where to is not given", days)}}
 	case end.Sub(s.from) > MaxSpan:
-		return Faults{{field, "span_length", fmt.Sprintf("must be at most %d days after from", days)}}
+		return []error{&event.Invalid{Field: field, Code: "span_length", Rule: fmt.Sprintf("must be at most %d days after from", days)}}
 	}
 	return nil
 }

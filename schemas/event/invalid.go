@@ -2,10 +2,10 @@ package event
 
 import "fmt"
 
-// Invalid says which rule an event breaks. It is the error of Decode and of
-// Validate.
+// Invalid says which rule a field breaks, of an event or of any other request. It is
+// the error of Decode and of Validate.
 type Invalid struct {
-	Field string // JSON name of the field; empty when the text is no JSON object
+	Field string // JSON name of the field; empty when the rule is about the whole
 	Code  string // a stable name of the rule, for metrics and programs
 	Rule  string // the rule, for people
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/millrace-io/millrace/schemas/event"
 )
 
 // Limits on what callers may ask for.
@@ -18,19 +20,17 @@ const (
 )
 
 // Invalid says which rule a field breaks.
-type Invalid struct{ Field, Code, Rule string }
-
-func (e *Invalid) Error() string { return e.Field + ": " + e.Rule }
+type Invalid = event.Invalid
 
 // CheckWorker holds what a worker's name may be. It may be empty.
 func CheckWorker(name string) error {
 	switch {
 	case len(name) > MaxWorker:
-		return &Invalid{"worker", "length", fmt.Sprintf("must be at most %d bytes", MaxWorker)}
+		return &Invalid{Field: "worker", Code: "length", Rule: fmt.Sprintf("must be at most %d bytes", MaxWorker)}
 	case !utf8.ValidString(name):
-		return &Invalid{"worker", "utf8", "must be valid UTF-8"}
+		return &Invalid{Field: "worker", Code: "utf8", Rule: "must be valid UTF-8"}
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return &Invalid{"worker", "control_character", "must not contain control characters"}
+		return &Invalid{Field: "worker", Code: "control_character", Rule: "must not contain control characters"}
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func CheckWorker(name string) error {
 // CheckLease holds how long an item may be taken for, in seconds.
 func CheckLease(seconds float64) error {
 	if !(seconds >= 1 && seconds <= MaxLease) {
-		return &Invalid{"lease_s", "range", fmt.Sprintf("must be from 1 to %d seconds", MaxLease)}
+		return &Invalid{Field: "lease_s", Code: "range", Rule: fmt.Sprintf("must be from 1 to %d seconds", MaxLease)}
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func CheckLease(seconds float64) error {
 // CheckDelay holds how long an item may be held back, in seconds.
 func CheckDelay(seconds float64) error {
 	if !(seconds >= 0 && seconds <= MaxDelay) {
-		return &Invalid{"delay_s", "range", fmt.Sprintf("must be from 0 to %d seconds", MaxDelay)}
+		return &Invalid{Field: "delay_s", Code: "range", Rule: fmt.Sprintf("must be from 0 to %d seconds", MaxDelay)}
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func cut(text string, most int) string {
 // CheckProgress holds what a worker says that it is at.
 func CheckProgress(text string) error {
 	if text != CutProgress(text) {
-		return &Invalid{"progress", "text", fmt.Sprintf("must be at most %d bytes of UTF-8 without zero bytes", MaxProgress)}
+		return &Invalid{Field: "progress", Code: "text", Rule: fmt.Sprintf("must be at most %d bytes of UTF-8 without zero bytes", MaxProgress)}
 	}
 	return nil
 }
