@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,8 +87,9 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		"MILLRACE_S3_ENDPOINT=http://"+c.objectsAddr, "MILLRACE_S3_REGION=us-east-1",
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
 	)
+	first := cmp.Or(cfg.from, bin)
 	serve := func(name, role, addr string) *process {
-		return newProcess(dir, name, bin, `"msg":"serving"`, append([]string{"MILLRACE_HTTP_ADDR=" + addr}, shared...),
+		return newProcess(dir, name, first, `"msg":"serving"`, append([]string{"MILLRACE_HTTP_ADDR=" + addr}, shared...),
 			"serve", "--role="+role, "--ingest-rate=0", "--data="+filepath.Join(dir, name))
 	}
 	part := func(name, addr string) *process {
@@ -95,7 +97,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 			filepath.Join(dir, name)})
 	}
 	c.nats, c.postgres = part("nats", servers[0]), part("postgres", c.postgresAddr)
-	c.clickhouse = newProcess(dir, "clickhouse", bin, "", []string{"MILLRACE_CLICKHOUSE_PASSWORD=" + chPassword},
+	c.clickhouse = newProcess(dir, "clickhouse", first, "", []string{"MILLRACE_CLICKHOUSE_PASSWORD=" + chPassword},
 		"clickhouse", "--data="+filepath.Join(dir, "clickhouse"),
 		"--clickhouse-listen="+servers[1], "--clickhouse-http="+c.chHTTP)
 	c.ingest = serve("ingest", "ingest", c.ingestAddr)

@@ -50,6 +50,7 @@
 //	go run ./test/faults -seed 7 -for 2m -overlap     faults overlap from the first one on
 //	go run ./test/faults -soak -for 2h                no faults: what grows?
 //	go run ./test/faults -seed 7 -for 2m -peer plain  breaks what is used in place of projectors
+//	go run ./test/faults -seed 7 -from millrace-1.0   begins with that program, and upgrades it
 //	go run ./test/faults -catalogue                   prints all kinds of faults (docs/faults.md)
 //	go run ./test/faults -record DIR                  records the metrics of outages for the tests of alerts
 //

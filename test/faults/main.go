@@ -59,6 +59,7 @@ func main() {
 // config is what the flags say.
 type config struct {
 	bin     string // the program to break; empty: build it
+	from    string // the program of an earlier release, from which it is upgraded; empty: it is not
 	seed    uint64
 	length  time.Duration
 	kinds   []kind
@@ -93,6 +94,7 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.BoolVar(&cfg.keep, "keep", false, "leave the folder with all data and logs, as a failure does")
 	flags.BoolVar(&cfg.soak, "soak", false, "inject no faults, and look for what grows: memory, open files, goroutines")
 	flags.BoolVar(&cfg.catalogue, "catalogue", false, "print all kinds of faults as Markdown, and break nothing")
+	flags.StringVar(&cfg.from, "from", "", "program of an earlier release, to begin with and to upgrade from")
 	flags.StringVar(&cfg.record, "record", "", "record the metrics of outages into this folder, and check nothing")
 	flags.StringVar(&cfg.outages, "outages", "all", "outages to record, separated by commas")
 	flags.DurationVar(&cfg.ackWait, "ack-wait", peerAckWait, "how long a peer may keep a message")
@@ -111,6 +113,8 @@ func parse(args []string, errOut io.Writer) (config, error) {
 		err = errors.New("-nodes has to be 1 or 3")
 	case cfg.soak && *peerName != "":
 		err = errors.New("-soak is not for peers")
+	case cfg.from != "" && (cfg.soak || *peerName != ""):
+		err = errors.New("-from is neither for -soak nor for peers")
 	case cfg.soak && *names != "all" && *names != "none":
 		err = errors.New("-soak injects no faults")
 	case flags.NArg() > 0:
@@ -119,6 +123,9 @@ func parse(args []string, errOut io.Writer) (config, error) {
 		cfg.named = *names != "all" && *names != "none"
 		if cfg.kinds, err = parseKinds(*names); err == nil {
 			cfg.peer, err = parsePeer(*peerName)
+		}
+		if err == nil && cfg.from != "" { // each process has a folder of its own
+			cfg.from, err = filepath.Abs(cfg.from)
 		}
 	}
 	if err != nil {

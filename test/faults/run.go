@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -172,9 +173,12 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	defer working.abandon()
 	crawling := t.startCrawls(ctx)
 	defer crawling.abandon()
-	batching := t.startBatches(ctx)
-	defer batching.abandon()
 	begin := time.Now()
+	if t.cfg.from != "" {
+		t.sab.upgrade(acting, t.cfg.length/4, rand.New(rand.NewPCG(t.cfg.seed, 6)))
+	}
+	batching := t.startBatches(ctx) // which a release to upgrade from may not have
+	defer batching.abandon()
 	plan := newPlan(t.cfg.seed, t.cfg.kinds)
 	plan.overlap = t.cfg.overlap
 	t.sab.run(acting, plan)
