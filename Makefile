@@ -12,6 +12,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 FUZZTIME ?= 30s
 SEED     ?= 0
 FOR      ?= 2m
+FROM     ?= 0788331
 N        ?= 2000
 ARGS     ?=
 ARTICLES ?= 20000
@@ -32,11 +33,11 @@ RACE     := $(shell command -v gcc >/dev/null 2>&1 || command -v clang >/dev/nul
 PACKAGES  = go list -f '{{.Dir}}' ./... | sed 's,^$(CURDIR),.,' | grep -v '^./test/'
 RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules --exclude-dir=test \
 	'^[[:space:]]*go [a-zA-Z]|"sync(/atomic)?"|errgroup' . | xargs -n 1 dirname | sort -u | \
-	grep -vxE './(ingest/(backfill|demo)|internal/(embedded/clickhouse|objects)|query/pipeline)'
+	grep -vxE './(ingest/(backfill|demo)|internal/(backup|embedded/clickhouse|objects)|query/pipeline)'
 # Tests wait as well as work, so one package more than there are processors is tested
 # at a time, those that take longest first. Those of the whole program each start its
 # engines, so fewer run at a time: three tests of e2e, which has work for all processors,
-# then two packages, and beside them tests in JavaScript, but for the browser's. What they are
+# then two packages, and beside them tests in JavaScript, which wait most of the time. What they are
 # made of is compiled before: on a new machine that takes minutes, in which a server would
 # have no processor to answer with.
 # Linking the tests takes half as long without what debuggers read. Vet has its place
@@ -82,8 +83,7 @@ test: page ## Run all tests: Go, the page, a Node client, a browser
 	@$(MAKE) --no-print-directory test-unraced
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-benchmarks compile-programs
 	@$(MAKE) --no-print-directory test-e2e
-	@$(MAKE) --no-print-directory --jobs $(SYNC) test-programs test-page test-node
-	@$(MAKE) --no-print-directory test-browser
+	@$(MAKE) --no-print-directory --jobs $(SYNC) test-programs test-page test-node test-browser
 
 .PHONY: race
 race: ## Run the tests of all packages with the race detector
@@ -133,6 +133,12 @@ fuzz: ## Fuzz each decoder for FUZZTIME (30s)
 .PHONY: faults
 faults: build engines ## Break a running installation for FOR (2m) at random, or by SEED, and recount
 	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -seed $(SEED) -for $(FOR) $(ARGS)
+
+.PHONY: upgrade
+upgrade: build engines ## Upgrade an installation of the commit FROM (0788331) role by role under load, break it, and recount
+	@old=$$(mktemp -d) && trap 'git worktree remove --force "$$old/tree"; rm -rf "$$old"' EXIT && trap : INT TERM && \
+	git worktree add --quiet --detach "$$old/tree" $(FROM) && (cd "$$old/tree" && go build -o "$$old/millrace" ./cmd/millrace) && \
+	MILLRACE_BIN=$(CURDIR)/$(BIN) go run ./test/faults -from "$$old/millrace" -seed $(SEED) -for $(FOR) $(ARGS)
 
 .PHONY: backup
 backup: build engines ## Back up an installation under load, destroy it, restore it elsewhere and recount (ARTICLES=20000, five events each)

@@ -151,7 +151,7 @@ make faults FOR=100s SEED=905 ARGS="-nodes 3"
 make faults ARGS="-faults kill-nats,unplug-all -groups 4"
 ` + "```" + `
 
-`+"`make upgrade`"+` begins with the program of an earlier commit, `+"`FROM`"+`. After a quarter of the time each role goes on with
+` + "`make upgrade`" + ` begins with the program of an earlier commit, ` + "`FROM`" + `. After a quarter of the time each role goes on with
 the present program, one after the other in random order, and the faults begin when all have.
 
 A seed decides the history that is published and the plan of faults. ` + "`-peer plain`" + ` (or ` + "`replacing`, `bento`" + `) lets the same
