@@ -23,6 +23,10 @@
 // switched on, so that the time is that of reading and storing. The loop beside it reads the
 // same files into a table of the same ClickHouse, and promises nothing.
 //
+// The section cluster emits events into three NATS servers that hold each stream in three
+// copies, and into one that holds it once, while the program folds them. Each server syncs each
+// write to disk, and is a process on the same cores: three machines have three disks.
+//
 // The program to measure is MILLRACE_BIN, by default bin/millrace. Processor
 // time and memory are read from /proc, so it needs Linux.
 package main

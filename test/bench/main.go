@@ -50,7 +50,7 @@ type config struct {
 	apart       bool // they are served by a process of its own
 }
 
-var sectionNames = []string{"backlog", "query", "live", "subscribers", "http", "publish", "shards", "work", "scheduler", "batches"}
+var sectionNames = []string{"backlog", "query", "live", "subscribers", "http", "publish", "shards", "work", "scheduler", "batches", "cluster"}
 
 func parse(args []string, errOut io.Writer) (config, error) {
 	cfg := config{bin: os.Getenv("MILLRACE_BIN")}
@@ -171,7 +171,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		"backlog": b.backlog, "query": b.query, "live": b.live, "subscribers": b.subscribers,
 		"http": b.post, "publish": b.publish,
 		"shards": b.shards, "work": b.work, "scheduler": b.scheduler,
-		"batches": b.batches,
+		"batches": b.batches, "cluster": b.cluster,
 	}
 	for _, name := range sectionNames {
 		if !slices.Contains(b.cfg.only, name) {

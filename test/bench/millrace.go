@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,6 +33,11 @@ type millrace struct {
 // up starts the program and returns when its projector has begun to fold and it
 // can be asked. Its environment has env on top.
 func (b *bench) up(ctx context.Context, data string, env ...string) (*millrace, error) {
+	return b.upWith(ctx, data, nil, env...)
+}
+
+// upWith is up with NATS servers that run already, unless there are none.
+func (b *bench) upWith(ctx context.Context, data string, servers []string, env ...string) (*millrace, error) {
 	addrs, err := port.Reserve(6)
 	if err != nil {
 		return nil, err
@@ -45,6 +51,13 @@ func (b *bench) up(ctx context.Context, data string, env ...string) (*millrace, 
 		"--live-connections=" + strconv.Itoa(b.cfg.subscribers*2),
 		"--http-addr=" + m.http, "--nats-listen=" + m.nats, "--clickhouse-listen=" + m.clickhouse,
 		"--clickhouse-http=" + addrs[3], "--postgres-listen=" + addrs[4],
+	}
+	if len(servers) > 0 {
+		urls := make([]string, len(servers))
+		for i, addr := range servers {
+			urls[i] = natsURL(addr)
+		}
+		m.nats, args = servers[0], append(args, "--nats-url="+strings.Join(urls, ","))
 	}
 	if b.cfg.profile != "" {
 		args = append(args, "--pprof-addr="+m.profile)

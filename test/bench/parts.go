@@ -32,6 +32,9 @@ type partConfig struct {
 	Events     int           `json:",omitempty"` // to read
 	Sync       time.Duration `json:",omitempty"` // of the NATS server; 0: always
 
+	Peers []string `json:",omitempty"` // where the NATS servers of a cluster listen for each other
+	Peer  int      `json:",omitempty"` // which of them it is
+
 	HTTP              string `json:",omitempty"` // address of the program
 	Subscribers, Deaf int    `json:",omitempty"` // that read, and that never do
 }
@@ -49,7 +52,7 @@ func runPart(name string) error {
 		cancel()
 	}()
 	read, ok := map[string]func(context.Context, partConfig) error{
-		"nats": serveNATS, "plain": readPlain, "lean": readLean, "subscribers": watchSubscribers,
+		"nats": serveNATS, "node": serveNode, "plain": readPlain, "lean": readLean, "subscribers": watchSubscribers,
 	}[name]
 	if !ok {
 		return fmt.Errorf("%s: there is no part %q", envPart, name)
@@ -129,14 +132,8 @@ func natsServer(dir string, sync time.Duration) (addr string, p *part, err error
 	if err != nil {
 		return "", nil, err
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		nc, _, err := dial(addrs[0])
-		if err == nil {
-			nc.Close()
-			return addrs[0], p, nil
-		}
-		if time.Now().After(deadline) {
-			return "", nil, errors.Join(err, p.stop())
-		}
+	if err := awaitNATS(addrs[0]); err != nil {
+		return "", nil, errors.Join(err, p.stop())
 	}
+	return addrs[0], p, nil
 }

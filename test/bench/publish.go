@@ -155,6 +155,11 @@ func (b *bench) emitAndFold(ctx context.Context, file string) (emitted, folded f
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
+	return b.emitInto(ctx, m, file)
+}
+
+// emitInto emits into a running program, waits until all is folded, and checks it.
+func (b *bench) emitInto(ctx context.Context, m *millrace, file string) (emitted, folded float64, err error) {
 	begin := time.Now()
 	if err := b.emit(ctx, file, m.nats, b.cfg.events); err != nil {
 		return 0, 0, err
