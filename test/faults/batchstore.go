@@ -35,7 +35,7 @@ var ofBatchesArea = area{"Object storage", []entry{
 }}
 
 // ofBatches tells from which faults the reading of batches has to recover by itself.
-func ofBatches(k kind) bool { return slices.Contains(ofBatchesArea.names(), k) }
+func ofBatches(k kind) bool { return k == failBatches || slices.Contains(ofBatchesArea.names(), k) }
 
 // stored is an object, and the content by which it is overwritten; nil: it is not.
 type stored struct{ content, next []byte }

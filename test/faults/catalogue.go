@@ -96,6 +96,7 @@ var catalogue = []area{
 	ofShardsArea,
 	ofJobsArea,
 	ofBatchesArea,
+	ofSystemsArea,
 }
 
 // ofShardsArea has the faults of what the shards' work needs.

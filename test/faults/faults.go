@@ -25,6 +25,7 @@ type saboteur struct {
 	batches *batchLoad // nil: there are no batches
 	out     io.Writer
 
+	failing  sync.Mutex // held while a system fails
 	mu       sync.Mutex
 	injected map[kind][]injection
 	failures []string

@@ -33,7 +33,9 @@ const (
 
 // ofShards tells which faults the shards' work has to recover from; the others
 // are over when events are folded again.
-func ofShards(k kind) bool { return k == killPostgres || slices.Contains(ofShardsArea.names(), k) }
+func ofShards(k kind) bool {
+	return k == killPostgres || k == failShards || slices.Contains(ofShardsArea.names(), k)
+}
 
 // disturbShards begins a fault of Postgres, or of the relay.
 func (s *saboteur) disturbShards(f fault) (end func() error, err error) {

@@ -28,11 +28,14 @@ var ofJobsArea = area{"Schedulers and jobs", []entry{
 }}
 
 // ofJobs tells from which faults the work of jobs has to recover by itself.
-func ofJobs(k kind) bool { return slices.Contains(ofJobsArea.names(), k) }
+func ofJobs(k kind) bool { return k == failJobs || slices.Contains(ofJobsArea.names(), k) }
 
 // disturbJobs begins a fault of what the jobs need.
 func (s *saboteur) disturbJobs(f fault) (end func() error, err error) {
 	c := s.cluster
+	if ofSystems(f.kind) {
+		return s.failSystem(f.kind)
+	}
 	if ofBatches(f.kind) && s.batches != nil {
 		return s.batches.objects.begin(f.kind), nil
 	}
