@@ -3,6 +3,7 @@ package batches
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func TestSplit(t *testing.T) {
 		`[{"id":1},{"id"`: {`[{"id":1},{"id"`}, "[\n{\"id\":1}\n": {"[\n{\"id\":1}"},
 		"{\n\"id\":1,\n\"x\":[": {"{\n\"id\":1,\n\"x\":["}, `[1]]`: {`[1]]`}, "[1]\n[2]": {"[1]\n[2]"},
 	} {
-		items, err := Split([]byte(content))
+		items, _, err := split([]byte(content))
 		var got []string
 		for _, i := range items {
 			got = append(got, string(i))
@@ -35,13 +36,35 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// TestReadItems: the items of an array, of lines and alone are read alike, and each item that
+// is not JSON is an error of its own.
+func TestReadItems(t *testing.T) {
+	const one = `{"id":"a","fetch_status":"success"}`
+	for content, want := range map[string][]bool{
+		"[" + one + ",7," + one + "]": {true, false, true}, one: {true}, one + "\n" + one: {true, true},
+		one + "\noops\n" + one: {true, false, true}, "[" + one + ",": {false}, "": {false},
+	} {
+		items, err := ReadItems([]byte(content))
+		var got []bool
+		for i := range items {
+			got = append(got, items[i].OK())
+			if o := ReadItem(items[i].Content); !reflect.DeepEqual(o, items[i].Outcome) {
+				t.Errorf("%q: item %d is %+v, and by itself %+v", content, i, items[i].Outcome, o)
+			}
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", content, got, err, want)
+		}
+	}
+}
+
 func TestSplitBounds(t *testing.T) {
 	most := strings.Repeat("0,", MaxItems-1) + "0"
 	for content, ok := range map[string]bool{
 		"[" + most + "]": true, "[" + most + ",0]": false,
 		strings.Repeat("{}\n", MaxItems): true, strings.Repeat("{}\n", MaxItems+1): false,
 	} {
-		items, err := Split([]byte(content))
+		items, err := ReadItems([]byte(content))
 		if (err == nil) != ok || ok && len(items) != MaxItems {
 			t.Errorf("%.20q: %d items, %v", content, len(items), err)
 		}
@@ -55,9 +78,14 @@ func FuzzSplit(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		items, err := Split(content)
+		items, valid, err := split(content)
 		if err != nil {
 			t.Fatal(err) // fuzzed content has fewer items
+		}
+		for _, item := range items {
+			if valid && !json.Valid(item) {
+				t.Errorf("%q: the item %q is taken for valid", content, item)
+			}
 		}
 		content = bytes.TrimPrefix(content, byteOrderMark)
 		var want []json.RawMessage

@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ type Outcome struct {
 	Code     string
 	// Message is what the item says about its error, or which rule of items it breaks.
 	Message string
-	// Details is JSON, and nil where the item has none.
+	// Details is JSON, a part of the item, and nil where that has none.
 	Details json.RawMessage
 
 	Permalink, TaskType, Keyword, Pipeline string
@@ -50,9 +51,11 @@ type Outcome struct {
 // ReadItem returns the outcome of the item at one position of a batch, whether or not text
 // is valid JSON. It reads each field from the item, or else from its member meta, where
 // crawlers put what they know about the crawl.
-func ReadItem(text []byte) Outcome {
+func ReadItem(text []byte) Outcome { return readItem(text, json.Valid(text)) }
+
+func readItem(text []byte, valid bool) Outcome {
 	i := itemFields{}
-	if err := i.read(text); err != nil {
+	if err := i.read(text, valid); err != nil {
 		return Outcome{Category: Parsing, Code: ParseError, Message: err.Error()}
 	}
 	o := Outcome{
@@ -100,30 +103,72 @@ func statusRule(status string) error {
 }
 
 // itemFields are the members of an item, and those of its member meta.
-type itemFields struct{ own, meta map[string]json.RawMessage }
+type itemFields struct{ own, meta known }
 
-func (i *itemFields) read(text []byte) error {
-	if !utf8.Valid(text) {
-		return errors.New("the item must be valid UTF-8")
+// known are the members that are read; nil: it is not there.
+type known struct {
+	contentID, id, status, code, message, details, permalink, task, keyword, pipeline, crawled, meta json.RawMessage
+}
+
+// at returns where the member of a name is, or nil if it is not read.
+func (k *known) at(name string) *json.RawMessage {
+	switch name {
+	case "content_id":
+		return &k.contentID
+	case "id":
+		return &k.id
+	case "fetch_status":
+		return &k.status
+	case "error_code":
+		return &k.code
+	case "fetch_error":
+		return &k.message
+	case "error_details":
+		return &k.details
+	case "permalink":
+		return &k.permalink
+	case "task_type":
+		return &k.task
+	case "keyword_source":
+		return &k.keyword
+	case "pipeline_version":
+		return &k.pipeline
+	case "crawled_at":
+		return &k.crawled
+	case "meta":
+		return &k.meta
 	}
-	switch err := json.Unmarshal(text, &i.own); {
-	case err != nil:
-		return fmt.Errorf("the item must be a JSON object: %w", err)
-	case i.own == nil: // null
+	return nil
+}
+
+// set notes a member. Of several with one name the last one counts.
+func (k *known) set(name string, value []byte) {
+	if at := k.at(name); at != nil {
+		*at = value
+	}
+}
+
+func (i *itemFields) read(text []byte, valid bool) error {
+	switch text = bytes.TrimSpace(text); {
+	case !utf8.Valid(text):
+		return errors.New("the item must be valid UTF-8")
+	case !valid:
+		return fmt.Errorf("the item must be a JSON object: %w", json.Unmarshal(text, new(json.RawMessage)))
+	case text[0] != '{':
 		return errors.New("the item must be a JSON object")
-	case depth(text) > MaxDepth:
+	case members(text, i.own.set) > MaxDepth:
 		return fmt.Errorf("the item must have objects and lists at most %d deep in each other", MaxDepth)
 	}
-	if json.Unmarshal(i.own["meta"], &i.meta) != nil {
-		i.meta = nil
+	if bytes.HasPrefix(i.own.meta, []byte("{")) {
+		members(i.own.meta, i.meta.set)
 	}
 	return nil
 }
 
 // value returns what a field is; nil: nothing is said of it.
 func (i *itemFields) value(name string) json.RawMessage {
-	for _, members := range [...]map[string]json.RawMessage{i.own, i.meta} {
-		if v := members[name]; v != nil && string(v) != "null" {
+	for _, k := range [...]*known{&i.own, &i.meta} {
+		if v := *k.at(name); v != nil && string(v) != "null" {
 			return v
 		}
 	}
@@ -131,12 +176,12 @@ func (i *itemFields) value(name string) json.RawMessage {
 }
 
 // text returns a field as text: of what is no string, its JSON.
-func (i *itemFields) text(name string) (text string) {
+func (i *itemFields) text(name string) string {
 	value := i.value(name)
-	if json.Unmarshal(value, &text) != nil {
-		return string(value)
+	if bytes.HasPrefix(value, []byte(`"`)) {
+		return stringOf(value)
 	}
-	return text
+	return string(value)
 }
 
 func (i *itemFields) time(name string) (at time.Time, bad bool) {

@@ -1,11 +1,15 @@
 package batches
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func raw(texts ...string) (items []json.RawMessage) {
@@ -37,6 +41,14 @@ func TestReadItem(t *testing.T) {
 			Details: json.RawMessage(`{"code":0}`),
 		},
 		`{"meta":[],"id":"a","fetch_status":"success"}`: {ContentID: "a", Status: Success},
+		// Escapes, spaces, and of one name the last member.
+		"\n{ \"i\\u0064\" : \"\\u0061\\\"\\\\\" , \"id2\":{\"id\":[\"x\",\"}\"]} ,\t\"fetch_status\": \"success\"\n}\n": {
+			ContentID: `a"\`, Status: Success,
+		},
+		`{"id":"a","fetch_status":"error","fetch_status":"success","permalink":"x","permalink":null}`: {
+			ContentID: "a", Status: Success,
+		},
+		`{"id":"a","meta":{"fetch_status":"error"},"meta":{"fetch_status":"success"}}`: {ContentID: "a", Status: Success},
 		// Errors.
 		`{"id":"a","fetch_status":"error","error_code":"MEDIA_TOO_LARGE","permalink":"https://x/1"}`: {
 			ContentID: "a", Status: Failure, Category: Media, Code: "MEDIA_TOO_LARGE", Permalink: "https://x/1",
@@ -100,6 +112,7 @@ func TestUnreadableItems(t *testing.T) {
 	}
 }
 
+// FuzzReadItem holds that an item has the fields that encoding/json finds, and every error a name and a reason.
 func FuzzReadItem(f *testing.F) {
 	f.Add([]byte(`{"content_id":"a","fetch_status":"success","crawled_at":"2025-12-06T10:15:30Z"}`))
 	f.Add([]byte(`{"meta":{"id":1,"fetch_status":"error","error_code":"TIMEOUT"}}`))
@@ -114,5 +127,40 @@ func FuzzReadItem(f *testing.F) {
 		if _, err := json.Marshal(o); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
+		var fields map[string]json.RawMessage
+		if !utf8.Valid(text) || json.Unmarshal(text, &fields) != nil || depthOf(t, text) > MaxDepth {
+			fields = nil
+		}
+		var found itemFields
+		if err := found.read(text, json.Valid(text)); (err == nil) != (fields != nil) {
+			t.Fatalf("%q: %v, and encoding/json finds %q", text, err, fields)
+		}
+		for name, want := range fields {
+			if at := found.own.at(name); at != nil && !bytes.Equal(*at, want) {
+				t.Errorf("%q: %s is %q, and encoding/json finds %q", text, name, *at, want)
+			}
+		}
 	})
+}
+
+// depthOf is how deep objects and lists are in each other, by the decoder of encoding/json.
+func depthOf(t *testing.T, text []byte) (deepest int) {
+	t.Helper()
+	d, depth := json.NewDecoder(bytes.NewReader(text)), 0
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return deepest
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		deepest = max(deepest, depth)
+	}
 }

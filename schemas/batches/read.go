@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -43,6 +44,9 @@ type about struct {
 	Retry       *Retry `json:",omitempty"`
 }
 
+// itemSize is how many bytes an item has beside its content, as a rule.
+const itemSize = 256
+
 // Append appends the binary form of what was read, which ParseRead reads.
 func (r *Read) Append(to []byte) ([]byte, error) {
 	first := about{r.About, r.AnnouncedAt.UnixNano(), r.Hash, len(r.Items), r.Retry}
@@ -51,7 +55,11 @@ func (r *Read) Append(to []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write what was read of a batch: %w", err)
 	}
-	to = appendText(to, text)
+	size := len(text)
+	for i := range r.Items {
+		size += len(r.Items[i].Content) + itemSize
+	}
+	to = appendText(slices.Grow(to, size), text)
 	for i := range r.Items {
 		item := &r.Items[i]
 		for _, text := range item.texts() {
