@@ -1,6 +1,6 @@
 // Package parts carries values over a stream that are larger than its messages.
 //
-//  1. A value is compressed, and cut into parts. All parts of a value are published as one
+//  1. A value is compressed, and cut into parts. All parts of a value are published in one
 //     atomic batch: they are on the stream one behind the other, or none is.
 //  2. A Joiner returns a value with its last part. Parts that are no value are an error,
 //     and never a part of another value.
@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/nats-io/nats.go"
@@ -30,22 +31,44 @@ const (
 	prefix = 4
 )
 
-// Publish publishes a value and returns when all of its parts are durable.
-func Publish(ctx context.Context, js jetstream.JetStream, subject string, value []byte) error {
-	if len(value) > MaxSize {
-		return fmt.Errorf("publish to %s: a value must have at most %d bytes, and not %d", subject, MaxSize, len(value))
-	}
-	msgs, err := split(subject, value, min(partSize, int(js.Conn().MaxPayload())-1024))
+// Value is a value in its parts, as they are published.
+type Value []*nats.Msg
+
+// Cut compresses a value, and cuts it into parts that the server takes.
+func Cut(js jetstream.JetStream, subject string, value []byte) (Value, error) {
+	v, err := split(subject, value, min(partSize, int(js.Conn().MaxPayload())-1024))
 	if err != nil {
-		return fmt.Errorf("publish to %s: %w", subject, err)
+		return nil, fmt.Errorf("publish to %s: %w", subject, err)
 	}
-	if len(msgs) == 1 {
-		_, err = js.PublishMsg(ctx, msgs[0])
-	} else {
-		_, err = jetstreamext.PublishMsgBatch(ctx, js, msgs, jetstreamext.BatchFlowControl{})
+	return v, nil
+}
+
+// Size is how many bytes the parts have.
+func (v Value) Size() (size int) {
+	for _, m := range v {
+		size += len(m.Data)
 	}
-	if err != nil {
-		return fmt.Errorf("publish %d parts to %s: %w", len(msgs), subject, err)
+	return size
+}
+
+// Publish publishes values in their order and returns when all of them are durable. As many
+// as a server takes at once are one atomic batch, which is synced once. After an error some of
+// them may be durable.
+func Publish(ctx context.Context, js jetstream.JetStream, values ...Value) error {
+	for len(values) > 0 {
+		var msgs []*nats.Msg
+		for len(values) > 0 && len(msgs)+len(values[0]) <= MaxParts {
+			msgs, values = append(msgs, values[0]...), values[1:]
+		}
+		var err error
+		if len(msgs) == 1 {
+			_, err = js.PublishMsg(ctx, msgs[0])
+		} else {
+			_, err = jetstreamext.PublishMsgBatch(ctx, js, msgs, jetstreamext.BatchFlowControl{})
+		}
+		if err != nil {
+			return fmt.Errorf("publish %d parts to %s: %w", len(msgs), msgs[0].Subject, err)
+		}
 	}
 	return nil
 }
@@ -53,35 +76,48 @@ func Publish(ctx context.Context, js jetstream.JetStream, subject string, value 
 // Single returns the data of the one message that carries a value. A value that needs
 // several is an error.
 func Single(value []byte) ([]byte, error) {
-	msgs, err := split("", value, partSize)
-	if err == nil && len(msgs) > 1 {
+	v, err := split("", value, partSize)
+	if err == nil && len(v) > 1 {
 		err = fmt.Errorf("a value of %d bytes does not fit into one message", len(value))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return msgs[0].Data, nil
+	return v[0].Data, nil
 }
 
-func split(subject string, value []byte, size int) ([]*nats.Msg, error) {
-	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+// encoder and decoder are for all values: making one takes longer than most values do.
+var (
+	encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	})
+	decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxSize))
+	})
+)
+
+func split(subject string, value []byte, size int) (Value, error) {
+	if len(value) > MaxSize {
+		return nil, fmt.Errorf("a value must have at most %d bytes, and not %d", MaxSize, len(value))
+	}
+	zip, err := encoder()
 	if err != nil {
 		return nil, err
 	}
-	value = zip.EncodeAll(value, nil)
+	value = zip.EncodeAll(value, make([]byte, 0, len(value)/4))
 	n := max(1, (len(value)+size-1)/size)
 	if n > MaxParts {
 		return nil, fmt.Errorf("it has %d parts of %d bytes, more than %d: raise max_payload of the server", n, size, MaxParts)
 	}
-	msgs := make([]*nats.Msg, n)
-	for i := range msgs {
+	v := make(Value, n)
+	for i := range v {
 		part := value[i*size : min((i+1)*size, len(value))]
 		data := make([]byte, prefix, prefix+len(part))
 		binary.BigEndian.PutUint16(data, uint16(i))
 		binary.BigEndian.PutUint16(data[2:], uint16(n))
-		msgs[i] = &nats.Msg{Subject: subject, Data: append(data, part...), Header: nats.Header{}}
+		v[i] = &nats.Msg{Subject: subject, Data: append(data, part...), Header: nats.Header{}}
 	}
-	return msgs, nil
+	return v, nil
 }
 
 // Joiner puts parts together. The zero value is ready. One goroutine at a time may use it.
@@ -115,7 +151,11 @@ func (j *Joiner) Take(data []byte) ([]byte, error) {
 	}
 	whole := j.value
 	*j = Joiner{}
-	value, err := decompress(whole)
+	zip, err := decoder()
+	if err != nil {
+		return nil, err
+	}
+	value, err := zip.DecodeAll(whole, []byte{})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errParts, err)
 	}
@@ -132,13 +172,3 @@ func abandoned(number, lost int) error {
 
 // Whole tells whether no value is under way.
 func (j *Joiner) Whole() bool { return j.next == 0 }
-
-func decompress(value []byte) ([]byte, error) {
-	zip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxSize))
-	if err != nil {
-		return nil, err
-	}
-	defer zip.Close()
-	out, err := zip.DecodeAll(value, []byte{})
-	return out, err
-}

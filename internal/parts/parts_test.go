@@ -2,6 +2,7 @@ package parts_test
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -26,8 +27,16 @@ func TestValues(t *testing.T) {
 		return b
 	}
 	values := [][]byte{{}, []byte("a"), random(3 << 20), bytes.Repeat([]byte("same"), 5<<20), random(600 << 10), random(7)}
-	for _, v := range values {
-		if err := parts.Publish(t.Context(), js, stream.BatchesReadSubject, v); err != nil {
+	cut := make([]parts.Value, len(values))
+	for i, v := range values {
+		var err error
+		if cut[i], err = parts.Cut(js, stream.BatchesReadSubject, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One by itself, and the others together.
+	for _, some := range [][]parts.Value{cut[:1], cut[1:]} {
+		if err := parts.Publish(t.Context(), js, some...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,6 +93,44 @@ func TestValues(t *testing.T) {
 		}
 		if n != len(values)-1 {
 			t.Errorf("without message %d there are %d values, want %d", gone, n, len(values)-1)
+		}
+	}
+}
+
+// TestManyValues: more values than the server takes at once are all published, in their order,
+// and so is nothing.
+func TestManyValues(t *testing.T) {
+	srv := natstest.Start(t, stream.Config{})
+	js := srv.JetStream()
+	const n = parts.MaxParts + 10
+	values := make([]parts.Value, n)
+	for i := range values {
+		var err error
+		if values[i], err = parts.Cut(js, stream.BatchesReadSubject, fmt.Append(nil, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := parts.Publish(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	if err := parts.Publish(t.Context(), js, values...); err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(t.Context(), stream.BatchesRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := s.CachedInfo().State.LastSeq; last != n {
+		t.Fatalf("%d values have %d messages", n, last)
+	}
+	for _, i := range []int{0, parts.MaxParts - 1, parts.MaxParts, n - 1} {
+		m, err := s.GetMsg(t.Context(), uint64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var j parts.Joiner
+		if got, err := j.Take(m.Data); err != nil || string(got) != fmt.Sprint(i) {
+			t.Errorf("message %d carries %q: %v", i+1, got, err)
 		}
 	}
 }

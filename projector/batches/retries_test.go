@@ -93,7 +93,7 @@ func (r *retries) announce(h *history, n int) {
 	r.Helper()
 	for range n {
 		read := h.read()
-		r.publish(read)
+		publishRead(r, r.js, read)
 		id := read.About.Batch
 		if _, again := h.hashes[id]; !again {
 			for i, item := range read.Items {
@@ -440,18 +440,6 @@ func (r *retries) errors() (n int) {
 	return n
 }
 
-// publish has something read.
-func (r *retries) publish(read *schema.Read) {
-	r.Helper()
-	form, err := read.Append(nil)
-	if err == nil {
-		err = parts.Publish(r.Context(), r.js, stream.BatchesReadSubject, form)
-	}
-	if err != nil {
-		r.Fatal(err)
-	}
-}
-
 // TestRetryAmongIndexes: retries of batches with small indexes are stored beside batches with
 // large ones, whose indexes need more bits (6).
 func TestRetryAmongIndexes(t *testing.T) {
@@ -464,9 +452,11 @@ func TestRetryAmongIndexes(t *testing.T) {
 			AnnouncedAt: now, Hash: [32]byte{1}, Items: []schema.Item{{Outcome: schema.ReadItem(text), Content: text}}, Retry: again,
 		}
 	}
-	retry := func(index int32) { r.publish(read(index, &schema.Retry{Version: 1, ReadAt: now.UnixNano()})) }
+	retry := func(index int32) {
+		publishRead(r, r.js, read(index, &schema.Retry{Version: 1, ReadAt: now.UnixNano()}))
+	}
 	for _, index := range []int32{0, 1, 70_000} {
-		r.publish(read(index, nil))
+		publishRead(r, r.js, read(index, nil))
 	}
 	retry(0)
 	retry(70_000)

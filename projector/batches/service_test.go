@@ -207,18 +207,28 @@ func (h *history) count(r *schema.Read) {
 	h.hashes[id], h.want[id] = r.Hash, b
 }
 
+// publishRead publishes what was read of a batch, as readers do.
+func publishRead(t testing.TB, js jetstream.JetStream, r *schema.Read) {
+	t.Helper()
+	form, err := r.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := parts.Cut(js, stream.BatchesReadSubject, form)
+	if err == nil {
+		err = parts.Publish(t.Context(), js, value)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // publish publishes n readings, and between them what is none.
 func (s *site) publish(h *history, n int) {
 	s.Helper()
 	for range n {
 		r := h.read()
-		form, err := r.Append(nil)
-		if err == nil {
-			err = parts.Publish(s.Context(), s.js, stream.BatchesReadSubject, form)
-		}
-		if err != nil {
-			s.Fatal(err)
-		}
+		publishRead(s, s.js, r)
 		h.count(r)
 		if h.rng.IntN(10) > 0 {
 			continue
@@ -385,13 +395,7 @@ func TestHistories(t *testing.T) {
 	}
 	stop := s.run()
 	r := h.read() // ends what has begun
-	form, err := r.Append(nil)
-	if err == nil {
-		err = parts.Publish(t.Context(), s.js, stream.BatchesReadSubject, form)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	publishRead(t, s.js, r)
 	h.count(r)
 	s.settled()
 	stop()
