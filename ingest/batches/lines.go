@@ -3,14 +3,26 @@ package batches
 import (
 	"container/heap"
 	"time"
+
+	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
-// message is what the stream has of a message.
+// message is what the stream has of a message, and what it says.
 type message struct {
 	subject string
 	at      time.Time // when the stream received it
 	data    []byte
+	about   schema.Announcement
+	broken  []schema.Invalid
 }
+
+func newMessage(subject string, at time.Time, data []byte) *message {
+	about, broken := schema.ReadAnnouncement(data)
+	return &message{subject, at, data, about, broken}
+}
+
+// size is about how many bytes of memory a message takes.
+func (m *message) size() int { return 2 * len(m.data) }
 
 // entry is a message that is to be read.
 type entry struct {
@@ -32,7 +44,7 @@ type tries struct {
 // concurrent use.
 type lines struct {
 	perBucket int
-	keep      int // how many bytes of messages may wait in memory; others are fetched again
+	keep      int // how large the messages that wait in memory may be; others are fetched again
 	of        map[string]*line
 	turns     []*line // that may go next, in this order, each once
 	later     delayed
@@ -55,11 +67,11 @@ type delayedEntry struct {
 
 // add puts a message at the end of its line.
 func (l *lines) add(e entry) {
-	if e.message != nil && l.kept+len(e.message.data) > l.keep {
+	if e.message != nil && l.kept+e.message.size() > l.keep {
 		e.message = nil
 	}
 	if e.message != nil {
-		l.kept += len(e.message.data)
+		l.kept += e.message.size()
 	}
 	if l.of == nil {
 		l.of = map[string]*line{}
@@ -114,7 +126,7 @@ func (l *lines) next() (entry, bool) {
 	of.running++
 	l.waiting--
 	if e.message != nil {
-		l.kept -= len(e.message.data)
+		l.kept -= e.message.size()
 	}
 	l.queue(of)
 	return e, true

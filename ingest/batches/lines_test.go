@@ -27,7 +27,7 @@ func drain(l *lines) (taken []string) {
 // TestTurns holds invariant 4: buckets take turns in the order of the stream, and none has
 // more than its share.
 func TestTurns(t *testing.T) {
-	l := &lines{perBucket: 2, keep: 25}
+	l := &lines{perBucket: 2, keep: 50}
 	fill(l, "a", 1, 4)
 	fill(l, "b", 5, 1)
 	fill(l, "c", 6, 3)
@@ -57,9 +57,9 @@ func TestTurns(t *testing.T) {
 
 // TestKept: as much of what waits is in memory as may be.
 func TestKept(t *testing.T) {
-	l := &lines{perBucket: 9, keep: 25}
+	l := &lines{perBucket: 9, keep: 50}
 	fill(l, "a", 1, 3)
-	if l.kept != 20 {
+	if l.kept != 40 {
 		t.Errorf("%d bytes are kept", l.kept)
 	}
 	for i := range 3 {

@@ -19,14 +19,14 @@ import (
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
 
-// take reads one message, and removes it from the stream when what was read is durable, or
-// it is a dead letter. After an error it is to be taken again.
-func (r *Readers) take(ctx context.Context, st jetstream.Stream, e entry) error {
+// take reads one message, and hands on what is to be published of it; where nothing is, what is
+// to be removed. After an error it is to be taken again.
+func (r *Readers) take(ctx context.Context, st jetstream.Stream, e entry, on *stages) error {
 	m, err := fetch(ctx, st, e)
 	if m == nil || err != nil {
 		return err
 	}
-	err = r.read(ctx, m, e)
+	value, err := r.read(ctx, m, e)
 	if why := r.letter(err, e.tries); why != nil {
 		r.log.Warn("a message about a batch is a dead letter", "subject", m.subject, "sequence", e.seq,
 			"code", why.Code, "field", why.Field, "rule", why.Rule)
@@ -34,13 +34,14 @@ func (r *Readers) take(ctx context.Context, st jetstream.Stream, e entry) error 
 			Stream: stream.Batches, Subject: m.subject, Seq: e.seq, Time: m.at, Data: m.data, Reason: *why,
 		}}, r.log)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case value == nil:
+		return on.finish(ctx, e.seq)
 	}
-	if err := st.DeleteMsg(ctx, e.seq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return fmt.Errorf("remove message %d from %s: %w", e.seq, stream.Batches, err)
-	}
-	return nil
+	e.message = nil
+	return on.publish(ctx, done{e, value})
 }
 
 // fetch returns a message, or nil if it was removed.
@@ -55,63 +56,70 @@ func fetch(ctx context.Context, st jetstream.Stream, e entry) (*message, error) 
 	if err != nil {
 		return nil, fmt.Errorf("fetch message %d of %s: %w", e.seq, stream.Batches, err)
 	}
-	return &message{m.Subject, m.Time, m.Data}, nil
+	return newMessage(m.Subject, m.Time, m.Data), nil
 }
 
-// read reads the batch that a message announces, and publishes what was read.
-func (r *Readers) read(ctx context.Context, m *message, e entry) error {
-	a, broken := schema.ReadAnnouncement(m.data)
+// read reads the batch that a message announces, and returns what is to be published of it; nil:
+// nothing.
+func (r *Readers) read(ctx context.Context, m *message, e entry) (parts.Value, error) {
 	if e.tries == nil {
-		r.metrics.received(a, broken)
+		r.metrics.received(m.about, m.broken)
 	}
-	if broken != nil {
-		return &broken[0]
+	read := &schema.Read{About: m.about, AnnouncedAt: m.at}
+	switch a := &m.about; {
+	case m.broken != nil:
+		return nil, &m.broken[0]
+	case a.Format == schema.Notification && len(a.Records) != 1:
+		return nil, r.split(ctx, m.subject, e.seq, a.Records)
+	case a.Format == schema.Inline:
+		for _, text := range a.Items {
+			read.Items = append(read.Items, schema.Item{Outcome: schema.ReadItem(text), Content: text})
+		}
+		read.Hash = hashOf(a.Items)
+		return r.cut(read)
 	}
-	if a.Format == schema.Notification && len(a.Records) != 1 {
-		return r.split(ctx, m.subject, e.seq, a.Records)
+	content, err := r.object(ctx, &read.About)
+	if err != nil {
+		return nil, err
 	}
-	read := &schema.Read{About: a, AnnouncedAt: m.at}
-	items := make([][]byte, len(a.Items))
-	if a.Format == schema.Inline {
-		for i, text := range a.Items {
-			items[i] = text
+	if len(content) > largeContent {
+		select {
+		case r.large <- struct{}{}:
+			defer func() { <-r.large }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
-		read.Hash = hashOf(items)
-	} else {
-		began := time.Now()
-		content, metadata, err := objects.ReadWithMetadata(ctx, r.deps.Storage, a.Object)
-		if err != nil {
-			return err
-		}
-		if a.Format == schema.Notification {
-			if broken := a.Describe(metadata, r.cfg.Keys); broken != nil {
-				return &broken[0]
-			}
-			read.About = a
-		}
-		r.metrics.fetched(a.Platform, time.Since(began))
-		if len(content) > largeContent {
-			select {
-			case r.large <- struct{}{}:
-				defer func() { <-r.large }()
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		if items, err = schema.Split(content); err != nil {
-			return &item.Invalid{Code: "too_many_items", Rule: err.Error()}
-		}
-		read.Hash = sha256.Sum256(content)
 	}
-	read.Items = make([]schema.Item, len(items))
-	for i, text := range items {
-		read.Items[i] = schema.Item{Outcome: schema.ReadItem(text), Content: text}
+	if read.Items, err = schema.ReadItems(content); err != nil {
+		return nil, &item.Invalid{Code: "too_many_items", Rule: err.Error()}
 	}
+	read.Hash = sha256.Sum256(content)
+	return r.cut(read)
+}
+
+// object returns the content of a batch's object, which may complete what is said of the batch.
+func (r *Readers) object(ctx context.Context, a *schema.Announcement) ([]byte, error) {
+	began := time.Now()
+	content, metadata, err := objects.ReadWithMetadata(ctx, r.deps.Storage, a.Object)
+	if err != nil {
+		return nil, err
+	}
+	if a.Format == schema.Notification {
+		if broken := a.Describe(metadata, r.cfg.Keys); broken != nil {
+			return nil, &broken[0]
+		}
+	}
+	r.metrics.fetched(a.Platform, time.Since(began))
+	return content, nil
+}
+
+// cut returns what was read as it is published.
+func (r *Readers) cut(read *schema.Read) (parts.Value, error) {
 	form, err := read.Append(nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return parts.Publish(ctx, r.js, stream.BatchesReadSubject, form)
+	return parts.Cut(r.js, stream.BatchesReadSubject, form)
 }
 
 // split publishes a notification for each of several objects, so that each has an outcome of its
@@ -127,7 +135,7 @@ func (r *Readers) split(ctx context.Context, subject string, seq uint64, records
 }
 
 // hashOf is the hash of inline items, as an object would have that holds them as JSON lines.
-func hashOf(items [][]byte) (hash [sha256.Size]byte) {
+func hashOf(items []json.RawMessage) (hash [sha256.Size]byte) {
 	sum := sha256.New()
 	for _, text := range items {
 		sum.Write(append(text[:len(text):len(text)], '\n'))

@@ -24,7 +24,7 @@ import (
 const (
 	// maxWaiting is how many messages may wait in memory. Further ones wait on the stream.
 	maxWaiting = 500_000
-	// keepBytes is how much of what they say is kept.
+	// keepBytes is how large those are that are kept, and not fetched again.
 	keepBytes = 16 << 20
 	// largeContent is the size of content of which one is processed at a time: what was read of
 	// it is in memory several times.
@@ -154,7 +154,9 @@ func (r *Readers) scan(ctx context.Context) error {
 		})
 	})
 	g.Go(func() error { return r.find(ctx, st, modes, found) })
-	g.Go(func() error { return r.dispatch(ctx, st, found) })
+	next := newStages(r, st)
+	g.Go(func() error { return next.run(ctx) })
+	g.Go(func() error { return r.dispatch(ctx, st, found, next) })
 	return g.Wait()
 }
 
@@ -179,18 +181,13 @@ func (r *Readers) find(ctx context.Context, st jetstream.Stream, modes schema.Mo
 		if err != nil {
 			return fmt.Errorf("read the stream %s: %w", stream.Batches, err)
 		}
-		a, broken := schema.ReadAnnouncement(m.Data())
-		if broken == nil && !modes.Take(a) {
+		what := newMessage(m.Subject(), about.Timestamp, m.Data())
+		if what.broken == nil && !modes.Take(what.about) {
 			continue
 		}
-		e := entry{
-			seq: about.Sequence.Stream, bucket: a.Object.Bucket,
-			message: &message{m.Subject(), about.Timestamp, m.Data()},
-		}
-		select {
-		case found <- e:
-		case <-ctx.Done():
-			return ctx.Err()
+		e := entry{seq: about.Sequence.Stream, bucket: what.about.Object.Bucket, message: what}
+		if err := send(ctx, found, e); err != nil {
+			return err
 		}
 	}
 }
@@ -202,15 +199,15 @@ type result struct {
 }
 
 // dispatch has messages read when it is their turn. It returns when none is being read.
-func (r *Readers) dispatch(ctx context.Context, st jetstream.Stream, found <-chan entry) error {
+func (r *Readers) dispatch(ctx context.Context, st jetstream.Stream, found <-chan entry, next *stages) error {
 	waiting := &lines{perBucket: (r.cfg.MaxConcurrent + 1) / 2, keep: keepBytes}
 	results := make(chan result)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	running := 0
 	for {
-		if next := waiting.due(time.Now()); !next.IsZero() {
-			timer.Reset(time.Until(next))
+		if due := waiting.due(time.Now()); !due.IsZero() {
+			timer.Reset(time.Until(due))
 		}
 		for running < r.cfg.MaxConcurrent && ctx.Err() == nil {
 			e, ok := waiting.next()
@@ -218,7 +215,7 @@ func (r *Readers) dispatch(ctx context.Context, st jetstream.Stream, found <-cha
 				break
 			}
 			running++
-			go func() { results <- result{e, r.take(ctx, st, e)} }()
+			go func() { results <- result{e, r.take(ctx, st, e, next)} }()
 		}
 		in, end := found, ctx.Done()
 		if waiting.waiting >= maxWaiting {
@@ -239,6 +236,8 @@ func (r *Readers) dispatch(ctx context.Context, st jetstream.Stream, found <-cha
 			if done.err != nil && ctx.Err() == nil {
 				r.again(waiting, done)
 			}
+		case failed := <-next.failed:
+			r.again(waiting, failed)
 		case <-timer.C:
 		case <-end:
 		}
