@@ -10,6 +10,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/projector/fold"
@@ -23,8 +24,9 @@ import (
 type sink struct {
 	service *Service
 	conn    driver.Conn
-	insert  inserts.Writer
-	cut     func()
+	// Two blocks are inserted side by side.
+	outcomes, errors inserts.Writer
+	cut              func()
 }
 
 func openSink(s *Service) (*sink, error) {
@@ -33,12 +35,14 @@ func openSink(s *Service) (*sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
-	return &sink{service: s, conn: conn, insert: inserts.Writer{Opts: opts}, cut: cut}, nil
+	return &sink{
+		service: s, conn: conn, outcomes: inserts.Writer{Opts: opts}, errors: inserts.Writer{Opts: opts}, cut: cut,
+	}, nil
 }
 
 func (s *sink) close() {
 	s.cut()
-	_ = errors.Join(s.insert.Close(), s.conn.Close()) // the session has ended
+	_ = errors.Join(s.outcomes.Close(), s.errors.Close(), s.conn.Close()) // the session has ended
 }
 
 // Stored has nothing to add to the position: what is stored is known by its sequences.
@@ -93,12 +97,17 @@ func (s *sink) judge(ctx context.Context, entries []*entry) (conflicts []*entry,
 	return conflicts, nil
 }
 
-// insertOutcomes stores the outcomes of the entries that count, and of retries, exactly once.
-func (s *sink) insertOutcomes(ctx context.Context, c *cut) error {
+// insert stores what ClickHouse has of the entries that count, and of retries.
+func (s *sink) insert(ctx context.Context, c *cut) error {
 	token := fmt.Sprintf("batches/%d-%d", c.From, c.To)
-	if err := s.insertErrors(ctx, c, token); err != nil {
-		return err
-	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.insertErrors(ctx, c, token) })
+	g.Go(func() error { return s.insertOutcomes(ctx, c, token) })
+	return g.Wait()
+}
+
+// insertOutcomes stores the outcomes, exactly once.
+func (s *sink) insertOutcomes(ctx context.Context, c *cut, token string) error {
 	landed := map[uint64]bool{}
 	for attempt := 0; attempt < 3; attempt++ {
 		if err := s.markStored(ctx, c.retries); err != nil {
@@ -127,7 +136,7 @@ func (s *sink) insertOutcomes(ctx context.Context, c *cut) error {
 		if attempt > 0 { // the server knows the token, and has lost the rows
 			token = fmt.Sprintf("%s/repair/%d", token, attempt)
 		}
-		if err := s.send(ctx, block, token); err != nil {
+		if err := s.send(ctx, &s.outcomes, block, token); err != nil {
 			return err
 		}
 		if !c.Recovered {
@@ -155,15 +164,15 @@ func (s *sink) insertErrors(ctx context.Context, c *cut, token string) error {
 	if c.Recovered { // the server may know the token and have lost the rows
 		token = fmt.Sprintf("%s/%d", token, time.Now().UnixNano())
 	}
-	return s.send(ctx, block, token)
+	return s.send(ctx, &s.errors, block, token)
 }
 
-func (s *sink) send(ctx context.Context, block *tables.OutcomeBlock, token string) error {
+func (s *sink) send(ctx context.Context, to *inserts.Writer, block *tables.OutcomeBlock, token string) error {
 	defer context.AfterFunc(ctx, s.cut)() // a server that hangs would not notice
-	if err := s.insert.Dial(ctx); err != nil {
+	if err := to.Dial(ctx); err != nil {
 		return err
 	}
-	return s.insert.Insert(ctx, block.Table(), block.Table()+"/"+token, block.Rows(), block.Input())
+	return to.Insert(ctx, block.Table(), block.Table()+"/"+token, block.Rows(), block.Input())
 }
 
 // landed returns the sequences of a cut whose outcomes are there: those of a batch are all

@@ -118,7 +118,7 @@ func (v *view) Write(ctx context.Context, c *cut) error {
 	if err != nil {
 		return err
 	}
-	if err := v.insertOutcomes(ctx, c); err != nil {
+	if err := v.insert(ctx, c); err != nil {
 		return err
 	}
 	return v.writeRows(ctx, c.entries, conflicts)

@@ -79,7 +79,9 @@ func (b *OutcomeBlock) Append(of *Outcome, position int, item *batches.Item, tas
 	b.code.append([]byte(errorCode(item)))
 	b.message.append([]byte(item.Message))
 	b.details.append(item.Details)
-	b.content.append(item.Content)
+	if !b.errors {
+		b.content.append(item.Content)
+	}
 	b.readAt.Append(of.ReadAt.UnixNano())
 	b.createdAt.Append(of.CreatedAt.UnixNano())
 	b.removed.Append(0)
