@@ -21,6 +21,8 @@ const (
 	maxRead = 32 << 20
 	// maxGroup is how many batches are published at once.
 	maxGroup = 500
+	// publishWithin is how long that may take: far longer than it does, unless the answer was lost.
+	publishWithin = 20 * time.Second
 	// removers is how many messages are removed from the stream at once.
 	removers = 8
 )
@@ -83,7 +85,9 @@ func (s *stages) publishAll(ctx context.Context) error {
 		for i, d := range group {
 			values[i] = d.value
 		}
-		failure := parts.Publish(ctx, s.r.js, values...)
+		within, cancel := context.WithTimeout(ctx, publishWithin)
+		failure := parts.Publish(within, s.r.js, values...)
+		cancel()
 		for _, d := range group {
 			s.room.Release(weight(d.value))
 			if failure != nil {

@@ -216,7 +216,9 @@ func publishRead(t testing.TB, js jetstream.JetStream, r *schema.Read) {
 	}
 	value, err := parts.Cut(js, stream.BatchesReadSubject, form)
 	if err == nil {
-		err = parts.Publish(t.Context(), js, value)
+		ctx, cancel := context.WithTimeout(t.Context(), patience) // a busy machine is no failure
+		defer cancel()
+		err = parts.Publish(ctx, js, value)
 	}
 	if err != nil {
 		t.Fatal(err)
