@@ -21,7 +21,13 @@
 //
 // The section batches reads stored objects of 50 items. Announcements wait until the format is
 // switched on, so that the time is that of reading and storing. The loop beside it reads the
-// same files into a table of the same ClickHouse, and promises nothing.
+// same files into a table of the same ClickHouse, and promises nothing. Then all items of some
+// batches (-storm) are RATE_LIMITED, while the sums in Postgres are compared once a second with
+// the items that are errors. An item is asked for by its id among -stored others, written
+// straight into the tables, in turns with a read from Postgres by primary key. Last, batches of
+// one bucket are timed while another bucket answers slowly, and before and after.
+//
+//	go run ./test/bench -only batches -items 500000 -storm 200000 -stored 1000000
 //
 // The section cluster emits events into three NATS servers that hold each stream in three
 // copies, and into one that holds it once, while the program folds them. Each server syncs each

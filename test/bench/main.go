@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -46,6 +47,10 @@ type config struct {
 	page    string // Markdown page to write the table into; empty: none
 	profile string // file for a profile of the fold; empty: none
 
+	items  int // of batches; 0: as many as events
+	storm  int // items that are all RATE_LIMITED; 0: a fifth of that
+	stored int // items that one is looked up among by its id; 0: as many as events
+
 	subscribers int  // of live views
 	apart       bool // they are served by a process of its own
 }
@@ -66,12 +71,17 @@ func parse(args []string, errOut io.Writer) (config, error) {
 	flags.StringVar(&cfg.profile, "profile", "",
 		"file for a processor profile of the program while it folds the backlog, while many watch, or in a burst of jobs")
 	flags.IntVar(&cfg.subscribers, "subscribers", 10_000, "subscribers of live views")
+	flags.IntVar(&cfg.items, "items", 0, "items of batches that are read from stored objects; 0: as many as -events")
+	flags.IntVar(&cfg.storm, "storm", 0, "items that are all RATE_LIMITED; 0: a fifth of -items")
+	flags.IntVar(&cfg.stored, "stored", 0, "stored items among which one is found by its id; 0: as many as -events")
 	flags.BoolVar(&cfg.apart, "apart", false, "have subscribers served by a process that has the role query alone")
 	only := flags.String("only", strings.Join(sectionNames, ","), "sections to measure")
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
 	}
 	cfg.only = strings.Split(*only, ",")
+	cfg.items = cmp.Or(cfg.items, cfg.events)
+	cfg.storm, cfg.stored = cmp.Or(cfg.storm, cfg.items/5), cmp.Or(cfg.stored, cfg.events)
 	return cfg, cfg.check(errOut)
 }
 
@@ -84,6 +94,9 @@ func (c *config) check(errOut io.Writer) error {
 		}
 		if c.events < 1000 || c.runs < 1 {
 			return errors.New("-events has to be at least 1000, -runs at least 1")
+		}
+		if c.items < 0 || c.storm < 0 || c.stored < 0 {
+			return errors.New("-items, -storm and -stored must not be negative")
 		}
 		return nil
 	}()
