@@ -31,6 +31,7 @@ type serveCmd struct {
 	Retention retentionSettings `embed:"" group:"Retention"`
 	Jobs      jobSettings       `embed:"" group:"Jobs"`
 	Uploads   uploadSettings    `embed:"" group:"Uploads"`
+	Webhooks  webhookSettings   `embed:"" group:"Webhooks"`
 	Batches   batchSettings     `embed:"" group:"Batches"`
 	Profile   profileSettings   `embed:"" group:"Diagnosis"`
 }
@@ -55,7 +56,7 @@ func (c *serveCmd) Run(p *program) error {
 	n, err := newNode(p.log, nodeSettings{
 		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, lease: c.Lease, groups: c.Groups, awaits: c.Await,
 		clickhouse: ch, topology: c.Shared.topology(), postgres: c.Shared.Postgres, work: c.Stream.work(),
-		retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads, batches: c.Batches,
+		retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads, webhooks: c.Webhooks, batches: c.Batches,
 		maxAge: c.Stream.MaxAge,
 	})
 	if err != nil {

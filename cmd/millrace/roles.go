@@ -76,6 +76,7 @@ type nodeSettings struct {
 	retention   retentionSettings
 	jobs        jobSettings
 	uploads     uploadSettings
+	webhooks    webhookSettings
 	batches     batchSettings
 	maxAge      time.Duration            // of folded events on the stream
 	demo        bool                     // the demonstration runs, too

@@ -24,6 +24,7 @@ var systems = []system{
 		scheduler: (*node).runJobs,
 	},
 	{name: "uploads", postgres: true, open: (*node).openUploads, ingest: (*node).takeUploads, query: (*node).readUploads},
+	{name: "webhooks", postgres: true, ingest: (*node).sendItems},
 	{
 		name: "batches", postgres: true, ingest: (*node).takeBatches, projector: (*node).storeBatches,
 		query: (*node).readBatches,

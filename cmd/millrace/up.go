@@ -50,6 +50,7 @@ type upCmd struct {
 	Retention retentionSettings `embed:"" group:"Retention"`
 	Jobs      jobSettings       `embed:"" group:"Jobs"`
 	Uploads   uploadSettings    `embed:"" group:"Uploads"`
+	Webhooks  webhookSettings   `embed:"" group:"Webhooks"`
 	Batches   batchSettings     `embed:"" group:"Batches"`
 	Profile   profileSettings   `embed:"" group:"Diagnosis"`
 
@@ -114,7 +115,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	}
 	n, err := newNode(p.log, nodeSettings{
 		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, clickhouse: e.clickhouse, topology: c.Shared.topology(),
-		postgres: e.postgres(), work: c.Stream.work(), retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads,
+		postgres: e.postgres(), work: c.Stream.work(), retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads, webhooks: c.Webhooks,
 		batches: c.Batches, maxAge: c.Stream.MaxAge,
 		demo: !c.NoDemo, confinement: c.confined.texts,
 	})

@@ -54,6 +54,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if dsn := os.Getenv("MILLRACE_TEST_SENDER"); dsn != "" {
+		if err := sendAlone(dsn, os.Getenv("MILLRACE_TEST_NATS")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(engine.Main(m))
 }
 
@@ -161,13 +168,17 @@ func serveOn(t *testing.T, pool *pgxpool.Pool, queues *queue.Store, cfg auth.Con
 	}
 	h.Register(endpoint.API{Server: srv, Auth: s.auth, Log: log})
 	srv.Also("/api/jobs", "/uploads")
-	// Every answer is held to the description.
-	s.client = &http.Client{Transport: contracttest.Of(t, srv.Handler()).Transport(http.DefaultTransport,
-		func(err error) { t.Error(err) })}
+	s.describe()
 	web := httptest.NewServer(srv.Handler())
 	t.Cleanup(web.Close)
 	s.url = web.URL
 	return s
+}
+
+// describe has every answer held to the description of the routes that there are.
+func (s *site) describe() {
+	s.client = &http.Client{Transport: contracttest.Of(s.t, s.srv.Handler()).Transport(http.DefaultTransport,
+		func(err error) { s.t.Error(err) })}
 }
 
 // run runs a runner until the test ends, or until the function that it returns is called.
