@@ -98,8 +98,12 @@ func waitsOf(ctx context.Context, t *queue.Tx, q queue.ID, items []int64) ([]flo
 	return waits, t.Flush(ctx)
 }
 
-// Mend completes what a process that was killed has left: items of jobs that do not go on.
+// Mend completes what a process that was killed has left, items of jobs that do not go on, and what one of an earlier
+// version has not done.
 func (f *Feeder) Mend(ctx context.Context) error {
+	if _, err := f.MendRows(ctx); err != nil {
+		return err
+	}
 	rows, err := f.store.pool.Query(ctx, "SELECT "+columns+tables+`WHERE u.processor <> 'copy' AND u.processing > 0
 		AND u.received_at IS NOT NULL AND (u.queue_state IN ('PAUSED', 'FAILED') OR u.cancelled_at IS NOT NULL)`)
 	var all []Job

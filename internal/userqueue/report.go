@@ -151,7 +151,7 @@ func settleRow(r stream.Report, move item.Move, c *queue.Command) item.Move {
 	case move == item.Complete:
 		c.Found, c.Result = &queue.Found{NotFound: r.NotFound, Skipped: r.Skipped}, nil
 		if result := bytes.TrimSpace(r.Result); !r.NotFound && !r.Skipped && string(result) != "null" {
-			c.Result, c.Found.Fault = result, resultFault(result)
+			c.Result, c.Found.Fault = result, ResultFault(result)
 		}
 	case move == item.Fail && !r.Permanent && item.ClassOf(r.Class) != item.ClassInvalid:
 		move, c.Backoff = item.Again, r.DelayS == nil && r.Class == ""
@@ -162,8 +162,8 @@ func settleRow(r stream.Report, move item.Move, c *queue.Command) item.Move {
 	return move
 }
 
-// resultFault returns the rule that the result of a row breaks.
-func resultFault(result []byte) string {
+// ResultFault returns the rule that the result of a row breaks, if any.
+func ResultFault(result []byte) string {
 	switch {
 	case len(result) == 0:
 		return ""

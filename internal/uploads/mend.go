@@ -1,0 +1,103 @@
+package uploads
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/millrace-io/millrace/internal/queue"
+	"github.com/millrace-io/millrace/internal/userqueue"
+
+	schema "github.com/millrace-io/millrace/schemas/uploads"
+)
+
+// mendLimit is how many rows one transaction mends.
+const mendLimit = 1000
+
+// MendRows has rows follow items that have ended without them, and returns how many. A process of an earlier version
+// may end items while an installation is upgraded: it knows nothing of their rows (6).
+func (f *Feeder) MendRows(ctx context.Context) (all int, err error) {
+	for n := mendLimit; err == nil && n == mendLimit; all += n {
+		err = f.own.Queues().Transact(ctx, "mend rows of uploads", func(t *queue.Tx) (err error) {
+			n, err = mendRows(ctx, t)
+			return err
+		})
+	}
+	if all > 0 {
+		f.log.Warn("items have ended without their rows, which are mended: does an earlier version run?", "rows", all)
+	}
+	return all, err
+}
+
+// ended is how an item has ended.
+type ended struct {
+	status    string
+	cancelled bool
+	attempts  int32
+	result    *string
+	err       string
+}
+
+func mendRows(ctx context.Context, t *queue.Tx) (int, error) {
+	var ids []int64
+	t.Batch.Queue(text("ended"), mendLimit).Query(func(rows pgx.Rows) (err error) {
+		ids, err = pgx.AppendRows(ids, rows, pgx.RowTo[int64])
+		return err
+	})
+	if err := t.Flush(ctx); err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	there := map[int64]ended{}
+	t.Batch.Queue(text("ended_as"), ids).Query(func(rows pgx.Rows) error {
+		var id int64
+		var e ended
+		_, err := pgx.ForEachRow(rows, []any{&id, &e.status, &e.cancelled, &e.attempts, &e.result, &e.err}, func() error {
+			there[id] = e
+			return nil
+		})
+		return err
+	})
+	if err := t.Flush(ctx); err != nil {
+		return 0, err
+	}
+	var m moves
+	for _, id := range ids {
+		e, found := there[id]
+		if found && e.status != "done" && e.status != "failed" {
+			continue // it was brought back meanwhile
+		}
+		m.mend(id, e, found)
+	}
+	if len(m.items) == 0 {
+		return 0, nil
+	}
+	m.queue(t)
+	if err := t.Flush(ctx); err != nil {
+		return 0, fmt.Errorf("move rows behind their items: %w", err)
+	}
+	return len(m.items), nil
+}
+
+// mend adds what becomes of a row whose item has ended without it. One whose item is gone is worked again.
+func (m *moves) mend(id int64, e ended, found bool) {
+	to, fault := schema.Error, e.err
+	var result *string
+	switch {
+	case !found:
+		to, fault = schema.Pending, ""
+	case e.cancelled:
+		to = schema.Skipped
+	case e.status == "done":
+		to, fault = schema.StatusDone, ""
+		if e.result != nil && *e.result != "null" {
+			result = e.result
+			if fault = userqueue.ResultFault([]byte(*e.result)); fault != "" {
+				to, result = schema.Error, nil
+			}
+		}
+	}
+	m.items, m.to, m.attempts = append(m.items, id), append(m.to, int16(to)), append(m.attempts, e.attempts)
+	m.waits, m.worked = append(m.waits, 0), append(m.worked, false)
+	m.results, m.errs = append(m.results, result), append(m.errs, orNil(fault))
+}
