@@ -6,6 +6,10 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // Batcher gathers messages that many callers publish one by one into atomic
@@ -39,7 +43,13 @@ func NewBatcher(p *Publisher, timeout time.Duration) *Batcher {
 
 // Publish publishes a message and returns what became of it. When ctx ends
 // first, the message may still be stored, and its data be read.
-func (b *Batcher) Publish(ctx context.Context, m Message) Outcome {
+func (b *Batcher) Publish(ctx context.Context, m Message) (o Outcome) {
+	if traced(ctx) {
+		var span trace.Span
+		ctx, span = begin(ctx, "publish "+m.Subject)
+		defer func() { end(span, o.Err) }()
+		m.trace = stream.TraceOf(ctx)
+	}
 	if b.p.cfg.AcceptRepeats {
 		return b.publish(ctx, m)
 	}

@@ -192,7 +192,11 @@ func (c *chunk) dropTooLarge() {
 	}
 	kept := c.pending[:0]
 	for _, i := range c.pending {
-		if n := c.msgs[i].size() - len(c.msgs[i].Subject); n > limit {
+		m := &c.msgs[i]
+		if m.trace != "" && m.size()-len(m.Subject) > limit { // the event goes without
+			m.trace = ""
+		}
+		if n := m.size() - len(m.Subject); n > limit {
 			c.outcomes[i].Err = fmt.Errorf("%w: %d bytes, limit %d", ErrTooLarge, n, limit)
 			continue
 		}

@@ -18,6 +18,8 @@ type Message struct {
 	// Event identifies the event that the message is; zero: it is none, and no
 	// other is a repeat of it.
 	Event known.Item
+
+	trace string // header stream.TraceParent; empty: none
 }
 
 // EventMessage is the message of an event that decoded to r from data.
@@ -31,14 +33,24 @@ func EventMessage(r *event.Record, data []byte) Message {
 func (m *Message) isEvent() bool { return m.Event.Fingerprint != 0 }
 
 func (m *Message) msg() *nats.Msg {
-	return &nats.Msg{Subject: m.Subject, Data: m.Data, Header: nats.Header{}}
+	header := nats.Header{}
+	if m.trace != "" {
+		header.Set(stream.TraceParent, m.trace)
+	}
+	return &nats.Msg{Subject: m.Subject, Data: m.Data, Header: header}
 }
 
 // overhead bounds what a message needs on the wire beside subject and data: the
 // names of headers, the batch's id and number.
 const overhead = 256
 
-func (m *Message) size() int { return len(m.Subject) + len(m.Data) + overhead }
+func (m *Message) size() int {
+	size := len(m.Subject) + len(m.Data) + overhead
+	if m.trace != "" {
+		size += len(stream.TraceParent) + len(": \r\n") + len(m.trace)
+	}
+	return size
+}
 
 // Status is what became of a message.
 type Status uint8

@@ -12,6 +12,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // Config shapes a publisher. The zero value of a field stands for its default.
@@ -119,7 +122,17 @@ func New(nc *nats.Conn, cfg Config) (*Publisher, error) {
 // every message is on the stream, or its event was, else that of the first that
 // may not be; the outcomes hold either way. It retries until ctx ends, so give it
 // an end.
-func (p *Publisher) PublishRaw(ctx context.Context, msgs []Message) ([]Outcome, error) {
+func (p *Publisher) PublishRaw(ctx context.Context, msgs []Message) (_ []Outcome, err error) {
+	if traced(ctx) {
+		var span trace.Span
+		ctx, span = begin(ctx, fmt.Sprintf("publish %d messages", len(msgs)))
+		defer func() { end(span, err) }()
+		msgs = slices.Clone(msgs)
+		of := stream.TraceOf(ctx)
+		for i := range msgs {
+			msgs[i].trace = of
+		}
+	}
 	outcomes := make([]Outcome, len(msgs))
 	all := make([]int, len(msgs))
 	for i := range all {

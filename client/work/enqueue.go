@@ -69,9 +69,13 @@ func Enqueue(ctx context.Context, nc *nats.Conn, queue string, items ...NewItem)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue to %s: %w", queue, err)
 	}
+	request := &nats.Msg{Subject: stream.WorkEnqueue, Data: data}
+	if traced := stream.TraceOf(ctx); traced != "" {
+		request.Header = nats.Header{stream.TraceParent: {traced}}
+	}
 	var msg *nats.Msg
 	err = askAgain.Do(ctx, func() (err error) {
-		msg, err = nc.RequestWithContext(ctx, stream.WorkEnqueue, data)
+		msg, err = nc.RequestMsgWithContext(ctx, request)
 		if errors.Is(err, nats.ErrNoResponders) { // no server has had the request
 			return err
 		}

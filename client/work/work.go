@@ -41,7 +41,8 @@ type Item struct {
 // says, until no attempt is left; one marked by Permanent fails it at once. A panic counts
 // as an error.
 //
-// ctx ends when the item is no longer this worker's, or may not be, since the
+// ctx has the span that added the item, if it is traced: spans that the handler begins with it
+// are in the same trace. It ends when the item is no longer this worker's, or may not be, since the
 // lease could not be renewed; and when Run has been stopped and its grace is
 // over. An error returned after that gives the item back and counts no attempt.
 type Handler func(ctx context.Context, item Item) error

@@ -40,7 +40,7 @@ func (w *worker) handle(t *task) stream.WorkMove {
 	if lost {
 		return stream.WorkMove{Kind: stream.MoveRelease}
 	}
-	ctx = context.WithValue(ctx, sayKey{}, &saying{w, t})
+	ctx = stream.WithTrace(context.WithValue(ctx, sayKey{}, &saying{w, t}), t.own.TraceParent)
 	begin := time.Now()
 	err := w.call(ctx, Item{
 		Filename: t.item.Filename, Shard: t.item.Shard, Stage: w.stage,

@@ -66,6 +66,9 @@ func (c *serveCmd) Run(p *program) error {
 		if err := c.Profile.launch(s); err != nil {
 			return err
 		}
+		if err := n.traces(p.ctx, s); err != nil {
+			return err
+		}
 		if n.nats, err = c.Shared.NATSLogin.connect(p.ctx, c.Shared.NATS, c.Data, p.log); err != nil {
 			return err
 		}

@@ -41,6 +41,7 @@ func (n *node) foldEvents() (of share, err error) {
 		Backlog:     n.collector.backlog,
 		StreamLost:  func() string { return n.integrity.Lost(stream.Events).String() },
 		StreamSkips: func() { n.integrity.Suspect(stream.Events) },
+		Tracer:      n.tracer,
 	}, n.nats, n.clickhouse, n.registry, n.log)
 	if err != nil {
 		return of, err
@@ -77,7 +78,7 @@ func (n *node) foldEvents() (of share, err error) {
 // readEvents serves the funnel and what else is known of events.
 func (n *node) readEvents() (of share, err error) {
 	q, err := pipeline.New(pipeline.Config{Stages: n.pipeline.Stages.Stages, Gaps: n.http.Limits.Gaps},
-		pipeline.Deps{ClickHouse: n.reads, NATS: n.nats, JetStream: n.js, Log: n.log, Registry: n.registry})
+		pipeline.Deps{ClickHouse: n.reads, NATS: n.nats, JetStream: n.js, Log: n.log, Registry: n.registry, Tracer: n.tracer})
 	if err != nil {
 		return of, err
 	}

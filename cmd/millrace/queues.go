@@ -26,7 +26,7 @@ import (
 // openQueues makes the queues of all systems, and those that users define.
 func (n *node) openQueues() (err error) {
 	n.stores.queues, err = queue.New(
-		queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}}, n.database.pool, n.log,
+		queue.Config{Kinds: []queue.Kind{tracking.Kind{}, &userqueue.Kind{}}, Tracer: n.tracer}, n.database.pool, n.log,
 	)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/internal/acts"
 	"github.com/millrace-io/millrace/internal/auth"
@@ -26,6 +27,7 @@ import (
 	"github.com/millrace-io/millrace/internal/recrawl"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/sources"
+	"github.com/millrace-io/millrace/internal/tracing"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -52,6 +54,7 @@ type node struct {
 	reads      driver.Conn // of the query role, to ClickHouse
 	auth       *auth.Auth
 	registry   *prometheus.Registry
+	tracer     trace.Tracer // nil: nothing is traced
 	sampler    *sampler.Sampler
 	collector  *collector
 	integrity  *integrity.Checker // of the projector role
@@ -113,6 +116,29 @@ func newNode(log *slog.Logger, settings nodeSettings) (*node, error) {
 	}
 	return n, n.sample(disks(settings.data))
 }
+
+// traces has the node export its traces, if the environment asks for that, until all that
+// is on the stack later has ended.
+func (n *node) traces(ctx context.Context, s *stack) error {
+	tracer, end, err := tracing.Open(ctx, version, n.log)
+	if err != nil || tracer == nil {
+		return err
+	}
+	n.tracer = tracer
+	s.launch("traces", func(ctx context.Context) error {
+		<-ctx.Done()
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTraces)
+		defer cancel()
+		if err := end(flush); err != nil {
+			n.log.Warn("the last traces are not exported", "error", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// lastTraces is how long the receiver may take for the last traces.
+const lastTraces = 2 * time.Second
 
 // warn tells what the configuration puts at risk, now and on /health.
 func (n *node) warn(risk string) {
@@ -299,7 +325,7 @@ func (n *node) newServer(all share) (*httpapi.Server, error) {
 		nats.Probe = n.takesIn(n.js)
 	}
 	deps := httpapi.Deps{
-		Log: n.log, Registry: n.registry, MetricsGuard: guard, Warnings: all.warnings,
+		Log: n.log, Registry: n.registry, Tracer: n.tracer, MetricsGuard: guard, Warnings: all.warnings,
 		Checks: append([]httpapi.Check{nats}, all.checks...),
 	}
 	if n.roles.Query {

@@ -123,6 +123,9 @@ func (c *upCmd) start(p *program, s *stack) error {
 		return err
 	}
 	n.registry.MustRegister(e.restarts)
+	if err := n.traces(p.ctx, s); err != nil {
+		return err
+	}
 	n.warn(c.atRisk())
 	c.confined.warn(p.log)
 	if n.nats, err = e.connect(p, c); err != nil {

@@ -79,7 +79,7 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, texts [][]byte) {
 	h.tally(&result, items, outcomes)
 	switch {
 	case err != nil:
-		h.log.Error("events not stored", "accepted", result.Accepted, "duplicates", result.Duplicates, "error", err)
+		h.log.ErrorContext(r.Context(), "events not stored", "accepted", result.Accepted, "duplicates", result.Duplicates, "error", err)
 		httpapi.WriteProblem(w, unavailable(err))
 	case result.Accepted > 0:
 		httpapi.WriteJSON(w, http.StatusCreated, result)

@@ -41,16 +41,16 @@ func (h *Handler) one(w http.ResponseWriter, r *http.Request, body []byte) {
 	switch {
 	case outcome.Status == client.Accepted:
 		h.metrics.ingested.WithLabelValues(stage).Inc()
-		h.log.Info("event ingested", "stage", stage, "article_url_hash", answer.URLHash[:8],
+		h.log.InfoContext(r.Context(), "event ingested", "stage", stage, "article_url_hash", answer.URLHash[:8],
 			"service", string(record.ServiceName))
 		if record.Late(received) {
-			h.log.Warn("late event received", "stage", stage, "delay", received.Sub(record.Time()).String())
+			h.log.WarnContext(r.Context(), "late event received", "stage", stage, "delay", received.Sub(record.Time()).String())
 		}
 		answer.Status = "accepted"
 		httpapi.WriteJSON(w, http.StatusCreated, answer)
 	case outcome.Status == client.Duplicate:
 		h.metrics.duplicated.Inc()
-		h.log.Debug("duplicate event skipped", "idempotency_key", answer.IdempotencyKey)
+		h.log.DebugContext(r.Context(), "duplicate event skipped", "idempotency_key", answer.IdempotencyKey)
 		answer.Status = "duplicate"
 		httpapi.WriteJSON(w, http.StatusOK, answer)
 	case errors.Is(outcome.Err, client.ErrConflict):

@@ -31,6 +31,7 @@ type TakenQueueItem struct {
 	Payload    json.RawMessage `json:"payload"`
 	CreatedAt  time.Time       `json:"created_at"`
 	LeaseUntil *time.Time      `json:"lease_until"`
+	Trace      string          `json:"traceparent,omitempty" doc:"The span that added the item (W3C Trace Context), where somebody traces it"`
 }
 
 // TakenFromQueue is the answer.
@@ -57,7 +58,7 @@ func (h *Handler) taken(ctx context.Context, t queueapi.Taking) (TakenFromQueue,
 		it := found[r.ID]
 		out.Items = append(out.Items, TakenQueueItem{
 			ID: r.ID, Generation: r.Generation, Attempt: r.Attempts, Key: it.Key, Group: it.Group, Priority: r.Priority,
-			Payload: it.Payload, CreatedAt: r.CreatedAt.UTC(), LeaseUntil: it.LeaseUntil,
+			Payload: it.Payload, CreatedAt: r.CreatedAt.UTC(), LeaseUntil: it.LeaseUntil, Trace: r.Trace,
 		})
 	}
 	return out, err

@@ -47,8 +47,12 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		s.active.Add(1)
 		defer s.active.Done()
 		start := time.Now()
+		r, span := s.trace(r)
 		ww := &recorder{ResponseWriter: w, patience: s.cfg.WriteTimeout}
-		defer func() { s.record(ww, r, time.Since(start)) }()
+		defer func() {
+			s.record(ww, r, time.Since(start))
+			endTrace(span, ww, r)
+		}()
 		s.serve(next, ww, r)
 		ww.extend() // what is buffered is written when this returns
 	})

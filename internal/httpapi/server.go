@@ -15,6 +15,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/internal/connlimit"
 )
@@ -94,6 +95,7 @@ func (c Config) withDefaults() Config {
 type Deps struct {
 	Log      *slog.Logger
 	Registry *prometheus.Registry // served at /metrics; the server adds its own
+	Tracer   trace.Tracer         // has a span for each request; nil: nothing is traced
 	Checks   []Check              // what /ready asks after
 	// Warnings says for /health what is wrong with stored data at present; nil: nothing
 	// ever is.
@@ -118,6 +120,7 @@ type Server struct {
 	readiness *readiness
 	warnings  func() []string
 	durations *prometheus.HistogramVec
+	tracer    trace.Tracer
 	leaving   chan struct{} // closed when the server is told to end
 	left      time.Time     // when it was; set before leaving is closed
 	draining  chan struct{} // closed when it takes no more requests
@@ -143,7 +146,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: deps.Log, root: chi.NewRouter(), base: chi.NewRouter(), site: deps.Site,
-		readiness: newReadiness(deps.Checks), warnings: deps.Warnings, durations: durations, leaving: make(chan struct{}),
+		readiness: newReadiness(deps.Checks), warnings: deps.Warnings, durations: durations, tracer: deps.Tracer, leaving: make(chan struct{}),
 		draining: make(chan struct{}),
 	}
 	compress, err := newCompressor()

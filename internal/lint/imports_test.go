@@ -236,7 +236,8 @@ func TestClickHouseIsland(t *testing.T) {
 
 // TestLight holds that the event needs the standard library alone, and the
 // client little more than the client of NATS, and those of Prometheus, the
-// circuit breaker, the backoff and the log on disk.
+// circuit breaker, the backoff and the log on disk, and the API of OpenTelemetry, without
+// its SDK: by it a service says in which trace it publishes.
 func TestLight(t *testing.T) {
 	light := []string{
 		"./client", "./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry",
@@ -246,6 +247,9 @@ func TestLight(t *testing.T) {
 		"github.com/sony/gobreaker", "github.com/tidwall",
 		"github.com/prometheus", "github.com/beorn7/perks", "github.com/cespare/xxhash", "github.com/munnerz/goautoneg",
 		"google.golang.org/protobuf",
+	}
+	for _, api := range []string{"attribute", "baggage", "codes", "internal", "propagation", "semconv", "trace"} {
+		light = append(light, "go.opentelemetry.io/otel/"+api)
 	}
 	for _, p := range packages(t) {
 		for _, name := range p.Deps {

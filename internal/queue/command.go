@@ -65,6 +65,7 @@ type Result struct {
 	Priority   int16
 	Queued     bool // it is in the queue while it is new
 	CreatedAt  time.Time
+	Trace      string // see stream.TraceOf; empty: nobody traces the item
 }
 
 // Change is a change of an item's state.

@@ -20,6 +20,7 @@ type row struct {
 	queued         bool  // it is in the queue while it is new
 	next           ID    // queue in which it becomes ready when it is done here; 0: none
 	nextGeneration int32 // that it has there
+	trace          string
 }
 
 // scanRow reads what Statements.Lock selects.
@@ -28,7 +29,7 @@ func scanRow(r pgx.CollectableRow) (row, error) {
 	var status string
 	err := r.Scan(&v.id, &v.name, &v.part, &v.priority, &v.createdAt,
 		&status, &v.state.Generation, &v.state.Attempts, &v.state.Allowed, &v.state.Worker,
-		&v.queued, &v.next, &v.nextGeneration)
+		&v.queued, &v.next, &v.nextGeneration, &v.trace)
 	if err != nil {
 		return v, err
 	}
@@ -43,7 +44,7 @@ func (r *row) result(o item.Outcome) Result {
 	return Result{
 		ID: r.id, Name: r.name, Part: r.part, Outcome: o, CreatedAt: r.createdAt, Status: r.state.Status,
 		Generation: r.state.Generation, Attempts: r.state.Attempts, Allowed: r.state.Allowed, Worker: r.state.Worker,
-		Priority: r.priority, Queued: r.queued,
+		Priority: r.priority, Queued: r.queued, Trace: r.trace,
 	}
 }
 

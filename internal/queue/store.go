@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/internal/clockskew"
 )
@@ -24,6 +25,8 @@ type Config struct {
 	Sweep time.Duration
 	// Kinds are the kinds of items.
 	Kinds []Kind
+	// Tracer has spans for the moves of items that are traced; default: nothing is traced.
+	Tracer trace.Tracer
 }
 
 // Store keeps the state of items in Postgres. It is safe for concurrent use; the
@@ -121,11 +124,13 @@ const tries = 4
 // statement share their way to the server with BEGIN and COMMIT, see Tx.
 func (s *Store) Transact(ctx context.Context, what string, do func(*Tx) error) error {
 	for attempt := 1; ; attempt++ {
-		announced, err := s.attempt(ctx, do)
+		begin := time.Now()
+		t, err := s.attempt(ctx, do)
 		if err == nil {
-			if announced {
+			if t.announced {
 				s.Announce()
 			}
+			s.tellTraces(ctx, begin, t)
 			return nil
 		}
 		if attempt == tries || !cutShort(err) {
@@ -134,17 +139,17 @@ func (s *Store) Transact(ctx context.Context, what string, do func(*Tx) error) e
 	}
 }
 
-func (s *Store) attempt(ctx context.Context, do func(*Tx) error) (announced bool, err error) {
+func (s *Store) attempt(ctx context.Context, do func(*Tx) error) (*Tx, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer conn.Release() // closes the connection if a transaction is still open on it
 	t := &Tx{store: s, conn: conn.Conn(), Batch: &pgx.Batch{}}
 	t.Batch.Queue("BEGIN")
 	if err := do(t); err != nil {
 		t.rollback()
-		return false, err
+		return nil, err
 	}
 	t.Batch.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
 		if tag.String() != "COMMIT" {
@@ -154,9 +159,9 @@ func (s *Store) attempt(ctx context.Context, do func(*Tx) error) (announced bool
 	})
 	if err := t.Flush(ctx); err != nil {
 		t.rollback()
-		return false, err
+		return nil, err
 	}
-	return t.announced, nil
+	return t, nil
 }
 
 // Tx is a transaction whose statements gather until one's answer is needed.
@@ -166,6 +171,8 @@ type Tx struct {
 	conn      *pgx.Conn
 	begun     bool
 	announced bool // there are entries in the outbox by it
+	traced    []tracedMove
+	adding    []trace.Span // of items that are added
 }
 
 // Flush sends what has gathered and runs its callbacks.

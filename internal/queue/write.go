@@ -17,6 +17,7 @@ func (w *Work) write(ctx context.Context) error {
 	w.leave()
 	w.enter()
 	w.record()
+	w.trace()
 	changes := w.follow()
 	w.limit()
 	return w.moved(ctx, w.settings.name, w.settings.followed, changes)

@@ -53,7 +53,7 @@ func (*Kind) Bodies(ctx context.Context, pool *pgxpool.Pool, refs []queue.Ref) (
 	bodies := make([][]byte, len(refs))
 	var place int
 	var b stream.QueueItem
-	to := []any{&place, &b.Queue, &b.Attempts, &b.Key, &b.Group, &b.Priority, &b.Payload, &b.CreatedAt}
+	to := []any{&place, &b.Queue, &b.Attempts, &b.Key, &b.Group, &b.Priority, &b.Payload, &b.CreatedAt, &b.TraceParent}
 	_, err = pgx.ForEachRow(rows, to, func() (err error) {
 		b.ID, b.Generation, b.Attempt, b.CreatedAt = refs[place-1].Item, refs[place-1].Generation, b.Attempts+1,
 			b.CreatedAt.UTC()

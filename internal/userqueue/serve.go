@@ -59,7 +59,7 @@ func serve(
 			return nil
 		case msg := <-requests:
 			g.Go(func() error {
-				ctx, cancel := context.WithTimeout(ctx, answerWait)
+				ctx, cancel := context.WithTimeout(stream.WithTrace(ctx, msg.Header.Get(stream.TraceParent)), answerWait)
 				defer cancel()
 				data, err := json.Marshal(answer(ctx, msg.Data))
 				if err == nil {

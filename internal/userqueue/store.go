@@ -189,7 +189,29 @@ func (s *Store) AddIn(ctx context.Context, t *queue.Tx, name string, items []New
 			return nil, ErrFull
 		}
 	}
-	return added, err
+	if err != nil {
+		return nil, err
+	}
+	return added, traceAdded(ctx, t, name, added)
+}
+
+// traceAdded has the items that were added continue the caller's trace, if there is one.
+func traceAdded(ctx context.Context, t *queue.Tx, name string, added []Added) error {
+	traced := t.TraceAdded(ctx, name)
+	if traced == "" {
+		return nil
+	}
+	var ids []int64
+	for _, a := range added {
+		if !a.Existing {
+			ids = append(ids, a.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	t.Batch.Queue("UPDATE millrace.item SET trace_parent = $2 WHERE id = ANY ($1::bigint[])", ids, traced)
+	return t.Flush(ctx)
 }
 
 // Retry brings items that have failed back to new. An item whose key another

@@ -125,7 +125,7 @@ func (v *view) Write(ctx context.Context, c *cut) error {
 }
 
 // Announce implements fold.View.
-func (v *view) Announce(c *cut, _ time.Duration) {
+func (v *view) Announce(_ context.Context, c *cut, _ time.Duration) {
 	for _, e := range c.entries {
 		if e.counts {
 			v.service.metrics.observe(e, time.Since(e.read.AnnouncedAt).Seconds())

@@ -42,8 +42,8 @@ func (v *visits) Stored(context.Context) (fold.Stored, error) {
 // Open reads the file, which may be ahead by the batch that was under way.
 func (v *visits) Open(context.Context, uint64) (fold.View[[]byte], error) { return v, v.load() }
 
-func (v *visits) Failing() bool                  { return false }
-func (v *visits) Announce([]byte, time.Duration) {}
+func (v *visits) Failing() bool                                   { return false }
+func (v *visits) Announce(context.Context, []byte, time.Duration) {}
 
 // Take counts a visit, unless it is counted already: by this message, which the
 // file knows by its sequence, or by another one with the same id.

@@ -40,20 +40,27 @@ func (f *Fold[B]) flush(ctx context.Context) error {
 }
 
 // write decides a batch and stores it (invariants 3 and 7).
-func (f *Fold[B]) write(ctx context.Context, s sealed[B]) error {
+func (f *Fold[B]) write(ctx context.Context, s sealed[B]) (err error) {
 	start := time.Now()
+	ctx, span := f.batchSpan(ctx, s)
+	defer func() {
+		s.traces.end(err)
+		span.End()
+	}()
 	if err := f.keeper.sign(f.deps.Lease.Decide(ctx, s.cut.From, s.cut.To, s.digest)); err != nil {
 		return err
 	}
-	err := f.keeper.during(ctx, func(ctx context.Context) error { return f.folder.view.Write(ctx, s.batch) })
+	span.AddEvent("decided")
+	err = f.keeper.during(ctx, func(ctx context.Context) error { return f.folder.view.Write(ctx, s.batch) })
 	if err != nil {
 		return fmt.Errorf("batch (%d, %d]: %w", s.cut.From, s.cut.To, err)
 	}
+	span.AddEvent("stored")
 	took := time.Since(start)
 	f.took.Store(int64(min(took, f.before)))
 	f.before = took
 	f.durable.Store(s.cut.To)
-	f.folder.view.Announce(s.batch, took)
+	f.folder.view.Announce(ctx, s.batch, took)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/projector/input"
@@ -20,7 +21,9 @@ type Deps struct {
 	// Pulse is where the fold notes that it has renewed the lease; default one of
 	// its own.
 	Pulse *Pulse
-	Log   *slog.Logger
+	// Tracer has spans for messages that are traced; nil: nothing is traced.
+	Tracer trace.Tracer
+	Log    *slog.Logger
 }
 
 // Fold folds an input into one view, for one session: from having taken the

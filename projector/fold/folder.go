@@ -17,6 +17,7 @@ type folder[B any] struct {
 	until    uint64 // while Completing: the decided end
 	whole    uint64 // while Completing: the message that makes the batch whole
 	last     uint64 // the last message of a fold that ends
+	traces   traces // of the open batch
 }
 
 // sealed is a batch that is handed to the flusher.
@@ -24,6 +25,7 @@ type sealed[B any] struct {
 	cut    Cut
 	batch  B
 	digest string
+	traces traces
 }
 
 // fold turns chunks of messages into batches until there are no more, or the
@@ -102,6 +104,7 @@ func (f *Fold[B]) take(ctx context.Context, m input.Message) error {
 		}
 	}
 	full := o.view.Take(m)
+	f.trace(m)
 	o.position, o.pending = m.Seq, m.Pending
 	o.messages++
 	if f.machine.state == Completing {
@@ -130,9 +133,10 @@ func (f *Fold[B]) hand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.from, o.position, o.messages = cut.To, cut.To, 0
+	s := sealed[B]{cut, batch, digest, o.traces}
+	o.from, o.position, o.messages, o.traces = cut.To, cut.To, 0, nil
 	select {
-	case f.sealed <- sealed[B]{cut, batch, digest}:
+	case f.sealed <- s:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -20,9 +20,9 @@ func (c *counter) Seal(context.Context, Cut) (int, string, error) {
 	return n, "", nil
 }
 
-func (c *counter) Write(context.Context, int) error { return nil }
-func (c *counter) Announce(int, time.Duration)      {}
-func (c *counter) Failing() bool                    { return false }
+func (c *counter) Write(context.Context, int) error             { return nil }
+func (c *counter) Announce(context.Context, int, time.Duration) {}
+func (c *counter) Failing() bool                                { return false }
 
 // TestBacklogFillsBatches: while the stream holds enough messages to fill a
 // batch, the batch waits for them however idle the sink is. The first batch

@@ -96,7 +96,7 @@ func (a *table) Write(_ context.Context, p part) error {
 	return nil
 }
 
-func (a *table) Announce(part, time.Duration) {
+func (a *table) Announce(context.Context, part, time.Duration) {
 	if a.announces != nil {
 		a.announces()
 	}

@@ -54,8 +54,9 @@ type View[B any] interface {
 	// Write stores every effect of a batch, and returns when they are durable.
 	Write(ctx context.Context, batch B) error
 	// Announce tells readers of a batch that is durable. took is the time from
-	// deciding its cut. The fold keeps nothing of the batch after that.
-	Announce(batch B, took time.Duration)
+	// deciding its cut. The fold keeps nothing of the batch after that. ctx has the
+	// batch's span, if it is traced.
+	Announce(ctx context.Context, batch B, took time.Duration)
 }
 
 // Parted is a view of things that have several messages each. No cut is between the

@@ -14,6 +14,9 @@ type Message struct {
 	Time    int64 // when the input received it, Unix nanoseconds
 	// Pending counts the messages of the input behind this one.
 	Pending uint64
+	// Trace is the header stream.TraceParent, where the input reads it. Anybody may have
+	// written it.
+	Trace string
 }
 
 // State is what an input has.

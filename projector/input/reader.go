@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // reader reads a stream from a position on. One goroutine at a time may use it;
@@ -161,9 +163,11 @@ func (s *reader) message(m *nats.Msg) {
 	s.asked = max(0, s.asked-1)
 	s.askedBytes = max(0, s.askedBytes-size)
 	s.readyBytes += size
-	s.ready = append(s.ready, Message{
-		Subject: m.Subject, Data: m.Data, Seq: meta.stream, Time: meta.time, Pending: meta.pending,
-	})
+	read := Message{Subject: m.Subject, Data: m.Data, Seq: meta.stream, Time: meta.time, Pending: meta.pending}
+	if s.cfg.Traces {
+		read.Trace = m.Header.Get(stream.TraceParent)
+	}
+	s.ready = append(s.ready, read)
 }
 
 // status handles a message of the server about a request (NATS ADR-13).

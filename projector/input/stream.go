@@ -27,6 +27,8 @@ type Config struct {
 	// counts it as pending. It may also be that they were deleted. It must not wait;
 	// default: nothing is called.
 	Skips func()
+	// Traces has the input read which messages their senders trace; default: it does not.
+	Traces bool
 }
 
 func (c Config) withDefaults(maxPayload int) Config {

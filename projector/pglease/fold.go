@@ -90,4 +90,4 @@ func (v *view) Seal(_ context.Context, cut fold.Cut) (b Batch, digest string, er
 
 func (v *view) Write(ctx context.Context, b Batch) error { return v.apply(ctx, v.lease, b) }
 
-func (v *view) Announce(Batch, time.Duration) {}
+func (v *view) Announce(context.Context, Batch, time.Duration) {}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/deadletter"
@@ -25,21 +26,26 @@ func (v *view) Write(ctx context.Context, b *batch) error {
 
 // Announce tells readers, metrics and the log of a batch. A view is right
 // without it: a reader that misses a delta loads again.
-func (v *view) Announce(b *batch, took time.Duration) {
+func (v *view) Announce(ctx context.Context, b *batch, took time.Duration) {
 	v.checkpoint.Know(contract.Known{At: b.To, Identities: b.known})
+	traced := stream.TraceOf(ctx)
 	for _, part := range b.parts {
-		if err := v.p.nc.Publish(stream.FunnelDeltas, part); err != nil {
+		msg := &nats.Msg{Subject: stream.FunnelDeltas, Data: part}
+		if traced != "" {
+			msg.Header = nats.Header{stream.TraceParent: {traced}}
+		}
+		if err := v.p.nc.PublishMsg(msg); err != nil {
 			v.log.Warn("delta not published", "to", b.To, "error", err)
 		}
 	}
 	v.p.metrics.observe(v.group, b, v.stages.Names(), took.Seconds())
-	v.report(b, took)
+	v.report(ctx, b, took)
 	v.p.behind.set(v.group.ID, b.backlog() && b.large())
 	v.keep(b)
 }
 
-func (v *view) report(b *batch, took time.Duration) {
-	v.log.Debug("batch durable", "from", b.From, "to", b.To, "messages", b.messages, "events", b.rows.Rows(),
+func (v *view) report(ctx context.Context, b *batch, took time.Duration) {
+	v.log.DebugContext(ctx, "batch durable", "from", b.From, "to", b.To, "messages", b.messages, "events", b.rows.Rows(),
 		"duplicates", b.duplicates, "rejected", len(b.letters), "conflicts", len(b.conflicts),
 		"funnel_rows", b.funnel.Rows(), "took", took)
 	v.reportLate(b)

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/internal/lag"
 	"github.com/millrace-io/millrace/internal/retry"
@@ -62,6 +63,8 @@ type Config struct {
 	// StreamSkips is told when the stream claims to have messages that it does not
 	// deliver. It must not wait; default: nobody is told.
 	StreamSkips func()
+	// Tracer has spans for events that are traced; default: nothing is traced.
+	Tracer trace.Tracer
 }
 
 // DefaultLease is how long a silent owner keeps its slot group unless Config says otherwise.

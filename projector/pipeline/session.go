@@ -86,11 +86,12 @@ func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *layout.L
 	p.unfolded.uses(g, s.keys.Full, s.db.Failing)
 	in := input.NewStream(input.Config{
 		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", g.ID), Subjects: g.Filters(), Skips: p.cfg.StreamSkips,
+		Traces: p.cfg.Tracer != nil,
 	}, p.nc, p.js, s.log)
 	s.fold, err = fold.New(fold.Config{
 		Upto: g.Upto, BatchMessages: p.cfg.BatchRows, MinInterval: p.cfg.MinInterval, Lease: p.cfg.Lease, Grace: grace,
 		LeaderLag: leaderLag,
-	}, fold.Deps{Input: in, Lease: lease, Pulse: pulse, Log: s.log}, s)
+	}, fold.Deps{Input: in, Lease: lease, Pulse: pulse, Tracer: p.cfg.Tracer, Log: s.log}, s)
 	if err != nil {
 		return err
 	}

@@ -132,8 +132,7 @@ func (r *relay) gather(ctx context.Context) (entries []queue.Entry, wait time.Du
 func (r *relay) publish(ctx context.Context, first uint64, refs []ref, bodies [][]byte) error {
 	last := len(refs) - 1
 	for i, about := range refs[:last] {
-		msg := nats.NewMsg(stream.WorkSubject(r.name(about.Queue)))
-		msg.Data = bodies[i]
+		msg := r.message(about, bodies[i])
 		msg.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(first+uint64(i)-1, 10))
 		if err := r.nc.PublishMsg(msg); err != nil {
 			return fmt.Errorf("publish to %s: %w", msg.Subject, err)
@@ -141,12 +140,23 @@ func (r *relay) publish(ctx context.Context, first uint64, refs []ref, bodies []
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
-	_, err := r.js.Publish(ctx, stream.WorkSubject(r.name(refs[last].Queue)), bodies[last],
+	_, err := r.js.PublishMsg(ctx, r.message(refs[last], bodies[last]),
 		jetstream.WithExpectLastSequence(first+uint64(last)-1), jetstream.WithRetryAttempts(0))
 	if err != nil {
 		return fmt.Errorf("publish messages %d to %d of %s: %w", first, first+uint64(last), stream.Work, err)
 	}
 	return nil
+}
+
+// message is the message about an item. Its header names the trace of the item, for daemons
+// that know no bodies.
+func (r *relay) message(about ref, body []byte) *nats.Msg {
+	msg := nats.NewMsg(stream.WorkSubject(r.name(about.Queue)))
+	msg.Data = body
+	if traced := stream.ItemTrace(body); traced != "" {
+		msg.Header.Set(stream.TraceParent, traced)
+	}
+	return msg
 }
 
 // jump is how far beyond every decided sequence a stream goes on after it has lost

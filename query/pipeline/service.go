@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
@@ -62,6 +63,7 @@ type Deps struct {
 	JetStream  jetstream.JetStream
 	Log        *slog.Logger
 	Registry   prometheus.Registerer
+	Tracer     trace.Tracer // nil: nothing is traced
 }
 
 // Service answers queries. Register its routes, serve its live views, and run it
@@ -144,7 +146,7 @@ func (s *Service) assemble() (err error) {
 		return err
 	}
 	s.mirror, err = mirror.New(mirror.Config{
-		Stages: s.cfg.Stages.Names(), Now: s.cfg.Now, LoadTimeout: time.Minute,
+		Stages: s.cfg.Stages.Names(), Now: s.cfg.Now, LoadTimeout: time.Minute, Tracer: s.deps.Tracer,
 		Limits: mirror.Limits{
 			Articles: s.cfg.ExactEvents, Sources: s.cfg.MaxSources, Sketches: s.cfg.MaxSources,
 		},

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,10 @@ type WorkItem struct {
 // QueueItem is the body of a message of Work that is about an item of a user-defined
 // queue.
 type QueueItem struct {
+	// TraceParent is the span that added the item, see WithTrace; empty where nobody traces
+	// it. It comes first: ItemTrace reads it there.
+	TraceParent string `json:"traceparent,omitempty"`
+
 	ID         int64           `json:"id"`
 	Queue      string          `json:"queue"`
 	Generation int32           `json:"generation"`
@@ -32,6 +37,15 @@ type QueueItem struct {
 	Priority   int16           `json:"priority"`
 	Payload    json.RawMessage `json:"payload"`
 	CreatedAt  time.Time       `json:"created_at"`
+}
+
+// ItemTrace returns the TraceParent of an encoded QueueItem, without decoding all of it.
+func ItemTrace(body []byte) string {
+	const before = `{"traceparent":"`
+	if rest, ok := bytes.CutPrefix(body, []byte(before)); ok && len(rest) > traceParentSize && rest[traceParentSize] == '"' {
+		return string(rest[:traceParentSize])
+	}
+	return ""
 }
 
 // ParseQueueItem reads the body of a message about an item of a user-defined

@@ -53,7 +53,7 @@ func launchProgram(t testing.TB, path string, env []string, in io.Reader, args .
 func cleanEnv() []string {
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "MILLRACE_") && !strings.HasPrefix(v, "AUTH_") ||
+		if !strings.HasPrefix(v, "MILLRACE_") && !strings.HasPrefix(v, "AUTH_") && !strings.HasPrefix(v, "OTEL_") ||
 			strings.HasPrefix(v, "MILLRACE_ENGINES=") {
 			env = append(env, v)
 		}

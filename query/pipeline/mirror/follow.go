@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
@@ -48,11 +49,25 @@ func (m *Mirror) Run(ctx context.Context, nc *nats.Conn, js jetstream.JetStream)
 }
 
 func (m *Mirror) subscribe(nc *nats.Conn) (*nats.Subscription, error) {
-	sub, err := nc.Subscribe(stream.FunnelDeltas, func(msg *nats.Msg) { m.verifier.hear(msg.Data) })
+	sub, err := nc.Subscribe(stream.FunnelDeltas, func(msg *nats.Msg) {
+		defer m.trace(msg)()
+		m.verifier.hear(msg.Data)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to %s: %w", stream.FunnelDeltas, err)
 	}
 	return sub, nil
+}
+
+// trace begins the span of an announcement that is traced, and returns how to end it.
+func (m *Mirror) trace(msg *nats.Msg) (end func()) {
+	traced := msg.Header.Get(stream.TraceParent)
+	if m.cfg.Tracer == nil || traced == "" {
+		return func() {}
+	}
+	_, span := m.cfg.Tracer.Start(stream.WithTrace(m.ctx, traced), "receive "+stream.FunnelDeltas,
+		trace.WithSpanKind(trace.SpanKindConsumer))
+	return func() { span.End() }
 }
 
 // subscribed waits until the server knows of the subscription, as it has to

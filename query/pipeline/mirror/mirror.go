@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -48,6 +50,7 @@ type Config struct {
 	// LoadTimeout bounds each query of a load; default 30 s.
 	LoadTimeout time.Duration
 	Now         func() time.Time // default time.Now
+	Tracer      trace.Tracer     // has spans for announcements that are traced; default: none
 }
 
 // horizon is how far back the mirror goes: the longest period, and the day

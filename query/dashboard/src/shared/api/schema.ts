@@ -6610,6 +6610,8 @@ export interface components {
             payload: unknown;
             /** Format: int32 */
             priority: number;
+            /** @description The span that added the item (W3C Trace Context), where somebody traces it */
+            traceparent?: string;
         };
         Throughput: {
             /**

@@ -1,0 +1,113 @@
+// Package tracing exports spans by OTLP, and names the trace of what is logged.
+//
+// Components get a trace.Tracer, which is nil while nothing is exported: then they do
+// nothing for traces. What continues from process to process is in package stream
+// (TraceOf, WithTrace).
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// exporters are the values of OTEL_TRACES_EXPORTER and OTEL_EXPORTER_OTLP_PROTOCOL that
+// are supported, with the empty one, their default.
+const (
+	exporterOTLP  = "otlp"
+	exporterNone  = "none"
+	protocolProto = "http/protobuf"
+)
+
+// wanted tells whether the environment asks for an export. Without an endpoint or an
+// exporter it does not, so that nothing connects anywhere by default.
+func wanted() (bool, error) {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return false, nil
+	}
+	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+	switch exporter := os.Getenv("OTEL_TRACES_EXPORTER"); exporter {
+	case "":
+		if endpoint == "" {
+			return false, nil
+		}
+	case exporterOTLP:
+	case exporterNone:
+		return false, nil
+	default:
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: it must be %s or %s", exporter, exporterOTLP, exporterNone)
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		if protocol := os.Getenv(name); protocol != "" && protocol != protocolProto {
+			return false, fmt.Errorf("%s is %q: only %s is supported", name, protocol, protocolProto)
+		}
+	}
+	return true, nil
+}
+
+// Open returns the tracer that the standard OTEL_* variables of the environment ask for, and
+// nil where they ask for none. close sends what has gathered.
+func Open(ctx context.Context, version string, log *slog.Logger) (
+	tracer trace.Tracer, close func(context.Context) error, err error,
+) {
+	if on, err := wanted(); err != nil || !on {
+		return nil, func(context.Context) error { return nil }, err
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("export traces by OTLP: %w", err)
+	}
+	of, err := resource.New(ctx, resource.WithHost(), resource.WithProcessPID(), resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", "millrace"), attribute.String("service.version", version)),
+		resource.WithFromEnv()) // last: OTEL_SERVICE_NAME replaces the name
+	if err != nil {
+		return nil, nil, fmt.Errorf("export traces by OTLP: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	otel.SetErrorHandler(&failures{log: log}) // of the exporter, which has no other way to tell
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(of))
+	return provider.Tracer("millrace"), provider.Shutdown, nil
+}
+
+// failures logs that spans are not exported, once a minute.
+type failures struct {
+	log  *slog.Logger
+	told atomic.Int64 // the minute
+}
+
+// Handle implements otel.ErrorHandler.
+func (f *failures) Handle(err error) {
+	if minute := time.Now().Unix() / 60; f.told.Swap(minute) != minute {
+		f.log.Warn("traces are not exported", "error", err)
+	}
+}
+
+// Handler adds the trace to what is logged within a span.
+type Handler struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h Handler) Handle(ctx context.Context, r slog.Record) error {
+	if of := trace.SpanContextFromContext(ctx); of.IsValid() {
+		r = r.Clone()
+		r.AddAttrs(slog.String("trace_id", of.TraceID().String()), slog.String("span_id", of.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return Handler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h Handler) WithGroup(name string) slog.Handler { return Handler{h.Handler.WithGroup(name)} }
