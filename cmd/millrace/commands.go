@@ -57,7 +57,7 @@ func (c *serveCmd) Run(p *program) error {
 		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, lease: c.Lease, groups: c.Groups, awaits: c.Await,
 		clickhouse: ch, topology: c.Shared.topology(), postgres: c.Shared.Postgres, work: c.Stream.work(),
 		retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads, webhooks: c.Webhooks, batches: c.Batches,
-		maxAge: c.Stream.MaxAge,
+		maxAge: c.Stream.MaxAge, profile: c.Profile,
 	})
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (c *migrateCmd) Run(p *program) error {
 		return err
 	}
 	if c.Shared.Postgres != "" {
-		pool, _, err := newPool(c.Shared.Postgres, prometheus.NewRegistry(), p.log)
+		pool, _, err := newPool(c.Shared.Postgres, prometheus.NewRegistry(), nil, p.log)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ const (
 // newPool makes a pool, and returns how to cut its connections. It connects when it is
 // used first.
 func newPool(
-	dsn string, reg prometheus.Registerer, log *slog.Logger,
+	dsn string, reg prometheus.Registerer, slow *dbpool.Slow, log *slog.Logger,
 ) (pool *pgxpool.Pool, cut func(), err error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -55,7 +55,7 @@ func newPool(
 	}
 	queue.Configure(cfg)
 	cut = dbpool.CuttablePostgres(cfg)
-	pool, err = dbpool.Postgres(context.Background(), cfg, reg, "postgres", log)
+	pool, err = dbpool.Postgres(context.Background(), cfg, reg, "postgres", slow, log)
 	return pool, cut, err
 }
 
@@ -96,7 +96,7 @@ func (n *node) openPostgres() error {
 	if n.postgres == "" || !needPostgres(n.roles) {
 		return nil
 	}
-	pool, cut, err := newPool(n.postgres, n.registry, n.log)
+	pool, cut, err := newPool(n.postgres, n.registry, n.slow, n.log)
 	if err != nil {
 		return err
 	}

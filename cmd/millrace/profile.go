@@ -13,6 +13,9 @@ import (
 // profileSettings let a developer look into a running program.
 type profileSettings struct {
 	Addr string `help:"Loopback address to serve profiles on, for \"go tool pprof http://ADDRESS/debug/pprof/profile\"; empty: none." env:"MILLRACE_PPROF_ADDR" name:"pprof-addr"`
+
+	SlowRequest   time.Duration `help:"How long a request takes that is logged as slow, with the names of its parameters; 0: none is." env:"MILLRACE_SLOW_REQUEST" name:"slow-request" default:"5s"`
+	SlowStatement time.Duration `help:"How long a statement on Postgres or ClickHouse takes that is logged as slow, with the types of its parameters; 0: none is." env:"MILLRACE_SLOW_STATEMENT" name:"slow-statement" default:"1s"`
 }
 
 // launch serves profiles as a part of the stack when an address is set.

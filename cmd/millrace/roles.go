@@ -22,6 +22,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/integrity"
 	"github.com/millrace-io/millrace/internal/jobs"
+	"github.com/millrace-io/millrace/internal/processes"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/recrawl"
@@ -42,6 +43,19 @@ type roles struct {
 	Ingest, Projector, Query, Scheduler bool
 }
 
+// names are the roles as --role has them.
+func (r roles) names() (names []string) {
+	for _, one := range []struct {
+		is   bool
+		name string
+	}{{r.Ingest, "ingest"}, {r.Projector, "projector"}, {r.Query, "query"}, {r.Scheduler, "scheduler"}} {
+		if one.is {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
+
 // node is a process with its roles: what it is configured to do, and what its systems share.
 type node struct {
 	nodeSettings
@@ -55,6 +69,7 @@ type node struct {
 	auth       *auth.Auth
 	registry   *prometheus.Registry
 	tracer     trace.Tracer // nil: nothing is traced
+	slow       *dbpool.Slow
 	sampler    *sampler.Sampler
 	collector  *collector
 	integrity  *integrity.Checker // of the projector role
@@ -81,7 +96,8 @@ type nodeSettings struct {
 	uploads     uploadSettings
 	webhooks    webhookSettings
 	batches     batchSettings
-	maxAge      time.Duration            // of folded events on the stream
+	maxAge      time.Duration // of folded events on the stream
+	profile     profileSettings
 	demo        bool                     // the demonstration runs, too
 	confinement func() map[string]string // of the embedded engines; nil: none is
 }
@@ -113,6 +129,9 @@ func newNode(log *slog.Logger, settings nodeSettings) (*node, error) {
 	n := &node{
 		nodeSettings: settings, log: log, registry: registry, sampler: samples, collector: newCollector(),
 		supervisor: newSupervisor(registry, log),
+	}
+	if n.slow, err = dbpool.NewSlow(settings.profile.SlowStatement, registry, log); err != nil {
+		return nil, err
 	}
 	return n, n.sample(disks(settings.data))
 }
@@ -251,7 +270,7 @@ func (n *node) openClickHouse(name string) (driver.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
-	conn, err := dbpool.ClickHouse(pool, n.registry, name)
+	conn, err := dbpool.ClickHouse(pool, n.registry, name, n.slow)
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
@@ -297,6 +316,9 @@ func (n *node) serve(all share, hub *live.Hub) error {
 	if hub != nil {
 		hub.Register(srv, n.auth)
 	}
+	if err := n.tellProcesses(srv); err != nil {
+		return err
+	}
 	if err := n.sample(srv.Dependencies()); err != nil {
 		return err
 	}
@@ -312,6 +334,19 @@ func (n *node) serve(all share, hub *live.Hub) error {
 	})
 	n.stack.launch("sampler", n.sampler.Run)
 	n.stack.launch("http", func(ctx context.Context) error { return srv.Serve(ctx, ln) })
+	return nil
+}
+
+// tellProcesses answers for this process, and tells of all.
+func (n *node) tellProcesses(srv *httpapi.Server) error {
+	p, err := processes.New(version, n.roles.names(), processes.Deps{
+		NATS: n.nats, JS: n.js, Metrics: n.registry, Server: srv, Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	p.Register(endpoint.API{Server: srv, Auth: n.auth, Log: n.log})
+	n.supervisor.add("processes", part{"answers", p.Run})
 	return nil
 }
 
@@ -335,6 +370,7 @@ func (n *node) newServer(all share) (*httpapi.Server, error) {
 		Addr: n.http.Addr, Version: version, Warnings: n.warnings, Confinement: n.confinement, Off: n.off,
 		Protected: n.http.JWTSecret != "", Origins: n.http.AllowedOrigins, Connections: n.http.Limits.connections(),
 		Proxies: n.http.Limits.TrustedProxies, Drain: n.http.Drain,
+		Slow: n.profile.SlowRequest,
 	}
 	if n.integrity != nil {
 		cfg.Damage = n.integrity.Damage

@@ -116,7 +116,7 @@ func (c *upCmd) start(p *program, s *stack) error {
 	n, err := newNode(p.log, nodeSettings{
 		pipeline: c.Pipeline, http: c.HTTP, data: c.Data, clickhouse: e.clickhouse, topology: c.Shared.topology(),
 		postgres: e.postgres(), work: c.Stream.work(), retention: c.Retention, jobs: c.Jobs, uploads: c.Uploads, webhooks: c.Webhooks,
-		batches: c.Batches, maxAge: c.Stream.MaxAge,
+		batches: c.Batches, maxAge: c.Stream.MaxAge, profile: c.Profile,
 		demo: !c.NoDemo, confinement: c.confined.texts,
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func TestPostgres(t *testing.T) {
 	}
 	cfg.MaxConns = 1
 	reg := prometheus.NewRegistry()
-	pool, err := dbpool.Postgres(t.Context(), cfg, reg, "test", slog.New(slog.DiscardHandler))
+	pool, err := dbpool.Postgres(t.Context(), cfg, reg, "test", nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestWaitingIsSeen(t *testing.T) {
 	}
 	defer pool.Close()
 	reg := prometheus.NewRegistry()
-	conn, err := dbpool.ClickHouse(pool, reg, "test")
+	conn, err := dbpool.ClickHouse(pool, reg, "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestClampedTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	reg := prometheus.NewRegistry()
-	pool, err := dbpool.Postgres(t.Context(), cfg, reg, "test", slog.New(slog.DiscardHandler))
+	pool, err := dbpool.Postgres(t.Context(), cfg, reg, "test", nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

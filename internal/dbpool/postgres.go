@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -14,9 +13,9 @@ import (
 // Postgres makes a pool, whose times are clamped, and registers its metrics. The
 // configuration must not have a tracer of its own.
 func Postgres(
-	ctx context.Context, cfg *pgxpool.Config, reg prometheus.Registerer, name string, log *slog.Logger,
+	ctx context.Context, cfg *pgxpool.Config, reg prometheus.Registerer, name string, slow *Slow, log *slog.Logger,
 ) (*pgxpool.Pool, error) {
-	w := new(acquires)
+	w := &tracer{pool: name, slow: slow}
 	cfg.ConnConfig.Tracer = w
 	clamped, err := countClamped(reg, name, log)
 	if err != nil {
@@ -56,11 +55,3 @@ func (a *acquires) TraceAcquireStart(
 func (a *acquires) TraceAcquireEnd(context.Context, *pgxpool.Pool, pgxpool.TraceAcquireEndData) {
 	a.Add(-1)
 }
-
-// TraceQueryStart implements pgx.QueryTracer, which every tracer has to be.
-func (*acquires) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	return ctx
-}
-
-// TraceQueryEnd implements pgx.QueryTracer.
-func (*acquires) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

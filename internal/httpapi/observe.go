@@ -73,6 +73,7 @@ func (s *Server) record(w *recorder, r *http.Request, took time.Duration) {
 		slog.String("path", r.URL.Path),
 		slog.Int("status", status), slog.Duration("took", took), slog.Int64("bytes", w.bytes),
 		slog.String("remote", r.RemoteAddr))
+	s.tellSlow(w, r, status, took)
 	if status != http.StatusSwitchingProtocols {
 		s.durations.WithLabelValues(method(r.Method), route(r), strconv.Itoa(status)).Observe(took.Seconds())
 	}

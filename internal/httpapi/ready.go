@@ -165,6 +165,16 @@ func (p *probe) find(ctx context.Context) result {
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	state := s.Readiness()
+	status := http.StatusOK
+	if state.Status != "ready" {
+		status = http.StatusServiceUnavailable
+	}
+	WriteJSON(w, status, state)
+}
+
+// Readiness is what /ready says.
+func (s *Server) Readiness() Readiness {
 	state := s.readiness.now()
 	select {
 	case <-s.leaving:
@@ -174,9 +184,5 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		})
 	default:
 	}
-	status := http.StatusOK
-	if state.Status != "ready" {
-		status = http.StatusServiceUnavailable
-	}
-	WriteJSON(w, status, state)
+	return state
 }

@@ -36,6 +36,11 @@ type Off struct {
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	WriteJSON(w, http.StatusOK, s.Health())
+}
+
+// Health is what /health says.
+func (s *Server) Health() Health {
 	h := Health{Status: "ok", Version: s.cfg.Version, Warnings: s.cfg.Warnings}
 	if s.warnings != nil {
 		h.Warnings = slices.Concat(h.Warnings, s.warnings())
@@ -51,7 +56,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	if s.cfg.Confinement != nil {
 		h.Confinement = s.cfg.Confinement()
 	}
-	WriteJSON(w, http.StatusOK, h)
+	return h
 }
 
 // openAPI marshals on each call: routes may register until the server runs,

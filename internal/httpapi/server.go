@@ -58,6 +58,8 @@ type Config struct {
 	// and each answer asks its caller for another connection: time for balancers to send
 	// callers elsewhere. Default 0.
 	Drain time.Duration
+	// Slow is how long a request takes that is logged and counted as slow; default 0: none is.
+	Slow time.Duration
 	// DrainTimeout is how long requests under way may take when the server
 	// ends; default 10 s.
 	DrainTimeout time.Duration
@@ -120,6 +122,7 @@ type Server struct {
 	readiness *readiness
 	warnings  func() []string
 	durations *prometheus.HistogramVec
+	slow      *prometheus.CounterVec
 	tracer    trace.Tracer
 	leaving   chan struct{} // closed when the server is told to end
 	left      time.Time     // when it was; set before leaving is closed
@@ -144,9 +147,13 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	slow, err := newSlow(deps.Registry)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
 		cfg: cfg, log: deps.Log, root: chi.NewRouter(), base: chi.NewRouter(), site: deps.Site,
-		readiness: newReadiness(deps.Checks), warnings: deps.Warnings, durations: durations, tracer: deps.Tracer, leaving: make(chan struct{}),
+		readiness: newReadiness(deps.Checks), warnings: deps.Warnings, durations: durations, slow: slow, tracer: deps.Tracer, leaving: make(chan struct{}),
 		draining: make(chan struct{}),
 	}
 	compress, err := newCompressor()

@@ -23,6 +23,7 @@ var decodedTimes = map[string]string{
 	"./internal/httpapi.Health":          "the console prints answers of Millrace",
 	"./internal/httpapi.Readiness":       "the console prints answers of Millrace",
 	"./cmd/millrace/internal/console":    "the console prints answers of Millrace",
+	"./internal/processes.Process":       "only Millrace answers for its processes",
 	"./ingest/demo/internal/makesample.": "a tool for developers",
 }
 

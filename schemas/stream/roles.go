@@ -59,7 +59,8 @@ func Roles() []Role {
 		// WORK has rows that users have uploaded: those are for them, and for workers.
 		{Name: RoleReader, Requests: with(reads(Events, Shards, Sources, Batches)), Follows: []string{FunnelDeltas}},
 		{
-			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Sources, Work, Batches), producer, sources),
+			Name: RoleOperator, Requests: with(manages(Events, DLQ, Shards, Sources, Work, Batches), producer, sources,
+				[]string{Processes}),
 			Follows: []string{FunnelDeltas},
 		},
 		{Name: RoleLocal, Requests: with(producer, worker)},
@@ -103,7 +104,7 @@ var inPlace = map[string]string{nextSubject: WorkPulls, ackSubject: daemonAcks}
 
 // streamed tells whether a request may have more than one answer.
 func streamed(subject string) bool {
-	return subject == Known || subject == WorkPulls || strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT.") ||
+	return subject == Known || subject == Processes || subject == WorkPulls || strings.HasPrefix(subject, "$JS.API.CONSUMER.MSG.NEXT.") ||
 		strings.HasPrefix(subject, "$JS.API.CONSUMER.*.*.") ||
 		strings.HasPrefix(subject, "$JS.API.DIRECT.GET.")
 }

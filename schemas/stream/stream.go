@@ -105,8 +105,21 @@ func Ensure(ctx context.Context, js jetstream.JetStream, cfg Config) error {
 	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
 		return fmt.Errorf("create bucket %s: %w", Checkpoints, err)
 	}
+	_, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: ProcessBucket, Description: "processes that are there", TTL: processFor, Replicas: cfg.Replicas,
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+		return fmt.Errorf("create bucket %s: %w", ProcessBucket, err)
+	}
 	return nil
 }
+
+// ProcessBucket is the bucket in which processes have an entry each, and processFor is how long
+// one that is not renewed stays.
+const (
+	ProcessBucket = "millrace_processes"
+	processFor    = time.Hour
+)
 
 func (c Config) events() jetstream.StreamConfig {
 	return jetstream.StreamConfig{

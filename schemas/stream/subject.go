@@ -18,6 +18,8 @@ const (
 	// Known is the core NATS subject on which publishers ask projectors which
 	// events are known (package schemas/known).
 	Known = "millrace.known"
+	// Processes is the core NATS subject on which each process says what it does.
+	Processes = "millrace.processes"
 )
 
 // Slots is the number of parts that an article's hash assigns events to.

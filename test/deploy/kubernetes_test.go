@@ -202,7 +202,7 @@ func TestKubernetesNetwork(t *testing.T) {
 			out = append(out, p.Port.IntVal)
 		}
 	}
-	for _, port := range []int32{53, 4222, 9000, 5432} {
+	for _, port := range []int32{53, 4222, 9000, 5432, 4318} {
 		if !slices.Contains(out, port) {
 			t.Errorf("port %d of others cannot be reached", port)
 		}

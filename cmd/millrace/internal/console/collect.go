@@ -31,6 +31,7 @@ func collect(ctx context.Context, s Server) (Status, error) {
 	var parts sync.WaitGroup
 	for name, ask := range map[string]func(context.Context) error{
 		"checks": c.checks, "lag": c.lag, "stages": c.stages, "queues": c.queues, "dead_letters": c.letters,
+		"processes": c.processes,
 	} {
 		parts.Go(func() {
 			if err := ask(asking); err != nil {
@@ -39,6 +40,7 @@ func collect(ctx context.Context, s Server) (Status, error) {
 		})
 	}
 	parts.Wait()
+	c.complete()
 	if c.stranger != nil {
 		return Status{}, c.stranger
 	}

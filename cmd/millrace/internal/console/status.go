@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/processes"
 )
 
 // Status is what an installation does at one moment. A part that the server
@@ -25,7 +26,11 @@ type Status struct {
 	Stages  []StageRate           `json:"stages,omitempty"`
 	Queues  []Queue               `json:"queues,omitempty"`
 	Letters *Letters              `json:"dead_letters,omitempty"`
-	Missing map[string]string     `json:"missing,omitempty"` // by part
+
+	Processes []processes.Process `json:"processes,omitempty"` // of the installation
+	Alerts    []processes.Alert   `json:"alerts,omitempty"`    // whose conditions hold
+
+	Missing map[string]string `json:"missing,omitempty"` // by part
 }
 
 // Lag is how far behind the event stream the views are.
@@ -128,6 +133,7 @@ func (st *Status) judge() {
 		}
 	}
 	st.judgeOff()
+	st.judgeProcesses()
 	if st.Lag != nil {
 		for _, g := range st.Lag.Groups {
 			if g.SecondsBehind >= tooLate {

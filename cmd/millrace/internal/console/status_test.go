@@ -28,6 +28,8 @@ func well() map[string]any {
 		"/dlq": `{"letters":[{"code":"stage_unknown","field":"stage"},{"code":"json","field":""},
 			{"code":"stage_unknown","field":"stage"}],
 			"next_cursor":9}`,
+		"/processes": `{"processes":[{"id":"a","host":"node-1","roles":["query"],"version":"v1.2.3","answers":true,"ready":true,
+			"started_at":"2026-02-10T00:00:00Z","seen_at":"2026-02-10T00:00:00Z"}]}`,
 		"/funnel": func(w http.ResponseWriter, r *http.Request) {
 			from, count := "2026-02-10T11:00:00Z", 900
 			if r.URL.Query().Get("from") == "2026-02-11T10:59:00Z" {
@@ -65,6 +67,45 @@ func TestStatus(t *testing.T) {
 		len(st.Attention) != 4 || len(st.Missing) != 0 || st.Stages[0] != (StageRate{"crawled", 2.5, 150, 900}) ||
 		st.Queues[0].Running != 2 || st.Letters.Count != 1700 {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// split are the processes of an installation with split roles, one of which is silent.
+const split = `{"processes":[
+	{"id":"a","host":"node-1","roles":["query"],"version":"v1.2.3","answers":true,"ready":false,"gauges":[
+		{"name":"millrace_projector_behind","labels":{"group":"3"},"value":7},
+		{"name":"millrace_projector_behind_seconds","labels":{"group":"3"},"value":31},
+		{"name":"millrace_queue_ready","labels":{"queue":"mail"},"value":5},
+		{"name":"millrace_queue_dead","labels":{"queue":"mail"},"value":2},
+		{"name":"millrace_queue_oldest_ready_age_seconds","labels":{"queue":"mail"},"value":60}]},
+	{"id":"b","host":"node-2","roles":["ingest","scheduler"],"answers":true,"ready":true,
+		"alerts":[{"name":"MillraceOutboxWaiting","detail":"millrace_outbox_oldest_age_seconds 130"}],"gauges":[
+		{"name":"millrace_projector_behind","labels":{},"value":1},
+		{"name":"millrace_dlq_messages","value":3},
+		{"name":"millrace_dlq_letters","labels":{"reason":"json"},"value":3}]},
+	{"id":"c","host":"node-3","roles":["projector"],"answers":false,"seen_at":"2026-02-10T00:00:00Z"}]}`
+
+// TestStatusSplit: what the address does not serve comes from the processes that have it, and a
+// process that is silent or not ready is a problem.
+func TestStatusSplit(t *testing.T) {
+	answers := well()
+	maps.Copy(answers, map[string]any{
+		"/processes": split, "/dlq": refuse(404, "", "", ""), "view queues": refuse(400, "view", "must be lag", ""),
+		"view lag": refuse(404, "", "", ""),
+	})
+	out, err := serve(t, answers).run(t, "status")
+	if err == nil || !strings.Contains(err.Error(), "projector on node-3 does not answer") {
+		t.Error(err)
+	}
+	mustHave(t, out,
+		"! slot group 3 is 7 events, 31 seconds, behind the stream", "! query on node-1 is not ready",
+		"- alert MillraceOutboxWaiting: millrace_outbox_oldest_age_seconds 130",
+		"mail 5 0 0 0 2 2 1m0s", "Dead letters: 3", "json 3", "- 3 dead letters (millrace dlq list)",
+	)
+	for _, want := range []string{"ingest,scheduler node-2", "projector node-3", "query node-1 v1.2.3"} {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
 	}
 }
 

@@ -71,6 +71,7 @@ func (st Status) parts() (parts []statusPart) {
 		{"stages", "Events", st.stageTable},
 		{"queues", "Queues", func() *table { return queueTable(st.Queues, st.At) }},
 		{"dead_letters", st.lettersTitle(), st.letterTable},
+		{"processes", "Processes", st.processTable},
 		{"checks", "Parts", func() *table { return checkTable(st.Checks, st.At) }},
 	} {
 		p := statusPart{title: part.title, missing: st.Missing[part.name]}

@@ -1401,6 +1401,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/processes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * All processes of the installation
+         * @description Each process is asked over NATS. One that does not answer within two seconds is listed with what is known of it, for an hour.
+         */
+        get: operations["list-processes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/queues": {
         parameters: {
             query?: never;
@@ -2307,6 +2327,12 @@ export interface components {
             /** @description Live items that had the key of one in the request */
             existing: components["schemas"]["QueueItemName"][];
         };
+        Alert: {
+            /** @description The metric, its labels, and its value */
+            detail: string;
+            /** @example MillraceOutboxWaiting */
+            name: string;
+        };
         Announced: {
             /**
              * Format: int32
@@ -2329,6 +2355,9 @@ export interface components {
              * @description Of the message in the stream BATCHES
              */
             sequence: number;
+        };
+        Answer: {
+            processes: components["schemas"]["Process"][];
         };
         Article: {
             /** @example https://example.com/article-123 */
@@ -3868,6 +3897,15 @@ export interface components {
              * @example 71200
              */
             unique_articles: number;
+        };
+        Gauge: {
+            labels?: {
+                [key: string]: string;
+            };
+            /** @example millrace_projector_behind */
+            name: string;
+            /** Format: double */
+            value: number;
         };
         GroupLag: {
             /**
@@ -5578,6 +5616,35 @@ export interface components {
             type: string;
         } & {
             [key: string]: unknown;
+        };
+        Process: {
+            /** @description Alerts whose conditions hold for this process */
+            alerts?: components["schemas"]["Alert"][] | null;
+            /** @description Whether it has answered now; without that, nothing below is known */
+            answers: boolean;
+            /** @description As at /ready */
+            checks?: components["schemas"]["CheckStatus"][] | null;
+            damage?: string[] | null;
+            /** @description What it knows of lag, queues and dead letters */
+            gauges?: components["schemas"]["Gauge"][] | null;
+            /** @example node-3 */
+            host: string;
+            /** @description Of this run of the process */
+            id: string;
+            /** @description As at /health */
+            off?: components["schemas"]["Off"][] | null;
+            ready: boolean;
+            roles: string[];
+            /**
+             * Format: date-time
+             * @description When it has last said that it is there
+             */
+            seen_at: string;
+            /** Format: date-time */
+            started_at: string;
+            /** @example 1.0.0 */
+            version: string;
+            warnings?: string[] | null;
         };
         ProcessedEvent: {
             /**
@@ -15119,6 +15186,80 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-processes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Answer"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
