@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -245,7 +246,7 @@ func (b *bench) readBatches(ctx context.Context, m *millrace, c crawlJob, n int)
 // announce announces batches, many at a time.
 func (m *millrace) announce(ctx context.Context, c crawlJob, bucket string, n int) error {
 	for i := range n {
-		if _, err := m.js.PublishAsync(stream.BatchCollected, c.message(bucket, i)); err != nil {
+		if _, err := m.js.PublishAsync(stream.BatchCollected, c.message(bucket, i), jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}
