@@ -207,23 +207,20 @@ func (r *retries) end(f found) {
 	}
 }
 
-// errorRow is what Postgres has of an error. Wait is the time from its last change to its next attempt.
+// errorRow is what Postgres has of an error, at a time of its clock.
 type errorRow struct {
 	state, category, queue string
 	tries                  int
-	due                    time.Time
-	wait                   float64 // seconds
+	due, at                time.Time
 }
 
 // row returns the row of an item, nil if it has none.
 func (r *retries) row(of place) *errorRow {
 	r.Helper()
 	e := new(errorRow)
-	err := r.pool.QueryRow(r.Context(), `SELECT e.state, e.category, e.queue, e.tries, e.due_at,
-			extract(epoch FROM e.due_at - b.changed_at)
-		FROM millrace.batch_error AS e JOIN millrace.batch AS b USING (job_id, batch_index)
-		WHERE e.job_id = $1 AND e.batch_index = $2 AND e.position = $3`, of.Job, of.Index, of.position).
-		Scan(&e.state, &e.category, &e.queue, &e.tries, &e.due, &e.wait)
+	err := r.pool.QueryRow(r.Context(), `SELECT state, category, queue, tries, due_at, clock_timestamp()
+		FROM millrace.batch_error WHERE job_id = $1 AND batch_index = $2 AND position = $3`, of.Job, of.Index, of.position).
+		Scan(&e.state, &e.category, &e.queue, &e.tries, &e.due, &e.at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -249,8 +246,13 @@ func (r *retries) follows(of place, before *errorRow, o schema.Outcome) {
 	again = again && tries < len(policy.Waits)
 	// A queue that was deleted drops what waits for it, at any moment.
 	waited := after.state != "error" || !after.due.Equal(before.due)
+	early, late := false, false
+	if after.state == "waiting" && tries < len(policy.Waits) {
+		ended := after.due.Add(-policy.Waits[tries])
+		early, late = ended.Before(before.at), ended.After(after.at)
+	}
 	if after.category != string(o.Category) || after.queue != policy.Queue || after.tries != tries || again != waited ||
-		after.state == "waiting" && after.wait != policy.Waits[tries].Seconds() {
+		early || late {
 		r.Errorf("after the outcome %+v, %+v of %+v is %+v", o, before, of, after)
 	}
 }
