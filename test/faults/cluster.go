@@ -85,6 +85,7 @@ func newCluster(dir, bin string, cfg config) (*cluster, error) {
 		"MILLRACE_EVENTS_MAX_AGE="+cfg.maxAge().String(),
 		fmt.Sprint("MILLRACE_SLOT_GROUPS=", cfg.groups),
 		"MILLRACE_S3_ENDPOINT=http://"+c.objectsAddr, "MILLRACE_S3_REGION=us-east-1",
+		"MILLRACE_MAX_ATTEMPTS_ERROR=10000", "MILLRACE_UPLOADS_USER_OPEN=1000", // faults cost any number of both
 		"MILLRACE_LOG_LEVEL=debug", "MILLRACE_LOG_FORMAT=json",
 	)
 	first := cmp.Or(cfg.from, bin)

@@ -75,6 +75,7 @@ type takenItem struct {
 	Filename   string
 	Shard      int
 	Generation int // 0: it was started by name
+	Attempt    int // of items that have a number
 	Payload    json.RawMessage
 }
 

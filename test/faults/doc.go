@@ -45,6 +45,12 @@
 // again. At every look the sums of each batch add up. At the end each item of each batch that
 // was acknowledged has one outcome, of the content that counts, and one more for its retry.
 //
+// A fifth workload are uploads. Files are sent to the ingest processes, and workers of a queue make
+// results of their rows: some rows fail at first, are not found, skipped or refused, and some workers
+// vanish. At every look the counters of each upload are those of its rows in the same snapshot, no row
+// is PROCESSING whose item has ended, and the number of processed items has not fallen. At the end
+// each row of each upload that was acknowledged has the one status and result that was planned.
+//
 //	go run ./test/faults -seed 7 -for 2m
 //	go run ./test/faults -seed 7 -for 2m -nodes 3     three NATS servers, streams in three copies
 //	go run ./test/faults -seed 7 -for 2m -overlap     faults overlap from the first one on

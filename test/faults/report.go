@@ -21,7 +21,9 @@ type report struct {
 	work     *workVerdict  // nil: no shards were worked
 	crawling *crawlVerdict // nil: there were no jobs
 	batching *batchVerdict // nil: there were no batches
-	failures []string      // beside what the verdict says
+
+	uploading *uploadVerdict // nil: nothing was uploaded
+	failures  []string       // beside what the verdict says
 }
 
 func (r *report) failed() bool {
@@ -31,7 +33,7 @@ func (r *report) failed() bool {
 	return r == nil || r.verdict == nil || len(r.failures) > 0 || len(r.verdict.mismatches) > 0 || r.verdict.lost > 0 ||
 		r.verdict.doubled > 0 ||
 		r.work != nil && len(r.work.mismatches) > 0 || r.crawling != nil && len(r.crawling.mismatches) > 0 ||
-		r.batching != nil && len(r.batching.mismatches) > 0
+		r.batching != nil && len(r.batching.mismatches) > 0 || r.uploading != nil && len(r.uploading.mismatches) > 0
 }
 
 func (r *report) print(out io.Writer) {
@@ -77,6 +79,10 @@ func (r *report) print(out io.Writer) {
 	if r.batching != nil {
 		fmt.Fprintln(out, r.batching)
 		r.list(out, "batches differ from the recount", r.batching.mismatches)
+	}
+	if r.uploading != nil {
+		fmt.Fprintln(out, r.uploading)
+		r.list(out, "uploads differ from the recount", r.uploading.mismatches)
 	}
 	r.list(out, "what should not have happened", r.failures)
 	if !r.failed() {

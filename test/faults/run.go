@@ -34,9 +34,10 @@ type trial struct {
 	live       *live
 	pubs       *publishers
 	sab        *saboteur
-	shards     *shards    // nil: they are not worked
-	crawls     *crawls    // nil: there are no jobs
-	batches    *batchLoad // nil: there are no batches
+	shards     *shards     // nil: they are not worked
+	crawls     *crawls     // nil: there are no jobs
+	batches    *batchLoad  // nil: there are no batches
+	uploads    *uploadLoad // nil: nothing is uploaded
 }
 
 // run breaks an installation in a folder of its own and reports what was
@@ -107,7 +108,7 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	t.watch = &watch{js: t.js, peer: cfg.peer}
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards, t.crawls = newShards(cfg.seed, c, t.js), newCrawls(cfg.seed, c, t.js)
-		t.batches = newBatchLoad(cfg.seed, c, t.js)
+		t.batches, t.uploads = newBatchLoad(cfg.seed, c, t.js), newUploadLoad(cfg.seed, c)
 	}
 	t.sab = &saboteur{
 		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, crawls: t.crawls, batches: t.batches, out: out,
@@ -179,6 +180,8 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	}
 	batching := t.startBatches(ctx) // which a release to upgrade from may not have
 	defer batching.abandon()
+	uploading := t.startUploads(ctx) // the same
+	defer uploading.abandon()
 	plan := newPlan(t.cfg.seed, t.cfg.kinds)
 	plan.overlap = t.cfg.overlap
 	t.sab.run(acting, plan)
@@ -202,7 +205,7 @@ func (t *trial) act(ctx context.Context) (*report, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(working.end(ctx, r), crawling.end(ctx, r), batching.end(ctx, r)); err != nil {
+	if err := errors.Join(working.end(ctx, r), crawling.end(ctx, r), batching.end(ctx, r), uploading.end(ctx, r)); err != nil {
 		return nil, err
 	}
 	return r, t.conclude(ctx, r)
