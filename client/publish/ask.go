@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/schemas/known"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -24,7 +23,7 @@ const (
 	awayFor = time.Second
 )
 
-// asker asks projectors which events are known (package known).
+// asker asks projectors which events are known (stream.KnownQuestion).
 type asker struct {
 	nc *nats.Conn
 	js jetstream.JetStream
@@ -34,7 +33,7 @@ type asker struct {
 	// begunAt: repeats of what was published up to there are found.
 	begun     uint64
 	begunAt   time.Time
-	away      known.Slots
+	away      stream.KnownSlots
 	awayUntil time.Time
 }
 
@@ -43,10 +42,10 @@ type asker struct {
 func (p *Publisher) ask(ctx context.Context, msgs []Message, places []int, outcomes []Outcome) (left []int) {
 	left = make([]int, 0, len(places))
 	for len(places) > 0 {
-		n := min(len(places), known.MaxItems)
+		n := min(len(places), stream.MaxKnownItems)
 		asked := places[:n]
 		places = places[n:]
-		var q known.Question
+		var q stream.KnownQuestion
 		var of []int // places of the question's items
 		for _, i := range asked {
 			if msgs[i].isEvent() {
@@ -70,8 +69,8 @@ func (p *Publisher) ask(ctx context.Context, msgs []Message, places []int, outco
 }
 
 // ask returns what is known of a question's items.
-func (a *asker) ask(ctx context.Context, q known.Question) []known.Found {
-	var slots known.Slots
+func (a *asker) ask(ctx context.Context, q stream.KnownQuestion) []stream.Found {
+	var slots stream.KnownSlots
 	for i := range q.Items {
 		slots.Add(q.Items[i].Slot)
 	}
@@ -90,8 +89,8 @@ func (a *asker) ask(ctx context.Context, q known.Question) []known.Found {
 // the slots to wait for, without those that nobody answers for at present, and
 // for how long.
 func (a *asker) prepare(
-	ctx context.Context, q *known.Question, slots known.Slots,
-) (waitFor known.Slots, limit time.Duration) {
+	ctx context.Context, q *stream.KnownQuestion, slots stream.KnownSlots,
+) (waitFor stream.KnownSlots, limit time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.begunAt.IsZero() {
@@ -113,14 +112,14 @@ func (a *asker) prepare(
 }
 
 // note remembers the slots that nobody has answered for in time.
-func (a *asker) note(missing known.Slots) {
+func (a *asker) note(missing stream.KnownSlots) {
 	if missing.Len() == 0 {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := time.Now(); now.After(a.awayUntil) {
-		a.away, a.awayUntil = known.Slots{}, now.Add(awayFor)
+		a.away, a.awayUntil = stream.KnownSlots{}, now.Add(awayFor)
 	}
 	a.away.Join(missing)
 }
@@ -128,8 +127,8 @@ func (a *asker) note(missing known.Slots) {
 // collect sends a question and takes answers until they cover the slots, or ctx
 // ends. It returns the slots that were waited for in vain.
 func (a *asker) collect(
-	ctx context.Context, q *known.Question, slots known.Slots,
-) (found []known.Found, missing known.Slots) {
+	ctx context.Context, q *stream.KnownQuestion, slots stream.KnownSlots,
+) (found []stream.Found, missing stream.KnownSlots) {
 	inbox := a.nc.NewInbox()
 	answers, err := a.nc.SubscribeSync(inbox)
 	if err != nil {
@@ -143,11 +142,11 @@ func (a *asker) collect(
 		m, err := answers.NextMsgWithContext(ctx)
 		switch {
 		case errors.Is(err, nats.ErrNoResponders), err == nil && len(m.Data) == 0: // there are no projectors
-			return found, known.Slots{}
+			return found, stream.KnownSlots{}
 		case err != nil:
 			return found, missing
 		}
-		answer, err := known.ParseAnswer(m.Data, len(q.Items))
+		answer, err := stream.ParseKnownAnswer(m.Data, len(q.Items))
 		if err != nil {
 			continue
 		}

@@ -16,7 +16,7 @@
 //
 // Messages carry no ids for the server to remember: whoever may publish could use
 // an event's id before it, and have it dropped. Before events are published, the
-// projectors are asked which of them are known (package schemas/known), a thousand
+// projectors are asked which of them are known (stream.KnownQuestion), a thousand
 // in one request; the first questions have them fold what was on the stream
 // before. What they know is a duplicate and is not published. What they know of
 // another stage or service is a conflict, an [ErrConflict]. What nobody answers

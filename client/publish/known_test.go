@@ -12,7 +12,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/schemas/event"
-	"github.com/millrace-io/millrace/schemas/known"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -27,28 +26,28 @@ type projector struct {
 	notBefore []uint64 // of the questions
 }
 
-func answering(t *testing.T, nc *nats.Conn, number, of int, events ...known.Item) *projector {
+func answering(t *testing.T, nc *nats.Conn, number, of int, events ...stream.KnownItem) *projector {
 	t.Helper()
 	p := &projector{number: number, of: of, events: map[event.Identity]event.Fingerprint{}}
 	for _, it := range events {
 		p.events[it.Identity] = it.Fingerprint
 	}
 	sub, err := nc.Subscribe(stream.Known, func(m *nats.Msg) {
-		q, err := known.ParseQuestion(m.Data)
+		q, err := stream.ParseKnownQuestion(m.Data)
 		if err != nil {
 			t.Error(err)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.notBefore = append(p.notBefore, q.NotBefore)
-		var a known.Answer
+		var a stream.KnownAnswer
 		for i, it := range q.Items {
 			if int(it.Slot)%p.of != p.number {
 				continue
 			}
 			a.Slots.Add(it.Slot)
 			if f, ok := p.events[it.Identity]; ok {
-				a.Found = append(a.Found, known.Found{Item: uint16(i), Conflict: f.Conflicts(it.Fingerprint), Seq: 77})
+				a.Found = append(a.Found, stream.Found{Item: uint16(i), Conflict: f.Conflicts(it.Fingerprint), Seq: 77})
 			}
 		}
 		_ = m.Respond(a.AppendBinary(nil))

@@ -7,7 +7,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/millrace-io/millrace/schemas/event"
-	"github.com/millrace-io/millrace/schemas/known"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -17,7 +16,7 @@ type Message struct {
 	Data    []byte // must not change until the publishing call returns
 	// Event identifies the event that the message is; zero: it is none, and no
 	// other is a repeat of it.
-	Event known.Item
+	Event stream.KnownItem
 
 	trace string // header stream.TraceParent; empty: none
 }
@@ -26,7 +25,7 @@ type Message struct {
 func EventMessage(r *event.Record, data []byte) Message {
 	return Message{
 		Subject: stream.EventSubject(string(r.Stage), r.URLHash), Data: data,
-		Event: known.Item{Slot: r.URLHash[0], Identity: r.Identity(), Fingerprint: r.Fingerprint()},
+		Event: stream.KnownItem{Slot: r.URLHash[0], Identity: r.Identity(), Fingerprint: r.Fingerprint()},
 	}
 }
 

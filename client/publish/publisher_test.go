@@ -15,7 +15,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/schemas/event"
-	"github.com/millrace-io/millrace/schemas/known"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -40,8 +39,8 @@ func messages(from, to int) []Message {
 }
 
 // identify is what identifies the i-th event, from a sender.
-func identify(i int, sender event.Fingerprint) known.Item {
-	return known.Item{
+func identify(i int, sender event.Fingerprint) stream.KnownItem {
+	return stream.KnownItem{
 		Slot:     byte(i),
 		Identity: event.Identity(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i))), Fingerprint: sender,
 	}

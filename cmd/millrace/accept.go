@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	projector "github.com/millrace-io/millrace/projector/pipeline"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -31,12 +31,12 @@ func (c *acceptCmd) Run(p *program) error {
 	}
 	kv, err := js.KeyValue(p.ctx, stream.Checkpoints)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return layout.ErrNone
+		return assignment.ErrNoLayout
 	}
 	if err != nil {
 		return fmt.Errorf("accept identities: %w", err)
 	}
-	l, err := layout.Read(p.ctx, kv)
+	l, err := assignment.ReadLayout(p.ctx, kv)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (c *acceptCmd) Run(p *program) error {
 }
 
 func (c *acceptCmd) accept(p *program, kv jetstream.KeyValue, g slots.Group) error {
-	log, err := layout.Open(p.ctx, kv, g, "")
+	log, err := assignment.OpenLease(p.ctx, kv, g, "")
 	if err != nil {
 		return err
 	}

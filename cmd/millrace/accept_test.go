@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 	"github.com/millrace-io/millrace/schemas/funnel"
-	"github.com/millrace-io/millrace/schemas/identity"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -22,11 +22,11 @@ func TestAccept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := layout.Agree(ctx, kv, 2); err != nil {
+	if _, err := assignment.AgreeLayout(ctx, kv, 2); err != nil {
 		t.Fatal(err)
 	}
-	open := func(id uint32) *layout.Lease {
-		l, err := layout.Open(ctx, kv, slots.Group{ID: id}, "a")
+	open := func(id uint32) *assignment.Lease {
+		l, err := assignment.OpenLease(ctx, kv, slots.Group{ID: id}, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestAccept(t *testing.T) {
 	for id := range uint32(2) {
 		l := open(id)
 		l.Keep(func(uint64, funnel.Counts) funnel.Counts {
-			return funnel.Counts{Known: funnel.Known{At: 5, Identities: identity.Sum{Count: 3}}}
+			return funnel.Counts{Known: funnel.Known{At: 5, Identities: checkpoint.Sum{Count: 3}}}
 		})
 		if err := l.Decide(ctx, 5, 9, ""); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/millrace-io/millrace/cmd/millrace/internal/console"
 	"github.com/millrace-io/millrace/ingest/backfill"
-	"github.com/millrace-io/millrace/ingest/eventstable"
 	"github.com/millrace-io/millrace/ingest/history"
 )
 
@@ -64,12 +63,12 @@ type countedSettings struct {
 	ClickHouse string `help:"DSN of Millrace's ClickHouse; the login analyst is enough." env:"MILLRACE_CLICKHOUSE_DSN" name:"clickhouse-dsn" default:"clickhouse://analyst@127.0.0.1:9000/millrace"`
 }
 
-func (s countedSettings) open() (*eventstable.Table, error) {
+func (s countedSettings) open() (*history.EventsTable, error) {
 	o, err := clickhouse.ParseDSN(s.ClickHouse)
 	if err != nil {
 		return nil, fmt.Errorf("MILLRACE_CLICKHOUSE_DSN: %w", err)
 	}
-	return eventstable.Open(o)
+	return history.OpenEvents(o)
 }
 
 type backfillCmd struct {

@@ -6,7 +6,6 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/jobs"
 	projectorjobs "github.com/millrace-io/millrace/projector/jobs"
-	queryaudit "github.com/millrace-io/millrace/query/audit"
 	queryjobs "github.com/millrace-io/millrace/query/jobs"
 )
 
@@ -43,7 +42,7 @@ func (n *node) takeJobs() (of share, err error) {
 // readJobs tells of jobs, their runs, and whether they have run when they should.
 func (n *node) readJobs() (of share, err error) {
 	return share{routes: []func(endpoint.API){
-		queryjobs.New(n.stores.jobs).Register, queryaudit.New(n.database.pool).Register,
+		queryjobs.New(n.stores.jobs).Register, queryjobs.NewAudit(n.database.pool).Register,
 	}}, nil
 }
 

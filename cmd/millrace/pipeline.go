@@ -12,7 +12,6 @@ import (
 	"github.com/millrace-io/millrace/internal/lag"
 	"github.com/millrace-io/millrace/internal/sampler"
 	projector "github.com/millrace-io/millrace/projector/pipeline"
-	"github.com/millrace-io/millrace/projector/pipeline/aging"
 	"github.com/millrace-io/millrace/projector/pipeline/retention"
 	"github.com/millrace-io/millrace/projector/pipeline/subjects"
 	"github.com/millrace-io/millrace/query/pipeline"
@@ -46,7 +45,7 @@ func (n *node) foldEvents() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
-	aged, err := aging.New(aging.Config{MaxAge: n.maxAge}, n.js, n.log)
+	aged, err := retention.NewAging(retention.AgingConfig{MaxAge: n.maxAge}, n.js, n.log)
 	if err != nil {
 		return of, err
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/millrace-io/millrace/ingest/queues"
 	"github.com/millrace-io/millrace/ingest/shards"
 	"github.com/millrace-io/millrace/internal/acts"
+	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
-	"github.com/millrace-io/millrace/internal/readlimits"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -19,7 +19,6 @@ import (
 	"github.com/millrace-io/millrace/query/live"
 	queryqueues "github.com/millrace-io/millrace/query/queues"
 	queryshards "github.com/millrace-io/millrace/query/shards"
-	"github.com/millrace-io/millrace/query/transitions"
 	"github.com/millrace-io/millrace/query/views"
 )
 
@@ -70,7 +69,7 @@ func (n *node) serveQueues() (of share, err error) {
 // readQueues tells of user-defined queues, and has the live view of all queues.
 func (n *node) readQueues() (of share, err error) {
 	return share{
-		routes: []func(endpoint.API){queryqueues.New(transitions.Config{}, n.stores.own, n.stores.uploads).Register},
+		routes: []func(endpoint.API){queryqueues.New(live.TransitionsConfig{}, n.stores.own, n.stores.uploads).Register},
 		views:  []live.View{views.QueuesOf(n.stores.queues)},
 		gauges: []sampler.Source{views.QueueGauges(n.stores.queues)},
 	}, nil
@@ -119,7 +118,7 @@ func (n *node) readActs() (of share, err error) {
 
 // limitReaders bounds what logins that only read may ask of Postgres.
 func (n *node) limitReaders() (of share, err error) {
-	readers, err := readlimits.New(readlimits.Config{}, n.database.pool, n.registry, n.log)
+	readers, err := dbpool.NewWatchdog(dbpool.WatchdogConfig{}, n.database.pool, n.registry, n.log)
 	if err != nil {
 		return of, err
 	}

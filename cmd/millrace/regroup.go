@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -41,12 +41,12 @@ func (c *regroupCmd) Run(p *program) error {
 	}
 	kv, err := js.KeyValue(p.ctx, stream.Checkpoints)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return layout.ErrNone
+		return assignment.ErrNoLayout
 	}
 	if err != nil {
 		return fmt.Errorf("regroup: %w", err)
 	}
-	underWay, err := layout.Regroup(p.ctx, kv, c.Groups)
+	underWay, err := assignment.Regroup(p.ctx, kv, c.Groups)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (c *regroupCmd) follow(p *program, kv jetstream.KeyValue) (after uint64, er
 	for {
 		l, step, err := c.look(p.ctx, kv)
 		switch {
-		case errors.Is(err, layout.ErrUnknown):
+		case errors.Is(err, assignment.ErrUnknownLayout):
 			return 0, err
 		case err != nil:
 			step = "NATS does not answer, asking again"
@@ -107,13 +107,13 @@ func (c *regroupCmd) begin(l slots.Layout) (after uint64) {
 func (c *regroupCmd) look(ctx context.Context, kv jetstream.KeyValue) (l slots.Layout, step string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if l, err = layout.Read(ctx, kv); err != nil {
+	if l, err = assignment.ReadLayout(ctx, kv); err != nil {
 		return l, "", err
 	}
 	if l.Next > 0 {
 		return l, "waiting for the projectors to close the present groups", nil
 	}
-	left, err := layout.Left(ctx, kv, l)
+	left, err := assignment.Left(ctx, kv, l)
 	if err != nil {
 		return l, "", err
 	}
@@ -122,7 +122,7 @@ func (c *regroupCmd) look(ctx context.Context, kv jetstream.KeyValue) (l slots.L
 		return l, fmt.Sprintf("waiting for %d of the groups before to fold up to sequence %d", len(left),
 			current[0].After), nil
 	}
-	at, err := layout.Records(ctx, kv, current)
+	at, err := assignment.Checkpoints(ctx, kv, current)
 	if err == nil && len(at) < len(current) {
 		step = fmt.Sprintf("waiting for a projector to take %d of the groups", len(current)-len(at))
 	}

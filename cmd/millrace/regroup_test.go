@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -32,23 +32,23 @@ func TestRegroup(t *testing.T) {
 	call(statusUsage, "256 slots", "--slot-groups=257")
 	call(statusUsage, "256 slots", "--slot-groups=0")
 	call(statusFailed, "nothing has been folded yet", "--slot-groups=2")
-	if _, err := layout.Agree(ctx, kv, 1); err != nil {
+	if _, err := assignment.AgreeLayout(ctx, kv, 1); err != nil {
 		t.Fatal(err)
 	}
 	call(0, "1 already", "--slot-groups=1")
 	call(0, "3 asked for", "--slot-groups=3", "--no-wait")
 	call(statusFailed, slots.ErrUnderWay.Error(), "--slot-groups=2")
 
-	always := func(slots.Group, *layout.Lease) bool { return true }
-	if cut, err := layout.Cut(ctx, kv, always); !cut || err != nil {
+	always := func(slots.Group, *assignment.Lease) bool { return true }
+	if cut, err := assignment.CutLayout(ctx, kv, always); !cut || err != nil {
 		t.Fatal(cut, err)
 	}
-	l, err := layout.Read(ctx, kv)
+	l, err := assignment.ReadLayout(ctx, kv)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, g := range l.Current() {
-		log, err := layout.Open(ctx, kv, g, "a")
+		log, err := assignment.OpenLease(ctx, kv, g, "a")
 		if err == nil {
 			err = log.Take(ctx)
 		}

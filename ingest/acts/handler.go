@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
 )
 
@@ -26,7 +26,7 @@ func New(store *acts.Store) *Handler { return &Handler{store} }
 // Register adds the routes, for callers with the scope admin.
 func (h *Handler) Register(api endpoint.API) {
 	api = api.At("/acts", "Acts")
-	api.Known = trackingapi.Known
+	api.Known = tracking.KnownError
 	endpoint.Post(api, endpoint.Operation{
 		ID: "begin-act", Summary: "Retry or cancel everything that a filter matches", Scope: auth.Admin,
 		Text: "What matches now are the members of the act: the oldest 1,000,000 at most. It is answered when they " +

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/schemas/event"
-	"github.com/millrace-io/millrace/schemas/known"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -345,12 +344,12 @@ func TestReplayOfConflict(t *testing.T) {
 	// A letter for another reason, of an event whose key is another's as well.
 	nc := f.nats.Connect()
 	sub, err := nc.Subscribe(stream.Known, func(m *nats.Msg) {
-		q, _ := known.ParseQuestion(m.Data)
-		var a known.Answer
+		q, _ := stream.ParseKnownQuestion(m.Data)
+		var a stream.KnownAnswer
 		for i, it := range q.Items {
 			a.Slots.Add(it.Slot)
 			if it.Identity == taken {
-				a.Found = append(a.Found, known.Found{Item: uint16(i), Conflict: true, Seq: 1})
+				a.Found = append(a.Found, stream.Found{Item: uint16(i), Conflict: true, Seq: 1})
 			}
 		}
 		_ = m.Respond(a.AppendBinary(nil))

@@ -17,7 +17,6 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -124,7 +123,7 @@ type UserQueueSettings struct {
 	MaxAttempts int       `json:"max_attempts" doc:"Attempts after which an item is dead; 0: any number"`
 	LeaseS      float64   `json:"lease_s" doc:"Seconds for which an item is taken by a worker that names no time"`
 	BackoffS    []float64 `json:"backoff_s" nullable:"false" doc:"Seconds to wait after each attempt in vain; the last counts for all that follow"`
-	userqueueapi.Limits
+	userqueue.Limits
 	Paused bool `json:"paused"`
 	made   bool
 }
@@ -137,7 +136,7 @@ func settingsOf(v queue.Settings, made bool) UserQueueSettings {
 	if backoff == nil {
 		backoff = []float64{}
 	}
-	return UserQueueSettings{v.Name, v.MaxAttempts, v.LeaseS, backoff, userqueueapi.LimitsOf(v), v.Paused, made}
+	return UserQueueSettings{v.Name, v.MaxAttempts, v.LeaseS, backoff, userqueue.LimitsOf(v), v.Paused, made}
 }
 
 // Defaults of a queue.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace-io/millrace/ingest/eventstable"
 	"github.com/millrace-io/millrace/ingest/history"
 )
 
@@ -69,13 +68,13 @@ func (r *Report) Unexpected() bool {
 
 // Reconciler compares.
 type Reconciler struct {
-	events  *eventstable.Table
+	events  *history.EventsTable
 	sources []*history.Source
 	outages []Outage
 }
 
 // New returns a reconciler of tables. It starts nothing.
-func New(table *eventstable.Table, sources []*history.Source, outages []Outage) (*Reconciler, error) {
+func New(table *history.EventsTable, sources []*history.Source, outages []Outage) (*Reconciler, error) {
 	if table == nil || len(sources) == 0 {
 		return nil, errors.New("reconcile: the events table and tables of services are needed")
 	}
@@ -129,7 +128,7 @@ func (r *Reconciler) stage(
 		s.Outages = append(s.Outages, o.describe(report.span, report.zone))
 	}
 	explained, err := r.explained(ctx, report.span, s, outages)
-	if err != nil && !errors.Is(err, eventstable.ErrRetired) {
+	if err != nil && !errors.Is(err, history.ErrRetired) {
 		return s, err
 	}
 	if explained {

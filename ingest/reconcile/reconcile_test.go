@@ -18,7 +18,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/client"
-	"github.com/millrace-io/millrace/ingest/eventstable"
 	"github.com/millrace-io/millrace/ingest/history"
 	"github.com/millrace-io/millrace/ingest/history/historytest"
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
@@ -45,7 +44,7 @@ type world struct {
 	t         *testing.T
 	pool      *pgxpool.Pool
 	ch        driver.Conn
-	table     *eventstable.Table
+	table     *history.EventsTable
 	sources   []*history.Source
 	nats      *natstest.Server
 	publisher *client.Publisher
@@ -69,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	w.pool = must(pgxpool.New(t.Context(), shared.dsn))
 	t.Cleanup(w.pool.Close)
 	w.ch = must(clickhouse.Open(shared.ch))
-	w.table = must(eventstable.Open(shared.ch))
+	w.table = must(history.OpenEvents(shared.ch))
 	t.Cleanup(func() { w.ch.Close(); w.table.Close() })
 	if created {
 		w.exec(`DROP TABLE job_executions, classification_history, publish_history`)
@@ -353,11 +352,11 @@ func TestRetired(t *testing.T) {
 		t.Error(got)
 	}
 	r := must(New(w.table, w.sources, nil))
-	if err := r.Replay(t.Context(), report, w.publisher); !errors.Is(err, eventstable.ErrRetired) {
+	if err := r.Replay(t.Context(), report, w.publisher); !errors.Is(err, history.ErrRetired) {
 		t.Error(err)
 	}
 	if _, err := r.Day(t.Context(), report.From, must(time.LoadLocation("Asia/Kolkata"))); !errors.Is(err,
-		eventstable.ErrRetired) {
+		history.ErrRetired) {
 		t.Error(err)
 	}
 	w.count("classified", 1, "2026-03-01", time.Second, "true")

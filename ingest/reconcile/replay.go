@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/client"
-	"github.com/millrace-io/millrace/ingest/eventstable"
 	"github.com/millrace-io/millrace/ingest/history"
 )
 
@@ -29,7 +28,7 @@ func (r *Reconciler) Replay(ctx context.Context, report *Report, p *client.Publi
 		return fmt.Errorf("replay %s: %w", report.Date, err)
 	}
 	if retired && len(report.Plan) > 0 {
-		return fmt.Errorf("replay %s: %w", report.Date, eventstable.ErrRetired)
+		return fmt.Errorf("replay %s: %w", report.Date, history.ErrRetired)
 	}
 	for i := range report.Plan {
 		step := &report.Plan[i]

@@ -11,7 +11,6 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -27,7 +26,7 @@ func New(store *tracking.Store, hands *handout.Handout) *Handler { return &Handl
 // Register adds the routes: commands for the scope work, and what operators do
 // for admin.
 func (h *Handler) Register(api endpoint.API) {
-	api = trackingapi.Of(api)
+	api = tracking.API(api)
 	work := endpoint.For(auth.Work)
 	endpoint.Post(api, work("register-file", "/files/register", "Register a file and its shards",
 		"Makes an item for each shard that the file lacks. Items that exist stay as they are."), h.register)

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
+	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
@@ -126,7 +126,7 @@ func (h *Handler) move(ctx context.Context, in *MoveRequest) (Moved, error) {
 	case r.Outcome == shard.NotFound:
 		return Moved{}, endpoint.NotFound("shard", "must be a shard of a file that was registered")
 	case !r.Outcome.OK():
-		return Moved{}, trackingapi.NewConflict(r, a.stage, a.move)
+		return Moved{}, tracking.NewConflict(r, a.stage, a.move)
 	default:
 		return Moved{r.Name, r.Part, a.stage.String(), r.Status.String()}, nil
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/sources"
-	"github.com/millrace-io/millrace/internal/sources/exchange"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
@@ -31,8 +30,8 @@ const (
 
 // formatOf says by which types of content a list is of which format.
 var formatOf = map[string]string{
-	"text/csv": exchange.CSV, "application/x-ndjson": exchange.JSONL, "application/jsonl": exchange.JSONL,
-	"text/x-opml": exchange.OPML, "application/xml": exchange.OPML, "text/xml": exchange.OPML,
+	"text/csv": sources.CSV, "application/x-ndjson": sources.JSONL, "application/jsonl": sources.JSONL,
+	"text/x-opml": sources.OPML, "application/xml": sources.OPML, "text/xml": sources.OPML,
 }
 
 // RefusedLine is a line of a list that breaks a rule.
@@ -104,7 +103,7 @@ func (h *Handler) importList(ctx context.Context, format string, list []byte) (I
 	done := ImportedSources{Errors: []RefusedLine{}, IgnoredColumns: []string{}}
 	var drafts []sources.Listed
 	seen := map[string]bool{}
-	ignored, err := exchange.Read(format, bytes.NewReader(list), func(l exchange.Line) error {
+	ignored, err := sources.ReadList(format, bytes.NewReader(list), func(l sources.ListLine) error {
 		broken := l.Draft.BrokenAlone()
 		if len(broken) > 1 { // the name would come from the URL, and that is said to be wrong
 			broken = slices.DeleteFunc(broken, noName)

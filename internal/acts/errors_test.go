@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/acts"
-	"github.com/millrace-io/millrace/internal/fingerprint"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/recrawl"
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // batch stores a batch of the job with errors of a code, and returns nothing.
@@ -22,7 +22,7 @@ func (s *site) batch(job string, index, errs int, category, code, message string
 	_, err = pool.Exec(s.Context(), `INSERT INTO millrace.batch_error (job_id, batch_index, position, project_id, content_id,
 		read_at, state, category, code, print, queue, due_at, task)
 		SELECT $1, $2, n, 'p', '', now(), 'error', $4, $5, $6, 'recrawl-generic', now(), '{}' FROM generate_series(1, $3::integer) AS n`,
-		job, index, errs, category, code, fingerprint.Hash(fingerprint.Of(message)))
+		job, index, errs, category, code, item.FingerprintHash(item.Fingerprint(message)))
 	s.must(err)
 }
 

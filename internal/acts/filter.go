@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace-io/millrace/internal/fingerprint"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking"
 	"github.com/millrace-io/millrace/internal/userqueue"
@@ -134,7 +133,7 @@ func (s *Store) each(ctx context.Context, sel selection, limit int, do func(m qu
 	of := func(text string) string {
 		print, known := prints[text]
 		if !known {
-			print = fingerprint.Of(text)
+			print = item.Fingerprint(text)
 			if len(prints) < 10_000 {
 				prints[text] = print
 			}

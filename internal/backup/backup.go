@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/backup/set"
-	"github.com/millrace-io/millrace/internal/backup/streams"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	tables "github.com/millrace-io/millrace/internal/backup/clickhouse"
@@ -32,8 +31,8 @@ const natsStore = "nats"
 
 // natsInfo is what the manifest says of streams and positions.
 type natsInfo struct {
-	Server  string                  `json:"server"`
-	Streams map[string]streams.Info `json:"streams"`
+	Server  string                `json:"server"`
+	Streams map[string]StreamInfo `json:"streams"`
 	// Records are the values of keys in the bucket of checkpoints that go with the tables.
 	Records map[string]json.RawMessage `json:"records"`
 }
@@ -60,7 +59,7 @@ func Save(ctx context.Context, in Installation, target set.Target, version strin
 	s := &saver{
 		Installation: in, set: w, db: tables.Open(in.ClickHouse),
 		info: natsInfo{
-			Server: in.NATS.ConnectedServerVersion(), Streams: map[string]streams.Info{},
+			Server: in.NATS.ConnectedServerVersion(), Streams: map[string]StreamInfo{},
 			Records: map[string]json.RawMessage{},
 		},
 	}
@@ -79,7 +78,7 @@ func Save(ctx context.Context, in Installation, target set.Target, version strin
 
 // run takes everything in the order of the promise.
 func (s *saver) run(ctx context.Context) error {
-	names, err := streams.Names(ctx, s.NATS)
+	names, err := StreamNames(ctx, s.NATS)
 	if err != nil {
 		return err
 	}
@@ -116,15 +115,15 @@ func (s *saver) run(ctx context.Context) error {
 
 // stream copies a stream.
 func (s *saver) stream(ctx context.Context, name string) error {
-	c, err := streams.Begin(ctx, s.NATS, name)
+	c, err := BeginCopy(ctx, s.NATS, name)
 	if err != nil {
 		return err
 	}
 	return s.write(ctx, name, c)
 }
 
-func (s *saver) write(ctx context.Context, name string, c *streams.Copy) error {
-	s.info.Streams[name] = c.Info
+func (s *saver) write(ctx context.Context, name string, c *StreamCopy) error {
+	s.info.Streams[name] = c.StreamInfo
 	return s.set.Write(ctx, streamFile(name), func(to io.Writer) error { return c.WriteTo(ctx, to) })
 }
 

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/backup/postgres"
-	"github.com/millrace-io/millrace/internal/backup/streams"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -38,11 +37,11 @@ func (s *saver) moment(ctx context.Context, left map[string]bool) (err error) {
 				continue
 			}
 			delete(left, name)
-			c, err := streams.Begin(ctx, s.NATS, name)
+			c, err := BeginCopy(ctx, s.NATS, name)
 			if err != nil {
 				return err
 			}
-			s.info.Streams[name] = c.Info
+			s.info.Streams[name] = c.StreamInfo
 			copies.Go(func() error {
 				return s.set.Write(ctx, streamFile(name), func(to io.Writer) error { return c.WriteTo(ctx, to) })
 			})

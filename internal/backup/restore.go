@@ -13,7 +13,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/backup/postgres"
 	"github.com/millrace-io/millrace/internal/backup/set"
-	"github.com/millrace-io/millrace/internal/backup/streams"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	tables "github.com/millrace-io/millrace/internal/backup/clickhouse"
@@ -122,7 +121,7 @@ func (in Installation) leaveOut(store string, tables ...string) {
 
 // prepare makes empty tables, and returns an error where a server has something of an installation.
 func (in Installation) prepare(ctx context.Context, db *tables.Database, nats *natsInfo, hasRows bool) error {
-	names, err := streams.Names(ctx, in.NATS)
+	names, err := StreamNames(ctx, in.NATS)
 	if err != nil {
 		return err
 	}
@@ -155,7 +154,7 @@ func (in Installation) restoreStreams(ctx context.Context, r *set.Reader, nats *
 	})
 	for _, name := range names {
 		if err := r.Read(ctx, streamFile(name), func(from io.Reader) error {
-			return streams.Restore(ctx, in.NATS, nats.Streams[name], replicas, from)
+			return RestoreStream(ctx, in.NATS, nats.Streams[name], replicas, from)
 		}); err != nil {
 			return err
 		}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/millrace-io/millrace/internal/ownhost"
+	"github.com/millrace-io/millrace/internal/connlimit"
 )
 
 // refuseStrangers refuses requests that pages of strangers may have sent: whoever
@@ -20,7 +20,7 @@ func (s *Server) refuseStrangers(next http.Handler) http.Handler {
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if ownhost.Is(r.Host, hosts...) {
+		if connlimit.OwnHost(r.Host, hosts...) {
 			next.ServeHTTP(w, r)
 			return
 		}

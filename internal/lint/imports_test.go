@@ -86,13 +86,11 @@ var rules = []rule{
 	{"./schemas/event", nil, "the event is what all others agree on"},
 	{"./schemas/instant", nil, "whatever reads times imports it"},
 	{"./schemas/stream", []string{"./schemas"}, "contracts depend on contracts"},
-	{"./schemas/identity", nil, "every view may know its messages by identities"},
 	{"./schemas/checkpoint", nil, "every fold has one, whatever it folds"},
 	{"./schemas/funnel", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/clickhouse", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/postgres", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/slots", []string{"./schemas"}, "contracts depend on contracts"},
-	{"./schemas/known", []string{"./schemas"}, "contracts depend on contracts"},
 	{"./schemas/item", []string{"./schemas/event"}, "the rules of items are pure"},
 	{"./schemas/shard", []string{"./schemas/item"}, "the rules of shards are pure"},
 	{"./schemas/source", []string{"./schemas/item", "./schemas/instant", "./internal/nearest"}, "the rules of sources are pure"},
@@ -104,7 +102,7 @@ var rules = []rule{
 	{"./schemas/job", []string{"./schemas/item", "./internal/nearest"}, "the rules of jobs are pure"},
 	{
 		"./client",
-		[]string{"./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry"},
+		[]string{"./schemas/event", "./schemas/stream", "./internal/retry"},
 		"services import the client: it stays light",
 	},
 	{"./internal/retry", nil, "the client imports it, and stays light"},
@@ -156,8 +154,8 @@ func TestStagesApart(t *testing.T) {
 // sharedFolders are the packages of a stage that know no system, and that its systems
 // share.
 var sharedFolders = map[string][]string{
-	"./projector": {"checkpoint", "fold", "input", "inserts", "keystore", "pglease"},
-	"./query":     {"export", "live", "reads", "resultcache", "selects", "transitions", "window"},
+	"./projector": {"fold", "keystore", "pglease"},
+	"./query":     {"live", "reads"},
 }
 
 // TestSystemsApart holds that no system of a stage knows another: they share packages
@@ -202,7 +200,7 @@ func TestEngines(t *testing.T) {
 }
 
 // TestClickHouseIsland holds that the embedded ClickHouse can be taken out of this
-// module: it needs two small packages besides its own, and does not name the program
+// module: it needs one small package besides its own, and does not name the program
 // that it is part of.
 func TestClickHouseIsland(t *testing.T) {
 	const island = "./internal/embedded/clickhouse"
@@ -211,7 +209,7 @@ func TestClickHouseIsland(t *testing.T) {
 			continue
 		}
 		for _, name := range p.Deps {
-			if within(name, ".") && !within(name, island, "./internal/connlimit", "./internal/ownhost") {
+			if within(name, ".") && !within(name, island, "./internal/connlimit") {
 				t.Errorf("%s depends on %s", p.ImportPath, name)
 			}
 		}
@@ -240,7 +238,7 @@ func TestClickHouseIsland(t *testing.T) {
 // its SDK: by it a service says in which trace it publishes.
 func TestLight(t *testing.T) {
 	light := []string{
-		"./client", "./schemas/event", "./schemas/known", "./schemas/stream", "./internal/retry",
+		"./client", "./schemas/event", "./schemas/stream", "./internal/retry",
 		"github.com/cenkalti/backoff",
 		"github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid",
 		"github.com/synadia-io/orbit.go", "github.com/klauspost/compress", "golang.org/x/crypto", "golang.org/x/sys",

@@ -14,8 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/millrace-io/millrace/internal/clockskew"
 )
 
 // Config shapes the store. The zero value of a field stands for its default.
@@ -40,8 +38,8 @@ type Store struct {
 	oldest    ages
 	known     sync.Map // names of queues → numbered
 	hooks     map[string][]Hook
-	follow    []Hook           // of queues that are followed
-	clock     *clockskew.Clock // of the database; nil before the first sweep
+	follow    []Hook       // of queues that are followed
+	clock     *ServerClock // of the database; nil before the first sweep
 }
 
 // New returns the store on a pool, which Configure has prepared. It asks

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/millrace-io/millrace/internal/clockskew"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -81,7 +80,7 @@ const setBackBy = 10 * time.Second
 func (s *Store) heedClock(ctx context.Context, now time.Time) error {
 	first := s.clock == nil
 	if first {
-		s.clock = new(clockskew.Clock)
+		s.clock = new(ServerClock)
 	}
 	if back := s.clock.SetBack(now, setBackBy); !back && !first {
 		return nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/millrace-io/millrace/internal/fingerprint"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/batches"
 	"github.com/millrace-io/millrace/schemas/instant"
@@ -92,7 +91,7 @@ func (f ErrorFilter) where() (condition string, args []any) {
 		and("e.batch_index = $%d", *f.BatchIndex)
 	}
 	if f.Fingerprint != "" {
-		and("e.print = $%d", fingerprint.Hash(f.Fingerprint))
+		and("e.print = $%d", item.FingerprintHash(f.Fingerprint))
 	}
 	if f.From != nil {
 		and("e.read_at >= $%d", f.From.Time)

@@ -5,10 +5,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/millrace-io/millrace/internal/fingerprint"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/feed"
 	"github.com/millrace-io/millrace/schemas/batches"
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // moved has rows follow their items, in the transactions that change these.
@@ -123,7 +123,7 @@ func (w *work) end(r *row, said []byte) error {
 	}
 	w.recode(r, batches.Text(o.Code))
 	policy, again := o.Category.Retry()
-	r.category, r.print, r.queue = o.Category, fingerprint.Hash(fingerprint.Of(o.Message)), policy.Queue
+	r.category, r.print, r.queue = o.Category, item.FingerprintHash(item.Fingerprint(o.Message)), policy.Queue
 	if r.tries++; !again || r.tries >= len(policy.Waits) {
 		w.move(r, isError)
 		return nil

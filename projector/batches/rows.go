@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/millrace-io/millrace/internal/fingerprint"
+	"github.com/millrace-io/millrace/schemas/item"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
 )
@@ -167,7 +167,7 @@ func (r *errorRows) add(e *entry, position int, o *schema.Outcome) error {
 	r.seqs, r.positions = append(r.seqs, int64(e.seq)), append(r.positions, int32(position))
 	r.ids, r.waits = append(r.ids, o.ContentID), append(r.waits, wait)
 	r.categories, r.codes = append(r.categories, string(o.Category)), append(r.codes, schema.Text(o.Code))
-	r.prints = append(r.prints, fingerprint.Hash(fingerprint.Of(o.Message)))
+	r.prints = append(r.prints, item.FingerprintHash(item.Fingerprint(o.Message)))
 	r.queues, r.tasks = append(r.queues, policy.Queue), append(r.tasks, string(task))
 	return nil
 }

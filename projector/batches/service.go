@@ -16,9 +16,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/leader"
 	"github.com/millrace-io/millrace/internal/retry"
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -87,7 +85,7 @@ func (s *Service) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the bucket %s: %w", stream.Checkpoints, err)
 	}
-	lease, err := checkpoint.Open[struct{}](ctx, kv, checkpointKey, s.owner, 0)
+	lease, err := fold.OpenLog[struct{}](ctx, kv, checkpointKey, s.owner, 0)
 	if err == nil {
 		err = lease.Take(ctx)
 	}
@@ -99,7 +97,7 @@ func (s *Service) session(ctx context.Context) error {
 		return err
 	}
 	defer sink.close()
-	in := input.NewStream(input.Config{Stream: stream.BatchesRead, Consumer: "batches"}, s.deps.NATS, s.js, s.log)
+	in := fold.NewStream(fold.StreamConfig{Stream: stream.BatchesRead, Consumer: "batches"}, s.deps.NATS, s.js, s.log)
 	f, err := fold.New(fold.Config{MinInterval: minInterval}, fold.Deps{Input: in, Lease: lease, Log: s.log}, sink)
 	if err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/inserts"
 
 	schema "github.com/millrace-io/millrace/schemas/batches"
 	tables "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -25,7 +24,7 @@ type sink struct {
 	service *Service
 	conn    driver.Conn
 	// Two blocks are inserted side by side.
-	outcomes, errors inserts.Writer
+	outcomes, errors fold.Writer
 	cut              func()
 }
 
@@ -36,7 +35,7 @@ func openSink(s *Service) (*sink, error) {
 		return nil, fmt.Errorf("open clickhouse: %w", err)
 	}
 	return &sink{
-		service: s, conn: conn, outcomes: inserts.Writer{Opts: opts}, errors: inserts.Writer{Opts: opts}, cut: cut,
+		service: s, conn: conn, outcomes: fold.Writer{Opts: opts}, errors: fold.Writer{Opts: opts}, cut: cut,
 	}, nil
 }
 
@@ -167,7 +166,7 @@ func (s *sink) insertErrors(ctx context.Context, c *cut, token string) error {
 	return s.send(ctx, &s.errors, block, token)
 }
 
-func (s *sink) send(ctx context.Context, to *inserts.Writer, block *tables.OutcomeBlock, token string) error {
+func (s *sink) send(ctx context.Context, to *fold.Writer, block *tables.OutcomeBlock, token string) error {
 	defer context.AfterFunc(ctx, s.cut)() // a server that hangs would not notice
 	if err := to.Dial(ctx); err != nil {
 		return err

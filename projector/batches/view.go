@@ -8,7 +8,6 @@ import (
 	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/internal/parts"
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -49,7 +48,7 @@ type view struct {
 }
 
 // Take implements fold.View.
-func (v *view) Take(m input.Message) (full bool) {
+func (v *view) Take(m fold.Message) (full bool) {
 	value, err := v.joiner.Take(m.Data)
 	var read *schema.Read
 	if value != nil { // also after parts of another one, which are the error

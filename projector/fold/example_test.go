@@ -15,9 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -47,7 +45,7 @@ func (v *visits) Announce(context.Context, []byte, time.Duration) {}
 
 // Take counts a visit, unless it is counted already: by this message, which the
 // file knows by its sequence, or by another one with the same id.
-func (v *visits) Take(m input.Message) (full bool) {
+func (v *visits) Take(m fold.Message) (full bool) {
 	var visit visit
 	if m.Seq <= v.Upto || json.Unmarshal(m.Data, &visit) != nil || v.Seen[visit.ID] {
 		return false
@@ -83,7 +81,7 @@ func (v *visits) load() error {
 
 // foldVisits is one session of the view.
 func foldVisits(ctx context.Context, in fold.Input, kv jetstream.KeyValue, sink *visits) error {
-	lease, err := checkpoint.Open[struct{}](ctx, kv, "visits", "this process", 0)
+	lease, err := fold.OpenLog[struct{}](ctx, kv, "visits", "this process", 0)
 	if err == nil {
 		err = lease.Take(ctx)
 	}
@@ -111,7 +109,7 @@ func TestVisits(t *testing.T) {
 	}
 	kv, err := js.KeyValue(t.Context(), stream.Checkpoints)
 	must(err)
-	in := input.NewStream(input.Config{Stream: "VISITS", Consumer: "visits"}, nc, js, slog.New(slog.DiscardHandler))
+	in := fold.NewStream(fold.StreamConfig{Stream: "VISITS", Consumer: "visits"}, nc, js, slog.New(slog.DiscardHandler))
 	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "VISITS", Subjects: []string{"visits"}})
 	must(err)
 	want, rng := map[string]int{}, rand.New(rand.NewPCG(1, 2))
@@ -134,7 +132,7 @@ func TestVisits(t *testing.T) {
 		})
 		if errors.Is(err, killed) {
 			kills++
-		} else if ctx.Err() == nil && !errors.Is(err, checkpoint.ErrLost) { // by what the one before has sent last
+		} else if ctx.Err() == nil && !errors.Is(err, fold.ErrLost) { // by what the one before has sent last
 			t.Fatal(err)
 		}
 		cancel()

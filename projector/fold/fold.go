@@ -10,8 +10,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
-
-	"github.com/millrace-io/millrace/projector/input"
 )
 
 // Deps are what a Fold needs. All are the caller's.
@@ -34,7 +32,7 @@ type Fold[B any] struct {
 	sink    Sink[B]
 	keeper  keeper
 	log     *slog.Logger
-	reader  atomic.Pointer[input.Reader]
+	reader  atomic.Pointer[Reader]
 	partial bool // of the input
 	machine machine
 	folder  folder[B]
@@ -83,7 +81,7 @@ func (f *Fold[B]) Run(ctx context.Context) error {
 	stop, stopReading := context.WithCancel(gctx)
 	defer stopReading()
 	defer context.AfterFunc(ctx, stopReading)()
-	chunks := make(chan []input.Message)
+	chunks := make(chan []Message)
 	parts.Go(func() error { defer close(chunks); return f.read(stop, reader, chunks) })
 	parts.Go(func() error { defer close(f.sealed); defer stopReading(); return f.fold(gctx, chunks) })
 	parts.Go(func() error { return f.flush(gctx) })
@@ -115,7 +113,7 @@ func (f *Fold[B]) giveUp(ctx context.Context, err error) error {
 }
 
 // recover brings the view to the position, and opens the input behind it.
-func (f *Fold[B]) recover(ctx context.Context) (input.Reader, error) {
+func (f *Fold[B]) recover(ctx context.Context) (Reader, error) {
 	r := &recovery[B]{
 		cfg: f.cfg, keeper: &f.keeper, sink: f.sink, machine: &f.machine, log: f.log,
 		history: history{input: f.deps.Input, leaderLag: f.cfg.LeaderLag, log: f.log},
@@ -141,7 +139,7 @@ func (f *Fold[B]) recover(ctx context.Context) (input.Reader, error) {
 }
 
 // read hands chunks of messages to the folder until ctx ends.
-func (f *Fold[B]) read(ctx context.Context, reader input.Reader, chunks chan<- []input.Message) error {
+func (f *Fold[B]) read(ctx context.Context, reader Reader, chunks chan<- []Message) error {
 	for {
 		ms, err := reader.Next(ctx)
 		if ctx.Err() != nil {

@@ -3,8 +3,6 @@ package fold
 import (
 	"context"
 	"time"
-
-	"github.com/millrace-io/millrace/projector/input"
 )
 
 // folder cuts messages into batches. Its goroutine alone uses it.
@@ -30,7 +28,7 @@ type sealed[B any] struct {
 
 // fold turns chunks of messages into batches until there are no more, or the
 // fold has reached its end.
-func (f *Fold[B]) fold(ctx context.Context, chunks <-chan []input.Message) error {
+func (f *Fold[B]) fold(ctx context.Context, chunks <-chan []Message) error {
 	var started time.Time // when the last batch was handed over
 	idle := false
 	pause := time.NewTimer(0)
@@ -83,7 +81,7 @@ func (f *Fold[B]) interval() time.Duration {
 }
 
 // takeAll folds a chunk. It returns true when the fold has reached its end.
-func (f *Fold[B]) takeAll(ctx context.Context, ms []input.Message) (done bool, err error) {
+func (f *Fold[B]) takeAll(ctx context.Context, ms []Message) (done bool, err error) {
 	for i := range ms {
 		if f.cfg.Upto > 0 && ms[i].Seq > f.cfg.Upto {
 			return true, f.end(ctx)
@@ -96,7 +94,7 @@ func (f *Fold[B]) takeAll(ctx context.Context, ms []input.Message) (done bool, e
 }
 
 // take folds a message, and hands the batch over when it is complete.
-func (f *Fold[B]) take(ctx context.Context, m input.Message) error {
+func (f *Fold[B]) take(ctx context.Context, m Message) error {
 	o := &f.folder
 	if f.machine.state == Completing && m.Seq > o.until { // the stream has lost the batch's last message
 		if err := f.hand(ctx); err != nil {

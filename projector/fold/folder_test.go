@@ -5,14 +5,12 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/millrace-io/millrace/projector/input"
 )
 
 // counter is a view whose batches are the numbers of their messages.
 type counter struct{ n int }
 
-func (c *counter) Take(input.Message) bool { c.n++; return false }
+func (c *counter) Take(Message) bool { c.n++; return false }
 
 func (c *counter) Seal(context.Context, Cut) (int, string, error) {
 	n := c.n
@@ -34,7 +32,7 @@ func TestBacklogFillsBatches(t *testing.T) {
 		folder: folder[int]{view: &counter{}},
 		sealed: make(chan sealed[int]), idle: make(chan struct{}),
 	}
-	chunks := make(chan []input.Message)
+	chunks := make(chan []Message)
 	go func() {
 		defer close(f.sealed)
 		if err := f.fold(t.Context(), chunks); err != nil {
@@ -44,10 +42,10 @@ func TestBacklogFillsBatches(t *testing.T) {
 	var sizes []int
 	take := func(s sealed[int]) { sizes = append(sizes, s.batch) }
 	for seq := uint64(0); seq < last; {
-		var ms []input.Message
+		var ms []Message
 		for range chunk {
 			seq++
-			ms = append(ms, input.Message{Seq: seq, Pending: last - seq})
+			ms = append(ms, Message{Seq: seq, Pending: last - seq})
 		}
 		for sent := false; !sent; {
 			select {

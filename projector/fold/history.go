@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/millrace-io/millrace/projector/input"
 )
 
 // history compares the input with what was folded of it.
@@ -18,7 +16,7 @@ type history struct {
 
 // reach asks for the input's state until the input reaches a sequence. short is
 // why it does not.
-func (h *history) reach(ctx context.Context, seq uint64) (state input.State, short, err error) {
+func (h *history) reach(ctx context.Context, seq uint64) (state StreamState, short, err error) {
 	for begin := time.Now(); ; {
 		if state, err = h.input.State(ctx); err != nil {
 			return state, nil, err

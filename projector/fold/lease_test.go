@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -25,8 +24,8 @@ func TestKeeper(t *testing.T) {
 	srv := natstest.Start(t, stream.Config{})
 	kv, err := srv.JetStream().KeyValue(t.Context(), stream.Checkpoints)
 	must(t, err)
-	owned := func(name string) *checkpoint.Log[struct{}] {
-		l, err := checkpoint.Open[struct{}](t.Context(), kv, "group", name, 0)
+	owned := func(name string) *LeaseLog[struct{}] {
+		l, err := OpenLog[struct{}](t.Context(), kv, "group", name, 0)
 		must(t, err)
 		return l
 	}
@@ -68,14 +67,14 @@ func TestKeeper(t *testing.T) {
 		for { // a renewal may come between reading and taking
 			if err := owned("b").Take(ctx); err == nil {
 				break
-			} else if !errors.Is(err, checkpoint.ErrLost) {
+			} else if !errors.Is(err, ErrLost) {
 				return err
 			}
 		}
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	if !errors.Is(err, checkpoint.ErrLost) {
+	if !errors.Is(err, ErrLost) {
 		t.Errorf("an owner that was replaced goes on: %v", err)
 	}
 }

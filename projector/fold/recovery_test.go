@@ -14,8 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/checkpoint"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -23,9 +21,9 @@ import (
 // always written by the same batch.
 type table struct {
 	t         *testing.T
-	*contents                 // of one table, which several sessions may write
-	only      string          // the subject of its messages; "": all are
-	open      []input.Message // of the open batch
+	*contents           // of one table, which several sessions may write
+	only      string    // the subject of its messages; "": all are
+	open      []Message // of the open batch
 	// What a session waits for in Open, Write and Announce; nil: nothing.
 	opens             func(context.Context) error
 	writes, announces func()
@@ -44,7 +42,7 @@ func newTable(t *testing.T) *table {
 
 type part struct {
 	cut  Cut
-	rows []input.Message
+	rows []Message
 }
 
 func (a *table) Stored(context.Context) (Stored, error) {
@@ -65,7 +63,7 @@ func (a *table) Open(ctx context.Context, _ uint64) (View[part], error) {
 
 func (a *table) Failing() bool { return false }
 
-func (a *table) Take(m input.Message) bool {
+func (a *table) Take(m Message) bool {
 	if a.only == "" || a.only == string(m.Subject) {
 		a.open = append(a.open, m)
 	}
@@ -203,20 +201,20 @@ func (s *site) publishTo(subject string, n int) {
 	}
 }
 
-func (s *site) lease() *checkpoint.Log[struct{}] {
+func (s *site) lease() *LeaseLog[struct{}] {
 	s.t.Helper()
-	l, err := checkpoint.Open[struct{}](s.t.Context(), s.kv, "group", "me", 0)
+	l, err := OpenLog[struct{}](s.t.Context(), s.kv, "group", "me", 0)
 	must(s.t, err)
 	return l
 }
 
 // take takes the lease. What a session that was killed has sent last may still
 // come in between.
-func (s *site) take() *checkpoint.Log[struct{}] {
+func (s *site) take() *LeaseLog[struct{}] {
 	s.t.Helper()
 	for {
 		l := s.lease()
-		if err := l.Take(s.t.Context()); !errors.Is(err, checkpoint.ErrLost) {
+		if err := l.Take(s.t.Context()); !errors.Is(err, ErrLost) {
 			must(s.t, err)
 			return l
 		}
@@ -237,7 +235,7 @@ func (s *site) fold(lease Lease, sink *table) *Fold[part] {
 		handler = slog.DiscardHandler
 	}
 	log := slog.New(handler)
-	in := input.NewStream(input.Config{Stream: stream.Events, Consumer: "test", Subjects: s.only}, s.nc,
+	in := NewStream(StreamConfig{Stream: stream.Events, Consumer: "test", Subjects: s.only}, s.nc,
 		lagging{s.js, &s.lag}, log)
 	f, err := New(s.cfg, Deps{Input: in, Lease: lease, Log: log}, sink)
 	must(s.t, err)
@@ -523,7 +521,7 @@ func TestReplaced(t *testing.T) {
 			<-stands
 			must(t, s.session(nil, func() bool { return s.lease().Record().From == 20 }))
 			close(goOn)
-			if err := <-ended; !errors.Is(err, checkpoint.ErrLost) {
+			if err := <-ended; !errors.Is(err, ErrLost) {
 				t.Errorf("the session that was replaced ends with %v", err)
 			}
 			if from, to := s.lease().Position(); from != 20 || to != 20 || !s.table.has(0, 20) {

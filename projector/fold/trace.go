@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -18,7 +17,7 @@ import (
 type traces []trace.Span
 
 // trace begins the span of a message of the open batch, if its sender traces it.
-func (f *Fold[B]) trace(m input.Message) {
+func (f *Fold[B]) trace(m Message) {
 	o := &f.folder
 	if f.deps.Tracer == nil || m.Trace == "" || len(o.traces) >= stream.MostTraced {
 		return

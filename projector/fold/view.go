@@ -3,8 +3,6 @@ package fold
 import (
 	"context"
 	"time"
-
-	"github.com/millrace-io/millrace/projector/input"
 )
 
 // Cut is the bounds of a batch: the messages of the sequences (From, To].
@@ -22,7 +20,7 @@ type Input interface {
 	// Name is what errors and logs call the input.
 	Name() string
 	// State returns what the input has at present.
-	State(ctx context.Context) (input.State, error)
+	State(ctx context.Context) (StreamState, error)
 	// Present returns the last sequence up to seq that the input has a message of, 0
 	// if it has none.
 	Present(ctx context.Context, seq uint64) (uint64, error)
@@ -32,7 +30,7 @@ type Input interface {
 	// Open returns what reads the messages behind a position. Where the input is
 	// partial, whole asks for all of its messages; the view passes over what it does
 	// not need.
-	Open(position uint64, whole bool) input.Reader
+	Open(position uint64, whole bool) Reader
 }
 
 // View is what messages are folded into, batch by batch. Take and Seal are
@@ -47,7 +45,7 @@ type View[B any] interface {
 	// Take adds a message to the open batch. It returns true when the view wants
 	// the batch to be sealed. The message's memory is the input's: see
 	// input.Message.
-	Take(m input.Message) (full bool)
+	Take(m Message) (full bool)
 	// Seal closes the open batch at a cut, returns it, and begins the next one.
 	// The lease keeps the digest beside the cut; it may be empty.
 	Seal(ctx context.Context, cut Cut) (batch B, digest string, err error)

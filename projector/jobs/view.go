@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/source"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -20,14 +20,14 @@ import (
 
 // message is a message of the stream as an event, or the rule that it breaks.
 type message struct {
-	input.Message
+	fold.Message
 	event  jobs.Event
 	rule   *source.Invalid // that the message breaks
 	skip   bool            // it is no event, or one that Postgres refuses
 	buried bool            // it is a dead letter
 }
 
-func parse(m input.Message) message {
+func parse(m fold.Message) message {
 	told, rule := source.ReadEvent(m.Data)
 	return message{
 		Message: m, event: jobs.Event{Told: told, Seq: int64(m.Seq), Stored: time.Unix(0, m.Time).UTC()},

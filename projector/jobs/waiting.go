@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/internal/jobs"
-	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -53,7 +53,7 @@ func (s *Service) applyAgain(ctx context.Context, due []jobs.WaitingEvent) error
 			return fmt.Errorf("read message %d of %s: %w", e.Seq, stream.Sources, err)
 		}
 		if err == nil {
-			one := parse(input.Message{Subject: m.Subject, Data: m.Data, Seq: m.Sequence, Time: m.Time.UnixNano()})
+			one := parse(fold.Message{Subject: m.Subject, Data: m.Data, Seq: m.Sequence, Time: m.Time.UnixNano()})
 			if one.event.ID == e.ID && !one.skip {
 				all = append(all, one)
 				continue

@@ -7,17 +7,17 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // past is a random history, and what has to be known of it.
 type past struct {
 	ids   []uint64 // of each sequence, from 1
-	first []identity.Sum
+	first []checkpoint.Sum
 }
 
 func newPast(rng *rand.Rand, n, different int) past {
-	p := past{first: make([]identity.Sum, 1, n+1)}
+	p := past{first: make([]checkpoint.Sum, 1, n+1)}
 	seen := map[uint64]bool{}
 	for range n {
 		id := rng.Uint64N(uint64(different))

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/parquet-go/parquet-go/bloom"
 
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // DefaultFilterMemory bounds the filters of stores that share a FilterMemory, and
@@ -71,9 +71,9 @@ type filter struct {
 	size   uint64 // identities that the last part is made for
 	room   uint64 // how many more it takes
 
-	whole bool        // it covers every identity
-	upTo  identity.ID // else it covers those before this one
-	owed  int         // identities to be read
+	whole bool                // it covers every identity
+	upTo  checkpoint.Identity // else it covers those before this one
+	owed  int                 // identities to be read
 }
 
 // start makes the filter of a store that holds so many identities. It covers none
@@ -167,7 +167,7 @@ func (f *filter) read(db *pebble.DB, folded int) (err error) {
 	for ok := rest.First(); ok && f.owed > 0; ok = rest.Next() {
 		if key := rest.Key(); len(key) >= len(f.upTo) { // else it is the store's own
 			f.set(key)
-			f.upTo = identity.ID(key[:len(f.upTo)])
+			f.upTo = checkpoint.Identity(key[:len(f.upTo)])
 			f.owed--
 		}
 	}

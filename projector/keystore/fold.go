@@ -10,7 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // recordSize is that of an identity's value: the sequence and the fingerprint.
@@ -26,14 +26,14 @@ var aliasesKey = []byte("aliases")
 type Sighting struct {
 	hi, lo      uint64 // the identity, big-endian, so that it sorts as in the database
 	seq         uint64
-	fingerprint identity.Fingerprint
+	fingerprint checkpoint.Fingerprint
 	row         int32
 	alias       bool
 }
 
 // See returns the sighting of an identity at a sequence. Its fingerprint is 0
 // where it is not known.
-func See(id identity.ID, fingerprint identity.Fingerprint, seq uint64) Sighting {
+func See(id checkpoint.Identity, fingerprint checkpoint.Fingerprint, seq uint64) Sighting {
 	return Sighting{
 		hi: binary.BigEndian.Uint64(id[:8]), lo: binary.BigEndian.Uint64(id[8:]), fingerprint: fingerprint, seq: seq,
 	}
@@ -158,9 +158,9 @@ func (s *Store) newBatch(sightings []Sighting) *pebble.Batch {
 
 // found is what comparing sightings with the store has found.
 type found struct {
-	repeats []Repeat     // those that are not the first
-	first   identity.Sum // of the others
-	added   identity.Sum // of those among them that were unknown
+	repeats []Repeat       // those that are not the first
+	first   checkpoint.Sum // of the others
+	added   checkpoint.Sum // of those among them that were unknown
 }
 
 // compare compares sorted sightings with what is known and adds the new ones to
@@ -217,7 +217,7 @@ func merge(sightings []Sighting, known *reader, batch *pebble.Batch) (f found, e
 // record is what the store has of an identity.
 type record struct {
 	seq         uint64 // of its first sighting; no message has 0
-	fingerprint identity.Fingerprint
+	fingerprint checkpoint.Fingerprint
 }
 
 // reader looks identities up. Close it.
@@ -261,7 +261,7 @@ func (r *reader) at(key []byte) (first record, err error) {
 	if len(value) != recordSize {
 		return first, fmt.Errorf("%w: identity %x has a value of %d bytes", ErrDamaged, key, len(value))
 	}
-	first = record{binary.LittleEndian.Uint64(value), identity.Fingerprint(binary.LittleEndian.Uint64(value[8:]))}
+	first = record{binary.LittleEndian.Uint64(value), checkpoint.Fingerprint(binary.LittleEndian.Uint64(value[8:]))}
 	if first.seq == 0 {
 		return first, fmt.Errorf("%w: identity %x was first seen at sequence 0", ErrDamaged, key)
 	}

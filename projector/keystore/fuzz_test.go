@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // FuzzRecord: whatever the store has for an identity is read as what it says, or
@@ -42,7 +42,7 @@ func FuzzRecord(f *testing.F) {
 // older millrace is told from damage.
 func FuzzLedger(f *testing.F) {
 	f.Add(make([]byte, 8))
-	f.Add(ledger{applied: 3}.mark(3, identity.Sum{Count: 2}).encode())
+	f.Add(ledger{applied: 3}.mark(3, checkpoint.Sum{Count: 2}).encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
 		l, err := parseLedger(value)
 		if errors.Is(err, ErrUnproven) != (len(value) == 8) || err != nil && !IsDamaged(err) {
@@ -56,7 +56,7 @@ func FuzzLedger(f *testing.F) {
 
 // FuzzContent: what is read as a table's content is written the same.
 func FuzzContent(f *testing.F) {
-	f.Add((&content{ids: identity.Sum{Count: 2}, first: []byte("a"), last: []byte("b")}).appendTo(nil))
+	f.Add((&content{ids: checkpoint.Sum{Count: 2}, first: []byte("a"), last: []byte("b")}).appendTo(nil))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if c, err := parseContent(value); err == nil && !bytes.Equal(c.appendTo(nil), value) {
 			t.Errorf("%x is written as %x", value, c.appendTo(nil))

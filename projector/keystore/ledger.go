@@ -7,21 +7,21 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // ledger is what the store says of itself. Each commit writes it together with
 // the identities, so that it is as old as they are.
 type ledger struct {
-	applied uint64       // up to here the store knows every identity
-	held    identity.Sum // of every identity in the store
-	marks   []mark       // the last ones written, the newest last
+	applied uint64         // up to here the store knows every identity
+	held    checkpoint.Sum // of every identity in the store
+	marks   []mark         // the last ones written, the newest last
 }
 
 // mark says which identities had been seen first at sequences up to one.
 type mark struct {
 	at    uint64
-	known identity.Sum
+	known checkpoint.Sum
 }
 
 // ledgerKey is shorter than an identity and so can't be one. Stores without a
@@ -32,13 +32,13 @@ const (
 	// maxMarks is how many marks are kept. The checkpoint is at most two
 	// batches behind the store, and later ones may be folded again in other bounds.
 	maxMarks     = 8
-	ledgerBytes  = 8 + identity.SumBytes // without marks
-	markBytes    = 8 + identity.SumBytes
+	ledgerBytes  = 8 + checkpoint.SumBytes // without marks
+	markBytes    = 8 + checkpoint.SumBytes
 	unprovenSize = 8
 )
 
 // mark returns the ledger with another mark.
-func (l ledger) mark(at uint64, known identity.Sum) ledger {
+func (l ledger) mark(at uint64, known checkpoint.Sum) ledger {
 	marks := make([]mark, 0, maxMarks)
 	for _, m := range l.marks {
 		if m.at != at {
@@ -50,13 +50,13 @@ func (l ledger) mark(at uint64, known identity.Sum) ledger {
 }
 
 // known returns the sum of the identities up to a sequence.
-func (l ledger) known(at uint64) (known identity.Sum, ok bool) {
+func (l ledger) known(at uint64) (known checkpoint.Sum, ok bool) {
 	for _, m := range l.marks {
 		if m.at == at {
 			return m.known, true
 		}
 	}
-	return identity.Sum{}, at == 0
+	return checkpoint.Sum{}, at == 0
 }
 
 func (l ledger) encode() []byte {

@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // prove compares the identities in the store's tables with those that its
@@ -21,7 +21,7 @@ func (s *Store) prove() error {
 	if err != nil {
 		return asDamage(err)
 	}
-	var held identity.Sum
+	var held checkpoint.Sum
 	for _, tables := range levels {
 		for i := range tables {
 			content, err := contentOf(&tables[i])
@@ -39,7 +39,7 @@ func (s *Store) prove() error {
 
 // content is what a table's properties say of its keys.
 type content struct {
-	ids         identity.Sum
+	ids         checkpoint.Sum
 	first, last []byte
 }
 
@@ -72,7 +72,7 @@ func (c *content) appendTo(b []byte) []byte {
 }
 
 func parseContent(b []byte) (c content, err error) {
-	const head = identity.SumBytes + 1
+	const head = checkpoint.SumBytes + 1
 	if len(b) < head || len(b) < head+int(b[head-1]) {
 		return c, fmt.Errorf("%d bytes say which identities it has", len(b))
 	}
@@ -93,8 +93,8 @@ func (*collector) Name() string { return property }
 // each of them once, however they are merged and split. Aliases have longer keys,
 // and count in no sum.
 func (c *collector) AddPointKey(key pebble.InternalKey, _ []byte) error {
-	if id := key.UserKey; len(id) == len(identity.ID{}) {
-		c.ids.AddID(identity.ID(id))
+	if id := key.UserKey; len(id) == len(checkpoint.Identity{}) {
+		c.ids.AddID(checkpoint.Identity(id))
 	}
 	if c.first == nil {
 		c.first = bytes.Clone(key.UserKey)

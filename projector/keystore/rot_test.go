@@ -16,7 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // folder is the files of a store.
@@ -155,7 +155,7 @@ func sorted(all []Sighting) []Sighting {
 	return all
 }
 
-func sumOf(from, to uint64) (sum identity.Sum) {
+func sumOf(from, to uint64) (sum checkpoint.Sum) {
 	for _, s := range sightings(from, to, from) {
 		sum.Add(s.hi, s.lo)
 	}

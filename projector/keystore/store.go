@@ -43,7 +43,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // Store maps identities to the sequence of their first sighting, on disk. It
@@ -207,7 +207,7 @@ func (s *Store) Empty() bool { return s.applied == 0 && s.held.Count == 0 }
 // Known returns the sum of the identities first seen at sequences up to
 // one. The store knows it of the ends of the last batches and of 0. Of another
 // sequence it is an error of damage, for nothing tells whether it knows them all.
-func (s *Store) Known(at uint64) (identity.Sum, error) {
+func (s *Store) Known(at uint64) (checkpoint.Sum, error) {
 	known, ok := s.known(at)
 	if !ok {
 		return known, fmt.Errorf("%w: it does not say which identities it knew at sequence %d; it has applied %d",

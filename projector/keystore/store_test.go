@@ -8,12 +8,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
-func idOf(n uint64) identity.ID {
+func idOf(n uint64) checkpoint.Identity {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(nil, n))
-	return identity.ID(sum[:16])
+	return checkpoint.Identity(sum[:16])
 }
 
 func open(t testing.TB, dir string) *Store {
@@ -43,11 +43,11 @@ func TestFirstSighting(t *testing.T) {
 	s := open(t, dir)
 	defer func() { s.Close() }()
 
-	var history []uint64              // identity of each sequence, from 1
-	var sender []identity.Fingerprint // that goes with it
+	var history []uint64                // identity of each sequence, from 1
+	var sender []checkpoint.Fingerprint // that goes with it
 	for range 6000 {
 		history = append(history, rng.Uint64N(2500))
-		sender = append(sender, identity.Fingerprint(1+rng.IntN(2)))
+		sender = append(sender, checkpoint.Fingerprint(1+rng.IntN(2)))
 	}
 	want := map[uint64]int{}
 	for i, id := range history {
@@ -144,7 +144,7 @@ func TestAliases(t *testing.T) {
 	}
 	fill(5, See(idOf(1), 1, 5), See(idOf(2), 1, 5).AsAlias(), See(idOf(3), 1, 5).AsAlias())
 	fill(6, See(idOf(3), 1, 6), See(idOf(1), 1, 6).AsAlias())
-	var want identity.Sum
+	var want checkpoint.Sum
 	want.AddID(idOf(1))
 	want.AddID(idOf(3))
 	for range 2 {

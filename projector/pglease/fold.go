@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 )
 
 // Config of a Fold.
@@ -33,7 +32,7 @@ type Deps struct {
 
 // Batch is messages, and the position behind them.
 type Batch struct {
-	Messages []input.Message
+	Messages []fold.Message
 	To       uint64
 }
 
@@ -54,7 +53,7 @@ func Fold(
 	f, err := fold.New(fold.Config{
 		Rewind: true, BatchMessages: cfg.BatchMessages, MinInterval: interval, MaxInterval: interval,
 	}, fold.Deps{
-		Input: input.NewStream(input.Config{Stream: cfg.Stream, Consumer: cfg.Consumer}, deps.NATS, deps.JS, log),
+		Input: fold.NewStream(fold.StreamConfig{Stream: cfg.Stream, Consumer: cfg.Consumer}, deps.NATS, deps.JS, log),
 		Lease: lease, Log: log,
 	}, &view{lease: lease, apply: apply})
 	if err != nil {
@@ -67,7 +66,7 @@ func Fold(
 type view struct {
 	lease *Lease
 	apply func(context.Context, *Lease, Batch) error
-	open  []input.Message
+	open  []fold.Message
 }
 
 // Stored has nothing to add to the position.
@@ -78,7 +77,7 @@ func (v *view) Open(context.Context, uint64) (fold.View[Batch], error) { return 
 // Failing is never true: a transaction that fails ends the session.
 func (v *view) Failing() bool { return false }
 
-func (v *view) Take(m input.Message) (full bool) {
+func (v *view) Take(m fold.Message) (full bool) {
 	v.open = append(v.open, m)
 	return false
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/deadletter"
-	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/funnel"
 	"github.com/millrace-io/millrace/projector/pipeline/store"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 	"github.com/millrace-io/millrace/schemas/event"
-	"github.com/millrace-io/millrace/schemas/identity"
 	"github.com/millrace-io/millrace/schemas/stream"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -25,8 +25,8 @@ type batch struct {
 	funnel    *schema.FunnelBlock
 	letters   []deadletter.Letter
 	conflicts []conflict
-	refused   int          // bytes of the letters' messages
-	known     identity.Sum // of all identities counted up to To
+	refused   int            // bytes of the letters' messages
+	known     checkpoint.Sum // of all identities counted up to To
 
 	parts      [][]byte // of the announcement
 	byStage    []int    // events, by place of the stage
@@ -34,7 +34,7 @@ type batch struct {
 	messages   int
 	duplicates int
 	late       lateness
-	last       input.Message
+	last       fold.Message
 }
 
 func newBatch() *batch { return &batch{rows: schema.NewEventBlock(), funnel: schema.NewFunnelBlock()} }
@@ -76,13 +76,13 @@ func (b *batch) reset() {
 	b.Insert = store.Insert{}
 	b.rows.Reset()
 	b.funnel.Reset()
-	b.letters, b.conflicts, b.refused, b.known = nil, nil, 0, identity.Sum{}
+	b.letters, b.conflicts, b.refused, b.known = nil, nil, 0, checkpoint.Sum{}
 	b.parts, b.byStage, b.cached, b.messages, b.duplicates = nil, nil, 0, 0, 0
-	b.late, b.last = lateness{}, input.Message{}
+	b.late, b.last = lateness{}, fold.Message{}
 }
 
 // append adds a valid event, for as long as it is not known to be repeated.
-func (b *batch) append(m input.Message, r *event.Record, stage int) {
+func (b *batch) append(m fold.Message, r *event.Record, stage int) {
 	id := r.Identity()
 	b.rows.Append(m.Seq, m.Time, r, id)
 	b.sightings = append(b.sightings, see(id, r.Fingerprint(), m.Seq))

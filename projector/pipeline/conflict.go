@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-io/millrace/internal/deadletter"
-	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -104,7 +104,7 @@ func (v *view) message(ctx context.Context, seq uint64) (m *jetstream.RawStreamM
 	if m, err = s.GetMsg(ctx, seq); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return m, false, err
 	}
-	last, absent := input.Present(ctx, s, seq)
+	last, absent := fold.Present(ctx, s, seq)
 	if absent != nil {
 		return nil, false, absent
 	}

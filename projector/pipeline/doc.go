@@ -4,13 +4,13 @@
 // schemas/slots). Each group has its own checkpoint, key store and funnel rows,
 // and is folded by one projector at a time, for as long as that has the group's
 // lease: a session. Projectors share the groups (package assignment), and know of
-// each other (package members) for balance alone. What follows holds for each
+// each other for balance alone. What follows holds for each
 // group by itself.
 //
 // This package is a view and a sink of package fold, which reads the stream, cuts
 // batches and recovers.
 //
-// The number of groups can be changed (package layout): the present groups end at
+// The number of groups can be changed (assignment.Regroup): the present groups end at
 // one sequence, and others, with new ids, begin behind it. Package schemas/slots
 // has the invariants of that. They rest on 2 to 7: a closed group decides no batch
 // (3), a decided batch is completed (4, 5), and an ended group has every effect
@@ -82,7 +82,7 @@
 //     has loaded the rows before takes no delta of the new baseline, and loads again.
 //
 // Beside the fold a projector answers publishers who ask which events are known
-// (package schemas/known), from the key stores of its groups. It does not answer
+// (stream.KnownQuestion), from the key stores of its groups. It does not answer
 // for a group whose key store is being filled, or whose disk is full.
 //
 // A projector whose batch takes longer than its lease renews the lease meanwhile,
@@ -104,6 +104,6 @@
 // and events of one month, a replaced projector doubles rows only if an insert
 // that it has under way is delayed for 10,000 batches of its successor; with G
 // groups, or batches that touch M months, for 10,000 / (G × M).
-// The stream has no age limit: package aging removes old messages once they are
+// The stream has no age limit: retention.Aging removes old messages once they are
 // folded. So what is not folded waits, for as long as there is room.
 package pipeline

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -12,12 +12,12 @@ import (
 // and what that rests on. One goroutine at a time may use it; Know and Known may be
 // called beside that.
 type groupLease struct {
-	*layout.Lease
+	*assignment.Lease
 	known    atomic.Pointer[contract.Known]
 	baseline contract.Baseline // of the records that are written next
 }
 
-func newGroupLease(lease *layout.Lease) *groupLease {
+func newGroupLease(lease *assignment.Lease) *groupLease {
 	last := lease.Record().View
 	c := &groupLease{Lease: lease, baseline: last.Baseline}
 	c.Know(last.Known)
@@ -51,7 +51,7 @@ func (c *groupLease) Rebase(ctx context.Context, missing uint64) error {
 
 // Accept has a group's record say nothing of what the group has counted, and gives the
 // group up: whoever takes it believes what ClickHouse has, which is another baseline.
-func Accept(ctx context.Context, lease *layout.Lease) error {
+func Accept(ctx context.Context, lease *assignment.Lease) error {
 	last := lease.Record().View.Baseline
 	accepted := contract.Counts{Baseline: contract.Baseline{Number: last.Number + 1, Accepted: last.Accepted + 1}}
 	lease.Keep(func(uint64, contract.Counts) contract.Counts { return accepted })

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/natstest"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -25,7 +25,7 @@ func TestGroupLease(t *testing.T) {
 	}
 	open := func(owner string) *groupLease {
 		t.Helper()
-		l, err := layout.Open(ctx, kv, slots.Group{}, owner)
+		l, err := assignment.OpenLease(ctx, kv, slots.Group{}, owner)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,12 +37,12 @@ func TestGroupLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := contract.Known{At: at, Identities: identity.Sum{Count: at / 2}}
+		want := contract.Known{At: at, Identities: checkpoint.Sum{Count: at / 2}}
 		if r := open("").Record(); r.View.Known != want {
 			t.Errorf("after %s it knows %+v, want %+v", what, r.View.Known, want)
 		}
 	}
-	know := func(at uint64) { a.Know(contract.Known{At: at, Identities: identity.Sum{Count: at / 2}}) }
+	know := func(at uint64) { a.Know(contract.Known{At: at, Identities: checkpoint.Sum{Count: at / 2}}) }
 	step("taking", a.Take(ctx), 0)
 	step("a first batch", a.Decide(ctx, 0, 10, ""), 0)
 	know(10)

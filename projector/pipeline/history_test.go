@@ -14,7 +14,6 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/funnel"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -74,7 +73,7 @@ func TestFoldedHistory(t *testing.T) {
 // foldEpoch folds with the groups of the newest epoch, all messages if it is
 // the last one, and returns where it ends.
 func foldEpoch(
-	t *testing.T, rng *rand.Rand, layout slots.Layout, messages []input.Message, last bool, got *effects,
+	t *testing.T, rng *rand.Rand, layout slots.Layout, messages []fold.Message, last bool, got *effects,
 ) (cut uint64) {
 	var labs []*lab
 	for _, g := range layout.Current() {
@@ -132,16 +131,16 @@ func newEffects() *effects {
 }
 
 // messages are random ones: about half of them repeat others.
-func messages(t *testing.T, rng *rand.Rand, n int) []input.Message {
+func messages(t *testing.T, rng *rand.Rand, n int) []fold.Message {
 	stages := stagesOf(t)
 	clock := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
-	var sent []input.Message
+	var sent []fold.Message
 	for seq := uint64(1); seq <= uint64(n); seq++ {
 		clock = clock.Add(time.Duration(rng.Int64N(int64(time.Minute))))
 		if rng.IntN(40) == 0 {
 			clock = clock.Add(time.Duration(rng.Int64N(int64(6*time.Hour)) - int64(3*time.Hour)))
 		}
-		m := input.Message{Seq: seq, Time: clock.UnixNano()}
+		m := fold.Message{Seq: seq, Time: clock.UnixNano()}
 		switch k := rng.IntN(20); {
 		case k < 9 && len(sent) > 0:
 			before := sent[rng.IntN(len(sent))]
@@ -214,7 +213,7 @@ func stagesOf(t testing.TB) event.Stages {
 }
 
 // recountOf states plainly what has to come of messages.
-func recountOf(t *testing.T, messages []input.Message) *effects {
+func recountOf(t *testing.T, messages []fold.Message) *effects {
 	want, stages, seen := newEffects(), stagesOf(t), map[event.Identity][2]string{}
 	for _, m := range messages {
 		var r event.Record
@@ -264,7 +263,7 @@ type lab struct {
 	table map[contract.Key]tableRow // the funnel table
 	*effects
 
-	messages []input.Message // by their sequence, from 1
+	messages []fold.Message // by their sequence, from 1
 	keys     *keystore.Store
 	view     *view
 	done     uint64 // up to here everything has every effect
@@ -278,7 +277,7 @@ type tableRow struct {
 
 // fold folds messages up to a sequence. Bounds once decided stay so over
 // crashes.
-func (l *lab) fold(messages []input.Message, upto uint64) {
+func (l *lab) fold(messages []fold.Message, upto uint64) {
 	l.open()
 	defer func() { l.keys.Close() }()
 	l.fill()
@@ -345,7 +344,7 @@ func (l *lab) fill() {
 	}
 }
 
-func (l *lab) batch(messages []input.Message) *batch {
+func (l *lab) batch(messages []fold.Message) *batch {
 	for _, m := range messages {
 		l.view.Take(m)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/store"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 	"github.com/millrace-io/millrace/schemas/event"
-	"github.com/millrace-io/millrace/schemas/identity"
 
 	contract "github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -21,7 +21,7 @@ var fillRows = 50_000
 
 // see returns the sighting of an event.
 func see(id event.Identity, f event.Fingerprint, seq uint64) keystore.Sighting {
-	return keystore.See(identity.ID(id), identity.Fingerprint(f), seq)
+	return keystore.See(checkpoint.Identity(id), checkpoint.Fingerprint(f), seq)
 }
 
 // keysError is an error of the key store as that of a session. Starting again

@@ -16,10 +16,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/pipeline"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 
@@ -141,11 +141,11 @@ func TestKnownRegrouped(t *testing.T) {
 	b.grouped(2, b.truth.last)
 	stop()
 	b.check()
-	l, err := layout.Read(t.Context(), b.bucket())
+	l, err := assignment.ReadLayout(t.Context(), b.bucket())
 	must(t, err)
-	records, err := layout.Records(t.Context(), b.bucket(), l.Current())
+	records, err := assignment.Checkpoints(t.Context(), b.bucket(), l.Current())
 	must(t, err)
-	var known identity.Sum
+	var known checkpoint.Sum
 	for _, r := range records {
 		known = known.Plus(r.View.Known.Identities)
 	}
@@ -155,14 +155,14 @@ func TestKnownRegrouped(t *testing.T) {
 }
 
 // counted is what the events table has.
-func (b *bench) counted() (all identity.Sum) {
+func (b *bench) counted() (all checkpoint.Sum) {
 	b.t.Helper()
 	rows, err := b.db.Query(b.t.Context(), "SELECT DISTINCT identity FROM events")
 	must(b.t, err)
 	for rows.Next() {
 		var id string
 		must(b.t, rows.Scan(&id))
-		all.AddID(identity.ID([]byte(id)))
+		all.AddID(checkpoint.Identity([]byte(id)))
 	}
 	must(b.t, rows.Err())
 	return all
@@ -207,9 +207,9 @@ func TestMissingIdentities(t *testing.T) {
 func (b *bench) accept() {
 	b.t.Helper()
 	for {
-		l, err := layout.Open(b.t.Context(), b.bucket(), slots.Group{}, "")
+		l, err := assignment.OpenLease(b.t.Context(), b.bucket(), slots.Group{}, "")
 		must(b.t, err)
-		if err := pipeline.Accept(b.t.Context(), l); !errors.Is(err, checkpoint.ErrLost) {
+		if err := pipeline.Accept(b.t.Context(), l); !errors.Is(err, fold.ErrLost) {
 			must(b.t, err)
 			return
 		}
@@ -257,7 +257,7 @@ func (b *bench) again(sent [][2]string) {
 // record is the checkpoint of the first group.
 func (b *bench) record() contract.Checkpoint {
 	b.t.Helper()
-	l, err := layout.Open(b.t.Context(), b.bucket(), slots.Group{}, "")
+	l, err := assignment.OpenLease(b.t.Context(), b.bucket(), slots.Group{}, "")
 	must(b.t, err)
 	return l.Record()
 }

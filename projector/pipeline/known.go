@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/schemas/known"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -24,7 +23,7 @@ const (
 	patient       = time.Second
 )
 
-// reference answers publishers who ask which events are known (package known),
+// reference answers publishers who ask which events are known (stream.KnownQuestion),
 // from the key stores of the groups that are folded here. It runs beside the
 // fold, and does not keep it.
 type reference struct {
@@ -94,7 +93,7 @@ func (r *reference) serve(nc *nats.Conn) (stop func(), err error) {
 // take has a question answered, when it can be. One that should wait for the fold
 // while too many do gets what is known.
 func (r *reference) take(ctx context.Context, parts *sync.WaitGroup, m *nats.Msg) {
-	q, err := known.ParseQuestion(m.Data)
+	q, err := stream.ParseKnownQuestion(m.Data)
 	if err != nil || m.Reply == "" {
 		return
 	}
@@ -119,7 +118,7 @@ func (r *reference) take(ctx context.Context, parts *sync.WaitGroup, m *nats.Msg
 
 // folded tells whether the slots that are asked after, and are here, are folded
 // up to where the question wants them.
-func (r *reference) folded(q *known.Question) bool {
+func (r *reference) folded(q *stream.KnownQuestion) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for i := range q.Items {
@@ -131,7 +130,7 @@ func (r *reference) folded(q *known.Question) bool {
 }
 
 // await waits a little until they are.
-func (r *reference) await(ctx context.Context, q *known.Question) {
+func (r *reference) await(ctx context.Context, q *stream.KnownQuestion) {
 	ctx, cancel := context.WithTimeout(ctx, patient)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -147,7 +146,7 @@ func (r *reference) await(ctx context.Context, q *known.Question) {
 
 // respond answers for the groups that are here, if any are that the question is
 // about.
-func (r *reference) respond(m *nats.Msg, q *known.Question) {
+func (r *reference) respond(m *nats.Msg, q *stream.KnownQuestion) {
 	answer := r.answer(q)
 	if answer.Slots.Len() > 0 {
 		_ = m.Respond(answer.AppendBinary(nil)) // who is not answered does without
@@ -156,7 +155,7 @@ func (r *reference) respond(m *nats.Msg, q *known.Question) {
 
 // answer looks up what is asked after. A store that can't be read now, and one
 // whose disk is full, says nothing.
-func (r *reference) answer(q *known.Question) (a known.Answer) {
+func (r *reference) answer(q *stream.KnownQuestion) (a stream.KnownAnswer) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	type part struct {
@@ -187,7 +186,7 @@ func (r *reference) answer(q *known.Question) (a known.Answer) {
 			continue // the fold meets it too, and tells
 		}
 		for _, f := range found {
-			a.Found = append(a.Found, known.Found{Item: p.places[f.Row], Conflict: f.Conflict, Seq: f.First})
+			a.Found = append(a.Found, stream.Found{Item: p.places[f.Row], Conflict: f.Conflict, Seq: f.First})
 		}
 		for _, place := range p.places {
 			a.Slots.Add(q.Items[place].Slot)

@@ -20,7 +20,6 @@ import (
 	"github.com/millrace-io/millrace/internal/retry"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/assignment"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -189,7 +188,7 @@ func (p *Projector) agree(ctx context.Context) (kv jetstream.KeyValue, err error
 		if kv, err = p.js.KeyValue(ctx, stream.Checkpoints); err != nil {
 			return err
 		}
-		if l, err = layout.Agree(ctx, kv, p.cfg.SlotGroups); errors.Is(err, layout.ErrUnknown) {
+		if l, err = assignment.AgreeLayout(ctx, kv, p.cfg.SlotGroups); errors.Is(err, assignment.ErrUnknownLayout) {
 			return retry.Stop(err)
 		}
 		return err

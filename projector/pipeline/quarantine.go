@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -99,7 +99,7 @@ func (k keyFolder) prune(keep int, before int64) error {
 
 // keyFolder is where the key store of a group is. Each time that an operator has accepted
 // what ClickHouse has, it is another one: what the one before knows may be what is missing.
-func (p *Projector) keyFolder(g slots.Group, lease *layout.Lease) keyFolder {
+func (p *Projector) keyFolder(g slots.Group, lease *assignment.Lease) keyFolder {
 	name := keysName(g)
 	if n := lease.Record().View.Baseline.Accepted; n > 0 {
 		name += fmt.Sprintf("%s%d", acceptedSuffix, n)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/pipeline"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -27,7 +27,7 @@ func (b *bench) bucket() jetstream.KeyValue {
 // regroup asks for another number of slot groups.
 func (b *bench) regroup(groups uint32) {
 	b.t.Helper()
-	underWay, err := layout.Regroup(b.t.Context(), b.bucket(), groups)
+	underWay, err := assignment.Regroup(b.t.Context(), b.bucket(), groups)
 	must(b.t, err)
 	if !underWay {
 		b.t.Fatalf("%d slot groups were not asked for", groups)
@@ -41,7 +41,7 @@ func (b *bench) grouped(groups int, seq uint64) {
 	kv := b.bucket()
 	reached := map[uint32]bool{}
 	b.watch("other slot groups", func(_ string, _ funnel.Checkpoint) bool {
-		l, err := layout.Read(b.t.Context(), kv)
+		l, err := assignment.ReadLayout(b.t.Context(), kv)
 		must(b.t, err)
 		if l.Next > 0 || len(l.Current()) != groups {
 			return false
@@ -95,7 +95,7 @@ func TestRegroup(t *testing.T) {
 		b.grouped(int(groups), b.truth.last)
 	}
 	b.check()
-	l, err := layout.Read(t.Context(), b.bucket())
+	l, err := assignment.ReadLayout(t.Context(), b.bucket())
 	must(t, err)
 	for _, dir := range dirs {
 		for _, g := range l.All()[:l.Current()[0].ID] {
@@ -125,10 +125,10 @@ func TestRegroupTakenOver(t *testing.T) {
 	b.reach(b.truth.last)
 	for _, groups := range []uint32{3, 4} {
 		stop()
-		l, err := layout.Read(t.Context(), kv)
+		l, err := assignment.ReadLayout(t.Context(), kv)
 		must(t, err)
 		group := l.Current()[0] // it reads all subjects, so its batch may end anywhere
-		old, err := layout.Open(t.Context(), kv, group, "old")
+		old, err := assignment.OpenLease(t.Context(), kv, group, "old")
 		must(t, err)
 		must(t, old.Take(t.Context()))
 		b.history(rng, 30, &sent)
@@ -141,7 +141,7 @@ func TestRegroupTakenOver(t *testing.T) {
 			if err == nil {
 				err = old.Take(t.Context())
 			}
-			if alive = err == nil; !alive && !errors.Is(err, checkpoint.ErrLost) {
+			if alive = err == nil; !alive && !errors.Is(err, fold.ErrLost) {
 				t.Fatal(err)
 			}
 		}

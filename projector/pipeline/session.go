@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/projector/pipeline/funnel"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
 	"github.com/millrace-io/millrace/projector/pipeline/store"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -47,7 +46,7 @@ type session struct {
 // fails. A key store whose damage shows when it is read is replaced like one that
 // does not open (invariant 2). Where ClickHouse has other rows than before, it begins
 // again with these (invariant 11).
-func (p *Projector) fold(ctx context.Context, g slots.Group, lease *layout.Lease, pulse *fold.Pulse) error {
+func (p *Projector) fold(ctx context.Context, g slots.Group, lease *assignment.Lease, pulse *fold.Pulse) error {
 	defer p.metrics.forget(g)
 	defer p.behind.set(g.ID, false)
 	for {
@@ -66,7 +65,7 @@ func (p *Projector) fold(ctx context.Context, g slots.Group, lease *layout.Lease
 	}
 }
 
-func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *layout.Lease, pulse *fold.Pulse) (err error) {
+func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *assignment.Lease, pulse *fold.Pulse) (err error) {
 	s := &session{
 		p: p, group: g, checkpoint: newGroupLease(lease), counted: lease.Record().View.Known,
 		log: p.log.With("group", g.ID), opened: make(chan struct{}), keyFolder: p.keyFolder(g, lease),
@@ -84,7 +83,7 @@ func (p *Projector) foldOnce(ctx context.Context, g slots.Group, lease *layout.L
 	}
 	defer func() { err = errors.Join(err, s.db.Close()) }()
 	p.unfolded.uses(g, s.keys.Full, s.db.Failing)
-	in := input.NewStream(input.Config{
+	in := fold.NewStream(fold.StreamConfig{
 		Stream: stream.Events, Consumer: fmt.Sprintf("projector-%d", g.ID), Subjects: g.Filters(), Skips: p.cfg.StreamSkips,
 		Traces: p.cfg.Tracer != nil,
 	}, p.nc, p.js, s.log)

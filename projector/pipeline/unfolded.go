@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/lag"
-	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
@@ -81,7 +81,7 @@ func (u *unfolded) opened(g slots.Group) {
 func (u *unfolded) end(g slots.Group, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, checkpoint.ErrLost) {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fold.ErrLost) {
 		delete(u.groups, g.ID)
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/lag"
-	"github.com/millrace-io/millrace/projector/checkpoint"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
@@ -60,7 +60,7 @@ func TestUnfoldedReasons(t *testing.T) {
 			u.opened(group)
 			expect("when it is folded again", "")
 		}
-		for _, err := range []error{nil, context.Canceled, checkpoint.ErrLost} {
+		for _, err := range []error{nil, context.Canceled, fold.ErrLost} {
 			end(err)
 			expect(fmt.Sprint("after its session ended with ", err), "")
 			end = begin()

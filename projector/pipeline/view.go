@@ -9,7 +9,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/funnel"
 	"github.com/millrace-io/millrace/projector/pipeline/store"
@@ -98,7 +97,7 @@ func (v *view) keep(b *batch) {
 }
 
 // Take folds one message.
-func (v *view) Take(m input.Message) (full bool) {
+func (v *view) Take(m fold.Message) (full bool) {
 	if v.open == nil {
 		v.begin(m.Pending >= many)
 	}
@@ -120,7 +119,7 @@ func (v *view) Take(m input.Message) (full bool) {
 
 // check decodes a message and returns its stage's place. Whoever may publish
 // on the stream may backfill.
-func (v *view) check(m input.Message) (stage int, invalid *event.Invalid) {
+func (v *view) check(m fold.Message) (stage int, invalid *event.Invalid) {
 	r := &v.rec
 	if err := event.Decode(m.Data, r); err != nil {
 		return 0, err
@@ -172,7 +171,7 @@ func (v *view) Seal(ctx context.Context, cut fold.Cut) (*batch, string, error) {
 }
 
 // reject makes a dead letter of a message.
-func (b *batch) reject(m input.Message, invalid *event.Invalid) {
+func (b *batch) reject(m fold.Message, invalid *event.Invalid) {
 	b.letters = append(b.letters, deadletter.Letter{
 		Stream: stream.Events, Subject: m.Subject, Seq: m.Seq, Time: time.Unix(0, m.Time),
 		Data: m.Data, Reason: item.Invalid(*invalid),

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/input"
 	"github.com/millrace-io/millrace/projector/keystore"
 	"github.com/millrace-io/millrace/projector/pipeline/funnel"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -68,10 +67,10 @@ func BenchmarkFold(b *testing.B) {
 
 // traffic returns messages as a day of live traffic has them: in order of
 // time, 300 sources, five stages.
-func traffic(b *testing.B, stages event.Stages, n int) []input.Message {
+func traffic(b *testing.B, stages event.Stages, n int) []fold.Message {
 	rng := rand.New(rand.NewPCG(1, 2))
 	start := time.Now().Add(-20 * time.Hour)
-	out := make([]input.Message, n)
+	out := make([]fold.Message, n)
 	for i := range out {
 		at := start.Add(time.Duration(i) * 20 * time.Hour / time.Duration(n))
 		stage := stages.Names()[rng.IntN(5)]
@@ -84,7 +83,7 @@ func traffic(b *testing.B, stages event.Stages, n int) []input.Message {
 		if err := event.Decode(text, &r); err != nil {
 			b.Fatal(err)
 		}
-		out[i] = input.Message{Subject: stream.EventSubject(stage, r.URLHash), Data: text, Time: time.Now().UnixNano()}
+		out[i] = fold.Message{Subject: stream.EventSubject(stage, r.URLHash), Data: text, Time: time.Now().UnixNano()}
 	}
 	return out
 }

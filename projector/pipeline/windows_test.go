@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/slots"
 
@@ -49,7 +49,7 @@ func TestFoldedWindows(t *testing.T) {
 }
 
 // aged moves some messages to where clocks were set, or had odd offsets.
-func aged(t *testing.T, rng *rand.Rand, sent []input.Message) []input.Message {
+func aged(t *testing.T, rng *rand.Rand, sent []fold.Message) []fold.Message {
 	t.Helper()
 	days := []time.Time{
 		// before Apia leapt a day
@@ -78,7 +78,7 @@ type accepted struct {
 	article uint64
 }
 
-func acceptedOf(t *testing.T, sent []input.Message) (all []accepted) {
+func acceptedOf(t *testing.T, sent []fold.Message) (all []accepted) {
 	rows := recountOf(t, sent).rows
 	for _, m := range sent {
 		if _, counts := rows[m.Seq]; !counts {

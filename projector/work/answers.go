@@ -8,13 +8,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/millrace-io/millrace/projector/pglease"
-	"github.com/millrace-io/millrace/projector/work/plain"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // newAnswers returns what applies answers in this session.
-func (t *session) newAnswers() *plain.Answers {
-	return &plain.Answers{
+func (t *session) newAnswers() *Answers {
+	return &Answers{
 		JS: t.js, Store: t.store, Log: t.log, Find: t.blocks.find, Heard: t.orphans.hear,
 		Refused: func(seq uint64, consumer string) { t.refused.Store(seq, consumer) },
 		Count:   func(kind string) { t.metrics.answers.WithLabelValues(kind).Inc() },

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace-io/millrace/internal/clockskew"
+	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
@@ -18,7 +18,7 @@ import (
 // brokerClock is the clock of NATS, and which messages may have been handed out
 // while it was ahead. The zero value is that of a new leader.
 type brokerClock struct {
-	clock clockskew.Clock
+	clock queue.ServerClock
 	upto  uint64              // messages up to this sequence may have been handed out by the old clock
 	told  map[uint64]struct{} // those that NATS waits for anew; nil before the first look
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/projector/pglease"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -25,7 +25,7 @@ func (s *Service) ReadReports(ctx context.Context) (apply func(context.Context, 
 			if err != nil {
 				return err
 			}
-			b.Messages = append(b.Messages, input.Message{
+			b.Messages = append(b.Messages, fold.Message{
 				Subject: m.Subject(), Data: m.Data(), Seq: meta.Sequence.Stream, Time: meta.Timestamp.UnixNano(),
 			})
 		}

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"github.com/millrace-io/millrace/internal/queue"
-	"github.com/millrace-io/millrace/projector/input"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/shard"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
 
 // report is one message of the stream SHARDS, ready to be applied.
 type report struct {
-	input.Message
+	fold.Message
 	stage   shard.Stage
 	move    shard.Move
 	shards  []int32 // with Register
@@ -20,7 +20,7 @@ type report struct {
 }
 
 // parseReport reads a message. If it breaks a rule, the report has that as invalid.
-func parseReport(m input.Message) report {
+func parseReport(m fold.Message) report {
 	r := report{Message: m}
 	r.invalid = r.parse(m.Subject, m.Data)
 	return r

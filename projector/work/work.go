@@ -17,7 +17,6 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/queue/handout"
 	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/projector/work/plain"
 	"github.com/millrace-io/millrace/projector/work/pulls"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -120,7 +119,7 @@ type session struct {
 	*Service
 	blocks  *blocks
 	term    leader.Term
-	plain   *plain.Answers
+	plain   *Answers
 	answers atomic.Uint64 // sequence up to which answers are applied
 	// still is held by the relay while it publishes, and by a comparison while
 	// it looks at the stream.

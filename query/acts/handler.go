@@ -12,8 +12,8 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/recrawl"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
-	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/internal/userqueue"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/instant"
 )
@@ -21,16 +21,16 @@ import (
 // Handler answers the reads.
 type Handler struct {
 	store  *acts.Store
-	owners userqueueapi.Owners
+	owners userqueue.Owners
 }
 
 // New returns the handler; Register puts it on a server.
-func New(store *acts.Store, owners userqueueapi.Owners) *Handler { return &Handler{store, owners} }
+func New(store *acts.Store, owners userqueue.Owners) *Handler { return &Handler{store, owners} }
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(api endpoint.API) {
 	api = api.At("/acts", "Acts")
-	api.Known = trackingapi.Known
+	api.Known = tracking.KnownError
 	read := endpoint.For(auth.Read)
 	endpoint.Get(api, read("list-acts", "", "Bulk actions, the newest first", "They are kept for 90 days."), h.list)
 	endpoint.Get(api, read("count-act", "/count", "What an act would be about",
@@ -145,7 +145,7 @@ type FailuresRequest struct {
 }
 
 func (h *Handler) failures(ctx context.Context, in *FailuresRequest) (acts.Failures, error) {
-	visible, err := userqueueapi.VisibleTo(ctx, h.owners, in.Queue)
+	visible, err := userqueue.VisibleTo(ctx, h.owners, in.Queue)
 	if err != nil {
 		return acts.Failures{}, err
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/millrace-io/millrace/internal/fingerprint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // ErrorSelection are the parameters that select errors. Those that are empty do not filter.
@@ -36,9 +35,9 @@ func (s ErrorSelection) check(f *reads.Faults) {
 	s.Span.check(f)
 }
 
-func (s ErrorSelection) params(more selects.Params) selects.Params {
+func (s ErrorSelection) params(more reads.Params) reads.Params {
 	from, to := s.bounds()
-	p := selects.Params{
+	p := reads.Params{
 		"code": s.Code, "category": s.Category, "project": s.ProjectID, "platform": s.Platform, "job": s.JobID,
 		"from": from, "to": to,
 	}
@@ -96,7 +95,7 @@ func (h *Handler) errors(ctx context.Context, r CrawlErrorsRequest) (page CrawlE
 	if !given {
 		at, place = math.MaxInt64, 0
 	}
-	p := r.params(selects.Params{"at": int64(at), "place": place, "first": !given, "limit": r.Limit + 1})
+	p := r.params(reads.Params{"at": int64(at), "place": place, "first": !given, "limit": r.Limit + 1})
 	page.Items = []CrawlError{}
 	err = h.set.Each(ctx, "crawl_errors.sql", p, func(rows driver.Rows) error {
 		e, err := scanError(rows)
@@ -171,7 +170,7 @@ type CrawlErrorRates struct {
 const mostRates = 1_000
 
 func (h *Handler) rates(ctx context.Context, r CrawlErrorRatesRequest) (out CrawlErrorRates, err error) {
-	p := r.params(selects.Params{"by": r.By})
+	p := r.params(reads.Params{"by": r.By})
 	byName := map[string]*CrawlErrorRate{}
 	of := func(name string) *CrawlErrorRate {
 		if byName[name] == nil {
@@ -261,7 +260,7 @@ const mostAlike = 20_000
 func (h *Handler) groups(ctx context.Context, r CrawlErrorGroupsRequest) (out CrawlErrorGroups, err error) {
 	type key struct{ code, fingerprint string }
 	found, kinds := map[key]*CrawlErrorGroup{}, 0
-	p := r.params(selects.Params{"limit": mostAlike})
+	p := r.params(reads.Params{"limit": mostAlike})
 	err = h.set.Each(ctx, "crawl_error_groups.sql", p, func(rows driver.Rows) error {
 		g, err := scanGroup(rows)
 		k := key{g.ErrorCode, g.Fingerprint}
@@ -293,7 +292,7 @@ func scanGroup(rows driver.Rows) (g CrawlErrorGroup, err error) {
 	g.FirstSeen, g.LastSeen = g.FirstSeen.UTC(), g.LastSeen.UTC()
 	e.ErrorCode, e.ErrorCategory, e.CreatedAt, e.ReadAt = g.ErrorCode, g.ErrorCategory, g.LastSeen, e.ReadAt.UTC()
 	e.ProjectID, e.ErrorDetails = none(project), document("")
-	g.Fingerprint = fingerprint.Of(e.ErrorMessage)
+	g.Fingerprint = item.Fingerprint(e.ErrorMessage)
 	return g, err
 }
 

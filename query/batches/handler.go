@@ -12,9 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/endpoint"
-	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/selects"
 )
 
 //go:embed sql/*.sql
@@ -34,7 +32,7 @@ type Deps struct {
 // Handler answers the reads.
 type Handler struct {
 	Deps
-	set       *selects.Set
+	set       *reads.Selects
 	durations *prometheus.HistogramVec
 	reporting *reads.Places
 }
@@ -44,11 +42,11 @@ func New(deps Deps) (*Handler, error) {
 	if deps.Postgres == nil || deps.ClickHouse == nil || deps.Registry == nil || deps.Log == nil {
 		return nil, errors.New("batch reads: Postgres, ClickHouse, a registry and a logger are needed")
 	}
-	set, err := selects.New(deps.ClickHouse, files, timeout)
+	set, err := reads.NewSelects(deps.ClickHouse, files, timeout)
 	if err != nil {
 		return nil, fmt.Errorf("batch reads: %w", err)
 	}
-	h := &Handler{Deps: deps, set: set, reporting: export.NewPlaces()}
+	h := &Handler{Deps: deps, set: set, reporting: reads.NewExportPlaces()}
 	h.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "millrace_batches_query_duration_seconds",
 		Help:    "Time to answer questions about batches and their items, by endpoint.",
@@ -69,7 +67,7 @@ func (h *Handler) Register(api endpoint.API) {
 	reads.Get(api, h, "batches-summary", "/batches/summary", "Numbers of batches and of their items, and over time",
 		h.summary)
 	reads.GetFile(api, h, "batches-report", "/batches/report", "What became of each item of a batch, a job or a project",
-		export.ContentTypes(), h.reporting, h.report)
+		reads.ContentTypes(), h.reporting, h.report)
 	reads.Get(api, h, "batch", "/batches/{job_id}/{batch_index}", "A batch", h.one)
 	reads.Get(api, h, "batch-contents", "/batches/{job_id}/{batch_index}/items", "What became of each item of a batch",
 		h.items)

@@ -14,7 +14,6 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/selects"
 	"github.com/millrace-io/millrace/schemas/batches"
 )
 
@@ -103,7 +102,7 @@ const (
 
 func (h *Handler) item(ctx context.Context, r BatchItemRequest) (out BatchItem, err error) {
 	var all []CrawledItem
-	err = h.set.Each(ctx, "item.sql", selects.Params{"id": r.ContentID, "limit": mostOutcomes},
+	err = h.set.Each(ctx, "item.sql", reads.Params{"id": r.ContentID, "limit": mostOutcomes},
 		func(rows driver.Rows) error {
 			var i CrawledItem
 			err := i.scan(rows)
@@ -157,7 +156,7 @@ func newerFirst(a, b CrawledItem) int {
 
 // content adds what only the outcome itself has.
 func (h *Handler) content(ctx context.Context, out *BatchItem) error {
-	p := selects.Params{"job": out.JobID, "batch": out.BatchIndex, "position": out.Position, "version": out.Attempts}
+	p := reads.Params{"job": out.JobID, "batch": out.BatchIndex, "position": out.Position, "version": out.Attempts}
 	return h.set.Each(ctx, "content.sql", p, func(rows driver.Rows) error {
 		var content, details string
 		err := rows.Scan(&content, &details)
@@ -217,7 +216,7 @@ type itemFilter struct {
 
 // outcomes returns the outcomes that count of items, in the order of their batches.
 func (h *Handler) outcomes(ctx context.Context, f itemFilter) ([]CrawledItem, error) {
-	p := selects.Params{
+	p := reads.Params{
 		"job": f.job, "project": f.project, "status": f.status, "batch": f.batch, "limit": f.limit, "first": f.after == nil,
 		"after_job": "", "after_batch": 0, "after_position": 0,
 	}

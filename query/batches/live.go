@@ -14,7 +14,6 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/instant"
 )
 
@@ -41,7 +40,7 @@ func (h *Handler) View() live.View {
 		Params: []live.Param{
 			{
 				Name: "period", Doc: "When batches were read; default today",
-				Enum: []string{window.Today, "24h", "7d", "30d"},
+				Enum: []string{reads.Today, "24h", "7d", "30d"},
 			},
 			{Name: "tz", Doc: "The time zone in which days begin; default UTC", Example: "Europe/Berlin"},
 			{Name: "job_id", Doc: "Only batches of this job; empty: all", Example: "proj_xyz-brand-0"},
@@ -53,7 +52,7 @@ func (h *Handler) View() live.View {
 
 func (h *Handler) openLive(_ auth.Caller, v live.Values) (key string, s live.Source, p *httpapi.Problem) {
 	var broken reads.Faults
-	spec := broken.Window(window.Request{Period: v["period"], TZ: v["tz"]})
+	spec := broken.Window(reads.WindowRequest{Period: v["period"], TZ: v["tz"]})
 	of := BatchSelection{JobID: v["job_id"], ProjectID: v["project_id"], Platform: v["platform"]}
 	of.check(&broken)
 	if len(broken) > 0 {
@@ -66,7 +65,7 @@ func (h *Handler) openLive(_ auth.Caller, v live.Values) (key string, s live.Sou
 // liveSource computes the snapshots of one question.
 type liveSource struct {
 	*Handler
-	spec window.Spec
+	spec reads.WindowSpec
 	of   BatchSelection
 }
 

@@ -9,10 +9,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/export"
+	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/query/reads"
 )
 
@@ -26,7 +25,7 @@ type BatchReportRequest struct {
 	Index     int64  `query:"batch_index" minimum:"-1" maximum:"2147483647" default:"-1" doc:"With job_id: the items of this batch alone; -1: of all"`
 	ProjectID string `query:"project_id" doc:"The items of this project" example:"proj_xyz"`
 	Status    string `query:"fetch_status" enum:"success,error" doc:"Only items with this outcome"`
-	export.Format
+	reads.Format
 }
 
 // Resolve implements huma.Resolver.
@@ -84,7 +83,7 @@ func (h *Handler) checkReported(ctx context.Context, r BatchReportRequest) error
 }
 
 // reportTable is how items are reported.
-var reportTable = export.Table[CrawledItem, parquetItem]{
+var reportTable = reads.Table[CrawledItem, parquetItem]{
 	Name: "report",
 	Columns: []string{ // as the fields of the JSON are called
 		"job_id", "batch_index", "position", "project_id", "platform", "task_type", "keyword_source", "pipeline_version",
@@ -93,11 +92,11 @@ var reportTable = export.Table[CrawledItem, parquetItem]{
 	},
 	Cells: func(i CrawledItem) ([]string, error) {
 		return []string{
-			csvcell.Escape(i.JobID), number(i.BatchIndex), number(i.Position), csvcell.Escape(textOf(i.ProjectID)),
-			csvcell.Escape(i.Platform), csvcell.Escape(i.TaskType), csvcell.Escape(i.KeywordSource),
-			csvcell.Escape(i.PipelineVersion), csvcell.Escape(i.ContentID), csvcell.Escape(i.Permalink),
-			export.Time(i.CrawledAt), i.FetchStatus, i.ErrorCategory, csvcell.Escape(i.ErrorCode), csvcell.Escape(i.FetchError),
-			number(i.Attempts), export.Time(&i.ReadAt), export.Time(&i.CreatedAt),
+			tabular.EscapeCell(i.JobID), number(i.BatchIndex), number(i.Position), tabular.EscapeCell(textOf(i.ProjectID)),
+			tabular.EscapeCell(i.Platform), tabular.EscapeCell(i.TaskType), tabular.EscapeCell(i.KeywordSource),
+			tabular.EscapeCell(i.PipelineVersion), tabular.EscapeCell(i.ContentID), tabular.EscapeCell(i.Permalink),
+			reads.TimeCell(i.CrawledAt), i.FetchStatus, i.ErrorCategory, tabular.EscapeCell(i.ErrorCode), tabular.EscapeCell(i.FetchError),
+			number(i.Attempts), reads.TimeCell(&i.ReadAt), reads.TimeCell(&i.CreatedAt),
 		}, nil
 	},
 	Parquet: func(i CrawledItem) parquetItem {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/internal/seats"
 )
 
 // Hub serves WebSockets and event streams. A WebSocket outlives the request that
@@ -30,7 +29,7 @@ type Hub struct {
 	upgrader websocket.Upgrader
 	epoch    string // of this process
 	turns    turns
-	seats    *seats.Seats // of WebSockets and event streams
+	seats    *Seats // of WebSockets and event streams
 
 	mu      sync.Mutex
 	sockets map[*conn]struct{} // WebSockets
@@ -53,7 +52,7 @@ func New(cfg Config, views []View, reg prometheus.Registerer, log *slog.Logger) 
 	}
 	cfg = cfg.withDefaults()
 	h := &Hub{
-		cfg: cfg, views: registered, log: log, seats: seats.New(cfg.Connections),
+		cfg: cfg, views: registered, log: log, seats: NewSeats(cfg.Connections),
 		sockets: map[*conn]struct{}{}, feeds: map[feedKey]*feed{}, epoch: strings.ToLower(rand.Text()[:10]),
 		turns: newTurns(),
 		upgrader: websocket.Upgrader{
@@ -171,7 +170,7 @@ func offersDeflate(header http.Header) bool {
 
 // admit decides whether there may be a connection, and gives it a seat. Lose ends the
 // connection when another caller gets the seat.
-func (h *Hub) admit(r *http.Request, lose func()) (*seats.Seat, *httpapi.Problem) {
+func (h *Hub) admit(r *http.Request, lose func()) (*Seat, *httpapi.Problem) {
 	if !originAllowed(r, h.cfg.Origins) {
 		return nil, httpapi.NewProblem(http.StatusForbidden, "pages of this origin may not connect",
 			httpapi.FieldError{
@@ -192,7 +191,7 @@ func (h *Hub) admit(r *http.Request, lose func()) (*seats.Seat, *httpapi.Problem
 	return seat, nil
 }
 
-func (h *Hub) leave(seat *seats.Seat) {
+func (h *Hub) leave(seat *Seat) {
 	seat.Leave()
 	h.runs.Done()
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
@@ -34,7 +33,7 @@ func TestFunnelWhileManySourcesLoad(t *testing.T) {
 	}
 	r.write(crawls(noon.Add(-time.Hour))...)
 	r.writer.Begin(crawls(noon)...) // which loads wait for
-	spec, err := window.Parse(window.Request{Period: "24h"})
+	spec, err := reads.ParseWindow(reads.WindowRequest{Period: "24h"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/query/pipeline/drift"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
 )
@@ -106,8 +105,8 @@ func newVersions(
 type side struct {
 	shown  DriftSample
 	drawn  uint64 // articles
-	topics drift.Topics
-	scores drift.Scores
+	topics Topics
+	scores Scores
 }
 
 func indicators(reference, current side) (out DriftIndicators) {
@@ -133,16 +132,16 @@ func indicators(reference, current side) (out DriftIndicators) {
 
 func compare(reference, current side) *DriftComparison {
 	c := &DriftComparison{Reference: reference.shown, Current: current.shown}
-	for _, r := range drift.CompareTopics(reference.topics, current.topics) {
+	for _, r := range CompareTopics(reference.topics, current.topics) {
 		c.Tests = append(c.Tests, newTest("topics", r))
 	}
-	for _, r := range drift.CompareScores(reference.scores, current.scores) {
+	for _, r := range CompareScores(reference.scores, current.scores) {
 		c.Tests = append(c.Tests, newTest("quality_score", r))
 	}
 	return c
 }
 
-func newTest(of string, r drift.Result) DriftTest {
+func newTest(of string, r Result) DriftTest {
 	return DriftTest{
 		Name: r.Name, Of: of, Value: number(r.Value), Threshold: number(r.Threshold), PValue: number(r.PValue),
 		ReferenceSize: r.Reference, CurrentSize: r.Current, Verdict: string(r.Verdict),

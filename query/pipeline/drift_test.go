@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/pipeline/drift"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -98,8 +97,8 @@ func mixed(rng *rand.Rand, n int) []event.Event {
 }
 
 // drawn is a plain recount of a sample.
-func (r *rig) drawn(version, source string, from, to time.Time) (drift.Topics, drift.Scores) {
-	topics, scores, seen := drift.Topics{}, map[float64]uint64{}, map[string]bool{}
+func (r *rig) drawn(version, source string, from, to time.Time) (Topics, Scores) {
+	topics, scores, seen := Topics{}, map[float64]uint64{}, map[string]bool{}
 	for _, e := range r.writer.All {
 		if (version != "" && e.Metadata["model_version"] != version) || (source != "" && e.SourceName != source) ||
 			e.OccurredAt.Before(from) || !e.OccurredAt.Before(to) {
@@ -115,7 +114,7 @@ func (r *rig) drawn(version, source string, from, to time.Time) (drift.Topics, d
 			scores[score]++
 		}
 	}
-	return topics, drift.NewScores(scores)
+	return topics, NewScores(scores)
 }
 
 // TestDrift compares samples of every kind with a recount.
@@ -180,10 +179,10 @@ func TestDrift(t *testing.T) {
 		rt, rs := r.drawn(tc.reference.version, source, tc.reference.from, tc.reference.to)
 		ct, cs := r.drawn(tc.current.version, source, tc.current.from, tc.current.to)
 		var want []DriftTest
-		for _, v := range drift.CompareTopics(rt, ct) {
+		for _, v := range CompareTopics(rt, ct) {
 			want = append(want, newTest("topics", v))
 		}
-		for _, v := range drift.CompareScores(rs, cs) {
+		for _, v := range CompareScores(rs, cs) {
 			want = append(want, newTest("quality_score", v))
 		}
 		if g, w := rounded(t, got.Comparison.Tests), rounded(t, want); g != w {
@@ -246,7 +245,7 @@ func TestNumbersOfJSON(t *testing.T) {
 	if got.QualityDelta != nil {
 		t.Errorf("a delta of %g", *got.QualityDelta)
 	}
-	if v := newTest("topics", drift.Result{Value: math.Inf(-1), Threshold: math.NaN(), PValue: 0.5}); v.Value != nil ||
+	if v := newTest("topics", Result{Value: math.Inf(-1), Threshold: math.NaN(), PValue: 0.5}); v.Value != nil ||
 		v.Threshold != nil || *v.PValue != 0.5 {
 		t.Errorf("%+v", v)
 	}
@@ -255,7 +254,7 @@ func TestNumbersOfJSON(t *testing.T) {
 // TestScopeOfDrift: a period ends at the time of the request, as the funnel's does,
 // though events from ahead belong to it.
 func TestScopeOfDrift(t *testing.T) {
-	spec, err := window.Parse(window.Request{Period: "7d"})
+	spec, err := reads.ParseWindow(reads.WindowRequest{Period: "7d"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/pipeline/drift"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/resultcache"
-	"github.com/millrace-io/millrace/query/window"
 )
 
 const (
@@ -60,7 +57,7 @@ func (r *DriftRequest) Resolve(ctx huma.Context) []error {
 }
 
 func (r *DriftRequest) contrast(s *Service) (q contrast, f reads.Faults) {
-	q.spec = f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
+	q.spec = f.Window(reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
 	for _, name := range [...][2]string{{"source", r.Source}, {"reference", r.Reference}, {"current", r.Current}} {
 		f.Add(reads.CheckName(name[0], name[1]))
 	}
@@ -106,7 +103,7 @@ func (s *Service) getDrift(ctx context.Context, r DriftRequest) (Drift, error) {
 	if err := faults.Err(); err != nil {
 		return Drift{}, err
 	}
-	fresh := func(a resultcache.Answer[Drift]) bool {
+	fresh := func(a cachedAnswer[Drift]) bool {
 		return s.fresh(a.Value.cut, a.At, a.Took, q.all || q.spec.Moves())
 	}
 	d, err := s.drifts.Get(ctx, q.key(), fresh, func(ctx context.Context) (Drift, error) { return s.drift(ctx, q) })
@@ -227,6 +224,6 @@ func (s *Service) draw(ctx context.Context, scope store.Scope, of contender, to 
 	}
 	out.shown.Articles = out.drawn * uint64(out.shown.Sample)
 	scores, err := s.store.SampleScores(ctx, scope, s.roles, of.version, out.shown.Sample)
-	out.scores = drift.NewScores(scores)
+	out.scores = NewScores(scores)
 	return out, err
 }

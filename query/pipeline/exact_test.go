@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/query/reads"
 )
 
 // TestTooLargeForExact: who wants exact counts of a window with too many events is told so,
@@ -42,14 +42,14 @@ func TestTooLargeForExact(t *testing.T) {
 		}
 	}
 	ctx := t.Context()
-	if !r.svc.overwhelmed(ctx, selects.ErrUnavailable) || !r.svc.overwhelmed(ctx, context.DeadlineExceeded) ||
+	if !r.svc.overwhelmed(ctx, reads.ErrUnavailable) || !r.svc.overwhelmed(ctx, context.DeadlineExceeded) ||
 		r.svc.overwhelmed(ctx, context.Canceled) {
 		t.Error("a database that answers pings is taken for away")
 	}
 	if err := r.svc.deps.ClickHouse.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if r.svc.overwhelmed(ctx, selects.ErrUnavailable) {
+	if r.svc.overwhelmed(ctx, reads.ErrUnavailable) {
 		t.Error("a database that is away is taken for overwhelmed")
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/selects"
-	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -48,7 +46,7 @@ func (f Funnel) empty() bool {
 
 // question is what a funnel or statistics are asked of.
 type question struct {
-	spec             window.Spec
+	spec             reads.WindowSpec
 	source           string // empty: all
 	skipReclassified bool   // without reclassifications
 	feed             bool   // asked by a live feed, as long as it is watched
@@ -188,7 +186,7 @@ func (s *Service) countsExactly(ctx context.Context, c store.Scope, uniques mirr
 // overwhelmed tells whether a query has failed because there is too much to count, and
 // not because the database is away.
 func (s *Service) overwhelmed(ctx context.Context, failure error) bool {
-	if !errors.Is(failure, selects.ErrUnavailable) && !errors.Is(failure, context.DeadlineExceeded) {
+	if !errors.Is(failure, reads.ErrUnavailable) && !errors.Is(failure, context.DeadlineExceeded) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // the request's time is over
@@ -226,14 +224,14 @@ func (s *Service) cut(ctx context.Context, at mirror.Position) (store.Cut, error
 }
 
 // scopeOf is what the events table holds of a question's window.
-func scopeOf(q question, w window.Window, cut store.Cut) store.Scope {
+func scopeOf(q question, w reads.Window, cut store.Cut) store.Scope {
 	return store.Scope{
 		Source: q.source, From: w.From, To: w.End(), Cut: cut, SkipReclassified: q.skipReclassified,
 	}
 }
 
 // newFunnel is that of a window, which truly begins at from.
-func newFunnel(w window.Window, from time.Time, exact bool) Funnel {
+func newFunnel(w reads.Window, from time.Time, exact bool) Funnel {
 	f := Funnel{Period: w.Period, Timezone: w.Zone, From: from, To: w.To, UniqueMethod: string(mirror.Exact)}
 	if !exact {
 		f.UniqueMethod, f.UniqueError = string(mirror.Sketch), 3*funnel.StandardError

@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -24,7 +24,7 @@ func sameFunnel(t testing.TB, r *rig, query url.Values) Funnel {
 	r.Must("/funnel", query, &f)
 	to := f.To
 	if f.Period != "custom" {
-		to = to.Add(window.Ahead)
+		to = to.Add(reads.WindowAhead)
 	}
 	want := r.recount(query.Get("source"), f.From, to)
 	if f.UniqueMethod == "exact" {
@@ -74,7 +74,7 @@ func sameFunnels(t *testing.T, r *rig) {
 			sameFunnel(t, r, query(n, "from", begin, "to", to.Format(time.RFC3339Nano)))
 		}
 		open := sameFunnel(t, r, query(0, "from", begin))
-		if now := r.now().Truncate(time.Millisecond); open.Period != window.Custom || !open.To.Equal(now) {
+		if now := r.now().Truncate(time.Millisecond); open.Period != reads.Custom || !open.To.Equal(now) {
 			t.Errorf("a window without an end ends at %s, want %s", open.To, now)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/window"
 )
 
 // FunnelRequest are the parameters of GET /funnel.
@@ -30,7 +29,7 @@ func (r *FunnelRequest) Resolve(ctx huma.Context) []error {
 
 func (r *FunnelRequest) question(s *Service) (q question, f reads.Faults) {
 	q = question{source: r.Source, skipReclassified: r.SkipReclassified}
-	q.spec = f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
+	q.spec = f.Window(reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
 	f.Add(reads.CheckName("source", r.Source))
 	return q, f
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/window"
 )
 
 // funnelView is the funnel as live readers subscribe to it.
@@ -24,7 +23,7 @@ func (s *Service) funnelView() live.View {
 		Name: "funnel", Summary: "as GET /funnel shows it; without reclassifications at most once in 5 seconds",
 		State: reflect.TypeFor[Funnel](), Open: s.openFunnel,
 		Params: []live.Param{
-			{Name: "period", Doc: "Default today", Enum: []string{window.Today, "24h", "7d", "30d"}},
+			{Name: "period", Doc: "Default today", Enum: []string{reads.Today, "24h", "7d", "30d"}},
 			{Name: "source", Doc: "Only this source; empty: all"},
 			{Name: "tz", Doc: "The time zone in which days begin; default UTC", Example: "Europe/Berlin"},
 			{
@@ -38,7 +37,7 @@ func (s *Service) funnelView() live.View {
 func (s *Service) openFunnel(_ auth.Caller, v live.Values) (key string, src live.Source, p *httpapi.Problem) {
 	var broken reads.Faults
 	q := question{source: v["source"], skipReclassified: v.Flag("exclude_reclassifications"), feed: true}
-	q.spec = broken.Window(window.Request{Period: v["period"], TZ: v["tz"]})
+	q.spec = broken.Window(reads.WindowRequest{Period: v["period"], TZ: v["tz"]})
 	broken.Add(reads.CheckName("source", q.source))
 	if len(broken) > 0 {
 		return "", nil, broken.Problem()
@@ -94,7 +93,7 @@ func (f *funnelSource) note(ctx context.Context, state Funnel) reads.Notes {
 // numbers is what makes a snapshot news: a rolling window moves all the time.
 func numbers(f Funnel) string {
 	var b strings.Builder
-	if f.Period == window.Today {
+	if f.Period == reads.Today {
 		b.WriteString(f.From.String())
 	}
 	fmt.Fprint(&b, f.UniqueMethod, f.Stages, f.Notes)

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -71,12 +71,12 @@ func (s *Service) lookForGaps(ctx context.Context) ([]ratio, error) {
 	if len(s.cfg.Gaps) == 0 {
 		return nil, nil
 	}
-	lastHour := func(now time.Time) window.Window {
-		return window.Window{From: now.Add(-gapWindow).UTC(), To: now.UTC(), Live: true}
+	lastHour := func(now time.Time) reads.Window {
+		return reads.Window{From: now.Add(-gapWindow).UTC(), To: now.UTC(), Live: true}
 	}
 	a, err := s.mirror.Funnel(ctx, "", lastHour, mirror.Auto)
 	if errors.Is(err, mirror.ErrBusy) { // events come late all the time: do without single ones
-		a, err = s.mirror.Funnel(ctx, "", func(now time.Time) window.Window {
+		a, err = s.mirror.Funnel(ctx, "", func(now time.Time) reads.Window {
 			w := lastHour(now)
 			w.From = w.From.Truncate(time.Duration(funnel.Quarter) * time.Second)
 			return w

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/resultcache"
 )
 
 // knownFor is for how long it serves that a source is not known.
@@ -20,7 +19,7 @@ func (s *Service) notes(ctx context.Context, source string) reads.Notes {
 	if source == "" {
 		return nil
 	}
-	fresh := func(a resultcache.Answer[string]) bool { return s.cfg.Now().Sub(a.At) <= knownFor }
+	fresh := func(a cachedAnswer[string]) bool { return s.cfg.Now().Sub(a.At) <= knownFor }
 	near, err := s.nearest.Get(ctx, source, fresh, func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, min(s.cfg.QueryTimeout, nearestTime))
 		defer cancel()

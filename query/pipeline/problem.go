@@ -8,7 +8,6 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/selects"
 )
 
 // problem turns an error into what the caller is told.
@@ -24,7 +23,7 @@ func (s *Service) problem(err error) *httpapi.Problem {
 		return httpapi.NewProblem(http.StatusServiceUnavailable,
 			"NATS has yet to say up to where events are counted; try again").WithHeader("Retry-After", "1")
 	case errors.Is(err, mirror.ErrNotLoaded):
-		err = fmt.Errorf("%w: %w", selects.ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", reads.ErrUnavailable, err)
 	}
 	return reads.Problem(s.deps.Log, err)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -39,7 +39,7 @@ func (s *Service) retiredBefore(ctx context.Context) (time.Time, error) {
 
 // widen fits a window to what is left of retired events: whole quarters of an
 // hour, whose articles are sketches.
-func widen(w window.Window, uniques mirror.Uniques, before time.Time) (window.Window, mirror.Uniques) {
+func widen(w reads.Window, uniques mirror.Uniques, before time.Time) (reads.Window, mirror.Uniques) {
 	if !w.From.Before(before) {
 		return w, uniques
 	}

@@ -17,13 +17,11 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/lag"
-	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/pipeline/events"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/resultcache"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -83,10 +81,10 @@ type Service struct {
 	retired   retired
 	durations *prometheus.HistogramVec
 
-	statistics *resultcache.Cache[analysis]
-	drifts     *resultcache.Cache[Drift]
+	statistics *resultCache[analysis]
+	drifts     *resultCache[Drift]
 	gaps       atomic.Pointer[ratios]
-	nearest    *resultcache.Cache[string] // to sources that are not known
+	nearest    *resultCache[string] // to sources that are not known
 }
 
 // New checks the configuration and starts nothing.
@@ -125,10 +123,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		counting:   reads.NewPlaces("counts in the database", countsAtOnce, 0),
 		feeding:    reads.NewPlaces("counts for live views", feedsAtOnce, 0),
 		analysing:  reads.NewPlaces("analyses", analysesAtOnce, 0),
-		exporting:  export.NewPlaces(),
-		statistics: resultcache.New[analysis](maxAnswers, age, cfg.Now),
-		drifts:     resultcache.New[Drift](maxAnswers, age, cfg.Now),
-		nearest:    resultcache.New[string](maxAnswers, knownFor, cfg.Now),
+		exporting:  reads.NewExportPlaces(),
+		statistics: newResultCache[analysis](maxAnswers, age, cfg.Now),
+		drifts:     newResultCache[Drift](maxAnswers, age, cfg.Now),
+		nearest:    newResultCache[string](maxAnswers, knownFor, cfg.Now),
 	}
 	if err := s.assemble(); err != nil {
 		return nil, fmt.Errorf("pipeline queries: %w", err)
@@ -205,7 +203,7 @@ func (s *Service) Register(api endpoint.API) {
 		"Model versions, and whether their classifications drift", s.getDrift)
 	reads.GetFile(
 		api, s, "funnel-sources-export", "/funnel/sources/export", "Sources of the event stream as a file",
-		export.ContentTypes(), s.exporting, s.exportSources,
+		reads.ContentTypes(), s.exporting, s.exportSources,
 	)
 	reads.Get(api, s, "funnel-sources", "/funnel/sources", "Names of sources in the event stream, by number of events",
 		s.sources)

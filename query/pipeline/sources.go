@@ -10,7 +10,6 @@ import (
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -76,7 +75,7 @@ func (r *SourcesRequest) Resolve(ctx huma.Context) []error {
 
 // sourcesQuestion is a page of sources that is asked for.
 type sourcesQuestion struct {
-	window      window.Spec
+	window      reads.WindowSpec
 	now         time.Time
 	search      string
 	skip, limit int
@@ -84,7 +83,7 @@ type sourcesQuestion struct {
 
 func (r *SourceSelection) question(now time.Time) (q sourcesQuestion, f reads.Faults) {
 	q = sourcesQuestion{now: now, search: r.Search}
-	q.window = f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: now})
+	q.window = f.Window(reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: now})
 	f.Add(reads.CheckName("q", r.Search))
 	return q, f
 }
@@ -146,7 +145,7 @@ func (s *Service) sourcesPage(ctx context.Context, q sourcesQuestion) (Sources, 
 }
 
 // bucketsOf is the width of buckets by which the activity in a window is known.
-func bucketsOf(w window.Window) funnel.Width {
+func bucketsOf(w reads.Window) funnel.Width {
 	switch span := w.To.Sub(w.From); {
 	case span > 31*24*time.Hour:
 		return funnel.Day
@@ -157,7 +156,7 @@ func bucketsOf(w window.Window) funnel.Width {
 }
 
 func (s *Service) activities(
-	ctx context.Context, sources []store.Source, width funnel.Width, w window.Window,
+	ctx context.Context, sources []store.Source, width funnel.Width, w reads.Window,
 ) (map[string]store.Activity, error) {
 	if len(sources) == 0 {
 		return nil, nil
@@ -173,7 +172,7 @@ func (s *Service) activities(
 const mostParts = 48
 
 // partsOf divides a window into parts of one or more buckets each.
-func partsOf(w window.Window, width funnel.Width) SourceParts {
+func partsOf(w reads.Window, width funnel.Width) SourceParts {
 	from := width.Floor(w.From.Unix())
 	seconds := int64(width)
 	for _, hours := range []int64{1, 6, 24, 7 * 24, 30 * 24, 365 * 24} {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -223,7 +223,7 @@ func TestParts(t *testing.T) {
 		{2 * 366 * 24 * time.Hour, 30 * day},
 		{30 * 366 * 24 * time.Hour, 365 * day},
 	} {
-		w := window.Window{From: noon.Add(-tc.span), To: noon}
+		w := reads.Window{From: noon.Add(-tc.span), To: noon}
 		parts := partsOf(w, bucketsOf(w))
 		n := len(parts.count(store.Activity{}, w.To))
 		if parts.Seconds != tc.seconds || n < 1 || n > mostParts+1 || parts.From.After(w.From) {

@@ -7,9 +7,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/export"
+	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/query/reads"
 )
 
@@ -20,7 +19,7 @@ const exportedSources = 1_000
 type SourcesExportRequest struct {
 	httpapi.Params
 	SourceSelection
-	export.Format
+	reads.Format
 }
 
 // Resolve implements huma.Resolver.
@@ -48,7 +47,7 @@ func (s *Service) exportSources(ctx context.Context, r SourcesExportRequest) (re
 }
 
 // sourceTable is how sources are exported.
-var sourceTable = export.Table[Source, parquetSource]{
+var sourceTable = reads.Table[Source, parquetSource]{
 	Name: "sources",
 	Columns: []string{
 		"rank", "name", "count", "last_event_at", "longest_gap_from", "longest_gap_to", "longest_gap_seconds",
@@ -56,8 +55,8 @@ var sourceTable = export.Table[Source, parquetSource]{
 	Cells: func(v Source) ([]string, error) {
 		row := parquetSourceOf(v)
 		return []string{
-			strconv.FormatUint(v.Rank, 10), csvcell.Escape(v.Name), strconv.FormatUint(v.Count, 10),
-			export.Time(&v.LastEventAt), export.Time(row.GapFrom), export.Time(row.GapTo),
+			strconv.FormatUint(v.Rank, 10), tabular.EscapeCell(v.Name), strconv.FormatUint(v.Count, 10),
+			reads.TimeCell(&v.LastEventAt), reads.TimeCell(row.GapFrom), reads.TimeCell(row.GapTo),
 			strconv.FormatInt(row.GapSeconds, 10),
 		}, nil
 	},

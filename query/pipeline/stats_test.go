@@ -19,7 +19,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -27,7 +27,7 @@ import (
 func (r *rig) taken(v Stats, source string) (out []viewtest.Event) {
 	to := v.To
 	if v.Period != "custom" {
-		to = to.Add(window.Ahead)
+		to = to.Add(reads.WindowAhead)
 	}
 	for _, e := range r.writer.All {
 		reclassified := e.Metadata["is_reclassification"] == true

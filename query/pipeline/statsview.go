@@ -13,8 +13,6 @@ import (
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/resultcache"
-	"github.com/millrace-io/millrace/query/window"
 )
 
 const (
@@ -52,7 +50,7 @@ func (r *StatsRequest) Resolve(ctx huma.Context) []error {
 
 func (r *StatsRequest) question(s *Service) (q question, f reads.Faults) {
 	q = question{source: r.Source, skipReclassified: r.SkipReclassified}
-	q.spec = f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
+	q.spec = f.Window(reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: s.cfg.Now()})
 	f.Add(reads.CheckName("source", r.Source))
 	return q, f
 }
@@ -62,7 +60,7 @@ func (s *Service) getStats(ctx context.Context, r StatsRequest) (Stats, error) {
 	if err := faults.Err(); err != nil {
 		return Stats{}, err
 	}
-	fresh := func(a resultcache.Answer[analysis]) bool { return s.showsFunnel(ctx, q, a) }
+	fresh := func(a cachedAnswer[analysis]) bool { return s.showsFunnel(ctx, q, a) }
 	a, err := s.statistics.Get(ctx, q.key(), fresh, func(ctx context.Context) (analysis, error) {
 		return s.analyse(ctx, q)
 	})
@@ -88,7 +86,7 @@ type analysis struct {
 
 // showsFunnel tells whether statistics may serve again: those that still show
 // what the funnel shows.
-func (s *Service) showsFunnel(ctx context.Context, q question, a resultcache.Answer[analysis]) bool {
+func (s *Service) showsFunnel(ctx context.Context, q question, a cachedAnswer[analysis]) bool {
 	then := a.Value.funnel
 	if !s.fresh(then.at.Groups, a.At, a.Took, q.spec.Moves()) {
 		return false
@@ -173,7 +171,7 @@ func (s *Service) settled(ctx context.Context, q question) (Funnel, store.Scope,
 		if err != nil {
 			return f, store.Scope{}, err
 		}
-		scope := scopeOf(q, window.Window{From: f.From, To: f.To, Live: q.spec.Live()}, cut)
+		scope := scopeOf(q, reads.Window{From: f.From, To: f.To, Live: q.spec.Live()}, cut)
 		before, err := s.retiredBefore(ctx)
 		if err != nil {
 			return f, scope, err

@@ -13,8 +13,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
-	"github.com/millrace-io/millrace/query/transitions"
+	"github.com/millrace-io/millrace/query/live"
 )
 
 // UserQueueTransition is something that happened to an item of a queue.
@@ -31,19 +30,19 @@ type UserQueueTransition struct {
 }
 
 // feed begins a feed of the transitions of a queue.
-func (h *Handler) feed(r *http.Request) (transitions.Follow, error) {
+func (h *Handler) feed(r *http.Request) (live.Follow, error) {
 	v, err := h.store.Get(r.Context(), r.PathValue("queue"))
 	if err != nil {
 		return nil, err
 	}
 	caller := auth.CallerFrom(r.Context())
-	return func(ctx context.Context, after queue.Place) ([]transitions.Event, error) {
-		all, err := h.store.Queues().Follow(ctx, after, transitions.Page)
+	return func(ctx context.Context, after queue.Place) ([]live.Transition, error) {
+		all, err := h.store.Queues().Follow(ctx, after, live.TransitionPage)
 		if err != nil {
 			return nil, err
 		}
 		hidden, err := h.hidden(auth.WithCaller(ctx, caller), v, all)
-		events := make([]transitions.Event, len(all))
+		events := make([]live.Transition, len(all))
 		for i, t := range all {
 			if events[i].Place = t.Place; t.Queue == v.ID && !hidden[t.Item] {
 				events[i].Data = UserQueueTransition{
@@ -71,7 +70,7 @@ func (h *Handler) hidden(ctx context.Context, v queue.Settings, all []queue.Tran
 	}
 	page := userqueue.Page{Queue: v.ID, IDs: slices.Collect(maps.Keys(hidden)), Limit: len(hidden)}
 	var err error
-	if page.Visible, err = userqueueapi.VisibleTo(ctx, h.owners, v.Name); err != nil {
+	if page.Visible, err = userqueue.VisibleTo(ctx, h.owners, v.Name); err != nil {
 		return nil, err
 	}
 	return hidden, h.store.Each(ctx, page, func(m queue.Member) error {
@@ -82,7 +81,7 @@ func (h *Handler) hidden(ctx context.Context, v queue.Settings, all []queue.Tran
 
 func describeFeed(srv *httpapi.Server) *huma.Operation {
 	name := &huma.Param{Name: "queue", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
-	return transitions.Describe(srv, huma.Operation{
+	return live.DescribeTransitions(srv, huma.Operation{
 		OperationID: "follow-queue-transitions", Path: "/queues/{queue}/transitions", Tags: []string{"Queues"},
 		Summary: "Transitions of a queue's items as they happen", Parameters: []*huma.Param{name},
 	}, UserQueueTransition{})

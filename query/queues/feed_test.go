@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/query/transitions"
+	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -39,7 +39,7 @@ func TestFeed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Serve(auth.New(auth.Config{}), New(transitions.Config{Poll: 5 * time.Millisecond}, store, nobody{}))
+	s.Serve(auth.New(auth.Config{}), New(live.TransitionsConfig{Poll: 5 * time.Millisecond}, store, nobody{}))
 	if status, text := s.Get("/queues/mailless/transitions"); status != 404 {
 		t.Errorf("of no queue: %d %s", status, text)
 	}

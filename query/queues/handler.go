@@ -12,22 +12,21 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/internal/userqueue/userqueueapi"
+	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/transitions"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Handler answers the reads.
 type Handler struct {
 	store  *userqueue.Store
-	owners userqueueapi.Owners
-	feeds  *transitions.Feeds
+	owners userqueue.Owners
+	feeds  *live.Transitions
 }
 
 // New returns the handler; Register puts it on a server.
-func New(feeds transitions.Config, store *userqueue.Store, owners userqueueapi.Owners) *Handler {
-	return &Handler{store, owners, transitions.New(feeds, store.Queues().Now)}
+func New(feeds live.TransitionsConfig, store *userqueue.Store, owners userqueue.Owners) *Handler {
+	return &Handler{store, owners, live.NewTransitions(feeds, store.Queues().Now)}
 }
 
 // Register adds the routes, for callers with the scope read.
@@ -61,7 +60,7 @@ type UserQueue struct {
 	MaxAttempts int       `json:"max_attempts"`
 	LeaseS      float64   `json:"lease_s"`
 	BackoffS    []float64 `json:"backoff_s" nullable:"false"`
-	userqueueapi.Limits
+	userqueue.Limits
 	Paused     bool       `json:"paused"`
 	Depth      int64      `json:"depth" doc:"Items that can be taken now"`
 	OldestAgeS float64    `json:"oldest_age_s" doc:"Seconds since the item that has been in the queue longest came into it; 0 in an empty queue"`
@@ -85,7 +84,7 @@ func (h *Handler) list(ctx context.Context, _ *none) (UserQueueList, error) {
 func queueOf(v queue.State, now time.Time) UserQueue {
 	q := UserQueue{
 		Name: v.Name, MaxAttempts: v.MaxAttempts, LeaseS: v.LeaseS, BackoffS: v.BackoffS,
-		Limits: userqueueapi.LimitsOf(v.Settings),
+		Limits: userqueue.LimitsOf(v.Settings),
 		Paused: v.Paused, Depth: v.Depth,
 		States: ItemStates{
 			New: v.Depth, Scheduled: v.Delayed, Started: v.Counts[item.Started], Done: v.Counts[item.Done],
@@ -184,7 +183,7 @@ func (h *Handler) items(ctx context.Context, in *UserQueueItemsRequest) (UserQue
 		Queue: v.ID, State: in.State, Group: in.Group, Key: in.Key, After: after, Limit: in.Limit + 1,
 		Payload: in.Payload, Retried: in.Retried, Unchanged: time.Duration(in.UnchangedS) * time.Second,
 	}
-	if page.Visible, err = userqueueapi.VisibleTo(ctx, h.owners, in.Queue); err != nil {
+	if page.Visible, err = userqueue.VisibleTo(ctx, h.owners, in.Queue); err != nil {
 		return out, err
 	}
 	items, upTo, err := h.store.Search(ctx, page)
@@ -241,7 +240,7 @@ func (h *Handler) item(ctx context.Context, in *UserQueueItemRequest) (UserQueue
 		return UserQueueItemHistory{}, err
 	}
 	page := userqueue.Page{Queue: v.ID, IDs: []int64{in.ID}, Limit: 1}
-	if page.Visible, err = userqueueapi.VisibleTo(ctx, h.owners, in.Queue); err != nil {
+	if page.Visible, err = userqueue.VisibleTo(ctx, h.owners, in.Queue); err != nil {
 		return UserQueueItemHistory{}, err
 	}
 	items, err := h.store.Items(ctx, page)

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/query/transitions"
+	"github.com/millrace-io/millrace/query/live"
 )
 
 // nobody has private items.
@@ -32,7 +32,7 @@ func TestUnstorable(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(auth.New(auth.Config{}), New(transitions.Config{}, store, nobody{}))
+	s.Serve(auth.New(auth.Config{}), New(live.TransitionsConfig{}, store, nobody{}))
 	if status, text := s.Get("/queues/mail/items?group=g&key=k"); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/query/transitions"
+	"github.com/millrace-io/millrace/query/live"
 )
 
 // TestFeedOrder: transitions come in the numeric order of their transactions, each
@@ -27,7 +27,7 @@ func TestFeedOrder(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(auth.New(auth.Config{}), New(transitions.Config{Poll: 5 * time.Millisecond}, store, nobody{}))
+	s.Serve(auth.New(auth.Config{}), New(live.TransitionsConfig{Poll: 5 * time.Millisecond}, store, nobody{}))
 	items := writtenBy(t, store, []string{"2", "7", "10", "12", "95", "100", "103", "500"})
 
 	all := read(t, s, queue.Place{}.String(), len(items))

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue"
 	"github.com/millrace-io/millrace/internal/tracking/trackingtest"
 	"github.com/millrace-io/millrace/internal/userqueue"
-	"github.com/millrace-io/millrace/query/transitions"
+	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/schemas/item"
 )
 
@@ -39,7 +39,7 @@ func TestPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := userqueue.PrivateGroup + "1"
-	s.Serve(auth.New(auth.Config{Secret: secret}), New(transitions.Config{Poll: 5 * time.Millisecond}, store, owners{"ann": {group}}))
+	s.Serve(auth.New(auth.Config{Secret: secret}), New(live.TransitionsConfig{Poll: 5 * time.Millisecond}, store, owners{"ann": {group}}))
 	begin, err := store.Queues().Now(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/window"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -24,8 +23,8 @@ func (f *Faults) Add(p *httpapi.Problem) {
 }
 
 // Window parses the window that a request asks for.
-func (f *Faults) Window(r window.Request) window.Spec {
-	spec, err := window.Parse(r)
+func (f *Faults) Window(r WindowRequest) WindowSpec {
+	spec, err := ParseWindow(r)
 	for _, e := range endpoint.Faults(err) {
 		*f = append(*f, e.(httpapi.FieldError))
 	}
@@ -71,7 +70,7 @@ func ParseTime(field, text string) (time.Time, *httpapi.Problem) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	t, err := window.ParseTime(text)
+	t, err := ParseMoment(text)
 	if err != nil {
 		return t, Broken(field, "time_format", err.Error())
 	}

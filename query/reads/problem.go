@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/selects"
 )
 
 // Problem turns an error into what the caller is told. It logs that a database
@@ -17,7 +16,7 @@ func Problem(log *slog.Logger, err error) *httpapi.Problem {
 	switch {
 	case errors.As(err, &ready):
 		return ready
-	case errors.Is(err, selects.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		log.Warn("a query failed because the database is away or too slow", "error", err)
 		return httpapi.NewProblem(http.StatusServiceUnavailable, "the database is away or too slow; try again").
 			WithHeader("Retry-After", "1")

@@ -21,7 +21,6 @@ import (
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/selects"
 )
 
 // shop is a system of a test: it knows which fruits there are.
@@ -100,9 +99,9 @@ func TestGet(t *testing.T) {
 	}
 	for cause, status := range map[error]int{
 		errRotten: http.StatusGone, errors.New("secret"): http.StatusInternalServerError,
-		fmt.Errorf("%w: refused", selects.ErrUnavailable): http.StatusServiceUnavailable,
-		context.DeadlineExceeded:                          http.StatusServiceUnavailable,
-		Broken("name", "other", "must be another"):        http.StatusBadRequest,
+		fmt.Errorf("%w: refused", ErrUnavailable):  http.StatusServiceUnavailable,
+		context.DeadlineExceeded:                   http.StatusServiceUnavailable,
+		Broken("name", "other", "must be another"): http.StatusBadRequest,
 	} {
 		fails = cause
 		if p, text := ask("name=apple"); p.Status != status || strings.Contains(text, "secret") {

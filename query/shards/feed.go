@@ -9,13 +9,13 @@ import (
 
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/queue"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
-	"github.com/millrace-io/millrace/query/transitions"
+	"github.com/millrace-io/millrace/internal/tracking"
+	"github.com/millrace-io/millrace/query/live"
 	"github.com/millrace-io/millrace/schemas/shard"
 )
 
 // feed begins a feed of transitions, of a stage or a file where one is named.
-func (h *Handler) feed(r *http.Request) (transitions.Follow, error) {
+func (h *Handler) feed(r *http.Request) (live.Follow, error) {
 	file := r.URL.Query().Get("filename")
 	if err := printable("filename", file); err != nil {
 		return nil, err
@@ -24,9 +24,9 @@ func (h *Handler) feed(r *http.Request) (transitions.Follow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, after queue.Place) ([]transitions.Event, error) {
-		all, err := h.store.Follow(ctx, after, transitions.Page)
-		events := make([]transitions.Event, len(all))
+	return func(ctx context.Context, after queue.Place) ([]live.Transition, error) {
+		all, err := h.store.Follow(ctx, after, live.TransitionPage)
+		events := make([]live.Transition, len(all))
 		for i, t := range all {
 			events[i].Place = t.Place
 			if (file == "" || t.Filename == file) && (stage == nil || t.Stage == *stage) {
@@ -70,8 +70,8 @@ func describeFeed(srv *httpapi.Server) *huma.Operation {
 	param := func(name, doc string) *huma.Param {
 		return &huma.Param{Name: name, In: "query", Description: doc, Schema: &huma.Schema{Type: huma.TypeString}}
 	}
-	return transitions.Describe(srv, huma.Operation{
-		OperationID: "follow-transitions", Path: trackingapi.Base + "/transitions", Tags: []string{"Shards"},
+	return live.DescribeTransitions(srv, huma.Operation{
+		OperationID: "follow-transitions", Path: tracking.Path + "/transitions", Tags: []string{"Shards"},
 		Summary: "Transitions as they happen", Description: "As in GET /files/{filename}/history. ",
 		Parameters: []*huma.Param{param("stage", "Only at this stage"), param("filename", "Only of this file")},
 	}, Transition{})

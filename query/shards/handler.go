@@ -8,27 +8,26 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tracking"
-	"github.com/millrace-io/millrace/internal/tracking/trackingapi"
-	"github.com/millrace-io/millrace/query/transitions"
+	"github.com/millrace-io/millrace/query/live"
 )
 
 // Config shapes the feeds of transitions.
-type Config = transitions.Config
+type Config = live.TransitionsConfig
 
 // Handler answers the reads.
 type Handler struct {
 	store *tracking.Store
-	feeds *transitions.Feeds
+	feeds *live.Transitions
 }
 
 // New returns the handler.
 func New(cfg Config, store *tracking.Store) *Handler {
-	return &Handler{store, transitions.New(cfg, store.Now)}
+	return &Handler{store, live.NewTransitions(cfg, store.Now)}
 }
 
 // Register adds the routes, for callers with the scope read.
 func (h *Handler) Register(api endpoint.API) {
-	api = trackingapi.Of(api)
+	api = tracking.API(api)
 	read := endpoint.For(auth.Read)
 	endpoint.Get(api, read("get-queue", "/queues/{stage}", "Items that are ready for a stage",
 		"In the order in which they are taken: the highest priority first, and the oldest of it. To see them "+

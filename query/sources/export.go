@@ -13,14 +13,13 @@ import (
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/sources"
-	"github.com/millrace-io/millrace/internal/sources/exchange"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
 
 var typeOf = map[string]string{
-	exchange.CSV: "text/csv; charset=utf-8", exchange.JSONL: "application/x-ndjson",
-	exchange.OPML: "text/x-opml; charset=utf-8",
+	sources.CSV: "text/csv; charset=utf-8", sources.JSONL: "application/x-ndjson",
+	sources.OPML: "text/x-opml; charset=utf-8",
 }
 
 func (h *Handler) registerExport(api endpoint.API) {
@@ -37,7 +36,7 @@ func (h *Handler) registerExport(api endpoint.API) {
 		Description: "With the filters of the list. What is made while it is being written may be in it or not.",
 		Security:    auth.Security(auth.Read),
 		Parameters: []*huma.Param{
-			{Name: "format", In: "query", Required: true, Schema: text(exchange.OPML, exchange.CSV, exchange.JSONL)},
+			{Name: "format", In: "query", Required: true, Schema: text(sources.OPML, sources.CSV, sources.JSONL)},
 			{Name: "q", In: "query", Schema: text()},
 			{Name: "enabled", In: "query", Schema: text("true", "false")},
 			{Name: "priority", In: "query", Schema: text("low", "normal", "high", "critical")},
@@ -65,7 +64,7 @@ func (h *Handler) serveExport(api endpoint.API) http.HandlerFunc {
 			field, value string
 			known        []string
 		}{
-			{"format", format, exchange.Formats},
+			{"format", format, sources.ListFormats},
 			{"enabled", selection.Enabled, []string{"", "true", "false"}},
 			{"priority", selection.Priority, append([]string{""}, source.Priorities...)},
 			{"job_status", selection.Job, append([]string{""}, job.Statuses...)},
@@ -105,10 +104,10 @@ func (h *Handler) export(
 	if err != nil {
 		return err
 	}
-	columns := slices.DeleteFunc(slices.Clone(exchange.JobColumns), func(name string) bool {
+	columns := slices.DeleteFunc(slices.Clone(sources.JobColumns), func(name string) bool {
 		return !slices.Contains(used, strings.TrimPrefix(name, "job_"))
 	})
-	list, err := exchange.NewWriter(format, w, columns)
+	list, err := sources.NewListWriter(format, w, columns)
 	for err == nil && len(page) > 0 {
 		overrides, failed := h.store.Overrides(ctx, page)
 		if failed != nil {

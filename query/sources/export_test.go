@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/sources/exchange"
+	"github.com/millrace-io/millrace/internal/sources"
 	"github.com/millrace-io/millrace/schemas/job"
 	"github.com/millrace-io/millrace/schemas/source"
 )
@@ -25,14 +25,14 @@ func TestExport(t *testing.T) {
 			low = append(low, made.Name)
 		}
 	}
-	for _, format := range exchange.Formats {
+	for _, format := range sources.ListFormats {
 		for filter, want := range map[string][]string{
 			"": all, "&priority=low": low, "&q=n1004": {"n1004"},
 			"&enabled=false": nil,
 		} {
 			status, text := s.Get("/sources/export?format=" + format + filter)
 			var got []string
-			_, err := exchange.Read(format, strings.NewReader(text), func(l exchange.Line) error {
+			_, err := sources.ReadList(format, strings.NewReader(text), func(l sources.ListLine) error {
 				got = append(got, l.Draft.Over(source.New()).Name)
 				if len(l.Draft.BrokenAlone()) > 0 {
 					return errors.New("breaks a rule")
@@ -57,10 +57,10 @@ func TestExport(t *testing.T) {
 		FROM millrace.source WHERE name = 'n7'`)
 	exec(`INSERT INTO millrace.job_status (id, status, next_run_at, priority)
 		SELECT id, 'pending', now(), 50 FROM millrace.job_settings`)
-	for _, format := range exchange.Formats {
+	for _, format := range sources.ListFormats {
 		_, text := s.Get("/sources/export?q=n7&format=" + format)
 		found := 0
-		_, err := exchange.Read(format, strings.NewReader(text), func(l exchange.Line) error {
+		_, err := sources.ReadList(format, strings.NewReader(text), func(l sources.ListLine) error {
 			name := l.Draft.Over(source.New()).Name
 			if (name == "n7") != (l.Job != nil) {
 				return fmt.Errorf("%s: %v", name, l.Job)

@@ -5,10 +5,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/millrace-io/millrace/internal/csvcell"
+	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
-	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/reads"
 )
 
@@ -31,14 +30,14 @@ func (h *Handler) export(ctx context.Context, in ExportUploadRequest) (reads.Fil
 		return reads.File{}, err
 	}
 	who, tabular := uploadsapi.ViewerFrom(ctx), in.Format == "csv" || in.Format == "xlsx"
-	t := export.Table[exportedRow, struct{}]{Name: "results-" + j.ID.String(), Temp: h.cfg.Temp}
+	t := reads.Table[exportedRow, struct{}]{Name: "results-" + j.ID.String(), Temp: h.cfg.Temp}
 	t.Cells = func(r exportedRow) ([]string, error) {
 		if in.Format == "csv" && !in.Exact {
 			return escaped(r.Cells), nil
 		}
 		return r.Cells, nil
 	}
-	file := t.File(export.Format{Format: in.Format}, time.Now(), nil)
+	file := t.File(reads.Format{Format: in.Format}, time.Now(), nil)
 	file.Write = func(ctx context.Context, w io.Writer) error {
 		ctx, cancel := context.WithCancel(ctx) // what is not read is not waited for
 		results, err := h.Store.Results(ctx, who, j.ID, tabular)
@@ -65,7 +64,7 @@ func (h *Handler) export(ctx context.Context, in ExportUploadRequest) (reads.Fil
 func escaped(cells []string) []string {
 	out := make([]string, len(cells))
 	for i, text := range cells {
-		out[i] = csvcell.Escape(text)
+		out[i] = tabular.EscapeCell(text)
 	}
 	return out
 }

@@ -12,12 +12,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
-	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/endpoint"
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
-	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/reads"
 )
 
@@ -130,21 +128,21 @@ func (h *Handler) registerFile(srv *httpapi.Server) {
 	reads.GetFile(api, h, "upload-file", "/uploads/{jobId}/file", "The original file of an upload, byte for byte",
 		[]string{"application/octet-stream"}, h.downloads, h.file)
 	reads.GetFile(api, h, "rejected-file", "/uploads/{jobId}/rejected/file", "All rejected rows of an upload",
-		export.ContentTypes(), h.downloads, h.rejectedFile)
+		reads.ContentTypes(), h.downloads, h.rejectedFile)
 	reads.GetFile(api, h, "upload-export", "/uploads/{jobId}/export", "The results of all items that are DONE",
-		export.TypesOf("csv", "ndjson", "ndjson.zst", "xlsx"), h.exports, h.export)
+		reads.TypesOf("csv", "ndjson", "ndjson.zst", "xlsx"), h.exports, h.export)
 }
 
 // rejectedRows is how rejected rows are written as a file.
-var rejectedRows = export.Table[RejectedRow, rejectedParquet]{
+var rejectedRows = reads.Table[RejectedRow, rejectedParquet]{
 	Name: "rejected-rows", Columns: []string{"row_no", "line", "code", "error", "text", "bytes"},
 	Cells: func(r RejectedRow) ([]string, error) {
 		text := ""
 		if r.Text != nil {
-			text = csvcell.Escape(*r.Text)
+			text = tabular.EscapeCell(*r.Text)
 		}
 		return []string{
-			strconv.Itoa(int(r.RowNo)), strconv.FormatInt(r.Line, 10), r.Code, csvcell.Escape(r.Error), text, r.Bytes,
+			strconv.Itoa(int(r.RowNo)), strconv.FormatInt(r.Line, 10), r.Code, tabular.EscapeCell(r.Error), text, r.Bytes,
 		}, nil
 	},
 	Parquet: func(r RejectedRow) rejectedParquet { return rejectedParquet(r) },
@@ -163,7 +161,7 @@ type rejectedParquet struct {
 // RejectedFileRequest asks for all rejected rows.
 type RejectedFileRequest struct {
 	uploadsapi.UploadID
-	export.Format
+	reads.Format
 }
 
 func (h *Handler) rejectedFile(ctx context.Context, in RejectedFileRequest) (reads.File, error) {

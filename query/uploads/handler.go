@@ -17,7 +17,6 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
-	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/reads"
 )
 
@@ -53,7 +52,7 @@ func New(cfg Config, deps Deps) (*Handler, error) {
 	}
 	h := &Handler{
 		Deps: deps, cfg: cfg, downloads: reads.NewPlaces("downloads of files", 8, 4),
-		exports: export.NewPlaces(), previewing: reads.NewPlaces("previews", 2, 1),
+		exports: reads.NewExportPlaces(), previewing: reads.NewPlaces("previews", 2, 1),
 	}
 	h.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "millrace_uploads_query_duration_seconds",

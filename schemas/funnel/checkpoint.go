@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/millrace-io/millrace/schemas/checkpoint"
-	"github.com/millrace-io/millrace/schemas/identity"
 )
 
 // Checkpoint is a slot group's position in the event stream, as the bucket of
@@ -35,8 +34,8 @@ type Baseline struct {
 // From, or lies before it. The zero value says nothing: there are none yet, or
 // an older millrace wrote the checkpoint, or an operator has had it forgotten.
 type Known struct {
-	At         uint64       `json:"at"`
-	Identities identity.Sum `json:"identities"`
+	At         uint64         `json:"at"`
+	Identities checkpoint.Sum `json:"identities"`
 }
 
 // Check returns an error unless the counts are those of a position.

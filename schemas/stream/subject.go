@@ -16,7 +16,7 @@ const (
 	// what it has just made durable.
 	FunnelDeltas = "millrace.funnel.deltas"
 	// Known is the core NATS subject on which publishers ask projectors which
-	// events are known (package schemas/known).
+	// events are known (KnownQuestion).
 	Known = "millrace.known"
 	// Processes is the core NATS subject on which each process says what it does.
 	Processes = "millrace.processes"

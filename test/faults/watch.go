@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -65,11 +65,11 @@ func (w *watch) read(ctx context.Context) (seen []record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := layout.Read(ctx, kv)
+	l, err := assignment.ReadLayout(ctx, kv)
 	if err != nil || len(l.Epochs) == 0 {
 		return nil, errors.Join(err, errNone)
 	}
-	left, err := layout.Left(ctx, kv, l)
+	left, err := assignment.Left(ctx, kv, l)
 	if err != nil {
 		return nil, err
 	}

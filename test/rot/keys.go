@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/millrace-io/millrace/projector/keystore"
-	"github.com/millrace-io/millrace/schemas/identity"
+	"github.com/millrace-io/millrace/schemas/checkpoint"
 )
 
 // keysPart is the key store of a projector.
@@ -27,7 +27,7 @@ func (keysPart) files(dir string) ([]string, error) { return filesOf(dir) }
 func (keysPart) store(string) string { return "key store" }
 
 // identity returns the identity of the nth event.
-func idOf(n uint64) (id identity.ID) {
+func idOf(n uint64) (id checkpoint.Identity) {
 	binary.BigEndian.PutUint64(id[:], n*0x9e3779b97f4a7c15) // spread over all tables
 	binary.BigEndian.PutUint64(id[8:], n)
 	return id
@@ -66,13 +66,13 @@ func fillKeys(ctx context.Context, dir, killed string) error {
 func sightings(batch int) (all []keystore.Sighting) {
 	for i := range keyBatch {
 		seq := uint64(batch*keyBatch + i + 1)
-		all = append(all, keystore.See(idOf(seq), identity.Fingerprint(seq), seq))
+		all = append(all, keystore.See(idOf(seq), checkpoint.Fingerprint(seq), seq))
 	}
 	return all
 }
 
 // known is what the checkpoint says that the store knows.
-func known() (sum identity.Sum) {
+func known() (sum checkpoint.Sum) {
 	for seq := uint64(1); seq <= keyBatches*keyBatch; seq++ {
 		sum.AddID(idOf(seq))
 	}

@@ -18,8 +18,8 @@ import (
 
 	embedded "github.com/millrace-io/millrace/internal/embedded/nats"
 	"github.com/millrace-io/millrace/internal/integrity"
-	"github.com/millrace-io/millrace/projector/checkpoint"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/fold"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -157,12 +157,12 @@ func (s *server) positions(ctx context.Context) (said []string) {
 	if err != nil {
 		return []string{"KV_" + stream.Checkpoints + ": " + err.Error()}
 	}
-	l, err := layout.Read(ctx, kv)
+	l, err := assignment.ReadLayout(ctx, kv)
 	if err != nil {
 		return []string{"KV_" + stream.Checkpoints + ": " + err.Error()}
 	}
 	for _, g := range l.All() {
-		e, err := checkpoint.Read[funnel.Counts](ctx, kv, g.Key())
+		e, err := fold.ReadLog[funnel.Counts](ctx, kv, g.Key())
 		if err == nil {
 			err = e.Damage
 		}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/deadletter"
 	"github.com/millrace-io/millrace/internal/integrity"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
@@ -177,12 +177,12 @@ func (s *server) fold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := layout.Agree(ctx, kv, 2)
+	l, err := assignment.AgreeLayout(ctx, kv, 2)
 	if err != nil {
 		return err
 	}
 	for _, g := range l.All() {
-		log, err := layout.Open(ctx, kv, g, "rot")
+		log, err := assignment.OpenLease(ctx, kv, g, "rot")
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/millrace-io/millrace/internal/ownhost"
+	"github.com/millrace-io/millrace/internal/connlimit"
 )
 
 // foreign refuses requests that a page of another site has a browser send: with
@@ -23,7 +23,7 @@ func (s *Server) foreign(r *http.Request) error {
 		}
 	}
 	// A name that a stranger makes point here is a site of the stranger's.
-	if (s.cfg.Password == "" || s.cfg.ReadOnlyPassword == "") && !ownhost.Is(r.Host) {
+	if (s.cfg.Password == "" || s.cfg.ReadOnlyPassword == "") && !connlimit.OwnHost(r.Host) {
 		return exception(codeAccessDenied, "ACCESS_DENIED",
 			"Without passwords, queries are taken by address or as localhost only")
 	}

@@ -23,7 +23,7 @@
 //  6. The login analyst reads what is granted to the role millrace_reader, and can
 //     change nothing but its own password and settings, which the next starts
 //     restore. Its connections and temporary files are limited, and its memory where
-//     the system is Linux; package readlimits enforces its limits of time.
+//     the system is Linux; dbpool.Watchdog enforces its limits of time.
 //  7. With Config.Confine the server runs under the rules of package confine: it
 //     reaches its data, its installation and its port, and nothing else.
 package postgres

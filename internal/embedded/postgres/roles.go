@@ -74,7 +74,7 @@ func (s *Server) prepareRoles(ctx context.Context, password string) error {
 }
 
 // analystSettings are those that the login analyst begins with. It may change all but
-// temp_file_limit; package readlimits and limitMemory hold it to them.
+// temp_file_limit; dbpool.Watchdog and limitMemory hold it to them.
 var analystSettings = map[string]string{
 	"default_transaction_read_only":       "on",
 	"idle_in_transaction_session_timeout": "60s",

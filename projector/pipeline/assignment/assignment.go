@@ -1,7 +1,7 @@
 // Package assignment decides which projector folds which slot groups. Each group
 // has one owner, by its checkpoint. Projectors that know of each other (package
 // members) hold about as many groups each, and they carry out a change of the
-// number of groups together (package layout).
+// number of groups together.
 package assignment
 
 import (
@@ -14,10 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
-	"github.com/millrace-io/millrace/projector/pipeline/members"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
@@ -29,7 +26,7 @@ type Config struct {
 	// Fold folds a group, whose lease this process has just taken, until ctx ends,
 	// the lease is lost, something fails, or the group has ended; then it returns
 	// nil.
-	Fold func(ctx context.Context, g slots.Group, lease *layout.Lease, pulse *fold.Pulse) error
+	Fold func(ctx context.Context, g slots.Group, lease *Lease, pulse *fold.Pulse) error
 	// Forget removes what this process has stored for groups with smaller ids, which
 	// have ended.
 	Forget func(first uint32)
@@ -64,7 +61,7 @@ type share struct {
 	a        *Assignment
 	kv       jetstream.KeyValue
 	owner    string
-	register *members.Register
+	register *Register
 
 	// What is known of the layout, and of a change that is under way.
 	open  []slots.Group // those that may be folded at present
@@ -73,7 +70,7 @@ type share struct {
 
 	workers map[uint32]*worker // by the id of the group
 	giving  bool               // a worker has been told to give its group up
-	others  []members.Member
+	others  []Member
 	beaten  time.Time // when the others were last heard
 	told    bool      // the others know of this process
 	unfit   time.Time // until when it does not count among them
@@ -105,7 +102,7 @@ const patience = 2 * time.Second
 
 func newShare(a *Assignment, kv jetstream.KeyValue, owner string) *share {
 	return &share{
-		a: a, kv: kv, owner: owner, register: members.New(kv, owner, a.cfg.Lease),
+		a: a, kv: kv, owner: owner, register: NewRegister(kv, owner, a.cfg.Lease),
 		workers: map[uint32]*worker{}, watched: map[uint32]*watch{}, ended: make(chan *worker),
 	}
 }
@@ -162,7 +159,7 @@ func (s *share) round(ctx context.Context) error {
 	if err == nil {
 		err = s.within(ctx, patience, s.balance)
 	}
-	if errors.Is(err, layout.ErrUnknown) {
+	if errors.Is(err, ErrUnknownLayout) {
 		return err
 	}
 	if err != nil && s.a.nc.IsConnected() {
@@ -191,12 +188,12 @@ func (s *share) balance(ctx context.Context) error {
 		}
 		s.others, s.beaten, s.told = others, time.Now(), true
 	}
-	if _, give := members.Share(groups, len(s.workers), s.others); give {
+	if _, give := Share(groups, len(s.workers), s.others); give {
 		s.give()
 		return nil
 	}
 	for _, g := range s.open {
-		if take, _ := members.Share(groups, len(s.workers), s.others); !take {
+		if take, _ := Share(groups, len(s.workers), s.others); !take {
 			return nil
 		}
 		if s.workers[g.ID] != nil {
@@ -238,7 +235,7 @@ func (s *share) give() {
 }
 
 // start runs a worker.
-func (s *share) start(g slots.Group, lease *layout.Lease) {
+func (s *share) start(g slots.Group, lease *Lease) {
 	work, cancel := context.WithCancel(s.work)
 	w := &worker{group: g, pulse: fold.NewPulse(), began: time.Now(), cancel: cancel}
 	s.workers[g.ID] = w
@@ -264,7 +261,7 @@ func (s *share) reap(ctx context.Context, w *worker) error {
 		return nil
 	case errors.As(w.err, &fatal):
 		return fmt.Errorf("slot group %d: %w", w.group.ID, w.err)
-	case errors.Is(w.err, checkpoint.ErrLost):
+	case errors.Is(w.err, fold.ErrLost):
 		s.a.log.Warn("standing by", "group", w.group.ID, "reason", w.err)
 		return nil
 	case w.dropped:

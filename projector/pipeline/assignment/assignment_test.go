@@ -10,8 +10,6 @@ import (
 
 	"github.com/millrace-io/millrace/internal/natstest"
 	"github.com/millrace-io/millrace/projector/fold"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
-	"github.com/millrace-io/millrace/projector/pipeline/members"
 	"github.com/millrace-io/millrace/schemas/slots"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -28,14 +26,14 @@ func TestSilentWorker(t *testing.T) {
 	srv := natstest.Start(t, stream.Config{})
 	kv, err := srv.JetStream().KeyValue(t.Context(), stream.Checkpoints)
 	check(err)
-	l, err := layout.Agree(t.Context(), kv, 2)
+	l, err := AgreeLayout(t.Context(), kv, 2)
 	check(err)
 	const lease = 3 * time.Second // longer than a slow machine stalls
 	s := newShare(New(Config{Lease: lease}, srv.Connect(), slog.New(slog.DiscardHandler)), kv, "a")
 	s.open = l.Current()
 	at := &worker{group: slots.Group{ID: s.open[0].ID}, pulse: new(fold.Pulse)}
 	s.workers[at.group.ID] = at
-	other := members.New(kv, "b", time.Hour)
+	other := NewRegister(kv, "b", time.Hour)
 	counts := func() bool {
 		_, err := other.Beat(t.Context(), 1) // it holds the other group
 		check(err)

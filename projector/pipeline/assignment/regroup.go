@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
@@ -18,7 +17,7 @@ var errOutdated = errors.New("a NATS server answers with an outdated layout of s
 // look reads the layout, finds the groups that may be folded at present, and
 // takes part in a change.
 func (s *share) look(ctx context.Context) error {
-	l, err := layout.Read(ctx, s.kv)
+	l, err := ReadLayout(ctx, s.kv)
 	if err != nil {
 		return err
 	}
@@ -33,7 +32,7 @@ func (s *share) look(ctx context.Context) error {
 	if s.open != nil && s.after == before {
 		return nil
 	}
-	if s.open, err = layout.Left(ctx, s.kv, l); err != nil {
+	if s.open, err = Left(ctx, s.kv, l); err != nil {
 		return err
 	}
 	s.drop()
@@ -59,13 +58,13 @@ func (s *share) cut(ctx context.Context, l slots.Layout) error {
 	if s.drop(); len(s.workers) > 0 {
 		return nil
 	}
-	_, err := layout.Cut(ctx, s.kv, s.mayClose)
+	_, err := CutLayout(ctx, s.kv, s.mayClose)
 	return err
 }
 
 // mayClose tells whether this process may close a group. It gives another owner some
 // time to close the group itself: an owner of an earlier release does not do so.
-func (s *share) mayClose(g slots.Group, lease *layout.Lease) bool {
+func (s *share) mayClose(g slots.Group, lease *Lease) bool {
 	return !s.held(g, lease) || time.Since(s.asked) > s.a.cfg.Lease/2
 }
 

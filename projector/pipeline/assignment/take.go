@@ -5,8 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/millrace-io/millrace/projector/checkpoint"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/slots"
 )
 
@@ -15,8 +14,8 @@ func (s *share) take(ctx context.Context, g slots.Group) error {
 	if time.Now().Before(s.watch(g).retryAt) {
 		return nil
 	}
-	lease, err := layout.Open(ctx, s.kv, g, s.owner)
-	if errors.Is(err, checkpoint.ErrDamaged) {
+	lease, err := OpenLease(ctx, s.kv, g, s.owner)
+	if errors.Is(err, fold.ErrDamaged) {
 		s.a.damages.note(s.a.log, g, err)
 		return nil
 	}
@@ -46,7 +45,7 @@ func (s *share) take(ctx context.Context, g slots.Group) error {
 }
 
 // held tells whether another process owns a group and is alive.
-func (s *share) held(g slots.Group, lease *layout.Lease) bool {
+func (s *share) held(g slots.Group, lease *Lease) bool {
 	w := s.watch(g)
 	if lease.Revision() != w.revision || w.since.IsZero() {
 		w.revision, w.since = lease.Revision(), time.Now()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 )
 
 // plan is the newest retirement of a month.
@@ -64,5 +64,5 @@ func (k *Keeper) writePlan(ctx context.Context, m month, p plan) (plan, error) {
 // durable returns the sequence up to which every effect of every slot group is
 // durable (invariant 1).
 func (k *Keeper) durable(ctx context.Context) (uint64, error) {
-	return layout.Folded(ctx, k.kv, layout.Durable)
+	return assignment.Folded(ctx, k.kv, assignment.Durable)
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/embedded/embeddedtest"
 	"github.com/millrace-io/millrace/internal/sampler/samplertest"
-	"github.com/millrace-io/millrace/projector/pipeline/layout"
+	"github.com/millrace-io/millrace/projector/pipeline/assignment"
 	"github.com/millrace-io/millrace/schemas/funnel"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -85,7 +85,7 @@ func (w *world) write(m month, n int) {
 	must(w.t, err)
 	kv, err := w.js.KeyValue(w.t.Context(), stream.Checkpoints)
 	must(w.t, err)
-	_, err = layout.Agree(w.t.Context(), kv, 2)
+	_, err = assignment.AgreeLayout(w.t.Context(), kv, 2)
 	must(w.t, err)
 	for _, group := range []string{"funnel.0", "funnel.1"} {
 		_, err = kv.Put(w.t.Context(), group, value)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/millrace-io/millrace/internal/dbpool"
 	"github.com/millrace-io/millrace/internal/retry"
-	"github.com/millrace-io/millrace/projector/inserts"
+	"github.com/millrace-io/millrace/projector/fold"
 	"github.com/millrace-io/millrace/schemas/slots"
 
 	schema "github.com/millrace-io/millrace/schemas/clickhouse"
@@ -28,15 +28,15 @@ type Store struct {
 	conn   driver.Conn
 	cut    func()
 	log    *slog.Logger
-	events inserts.Writer
-	funnel inserts.Writer
+	events fold.Writer
+	funnel fold.Writer
 
 	failing atomic.Int32 // operations that have failed and are tried again
 }
 
 // askTimeout bounds one attempt to read, unless the options do: a server whose
 // packets are lost is waited for without counting as one that fails.
-const askTimeout = inserts.Timeout
+const askTimeout = fold.InsertTimeout
 
 // Open prepares the connections. It does not need the server to be there yet.
 func Open(opts *clickhouse.Options, log *slog.Logger) (*Store, error) {

@@ -12,7 +12,6 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
-	"github.com/millrace-io/millrace/query/window"
 )
 
 // Slowest is the order of articles by how long they took.
@@ -166,7 +165,7 @@ func (h *Handler) slowest(r ArticleSelection, cursor string, now time.Time, f *r
 	if noFrom == nil && noTo == nil && from >= to {
 		f.Add(reads.Broken("to_stage", "stage_order", "must come after from_stage"))
 	}
-	spec := f.Window(window.Request{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: now})
+	spec := f.Window(reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: now})
 	after, p := articleCursor(cursor, slowestCursor, store.ArticleCursor{At: math.MaxInt64})
 	f.Add(p)
 	return func(ctx context.Context, folded store.Cut, limit int) (ArticlesPage, error) {

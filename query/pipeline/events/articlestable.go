@@ -7,9 +7,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/millrace-io/millrace/internal/csvcell"
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/export"
+	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/query/reads"
 )
 
@@ -21,7 +20,7 @@ const maxArticles = 20_000
 type ArticlesExportRequest struct {
 	httpapi.Params
 	ArticleSelection
-	export.Format
+	reads.Format
 }
 
 // Resolve implements huma.Resolver.
@@ -49,7 +48,7 @@ func (h *Handler) exportArticles(ctx context.Context, r ArticlesExportRequest) (
 }
 
 // articleTable is how articles are exported.
-var articleTable = export.Table[Article, parquetArticle]{
+var articleTable = reads.Table[Article, parquetArticle]{
 	Name: "articles",
 	Columns: []string{ // as the fields of a JSON article are called
 		"url_hash", "article_url", "source_name", "trace_id", "stage", "reached_at", "until_stage", "until_at",
@@ -57,9 +56,9 @@ var articleTable = export.Table[Article, parquetArticle]{
 	},
 	Cells: func(a Article) ([]string, error) {
 		return []string{
-			a.URLHash, csvcell.Escape(a.ArticleURL), csvcell.Escape(a.SourceName), csvcell.Escape(a.TraceID),
-			csvcell.Escape(a.Stage),
-			export.Time(&a.ReachedAt), csvcell.Escape(a.Until), export.Time(a.UntilAt), export.Time(a.LastAt),
+			a.URLHash, tabular.EscapeCell(a.ArticleURL), tabular.EscapeCell(a.SourceName), tabular.EscapeCell(a.TraceID),
+			tabular.EscapeCell(a.Stage),
+			reads.TimeCell(&a.ReachedAt), tabular.EscapeCell(a.Until), reads.TimeCell(a.UntilAt), reads.TimeCell(a.LastAt),
 			strconv.FormatUint(a.Events, 10), strconv.FormatFloat(a.Seconds, 'f', -1, 64),
 		}, nil
 	},

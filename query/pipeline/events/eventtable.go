@@ -4,24 +4,24 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/millrace-io/millrace/internal/csvcell"
-	"github.com/millrace-io/millrace/query/export"
+	"github.com/millrace-io/millrace/internal/tabular"
+	"github.com/millrace-io/millrace/query/reads"
 )
 
 // eventTable is how events are exported.
-var eventTable = export.Table[StoredEvent, parquetEvent]{
+var eventTable = reads.Table[StoredEvent, parquetEvent]{
 	Name: "events",
 	Columns: []string{ // as the fields of a JSON event are called
 		"seq", "occurred_at", "received_at", "stage", "source_name", "service_name", "article_url", "canonical_url",
 		"url_hash", "domain", "trace_id", "idempotency_key", "metadata_schema_version", "metadata",
 	},
 	Cells: func(e StoredEvent) ([]string, error) {
-		metadata, err := export.JSON(e.Metadata)
+		metadata, err := reads.JSONCell(e.Metadata)
 		return []string{
-			strconv.FormatUint(e.Seq, 10), export.Time(&e.OccurredAt), export.Time(&e.ReceivedAt),
-			csvcell.Escape(e.Stage), csvcell.Escape(e.SourceName), csvcell.Escape(e.ServiceName), csvcell.Escape(e.ArticleURL),
-			csvcell.Escape(e.CanonicalURL), e.URLHash, csvcell.Escape(e.Domain), csvcell.Escape(e.TraceID),
-			csvcell.Escape(e.IdempotencyKey), strconv.FormatUint(uint64(e.MetadataSchemaVersion), 10), metadata,
+			strconv.FormatUint(e.Seq, 10), reads.TimeCell(&e.OccurredAt), reads.TimeCell(&e.ReceivedAt),
+			tabular.EscapeCell(e.Stage), tabular.EscapeCell(e.SourceName), tabular.EscapeCell(e.ServiceName), tabular.EscapeCell(e.ArticleURL),
+			tabular.EscapeCell(e.CanonicalURL), e.URLHash, tabular.EscapeCell(e.Domain), tabular.EscapeCell(e.TraceID),
+			tabular.EscapeCell(e.IdempotencyKey), strconv.FormatUint(uint64(e.MetadataSchemaVersion), 10), metadata,
 		}, err
 	},
 	Parquet: func(e StoredEvent) parquetEvent {

@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace-io/millrace/internal/httpapi"
-	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
 )
@@ -24,7 +23,7 @@ const (
 type ExportRequest struct {
 	httpapi.Params
 	EventFilters
-	export.Format
+	reads.Format
 	Limit int `query:"limit" minimum:"1" maximum:"1000000" doc:"Only the newest so many events. Without it all of them; more than 1,000,000 are refused"`
 }
 
@@ -70,7 +69,7 @@ func (h *Handler) checkExport(ctx context.Context, f store.EventFilter, limit in
 }
 
 // exported are the pages of the newest events up to a limit, 0 for all.
-func (h *Handler) exported(f store.EventFilter, limit int) export.Pages[StoredEvent] {
+func (h *Handler) exported(f store.EventFilter, limit int) reads.Pages[StoredEvent] {
 	written := 0
 	return func(ctx context.Context) ([]StoredEvent, bool, error) {
 		f.Limit = exportPage

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/internal/endpoint"
-	"github.com/millrace-io/millrace/query/export"
 	"github.com/millrace-io/millrace/query/pipeline/store"
 	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
@@ -43,7 +42,7 @@ type Handler struct {
 // New makes a handler.
 func New(cfg Config) *Handler {
 	return &Handler{
-		Config: cfg, reading: reads.NewPlaces("reads of events", readsAtOnce, 0), exporting: export.NewPlaces(),
+		Config: cfg, reading: reads.NewPlaces("reads of events", readsAtOnce, 0), exporting: reads.NewExportPlaces(),
 		maxExport: maxExport, maxArticles: maxArticles,
 	}
 }
@@ -51,14 +50,14 @@ func New(cfg Config) *Handler {
 // Register adds the operations.
 func (h *Handler) Register(api endpoint.API) {
 	reads.Get(api, h, "events", "/events", "Events, newest first", h.events)
-	reads.GetFile(api, h, "events-export", "/events/export", "Events as a file, newest first", export.ContentTypes(),
+	reads.GetFile(api, h, "events-export", "/events/export", "Events as a file, newest first", reads.ContentTypes(),
 		h.exporting, h.export)
 	reads.Get(
 		api, h, "articles", "/articles", "Articles that are stuck after a stage, or slow between two", h.articles,
 	)
 	reads.GetFile(
 		api, h, "articles-export", "/articles/export", "Articles that are stuck or slow as a file",
-		export.ContentTypes(),
+		reads.ContentTypes(),
 		h.exporting, h.exportArticles,
 	)
 	reads.Get(api, h, "journey", "/articles/{url_hash}/journey", "How an article went through the pipeline", h.journey)

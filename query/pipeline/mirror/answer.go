@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -27,7 +27,7 @@ type Stage struct {
 
 // Answer is the funnel of a window.
 type Answer struct {
-	Window window.Window // as it was asked for
+	Window reads.Window // as it was asked for
 	// From is when the window truly begins: with the quarter, where that has
 	// too many events to be split.
 	From time.Time
@@ -41,13 +41,13 @@ type Answer struct {
 
 // At makes the window of a question as it is at a time, which is open on the right
 // (window.Window.Live).
-type At func(now time.Time) window.Window
+type At func(now time.Time) reads.Window
 
 // view is a question and what has been found for it.
 type view struct {
 	source  string
 	uniques Uniques
-	window  window.Window
+	window  reads.Window
 	request uint64 // the state's clock when it was asked, or asked again
 	renewed int    // how often it was asked again
 	late    bool   // it does without what is not loaded, where that is possible
@@ -62,7 +62,7 @@ type view struct {
 	at      Position
 }
 
-func newView(s *state, source string, w window.Window, uniques Uniques) view {
+func newView(s *state, source string, w reads.Window, uniques Uniques) view {
 	v := view{source: source, uniques: uniques, window: w, request: s.tick(), from: w.From}
 	v.split, v.first = split(v.from)
 	return v

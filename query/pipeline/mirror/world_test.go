@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-io/millrace/query/window"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -283,11 +283,11 @@ func mix(x uint64) uint64 {
 
 // of makes a period of a zone.
 func of(period, zone string) At {
-	return func(now time.Time) window.Window { return windowOf(period, zone, now) }
+	return func(now time.Time) reads.Window { return windowOf(period, zone, now) }
 }
 
-func windowOf(period, zone string, now time.Time) window.Window {
-	s, err := window.Parse(window.Request{Period: period, TZ: zone})
+func windowOf(period, zone string, now time.Time) reads.Window {
+	s, err := reads.ParseWindow(reads.WindowRequest{Period: period, TZ: zone})
 	if err != nil {
 		panic(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/query/reads"
 )
 
 // Article is an article on its way.
@@ -37,7 +37,7 @@ type ArticleCursor struct {
 func (s *Store) Stuck(
 	ctx context.Context, c Scope, stage string, later []string, after ArticleCursor, limit int,
 ) ([]Article, error) {
-	p := c.params(selects.Params{
+	p := c.params(reads.Params{
 		"stage": stage, "stages": append([]string{stage}, later...), "after": after.At, "after_id": after.ID,
 		"limit": limit,
 	})
@@ -59,7 +59,7 @@ func (s *Store) Slowest(
 	ctx context.Context, c Scope, stage, until string, after ArticleCursor, limit int,
 ) ([]Article, error) {
 	p := c.params(
-		selects.Params{"stage": stage, "until": until, "after": after.At, "after_id": after.ID, "limit": limit},
+		reads.Params{"stage": stage, "until": until, "after": after.At, "after_id": after.ID, "limit": limit},
 	)
 	var out []Article
 	err := s.set.Each(ctx, "slowest.sql", p, func(rows driver.Rows) error {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/query/reads"
 )
 
 // Version is what a model version has classified.
@@ -24,7 +24,7 @@ const maxTopics = 1000
 // newest first, each with its maxTopics largest topics; for one article of
 // sample.
 func (s *Store) Versions(ctx context.Context, c Scope, r Roles, sample uint32, limit int) ([]Version, error) {
-	p := c.params(selects.Params{"classify": r.Classify, "sample": sample, "limit": limit})
+	p := c.params(reads.Params{"classify": r.Classify, "sample": sample, "limit": limit})
 	var out []Version
 	err := s.set.Each(ctx, "versions.sql", p, func(rows driver.Rows) error {
 		v := Version{Topics: map[string]uint64{}}
@@ -78,7 +78,7 @@ func (s *Store) FirstSeen(ctx context.Context, r Roles, cut Cut) (map[string]tim
 func (s *Store) SampleSize(
 	ctx context.Context, c Scope, r Roles, version string,
 ) (n uint64, mean *float64, err error) {
-	p := c.params(selects.Params{"classify": r.Classify, "version": version})
+	p := c.params(reads.Params{"classify": r.Classify, "version": version})
 	err = s.set.Each(ctx, "sample_size.sql", p, func(rows driver.Rows) error { return rows.Scan(&n, &mean) })
 	return n, mean, err
 }
@@ -89,7 +89,7 @@ func (s *Store) SampleTopics(
 	ctx context.Context, c Scope, r Roles, version string, sample uint32, limit int,
 ) (articles uint64, topics map[string]uint64, err error) {
 	topics = map[string]uint64{}
-	p := c.params(selects.Params{"classify": r.Classify, "version": version, "sample": sample, "limit": limit + 1})
+	p := c.params(reads.Params{"classify": r.Classify, "version": version, "sample": sample, "limit": limit + 1})
 	err = s.set.Each(ctx, "sample_topics.sql", p, func(rows driver.Rows) error {
 		var topic string
 		var n uint64
@@ -110,7 +110,7 @@ func (s *Store) SampleScores(
 	ctx context.Context, c Scope, r Roles, version string, sample uint32,
 ) (map[float64]uint64, error) {
 	out := map[float64]uint64{}
-	p := c.params(selects.Params{"classify": r.Classify, "version": version, "sample": sample})
+	p := c.params(reads.Params{"classify": r.Classify, "version": version, "sample": sample})
 	err := s.set.Each(ctx, "sample_scores.sql", p, func(rows driver.Rows) error {
 		var score float64
 		var n uint64

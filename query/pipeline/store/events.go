@@ -11,7 +11,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -77,7 +77,7 @@ func (s *Store) Events(ctx context.Context, f EventFilter) (page []Event, more b
 	return page, found > uint64(len(page)), err
 }
 
-func (f EventFilter) params() selects.Params {
+func (f EventFilter) params() reads.Params {
 	after, from, to := f.After, int64(0), int64(math.MaxInt64)
 	if after == (EventCursor{}) {
 		after = newest
@@ -88,7 +88,7 @@ func (f EventFilter) params() selects.Params {
 	if !f.To.IsZero() {
 		to = f.To.UnixNano()
 	}
-	return selects.Params{
+	return reads.Params{
 		"from": from, "to": to, "cursor_at": after.At, "cursor_seq": after.Seq, "hash": f.Hash, "url": f.URL,
 		"stage": f.Stage, "source": f.Source, "service": f.Service, "trace": f.Trace, "limit": f.Limit + 1,
 		"bytes": pageBytes,
@@ -134,7 +134,7 @@ type Reached struct {
 func (s *Store) Journey(ctx context.Context, hash string, limit int) ([]Event, map[string]Reached, error) {
 	var events []Event
 	stages := map[string]Reached{}
-	p := selects.Params{"hash": hash, "limit": limit + event.MaxStages, "bytes": pageBytes}
+	p := reads.Params{"hash": hash, "limit": limit + event.MaxStages, "bytes": pageBytes}
 	err := s.set.Each(ctx, "journey.sql", p, func(rows driver.Rows) error {
 		var r Reached
 		e, err := scanEvent(rows, &r.FirstAt, &r.Events)

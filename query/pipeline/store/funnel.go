@@ -9,7 +9,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -17,7 +17,7 @@ import (
 func (s *Store) QuarterCounts(
 	ctx context.Context, source string, from time.Time, yield func(mirror.Count) error,
 ) error {
-	p := selects.Params{"source": source, "from": from.Unix()}
+	p := reads.Params{"source": source, "from": from.Unix()}
 	return s.set.Each(ctx, "quarter_counts.sql", p, func(rows driver.Rows) error {
 		var c mirror.Count
 		if err := rows.Scan(&c.Stage, &c.Bucket, &c.Group, &c.Events, &c.Seq); err != nil {
@@ -33,7 +33,7 @@ func (s *Store) LastSeen(
 	yield func(stage string, bucket uint32, articles []uint64) error,
 ) error {
 	p := Cut(cut).params()
-	maps.Copy(p, selects.Params{"source": source, "from": from.UnixNano(), "to": to.UnixNano()})
+	maps.Copy(p, reads.Params{"source": source, "from": from.UnixNano(), "to": to.UnixNano()})
 	return s.set.Each(ctx, "last_seen.sql", p, func(rows driver.Rows) error {
 		var stage string
 		var bucket uint32
@@ -51,7 +51,7 @@ func (s *Store) Sets(
 	yield func(stage string, events uint64, set *funnel.Set) error,
 ) error {
 	for _, span := range spans {
-		p := selects.Params{"source": source, "width": uint32(span.Width), "from": span.From, "to": span.To}
+		p := reads.Params{"source": source, "width": uint32(span.Width), "from": span.From, "to": span.To}
 		err := s.set.Each(ctx, "sets.sql", p, func(rows driver.Rows) error {
 			var stage string
 			var events uint64
@@ -80,7 +80,7 @@ func (s *Store) SingleEvents(
 }
 
 func (s *Store) singleEvents(ctx context.Context, c Scope, limit int, yield func(mirror.Event) error) error {
-	p := c.params(selects.Params{"limit": limit})
+	p := c.params(reads.Params{"limit": limit})
 	return s.set.Each(ctx, "single_events.sql", p, func(rows driver.Rows) error {
 		var e mirror.Event
 		if err := rows.Scan(&e.At, &e.Stage, &e.Source, &e.Article); err != nil {
@@ -95,7 +95,7 @@ type Stage struct{ Events, Articles uint64 }
 
 // CountUpTo counts the events of a scope, but not beyond a limit.
 func (s *Store) CountUpTo(ctx context.Context, c Scope, limit int) (n uint64, err error) {
-	p := c.params(selects.Params{"limit": limit})
+	p := c.params(reads.Params{"limit": limit})
 	err = s.set.Each(ctx, "count_up_to.sql", p, func(rows driver.Rows) error { return rows.Scan(&n) })
 	return n, err
 }
@@ -164,13 +164,13 @@ func edges(from, to, lo, hi time.Time) [][2]time.Time {
 }
 
 // spanParams bind spans, of which there is one at least.
-func spanParams(spans []funnel.Span) selects.Params {
+func spanParams(spans []funnel.Span) reads.Params {
 	var widths []uint32
 	var starts, ends []int64
 	for _, span := range spans {
 		widths, starts, ends = append(widths, uint32(span.Width)), append(starts, span.From), append(ends, span.To)
 	}
-	return selects.Params{
+	return reads.Params{
 		"widths": widths, "starts": starts, "ends": ends, "first": starts[0], "last": ends[len(ends)-1],
 	}
 }

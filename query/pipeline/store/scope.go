@@ -8,7 +8,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -26,11 +26,11 @@ func (c Cut) Seq() uint64 {
 
 // params bind the cut. An article's slot is the first byte of its hash; group
 // g of n has the slots that leave the remainder g when they are divided by n.
-func (c Cut) params() selects.Params {
+func (c Cut) params() reads.Params {
 	if len(c) == 0 {
 		c = Cut{0}
 	}
-	return selects.Params{"seq": slices.Max(c), "groups": len(c), "upto": []uint64(c)}
+	return reads.Params{"seq": slices.Max(c), "groups": len(c), "upto": []uint64(c)}
 }
 
 // Scope says which events are counted.
@@ -43,9 +43,9 @@ type Scope struct {
 }
 
 // params are those of the scope, and more.
-func (c Scope) params(more selects.Params) selects.Params {
+func (c Scope) params(more reads.Params) reads.Params {
 	p := c.Cut.params()
-	maps.Copy(p, selects.Params{
+	maps.Copy(p, reads.Params{
 		"source": c.Source, "from": c.From.UnixNano(), "to": c.To.UnixNano(), "skip_reclassified": c.SkipReclassified,
 		"max_score": event.MaxScore,
 	})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
 
@@ -48,7 +48,7 @@ func (s *Store) Sources(ctx context.Context, f SourceFilter) (page []Source, t S
 	if len(words) == 0 {
 		words = []string{""} // an array without elements has no type
 	}
-	p := selects.Params{
+	p := reads.Params{
 		"from": f.From.UnixNano(), "to": f.To.UnixNano(), "words": words, "name": strings.Join(words, " "),
 		"limit": f.Limit, "skip": f.Skip,
 	}
@@ -79,7 +79,7 @@ func (s *Store) Activities(
 	ctx context.Context, width funnel.Width, from, to time.Time, sources []string,
 ) (map[string]Activity, error) {
 	active := map[string]Activity{}
-	p := selects.Params{
+	p := reads.Params{
 		"width": uint32(width), "from": width.Floor(from.Unix()), "to": to.Unix(), "sources": sources,
 	}
 	err := s.set.Each(ctx, "source_activity.sql", p, func(rows driver.Rows) error {
@@ -96,7 +96,7 @@ func (s *Store) Activities(
 // that one itself if it is known; empty when none is.
 func (s *Store) NearestSource(ctx context.Context, name string) (near string, err error) {
 	err = s.set.Each(
-		ctx, "nearest_source.sql", selects.Params{"source": name},
+		ctx, "nearest_source.sql", reads.Params{"source": name},
 		func(rows driver.Rows) error { return rows.Scan(&near) },
 	)
 	return near, err

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/query/reads"
 )
 
 // Roles are the stages that statistics are about. One that the pipeline does
@@ -32,7 +32,7 @@ func (s *Store) Breakdowns(ctx context.Context, c Scope, r Roles, limit int) (Br
 	kinds := map[string]map[string]uint64{
 		"source": b.Sources, "version": b.Versions, "topic": b.Topics, "channel": b.Channels,
 	}
-	p := c.params(selects.Params{"crawl": r.Crawl, "classify": r.Classify, "publish": r.Publish, "limit": limit})
+	p := c.params(reads.Params{"crawl": r.Crawl, "classify": r.Classify, "publish": r.Publish, "limit": limit})
 	err := s.set.Each(ctx, "breakdowns.sql", p, func(rows driver.Rows) error {
 		var kind, name string
 		var n uint64
@@ -52,7 +52,7 @@ type Middle struct{ Mean, Median *float64 }
 // Quality returns where the quality scores of a scope lie, the median by one
 // article of sample.
 func (s *Store) Quality(ctx context.Context, c Scope, r Roles, sample uint32) (m Middle, err error) {
-	p := c.params(selects.Params{"classify": r.Classify, "sample": sample})
+	p := c.params(reads.Params{"classify": r.Classify, "sample": sample})
 	err = s.set.Each(ctx, "quality.sql", p, func(rows driver.Rows) error { return rows.Scan(&m.Mean, &m.Median) })
 	return m, err
 }
@@ -85,7 +85,7 @@ func (s *Store) Latencies(ctx context.Context, c Scope, stages []string, r Roles
 		}
 		return 0
 	}
-	p := c.params(selects.Params{
+	p := c.params(reads.Params{
 		"stages": stages, "sample": sample,
 		"crawl": place(r.Crawl), "classify": place(r.Classify), "publish": place(r.Publish),
 	})

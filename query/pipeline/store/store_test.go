@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/mirror"
 	"github.com/millrace-io/millrace/query/pipeline/store"
-	"github.com/millrace-io/millrace/query/selects"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
 	"github.com/millrace-io/millrace/schemas/funnel"
 )
@@ -188,7 +188,7 @@ func TestFailures(t *testing.T) {
 	s, w := open(t, time.Nanosecond)
 	w.Write(events(3)...)
 	if _, err := s.Exact(t.Context(), scope("", epoch, epoch.Add(time.Hour))); !errors.Is(
-		err, selects.ErrUnavailable,
+		err, reads.ErrUnavailable,
 	) {
 		t.Errorf("a query that takes too long: %v", err)
 	}
@@ -196,11 +196,11 @@ func TestFailures(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Exact(gone, scope("", epoch, epoch.Add(time.Hour))); !errors.Is(err, context.Canceled) ||
-		errors.Is(err, selects.ErrUnavailable) {
+		errors.Is(err, reads.ErrUnavailable) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
 	if _, _, err := s.Events(t.Context(), store.EventFilter{Hash: "no hash'", Limit: 1}); errors.Is(
-		err, selects.ErrUnavailable,
+		err, reads.ErrUnavailable,
 	) {
 		t.Errorf("a query that is wrong: %v", err)
 	}

@@ -1,0 +1,92 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/millrace-io/millrace/internal/auth"
+	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/httpapi"
+	"github.com/millrace-io/millrace/internal/ledger"
+	"github.com/millrace-io/millrace/schemas/instant"
+	"github.com/millrace-io/millrace/schemas/source"
+)
+
+// Audit answers the audit.
+type Audit struct{ pool *pgxpool.Pool }
+
+// NewAudit returns the handler; Register puts it on a server.
+func NewAudit(pool *pgxpool.Pool) *Audit { return &Audit{pool} }
+
+// Register adds the route, for callers with the scope read.
+func (h *Audit) Register(api endpoint.API) {
+	api = api.At("/jobs", "Jobs")
+	endpoint.Get(api, endpoint.Operation{
+		ID: "audit-jobs", Path: "/audit", Summary: "Compare what became of due times with what schedules say",
+		Text: "Computes the due times of all jobs anew, also of those that were deleted since, and looks for each " +
+			"in the ledger. It reads as much as there is: ask for a day at a time where many jobs run often.",
+		Scope: auth.Read,
+	}, h.audit)
+	endpoint.Get(api, endpoint.Operation{
+		ID: "list-upcoming-runs", Path: "/{id}/upcoming", Summary: "The next due times of a job",
+		Text:  "By the schedule that it has, with the changes of clocks between them.",
+		Scope: auth.Read,
+	}, h.upcoming)
+}
+
+// UpcomingRequest names a job.
+type UpcomingRequest struct {
+	httpapi.Params
+	ID    string `path:"id" maxLength:"64" doc:"The job's UUID" example:"0199f0a2-7c1e-7000-8000-000000000001"`
+	Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10" doc:"How many due times"`
+	id    uuid.UUID
+}
+
+// Resolve implements huma.Resolver.
+func (r *UpcomingRequest) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	var ok bool
+	if r.id, ok = source.ParseID(r.ID); !ok {
+		errs = append(errs, httpapi.FieldError(source.BadID("id")))
+	}
+	return errs
+}
+
+func (h *Audit) upcoming(ctx context.Context, in *UpcomingRequest) (ledger.Upcoming, error) {
+	u, err := ledger.Next(ctx, h.pool, in.id, in.Limit)
+	switch {
+	case errors.Is(err, ledger.ErrNoJob):
+		return ledger.Upcoming{}, endpoint.NotFound("id", "must be that of a job")
+	case err != nil:
+		return ledger.Upcoming{}, err
+	}
+	return *u, nil
+}
+
+// Request are the parameters of an audit.
+type Request struct {
+	httpapi.Params
+	From instant.Time `query:"from" required:"true" format:"date-time" doc:"Due times from then on" example:"2026-02-10T00:00:00Z"`
+	To   instant.Time `query:"to" required:"true" format:"date-time" doc:"Due times before; those to come are left out" example:"2026-02-11T00:00:00Z"`
+}
+
+// Resolve implements huma.Resolver.
+func (r *Request) Resolve(ctx huma.Context) []error {
+	errs := r.Params.Resolve(ctx)
+	if !r.From.IsZero() && !r.To.IsZero() && !r.From.Before(r.To.Time) {
+		errs = append(errs, httpapi.FieldError{Field: "to", Code: "order", Rule: "must be after from"})
+	}
+	return errs
+}
+
+func (h *Audit) audit(ctx context.Context, in *Request) (ledger.JobAudit, error) {
+	r, err := ledger.Audit(ctx, h.pool, in.From.Time, in.To.Time)
+	if err != nil {
+		return ledger.JobAudit{}, err
+	}
+	return *r, nil
+}

@@ -1,0 +1,113 @@
+package reads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+// ErrUnavailable is the error of a database that is away, overloaded or too
+// slow. The same query may succeed later.
+var ErrUnavailable = errors.New("the database is unavailable")
+
+// Selects has the queries of a system by the names of their files. It is safe for
+// concurrent use.
+type Selects struct {
+	conn    driver.Conn
+	timeout time.Duration
+	queries map[string]string
+}
+
+// NewSelects reads every file of a folder that ends in .sql, and does not touch the
+// database. The timeout is that of each query; 0 stands for 10 s.
+func NewSelects(conn driver.Conn, folder fs.FS, timeout time.Duration) (*Selects, error) {
+	if timeout == 0 {
+		timeout = 10 * time.Second
+	}
+	s := &Selects{conn: conn, timeout: timeout, queries: map[string]string{}}
+	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || path.Ext(name) != ".sql" {
+			return err
+		}
+		text, err := fs.ReadFile(folder, name)
+		s.queries[entry.Name()] = string(text)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read queries: %w", err)
+	}
+	return s, nil
+}
+
+// Ping tells whether the database answers.
+func (s *Selects) Ping(ctx context.Context) error {
+	if err := s.conn.Ping(ctx); err != nil {
+		return fmt.Errorf("ping clickhouse: %w", err)
+	}
+	return nil
+}
+
+// Params are named parameters of a query. Bind times as nanoseconds or seconds
+// since 1970: as text they would lose their fraction.
+type Params map[string]any
+
+// Each runs the query of a file within the timeout, and hands every row to scan,
+// whose error ends it. It returns ErrUnavailable where a later attempt may
+// succeed, and ctx's error when the caller has gone.
+func (s *Selects) Each(ctx context.Context, file string, p Params, scan func(driver.Rows) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := s.run(ctx, file, p, scan); err != nil {
+		return fmt.Errorf("query %s: %w", file, classify(ctx, err))
+	}
+	return nil
+}
+
+func (s *Selects) run(ctx context.Context, file string, p Params, scan func(driver.Rows) error) error {
+	args := make([]any, 0, len(p))
+	for key, value := range p {
+		args = append(args, clickhouse.Named(key, value))
+	}
+	rows, err := s.conn.Query(ctx, s.queries[file], args...)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			_ = rows.Close()
+			return err
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+// Codes of exceptions that are not the query's fault.
+const (
+	codeTimeout     = 159
+	codeTooMany     = 202
+	codeMemoryLimit = 241
+	codeCancelled   = 394
+)
+
+// classify marks the errors that a later attempt may not meet: all but
+// exceptions, which a wrong query causes, too.
+func classify(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err() // the caller has gone
+	}
+	var exception *clickhouse.Exception
+	if errors.As(err, &exception) {
+		switch exception.Code {
+		case codeTimeout, codeTooMany, codeMemoryLimit, codeCancelled:
+		default:
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
