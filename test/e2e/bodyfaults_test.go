@@ -62,6 +62,7 @@ var faultyBodies = map[string]faultyBody{
 	"post /queues/{queue}/pause":  {path: "/queues/mail/pause", body: `{}`},
 	"post /queues/{queue}/resume": {path: "/queues/mail/resume", body: `{}`},
 	"post /queues/{queue}/take":   {path: "/queues/mail/take", body: `{"worker":"nats","limit":0}`, fields: "worker limit"},
+	"put /queues/{queue}/webhook": {path: "/queues/mail/webhook", body: `{"url":"https://x.example/","concurrency":0,"timeout_s":0}`, fields: "concurrency timeout_s"},
 	"post /queues/{queue}/limits": {path: "/queues/mail/limits", body: `{"max_items":0}`, fields: "max_items"},
 	"post /pipeline/files/{filename}/priority": {
 		path: "/pipeline/files/a%2Fb/priority", body: `{"priority":10}`, fields: "filename priority",

@@ -104,7 +104,7 @@ func blocks(t *testing.T, page string) (all []block) {
 		info := string(text[at[2]:at[3]])
 		b := block{line: 1 + strings.Count(string(text[:at[0]]), "\n"), text: string(text[at[4]:at[5]])}
 		b.language, info, _ = strings.Cut(info, " ")
-		if !slices.Contains([]string{"sh", "text", "json", "yaml", "go", "js", "sql", "promql", "mermaid"}, b.language) {
+		if !slices.Contains([]string{"sh", "text", "json", "yaml", "go", "js", "python", "sql", "promql", "mermaid"}, b.language) {
 			t.Errorf("%s, line %d: a block of %q: name its language, sh for commands", page, b.line, b.language)
 		}
 		for info != "" {
@@ -137,7 +137,7 @@ func blocks(t *testing.T, page string) (all []block) {
 func (b block) check(t *testing.T) {
 	t.Helper()
 	switch b.language {
-	case "go", "js":
+	case "go", "js", "python":
 	case "sql":
 		t.Errorf("line %d: SQL is run by an sh block, or says why not", b.line)
 		return
