@@ -37,7 +37,7 @@ RACED     = grep -rlE --include='*.go' --exclude='*_test.go' --exclude-dir=node_
 # Tests wait as well as work, so one package more than there are processors is tested
 # at a time, those that take longest first. Those of the whole program each start its
 # engines, so fewer run at a time: three tests of e2e, which has work for all processors,
-# then two packages, and beside them tests in JavaScript, which wait most of the time. What they are
+# then two packages, and beside them tests in JavaScript, but for the browser's. What they are
 # made of is compiled before: on a new machine that takes minutes, in which a server would
 # have no processor to answer with.
 # Linking the tests takes half as long without what debuggers read. Vet has its place
@@ -83,7 +83,8 @@ test: page ## Run all tests: Go, the page, a Node client, a browser
 	@$(MAKE) --no-print-directory test-unraced
 	@$(MAKE) --no-print-directory --jobs $(SYNC) test-benchmarks compile-programs
 	@$(MAKE) --no-print-directory test-e2e
-	@$(MAKE) --no-print-directory --jobs $(SYNC) test-programs test-page test-node test-browser
+	@$(MAKE) --no-print-directory --jobs $(SYNC) test-programs test-page test-node
+	@$(MAKE) --no-print-directory test-browser
 
 .PHONY: race
 race: ## Run the tests of all packages with the race detector
@@ -107,7 +108,7 @@ compile-programs:
 test-e2e:
 	MILLRACE_BIN=$(CURDIR)/$(BIN) $(call GOTEST,./test/e2e,-parallel=3)
 test-programs:
-	MILLRACE_BIN=$(CURDIR)/$(BIN) $(call GOTEST,./test/faults $$(go list ./test/... | grep -v '/test/e2e$$'),-p=2)
+	MILLRACE_BIN=$(CURDIR)/$(BIN) $(call GOTEST,./test/faults $$(go list ./test/... | grep -v '/test/e2e$$'),-p=2 -timeout=60m)
 test-page:
 	cd query/dashboard && npm test
 test-node:
