@@ -39,7 +39,7 @@ func TestEverySection(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.bin = bin
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	if err := measure(ctx, cfg, &out, t.Output()); err != nil {
