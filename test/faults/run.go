@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,7 +109,10 @@ func newTrial(cfg config, dir, bin string, out io.Writer) (*trial, error) {
 	t.watch = &watch{js: t.js, peer: cfg.peer}
 	if !cfg.soak && cfg.peer == noPeer {
 		t.shards, t.crawls = newShards(cfg.seed, c, t.js), newCrawls(cfg.seed, c, t.js)
-		t.batches, t.uploads = newBatchLoad(cfg.seed, c, t.js), newUploadLoad(cfg.seed, c)
+		t.batches = newBatchLoad(cfg.seed, c, t.js)
+		if !slices.ContainsFunc(cfg.kinds, needsClocks) { // a row waits by the clock of Postgres, which may be minutes ahead
+			t.uploads = newUploadLoad(cfg.seed, c)
+		}
 	}
 	t.sab = &saboteur{
 		cluster: c, watch: t.watch, tape: t.tape, shards: t.shards, crawls: t.crawls, batches: t.batches, out: out,
