@@ -13,7 +13,10 @@ import (
 // TestDocumentedReceiver: the receiver of docs/uploads.md takes what is signed, and nothing else.
 func TestDocumentedReceiver(t *testing.T) {
 	python, err := exec.LookPath("python3")
-	if err != nil {
+	switch {
+	case err != nil && os.Getenv("CI") == "true": // nothing may pass there by not being run
+		t.Fatal("there is no python3")
+	case err != nil:
 		t.Skip("there is no python3")
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")

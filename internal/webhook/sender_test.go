@@ -242,7 +242,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestSecrets: a secret is read as it is written, and a weak one is none.
+// TestSecrets: a secret that is written is read as the same bytes, and one that is too short or too long is refused.
 func TestSecrets(t *testing.T) {
 	secret := NewSecret()
 	if read, rule := ParseSecret(SecretText(secret)); rule != "" || !bytes.Equal(read, secret) {

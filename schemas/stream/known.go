@@ -14,7 +14,7 @@ import (
 // Every projector gets every question, and answers for the slots whose key stores it has.
 // What no answer covers is not known to be a repeat; a projector tells it when it folds
 // the event. So a publisher that is not answered may call a repeat accepted, and never
-// calls an event a repeat that is none.
+// calls a new event a repeat.
 
 // MaxKnownItems bounds the events of a question.
 const MaxKnownItems = 1000

@@ -151,9 +151,9 @@ func Connect(t testing.TB, s *embeddednats.Server) *nats.Conn {
 	return nc
 }
 
-// Go runs a part, as a process of its own would, until stop is called or the test ends,
-// whichever is first. What a test starts before it is there until it has ended: a test
-// that fails ends, though the part holds a connection of a pool.
+// Go runs a part until stop is called or the test ends. Pools and servers that the test made
+// before are closed only when the part has ended: a pool that closes waits for the connections
+// that a part holds, so a failed test would hang.
 func Go(t testing.TB, run func(ctx context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

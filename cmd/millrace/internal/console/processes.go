@@ -135,7 +135,8 @@ func (st *Status) judgeProcesses() {
 	for _, p := range st.Processes {
 		switch {
 		case !p.Answers:
-			st.Problems = append(st.Problems, fmt.Sprintf("%s does not answer; it was there %s ago, and has not said that it stops",
+			st.Problems = append(st.Problems, fmt.Sprintf(
+				"%s does not answer; it was there %s ago, and has not said that it stops",
 				name(p), short(st.At.Sub(p.SeenAt))))
 		case !p.Ready:
 			st.Problems = append(st.Problems, name(p)+" is not ready")
