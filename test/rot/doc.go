@@ -10,9 +10,9 @@
 //   - named if something is missing or wrong, or made anew, and an error, a log line
 //     of level ERROR, or /health names the store that was damaged;
 //   - misnamed if another store is named;
-//   - silent if something is missing or wrong, and nothing is said.
-//
-// A trial that fills memory ends the program, which names it and the seed to go on with.
+//   - silent if something is missing or wrong, and nothing is said;
+//   - "fills memory" if the NATS server takes all memory there is, as docs/recovery.md
+//     says. Such trials are counted, and the command succeeds.
 //
 // A trial is decided by its seed. To see one again: go run ./test/rot -seed SEED -n 1 -v.
 package main

@@ -22,6 +22,8 @@ const (
 	keyBatch   = 400 // identities
 )
 
+func (keysPart) name() string { return "keys" }
+
 func (keysPart) files(dir string) ([]string, error) { return filesOf(dir) }
 
 func (keysPart) store(string) string { return "key store" }
@@ -39,8 +41,8 @@ func openKeys(ctx context.Context, dir string, said *lines) (*keystore.Store, er
 	})
 }
 
-// fillKeys folds batches, of which the first are in tables.
-func fillKeys(ctx context.Context, dir, killed string) error {
+// fill folds batches, of which the first are in tables.
+func (keysPart) fill(ctx context.Context, dir, killed string) error {
 	for life := range 3 {
 		s, err := openKeys(ctx, dir, &lines{})
 		if err != nil {
@@ -83,30 +85,30 @@ func known() (sum checkpoint.Sum) {
 // and fills a new one if the store is damaged or is behind.
 func (keysPart) open(ctx context.Context, dir string) (f finding, err error) {
 	said := &lines{}
-	defer func() { f.said = append(f.said, said.all...) }()
+	defer func() { f.Said = append(f.Said, said.all...) }()
 	s, err := openKeys(ctx, dir, said)
 	if err != nil {
 		return damaged(f, err)
 	}
 	defer func() {
 		if closed := s.Close(); closed != nil {
-			f.said = append(f.said, "close the key store: "+closed.Error())
+			f.Said = append(f.Said, "close the key store: "+closed.Error())
 		}
 	}()
 	const end = keyBatches * keyBatch
 	if at := s.Applied(); at < end {
-		return finding{said: []string{fmt.Sprintf("the key store ends at sequence %d: it is filled from there", at)}}, nil
+		return finding{Said: []string{fmt.Sprintf("the key store ends at sequence %d: it is filled from there", at)}}, nil
 	}
 	have, err := s.Known(end)
 	if err != nil {
 		return damaged(f, err)
 	}
 	if have != known() {
-		return finding{said: []string{"the key store does not know what the checkpoint has counted"}}, nil
+		return finding{Said: []string{"the key store does not know what the checkpoint has counted"}}, nil
 	}
-	f.facts = facts{}
+	f.Facts = facts{}
 	for seq := uint64(1); seq <= end; seq++ {
-		f.facts[fmt.Sprint("key store/", seq)] = "unknown"
+		f.Facts[fmt.Sprint("key store/", seq)] = "unknown"
 	}
 	// Each identity comes again: the store has to know its first sighting.
 	for b := range keyBatches {
@@ -119,7 +121,7 @@ func (keysPart) open(ctx context.Context, dir string) (f finding, err error) {
 			return damaged(f, err)
 		}
 		for _, r := range repeats {
-			f.facts[fmt.Sprint("key store/", r.First)] = fmt.Sprint(r.First)
+			f.Facts[fmt.Sprint("key store/", r.First)] = fmt.Sprint(r.First)
 		}
 	}
 	return f, nil
@@ -132,6 +134,6 @@ func damaged(f finding, err error) (finding, error) {
 	if keystore.IsDamaged(err) && !strings.Contains(text, "key store") {
 		text = "the key store is damaged: " + text // as the projector says
 	}
-	f.said, f.facts = append(f.said, text), nil
+	f.Said, f.Facts = append(f.Said, text), nil
 	return f, nil
 }

@@ -34,6 +34,8 @@ const (
 	notesFile = "streams"
 )
 
+func (natsPart) name() string { return "nats" }
+
 func (natsPart) files(dir string) ([]string, error) {
 	files, err := filesOf(filepath.Join(dir, natsDir))
 	for i := range files {
@@ -106,7 +108,7 @@ func (natsPart) open(ctx context.Context, dir string) (f finding, err error) {
 	s, err := startNATS(ctx, dir)
 	var refused refusal
 	if errors.As(err, &refused) {
-		return finding{said: []string{err.Error()}, refused: true}, nil
+		return finding{Said: []string{err.Error()}, Refused: true}, nil
 	}
 	if err != nil {
 		return f, err
@@ -119,7 +121,7 @@ func (natsPart) open(ctx context.Context, dir string) (f finding, err error) {
 func (s *server) examine(ctx context.Context, dir string) (f finding, err error) {
 	err = ensure(ctx, s.js)
 	if err != nil {
-		f.said = append(f.said, err.Error())
+		f.Said = append(f.Said, err.Error())
 	}
 	checker, err := integrity.New(integrity.Config{File: filepath.Join(dir, notesFile), ScrubShare: 1}, s.nc,
 		prometheus.NewRegistry(), slog.New(s.said))
@@ -139,14 +141,14 @@ func (s *server) examine(ctx context.Context, dir string) (f finding, err error)
 		func() error { return checker.Look(ctx) },
 	} {
 		if err := look(); err != nil {
-			f.said = append(f.said, err.Error())
+			f.Said = append(f.Said, err.Error())
 		}
 	}
-	f.said = append(f.said, checker.Damage()...)
-	f.said = append(f.said, s.positions(ctx)...)
-	f.facts, err = s.read(ctx, &f.said)
+	f.Said = append(f.Said, checker.Damage()...)
+	f.Said = append(f.Said, s.positions(ctx)...)
+	f.Facts, err = s.read(ctx, &f.Said)
 	if err != nil {
-		f.said = append(f.said, err.Error())
+		f.Said = append(f.Said, err.Error())
 	}
 	return f, nil
 }

@@ -26,27 +26,20 @@ import (
 // prepare makes the folders of all parts, or of one, and reads what is in them.
 func prepare(ctx context.Context, dir, only string) (*prepared, error) {
 	p := &prepared{dir: dir}
-	for _, make := range []struct {
-		name string
-		part part
-		fill func(ctx context.Context, dir, killed string) error
-	}{
-		{"nats", natsPart{}, fillNATS},
-		{"keys", keysPart{}, fillKeys},
-		{"spool", spoolPart{}, fillSpool},
-	} {
-		if only != "" && only != make.name {
+	for _, part := range parts() {
+		name := part.name()
+		if only != "" && only != name {
 			continue
 		}
-		stopped, killed := filepath.Join(dir, make.name), filepath.Join(dir, make.name+"-killed")
+		stopped, killed := filepath.Join(dir, name), filepath.Join(dir, name+"-killed")
 		if err := os.Mkdir(stopped, 0o700); err != nil {
 			return nil, err
 		}
-		if err := make.fill(ctx, stopped, killed); err != nil {
-			return nil, fmt.Errorf("%s: %w", make.name, err)
+		if err := part.fill(ctx, stopped, killed); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for suffix, dir := range map[string]string{"": stopped, " killed": killed} {
-			v := variant{name: make.name + suffix, dir: dir, part: make.part}
+			v := variant{name: name + suffix, dir: dir, part: part}
 			if err := v.know(ctx, filepath.Join(p.dir, "trial")); err != nil {
 				return nil, fmt.Errorf("%s: %w", v.name, err)
 			}
@@ -70,17 +63,17 @@ func (v *variant) know(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(f.said) > 0 || len(f.facts) < 100 {
-		return fmt.Errorf("without damage, it has %d facts and says %q", len(f.facts), f.said)
+	if len(f.Said) > 0 || len(f.Facts) < 100 {
+		return fmt.Errorf("without damage, it has %d facts and says %q", len(f.Facts), f.Said)
 	}
-	v.want = f.facts
+	v.want = f.Facts
 	return nil
 }
 
 const stage = "shard-worker"
 
-// fillNATS makes streams with something in each, in several files.
-func fillNATS(ctx context.Context, dir, killed string) (err error) {
+// fill makes streams with something in each, in several files.
+func (natsPart) fill(ctx context.Context, dir, killed string) (err error) {
 	s, err := startNATS(ctx, dir)
 	if err != nil {
 		return err

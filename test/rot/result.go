@@ -18,6 +18,7 @@ const (
 	named    outcome = "named"
 	misnamed outcome = "misnamed"
 	silent   outcome = "silent"
+	fills    outcome = "fills memory"
 )
 
 // result is what came of a trial.
@@ -108,16 +109,17 @@ func (t *table) count(o outcome) int { return len(t.seeds[o]) }
 
 func (t *table) print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "file\tharmless\tnamed\tmisnamed\tsilent\t")
+	fmt.Fprintln(tw, "file\tharmless\tnamed\tmisnamed\tsilent\tfills memory\t")
 	for _, kind := range slices.Sorted(maps.Keys(t.counts)) {
 		n := t.counts[kind]
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t\n", strings.TrimPrefix(kind, "~"), n[harmless], n[named], n[misnamed], n[silent])
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t\n", strings.TrimPrefix(kind, "~"),
+			n[harmless], n[named], n[misnamed], n[silent], n[fills])
 	}
 	_ = tw.Flush()
 	all := t.counts["~all"]
-	total := all[harmless] + all[named] + all[misnamed] + all[silent]
+	total := all[harmless] + all[named] + all[misnamed] + all[silent] + all[fills]
 	fmt.Fprintf(w, "silent: %d of %d (%.2f %%)\n", all[silent], total, 100*float64(all[silent])/float64(max(total, 1)))
-	for _, o := range []outcome{silent, misnamed} {
+	for _, o := range []outcome{silent, misnamed, fills} {
 		if len(t.seeds[o]) > 0 {
 			fmt.Fprintf(w, "seeds of %s trials: %v\n", o, t.seeds[o])
 		}

@@ -6,6 +6,11 @@ import (
 	"testing"
 )
 
+func TestMain(m *testing.M) {
+	openHere()
+	m.Run()
+}
+
 // TestRot damages files of each part, by seeds that are always the same: nothing goes
 // unnoticed, or is blamed on another store.
 func TestRot(t *testing.T) {

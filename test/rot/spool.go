@@ -28,12 +28,14 @@ const (
 // began is when all events of a preparation happened.
 var began = time.Now().UTC().Truncate(time.Second)
 
+func (spoolPart) name() string { return "spool" }
+
 func (spoolPart) files(dir string) ([]string, error) { return filesOf(dir) }
 
 func (spoolPart) store(string) string { return "spool" }
 
-// fillSpool has a client take events while its server is away.
-func fillSpool(ctx context.Context, dir, killed string) error {
+// fill has a client take events while its server is away.
+func (spoolPart) fill(ctx context.Context, dir, killed string) error {
 	c, err := emit.Open(emit.Options{
 		URL: "http://127.0.0.1:1", Service: "rot", Spool: filepath.Join(dir, spoolDir), SpoolSync: -1,
 		Log: slog.New(slog.DiscardHandler), Breaker: emit.Breaker{Failures: 1, OpenFor: time.Hour},
@@ -95,21 +97,21 @@ func (spoolPart) open(ctx context.Context, dir string) (f finding, err error) {
 		URL: srv.URL, Service: "rot", Spool: filepath.Join(dir, spoolDir), Log: slog.New(said),
 	})
 	if err != nil {
-		return finding{said: []string{err.Error()}}, nil
+		return finding{Said: []string{err.Error()}}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	err = c.Flush(ctx)
 	if dropped := c.Health().Dropped; dropped > 0 {
-		f.said = append(f.said, fmt.Sprintf("pipeline_emit_dropped_total: %d events of the spool are lost", dropped))
+		f.Said = append(f.Said, fmt.Sprintf("pipeline_emit_dropped_total: %d events of the spool are lost", dropped))
 	}
 	if err != nil {
-		f.said = append(f.said, fmt.Sprintf("the spool is not delivered: %v: %s", err, c.Health().LastError))
+		f.Said = append(f.Said, fmt.Sprintf("the spool is not delivered: %v: %s", err, c.Health().LastError))
 	}
 	err = c.Close(ctx)
-	f.said, f.facts = append(f.said, said.all...), r.have
+	f.Said, f.Facts = append(f.Said, said.all...), r.have
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		f.said = append(f.said, err.Error())
+		f.Said = append(f.Said, err.Error())
 	}
 	return f, nil
 }

@@ -8,11 +8,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // facts are what a part has, by name: each message, identity or event, and its
@@ -49,14 +47,19 @@ func atoi(text string) int {
 
 // finding is what starting a part on its files has shown.
 type finding struct {
-	facts facts
-	said  []string // errors and what /health says
-	// refused says that the part does not start. So nobody reads anything wrong.
-	refused bool
+	Facts facts
+	Said  []string // errors and what /health says
+	// Refused says that the part does not start. So nobody reads anything wrong.
+	Refused bool
 }
 
 // part is a kind of store, and how it is opened.
 type part interface {
+	// name is how flags call it.
+	name() string
+	// fill writes what there is in dir, and copies it to killed as it is while its
+	// owner runs.
+	fill(ctx context.Context, dir, killed string) error
 	// files are those in a folder that a trial may damage.
 	files(dir string) ([]string, error)
 	// store is the name under which a file's damage has to be reported.
@@ -64,6 +67,8 @@ type part interface {
 	// open starts what reads a folder, and returns what is in it.
 	open(ctx context.Context, dir string) (finding, error)
 }
+
+func parts() []part { return []part{natsPart{}, keysPart{}, spoolPart{}} }
 
 // variant is a folder of a part, as it is before a trial.
 type variant struct {
@@ -99,45 +104,20 @@ func (p *prepared) trial(ctx context.Context, seed uint64) (r result, err error)
 		return r, err
 	}
 	r = result{seed: seed, variant: v.name, file: file, way: way}
-	stop := endIfFilled(r)
-	found, err := v.part.open(ctx, dir)
-	stop()
+	found, err := openApart(ctx, v.part.name(), dir)
+	if errors.Is(err, errFills) {
+		r.outcome = fills
+		return r, nil
+	}
 	if err != nil {
 		return r, err
 	}
 	var wrong map[string]string
-	if !found.refused {
-		wrong = v.want.missing(found.facts)
+	if !found.Refused {
+		wrong = v.want.missing(found.Facts)
 	}
-	r.judge(v.part.store(file), wrong, found.said)
+	r.judge(v.part.store(file), wrong, found.Said)
 	return r, nil
-}
-
-// most is how much memory a trial may take. What reads the folders takes less than a
-// tenth of it.
-const most = 4 << 30
-
-// endIfFilled ends the program if memory fills up before stop is called, for nothing
-// stops the server that fills it. JetStream does that when the sequence of a stored
-// message has become very large: it notes each one between as deleted.
-func endIfFilled(r result) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(100 * time.Millisecond):
-			}
-			var m runtime.MemStats
-			if runtime.ReadMemStats(&m); m.HeapInuse > most {
-				fmt.Fprintf(os.Stderr, "rot: seed %d: fills memory: %s %s: %s\ngo on with seed %d\n",
-					r.seed, r.variant, r.file, r.way, r.seed+1)
-				os.Exit(1)
-			}
-		}
-	}()
-	return func() { close(done) }
 }
 
 // damage flips one bit of a file, or cuts off its end.
