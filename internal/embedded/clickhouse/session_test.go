@@ -1,8 +1,10 @@
 package clickhouse_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +18,29 @@ import (
 func one(t *testing.T) driver.Conn {
 	opt := options(ch.CompressionNone)
 	opt.MaxOpenConns, opt.MaxIdleConns = 1, 1
-	return open(t, opt)
+	return single{open(t, opt)}
+}
+
+// single is a pool of one connection. The driver lets the next caller in just before it
+// puts back a connection that has answered a query, and would open another one for it.
+// So a row waits until its connection is back.
+type single struct{ driver.Conn }
+
+func (s single) QueryRow(ctx context.Context, query string, args ...any) driver.Row {
+	return singleRow{s.Conn.QueryRow(ctx, query, args...), s.Conn}
+}
+
+type singleRow struct {
+	driver.Row
+	conn driver.Conn
+}
+
+func (r singleRow) Scan(dest ...any) error {
+	err := r.Row.Scan(dest...)
+	for err == nil && r.conn.Stats().Idle == 0 {
+		runtime.Gosched()
+	}
+	return err
 }
 
 func TestSession(t *testing.T) {
