@@ -532,7 +532,7 @@ func TestProcessorResults(t *testing.T) {
 		page[2].Error == nil || *page[2].Error != "no such product" || page[3].Error == nil || !strings.Contains(*page[3].Error, `\u0000`) {
 		t.Errorf("%+v, %v", page, err)
 	}
-	results, err := s.store.Results(t.Context(), uploads.Viewer{All: true}, id, true)
+	results, err := s.store.Results(t.Context(), uploads.Viewer{All: true}, id, uploads.MaxColumns)
 	if err != nil {
 		t.Fatal(err)
 	}

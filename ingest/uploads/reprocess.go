@@ -95,14 +95,14 @@ func (h *Handler) reprocess(ctx context.Context, in *ReprocessUploadRequest) (ou
 // ExportUploadRequest asks for a link to all results.
 type ExportUploadRequest struct {
 	uploadsapi.UploadID
-	Format string `query:"format" enum:"csv,ndjson,ndjson.zst,xlsx" default:"csv"`
+	Format string `query:"format" enum:"csv,ndjson,ndjson.zst,xlsx,parquet" default:"csv"`
 	Exact  bool   `query:"exact" doc:"CSV has no apostrophes before texts that a spreadsheet would take for a formula"`
 }
 
 // UploadExport is where the results are.
 type UploadExport struct {
 	JobID  string `json:"jobId"`
-	Format string `json:"format" enum:"csv,ndjson,ndjson.zst,xlsx"`
+	Format string `json:"format" enum:"csv,ndjson,ndjson.zst,xlsx,parquet"`
 	Link   string `json:"link" doc:"Relative to the address of this request. The file is made when it is asked for, with the same token" example:"export?format=csv"`
 }
 

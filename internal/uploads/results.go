@@ -11,10 +11,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/millrace-io/millrace/internal/tabular"
+	"github.com/millrace-io/millrace/schemas/uploads"
 )
 
-// MaxColumns is how many columns a table of results may have, as in Excel.
-const MaxColumns = 16_384
+// Bounds of the columns of a table of results: as in Excel, and of formats that keep an index of each.
+const (
+	MaxColumns        = 16_384
+	MaxIndexedColumns = 1_000
+)
 
 // Results reads the results of a job's items that are DONE, by row, in one snapshot.
 type Results struct {
@@ -25,6 +29,7 @@ type Results struct {
 	job    Job
 	names  MemberNames
 	places map[string]int
+	most   int // columns
 }
 
 // Result is the result of one row.
@@ -33,12 +38,14 @@ type Result struct {
 	// Cells are by the columns: texts as they are, null and members that are not there as empty texts,
 	// and other values as JSON. nil where columns were not asked for.
 	Cells []string
+	// Absent are those of the cells that have no value: null, or no member. nil: none.
+	Absent []bool
 }
 
 // Results begins to read. Columns of JSON lines and of results of workers are found out by reading all of
-// them, if they are asked for. The caller closes what it gets.
-func (s *Store) Results(ctx context.Context, who Viewer, id uuid.UUID, columns bool) (r *Results, err error) {
-	r = &Results{}
+// them, if any are asked for: so many at most. The caller closes what it gets.
+func (s *Store) Results(ctx context.Context, who Viewer, id uuid.UUID, columns int) (r *Results, err error) {
+	r = &Results{most: columns}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -57,7 +64,7 @@ func (s *Store) Results(ctx context.Context, who Viewer, id uuid.UUID, columns b
 	if !r.job.Queued() {
 		r.names = Members(r.job)
 	}
-	if columns {
+	if columns > 0 {
 		if err := r.findColumns(ctx); err != nil {
 			return r, err
 		}
@@ -88,17 +95,20 @@ func (r *Results) findColumns(ctx context.Context) error {
 	if r.Columns = tabular.Keys(r.job.Header); len(r.names) == 0 {
 		rows, err := r.tx.Query(ctx, `SELECT key FROM (SELECT i.row_no, `+resultOf(r.job)+` AS result`+resultsFrom(r.job)+`) AS i,
 			LATERAL json_object_keys(result) WITH ORDINALITY AS k (key, at)
-			GROUP BY key ORDER BY min(ARRAY[row_no, at]) LIMIT $2`, r.job.No, MaxColumns+1)
+			GROUP BY key ORDER BY min(ARRAY[row_no, at]) LIMIT $2`, r.job.No, r.most+1)
 		if err == nil {
 			r.Columns, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}
 		if err != nil {
 			return err
 		}
-		if len(r.Columns) > MaxColumns {
+		if len(r.Columns) > r.most {
 			return &StateError{r.job.State, fmt.Sprintf(
-				"the results have more than %d different members, as many columns as a table may have: ask for ndjson", MaxColumns)}
+				"the results have more than %d different members, as many columns as this format may have: ask for ndjson", r.most)}
 		}
+	}
+	if len(r.Columns) == 0 && r.most == MaxIndexedColumns && r.Total() > 0 {
+		return &StateError{r.job.State, "no result has a member, and this format needs a column: ask for ndjson"}
 	}
 	r.places = make(map[string]int, len(r.Columns))
 	for i, name := range r.Columns {
@@ -106,6 +116,9 @@ func (r *Results) findColumns(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Total is how many results there are.
+func (r *Results) Total() int64 { return int64(r.job.Counts[uploads.StatusDone]) }
 
 // pageBytes bounds a page of results, if it has more than one.
 const pageBytes = 1 << 20
@@ -143,12 +156,16 @@ func (r *Results) result(raw []byte) (out Result, err error) {
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return out, err
 	}
-	out.Cells = make([]string, len(r.Columns))
+	out.Cells, out.Absent = make([]string, len(r.Columns)), make([]bool, len(r.Columns))
+	for i := range out.Absent {
+		out.Absent[i] = true
+	}
 	for name, value := range members {
 		at, known := r.places[name]
 		if !known {
 			return out, fmt.Errorf("there is no column %q", name)
 		}
+		out.Absent[at] = string(value) == "null"
 		if out.Cells[at], err = cell(value); err != nil {
 			return out, err
 		}

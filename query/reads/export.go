@@ -44,12 +44,13 @@ func TypesOf(formats ...string) (all []string) {
 }
 
 // Table says how rows are written: as JSON as they are, in CSV and XLSX by columns, and in
-// Parquet as rows of P.
+// Parquet as rows of P, or as the texts of the columns.
 type Table[Row, P any] struct {
 	Name    string   // of the files, such as events
 	Columns []string // of CSV and XLSX
 	Cells   func(Row) ([]string, error)
-	Parquet func(Row) P
+	Parquet func(Row) P // nil: Texts
+	Texts   func(Row) ([]*string, error)
 	Temp    string // folder for the temporary files of XLSX; empty: that of the system
 }
 
@@ -116,6 +117,9 @@ func (t *Table[Row, P]) begin(format string, w io.Writer) (writer[Row], error) {
 	case "xlsx":
 		return newBookWriter(w, t)
 	default:
+		if t.Parquet == nil {
+			return newColumnWriter(w, t), nil
+		}
 		return parquetWriter[Row, P]{
 			parquet.NewGenericWriter[P](w, parquet.Compression(&zstd.Codec{})), t.Parquet,
 		}, nil

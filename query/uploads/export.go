@@ -5,6 +5,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
@@ -14,7 +16,7 @@ import (
 // ExportUploadRequest asks for all results.
 type ExportUploadRequest struct {
 	uploadsapi.UploadID
-	Format string `query:"format" enum:"csv,ndjson,ndjson.zst,xlsx" default:"csv" doc:"CSV as in RFC 4180, JSON lines, the same compressed by zstd, or XLSX, all of whose cells are texts"`
+	Format string `query:"format" enum:"csv,ndjson,ndjson.zst,xlsx,parquet" default:"csv" doc:"CSV as in RFC 4180, JSON lines, the same compressed by zstd, XLSX, all of whose cells are texts, or Parquet, all of whose columns are"`
 	Exact  bool   `query:"exact" doc:"CSV has no apostrophes before texts that a spreadsheet would take for a formula"`
 }
 
@@ -24,41 +26,89 @@ type exportedRow struct{ uploads.Result }
 // MarshalJSON implements json.Marshaler.
 func (r exportedRow) MarshalJSON() ([]byte, error) { return r.Object, nil }
 
+// texts are the cells, nil where there is no value.
+func (r exportedRow) texts() ([]*string, error) {
+	out := make([]*string, len(r.Cells))
+	for i := range r.Cells {
+		if r.Absent == nil || !r.Absent[i] {
+			out[i] = &r.Cells[i]
+		}
+	}
+	return out, nil
+}
+
 func (h *Handler) export(ctx context.Context, in ExportUploadRequest) (reads.File, error) {
 	j, err := h.job(ctx, in.UploadID)
 	if err != nil {
 		return reads.File{}, err
 	}
-	who, tabular := uploadsapi.ViewerFrom(ctx), in.Format == "csv" || in.Format == "xlsx"
-	t := reads.Table[exportedRow, struct{}]{Name: "results-" + j.ID.String(), Temp: h.cfg.Temp}
-	t.Cells = func(r exportedRow) ([]string, error) {
-		if in.Format == "csv" && !in.Exact {
-			return escaped(r.Cells), nil
-		}
-		return r.Cells, nil
-	}
+	who, e := uploadsapi.ViewerFrom(ctx), resultFile{h.Store, j.ID, in.Format, in.Exact, h.cfg.Temp}
+	t := e.table()
 	file := t.File(reads.Format{Format: in.Format}, time.Now(), nil)
-	file.Write = func(ctx context.Context, w io.Writer) error {
-		ctx, cancel := context.WithCancel(ctx) // what is not read is not waited for
-		results, err := h.Store.Results(ctx, who, j.ID, tabular)
-		if err != nil {
-			cancel()
-			return err
-		}
-		defer results.Close()
-		defer cancel()
-		if t.Columns = results.Columns; in.Format == "csv" && !in.Exact {
-			t.Columns = escaped(t.Columns)
-		}
-		return t.Write(ctx, in.Format, w, func(context.Context) (page []exportedRow, more bool, err error) {
-			all, more, err := results.Next()
-			for _, r := range all {
-				page = append(page, exportedRow{r})
-			}
-			return page, more, err
-		})
-	}
+	file.Write = func(ctx context.Context, w io.Writer) error { return e.write(ctx, who, w, nil) }
 	return file, nil
+}
+
+// resultFile is a file of the results of an upload.
+type resultFile struct {
+	store  *uploads.Store
+	upload uuid.UUID
+	format string
+	exact  bool
+	temp   string // folder for temporary files
+}
+
+func (f resultFile) guarded() bool { return f.format == "csv" && !f.exact }
+
+// maxColumns is how many columns the format may have; 0: it has none.
+func (f resultFile) maxColumns() int {
+	switch f.format {
+	case "csv", "xlsx":
+		return uploads.MaxColumns
+	case "parquet":
+		return uploads.MaxIndexedColumns
+	}
+	return 0
+}
+
+func (f resultFile) table() reads.Table[exportedRow, struct{}] {
+	return reads.Table[exportedRow, struct{}]{
+		Name: "results-" + f.upload.String(), Temp: f.temp, Texts: exportedRow.texts,
+		Cells: func(r exportedRow) ([]string, error) {
+			if f.guarded() {
+				return escaped(r.Cells), nil
+			}
+			return r.Cells, nil
+		},
+	}
+}
+
+// write writes the results of one snapshot. wrote is told how many rows are written of how many; it may be nil.
+func (f resultFile) write(ctx context.Context, who uploads.Viewer, w io.Writer, wrote func(n, of int64)) error {
+	ctx, cancel := context.WithCancel(ctx) // what is not read is not waited for
+	results, err := f.store.Results(ctx, who, f.upload, f.maxColumns())
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer results.Close()
+	defer cancel()
+	t := f.table()
+	if t.Columns = results.Columns; f.guarded() {
+		t.Columns = escaped(t.Columns)
+	}
+	n := int64(0)
+	return t.Write(ctx, f.format, w, func(context.Context) (page []exportedRow, more bool, err error) {
+		if wrote != nil {
+			wrote(n, results.Total())
+		}
+		all, more, err := results.Next()
+		n += int64(len(all))
+		for _, r := range all {
+			page = append(page, exportedRow{r})
+		}
+		return page, more, err
+	})
 }
 
 func escaped(cells []string) []string {

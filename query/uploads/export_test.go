@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/parquet-go/parquet-go"
 	"github.com/xuri/excelize/v2"
 
 	"github.com/millrace-io/millrace/internal/auth"
@@ -131,9 +133,57 @@ func TestExport(t *testing.T) {
 		others[2][1] != "A6" || others[2][4]+others[3][4] != spoilable[5][0] {
 		t.Errorf("%d long texts, %v: %.100q", len(others), err, others)
 	}
-	if status, text := s.get(base + "?format=parquet"); status != 400 {
+	columns, table := readParquet(t, s.download(base+"?format=parquet"))
+	if !slices.Equal(columns, spoilable[0]) || len(table) != len(spoilable)-1 {
+		t.Fatalf("%d rows of %q", len(table), columns)
+	}
+	for i, row := range table {
+		for k, cell := range row {
+			if cell == nil || *cell != spoilable[i+1][k] {
+				t.Errorf("Parquet: cell %d of row %d is not %.40q", k, i+1, spoilable[i+1][k])
+			}
+		}
+	}
+	if status, text := s.get(base + "?format=pdf"); status != 400 {
 		t.Errorf("%d %s", status, text)
 	}
+}
+
+// readParquet returns the columns and the rows of a file, with nil for null.
+func readParquet(t *testing.T, content []byte) (columns []string, table [][]*string) {
+	t.Helper()
+	file, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range file.Schema().Fields() {
+		columns = append(columns, field.Name())
+	}
+	for _, group := range file.RowGroups() {
+		rows, page := group.Rows(), make([]parquet.Row, 100)
+		for {
+			n, err := rows.ReadRows(page)
+			for _, row := range page[:n] {
+				cells := make([]*string, len(columns))
+				for _, value := range row {
+					if text := value.String(); !value.IsNull() {
+						cells[value.Column()] = &text
+					}
+				}
+				table = append(table, cells)
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return columns, table
 }
 
 // TestExportObjects: columns of JSON lines are the members of all of them, and nothing but results is there.
@@ -148,9 +198,42 @@ func TestExportObjects(t *testing.T) {
 	if got := string(s.download(base)); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	columns, rows := readParquet(t, s.download(base+"?format=parquet"))
+	if got, err := json.Marshal(rows); string(got) != `[["1","=x",null],[null,null,"{\"d\":[1,2]}"]]` || err != nil ||
+		!slices.Equal(columns, []string{"b", "a", "c"}) {
+		t.Errorf("%q %s %v", columns, got, err)
+	}
 	none := s.fill("", "y.csv", table(3), nil)
 	if got := string(s.download("/api/v1/uploads/" + none.ID.String() + "/export")); got != "sku,title,price\r\n" {
 		t.Errorf("%q", got)
+	}
+	if columns, rows := readParquet(t, s.download("/api/v1/uploads/"+none.ID.String()+"/export?format=parquet")); len(columns) != 3 || rows != nil {
+		t.Errorf("%q, %d rows", columns, len(rows))
+	}
+}
+
+// TestExportColumns: odd names are columns. Too many are refused, and rows without any.
+func TestExportColumns(t *testing.T) {
+	s := serve(t, auth.Config{})
+	export := func(file string) string {
+		j := s.fill("", "x.ndjson", file, nil)
+		if _, err := s.store.Move(t.Context(), j, schema.StatusDone, 0, 2000); err != nil {
+			t.Fatal(err)
+		}
+		return "/api/v1/uploads/" + j.ID.String() + "/export?format=parquet"
+	}
+	columns, rows := readParquet(t, s.download(export(`{"":"1","a.b":"2","é\n":3,"A":4,"a":5}`+"\n")))
+	if !slices.Equal(columns, []string{"", "a.b", "é\n", "A", "a"}) || len(rows) != 1 || *rows[0][4] != "5" {
+		t.Errorf("%q %v", columns, rows)
+	}
+	var wide strings.Builder
+	for i := range uploads.MaxIndexedColumns + 1 {
+		fmt.Fprintf(&wide, "{\"c%d\":%d}\n", i, i)
+	}
+	for _, file := range []string{wide.String(), "{}\n{}\n"} { // too many, and rows without any
+		if status, text := s.get(export(file)); status != 409 || !strings.Contains(text, "ask for ndjson") {
+			t.Errorf("%.40q: %d %s", file, status, text)
+		}
 	}
 }
 
@@ -163,7 +246,7 @@ func TestExportSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := s.store.Results(ctx, uploads.Viewer{All: true}, j.ID, true)
+	r, err := s.store.Results(ctx, uploads.Viewer{All: true}, j.ID, uploads.MaxColumns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +265,7 @@ func TestExportSnapshot(t *testing.T) {
 	if n != 15_000 {
 		t.Errorf("%d results, want 15000", n)
 	}
-	if r, err = s.store.Results(ctx, uploads.Viewer{All: true}, j.ID, true); err != nil {
+	if r, err = s.store.Results(ctx, uploads.Viewer{All: true}, j.ID, uploads.MaxColumns); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -193,7 +276,7 @@ func TestExportSnapshot(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := s.store.Results(t.Context(), uploads.Viewer{Subject: "eve"}, j.ID, true); !errors.Is(err, uploads.ErrNotFound) {
+	if _, err := s.store.Results(t.Context(), uploads.Viewer{Subject: "eve"}, j.ID, uploads.MaxColumns); !errors.Is(err, uploads.ErrNotFound) {
 		t.Errorf("another's results: %v", err)
 	}
 }

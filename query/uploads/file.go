@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -129,8 +130,9 @@ func (h *Handler) registerFile(srv *httpapi.Server) {
 		[]string{"application/octet-stream"}, h.downloads, h.file)
 	reads.GetFile(api, h, "rejected-file", "/uploads/{jobId}/rejected/file", "All rejected rows of an upload",
 		reads.ContentTypes(), h.downloads, h.rejectedFile)
+	api.Errors = []int{http.StatusNotFound, http.StatusConflict}
 	reads.GetFile(api, h, "upload-export", "/uploads/{jobId}/export", "The results of all items that are DONE",
-		reads.TypesOf("csv", "ndjson", "ndjson.zst", "xlsx"), h.exports, h.export)
+		reads.TypesOf("csv", "ndjson", "ndjson.zst", "xlsx", "parquet"), h.exports, h.export)
 }
 
 // rejectedRows is how rejected rows are written as a file.

@@ -6877,7 +6877,7 @@ export interface components {
         };
         UploadExport: {
             /** @enum {string} */
-            format: "csv" | "ndjson" | "ndjson.zst" | "xlsx";
+            format: "csv" | "ndjson" | "ndjson.zst" | "xlsx" | "parquet";
             jobId: string;
             /**
              * @description Relative to the address of this request. The file is made when it is asked for, with the same token
@@ -19151,8 +19151,8 @@ export interface operations {
     "get-upload-export": {
         parameters: {
             query?: {
-                /** @description CSV as in RFC 4180, JSON lines, the same compressed by zstd, or XLSX, all of whose cells are texts */
-                format?: "csv" | "ndjson" | "ndjson.zst" | "xlsx";
+                /** @description CSV as in RFC 4180, JSON lines, the same compressed by zstd, XLSX, all of whose cells are texts, or Parquet, all of whose columns are */
+                format?: "csv" | "ndjson" | "ndjson.zst" | "xlsx" | "parquet";
                 /** @description CSV has no apostrophes before texts that a spreadsheet would take for a formula */
                 exact?: boolean;
             };
@@ -19173,6 +19173,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/vnd.apache.parquet": string;
                     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": string;
                     "application/x-ndjson": string;
                     "application/zstd": string;
@@ -19215,6 +19216,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Internal Server Error */
             500: {
                 headers: {
@@ -19238,7 +19248,7 @@ export interface operations {
     "export-upload": {
         parameters: {
             query?: {
-                format?: "csv" | "ndjson" | "ndjson.zst" | "xlsx";
+                format?: "csv" | "ndjson" | "ndjson.zst" | "xlsx" | "parquet";
                 /** @description CSV has no apostrophes before texts that a spreadsheet would take for a formula */
                 exact?: boolean;
             };
