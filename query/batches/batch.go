@@ -175,35 +175,31 @@ func (s BatchSelection) conditions() (c conditions) {
 type BatchesRequest struct {
 	httpapi.Params
 	BatchSelection
-	Page
+	reads.Page
 }
 
 // Resolve implements huma.Resolver.
 func (r *BatchesRequest) Resolve(ctx huma.Context) []error {
 	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
 		r.check(&f)
-		r.after(batchCursor, &f)
+		_, err := batchCursor.After(r.Cursor)
+		f.Check(err)
 		return f
 	})
 }
 
 // CrawlBatchPage is a page of batches.
-type CrawlBatchPage struct {
-	Items      []CrawlBatch `json:"items" nullable:"false"`
-	NextCursor string       `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
-}
+type CrawlBatchPage struct{ reads.List[CrawlBatch] }
 
 func (h *Handler) list(ctx context.Context, r BatchesRequest) (answer CrawlBatchPage, err error) {
 	c := r.conditions()
-	if micros, seq, given := r.after(batchCursor, &reads.Faults{}); given {
-		c.add("(read_at, seq) < ($, $)", time.UnixMicro(int64(micros)), int64(seq))
+	if after, ok := batchCursor.Decode(r.Cursor); ok {
+		c.add("(read_at, seq) < ($, $)", time.UnixMicro(int64(after[0])), int64(after[1]))
 	}
-	answer.Items, err = page(ctx, h.Postgres, c, r.Limit+1)
-	if len(answer.Items) > r.Limit {
-		last := answer.Items[r.Limit-1]
-		answer.Items = answer.Items[:r.Limit]
-		answer.NextCursor = reads.EncodeCursor(batchCursor, uint64(last.ReadAt.UnixMicro()), uint64(last.seq))
-	}
+	all, err := page(ctx, h.Postgres, c, r.Limit+1)
+	answer.List = reads.ListOf(batchCursor, all, r.Limit, func(b CrawlBatch) reads.Pair {
+		return reads.Pair{uint64(b.ReadAt.UnixMicro()), uint64(b.seq)}
+	})
 	return answer, h.postgres("list batches", err)
 }
 

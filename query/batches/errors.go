@@ -49,14 +49,15 @@ func (s ErrorSelection) params(more reads.Params) reads.Params {
 type CrawlErrorsRequest struct {
 	httpapi.Params
 	ErrorSelection
-	Page
+	reads.Page
 }
 
 // Resolve implements huma.Resolver.
 func (r *CrawlErrorsRequest) Resolve(ctx huma.Context) []error {
 	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
 		r.check(&f)
-		r.after(errorCursor, &f)
+		_, err := errorCursor.After(r.Cursor)
+		f.Check(err)
 		return f
 	})
 }
@@ -83,33 +84,30 @@ type CrawlError struct {
 
 // CrawlErrorPage is a page of errors.
 type CrawlErrorPage struct {
-	Items        []CrawlError `json:"items" nullable:"false" doc:"Those of the batches read last first"`
-	NextCursor   string       `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
-	Total        uint64       `json:"total" doc:"Errors that the filters select, on all pages"`
-	ContentCount uint64       `json:"content_count" doc:"Items of the same project, platform, job and time, whatever became of them"`
-	Rate         *float64     `json:"rate" doc:"total of content_count, from 0 to 1; null: there are no items"`
+	reads.List[CrawlError]
+	Total        uint64   `json:"total" doc:"Errors that the filters select, on all pages"`
+	ContentCount uint64   `json:"content_count" doc:"Items of the same project, platform, job and time, whatever became of them"`
+	Rate         *float64 `json:"rate" doc:"total of content_count, from 0 to 1; null: there are no items"`
 }
 
 func (h *Handler) errors(ctx context.Context, r CrawlErrorsRequest) (page CrawlErrorPage, err error) {
-	at, place, given := r.after(errorCursor, &reads.Faults{})
+	after, given := errorCursor.Decode(r.Cursor)
 	if !given {
-		at, place = math.MaxInt64, 0
+		after = reads.Pair{math.MaxInt64}
 	}
-	p := r.params(reads.Params{"at": int64(at), "place": place, "first": !given, "limit": r.Limit + 1})
-	page.Items = []CrawlError{}
+	p := r.params(reads.Params{"at": int64(after[0]), "place": after[1], "first": !given, "limit": r.Limit + 1})
+	var all []CrawlError
 	err = h.set.Each(ctx, "crawl_errors.sql", p, func(rows driver.Rows) error {
 		e, err := scanError(rows)
-		page.Items = append(page.Items, e)
+		all = append(all, e)
 		return err
 	})
 	if err != nil {
 		return page, err
 	}
-	if len(page.Items) > r.Limit {
-		page.Items = page.Items[:r.Limit]
-		last := page.Items[r.Limit-1]
-		page.NextCursor = reads.EncodeCursor(errorCursor, uint64(last.ReadAt.UnixNano()), last.place)
-	}
+	page.List = reads.ListOf(errorCursor, all, r.Limit, func(e CrawlError) reads.Pair {
+		return reads.Pair{uint64(e.ReadAt.UnixNano()), e.place}
+	})
 	err = h.set.Each(ctx, "crawl_error_totals.sql", r.params(nil), func(rows driver.Rows) error {
 		return rows.Scan(&page.Total, &page.ContentCount)
 	})

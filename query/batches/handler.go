@@ -69,10 +69,11 @@ func (h *Handler) Register(api endpoint.API) {
 	reads.GetFile(api, h, "batches-report", "/batches/report", "What became of each item of a batch, a job or a project",
 		reads.ContentTypes(), h.reporting, h.report)
 	reads.Get(api, h, "batch", "/batches/{job_id}/{batch_index}", "A batch", h.one)
-	reads.Get(api, h, "batch-contents", "/batches/{job_id}/{batch_index}/items", "What became of each item of a batch",
+	reads.Get(api, h, "batch-contents", "/batches/{job_id}/{batch_index}/items", "What became of each item of a batch, in its order",
 		h.items)
 	reads.Get(api, h, "batch-item", "/batch-items/{content_id}", "The newest crawl of an item, and its others", h.item)
-	reads.Get(api, h, "crawl-errors", "/crawl-errors", "Items that are errors at present, with their share", h.errors)
+	reads.Get(api, h, "crawl-errors", "/crawl-errors", "Items that are errors at present, of the batches read last first, with their share",
+		h.errors)
 	reads.Get(api, h, "crawl-error-rates", "/crawl-errors/rates", "Errors and their share by a property, or over time",
 		h.rates)
 	reads.Get(api, h, "crawl-error-groups", "/crawl-errors/groups", "Errors that are alike put together", h.groups)

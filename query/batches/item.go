@@ -173,7 +173,7 @@ func (h *Handler) content(ctx context.Context, out *BatchItem) error {
 type BatchItemsRequest struct {
 	httpapi.Params
 	OfBatch
-	Page
+	reads.Page
 	Status string `query:"fetch_status" enum:"success,error" doc:"Only items with this outcome"`
 }
 
@@ -181,28 +181,25 @@ type BatchItemsRequest struct {
 func (r *BatchItemsRequest) Resolve(ctx huma.Context) []error {
 	return reads.Resolve(ctx, r.Params, func(*Handler) (f reads.Faults) {
 		r.id(&f)
-		r.after(itemCursor, &f)
+		_, err := itemCursor.After(r.Cursor)
+		f.Check(err)
 		return f
 	})
 }
 
 // CrawledItemPage is a page of the items of a batch.
-type CrawledItemPage struct {
-	Items      []CrawledItem `json:"items" nullable:"false" doc:"In the order of the batch"`
-	NextCursor string        `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
-}
+type CrawledItemPage struct{ reads.List[CrawledItem] }
 
 func (h *Handler) items(ctx context.Context, r BatchItemsRequest) (page CrawledItemPage, err error) {
 	id := r.id(&reads.Faults{})
 	f := itemFilter{job: id.Job, batch: int64(id.Index), status: r.Status, limit: r.Limit + 1}
-	if position, _, given := r.after(itemCursor, &reads.Faults{}); given {
-		f.after = &CrawledItem{JobID: id.Job, BatchIndex: uint32(id.Index), Position: uint32(min(position, math.MaxUint32))}
+	if after, ok := itemCursor.Decode(r.Cursor); ok {
+		f.after = &CrawledItem{JobID: id.Job, BatchIndex: uint32(id.Index), Position: uint32(min(after[0], math.MaxUint32))}
 	}
-	page.Items, err = h.outcomes(ctx, f)
-	if len(page.Items) > r.Limit {
-		page.Items = page.Items[:r.Limit]
-		page.NextCursor = reads.EncodeCursor(itemCursor, uint64(page.Items[r.Limit-1].Position), 0)
-	}
+	all, err := h.outcomes(ctx, f)
+	page.List = reads.ListOf(itemCursor, all, r.Limit, func(i CrawledItem) reads.Pair {
+		return reads.Pair{uint64(i.Position)}
+	})
 	return page, err
 }
 

@@ -13,33 +13,15 @@ import (
 )
 
 // Cursors of the lists.
-const (
-	batchCursor = 9
-	errorCursor = 10
-	itemCursor  = 11
+var (
+	batchCursor = reads.Pairs("batches")
+	errorCursor = reads.Pairs("crawl errors")
+	itemCursor  = reads.Pairs("items of a batch")
 )
 
 // maxName bounds names of jobs, projects, platforms and codes in bytes. A legacy batch has the
 // name of its object in the place of a job.
 const maxName = 2 * batches.MaxKey
-
-// Page are the parameters of a page.
-type Page struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many items a page has at most"`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before, with the same filters"`
-}
-
-// after reads the two numbers of the cursor; given tells whether there is one.
-func (p Page) after(kind byte, f *reads.Faults) (a, b uint64, given bool) {
-	if p.Cursor == "" {
-		return 0, 0, false
-	}
-	a, b, ok := reads.DecodeCursor(kind, p.Cursor)
-	if !ok {
-		f.Add(reads.Broken("cursor", "cursor", "must be next_cursor of the page before"))
-	}
-	return a, b, true
-}
 
 // Span are the parameters of a span of time.
 type Span struct {

@@ -42,12 +42,11 @@ func (h *Handler) Register(api endpoint.API) {
 		"What became of each event about a source within seven days, the latest first"), h.events)
 }
 
-// Cursors of the lists of jobs, runs, due times and events.
+// Cursors of the lists of jobs, runs and due times.
 var (
-	jobCursor       = reads.IDs(5)
-	executionCursor = reads.IDs(6)
-	ledgerCursor    = reads.Times(7)
-	eventCursor     = reads.Cursor[jobs.Place]{Encode: encodePlace, Decode: decodePlace}
+	jobCursor       = reads.IDs("jobs")
+	executionCursor = reads.IDs("executions")
+	ledgerCursor    = reads.Times("due times of a job")
 )
 
 // ListJobsRequest are the parameters of a list of jobs.

@@ -112,16 +112,19 @@ func (r *EventLogRequest) Resolve(ctx huma.Context) []error {
 	return append(errs, endpoint.Faults(err)...)
 }
 
-// separator is between the two parts of a cursor of the log: the time with the first
-// half of the id, and the second half.
-const (
-	placeCursor = 8
-	separator   = "."
+// A cursor of the log has two parts: the time with the first half of the id, and the
+// second half.
+var (
+	placeCursor = reads.Pairs("events about sources")
+	eventCursor = reads.Cursor[jobs.Place]{Encode: encodePlace, Decode: decodePlace}
 )
 
+// separator is between the parts.
+const separator = "."
+
 func encodePlace(p jobs.Place) string {
-	return reads.EncodeCursor(placeCursor, uint64(p.At.UnixMicro()), binary.BigEndian.Uint64(p.ID[:8])) + separator +
-		reads.EncodeCursor(placeCursor, 0, binary.BigEndian.Uint64(p.ID[8:]))
+	return placeCursor.Encode(reads.Pair{uint64(p.At.UnixMicro()), binary.BigEndian.Uint64(p.ID[:8])}) + separator +
+		placeCursor.Encode(reads.Pair{0, binary.BigEndian.Uint64(p.ID[8:])})
 }
 
 // decodePlace reads the place of the last event of a page.
@@ -130,13 +133,13 @@ func decodePlace(text string) (p jobs.Place, ok bool) {
 	if half*2+1 != len(text) || text[half:half+1] != separator {
 		return p, false
 	}
-	micros, a, ok := reads.DecodeCursor(placeCursor, text[:half])
-	zero, b, too := reads.DecodeCursor(placeCursor, text[half+1:])
-	at, err := instant.FromMicro(int64(micros))
+	a, ok := placeCursor.Decode(text[:half])
+	b, too := placeCursor.Decode(text[half+1:])
+	at, err := instant.FromMicro(int64(a[0]))
 	p.At = at
-	binary.BigEndian.PutUint64(p.ID[:8], a)
-	binary.BigEndian.PutUint64(p.ID[8:], b)
-	return p, ok && too && zero == 0 && err == nil
+	binary.BigEndian.PutUint64(p.ID[:8], a[1])
+	binary.BigEndian.PutUint64(p.ID[8:], b[1])
+	return p, ok && too && b[0] == 0 && err == nil
 }
 
 // EventLogPage is a page of the log of events.

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -65,8 +66,11 @@ type Sources struct {
 	NextCursor string      `json:"next_cursor,omitempty" doc:"For the next page; absent on the last one. Sources that change places between two pages may be on both, or on neither"`
 }
 
-// sourcesCursor is a kind of cursors.
-const sourcesCursor = 4
+var sourcesCursor = reads.In(reads.Pairs("sources of the funnel"), func(skip int) reads.Pair {
+	return reads.Pair{uint64(skip)}
+}, func(p reads.Pair) (int, bool) {
+	return int(p[0]), p[0] <= math.MaxInt
+})
 
 // Resolve implements huma.Resolver.
 func (r *SourcesRequest) Resolve(ctx huma.Context) []error {
@@ -91,12 +95,9 @@ func (r *SourceSelection) question(now time.Time) (q sourcesQuestion, f reads.Fa
 func (r *SourcesRequest) question(now time.Time) (q sourcesQuestion, f reads.Faults) {
 	q, f = r.SourceSelection.question(now)
 	q.limit = r.Limit
-	if r.Cursor != "" {
-		at, _, ok := reads.DecodeCursor(sourcesCursor, r.Cursor)
-		if q.skip = int(at); !ok || q.skip < 0 {
-			f.Add(reads.Broken("cursor", "cursor", "must be the next_cursor of a page"))
-		}
-	}
+	var err error
+	q.skip, err = sourcesCursor.After(r.Cursor)
+	f.Check(err)
 	return q, f
 }
 
@@ -107,7 +108,7 @@ func (s *Service) sources(ctx context.Context, r SourcesRequest) (Sources, error
 	}
 	out, err := s.sourcesPage(ctx, q)
 	if end := q.skip + len(out.Sources); len(out.Sources) > 0 && uint64(end) < out.Total {
-		out.NextCursor = reads.EncodeCursor(sourcesCursor, uint64(end), 0)
+		out.NextCursor = sourcesCursor.Encode(end)
 	}
 	return out, err
 }

@@ -22,12 +22,17 @@ func (f *Faults) Add(p *httpapi.Problem) {
 	}
 }
 
-// Window parses the window that a request asks for.
-func (f *Faults) Window(r WindowRequest) WindowSpec {
-	spec, err := ParseWindow(r)
+// Check takes an error that is a broken rule, or several; nil is none.
+func (f *Faults) Check(err error) {
 	for _, e := range endpoint.Faults(err) {
 		*f = append(*f, e.(httpapi.FieldError))
 	}
+}
+
+// Window parses the window that a request asks for.
+func (f *Faults) Window(r WindowRequest) WindowSpec {
+	spec, err := ParseWindow(r)
+	f.Check(err)
 	return spec
 }
 

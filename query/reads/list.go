@@ -2,15 +2,8 @@ package reads
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"strconv"
-	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/millrace-io/millrace/schemas/instant"
-	"github.com/millrace-io/millrace/schemas/item"
 )
 
 // Page are the parameters of a page of a list.
@@ -38,51 +31,6 @@ func Cut[T, P any](c Cursor[P], all []T, limit int, at func(T) P) (items []T, ne
 		return all, ""
 	}
 	return all[:limit], c.Encode(at(all[limit-1]))
-}
-
-// Cursor is how a list encodes the position of the last item of a page.
-type Cursor[P any] struct {
-	Encode func(P) string
-	Decode func(string) (P, bool) // false: the text is no cursor of this list
-}
-
-// After returns the position behind which the page of a cursor begins; without a cursor, the zero one.
-func (c Cursor[P]) After(cursor string) (after P, err error) {
-	if cursor == "" {
-		return after, nil
-	}
-	after, ok := c.Decode(cursor)
-	if !ok {
-		return after, &item.Invalid{Field: "cursor", Code: "cursor", Rule: "must be next_cursor of the page before"}
-	}
-	return after, nil
-}
-
-// IDs returns cursors of a list in the order of ids. The kind tells them from those of other lists.
-func IDs(kind byte) Cursor[uuid.UUID] {
-	return Cursor[uuid.UUID]{
-		Encode: func(id uuid.UUID) string {
-			return EncodeCursor(kind, binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:]))
-		},
-		Decode: func(text string) (id uuid.UUID, ok bool) {
-			a, b, ok := DecodeCursor(kind, text)
-			binary.BigEndian.PutUint64(id[:8], a)
-			binary.BigEndian.PutUint64(id[8:], b)
-			return id, ok
-		},
-	}
-}
-
-// Times returns cursors of a list in the order of times, in microseconds.
-func Times(kind byte) Cursor[time.Time] {
-	return Cursor[time.Time]{
-		Encode: func(t time.Time) string { return EncodeCursor(kind, uint64(t.UnixMicro()), 0) },
-		Decode: func(text string) (time.Time, bool) {
-			micros, _, ok := DecodeCursor(kind, text)
-			t, err := instant.FromMicro(int64(micros))
-			return t, ok && err == nil
-		},
-	}
 }
 
 // Numbers are the cursors of a list in the order of numbers that are not negative.

@@ -132,20 +132,33 @@ func TestPlaces(t *testing.T) {
 }
 
 // FuzzCursor: what is read of a cursor is written the same again, and belongs to
-// one kind.
+// one list.
 func FuzzCursor(f *testing.F) {
-	f.Add(EncodeCursor(1, 7, math.MaxUint64))
+	one, other := Pairs("one"), Pairs("other")
+	f.Add(one.Encode(Pair{7, math.MaxUint64}))
 	f.Add("AQAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
 	f.Add("' OR 1=1")
 	f.Fuzz(func(t *testing.T, text string) {
-		a, b, ok := DecodeCursor(1, text)
-		if ok && EncodeCursor(1, a, b) != text {
-			t.Fatalf("%q decodes to %d, %d", text, a, b)
+		p, ok := one.Decode(text)
+		if ok && one.Encode(p) != text {
+			t.Fatalf("%q decodes to %v", text, p)
 		}
-		if _, _, other := DecodeCursor(2, text); ok && other {
-			t.Fatalf("%q is of two kinds", text)
+		if _, both := other.Decode(text); ok && both {
+			t.Fatalf("%q is of two lists", text)
 		}
 	})
+}
+
+// TestCursorsOfTwoLists: no two lists take each other's cursors, since none has the
+// name of another.
+func TestCursorsOfTwoLists(t *testing.T) {
+	IDs("named twice")
+	defer func() {
+		if recover() == nil {
+			t.Error("a second list got the name of another")
+		}
+	}()
+	Times("named twice")
 }
 
 // TestGetFile: a file that cannot be completed does not look complete, and a

@@ -81,7 +81,7 @@ func (r *ListSourcesRequest) Resolve(ctx huma.Context) []error {
 	return append(errs, endpoint.Faults(err)...)
 }
 
-var sourceCursor = reads.IDs(4)
+var sourceCursor = reads.IDs("sources")
 
 // CrawlSourcePage is a page of sources.
 type CrawlSourcePage struct {

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
 	"github.com/millrace-io/millrace/query/reads"
+	"github.com/millrace-io/millrace/schemas/instant"
 )
 
 // Deps are what the handler works with. All of them are needed, and it closes none.
@@ -98,10 +99,14 @@ type ListUploadsRequest struct {
 	after      *uploads.Place
 }
 
-// uploadCursor and rejectCursor are kinds of cursors.
-const (
-	uploadCursor = 10
-	rejectCursor = 11
+var (
+	uploadCursor = reads.In(reads.Pairs("uploads"), func(p uploads.Place) reads.Pair {
+		return reads.Pair{uint64(p.At.UnixMicro()), uint64(p.No)}
+	}, func(p reads.Pair) (at uploads.Place, ok bool) {
+		t, err := instant.FromMicro(int64(p[0]))
+		return uploads.Place{At: t, No: int32(p[1])}, err == nil && p[1] <= math.MaxInt32
+	})
+	rejectCursor = reads.Pairs("rejected rows of an upload")
 )
 
 // Resolve implements huma.Resolver.
@@ -112,15 +117,11 @@ func (r *ListUploadsRequest) Resolve(ctx huma.Context) []error {
 			errs = append(errs, httpapi.FieldError{Field: field, Code: "utf8", Rule: "must be valid UTF-8 without NUL"})
 		}
 	}
-	if r.Cursor == "" {
-		return errs
+	after, err := uploadCursor.After(r.Cursor)
+	if r.Cursor != "" {
+		r.after = &after
 	}
-	at, no, ok := reads.DecodeCursor(uploadCursor, r.Cursor)
-	if !ok {
-		return append(errs, badCursor("cursor", "next_cursor"))
-	}
-	r.after = &uploads.Place{At: time.UnixMicro(int64(at)), No: int32(no)}
-	return errs
+	return append(errs, endpoint.Faults(err)...)
 }
 
 func badCursor(field, of string) httpapi.FieldError {
@@ -129,14 +130,13 @@ func badCursor(field, of string) httpapi.FieldError {
 
 // UploadPage is a page of uploads.
 type UploadPage struct {
-	Items      []uploadsapi.Upload `json:"items" nullable:"false"`
-	NextCursor string              `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
+	reads.List[uploadsapi.Upload]
 }
 
 func (h *Handler) list(ctx context.Context, in *ListUploadsRequest) (UploadPage, error) {
 	f := uploads.Filter{State: in.QueueState, Processor: in.Processor}
 	who := uploadsapi.ViewerFrom(ctx)
-	page := UploadPage{Items: []uploadsapi.Upload{}}
+	page := UploadPage{reads.List[uploadsapi.Upload]{Items: []uploadsapi.Upload{}}}
 	if in.User != "" {
 		if f.Owner = &in.User; !who.All && in.User != who.Subject {
 			return page, nil
@@ -146,11 +146,9 @@ func (h *Handler) list(ctx context.Context, in *ListUploadsRequest) (UploadPage,
 	if err != nil {
 		return page, err
 	}
-	if len(all) > in.Limit {
-		all = all[:in.Limit]
-		last := all[in.Limit-1]
-		page.NextCursor = reads.EncodeCursor(uploadCursor, uint64(last.CreatedAt.UnixMicro()), uint64(last.No))
-	}
+	all, page.NextCursor = reads.Cut(uploadCursor, all, in.Limit, func(j uploads.Job) uploads.Place {
+		return uploads.Place{At: j.CreatedAt, No: j.No}
+	})
 	for _, j := range all {
 		page.Items = append(page.Items, uploadsapi.UploadOf(j))
 	}

@@ -187,33 +187,25 @@ type RejectedRow struct {
 }
 
 // RejectedRowPage is a page of rejected rows.
-type RejectedRowPage struct {
-	Items      []RejectedRow `json:"items" nullable:"false"`
-	NextCursor string        `json:"next_cursor,omitempty" doc:"For the next page; absent from the last"`
-}
+type RejectedRowPage struct{ reads.List[RejectedRow] }
 
 func (h *Handler) rejected(ctx context.Context, in *ListRejectedRowsRequest) (RejectedRowPage, error) {
-	page := RejectedRowPage{Items: []RejectedRow{}}
+	page := RejectedRowPage{reads.List[RejectedRow]{Items: []RejectedRow{}}}
 	j, err := h.job(ctx, in.UploadID)
 	if err != nil {
 		return page, err
 	}
-	var after uint64
-	if in.Cursor != "" {
-		of, row, ok := reads.DecodeCursor(rejectCursor, in.Cursor)
-		if !ok || of != rejectPlace(j) {
-			return page, httpapi.NewProblem(400, "a parameter breaks a rule", badCursor("cursor", "next_cursor"))
-		}
-		after = row
+	after, ok := rejectCursor.Decode(in.Cursor)
+	if in.Cursor != "" && (!ok || after[0] != rejectPlace(j)) {
+		return page, httpapi.NewProblem(400, "a parameter breaks a rule", badCursor("cursor", "next_cursor"))
 	}
-	all, err := h.Store.Rejects(ctx, j, int32(after), in.Limit+1)
+	all, err := h.Store.Rejects(ctx, j, int32(after[1]), in.Limit+1)
 	if err != nil {
 		return page, err
 	}
-	if len(all) > in.Limit {
-		all = all[:in.Limit]
-		page.NextCursor = reads.EncodeCursor(rejectCursor, rejectPlace(j), uint64(all[in.Limit-1].No))
-	}
+	all, page.NextCursor = reads.Cut(rejectCursor, all, in.Limit, func(r uploads.Reject) reads.Pair {
+		return reads.Pair{rejectPlace(j), uint64(r.No)}
+	})
 	for _, r := range all {
 		page.Items = append(page.Items, rejectedRow(r))
 	}

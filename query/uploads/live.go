@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/internal/uploads"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
 	"github.com/millrace-io/millrace/query/live"
+	"github.com/millrace-io/millrace/query/reads"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
 )
@@ -118,7 +119,7 @@ func (s *liveSource) page(ctx context.Context) (UploadPage, error) {
 	if s.one == nil {
 		return s.Handler.list(ctx, &s.list)
 	}
-	page := UploadPage{Items: []uploadsapi.Upload{}}
+	page := UploadPage{reads.List[uploadsapi.Upload]{Items: []uploadsapi.Upload{}}}
 	j, err := s.Store.Get(ctx, uploadsapi.ViewerFrom(ctx), *s.one)
 	if errors.Is(err, uploads.ErrNotFound) {
 		return page, nil

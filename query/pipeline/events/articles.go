@@ -136,8 +136,7 @@ func (h *Handler) stuck(r ArticleSelection, cursor string, now time.Time, f *rea
 	if tooOld == nil && tooLong == nil && within <= older {
 		f.Add(reads.Broken("within", "span_order", "must be longer than older_than"))
 	}
-	after, p := articleCursor(cursor, stuckCursor, store.ArticleCursor{At: math.MinInt64})
-	f.Add(p)
+	after := after(stuckCursor, cursor, math.MinInt64, f)
 	return func(ctx context.Context, folded store.Cut, limit int) (ArticlesPage, error) {
 		scope := store.Scope{Source: r.Source, From: now.Add(-within), To: now.Add(-older), Cut: folded}
 		rows, err := h.Store.Stuck(ctx, scope, r.StuckAfter, names[at+1:], after, limit+1)
@@ -166,8 +165,7 @@ func (h *Handler) slowest(r ArticleSelection, cursor string, now time.Time, f *r
 		f.Add(reads.Broken("to_stage", "stage_order", "must come after from_stage"))
 	}
 	spec := f.Window(reads.WindowRequest{Period: r.Period, From: r.From, To: r.To, TZ: r.TZ, Now: now})
-	after, p := articleCursor(cursor, slowestCursor, store.ArticleCursor{At: math.MaxInt64})
-	f.Add(p)
+	after := after(slowestCursor, cursor, math.MaxInt64, f)
 	return func(ctx context.Context, folded store.Cut, limit int) (ArticlesPage, error) {
 		w := spec.At(now)
 		scope := store.Scope{Source: r.Source, From: w.From, To: w.End(), Cut: folded}
@@ -179,10 +177,25 @@ func (h *Handler) slowest(r ArticleSelection, cursor string, now time.Time, f *r
 	}
 }
 
+// after reads a cursor; without one, pages begin at first.
+func after(
+	c reads.Cursor[store.ArticleCursor], cursor string, first int64, f *reads.Faults,
+) store.ArticleCursor {
+	if cursor == "" {
+		return store.ArticleCursor{At: first}
+	}
+	at, err := c.After(cursor)
+	f.Check(err)
+	return at
+}
+
 // newArticles makes a page of rows, of which there is one more than fit if
 // there is another page. fill adds what depends on the order, and returns the
 // row's place in it.
-func newArticles(rows []store.Article, limit int, kind byte, fill func(store.Article, *Article) int64) ArticlesPage {
+func newArticles(
+	rows []store.Article, limit int, cursor reads.Cursor[store.ArticleCursor],
+	fill func(store.Article, *Article) int64,
+) ArticlesPage {
 	page := ArticlesPage{Articles: make([]Article, 0, len(rows))}
 	for i, row := range rows {
 		out := Article{
@@ -192,7 +205,7 @@ func newArticles(rows []store.Article, limit int, kind byte, fill func(store.Art
 		at := fill(row, &out)
 		page.Articles = append(page.Articles, out)
 		if i == limit-1 && len(rows) > limit {
-			page.NextCursor = encodeArticleCursor(kind, store.ArticleCursor{At: at, ID: row.ID()})
+			page.NextCursor = cursor.Encode(store.ArticleCursor{At: at, ID: row.ID()})
 			break
 		}
 	}

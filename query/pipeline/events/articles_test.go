@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-io/millrace/internal/httpapi"
 	"github.com/millrace-io/millrace/query/pipeline/internal/viewtest"
 	"github.com/millrace-io/millrace/query/pipeline/store"
+	"github.com/millrace-io/millrace/query/reads"
 	"github.com/millrace-io/millrace/schemas/event"
 )
 
@@ -190,7 +191,7 @@ func TestSlowest(t *testing.T) {
 func TestBadArticles(t *testing.T) {
 	t.Parallel()
 	r := serve(t)
-	stuck := encodeArticleCursor(stuckCursor, store.ArticleCursor{At: 1, ID: 7})
+	stuck := stuckCursor.Encode(store.ArticleCursor{At: 1, ID: 7})
 	for _, tc := range []struct{ query, field string }{
 		{"", "stuck_after"},
 		{"stuck_after=published", "stuck_after"},
@@ -286,13 +287,13 @@ func TestLongJourney(t *testing.T) {
 }
 
 func FuzzArticleCursor(f *testing.F) {
-	f.Add(encodeArticleCursor(stuckCursor, store.ArticleCursor{At: noon.UnixNano(), ID: 1 << 63}))
-	f.Add(encodeArticleCursor(slowestCursor, store.ArticleCursor{At: 7}))
+	f.Add(stuckCursor.Encode(store.ArticleCursor{At: noon.UnixNano(), ID: 1 << 63}))
+	f.Add(slowestCursor.Encode(store.ArticleCursor{At: 7}))
 	f.Add("' OR 1=1")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, kind := range []byte{stuckCursor, slowestCursor} {
-			p, ok := decodeArticleCursor(kind, text)
-			if ok && (encodeArticleCursor(kind, p) != text || p.At < 0) {
+		for _, c := range []reads.Cursor[store.ArticleCursor]{stuckCursor, slowestCursor} {
+			p, ok := c.Decode(text)
+			if ok && (c.Encode(p) != text || p.At < 0) {
 				t.Fatalf("%q decodes to %+v", text, p)
 			}
 		}

@@ -98,7 +98,7 @@ func (h *Handler) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 	}
 	page := EventsPage{Events: make([]StoredEvent, 0, len(rows))}
 	if more {
-		page.NextCursor = encodeCursor(cursorOf(rows))
+		page.NextCursor = eventCursor.Encode(cursorOf(rows))
 	}
 	for _, row := range rows {
 		page.Events = append(page.Events, newEvent(row))
@@ -112,12 +112,9 @@ func (h *Handler) events(ctx context.Context, r EventsRequest) (EventsPage, erro
 func (h *Handler) page(r EventsRequest) (f store.EventFilter, all reads.Faults) {
 	f, all = h.eventFilter(r.EventFilters)
 	f.Limit = r.Limit
-	if r.Cursor != "" {
-		var ok bool
-		if f.After, ok = decodeCursor(r.Cursor); !ok {
-			all.Add(reads.Broken("cursor", "cursor", "must be the next_cursor of a page"))
-		}
-	}
+	var err error
+	f.After, err = eventCursor.After(r.Cursor)
+	all.Check(err)
 	return f, all
 }
 

@@ -264,13 +264,13 @@ func TestJourney(t *testing.T) {
 }
 
 func FuzzCursor(f *testing.F) {
-	f.Add(encodeCursor(store.EventCursor{At: noon.UnixNano(), Seq: 7}))
-	f.Add(encodeCursor(store.EventCursor{At: math.MaxInt64, Seq: math.MaxUint64}))
+	f.Add(eventCursor.Encode(store.EventCursor{At: noon.UnixNano(), Seq: 7}))
+	f.Add(eventCursor.Encode(store.EventCursor{At: math.MaxInt64, Seq: math.MaxUint64}))
 	f.Add("AQAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
 	f.Add("' OR 1=1")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, ok := decodeCursor(text)
-		if ok && (encodeCursor(p) != text || p.At < 0 || p.Seq == 0) {
+		p, ok := eventCursor.Decode(text)
+		if ok && (eventCursor.Encode(p) != text || p.At < 0 || p.Seq == 0) {
 			t.Fatalf("%q decodes to %+v", text, p)
 		}
 	})
@@ -278,14 +278,14 @@ func FuzzCursor(f *testing.F) {
 
 func TestCursor(t *testing.T) {
 	want := store.EventCursor{At: noon.UnixNano(), Seq: 91220}
-	text := encodeCursor(want)
-	if got, ok := decodeCursor(text); !ok || got != want {
+	text := eventCursor.Encode(want)
+	if got, ok := eventCursor.Decode(text); !ok || got != want {
 		t.Errorf("%+v, %v", got, ok)
 	}
 	for i := range text {
 		mistyped := []byte(text)
 		mistyped[i] ^= 1
-		if p, ok := decodeCursor(string(mistyped)); ok && string(mistyped) != text {
+		if p, ok := eventCursor.Decode(string(mistyped)); ok && string(mistyped) != text {
 			t.Errorf("%s decodes to %+v", mistyped, p)
 		}
 	}

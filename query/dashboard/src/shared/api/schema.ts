@@ -290,7 +290,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What became of each item of a batch */
+        /** What became of each item of a batch, in its order */
         get: operations["get-batch-contents"];
         put?: never;
         post?: never;
@@ -327,7 +327,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Items that are errors at present, with their share */
+        /** Items that are errors at present, of the batches read last first, with their share */
         get: operations["get-crawl-errors"];
         put?: never;
         post?: never;
@@ -3060,7 +3060,6 @@ export interface components {
              * @description Items of the same project, platform, job and time, whatever became of them
              */
             content_count: number;
-            /** @description Those of the batches read last first */
             items: components["schemas"]["CrawlError"][];
             /** @description For the next page; absent from the last */
             next_cursor?: string;
@@ -3310,7 +3309,6 @@ export interface components {
             task_type: string;
         };
         CrawledItemPage: {
-            /** @description In the order of the batch */
             items: components["schemas"]["CrawledItem"][];
             /** @description For the next page; absent from the last */
             next_cursor?: string;
