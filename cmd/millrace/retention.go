@@ -10,4 +10,6 @@ type retentionSettings struct {
 	Shards time.Duration `help:"How long finished files of shards are kept with their history, since their last change. 0: for ever." env:"MILLRACE_SHARDS_RETENTION" name:"shards-retention" default:"0"`
 
 	Uploads time.Duration `help:"How long uploads are kept that are done or failed, with all that they have. 0: for ever." env:"MILLRACE_UPLOADS_RETENTION" name:"uploads-retention" default:"0"`
+
+	UploadExports time.Duration `help:"How long files of exports of uploads are kept." env:"MILLRACE_UPLOADS_EXPORT_RETENTION" name:"uploads-export-retention" default:"24h"`
 }

@@ -112,7 +112,14 @@ func (n *node) readUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
+	exporter, err := queryuploads.NewExporter(queryuploads.ExporterConfig{
+		Keep: n.retention.UploadExports, MaxBytes: n.uploads.Bytes, Temp: temp,
+	}, n.stores.uploads, n.stores.files, n.log)
+	if err != nil {
+		return of, err
+	}
 	return share{
+		parts:  []part{{"exporter", exporter.Run}},
 		routes: []func(endpoint.API){reads.Register, specifiedUploads},
 		views:  []live.View{reads.View()},
 		gauges: []sampler.Source{queryuploads.Gauges(n.stores.uploads)},

@@ -75,10 +75,13 @@ func (h *Handler) Register(api endpoint.API) {
 		"Where input_link in the payload of an item leads: its row, which is too large for the payload. The link answers while "+
 			"the item is PROCESSING.")
 	endpoint.Get(api, input, h.input)
-	linked := command("export-upload", "/{jobId}/export", "A link to all results of an upload",
-		"The link answers GET with the results of the items that are DONE then.").WithoutBody()
-	linked.Status = http.StatusAccepted
-	endpoint.Post(api, linked, h.export)
+	exported := command("export-upload", "/{jobId}/export", "Have a file made of all results of an upload",
+		"It is made in the background, of the items that are DONE when that begins. GET /uploads/{jobId}/exports/{exportId} "+
+			"shows how far it is. The link answers with the file until it expires. The body may be left out.").WithoutBody()
+	exported.Status = http.StatusAccepted
+	endpoint.Post(api, exported, h.export)
+	endpoint.DeleteNoContent(api, command("delete-upload-export", "/{jobId}/exports/{exportId}", "Delete an export",
+		"One that is being made ends."), h.dropExport)
 	endpoint.DeleteNoContent(api, command("delete-upload", "/{jobId}", "Delete an upload with all that it has",
 		"Nobody sees it any more. Its rows and its file are deleted in the background."), h.remove)
 }

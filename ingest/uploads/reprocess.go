@@ -3,7 +3,6 @@ package uploads
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -90,29 +89,4 @@ func (h *Handler) reprocess(ctx context.Context, in *ReprocessUploadRequest) (ou
 	j, err := h.store.Get(ctx, who, in.UUID())
 	out.QueueState, out.Pending = j.State, j.Counts[schema.Pending]
 	return out, err
-}
-
-// ExportUploadRequest asks for a link to all results.
-type ExportUploadRequest struct {
-	uploadsapi.UploadID
-	Format string `query:"format" enum:"csv,ndjson,ndjson.zst,xlsx,parquet" default:"csv"`
-	Exact  bool   `query:"exact" doc:"CSV has no apostrophes before texts that a spreadsheet would take for a formula"`
-}
-
-// UploadExport is where the results are.
-type UploadExport struct {
-	JobID  string `json:"jobId"`
-	Format string `json:"format" enum:"csv,ndjson,ndjson.zst,xlsx,parquet"`
-	Link   string `json:"link" doc:"Relative to the address of this request. The file is made when it is asked for, with the same token" example:"export?format=csv"`
-}
-
-func (h *Handler) export(ctx context.Context, in *ExportUploadRequest) (UploadExport, error) {
-	if _, err := h.store.Get(ctx, uploadsapi.ViewerFrom(ctx), in.UUID()); err != nil {
-		return UploadExport{}, err
-	}
-	query := url.Values{"format": {in.Format}}
-	if in.Exact {
-		query.Set("exact", "true")
-	}
-	return UploadExport{in.JobID, in.Format, "export?" + query.Encode()}, nil
 }

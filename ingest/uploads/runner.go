@@ -170,9 +170,12 @@ func (s *session) loop(ctx context.Context) error {
 	}
 }
 
-// sweep has uploads deleted that have stopped coming in, or whose retention has passed.
+// sweep has uploads deleted that have stopped coming in, or whose retention has passed, and exports that have expired.
 func (s *session) sweep(ctx context.Context) error {
-	if err := s.store.AbandonSilent(ctx); err != nil || s.cfg.Keep == 0 {
+	if err := s.store.AbandonSilent(ctx); err != nil {
+		return err
+	}
+	if err := s.store.SweepExports(ctx, s.files); err != nil || s.cfg.Keep == 0 {
 		return err
 	}
 	retired, err := s.store.Retire(ctx, s.cfg.Keep)
@@ -242,6 +245,9 @@ func (r *Runner) work(ctx context.Context, no int32) error {
 	}
 	switch {
 	case j.DeletedAt != nil:
+		if left, err := r.store.RemoveExports(ctx, j, r.files); err != nil || left { // the next look tries again
+			return err
+		}
 		if err := r.feed.Erase(ctx, j); err != nil {
 			return err
 		}

@@ -85,6 +85,9 @@ func (f resultFile) table() reads.Table[exportedRow, struct{}] {
 
 // write writes the results of one snapshot. wrote is told how many rows are written of how many; it may be nil.
 func (f resultFile) write(ctx context.Context, who uploads.Viewer, w io.Writer, wrote func(n, of int64)) error {
+	if wrote == nil {
+		wrote = func(int64, int64) {}
+	}
 	ctx, cancel := context.WithCancel(ctx) // what is not read is not waited for
 	results, err := f.store.Results(ctx, who, f.upload, f.maxColumns())
 	if err != nil {
@@ -98,10 +101,8 @@ func (f resultFile) write(ctx context.Context, who uploads.Viewer, w io.Writer, 
 		t.Columns = escaped(t.Columns)
 	}
 	n := int64(0)
-	return t.Write(ctx, f.format, w, func(context.Context) (page []exportedRow, more bool, err error) {
-		if wrote != nil {
-			wrote(n, results.Total())
-		}
+	err = t.Write(ctx, f.format, w, func(context.Context) (page []exportedRow, more bool, err error) {
+		wrote(n, results.Total())
 		all, more, err := results.Next()
 		n += int64(len(all))
 		for _, r := range all {
@@ -109,6 +110,8 @@ func (f resultFile) write(ctx context.Context, who uploads.Viewer, w io.Writer, 
 		}
 		return page, more, err
 	})
+	wrote(n, results.Total())
+	return err
 }
 
 func escaped(cells []string) []string {

@@ -121,6 +121,8 @@ func previewed(rows tabular.Reader, out *UploadPreview) error {
 	return nil
 }
 
+var exportTypes = reads.TypesOf("csv", "ndjson", "ndjson.zst", "xlsx", "parquet")
+
 func (h *Handler) registerFile(srv *httpapi.Server) {
 	api := endpoint.API{
 		Server: srv, Auth: h.Auth, Log: h.Log, Tag: "Uploads", Limit: fileWait, Took: h.durations, Scope: auth.Uploads,
@@ -132,7 +134,9 @@ func (h *Handler) registerFile(srv *httpapi.Server) {
 		reads.ContentTypes(), h.downloads, h.rejectedFile)
 	api.Errors = []int{http.StatusNotFound, http.StatusConflict}
 	reads.GetFile(api, h, "upload-export", "/uploads/{jobId}/export", "The results of all items that are DONE",
-		reads.TypesOf("csv", "ndjson", "ndjson.zst", "xlsx", "parquet"), h.exports, h.export)
+		exportTypes, h.exports, h.export)
+	reads.GetFile(api, h, "upload-export-file", "/uploads/{jobId}/exports/{exportId}/file", "The file of an export that is DONE",
+		exportTypes, h.downloads, h.exportFile)
 }
 
 // rejectedRows is how rejected rows are written as a file.

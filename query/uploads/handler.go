@@ -81,6 +81,7 @@ func (h *Handler) Register(api endpoint.API) {
 		"Rows of an upload that break a rule, with their lines", ""), h.rejected)
 	endpoint.Get(api, read("preview-upload", "/{jobId}/preview", "The first 50 rows of an upload's file",
 		"As encoding and delimiter have them. Nothing is changed: resume takes both."), h.preview)
+	h.registerExports(api, read)
 	if h.cfg.Pending {
 		api.Base = ""
 		endpoint.Get(api, read("list-pending-items", "/pending", "Items of all uploads", pendingText), h.pending)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-io/millrace/internal/auth"
@@ -50,6 +51,7 @@ type site struct {
 	pool   *pgxpool.Pool
 	store  *uploads.Store
 	files  *uploads.Files
+	js     jetstream.JetStream
 	url    string
 	client *http.Client
 	bearer string
@@ -62,7 +64,8 @@ func serve(t *testing.T, cfg auth.Config) *site {
 	if s.store, err = uploads.New(s.pool, uploads.Limits{}, uploads.Attempts{}); err != nil {
 		t.Fatal(err)
 	}
-	s.files = uploads.NewFiles(objects.NewNATS(natstest.Start(t, stream.Config{}).JetStream(), 1))
+	s.js = natstest.Start(t, stream.Config{}).JetStream()
+	s.files = uploads.NewFiles(objects.NewNATS(s.js, 1))
 	srv, err := httpapi.New(httpapi.Config{}, httpapi.Deps{Log: embeddedtest.Log(t), Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ func TestUploadsDown(t *testing.T) {
 		"UPDATE millrace.upload SET pending = 0, processing = 1",
 		"UPDATE millrace.upload_item SET status = 1, item_id = 7",
 		"INSERT INTO millrace.upload_result SELECT no, 1, '{}', NULL FROM millrace.upload",
+		"INSERT INTO millrace.upload_export (id, job_no, owner_no, format, exact) SELECT id, no, owner_no, 'csv', false FROM millrace.upload",
 	} {
 		if _, err := db.ExecContext(t.Context(), sql); err != nil {
 			t.Fatal(sql, err)
@@ -30,8 +31,10 @@ func TestUploadsDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.ApplyVersion(t.Context(), 115, false); err != nil {
-		t.Fatal(err)
+	for _, version := range []int64{130, 115} {
+		if _, err := p.ApplyVersion(t.Context(), version, false); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := column(t, db, "SELECT pending || ' ' || processing FROM millrace.upload"); got[0] != "1 0" {
 		t.Error("without queues, rows that were in one have to be pending:", got)

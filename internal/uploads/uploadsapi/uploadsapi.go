@@ -34,9 +34,11 @@ type UploadID struct {
 }
 
 // UUID returns the id. A text that is not an id names no upload.
-func (r UploadID) UUID() uuid.UUID {
-	id, err := uuid.Parse(r.JobID)
-	if err != nil || id.String() != r.JobID {
+func (r UploadID) UUID() uuid.UUID { return parse(r.JobID) }
+
+func parse(text string) uuid.UUID {
+	id, err := uuid.Parse(text)
+	if err != nil || id.String() != text {
 		return uuid.Nil
 	}
 	return id
@@ -52,6 +54,8 @@ func Known(err error) error {
 	switch {
 	case errors.Is(err, uploads.ErrNotFound):
 		return endpoint.NotFound("jobId", "must be that of an upload of yours")
+	case errors.Is(err, uploads.ErrNoExport):
+		return endpoint.NotFound("exportId", "must be that of an export of this upload that has not expired")
 	case errors.Is(err, uploads.ErrProcessor):
 		return httpapi.NewProblem(400, "the form breaks a rule", httpapi.FieldError{
 			Field: "processor", Code: "processor", Rule: ProcessorRule,
