@@ -16,9 +16,9 @@ type Status struct {
 	URL       string    `json:"url"`
 	Version   string    `json:"version"`
 	At        time.Time `json:"at"`
-	Well      bool      `json:"well"`
-	Problems  []string  `json:"problems"`  // without any, all is well
-	Attention []string  `json:"attention"` // what waits for somebody, while all is well
+	Well      bool      `json:"well"`      // it works
+	Problems  []string  `json:"problems"`  // without any, it works
+	Attention []string  `json:"attention"` // what waits for somebody, while it works
 
 	Off     []httpapi.Off         `json:"off,omitempty"` // systems, and parts of them, that do not work
 	Checks  []httpapi.CheckStatus `json:"checks"`
@@ -88,7 +88,7 @@ type StatusCmd struct {
 	JSON   bool `help:"Print JSON."`
 }
 
-// Run prints what an installation does. It fails when not all is well.
+// Run prints what an installation does. It fails when the installation does not work.
 func (c *StatusCmd) Run(con *Console) error {
 	st, err := collect(con.Ctx, c.Server)
 	if err != nil {

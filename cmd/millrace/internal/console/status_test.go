@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// well are the answers of a server on which all is well.
+// well are the answers of a server that works.
 func well() map[string]any {
 	return map[string]any{
 		"/health": `{"status":"ok","version":"v1.2.3"}`,
@@ -48,7 +48,7 @@ func TestStatus(t *testing.T) {
 		t.Error(err)
 	}
 	mustHave(t, out,
-		"Millrace v1.2.3 at "+f.URL+": all is well",
+		"Millrace v1.2.3 at "+f.URL+": it works, and 4 things need attention",
 		"- gaps: few are classified",
 		"- queue mail: 3 failed items, 1 of them dead or cancelled",
 		"- 1700 dead letters (millrace dlq list)",

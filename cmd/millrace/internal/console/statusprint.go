@@ -23,11 +23,7 @@ type layout struct {
 // text is the status in words and columns. Problems are never left out.
 func (st Status) text(l layout) string {
 	var b strings.Builder
-	verdict := "all is well"
-	if !st.Well {
-		verdict = "not all is well"
-	}
-	fmt.Fprintf(&b, "Millrace %s at %s: %s\n", Plain(st.Version), st.URL, verdict)
+	fmt.Fprintf(&b, "Millrace %s at %s: %s\n", Plain(st.Version), st.URL, st.verdict())
 	for _, text := range st.Problems {
 		fmt.Fprintf(&b, "  ! %s\n", Plain(text))
 	}
@@ -47,6 +43,19 @@ func (st Status) text(l layout) string {
 		part.write(&b, l.rows)
 	}
 	return b.String()
+}
+
+func (st Status) verdict() string {
+	switch n := len(st.Attention); {
+	case !st.Well:
+		return "not all is well"
+	case n == 1:
+		return "it works, and 1 thing needs attention"
+	case n > 1:
+		return fmt.Sprintf("it works, and %d things need attention", n)
+	default:
+		return "all is well"
+	}
 }
 
 func more(b *strings.Builder, indent string, hidden int) {
