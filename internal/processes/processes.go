@@ -26,8 +26,9 @@ const (
 	renewEvery = 15 * time.Second // an entry in the bucket
 	// answerFor is how long an answer is kept: asking often costs nothing.
 	answerFor = time.Second
-	// answerWait is how long the others have to answer.
-	answerWait = 2 * time.Second
+	// answerWait is how long the others have to answer: longer than a check of a dependency
+	// that hangs takes, which a process waits for to say whether it is ready.
+	answerWait = 5 * time.Second
 )
 
 // Server is what a process says of itself over HTTP, too.

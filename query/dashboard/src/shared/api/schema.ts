@@ -1410,7 +1410,7 @@ export interface paths {
         };
         /**
          * All processes of the installation
-         * @description Each process is asked over NATS. One that does not answer within two seconds is listed with what is known of it, for an hour.
+         * @description Each process is asked over NATS. One that does not answer within five seconds is listed with what is known of it, for an hour.
          */
         get: operations["list-processes"];
         put?: never;
