@@ -41,13 +41,18 @@ func (b batchSettings) storage(n *objects.NATS) (objects.Storage, error) {
 		return nil, errors.New("MILLRACE_S3_ENDPOINT and MILLRACE_OBJECTS_FOLDER must not both be set: objects are read " +
 			"from one of them")
 	case b.S3Endpoint != "":
-		return objects.NewS3(objects.S3Config{
-			Endpoint: b.S3Endpoint, AccessKey: b.S3AccessKey, SecretKey: b.S3SecretKey, Region: b.S3Region,
-		})
+		return b.s3()
 	case b.Folder != "":
 		return objects.OpenFiles(b.Folder)
 	}
 	return n, nil
+}
+
+// s3 is the server of S3.
+func (b batchSettings) s3() (*objects.S3, error) {
+	return objects.NewS3(objects.S3Config{
+		Endpoint: b.S3Endpoint, AccessKey: b.S3AccessKey, SecretKey: b.S3SecretKey, Region: b.S3Region,
+	})
 }
 
 // batchModes are those of the installation.

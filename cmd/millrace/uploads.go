@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -10,9 +11,11 @@ import (
 
 	ingestuploads "github.com/millrace-io/millrace/ingest/uploads"
 	"github.com/millrace-io/millrace/internal/endpoint"
+	"github.com/millrace-io/millrace/internal/netguard"
 	"github.com/millrace-io/millrace/internal/objects"
 	"github.com/millrace-io/millrace/internal/sampler"
 	"github.com/millrace-io/millrace/internal/uploads"
+	"github.com/millrace-io/millrace/internal/uploads/references"
 	"github.com/millrace-io/millrace/query/live"
 	queryuploads "github.com/millrace-io/millrace/query/uploads"
 
@@ -25,6 +28,8 @@ type uploadSettings struct {
 	Bytes int64 `help:"Bytes that the uploaded files of one user may have together." env:"MILLRACE_UPLOADS_USER_BYTES" name:"uploads-user-bytes" default:"21474836480"`
 	Open  int   `help:"Uploads of one user that may be neither done nor failed." env:"MILLRACE_UPLOADS_USER_OPEN" name:"uploads-user-open" default:"20"`
 	Rows  int64 `help:"Rows that the uploads of one user may have together." env:"MILLRACE_UPLOADS_USER_ROWS" name:"uploads-user-rows" default:"20000000"`
+
+	References referenceSettings `embed:""`
 
 	Pending          bool `help:"Answer /pending, the items of all uploads." env:"MILLRACE_PENDING_DASHBOARD" name:"pending-dashboard" default:"true" negatable:""`
 	AttemptsError    int  `help:"How often an item of an upload may be processed that ends with an error, before reprocessing has to reset its attempts." env:"MILLRACE_MAX_ATTEMPTS_ERROR,MAX_ATTEMPTS_ERROR" name:"max-attempts-error" default:"5"`
@@ -40,6 +45,31 @@ type uploadSettings struct {
 	MaxBatch int `help:"Bytes of a batch, if it has more than one row." env:"MILLRACE_INGEST_MAX_BATCH_BYTES,INGEST_MAX_BATCH_BYTES" name:"ingest-max-batch-bytes" default:"4194304"`
 	P50      int `help:"Batches grow while transactions take fewer milliseconds than this." env:"MILLRACE_DB_P50_MS,DB_P50_MS" name:"db-p50-ms" default:"100"`
 	P95      int `help:"Batches shrink while transactions take more milliseconds than this on average." env:"MILLRACE_DB_P95_MS,DB_P95_MS" name:"db-p95-ms" default:"500"`
+}
+
+// referenceSettings say which files requests may name instead of sending them.
+type referenceSettings struct {
+	S3Buckets   []string       `help:"Buckets of the server at MILLRACE_S3_ENDPOINT whose objects may be uploaded as s3://bucket/key." env:"MILLRACE_UPLOADS_S3_BUCKETS" name:"uploads-s3-buckets"`
+	NATSBuckets []string       `help:"Buckets of the NATS Object Store whose objects may be uploaded as nats://bucket/key." env:"MILLRACE_UPLOADS_NATS_BUCKETS" name:"uploads-nats-buckets"`
+	Folder      string         `help:"Folder whose files may be uploaded as file:///folder/name." env:"MILLRACE_UPLOADS_FOLDER" name:"uploads-folder" type:"path"`
+	FTPHosts    []string       `help:"Hosts whose files may be uploaded as ftp://user:password@host/path: names, or name:port." env:"MILLRACE_UPLOADS_FTP_HOSTS" name:"uploads-ftp-hosts"`
+	Allow       []netip.Prefix `help:"Networks that these hosts may be in although they are not public, such as 10.1.0.0/16." env:"MILLRACE_UPLOADS_ALLOW" name:"uploads-allow"`
+}
+
+// references opens the files that requests name.
+func (n *node) references() (*references.Opener, error) {
+	s := n.uploads.References
+	cfg := references.Config{
+		S3Buckets: s.S3Buckets, NATS: n.objectsInNATS(), NATSBuckets: s.NATSBuckets, Folder: s.Folder, FTPHosts: s.FTPHosts,
+		Guard: netguard.New(s.Allow),
+	}
+	if n.batches.S3Endpoint != "" {
+		var err error
+		if cfg.S3, err = n.batches.s3(); err != nil {
+			return nil, err
+		}
+	}
+	return references.New(cfg)
 }
 
 func (s uploadSettings) bounds() schema.Bounds {
@@ -88,6 +118,11 @@ func (n *node) takeUploads() (of share, err error) {
 	if err != nil {
 		return of, err
 	}
+	to, err := n.references()
+	if err != nil {
+		return of, err
+	}
+	commands.Refer(to)
 	runner, err := ingestuploads.NewRunner(ingestuploads.RunnerConfig{
 		Bounds: n.uploads.bounds(), Temp: temp, Keep: n.retention.Uploads,
 	}, n.stores.uploads, n.stores.files, n.stores.feeder, n.registry, n.log)

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/internal/queue/queueapi"
 	"github.com/millrace-io/millrace/internal/tabular"
 	"github.com/millrace-io/millrace/internal/uploads"
+	"github.com/millrace-io/millrace/internal/uploads/references"
 	"github.com/millrace-io/millrace/internal/uploads/uploadsapi"
 
 	schema "github.com/millrace-io/millrace/schemas/uploads"
@@ -30,6 +31,8 @@ type Handler struct {
 
 	bounds   schema.Bounds // of batches
 	kickoffs chan struct{} // as many as there are under way
+
+	references *references.Opener // nil: requests send files
 }
 
 // New returns the handler; Register puts it on a server. The bounds are those of batches in slices that
@@ -44,7 +47,7 @@ func New(
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{store, files, feed, a, log, bounds, make(chan struct{}, maxKickoffs)}, nil
+	return &Handler{store, files, feed, a, log, bounds, make(chan struct{}, maxKickoffs), nil}, nil
 }
 
 // Register adds the routes, for callers with the scope uploads or work.

@@ -68,7 +68,9 @@ func (h *Handler) registerReceive(s *httpapi.Server) {
 			Name: "hold", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean},
 			Description: "Have the upload wait as PAUSED, so that preview can be looked at first",
 		}},
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"multipart/form-data": {
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {
+			Schema: referenceSchema(text),
+		}, "multipart/form-data": {
 			Schema: &huma.Schema{
 				Type: huma.TypeObject, Required: []string{"file"}, AdditionalProperties: false,
 				Properties: map[string]*huma.Schema{
@@ -105,6 +107,10 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err == nil && kind == "application/json" && h.references != nil {
+		h.receiveReference(w, r)
+		return
+	}
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		httpapi.WriteProblem(w, httpapi.UnsupportedType(r.Header.Get("Content-Type"), "multipart/form-data with a boundary"))
 		return
@@ -118,17 +124,22 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	in.id = id
-	received, err := in.read(multipart.NewReader(r.Body, params["boundary"]))
+	h.finish(w, in, func() (uploads.Received, error) { return in.read(multipart.NewReader(r.Body, params["boundary"])) })
+}
+
+// finish stores a file and makes its upload known, or leaves nothing of it.
+func (h *Handler) finish(w http.ResponseWriter, in *incoming, read func() (uploads.Received, error)) {
+	received, err := read()
 	if err == nil {
-		err = h.store.Complete(r.Context(), id, received)
+		err = h.store.Complete(in.ctx, in.id, received)
 	}
 	if err != nil {
-		h.abandon(id)
+		h.abandon(in.id)
 		h.refuse(w, err)
 		return
 	}
 	answer := UploadReceived{
-		JobID: id.String(), QueueState: schema.Queued, Format: received.Format.Kind, Encoding: received.Format.Encoding,
+		JobID: in.id.String(), QueueState: schema.Queued, Format: received.Format.Kind, Encoding: received.Format.Encoding,
 		Size: received.Size, SHA256: hex.EncodeToString(received.SHA256),
 	}
 	if received.Hold {

@@ -120,20 +120,22 @@ func feeder(store *uploads.Store, queues *queue.Store, log *slog.Logger) (*uploa
 }
 
 type site struct {
-	t      *testing.T
-	dsn    string
-	pool   *pgxpool.Pool
-	nats   *natstest.Server
-	js     jetstream.JetStream
-	store  *uploads.Store
-	files  *uploads.Files
-	feed   *uploads.Feeder
-	own    *userqueue.Store
-	srv    *httpapi.Server
-	auth   *auth.Auth
-	url    string
-	client *http.Client
-	bearer string
+	t     *testing.T
+	dsn   string
+	pool  *pgxpool.Pool
+	nats  *natstest.Server
+	js    jetstream.JetStream
+	store *uploads.Store
+	files *uploads.Files
+	feed  *uploads.Feeder
+	own   *userqueue.Store
+	srv   *httpapi.Server
+	auth  *auth.Auth
+
+	handler *Handler
+	url     string
+	client  *http.Client
+	bearer  string
 }
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -166,6 +168,7 @@ func serveOn(t *testing.T, pool *pgxpool.Pool, queues *queue.Store, cfg auth.Con
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.handler = h
 	h.Register(endpoint.API{Server: srv, Auth: s.auth, Log: log})
 	srv.Also("/api/jobs", "/uploads")
 	s.describe()

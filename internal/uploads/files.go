@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -68,38 +67,11 @@ func (f *Files) Open(ctx context.Context, id uuid.UUID) (io.ReadCloser, error) {
 }
 
 func (f *Files) open(ctx context.Context, what string, o batches.Object) (io.ReadCloser, error) {
-	w := &watched{}
-	ctx, w.cancel = context.WithCancel(ctx)
-	w.timer = time.AfterFunc(objects.Stall, w.cancel)
-	object, err := f.storage.Open(ctx, o)
-	w.timer.Stop()
+	object, err := objects.Stream(ctx, f.storage, o)
 	if err != nil {
-		w.cancel()
 		return nil, fmt.Errorf("open %s: %w", what, err)
 	}
-	w.from = object
-	return w, nil
-}
-
-// watched ends a read of a storage that sends nothing, as while NATS is away.
-type watched struct {
-	from   io.ReadCloser
-	cancel context.CancelFunc
-	timer  *time.Timer
-}
-
-// Read implements io.Reader.
-func (w *watched) Read(p []byte) (int, error) {
-	w.timer.Reset(objects.Stall)
-	defer w.timer.Stop()
-	return w.from.Read(p)
-}
-
-// Close implements io.Closer.
-func (w *watched) Close() error {
-	w.timer.Stop()
-	w.cancel()
-	return w.from.Close()
+	return object, nil
 }
 
 // Lost tells of the error of a file that is gone or damaged, and stays so.

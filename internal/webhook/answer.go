@@ -13,8 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"code.dny.dev/ssrf"
-
+	"github.com/millrace-io/millrace/internal/netguard"
 	"github.com/millrace-io/millrace/schemas/item"
 	"github.com/millrace-io/millrace/schemas/stream"
 )
@@ -47,7 +46,7 @@ var Kinds = []Kind{Done, NotFound, Throttled, Server, Network, Invalid, Refused}
 // Kind returns what the answer means.
 func (a Answer) Kind() Kind {
 	switch {
-	case errors.Is(a.Err, ssrf.ErrProhibitedIP), errors.Is(a.Err, ssrf.ErrProhibitedNetwork):
+	case netguard.Refused(a.Err):
 		return Refused
 	case a.Err != nil, a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly:
 		return Network

@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"time"
 
-	"code.dny.dev/ssrf"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/millrace-io/millrace/internal/netguard"
 	"github.com/millrace-io/millrace/internal/userqueue"
 )
 
@@ -26,22 +26,11 @@ const (
 	maxPerHost  = 64 // connections
 )
 
-// Guard tells which addresses may be called: those of public networks, and of networks that are allowed. The zero value
-// allows no others.
-type Guard struct{ *ssrf.Guardian }
+// Guard tells which addresses may be called.
+type Guard struct{ netguard.Guard }
 
 // NewGuard returns the guard for networks that are allowed besides public ones.
-func NewGuard(allowed []netip.Prefix) Guard {
-	var v4, v6 []netip.Prefix
-	for _, p := range allowed {
-		if p.Addr().Is4() {
-			v4 = append(v4, p)
-		} else {
-			v6 = append(v6, p)
-		}
-	}
-	return Guard{ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))}
-}
+func NewGuard(allowed []netip.Prefix) Guard { return Guard{netguard.New(allowed)} }
 
 // Sender sends requests. It is safe for concurrent use.
 type Sender struct {
@@ -51,7 +40,7 @@ type Sender struct {
 
 // NewSender returns a sender to addresses that a guard lets pass. The resolver may be nil.
 func NewSender(guard Guard, resolver *net.Resolver) *Sender {
-	dialer := &net.Dialer{Timeout: dialTimeout, Control: guard.Safe, Resolver: resolver}
+	dialer := guard.Dialer(dialTimeout, resolver)
 	return &Sender{guard, &http.Client{
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, MaxResponseHeaderBytes: maxHeaders,

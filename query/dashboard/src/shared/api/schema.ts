@@ -18855,6 +18855,26 @@ export interface operations {
         };
         requestBody: {
             content: {
+                "application/json": {
+                    /** @description As in the form */
+                    delimiter?: string;
+                    /** @description As in the form */
+                    encoding?: string;
+                    /** @description As in the form */
+                    format?: string;
+                    /** @description As the parameter */
+                    hold?: boolean;
+                    /** @description Names of columns by field. title, brand and sku summarize items */
+                    mapping?: {
+                        [key: string]: string;
+                    };
+                    /** @description As in the form */
+                    name?: string;
+                    /** @description As in the form */
+                    processor?: string;
+                    /** @description s3://bucket/key, nats://bucket/key, file:///folder/name or ftp://user:password@host/path, as the server allows */
+                    reference: string;
+                };
                 "multipart/form-data": {
                     /** @description Of CSV; default as the first rows say */
                     delimiter?: string;

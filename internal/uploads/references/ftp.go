@@ -1,0 +1,238 @@
+package references
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/textproto"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jlaffaye/ftp"
+
+	"github.com/millrace-io/millrace/internal/netguard"
+	"github.com/millrace-io/millrace/internal/objects"
+)
+
+const (
+	ftpPort     = "21"
+	dialTimeout = 10 * time.Second
+)
+
+// ErrAway is the error of a server that cannot be asked at present.
+var ErrAway = errors.New("the server cannot be reached, or does not answer as one of FTP does")
+
+func (o *Opener) ftp(ctx context.Context, u *url.URL) (*File, error) {
+	if len(o.cfg.FTPHosts) == 0 {
+		return nil, off("MILLRACE_UPLOADS_FTP_HOSTS")
+	}
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if port == "" {
+		port = ftpPort
+	}
+	at := net.JoinHostPort(host, port)
+	if !slices.ContainsFunc(o.cfg.FTPHosts, func(allowed string) bool {
+		allowed = strings.ToLower(allowed)
+		return allowed == at || port == ftpPort && allowed == host
+	}) {
+		return nil, &Error{"host", "must name a host that the server allows: an operator adds it to MILLRACE_UPLOADS_FTP_HOSTS"}
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	if name == "" || strings.HasSuffix(name, "/") || strings.ContainsAny(u.Path, "\r\n\x00") {
+		return nil, &Error{"path", "must name a file, without control characters"}
+	}
+	c, err := dialFTP(ctx, o.cfg.Guard, at, u.User)
+	if err != nil {
+		return nil, err
+	}
+	f := &ftpFile{ftpConn: c, path: name}
+	if err := f.open(); err != nil {
+		_ = f.Close()
+		return nil, told(err)
+	}
+	return &File{f, path.Base(name)}, nil
+}
+
+// ftpConn is a session with a server. All connections end with its context, and when the server says nothing for
+// objects.Stall.
+type ftpConn struct {
+	*ftp.ServerConn
+	stop func() bool
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// dialFTP opens a session. Data connections go to the address of the first one, whatever the server says.
+func dialFTP(ctx context.Context, guard netguard.Guard, at string, user *url.Userinfo) (*ftpConn, error) {
+	c, dialer, address := &ftpConn{}, guard.Dialer(dialTimeout, nil), ""
+	dial := func(network, to string) (net.Conn, error) {
+		if address != "" {
+			_, port, err := net.SplitHostPort(to)
+			if err != nil {
+				return nil, err
+			}
+			to = net.JoinHostPort(address, port)
+		}
+		conn, err := dialer.DialContext(ctx, network, to)
+		if err != nil {
+			return nil, err
+		}
+		if address, _, err = net.SplitHostPort(conn.RemoteAddr().String()); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.conns = append(c.conns, conn)
+		return stalling{conn}, nil
+	}
+	c.stop = context.AfterFunc(ctx, c.cut)
+	var err error
+	if c.ServerConn, err = ftp.Dial(at, ftp.DialWithDialFunc(dial)); err != nil {
+		c.cut()
+		return nil, told(err)
+	}
+	name, password := "anonymous", "anonymous"
+	if user != nil {
+		name = user.Username()
+		password, _ = user.Password()
+	}
+	if err := c.Login(name, password); err != nil {
+		c.cut()
+		if code := replyOf(err); code/100 == 5 {
+			return nil, &Error{"login", "must have a user and a password that the server of FTP takes"}
+		}
+		return nil, told(err)
+	}
+	return c, nil
+}
+
+// cut closes all connections.
+func (c *ftpConn) cut() {
+	c.stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+}
+
+// stalling bounds each read and write.
+type stalling struct{ net.Conn }
+
+func (c stalling) Read(p []byte) (int, error) {
+	_ = c.SetDeadline(time.Now().Add(objects.Stall))
+	return c.Conn.Read(p)
+}
+
+func (c stalling) Write(p []byte) (int, error) {
+	_ = c.SetDeadline(time.Now().Add(objects.Stall))
+	return c.Conn.Write(p)
+}
+
+// replyOf is the code of a reply of the server; 0: the error is none.
+func replyOf(err error) int {
+	var reply *textproto.Error
+	if errors.As(err, &reply) {
+		return reply.Code
+	}
+	return 0
+}
+
+// missing tells of a reply to a file that is not there. Some servers say of it what others say of a file that is busy.
+func missing(err error) bool {
+	return replyOf(err) == ftp.StatusFileUnavailable || replyOf(err) == ftp.StatusFileActionIgnored
+}
+
+// told is an error that callers understand. It has neither the address nor the password.
+func told(err error) error {
+	switch {
+	case netguard.Refused(err):
+		return &Error{"private", "must lead to a public network, or to one that MILLRACE_UPLOADS_ALLOW names"}
+	case missing(err):
+		return &Error{"missing", "must name a file that is there and can be read"}
+	}
+	return fmt.Errorf("%w: %w", ErrAway, err)
+}
+
+// ftpFile is a file that is being read.
+type ftpFile struct {
+	*ftpConn
+	path   string
+	data   *ftp.Response
+	before ftpState
+	bytes  int64
+	end    error
+}
+
+// ftpState is what a server tells of a file. What it does not tell is zero.
+type ftpState struct {
+	size     int64
+	modified time.Time
+}
+
+func (f *ftpFile) state() (s ftpState, err error) {
+	if s.size, err = f.FileSize(f.path); err != nil && replyOf(err) != ftp.StatusNotImplemented &&
+		replyOf(err) != ftp.StatusBadCommand {
+		return s, err
+	}
+	if f.IsGetTimeSupported() {
+		s.modified, err = f.GetTime(f.path)
+		return s, err
+	}
+	return s, nil
+}
+
+func (f *ftpFile) open() (err error) {
+	if f.before, err = f.state(); err != nil {
+		return err
+	}
+	f.data, err = f.Retr(f.path)
+	return err
+}
+
+// Read implements io.Reader.
+func (f *ftpFile) Read(p []byte) (int, error) {
+	if f.end != nil {
+		return 0, f.end
+	}
+	n, err := f.data.Read(p)
+	if f.bytes += int64(n); err != nil {
+		f.end = f.whole(err)
+		err = f.end
+	}
+	return n, err
+}
+
+// whole returns io.EOF where all of one version was read.
+func (f *ftpFile) whole(err error) error {
+	if !errors.Is(err, io.EOF) {
+		return told(err)
+	}
+	if err := f.data.Close(); err != nil { // what the server says at the end
+		return told(err)
+	}
+	f.data = nil
+	after, err := f.state()
+	switch {
+	case missing(err):
+		return ErrChanged
+	case err != nil:
+		return told(err)
+	case after.size != f.before.size, !after.modified.Equal(f.before.modified), after.size != 0 && after.size != f.bytes:
+		return ErrChanged
+	}
+	return io.EOF
+}
+
+// Close implements io.Closer.
+func (f *ftpFile) Close() error {
+	f.cut()
+	return nil
+}
