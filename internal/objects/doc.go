@@ -9,4 +9,6 @@
 //  4. Memory and time are bounded whatever an object claims to be: MaxSize bounds it as it
 //     is stored and its content, MaxRatio what compression makes of it, and a storage that
 //     sends nothing for a while is given up.
+//  5. An object that comes in parts is stored once, in order, whoever sends parts at the same time:
+//     each chunk is stored on the condition that it follows the one before.
 package objects

@@ -66,19 +66,25 @@ func (n *NATS) PutAs(ctx context.Context, o batches.Object, id string, limit int
 }
 
 func (n *NATS) put(ctx context.Context, u upload, from io.Reader) (Stored, error) {
-	o := u.object
-	if err := n.makeBucket(ctx, o.Bucket); err != nil {
+	if err := n.open(ctx, &u); err != nil {
 		return Stored{}, err
 	}
-	var err error
-	if u.bucket, err = n.js.Stream(ctx, "OBJ_"+o.Bucket); err != nil {
-		return Stored{}, fmt.Errorf("look at the bucket: %w", err)
+	part := newPartial()
+	if err := u.chunks(ctx, part, from); err != nil {
+		return Stored{Size: part.Size}, errors.Join(err, u.discard(ctx))
 	}
-	stored, err := u.chunks(ctx, from)
-	if err != nil {
-		return stored, errors.Join(err, u.discard(ctx))
+	return u.describe(ctx, part)
+}
+
+// open makes sure that there is the bucket of an upload.
+func (n *NATS) open(ctx context.Context, u *upload) (err error) {
+	if err := n.makeBucket(ctx, u.object.Bucket); err != nil {
+		return err
 	}
-	return u.describe(ctx, stored)
+	if u.bucket, err = n.js.Stream(ctx, "OBJ_"+u.object.Bucket); err != nil {
+		return fmt.Errorf("look at the bucket: %w", err)
+	}
+	return nil
 }
 
 // makeBucket makes sure that there is a bucket.
@@ -143,7 +149,7 @@ type upload struct {
 	object batches.Object
 	id     string // of its chunks
 	limit  int64  // bytes of the content
-	parts  uint32 // of the content
+	keep   bool   // chunks stay when an attempt to describe them fails
 }
 
 func (u *upload) chunkSubject() string { return "$O." + u.object.Bucket + ".C." + u.id }
@@ -152,40 +158,37 @@ func (u *upload) metaSubject() string {
 	return "$O." + u.object.Bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(u.object.Key))
 }
 
-// chunks stores the content.
-func (u *upload) chunks(ctx context.Context, from io.Reader) (Stored, error) {
-	var stored Stored
-	sum, chunk := sha256.New(), make([]byte, chunkSize)
+// chunks stores what comes next of the content.
+func (u *upload) chunks(ctx context.Context, part *Partial, from io.Reader) error {
+	chunk := make([]byte, chunkSize)
 	for {
 		n, err := io.ReadFull(from, chunk)
-		stored.Size += int64(n)
 		switch {
 		case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-			return stored, err
-		case stored.Size > u.limit:
-			return stored, fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, u.limit)
+			return err
+		case part.Size+int64(n) > u.limit:
+			return fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, u.limit)
 		case n > 0:
-			sum.Write(chunk[:n])
-			u.parts++
-			if _, err := u.js.Publish(ctx, u.chunkSubject(), chunk[:n]); err != nil {
-				return stored, err
+			if err := u.chunk(ctx, part, chunk[:n]); err != nil {
+				return err
 			}
 		}
 		if err != nil { // the end
-			sum.Sum(stored.SHA256[:0])
-			return stored, nil
+			return nil
 		}
 	}
 }
 
 // describe publishes what makes an object of the chunks, unless there is one of this name.
 // Where it does not learn whether that was stored, it leaves the chunks, which may be in use.
-func (u *upload) describe(ctx context.Context, stored Stored) (Stored, error) {
+func (u *upload) describe(ctx context.Context, part *Partial) (Stored, error) {
+	stored := Stored{Size: part.Size}
+	part.digest.Sum(stored.SHA256[:0])
 	info := jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{
 			Name: u.object.Key, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize},
 		},
-		Bucket: u.object.Bucket, NUID: u.id, Size: uint64(stored.Size), Chunks: u.parts,
+		Bucket: u.object.Bucket, NUID: u.id, Size: uint64(stored.Size), Chunks: part.chunks,
 		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(stored.SHA256[:]),
 	}
 	there, after, err := u.look(ctx)
@@ -249,6 +252,9 @@ func (u *upload) publish(ctx context.Context, info jetstream.ObjectInfo, seq uin
 
 // discard deletes the chunks, also when the caller has gone.
 func (u *upload) discard(ctx context.Context) error {
+	if u.keep {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := u.bucket.Purge(ctx, jetstream.WithPurgeSubject(u.chunkSubject())); err != nil {
