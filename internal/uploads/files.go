@@ -27,6 +27,12 @@ func file(id uuid.UUID) batches.Object { return batches.Object{Bucket: bucket, K
 // ErrTooLarge is the error of a file with too many bytes.
 var ErrTooLarge = objects.ErrTooLarge
 
+// Errors of files that come in parts.
+var (
+	ErrMoved        = objects.ErrMoved
+	ErrTooManyParts = objects.ErrTooManyChunks
+)
+
 // Put stores the file of a job, once.
 func (f *Files) Put(ctx context.Context, id uuid.UUID, limit int64, from io.Reader) (objects.Stored, error) {
 	return f.storage.PutAs(ctx, file(id), id.String(), limit, from)
@@ -59,6 +65,21 @@ func (f *Files) RemoveExport(ctx context.Context, e Export, attempts int32) erro
 		}
 	}
 	return nil
+}
+
+// Partial returns what is stored of the file of a job that comes in parts.
+func (f *Files) Partial(ctx context.Context, id uuid.UUID) (*objects.Partial, error) {
+	return f.storage.Partial(ctx, file(id), id.String())
+}
+
+// Append stores what comes next of the file of a job, of at most limit bytes in all.
+func (f *Files) Append(ctx context.Context, id uuid.UUID, limit int64, part *objects.Partial, from io.Reader) error {
+	return f.storage.Append(ctx, file(id), id.String(), limit, part, from)
+}
+
+// Finish makes the file of a job of its parts. It may be called again.
+func (f *Files) Finish(ctx context.Context, id uuid.UUID, part *objects.Partial) (objects.Stored, error) {
+	return f.storage.Finish(ctx, file(id), id.String(), part)
 }
 
 // Open reads the file of a job. Reading ends with an error where the file is not as it was stored.

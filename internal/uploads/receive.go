@@ -26,8 +26,13 @@ type Received struct {
 }
 
 // Begin makes a job whose file is coming in, and that nobody sees before Complete. It returns a
-// LimitError where the user has too much already; size is that of the file, as far as it is known.
+// LimitError where the user has too much already; size is that of the file, as far as it is known, and
+// counts as the user's while the file comes in.
 func (s *Store) Begin(ctx context.Context, subject, address string, size int64) (id uuid.UUID, err error) {
+	return s.begin(ctx, subject, address, size, nil)
+}
+
+func (s *Store) begin(ctx context.Context, subject, address string, size int64, parts *string) (id uuid.UUID, err error) {
 	if id, err = uuid.NewV7(); err != nil {
 		return id, fmt.Errorf("begin an upload: %w", err)
 	}
@@ -41,14 +46,17 @@ func (s *Store) Begin(ctx context.Context, subject, address string, size int64) 
 			return err
 		}
 		var open int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM millrace.upload WHERE owner_no = $1 AND deleted_at IS NULL
-			AND (queue_state IN ('QUEUED', 'RUNNING', 'PAUSED') OR received_at IS NULL)`, no).Scan(&open); err != nil {
+		var coming int64
+		if err := tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(size) FILTER (WHERE received_at IS NULL), 0)
+			FROM millrace.upload WHERE owner_no = $1 AND deleted_at IS NULL
+			AND (queue_state IN ('QUEUED', 'RUNNING', 'PAUSED') OR received_at IS NULL)`, no).Scan(&open, &coming); err != nil {
 			return err
 		}
-		if err := s.limits.check(open, bytes+size, rows); err != nil {
+		if err := s.limits.check(open, bytes+coming+size, rows); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO millrace.upload (id, owner_no, address) VALUES ($1, $2, $3)", id, no, address)
+		_, err := tx.Exec(ctx, "INSERT INTO millrace.upload (id, owner_no, address, size, parts) VALUES ($1, $2, $3, $4, $5)",
+			id, no, address, size, parts)
 		return err
 	})
 	if err != nil {
@@ -173,14 +181,15 @@ func (s *Store) Abandon(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// silent is how long a file that comes in may give no sign before its job is swept away.
+// silent is how long a file that comes in one request may give no sign before its job is swept away.
 const silent = 5 * time.Minute
 
 // AbandonSilent has jobs swept away whose files have stopped coming in.
 func (s *Store) AbandonSilent(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `UPDATE millrace.upload SET deleted_at = now()
-		WHERE received_at IS NULL AND deleted_at IS NULL AND last_heartbeat < now() - make_interval(secs => $1)`,
-		silent.Seconds())
+		WHERE received_at IS NULL AND deleted_at IS NULL
+		AND last_heartbeat < now() - make_interval(secs => CASE WHEN parts IS NULL THEN $1::float8 ELSE $2 END)`,
+		silent.Seconds(), s.limits.Parts.Seconds())
 	if err != nil {
 		return fmt.Errorf("sweep uploads that have stopped: %w", err)
 	}

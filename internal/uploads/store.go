@@ -41,6 +41,8 @@ type Limits struct {
 	File  int64 // of one file; default 2 GiB
 	Open  int   // uploads that are neither done nor failed; default 20
 	Rows  int64 // of all uploads that are kept; default 20,000,000
+	// Parts is how long a file that comes in parts may wait for its next one; default 24 hours.
+	Parts time.Duration
 }
 
 func (l Limits) withDefaults() (Limits, error) {
@@ -55,6 +57,12 @@ func (l Limits) withDefaults() (Limits, error) {
 	}
 	if l.Rows == 0 {
 		l.Rows = 20_000_000
+	}
+	if l.Parts == 0 {
+		l.Parts = 24 * time.Hour
+	}
+	if l.Parts < 0 {
+		return l, errors.New("uploads: the time that a file may wait for its next part must not be negative")
 	}
 	if l.Bytes < 1 || l.File < 1 || l.Open < 1 || l.Rows < 1 {
 		return l, errors.New("uploads: limits of users must be at least 1")
