@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
+	tus "github.com/tus/tusd/v2/pkg/handler"
 
 	"github.com/millrace-io/millrace/internal/auth"
 	"github.com/millrace-io/millrace/internal/endpoint"
@@ -31,6 +32,7 @@ type Handler struct {
 
 	bounds   schema.Bounds // of batches
 	kickoffs chan struct{} // as many as there are under way
+	tus      *tus.UnroutedHandler
 
 	references *references.Opener // nil: requests send files
 }
@@ -47,12 +49,17 @@ func New(
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{store, files, feed, a, log, bounds, make(chan struct{}, maxKickoffs), nil}, nil
+	h := &Handler{
+		store: store, files: files, feed: feed, auth: a, log: log, bounds: bounds, kickoffs: make(chan struct{}, maxKickoffs),
+	}
+	h.tus, err = h.newTus()
+	return h, err
 }
 
 // Register adds the routes, for callers with the scope uploads or work.
 func (h *Handler) Register(api endpoint.API) {
 	h.registerReceive(api.Server)
+	h.registerTus(api.Server)
 	api = api.At("/uploads", "Uploads")
 	api.Known = uploadsapi.Known
 	command := func(id, path, summary, text string) endpoint.Operation {

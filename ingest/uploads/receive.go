@@ -1,6 +1,7 @@
 package uploads
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -35,7 +36,7 @@ import (
 const maxField = 64 << 10
 
 // Bounds of the time that a file may take: each of its bytes may take as long as at leastRate bytes a
-// second, and grace more.
+// second, and grace more. No wait for bytes may take longer than grace.
 const (
 	leastRate = 32 << 10
 	grace     = time.Minute
@@ -87,11 +88,25 @@ func (h *Handler) registerReceive(s *httpapi.Server) {
 		}}},
 		Responses: s.Problems(map[string]*huma.Response{"201": s.Answer("The upload is made", UploadReceived{})},
 			400, 401, 403, 408, 409, 413, 415, 503),
-	}, http.HandlerFunc(h.receive), h.auth.Require(auth.Uploads), httpapi.LimitBody(limit+(1<<20)))
+	}, http.HandlerFunc(h.receive), h.auth.Require(auth.Uploads), h.named, httpapi.LimitBody(limit+(1<<20)))
+}
+
+// named lets callers in who have a name.
+func (h *Handler) named(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.auth.Protected() && auth.CallerFrom(r.Context()).Subject == "" {
+			httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusForbidden, "the token names no user: uploads belong to its sub"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // form is what a request says of its file.
 type form struct {
+	what string // breaks a rule, as errors have it; default: the form
+	more string // fields that there are beside those of every form; default: file
+
 	processor, name, format, encoding, delimiter string
 
 	mapping map[string]string
@@ -102,10 +117,6 @@ type form struct {
 
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 	caller := auth.CallerFrom(r.Context())
-	if h.auth.Protected() && caller.Subject == "" {
-		httpapi.WriteProblem(w, httpapi.NewProblem(http.StatusForbidden, "the token names no user: uploads belong to its sub"))
-		return
-	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err == nil && kind == "application/json" && h.references != nil {
 		h.receiveReference(w, r)
@@ -152,11 +163,13 @@ func (h *Handler) finish(w http.ResponseWriter, in *incoming, read func() (uploa
 }
 
 // refuse says why there is no upload.
-func (h *Handler) refuse(w http.ResponseWriter, err error) {
+func (h *Handler) refuse(w http.ResponseWriter, err error) { httpapi.WriteProblem(w, h.problem(err)) }
+
+// problem turns an error into what the caller is told.
+func (h *Handler) problem(err error) *httpapi.Problem {
 	var body *bodyError
 	if errors.As(err, &body) {
-		httpapi.WriteProblem(w, httpapi.BodyProblem(body.err))
-		return
+		return httpapi.BodyProblem(body.err)
 	}
 	known := uploadsapi.Known(err)
 	switch {
@@ -164,6 +177,12 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 		err = known
 	case errors.Is(err, uploads.ErrTooLarge):
 		err = httpapi.TooLarge(h.store.Limits().File)
+	case errors.Is(err, uploads.ErrMoved):
+		err = httpapi.NewProblem(http.StatusConflict, "another request has sent more of the file", tusRules["ERR_MISMATCHED_OFFSET"])
+	case errors.Is(err, uploads.ErrTooManyParts):
+		err = httpapi.NewProblem(http.StatusBadRequest, err.Error(), httpapi.FieldError{
+			Code: "parts", Rule: "must be larger parts: each request sends at least one of what may be 65,536",
+		})
 	case errors.Is(err, uploads.ErrStopped):
 		err = httpapi.NewProblem(http.StatusRequestTimeout, "the file gave no sign for too long; send it again")
 	default:
@@ -173,7 +192,7 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 	if !errors.As(err, &told) {
 		told = httpapi.Internal(err)
 	}
-	httpapi.WriteProblem(w, told)
+	return told
 }
 
 // abandon has what there is of a file deleted, also when the caller has gone.
@@ -193,8 +212,6 @@ type incoming struct {
 	id    uuid.UUID
 	form  form
 	begun time.Time
-	told  time.Time // when it last gave a sign
-	bytes int64
 	sniff tabular.Sniffer
 	file  *uploads.Received
 }
@@ -255,8 +272,9 @@ func (in *incoming) take(part *multipart.Part) error {
 		return in.form.problem()
 	}
 	in.file = &uploads.Received{FileName: part.FileName()}
-	in.told = time.Now()
-	from := &paced{in: in, from: part}
+	from := &paced{from: part, conn: in.conn, begun: in.begun, told: time.Now(), sign: func() error {
+		return in.h.store.Receiving(in.ctx, in.id)
+	}}
 	stored, err := in.h.files.Put(in.ctx, in.id, in.h.store.Limits().File, io.TeeReader(from, &in.sniff))
 	if from.err != nil {
 		return &bodyError{from.err}
@@ -273,12 +291,24 @@ func (in *incoming) received() (r uploads.Received, err error) {
 	if in.file == nil {
 		return r, problem("file", "required", "is required")
 	}
-	f := &in.form
+	return in.form.received(*in.file, &in.sniff)
+}
+
+// received puts together what is known of a file.
+func (f *form) received(file uploads.Received, sniff *tabular.Sniffer) (uploads.Received, error) {
+	r, encoding, delimiter, err := f.check(file)
+	if err == nil {
+		r.Format, err = sniff.Sniff(r.FileName, f.format, encoding, delimiter)
+	}
+	return r, err
+}
+
+// check returns what is known of a file before its bytes are read.
+func (f *form) check(r uploads.Received) (_ uploads.Received, encoding string, delimiter byte, err error) {
 	encoding, delimiter, errs := uploadsapi.Reading{Encoding: f.encoding, Delimiter: f.delimiter}.Check()
 	for _, err := range errs {
 		f.errs = append(f.errs, err.(httpapi.FieldError)) //nolint:errorlint // they are
 	}
-	r = *in.file
 	r.FileName = path.Base(strings.ReplaceAll(r.FileName, "\\", "/"))
 	if r.FileName == "." || r.FileName == "/" {
 		r.FileName = ""
@@ -290,11 +320,10 @@ func (in *incoming) received() (r uploads.Received, err error) {
 		f.name = r.FileName
 	}
 	if len(f.errs) > 0 {
-		return r, f.problem()
+		return r, "", 0, f.problem()
 	}
 	r.Name, r.Processor, r.Mapping, r.Hold = f.name, f.processor, f.mapping, f.hold
-	r.Format, err = in.sniff.Sniff(r.FileName, f.format, encoding, delimiter)
-	return r, err
+	return r, encoding, delimiter, nil
 }
 
 // set takes a field.
@@ -326,8 +355,8 @@ func (f *form) set(name, value string) {
 		}
 		f.hold = f.hold || hold
 	default:
-		f.wrong(name, "field_unknown",
-			"is not a field here: there are file, processor, name, mapping, format, encoding, delimiter and hold")
+		f.wrong(name, "field_unknown", "is not a field here: there are "+cmp.Or(f.more, "file")+
+			", processor, name, mapping, format, encoding, delimiter and hold")
 	}
 }
 
@@ -368,7 +397,7 @@ func (f *form) wrong(field, code, rule string) {
 }
 
 func (f *form) problem() *httpapi.Problem {
-	return httpapi.NewProblem(http.StatusBadRequest, "the form breaks a rule", f.errs...)
+	return httpapi.NewProblem(http.StatusBadRequest, cmp.Or(f.what, "the form")+" breaks a rule", f.errs...)
 }
 
 func problem(field, code, rule string) *httpapi.Problem {
@@ -379,25 +408,31 @@ func problem(field, code, rule string) *httpapi.Problem {
 
 // paced reads a file as fast as it comes, and no slower than it may.
 type paced struct {
-	in   *incoming
-	from io.Reader
-	err  error // other than io.EOF
+	from  io.Reader
+	conn  *http.ResponseController
+	begun time.Time
+	told  time.Time    // when the file last gave a sign
+	sign  func() error // that it is still coming in
+	bytes int64
+	err   error // other than io.EOF
 }
 
 // Read implements io.Reader.
 func (p *paced) Read(b []byte) (int, error) {
-	in := p.in
-	allowed := grace + time.Duration(float64(in.bytes)/leastRate*float64(time.Second))
-	_ = in.conn.SetReadDeadline(in.begun.Add(allowed)) // a test's recorder has none
+	until := p.begun.Add(grace + time.Duration(float64(p.bytes)/leastRate*float64(time.Second)))
+	if idle := time.Now().Add(grace); idle.Before(until) {
+		until = idle
+	}
+	_ = p.conn.SetReadDeadline(until) // a test's recorder has none
 	n, err := p.from.Read(b)
-	in.bytes += int64(n)
+	p.bytes += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		p.err = err
 		return n, err
 	}
-	if err == nil && time.Since(in.told) > sign {
-		in.told = time.Now()
-		err = in.h.store.Receiving(in.ctx, in.id)
+	if err == nil && time.Since(p.told) > sign {
+		p.told = time.Now()
+		err = p.sign()
 	}
 	return n, err
 }

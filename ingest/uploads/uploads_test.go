@@ -54,6 +54,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if dsn := os.Getenv("MILLRACE_TEST_TUS"); dsn != "" {
+		fmt.Fprintln(os.Stderr, tusAlone(dsn, os.Getenv("MILLRACE_TEST_NATS")))
+		os.Exit(1)
+	}
 	if dsn := os.Getenv("MILLRACE_TEST_SENDER"); dsn != "" {
 		if err := sendAlone(dsn, os.Getenv("MILLRACE_TEST_NATS")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
