@@ -1,7 +1,10 @@
 // Uploads in a real browser: real files with what files have, and one of many
 // rows, of which the page keeps what is in sight.
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Millrace, poll } from '../node/millrace.mjs';
 import { Browser, skip } from './browser.mjs';
@@ -87,6 +90,44 @@ describe('Uploads', { skip }, () => {
     });
     await shows('sending-dropped-1.ndjson', 'data-state', 'done');
     await shows('sending-dropped-2.ndjson', 'data-state', 'done');
+  });
+
+  test('a file goes on after a reload at half, when it is chosen again', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'millrace-resume-'));
+    const path = join(folder, 'resumed.csv');
+    const content = csv([['n', 'text'], ...Array.from({ length: 60_000 }, (_, i) => [String(i), `row ${i} `.repeat(20)])]);
+    await writeFile(path, content);
+    const half = Math.floor(content.length / 2);
+    // The server gets half of the file, and then nothing: the connection is slow.
+    await page.route('**/uploads/tus/*', async (route) => {
+      const request = route.request();
+      if (request.method() !== 'PATCH') return route.continue();
+      const answer = await fetch(request.url(), {
+        method: 'PATCH', body: content.slice(0, half),
+        headers: { 'Tus-Resumable': '1.0.0', 'Content-Type': 'application/offset+octet-stream', 'Upload-Offset': '0' },
+      });
+      assert.equal(answer.status, 204, await answer.text());
+    });
+    await goto('/uploads');
+    await page.setInputFiles('[data-testid="upload-file"]', path);
+    await shows('sending-resumed.csv', 'data-state', 'sending');
+    const upload = async () => page.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith('tus::')).map((key) => JSON.parse(localStorage[key]).uploadUrl)[0]);
+    await poll('half of the file to come in', async () => {
+      const url = await upload();
+      return url && Number((await fetch(url, { method: 'HEAD' })).headers.get('Upload-Offset')) === half;
+    });
+    page.once('dialog', (dialog) => dialog.accept()); // the page asks before it is left
+    await page.unroute('**/uploads/tus/*');
+    await page.reload();
+    await shows('begun-resumed.csv', 'data-sent', String(half));
+    await page.setInputFiles('[data-testid="upload-file"]', path);
+    await shows('sending-resumed.csv', 'data-state', 'done');
+    await shows('sending-resumed.csv', 'data-resumed', String(half));
+    await page.waitForSelector('[data-testid="begun-resumed.csv"]', { state: 'detached' });
+    const { file: kept } = await named('resumed.csv');
+    assert.equal(kept.sha256, createHash('sha256').update(content).digest('hex'));
+    assert.equal(await upload(), undefined, 'what has come in is still remembered');
+    await rm(folder, { recursive: true });
   });
 
   test('a file that the server refuses is named with the rule', async () => {
