@@ -181,7 +181,7 @@ func (h *Handler) problem(err error) *httpapi.Problem {
 		err = httpapi.NewProblem(http.StatusConflict, "another request has sent more of the file", tusRules["ERR_MISMATCHED_OFFSET"])
 	case errors.Is(err, uploads.ErrTooManyParts):
 		err = httpapi.NewProblem(http.StatusBadRequest, err.Error(), httpapi.FieldError{
-			Code: "parts", Rule: "must be larger parts: each request sends at least one of what may be 65,536",
+			Code: "parts", Rule: "must be larger parts: 65,536 may have less than 512 KiB",
 		})
 	case errors.Is(err, uploads.ErrStopped):
 		err = httpapi.NewProblem(http.StatusRequestTimeout, "the file gave no sign for too long; send it again")

@@ -30,11 +30,11 @@ type Partial struct {
 	last   uint64 // sequence of the last chunk; 0: there is none
 }
 
-// MaxChunks is how many chunks an object may have. Each request that appends to it makes at least one.
-const MaxChunks = 1 << 16
+// MaxShort is how many chunks of an object may be shorter than chunkSize. Each part may end with one.
+const MaxShort = 1 << 16
 
-// ErrTooManyChunks is the error of Append of an object that comes in too many parts.
-var ErrTooManyChunks = fmt.Errorf("the object comes in more than %d parts", MaxChunks)
+// ErrTooManyParts is the error of Append of an object that comes in too many small parts.
+var ErrTooManyParts = fmt.Errorf("the object comes in more than %d parts of less than %d bytes", MaxShort, chunkSize)
 
 // Headers of a chunk: bytes and chunks up to its end, and the state of the digest after it.
 const (
@@ -119,8 +119,8 @@ func (n *NATS) Finish(ctx context.Context, o batches.Object, id string, part *Pa
 
 // chunk stores a chunk, if it is the next one.
 func (u *upload) chunk(ctx context.Context, part *Partial, data []byte) error {
-	if part.chunks == MaxChunks {
-		return ErrTooManyChunks
+	if int64(part.chunks)-part.Size/chunkSize >= MaxShort {
+		return ErrTooManyParts
 	}
 	part.digest.Write(data)
 	state, err := part.digest.(encoding.BinaryMarshaler).MarshalBinary()

@@ -60,8 +60,8 @@ func TestAppend(t *testing.T) {
 	if err := storage.Append(ctx, o, "id", part.Size, part, bytes.NewReader([]byte("x"))); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
-	part.chunks = MaxChunks
-	if err := storage.Append(ctx, o, "id", part.Size+1, part, bytes.NewReader([]byte("x"))); !errors.Is(err, ErrTooManyChunks) {
+	part.chunks = MaxShort + 5
+	if err := storage.Append(ctx, o, "id", part.Size+1, part, bytes.NewReader([]byte("x"))); !errors.Is(err, ErrTooManyParts) {
 		t.Error(err)
 	}
 	if err := storage.Discard(ctx, o, "id"); err != nil {

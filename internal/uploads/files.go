@@ -30,7 +30,7 @@ var ErrTooLarge = objects.ErrTooLarge
 // Errors of files that come in parts.
 var (
 	ErrMoved        = objects.ErrMoved
-	ErrTooManyParts = objects.ErrTooManyChunks
+	ErrTooManyParts = objects.ErrTooManyParts
 )
 
 // Put stores the file of a job, once.
