@@ -180,7 +180,7 @@ func (e *streamEnd) check(ctx context.Context) error {
 		return nil
 	}
 	if since := time.Since(e.movedAt); since > stuckAfter {
-		return fmt.Errorf("the funnel is behind by %d messages and has not moved for %s: no projector is at work",
+		return fmt.Errorf("the funnel is behind by %d messages and has not moved for %s: no projector folds",
 			last-folded, since.Round(time.Second))
 	}
 	return nil
