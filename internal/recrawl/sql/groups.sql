@@ -11,7 +11,10 @@ WITH RECURSIVE project (id) AS (
         WHERE e.state = 'waiting' AND e.queue = '{queue}' AND e.project_id > p.id ORDER BY e.project_id LIMIT 1
     ) FROM project AS p WHERE p.id IS NOT NULL
 )
-SELECT p.id FROM project AS p WHERE p.id IS NOT NULL AND EXISTS (
+-- The limit keeps the planner from joining with all rows that are due, which it does while it does not know how many
+-- there are.
+SELECT p.id FROM project AS p, LATERAL (
     SELECT FROM millrace.batch_error AS e
     WHERE e.state = 'waiting' AND e.queue = '{queue}' AND e.project_id = p.id AND e.due_at <= now()
-)
+    LIMIT 1
+) AS due WHERE p.id IS NOT NULL
